@@ -1,19 +1,20 @@
-// The drawing itself: one layer a step, added once; a node is moved only when a group needs more rows.
+// The SVG of the tree. Each step is a layer that is added
+// once; nodes move only when a group needs more rows.
 import { set, svg } from "../shared/dom.mjs";
 import { piece } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { COLUMN, GUTTER, HIGH, LEFT, PILL, ROW, TOP, WIDE } from "./geometry.mjs";
 import { describe, MARK, short } from "./words.mjs";
 
-// Below this scale letters cannot be read and are left out.
+// Below this scale labels are hidden, because they are too small to read.
 const SMALL = 0.5;
-// Steps before and after those in sight that stay in the page.
+// Number of steps before and after the visible ones that stay in the page.
 const KEPT = 16;
 
 const isGhost = (node) => node.data.fate !== "kept" && node.data.fate !== "finished";
 
 /**
- * How long the bar of a probability is; the least can still be seen.
+ * Width of the bar of a probability, at least one unit.
  * @drawing
  */
 const barOf = (p) => Math.max(1, (WIDE - 10) * p);
@@ -67,7 +68,7 @@ export class Canvas {
     this.back.append(this.now);
   }
 
-  // The layer of the next step; it comes into the page with what is seen.
+  // Create the layer of the next step. It is attached to the page once it is near the visible part.
   addLayer() {
     const step = this.layers.length;
     const layer = {
@@ -142,7 +143,7 @@ export class Canvas {
     node.text.textContent = before + short(piece(run, node.data.token_id), room);
   }
 
-  // Every group's band and prompt, and in the gutter the names of its rows.
+  // Place the band, prompt and row names of every group.
   stack(groups) {
     const cover = { class: "bt-cover", x: 0, y: 0, width: GUTTER - 6, height: "100%" };
     this.gutter.replaceChildren(svg("rect", cover));
@@ -168,13 +169,14 @@ export class Canvas {
     set(this.now, { height: high - 4, width: WIDE + 12, y: 2 });
   }
 
-  // Names of rows and steps stay in view.
+  // Keep the names of rows and steps in view while the tree scrolls.
   pin(left, top) {
     this.gutter.setAttribute("transform", `translate(${left} 0)`);
     this.ruler.setAttribute("transform", `translate(0 ${top})`);
   }
 
-  // Layers outside what is seen are not rendered, and those far outside are not in the page.
+  // Hide layers outside the visible part, and detach those
+  // far outside, so that a long search scrolls fast.
   render(first, last) {
     const [before, after] = this.#near;
     const end = Math.min(Math.max(last, after), this.layers.length - 1);
@@ -184,7 +186,7 @@ export class Canvas {
     this.#hold(first - KEPT, last + KEPT);
   }
 
-  // Put the layers from one step to another into the page, in their order, and take out the others.
+  // Attach the layers of a range of steps in order, and detach all others.
   #hold(from, to) {
     const [before, after] = this.#held;
     const [first, last] = [Math.max(0, from), Math.min(to, this.layers.length - 1)];
@@ -199,7 +201,7 @@ export class Canvas {
     this.#held = [first, last];
   }
 
-  /** The drawing with all its layers. */
+  /** A copy of the drawing with all layers attached. */
   whole() {
     const [first, last] = this.#held;
     this.#hold(0, this.layers.length);

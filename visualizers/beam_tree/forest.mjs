@@ -1,5 +1,5 @@
-// The nodes of a run by step. Every group has lanes for the texts that go on, a shelf for texts that
-// end while others go on, and rows for what was dropped: no two nodes of a step share a place.
+// The nodes of a beam search by step. Every group has lanes for open texts, shelf rows for finished
+// texts and rows for dropped candidates, so that no two nodes of a step overlap.
 
 export class Forest {
   nodes = new Map();
@@ -18,8 +18,8 @@ export class Forest {
     }));
   }
 
-  // Take the pool of the next step and what its summary says of it. Returns its nodes, the older
-  // ones that have died out by it, and whether a shelf has become higher.
+  // Add the pool of the next step with its summary. Returns the new nodes, the older nodes that
+  // died out at this step, and whether a group needs more shelf rows.
   add(pool, { p, model, died }) {
     const column = this.columns.length;
     const fresh = pool.map((data, i) => this.#node(data, p[i], model[i], column));
@@ -57,7 +57,7 @@ export class Forest {
     return true;
   }
 
-  // The best child stays in the lane of its parent; the others take the nearest lane that is free.
+  // The best child stays in the lane of its parent; the others take the nearest free lane.
   #giveLanes(members) {
     const free = new Set(Array.from({ length: this.lanes }, (_, i) => i));
     const wanted = (node) => (node.parent ? node.parent.index : 0);

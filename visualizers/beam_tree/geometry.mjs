@@ -1,4 +1,4 @@
-// Where things stand in the drawing of a beam tree, in its own units: one column a step.
+// Sizes and positions in the drawing of a beam tree, in SVG units, with one column per step.
 
 export const COLUMN = 126;
 export const ROW = 30;
@@ -8,14 +8,14 @@ export const GUTTER = 62;
 export const LEFT = 160;
 export const TOP = 28;
 export const GAP = 16;
-// The pill that stands for the prompt is narrower than a node.
+// Width of the prompt's box, which is narrower than a node.
 export const PILL = WIDE - 26;
 
 export const xOf = (node) => LEFT + node.column * COLUMN;
 
 export const widthOf = (depth) => LEFT + depth * COLUMN - COLUMN + WIDE + 14;
 
-// Under the lanes of a group a little air, then the shelf; again a little air, then what was dropped.
+// Height of a group: lanes, shelf and dropped rows, with a gap of 4 before the latter two.
 export const heightOf = (group) =>
   (group.lanes + group.shelf + group.dropped) * ROW +
   (group.shelf ? 4 : 0) +
@@ -29,7 +29,7 @@ export function yOf(group, node) {
   return group.top + row * ROW + 4 + (node.slot === "drop" && group.shelf ? 4 : 0);
 }
 
-// The end of a parent's box, or of the prompt's.
+// Right end of the parent's box, or of the prompt's.
 export const startOf = (group, node) =>
   node.parent
     ? [xOf(node.parent) + WIDE, node.parent.y + HIGH / 2]

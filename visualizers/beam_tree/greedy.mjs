@@ -1,4 +1,4 @@
-// Greedy search beside the winner: both texts from where they part, and their sums.
+// Comparison of the winner with greedy search: where the texts diverge, and their scores.
 import { el } from "../shared/dom.mjs";
 import { fixed, piece, precise, textOfIds } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -8,7 +8,7 @@ const many = (x) =>
   x >= 1e6 ? precise(x) : x >= 100 ? Math.round(x).toLocaleString("en") : x.toPrecision(3);
 
 /**
- * A text, what it shares with the other one set apart, and the first word that differs in bold.
+ * A text with the part that both texts share, and the first different token in bold.
  * @param {Run} run
  */
 function line(run, ids, at) {
@@ -47,7 +47,7 @@ const overOf = (length, score) =>
     ? tr(" over 1 token, score {score}", { score })
     : tr(" over {n} tokens, score {score}", { n: length.toLocaleString("en"), score });
 
-// What became of the greedy path in the search.
+// A sentence on how the search lost the greedy path.
 function lossOf(forest, ids, found) {
   const last = forest.nodes.get(found.at(-1));
   if (!last) return "";
@@ -74,7 +74,7 @@ function partingOf(run, forest, ids, greedy, found) {
   return parting + lossOf(forest, greedy.token_ids, found);
 }
 
-// Two probabilities can be compared only over texts of one length.
+// A sentence on the ratio of the probabilities. Only texts of the same length can be compared.
 function gainOf({ gain, times }) {
   if (gain === null || times < 1.005) return "";
   const values = { times: many(times) };

@@ -1,4 +1,4 @@
-// What is told about a beam search beside its tree: a node, its pool, the stopping test, the table.
+// Texts and tables below the tree: a node, its pool, the stopping test and the table of all nodes.
 import { el, fact, scroller } from "../shared/dom.mjs";
 import { said } from "../shared/said.mjs";
 import { term, told } from "../shared/terms.mjs";
@@ -32,7 +32,7 @@ const HEAD = [
   "fate",
 ];
 const WORDS = ["token", "after", "fate"];
-// The columns of the whole table that hold numbers; it has one for the group before the last.
+// Indices of the number columns of the full table, which has the group before the last column.
 const NUMBERS = [0, 1, 4, 5, 6, 7, 8, 9];
 
 const known = (name, value) => (value === null || value === "" ? null : fact(told(name), value));
@@ -95,7 +95,7 @@ export function factsOf(run, node, size) {
 }
 
 /**
- * The pool of the node's group, in the order the search considered it.
+ * The pool of the node's group as a table, in the order of the search.
  * @param {Run} run
  */
 export function poolOf(run, node, members, go) {
@@ -127,7 +127,7 @@ export function poolOf(run, node, members, go) {
 
 const link = (text, onclick) => el("button", { type: "button", class: "bt-link", onclick }, text);
 
-// One ranked text with its arithmetic.
+// List item of a ranked text with the arithmetic of its score.
 export const entry = (place, sum, text, more) =>
   el(
     "li",
@@ -138,7 +138,7 @@ export const entry = (place, sum, text, more) =>
     more,
   );
 
-// What the stopping test compared.
+// A sentence on the two scores that the stopping test compared.
 function testOf(config, detail) {
   if (detail.best_running === null || detail.worst_finished === null) return "";
   const longest = config.early_stopping === "never" && config.length_penalty > 0;
@@ -173,7 +173,7 @@ function outcomeOf(config, detail) {
 }
 
 /**
- * The finished texts after a step and the test that decides whether the search goes on.
+ * The finished texts after a step, and the test whether the search goes on.
  * @param {Run} run
  */
 export function stateOf(run, forest, index) {
@@ -194,7 +194,7 @@ export function stateOf(run, forest, index) {
   ];
 }
 
-// Every candidate as a table that only grows.
+// A table of all candidates. Rows are only ever added.
 export function tableOfNodes(columns) {
   const body = el("tbody", {});
   const head = [...HEAD.slice(0, 9), "group", "fate"].map(heading);

@@ -1,4 +1,4 @@
-// Gives every node its place: lanes, shelf and dropped rows of each group, and what is folded away.
+// Positions of the nodes: lanes, shelf and dropped rows of each group, without folded candidates.
 import { curve, GAP, HIGH, heightOf, startOf, TOP, WIDE, xOf, yOf } from "./geometry.mjs";
 
 export const droppedOf = (owner) => owner.children.filter((n) => n.slot === "drop");
@@ -13,7 +13,7 @@ export class Layout {
 
   groupOf = (node) => this.forest.groups[node.data.group];
 
-  // Dropped candidates belong to the text they continue, those of the first step to their group.
+  // The owner of a candidate is the node it continues, or its group in the first step.
   ownerOf = (node) => node.parent || this.groupOf(node);
 
   hides = (owner) => (owner.fold === undefined ? this.folded : owner.fold);
@@ -24,8 +24,8 @@ export class Layout {
     for (const group of this.forest.groups) delete group.fold;
   }
 
-  // Visible dropped candidates of a step are packed under the shelf of their group.
-  // Returns whether a group needs more rows.
+  // Give the visible dropped candidates of a step rows below the shelf of their group. Returns
+  // whether a group needs more rows.
   pack(column) {
     const used = new Map();
     let grown = false;
@@ -56,7 +56,7 @@ export class Layout {
     if (node.slot !== "drop") this.mapPath += `M${from}L${to}l${WIDE} 0`;
   }
 
-  // Everything once more, after something was folded or a group has become higher.
+  // Place all nodes again after folding, or after a group became higher.
   arrange() {
     for (const group of this.forest.groups) group.dropped = 0;
     for (const column of this.forest.columns) this.pack(column);
@@ -70,7 +70,7 @@ export class Layout {
     for (const group of this.forest.groups) this.count(group);
   }
 
-  // Group under group.
+  // Place the groups below each other.
   #stack() {
     let top = TOP;
     for (const group of this.forest.groups) {
@@ -80,7 +80,8 @@ export class Layout {
     this.forest.height = top - GAP + 8;
   }
 
-  // The badge of a node says how many dropped continuations it has, and whether they are shown.
+  // Update the badge of a node: the number of its dropped
+  // continuations, and whether they are shown.
   count(owner) {
     if (!owner.badge) return;
     const hidden = this.hides(owner);

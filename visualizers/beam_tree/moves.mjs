@@ -1,4 +1,4 @@
-// Which node a key goes to.
+// Keyboard navigation: the node that a key selects.
 
 const shown = (nodes) => nodes.filter((n) => !n.hidden);
 const byHeight = (nodes) => shown(nodes).sort((a, b) => a.y - b.y);
@@ -29,7 +29,7 @@ export function neighbour(forest, best, node, key) {
   }
 }
 
-// The child on the best path, else the one that ranked best.
+// The child on the best path, else the child with the best rank.
 const firstChild = (best, node) =>
   shown(node.children).sort(
     (a, b) => Number(best.includes(b)) - Number(best.includes(a)) || a.data.rank - b.data.rank,

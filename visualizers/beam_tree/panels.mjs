@@ -1,4 +1,4 @@
-// What stands around a beam tree in words: the best text, the chosen node, its step, greedy search.
+// The panels around a beam tree: best text, selected node, its step, and greedy search.
 import { button, el } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
 import { greedyOf } from "./greedy.mjs";
@@ -6,7 +6,7 @@ import { factsOf, goesOn, poolOf, stateOf, tableOfNodes } from "./info.mjs";
 import { droppedOf } from "./layout.mjs";
 import { scoreOf, textTo } from "./words.mjs";
 
-// Of a longer text the end is shown: the whole stands above the tree.
+// The headline shows the end of a longer text; the text view above has all of it.
 const MOST = 400;
 
 const foldWords = (hidden, n) => {
@@ -30,7 +30,7 @@ export class Panels {
   #tableBox = el("div", {});
   #table = null;
   #shownState = "";
-  // Opened or closed by hand, the pool of a step stays so.
+  // Whether the visitor opened or closed the pool; null until then.
   #poolOpen = null;
 
   constructor(grow) {
@@ -89,7 +89,7 @@ export class Panels {
   }
 
   /**
-   * The chosen node; `act` says what can be done with it: go on from there, fold, choose another.
+   * Show the selected node with its actions: fork, ask, fold, and select another node.
    * @param {Run} run
    */
   chosen(run, node, members, { fork, why, hidden, fold, choose, focus, group }) {

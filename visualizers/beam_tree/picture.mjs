@@ -1,4 +1,4 @@
-// A beam tree as a picture of its own: SVG with its styles inside, and PNG made from it.
+// Export of a beam tree as SVG with its styles inside, or as PNG.
 import { colours } from "../shared/colours.mjs";
 import { el, give, svg } from "../shared/dom.mjs";
 import { visible } from "../shared/text.mjs";
@@ -14,7 +14,7 @@ const SETTINGS = [
   "early_stopping",
 ];
 
-// What shows where somebody is looking has no place in the picture.
+// A copy of the drawing without selection, focus and scroll position.
 function cleaned(canvas) {
   const copy = canvas.whole();
   const each = (query, change) => copy.querySelectorAll(query).forEach(change);
@@ -30,11 +30,11 @@ function rulesOf(sheet) {
   try {
     return [...sheet.cssRules];
   } catch {
-    return []; // a sheet from elsewhere keeps its rules to itself
+    return []; // reading the rules of a style sheet from another origin throws an error
   }
 }
 
-// The page's rules for trees, their colours as values.
+// The page's style rules for trees, with colour variables replaced by values.
 function stylesOf(canvas, shades) {
   const style = getComputedStyle(canvas);
   return [...document.styleSheets]
@@ -89,7 +89,8 @@ function standalone(run, canvas, width, height) {
 }
 
 /**
- * Browsers limit a picture's sides and area, so very long trees come out smaller than double size.
+ * Scale of the PNG: 2, or less for very long trees, because
+ * browsers limit a canvas's sides and area.
  * @drawing
  */
 function factorOf(width, tall) {

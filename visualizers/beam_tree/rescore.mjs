@@ -1,4 +1,4 @@
-// Rescoring a finished search: the recorded hypotheses under another length penalty.
+// Rescores the recorded hypotheses of a finished search with another length penalty.
 import { tr } from "../shared/tr.mjs";
 
 const ENDED = ["finished", "finished_worse"];
@@ -7,7 +7,8 @@ const isOlder = (config) =>
   (config.num_beam_groups || 1) > 1 || Boolean(config.force_words_ids?.length);
 
 /**
- * The ranking follows the slider while it is dragged.
+ * Rank the finished texts with a length penalty. It runs in the page, because the ranking follows
+ * the slider while it is dragged.
  * @computed engine.reading.rescoring.rescore
  * @param {Run} run
  * @param {number} penalty
@@ -17,14 +18,14 @@ export function rescore(run, penalty) {
   const details = run.steps.map((s) => s.detail);
   const last = details.length - 1;
   const lines = linesOf(details, penalty);
-  // Of equals the older scorer returns the last one of the last group.
+  // With equal scores, the older scorer of transformers returns the last text of the last group.
   if (isOlder(config)) lines.sort((a, b) => a.node.group - b.node.group).reverse();
   lines.sort((a, b) => b.score - a.score);
   const end = endOf(details, config, penalty);
   return { lines, end, rerun: sentence(end, last) };
 }
 
-// Every text that ended, and those the search held at its end.
+// Every text that ended, and the texts in the final list of hypotheses.
 function linesOf(details, penalty) {
   const held = new Set(details.at(-1).heap.map((h) => h.node_id));
   return details.flatMap((detail, i) =>
@@ -49,7 +50,7 @@ function sentence(end, last) {
     : "";
 }
 
-// The step after which the search would have stopped, null where it would have gone on.
+// Index of the step after which the search would have stopped, null if it would have gone on.
 function endOf(details, config, penalty) {
   const count = config.num_beam_groups || 1;
   const last = details.length - 1;
@@ -68,7 +69,7 @@ function endOf(details, config, penalty) {
   return sooner.length ? Math.min(...sooner) : Math.max(...groups.map((g) => g.done));
 }
 
-// One step of one group: its best finished texts, and whether an open one could still beat them.
+// Advance one group by one step: keep its best finished texts and apply the stopping test.
 function advance(group, pool, index, config, penalty) {
   const length = index + 1;
   const size = Math.max(1, Math.floor(config.num_beams / (config.num_beam_groups || 1)));

@@ -1,4 +1,4 @@
-// A finished search under another length penalty, sums written out.
+// View that ranks the texts of a finished search with another length penalty.
 import { button, el } from "../shared/dom.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, power, textOfIds } from "../shared/text.mjs";

@@ -1,4 +1,4 @@
-// What is told about the node under the mouse or the keyboard's focus.
+// The tooltip of the node under the mouse or with the keyboard focus.
 import { el } from "../shared/dom.mjs";
 
 export class Tip {
@@ -10,7 +10,7 @@ export class Tip {
     this.node.hidden = true;
   }
 
-  // Above the node's box where there is no room below.
+  // Place the tooltip below the node, or above it where there is no room.
   show(box, facts) {
     this.node.hidden = false;
     this.node.replaceChildren(...facts);
@@ -24,7 +24,7 @@ export class Tip {
     this.node.style.top = `${tooLow ? high : low}px`;
   }
 
-  // Scrolling under a resting mouse tells nothing: only a mouse that moved does.
+  // Scrolling also fires mousemove under a resting mouse, so only a changed position counts.
   listen(canvas, nodeOf, show) {
     canvas.addEventListener("mousemove", (e) => {
       const at = `${e.clientX} ${e.clientY}`;

@@ -1,4 +1,4 @@
-// The buttons above a beam tree and the key to its signs below.
+// The toolbar above a beam tree, and the legend below it.
 import { button, el } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
 

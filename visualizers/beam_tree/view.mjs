@@ -1,4 +1,5 @@
-// The tree a beam search walked: every candidate of every step, drawn as it was decided and never re-derived.
+// View of a beam search as a tree of all candidates. Fates
+// come from the record and are not derived again.
 import { el, set, svg } from "../shared/dom.mjs";
 import { offerPicture } from "../shared/pictures.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -89,12 +90,12 @@ class BeamTree {
     else this.#drawMap();
     this.#showBest(last);
     this.#resize();
-    // What is measured beside a search comes with the end of its run.
+    // The greedy comparison arrives with the end of the run.
     if (last.stopping && run.status !== "running") this.#finish(last);
     this.panels.grow(run);
   }
 
-  // Returns whether everything must be placed again because a group needs more rows.
+  // Add a step. Returns whether all nodes must be placed again because a group needs more rows.
   #grow(detail, shown, stale) {
     const layer = this.canvas.addLayer();
     const { fresh, moved, dead } = this.forest.add(detail.pool, shown);
@@ -185,7 +186,7 @@ class BeamTree {
     this.best = fresh;
   }
 
-  // The end of the search: where texts first parted comes into view, the greedy path is drawn.
+  // Scroll to the step where the texts first diverge, and draw the greedy path.
   #finish(detail) {
     if (this.ended) return;
     this.ended = true;
@@ -212,7 +213,7 @@ class BeamTree {
     }
   }
 
-  // One node at a time can be reached with the tab key.
+  // Only one node is in the tab order; arrow keys move from there.
   #tab(node) {
     this.tabbed?.box.setAttribute("tabindex", -1);
     this.tabbed = node;

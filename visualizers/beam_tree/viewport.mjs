@@ -1,4 +1,4 @@
-// The window on the tree: scrolling, dragging, zooming, following the latest step, and the map below.
+// The viewport of the tree: scrolling, dragging, zooming, following the newest step, and the map.
 import { el, svg } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
 import { COLUMN, GUTTER, HIGH, LEFT, TOP, WIDE, xOf } from "./geometry.mjs";
@@ -6,11 +6,11 @@ import { COLUMN, GUTTER, HIGH, LEFT, TOP, WIDE, xOf } from "./geometry.mjs";
 const FAR = 3;
 const LEAST = 0.08;
 const NARROW = 700;
-// Scrolling within this time of a hand's move is the hand's.
+// Scrolling within this time after an input event counts as the visitor's.
 const HAND_MS = 600;
 
 /**
- * How much larger a turn of the wheel makes the tree.
+ * Zoom factor of a turn of the mouse wheel.
  * @drawing
  */
 const factorOf = (turn) => Math.exp(-turn / 300);
@@ -23,7 +23,7 @@ export class Viewport {
   #drag = null;
   #size = null;
 
-  // Whoever shows the tree is told: resized(), followed(on), dragging().
+  // `told` has the callbacks resized(), followed(on) and dragging().
   constructor(canvas, told) {
     this.canvas = canvas;
     this.told = told;
@@ -169,7 +169,7 @@ export class Viewport {
       this.zoom(factorOf(e.deltaY), e.clientX - scroll.getBoundingClientRect().left);
     };
     scroll.addEventListener("wheel", zoomed, { passive: false });
-    // Only a hand's own scrolling ends following, and coming back to the end starts it again.
+    // Only the visitor's scrolling stops following; scrolling back to the end starts it again.
     const scrolled = () => {
       if (performance.now() - this.#hand < HAND_MS) {
         this.following = scroll.scrollLeft + scroll.clientWidth > scroll.scrollWidth - 12;

@@ -1,4 +1,4 @@
-// Words and numbers of a beam search.
+// Texts and numbers of a beam search.
 import { said } from "../shared/said.mjs";
 import { fixed, percent, piece, SAY, textOfIds } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -8,7 +8,7 @@ export const MARK = { finished: "■ ", finished_worse: "□ ", blocked: "⊘ " 
 const WIDE_GLYPH =
   /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]|\p{Extended_Pictographic}/u;
 
-// Cut a text to so many places of a monospace line; wide glyphs take two.
+// Cut a text to a number of monospace columns; wide glyphs take two.
 export function short(text, room) {
   let used = 0;
   let out = "";
@@ -33,8 +33,8 @@ export function verdict({ fate, margin }) {
 }
 
 /**
- * The probabilities of a node by their names: the model's own, and the one that was used. Scores of
- * processors are not always shares of one whole, so these are what the search added up.
+ * Names and values of a node's probabilities: the model's own and the used one. Processed scores
+ * need not sum to 1, so the used one is the term that the search added.
  */
 export function probabilitiesOf({ p, model }) {
   const used = [tr("probability as used"), percent(p)];
@@ -53,7 +53,7 @@ export function charged({ penalised_by: groups, diversity_penalty: charge }) {
 }
 
 /**
- * A node as it is read out.
+ * Label of a node for screen readers.
  * @param {Run} run
  */
 export function describe(run, node) {
@@ -82,7 +82,7 @@ export function pathTo(node) {
 }
 
 /**
- * What the summary shows of a step.
+ * The summary of a step.
  * @param {Run} run
  */
 export const shownOf = (run, index) => run.shown[index].beam_tree;

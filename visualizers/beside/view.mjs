@@ -1,11 +1,11 @@
-// Two models on one text: every token shaded by how far the other is off there, and what each came to.
+// View of two models on one text: every token shaded by the KL divergence, and figures of both.
 import { el, table } from "../shared/dom.mjs";
 import { said } from "../shared/said.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, percent, precise, visible } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-// Nats: what can hardly be seen, what is seen, what decides otherwise.
+// KL divergence in nats -> CSS class and label.
 const LEVELS = [
   [0.01, "", tr("under 0.01 nats")],
   [0.1, " s1", "0.01–0.1"],
@@ -27,7 +27,7 @@ const legend = () =>
 const word = (found, id) => visible(found.pieces[id] ?? `#${id}`);
 
 /**
- * What both make of one token, in words.
+ * A sentence on one token under both models.
  * @param {any} found
  * @param {number} at
  */
@@ -53,8 +53,8 @@ function saidOf(found, at) {
 }
 
 /**
- * @param {any} found what the server answered
- * @param {(at: number) => void} choose a place of the text was pressed
+ * @param {any} found the server's answer
+ * @param {(at: number) => void} choose called with the position of a pressed token
  */
 function stripOf(found, choose) {
   const say = el("p", { class: "dp-note bs-say", role: "status" });
@@ -76,7 +76,7 @@ function stripOf(found, choose) {
         onclick: pick,
       },
       word(found, id),
-      // Colour is not the only sign of it.
+      // A sign besides the colour, for visitors who cannot see it.
       parted ? el("sup", { "aria-hidden": "true" }, "≠") : null,
     );
   });
@@ -85,7 +85,7 @@ function stripOf(found, choose) {
 }
 
 /**
- * A number of bytes in megabytes.
+ * Format bytes as megabytes.
  * @drawing
  */
 const megabytes = (bytes) => `${(bytes / MEGA).toFixed(1)} MB`;

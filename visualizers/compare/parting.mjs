@@ -1,18 +1,18 @@
-// Where the texts of several runs part, and what each run saw there.
+// The first token at which the texts of several runs differ, and each run's candidates there.
 import { el, table } from "../shared/dom.mjs";
 import { titleOf } from "../shared/processors.mjs";
 import { bothOf, fixed, lengthOf, percent, piece, SAY } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-// As many candidates or beams as fit beside another run's.
+// Number of candidates or beams that fit next to those of another run.
 const SHOWN = 6;
 
 /** @param {Run} run */
 export const ended = (run) => run.status !== "running";
 
 /**
- * Where two texts part, null where they are the same. Which two of a family are laid beside each
- * other is chosen in the page, and any of them may be older than what the server remembers.
+ * Index of the first token at which two texts differ, null if they are equal. The page computes it,
+ * because a visitor can compare runs that the server has forgotten.
  * @computed engine.reading.divergence.shared
  * @param {number[]} a
  * @param {number[]} b
@@ -23,7 +23,7 @@ export function partingOf(a, b) {
   return null;
 }
 
-// How far texts that part are the same, in a sentence.
+// A sentence on the number of tokens that the texts share.
 export function partsAfter(common) {
   if (common < 1) return tr("The texts part at the very first token.");
   return common === 1
@@ -35,9 +35,9 @@ export function partsAfter(common) {
 }
 
 /**
- * Where two of several texts part, in a sentence.
+ * A sentence on where two of several texts differ.
  * @param {{ common: number, at: number | null }} pair
- * @param {string} names of both
+ * @param {string} names of both runs
  */
 export function pairParts({ common, at }, names, over) {
   if (at !== null) return tr("{names} part at token {n}.", { names, n: at + 1 });
@@ -48,7 +48,7 @@ export function pairParts({ common, at }, names, over) {
 }
 
 /**
- * The nodes of the text that won; empty while the search goes on.
+ * Ids of the nodes of the winner; empty while the search goes on.
  * @param {Run} run
  */
 function winner(run) {
@@ -66,7 +66,7 @@ export const leadersOf = (step) =>
   [...step.detail.pool].sort((a, b) => b.sum_logprobs - a.sum_logprobs).slice(0, SHOWN);
 
 /**
- * The first candidates of a step with what its summary shows of them.
+ * The first candidates of a step with their probabilities from the summary.
  * @param {Run} run
  * @param {Step} step
  */
@@ -77,7 +77,8 @@ export function candidatesOf(run, step) {
 }
 
 /**
- * What a run recorded of the place: the candidates of a step belong to the last token it wrote.
+ * The candidates that a run recorded at a position. Only the last token of a step has candidates;
+ * for others a sentence says why there are none.
  * @param {Run} run
  */
 export function partingSide(run, at) {
@@ -115,7 +116,7 @@ function draftedIn({ status, p, q }, number) {
 }
 
 /**
- * What `partingSide` found, as bars, as a table of beams, or as a sentence.
+ * Render the result of ``partingSide`` as bars, as a table of beams, or as a sentence.
  * @param {Run} run
  */
 export function partingView(run, found) {

@@ -1,4 +1,4 @@
-// What a comparison measured: the table of figures, the token differences, the curves.
+// View of a comparison: table of figures, token differences and curves.
 import { colours } from "../shared/colours.mjs";
 import { el, scroller } from "../shared/dom.mjs";
 import { plotly } from "../shared/plotly.mjs";
@@ -21,7 +21,7 @@ function number(value) {
   return Math.abs(value) >= 1000 ? value.toPrecision(4) : fixed(value);
 }
 
-// One row a figure: four columns of runs fit a telephone, fourteen of figures do not.
+// Runs are the columns, because four columns fit a phone and fourteen figures would not.
 function tableOf({ columns, rows }) {
   const head = rows.map((row) => `${row[0]} · ${row[1]}`);
   const scope = (text, i) => el("th", { scope: "col", class: i ? "num" : null }, text);
@@ -62,7 +62,7 @@ function difference({ a, b, parts }) {
 
 const DASHES = ["solid", "dash", "dot", "dashdot"];
 
-// Two curves a run, surprise above and entropy below, have one colour and one place in the legend.
+// Surprise (upper plot) and entropy (lower plot) of a run share their colour and legend entry.
 function curvesOf({ name, label, pieces, surprise, entropy }, i, shades) {
   const colour = [shades.accent, shades.bad, shades.good, shades.violet][i % 4];
   const common = {

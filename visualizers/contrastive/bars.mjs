@@ -1,10 +1,10 @@
-// One row a candidate: what it gains for its probability and pays for resembling an earlier token.
+// Rows of contrastive search candidates: confidence against degeneration penalty.
 import { el } from "../shared/dom.mjs";
 import { fixed, percent, piece } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { nameAt, placeOf } from "./words.mjs";
 
-// One scale for the whole run: left of zero at most α, right of it at most 1 − α.
+// The scale is the same for the whole run: from −α to 1 − α.
 function bar(option, alpha) {
   const at = (x) => 100 * Math.max(0, Math.min(1, x + alpha));
   const span = (from, to, kind) => {
@@ -18,7 +18,7 @@ function bar(option, alpha) {
     "span",
     { class: "cs-bar", "aria-hidden": "true" },
     span(0, gains, "conf"),
-    // Where the earlier token is unlike, the penalty is negative and counts for the candidate.
+    // A negative cosine gives a negative penalty, which raises the score.
     pays >= 0 ? span(-pays, 0, "pen") : span(gains, gains - pays, "bonus"),
     tick("zero", 0),
     tick("mark", score),

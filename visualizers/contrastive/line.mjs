@@ -1,5 +1,5 @@
-// The text so far, cut down to the tokens that are looked back to, their neighbours and the end; an
-// arc goes from the new token to every one that a candidate resembles.
+// The text so far, reduced to the tokens that candidates resemble, their neighbours and the end. An
+// arc connects the new token with each of them.
 import { el, scroller, svg } from "../shared/dom.mjs";
 import { piece } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -10,8 +10,8 @@ const NEAR = 1;
 const LAST = 4;
 
 /**
- * The positions that are shown, in their order. Before the first one stands the start of the text,
- * which a model that reads its prompt apart counts as position −1.
+ * The positions that are shown, in order. The decoder of an
+ * encoder-decoder model starts with a token at position −1.
  * @param {Run} run
  */
 function placesOf(run, detail, ids) {
@@ -76,7 +76,8 @@ export class Line {
     this.#line.setAttribute("aria-label", said);
   }
 
-  // Where the words stand is known only when they are on the page. The chosen arc lies on top.
+  // Positions of the words are known only once they are in the
+  // page. The chosen arc is drawn last, on top of the others.
   #bend({ options, chosen }, nodes, slot) {
     this.#arcs.setAttribute("width", slot.offsetLeft + slot.offsetWidth);
     this.#paths = options.map((o, k) =>

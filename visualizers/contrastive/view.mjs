@@ -1,4 +1,4 @@
-// Contrastive search: what every candidate gains by being likely and pays for resembling an earlier token.
+// View of contrastive search: confidence and degeneration penalty of every candidate.
 import { el, table } from "../shared/dom.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, percent, piece } from "../shared/text.mjs";
@@ -56,7 +56,8 @@ function tableOf(run) {
 }
 
 /**
- * A step where similarity changed the choice: what would have come, and what came.
+ * Button for a step where similarity changed the choice:
+ * the most probable token and the chosen one.
  * @param {Run} run
  * @param {Step} step
  */

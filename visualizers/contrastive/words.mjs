@@ -1,11 +1,11 @@
-// Words and numbers of contrastive search.
+// Texts and positions for the view of contrastive search.
 import { fixed, percent, piece } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 export const START = tr("start");
 
 /**
- * Ids that the positions of a step's candidates count: the text before it.
+ * Ids of the text before a step, which the positions of its candidates index.
  * @param {Run} run
  */
 export function idsBefore(run, index) {
@@ -18,21 +18,21 @@ export function idsBefore(run, index) {
 /** @param {Run} run */
 export const nameAt = (run, ids, position) => (position < 0 ? START : piece(run, ids[position]));
 
-// Where a token stands in prompt and text, from 1; the start of a text has no place of its own.
+// Number of a token in prompt and text, from 1; empty for the start token.
 export const placeOf = (position) => (position < 0 ? "" : tr(" (token {n})", { n: position + 1 }));
 
 /** @param {Step} step */
 export const isContrastive = (step) => step?.detail?.kind === "contrastive";
 
 /**
- * What the summary shows of a step.
+ * The summary of a step.
  * @param {Run} run
  * @param {Step} step
  */
 export const shownOf = (run, step) => run.shown[step.index].contrastive;
 
 /**
- * Why the step took this token and not the most probable one.
+ * The reason why the step chose this token and not the most probable one.
  * @param {Run} run
  * @param {Step} step
  */
@@ -54,7 +54,7 @@ export function reasonOf(run, step) {
 }
 
 /**
- * How often similarity decided.
+ * A sentence on how often similarity changed the choice.
  * @param {Run} run
  */
 export function totalOf(run) {

@@ -1,4 +1,4 @@
-// The candidates of one step: the model's probability and the one that was used.
+// View of the candidates of a step: the model's probability and the used one.
 import { el } from "../shared/dom.mjs";
 import { Once } from "../shared/once.mjs";
 import { outsideOf, outsideSaid, probabilityOf } from "../shared/outside.mjs";
@@ -8,7 +8,7 @@ import { told } from "../shared/terms.mjs";
 import { bothOf, fixed, lengthOf, percent, piece, textOfIds } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-// The name of a candidate; where a run can be continued it is the button that does so.
+// The name of a candidate; a button where the run can be forked with it.
 function labelOf(name, on, go) {
   const chosen = on ? " on" : "";
   if (!go) return el("span", { class: `t${chosen}`, title: name }, name);
@@ -17,7 +17,7 @@ function labelOf(name, on, go) {
   return el("button", { ...attrs, onclick: go }, name);
 }
 
-// The way to the reason, where a server can be asked.
+// Button that asks the server why the candidate was chosen or not; empty without a server.
 function reasonOf({ name, on, why }) {
   if (!why) return "";
   const title = on ? tr("Why {name}?", { name }) : tr("Why not {name}?", { name });
@@ -54,7 +54,7 @@ function cellsOf({ name, raw, processed, removed, on, go, why }) {
   ];
 }
 
-// What the candidates leave of the probability.
+// Row with the probability of all other tokens.
 const restOf = (raw, processed) => ({
   name: tr("everything else"),
   raw,
@@ -65,7 +65,7 @@ const restOf = (raw, processed) => ({
   why: null,
 });
 
-// Entropies by their names; one that the processors did not change is said once.
+// The entropies of both distributions; only one if the processors did not change it.
 function entropiesOf({ entropy, entropy_used: used }, size) {
   const values = { size, entropy: fixed(entropy, 2), used: fixed(used, 2) };
   return used === entropy
@@ -110,7 +110,7 @@ function barsOf({ stages, detail }) {
 }
 
 /**
- * The candidates that the record holds of a step.
+ * Rows of the recorded candidates of a step.
  * @param {Run} run
  * @param {Step} step
  */
@@ -129,7 +129,7 @@ function rowsOf(run, step, chosen, ctx, forkWith) {
 }
 
 /**
- * Of a search that looked at several texts: those of its pool that continue the text of a node.
+ * Rows of a beam search step: the candidates of the pool that continue the same text as a node.
  * @param {Run} run
  * @param {Step} step
  */
@@ -182,7 +182,8 @@ const UNSEEN = tr("What decided this [step] was not seen.");
 const GONE = tr("Nothing was written here that stands in the text.");
 
 /**
- * Of a step of which no distribution was seen: what one pass over the finished text says of its last token.
+ * Rows of a step whose distribution was not seen: the
+ * scores of its last token in the finished text.
  * @param {Run} run
  * @param {Step} step
  */
@@ -207,7 +208,7 @@ function fromOutside(run, step) {
   };
 }
 
-// Nothing can be asked about it, and nothing continued with it.
+// Scores of the finished text allow neither a fork nor a question.
 const outer = { removed: null, go: null, why: null };
 
 /**
@@ -246,7 +247,7 @@ export const candidates = {
     const paint = (run, step) => {
       const found = shownOf(run, step, ctx);
       const { rows, words, seen = rows.length } = found;
-      // The last row is what the candidates leave; it stays with those in sight.
+      // The last row, with all other tokens, always stays visible.
       const hidden = rows.slice(seen, -1);
       bars.replaceChildren(...rows.filter((row) => !hidden.includes(row)).flatMap(cellsOf));
       others.replaceChildren(...hidden.flatMap(cellsOf));
@@ -258,7 +259,7 @@ export const candidates = {
         });
       note.replaceChildren(...words);
     };
-    // What is known from outside is known at the end.
+    // The scores of the finished text arrive at the end of the run.
     const also = (run, step) => (step.candidates.length ? "" : (run.emitted?.length ?? 0));
     return new Once(paint, (run, step) => nodeOf(run, step)?.node.node_id ?? also(run, step));
   },

@@ -1,4 +1,4 @@
-// How surprised and how uncertain the model was at each step.
+// View of surprise and entropy over the steps of an output.
 import { Curves } from "../shared/curves.mjs";
 import { sequenceOf, severalOf } from "../shared/record.mjs";
 import { piece } from "../shared/text.mjs";
@@ -9,7 +9,7 @@ const LABEL = tr(
 );
 
 /**
- * The curves of the text that is looked at; steps count from 1.
+ * The curves of one output; steps count from 1.
  * @param {Run} run
  * @returns {import("../shared/curves.mjs").Curve[]}
  */

@@ -1,4 +1,4 @@
-// How chance picked the token: its share of the probability, and the race that it won.
+// View of the random draw: the token's share of the probability, and the race that it won.
 import { el, table } from "../shared/dom.mjs";
 import { Once } from "../shared/once.mjs";
 import { told } from "../shared/terms.mjs";
@@ -22,7 +22,7 @@ const ABOUT = tr(
 const POOLED = tr(
   "The continuations of all [beam|beams] race together, and the earliest are drawn into the pool; of these the search keeps those with the largest sums.",
 );
-// Why nothing was drawn, by the kind of decision.
+// Step kind -> the reason why nothing was drawn.
 const STILL = {
   beam: tr("Nothing was drawn at this step: the search took the most probable continuations."),
   draft: tr(
@@ -44,7 +44,7 @@ const behind = (columns, rows) =>
     table(columns.map(told), rows),
   );
 
-// A step whose token was drawn keeps the race beside what else it has to say.
+// The race of a step: its detail, or a field of the detail of another kind.
 /** @param {Step} step */
 const drawOf = ({ detail }) => (detail?.kind === "draw" ? detail : detail?.draw);
 
@@ -99,7 +99,7 @@ function pooled(run, step, shown) {
   ];
 }
 
-// One drafted token: the stretch in which u keeps it, and where u was.
+// One drafted token: the range of u that keeps it, and the u that was drawn.
 function judgement(run, token, ratio) {
   const kept = token.status === "accepted";
   const [u, most] = [token.u, ratio].map((x) => fixed(x));
@@ -169,7 +169,7 @@ function shownOf(run, step) {
 }
 
 class Draw {
-  // Steps whose race has been seen to run.
+  // Steps whose race was animated.
   #seen = new Set();
 
   constructor(root) {
@@ -186,12 +186,12 @@ class Draw {
     const key = `${run.id}:${step.index}`;
     this.body.replaceChildren(...shownOf(run, step).filter(Boolean));
     const race = this.body.querySelector(".rc-race");
-    // While a run is followed its steps pass too quickly to be looked at.
+    // No animation while the run is followed, because its steps change too quickly.
     if (!race || this.#seen.has(key) || (run.status === "running" && run.follow)) return;
     race.classList.add("rc-run");
     race.addEventListener("animationstart", () => this.#seen.add(key), { once: true });
     race.addEventListener("animationend", () => {
-      // Hidden and shown again, what still has an animation would run once more.
+      // An element that still has the animation's class would run it again when it is shown again.
       if (!race.getAnimations({ subtree: true }).length) race.classList.remove("rc-run");
     });
   }

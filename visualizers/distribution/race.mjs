@@ -1,5 +1,5 @@
-// A race on one line: every arrival as a mark, the earliest first; names stand above and below the line, each
-// in a row of its own, so that none covers another.
+// The race of the candidates: arrival times on a line, the earliest first. Each name has its own
+// row above or below the line, so that no name covers another.
 import { el } from "../shared/dom.mjs";
 import { lengthOf } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -30,12 +30,12 @@ function node(kind, style, more) {
 /**
  * @param {Runner[]} runners in the order of their arrival
  * @param {[number, string][]} ticks
- * @param {string} ends what becomes of the earliest
+ * @param {string} ends a phrase on what the earliest wins
  */
 export function raceOf(runners, ticks, ends) {
   const early = runners.filter(({ at }) => at < MIDDLE);
   const late = runners.filter(({ at }) => at >= MIDDLE);
-  // The outermost mark has the row that is farthest from the line: no lead crosses a name.
+  // The outermost mark gets the row farthest from the line, so that no lead crosses a name.
   const above = early.flatMap((one, i) => labelOf(one, "up", early.length - i, i));
   const below = late.flatMap((one, i) => labelOf(one, "down", i + 1, early.length + i));
   const said = runners.map(

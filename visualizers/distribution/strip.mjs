@@ -1,10 +1,10 @@
-// A strip of probability: every token as wide as it is likely, the drawn one framed and named.
+// A strip of probabilities: the width of a token is its probability, and the drawn one is framed.
 import { el } from "../shared/dom.mjs";
 import { told } from "../shared/terms.mjs";
 import { lengthOf, percent, piece } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-// Below this a name would be cut.
+// Smaller parts have no room for a name.
 const ROOM = 0.13;
 const SOME = 0.001;
 
@@ -28,7 +28,7 @@ function part({ name, share, kind }) {
  * @param {{ strip: [number, number][], others: [number | null, number] }} shown
  * @param {number} chosen
  * @param {string} caption
- * @param {string} word what became of the chosen one
+ * @param {string} word outcome of the chosen token
  */
 export function stripOf(run, { strip, others }, chosen, caption, word) {
   const parts = strip.map(([id, share], i) => ({

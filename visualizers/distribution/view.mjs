@@ -1,4 +1,4 @@
-// What one step saw: candidates raw against processed, the processors' X-ray, the draw, the curve.
+// The views of a step's distribution: candidates, processor X-ray, draw and curve.
 export { candidates } from "./candidates.mjs";
 export { chart } from "./chart.mjs";
 export { draw } from "./draw.mjs";

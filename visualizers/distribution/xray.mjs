@@ -1,4 +1,4 @@
-// What every processor removed, in the order they ran.
+// View of the processors in their order: what each removed, kept and changed.
 import { el, table } from "../shared/dom.mjs";
 import { Once } from "../shared/once.mjs";
 import { titleOf } from "../shared/processors.mjs";
@@ -16,7 +16,7 @@ const COLUMNS = [
 ];
 
 /**
- * A processor with the best known of the tokens that it removed.
+ * Name of a processor, with up to three of the recorded tokens that it removed.
  * @param {Run} run
  * @param {Step} step
  */

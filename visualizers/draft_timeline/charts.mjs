@@ -1,4 +1,4 @@
-// Draft lengths round by round, and acceptance by place in the draft.
+// Charts of speculative decoding: draft length by round, and acceptance by position in the draft.
 import { el, scroller, set, svg } from "../shared/dom.mjs";
 import { said } from "../shared/said.mjs";
 import { counted, fixed, lengthOf } from "../shared/text.mjs";
@@ -9,14 +9,14 @@ const HIGH = 96;
 const PLACES = 24;
 
 /**
- * How high one token is drawn.
+ * Height of one token in pixels.
  * @drawing
  */
 const unitOf = (most) => HIGH / most;
 
 export class Lengths {
   #bars = svg("g");
-  // The number that each bar stands for: its height follows whenever the scale changes.
+  // Bar -> its value. A new scale resizes the bars that exist already.
   #values = new Map();
   // Tokens per target pass after every round.
   #pace = [];
@@ -45,7 +45,7 @@ export class Lengths {
 
   /**
    * @param {Step} step
-   * @param {any} shown what the summary shows of it
+   * @param {any} shown summary of the step
    * @param {() => void} choose
    */
   add(step, shown, choose) {
@@ -90,7 +90,7 @@ export class Lengths {
 }
 
 /**
- * A share in words, without digits behind the point.
+ * Format a share as whole percent.
  * @drawing
  */
 const shareOf = (part) => `${Math.round(100 * part)} %`;

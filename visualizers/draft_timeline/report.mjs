@@ -1,4 +1,4 @@
-// Whether the text is the target's own, and what drafting cost beside plain decoding.
+// Report of a run with drafts: the losslessness check, and the cost compared with plain decoding.
 import { el, fact } from "../shared/dom.mjs";
 import { said } from "../shared/said.mjs";
 import { told } from "../shared/terms.mjs";
@@ -22,7 +22,7 @@ function measured(lead, { distributions }) {
 }
 
 /**
- * Kind, sign, title and sentence of the badge.
+ * Class, sign, title and sentence of the badge.
  * @param {Run} run
  */
 function verdictOf(run, report) {
@@ -116,7 +116,7 @@ function figuresOf(f) {
   );
 }
 
-// What the papers' formula makes of the run's own figures.
+// A sentence on the speed-up that the papers' formula expects from this run's figures.
 function expectedOf({ expected_speed_up: expected, cost_ratio: cost }) {
   const costs = tr("a draft costs {share} of a target pass", { share: percent(cost) });
   return expected === null
@@ -130,7 +130,7 @@ function expectedOf({ expected_speed_up: expected, cost_ratio: cost }) {
       );
 }
 
-/** @param {any} shown what the summary shows of the last round */
+/** @param {any} shown summary of the last round */
 export function costOf({ figures, plain }) {
   const costs = figuresOf(figures);
   const note = (...words) => el("p", { class: "dp-note" }, words);

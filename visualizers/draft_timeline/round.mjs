@@ -1,4 +1,4 @@
-// One round in full: who drafted, from where, and where the last token came from.
+// Details of one round: the drafter, the source of the draft and the source of the last token.
 import { el, scroller, svg } from "../shared/dom.mjs";
 import { said } from "../shared/said.mjs";
 import { told } from "../shared/terms.mjs";
@@ -59,10 +59,10 @@ export function roundOf(run, step) {
 }
 
 /**
- * An arc in words: for whoever listens, and below it.
+ * The label of an arc for screen readers, and the note below it.
  * @param {number} size of the n-gram that was looked up
- * @param {number} place where it stood before
- * @param {number} copied tokens that followed it there
+ * @param {number} place of its earlier occurrence, from 1
+ * @param {number} copied number of tokens copied from there
  */
 function arcWords(size, place, copied) {
   const found =
@@ -90,7 +90,7 @@ function arcWords(size, place, copied) {
 }
 
 /**
- * Prompt lookup: the n-gram it found and the place it was looked up for, joined by an arc.
+ * Prompt lookup: an arc from the end of the text to the earlier occurrence of its n-gram.
  * @param {Run} run
  * @param {Step} step
  */
@@ -134,7 +134,7 @@ function arcOf(run, step) {
   );
 }
 
-// Where the words stand is known only when they are on the page.
+// Draw the arc. Positions of the words are known only once they are in the page.
 export function bend(box) {
   const found = box.querySelector(".src");
   const sought = box.querySelector(".dst");
@@ -152,7 +152,8 @@ export function bend(box) {
 }
 
 /**
- * Universal: the draft's own tokens above, what they became for the target below, character under character.
+ * Universal assisted decoding: tokens of the draft model
+ * above, the same text as target tokens below.
  * @param {Run} run
  */
 function railsOf(run, detail) {

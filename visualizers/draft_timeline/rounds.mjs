@@ -1,4 +1,4 @@
-// One row a round: the drafted tokens, what became of each, and the token the target added.
+// One row per round: the drafted tokens with their verdicts, and the token that the target added.
 import { el } from "../shared/dom.mjs";
 import { counted, lengthOf, piece } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -7,7 +7,7 @@ import { describe, GLYPH, shownOf } from "./words.mjs";
 const bar = (kind, share, mark) =>
   el("span", { class: kind }, el("i", { style: { width: lengthOf(share) } }), mark);
 
-// Both probabilities as bars; on the target's the place of the random number that judged.
+// Bars for p and q; a mark on p's bar shows the random number u.
 function bars(token) {
   if (token.p === undefined) return null;
   const judged = token.u !== null && token.ratio !== null;
@@ -45,7 +45,7 @@ function tile(run, token, kind, { tell, choose, why }, at) {
 }
 
 /**
- * The target's own token stands behind the last that was judged.
+ * Tiles of a round. The target's token follows the last judged one.
  * @param {Run} run
  * @param {Step} step
  */
@@ -58,7 +58,7 @@ function tilesOf(run, step, told) {
       { ...t, ratio: ratio[i], mixture: mixture[i] },
       t.status,
       told,
-      // What follows a rejection was never judged.
+      // Tokens after a rejection were not judged, so there is nothing to ask.
       i < step.emit.length ? i : null,
     ),
   );

@@ -1,4 +1,4 @@
-// Drafting round by round: what was guessed, what the target made of every guess, and what it cost.
+// View of speculative decoding round by round: drafted tokens, the target's verdicts and the cost.
 import { el, table } from "../shared/dom.mjs";
 import { told } from "../shared/terms.mjs";
 import { piece } from "../shared/text.mjs";
@@ -123,7 +123,8 @@ class DraftTimeline {
     const tell = (words) => {
       this.readout.textContent = words;
     };
-    // A drafted token that was judged can be asked about; a click on it also selects its round.
+    // A click on a drafted token that was judged selects
+    // its round and asks why it was kept or rejected.
     const why = (question) => this.ctx.ask?.({ step: step.index, ...question });
     const row = rowOf(run, step, { choose, tell, why });
     this.#nodes.push(row);

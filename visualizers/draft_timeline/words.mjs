@@ -1,4 +1,4 @@
-// Words and numbers of drafting.
+// Texts and number formats of the view of speculative decoding.
 import { milliseconds, piece, fixed as written } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
@@ -38,14 +38,14 @@ export const fixed = (x, digits = 3) => (x === null || x === undefined ? "–" :
 export const seconds = (s) => (s < 1 ? milliseconds(s) : `${written(s, 2)} s`);
 
 /**
- * What the summary shows of a round.
+ * The summary of a round.
  * @param {Run} run
  * @param {Step} step
  */
 export const shownOf = (run, step) => run.shown[step.index].draft_timeline;
 
 /**
- * The shares of target and draft in a mixture of both, null where there is no mixture.
+ * Weights of target and draft if drafts are judged by a mixture of both, else null.
  * @param {Run} run
  */
 export const weightsOf = (run) => shownOf(run, run.steps[0]).weights;
@@ -59,9 +59,9 @@ function ruleOf(run) {
 }
 
 /**
- * A token with what decided about it.
+ * A token with its status, its probabilities and the acceptance test.
  * @param {Run} run
- * @param {any} token with its ratio, and its probability in the mixture
+ * @param {any} token with the ratio and mixture probability of the summary
  */
 export function describe(run, token, kind) {
   const mixed = kind === "target" && weightsOf(run) !== null;

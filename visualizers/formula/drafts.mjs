@@ -1,4 +1,4 @@
-// The formulas of drafting: what judges a drafted token, and what drafts gain.
+// The formulas of speculative decoding: acceptance of a drafted token, and the speed-up.
 import { frac, sup, under, words } from "../shared/formula.mjs";
 import { tr } from "../shared/tr.mjs";
 import { equals, of } from "./parts.mjs";
@@ -121,7 +121,7 @@ export const DRAFTS = {
   },
 };
 
-// What u made of it, with the word beside the sign.
+// The comparison of u with the limit, followed by "kept" or "rejected".
 const judged = (is, line) =>
   is === null
     ? []

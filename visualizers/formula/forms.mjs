@@ -1,4 +1,4 @@
-// Every formula: its title, how it is written for symbols and for numbers alike, and what its symbols are.
+// All formulas: title, symbols, a function that draws them, and the meaning of the symbols.
 import { between, choose, frac, inside, sqrt, sub, sup, under, words } from "../shared/formula.mjs";
 import { tr } from "../shared/tr.mjs";
 import { DRAFTS } from "./drafts.mjs";

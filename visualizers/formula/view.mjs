@@ -1,4 +1,4 @@
-// The formulas that decided a step: each with its symbols, with the step's numbers, and in words.
+// View of the formulas that decided a step: in symbols, with the step's numbers, and explained.
 
 import { el } from "../shared/dom.mjs";
 import { math, token } from "../shared/formula.mjs";
@@ -10,7 +10,7 @@ import { FORMS } from "./forms.mjs";
 
 const NOTHING = tr("No formula decided this step.");
 
-// What is too wide scrolls by itself, and can then be reached with the keyboard.
+// Makes lines focusable while they are too wide, so that they can be scrolled with the keyboard.
 const reachable = () =>
   new ResizeObserver((entries) => {
     for (const { target } of entries)
@@ -35,7 +35,7 @@ function filledOf(run, line) {
 }
 
 /**
- * One formula with the lines that fill it in.
+ * One formula in symbols, followed by its lines with numbers.
  * @param {Run} run
  */
 function sectionOf(run, lines) {
@@ -56,7 +56,7 @@ function sectionOf(run, lines) {
 }
 
 /**
- * Lines of the same form that stand together.
+ * Group consecutive lines with the same form.
  * @returns {any[][]}
  */
 function grouped(lines) {

@@ -1,4 +1,5 @@
-// Where the places of a text stand in a row: the prompt, what the cache held, what was read, what was taken back.
+// The bar of a forward pass: the tokens in the cache, the
+// tokens read and the tokens removed after it.
 import { el } from "../shared/dom.mjs";
 import { lengthOf } from "../shared/text.mjs";
 
@@ -7,13 +8,14 @@ const TICKS = [4, 8, 16, 32, 64, 128, 256, 512, 1024];
 const MANY = 5;
 
 /**
- * How long a row is: the tokens before the new ones, and room for the new ones.
+ * Scale of the bars in tokens: `start` for the prompt, and `room` for the new text.
  * @typedef {{ start: number, room: number }} Scale
  */
 
 /**
- * While tokens come there is room for some more, so that rows need not be drawn anew for each.
- * @param {any} shown what the summary shows of the last step
+ * The scale of all rows. While the run goes on it has spare
+ * room, so that not every token changes it and redraws all rows.
+ * @param {any} shown summary of the last step
  * @param {boolean} ended
  * @returns {Scale}
  * @drawing
@@ -25,7 +27,7 @@ export function scaleOf({ start, most }, ended) {
 }
 
 /**
- * Where a place of the text stands, from 0 to 1; a long prompt is drawn shorter than it is.
+ * Position of a token in a bar, from 0 to 1. The prompt takes at most 22 % of the bar.
  * @param {number} place tokens before it
  * @param {Scale} scale
  * @drawing
@@ -37,7 +39,7 @@ export function placeOf(place, { start, room }) {
 }
 
 /**
- * The tokens of the new text at which the scale has a number: a few.
+ * Numbers of new tokens at which the axis has ticks.
  * @param {Scale} scale
  * @drawing
  */
@@ -47,7 +49,7 @@ export function ticksOf({ room }) {
 }
 
 /**
- * From one place of the text to another.
+ * A segment of a bar between two tokens.
  * @param {string} kind
  * @param {[number, number]} places
  * @param {Scale} scale
@@ -59,9 +61,9 @@ function segment(kind, [from, to], scale) {
 }
 
 /**
- * What a pass read, after what the cache held of it, and what of it was taken back after it.
+ * Segments of a pass: tokens in the cache, tokens read, and tokens removed after it.
  * @param {any} pass
- * @param {any} row what the summary shows of it
+ * @param {any} row summary of the pass
  * @param {Scale} scale
  */
 export function segmentsOf({ read, cached, length, aside }, { gone }, scale) {

@@ -1,4 +1,5 @@
-// One row a forward pass. Of a long run those near the chosen step are drawn.
+// Rows of the timeline, one for each forward pass. Only rows near the selected step are in the
+// page, so that a long run needs no more elements than a short one.
 import { button, el } from "../shared/dom.mjs";
 import { counted, piece } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -28,7 +29,7 @@ const group = (mark, name, children) =>
   );
 
 /**
- * What came of a pass; what a step wrote stands behind its last one.
+ * The result of a pass: tokens removed, and in the last pass of a step the tokens written.
  * @param {Run} run
  * @param {Step} step
  */
@@ -89,7 +90,7 @@ function readOf(pass, said) {
 }
 
 /**
- * A row, and how it is drawn to a scale.
+ * The row of a pass, and a function that draws its bar to a scale.
  * @param {Run} run
  * @param {Step} step
  * @param {number} place of the pass in its step
@@ -131,11 +132,11 @@ function rowOf(run, step, place, choose) {
   return { node, no, draw, step: step.index };
 }
 
-/** The rows that are drawn, of all there are. */
+/** The list of rows; a window of them is in the page. */
 export class Rows {
-  /** @type {[Step, number][]} step and place of the pass in it */
+  /** @type {[Step, number][]} step, and index of the pass in it */
   #all = [];
-  /** @type {Map<number, number>} by step: its first row */
+  /** @type {Map<number, number>} step index -> its first row */
   #first = new Map();
   #from = 0;
   #drawn = [];
@@ -169,11 +170,11 @@ export class Rows {
   }
 
   /**
-   * Draw what there is room for around the rows of a step, and mark those.
+   * Draw the rows around a step and mark the rows of that step.
    * @param {Run} run
    * @param {number} index
    * @param {any} scale
-   * @returns {HTMLElement | undefined} the step's last row
+   * @returns {HTMLElement | undefined} the last row of the step
    */
   show(run, index, scale) {
     const at = this.#first.get(index) ?? this.#all.length - 1;
@@ -190,7 +191,7 @@ export class Rows {
     return this.#mark(index);
   }
 
-  /** The button of the chosen step. */
+  /** The button of the selected step. */
   get chosen() {
     return this.#drawn.find(({ no }) => no.tabIndex === 0)?.no;
   }

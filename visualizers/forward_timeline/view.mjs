@@ -1,4 +1,4 @@
-// A run that was seen from outside, pass by pass: what was read, what was taken back, what was written.
+// View of a custom method's run, one row per forward pass: tokens read, removed and written.
 import { el, fact, table } from "../shared/dom.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, textOfIds } from "../shared/text.mjs";
@@ -22,7 +22,7 @@ const sign = (kind, mark, words) =>
   el("span", {}, el("b", { class: kind }, mark), " ", told(words));
 
 /**
- * Every sign with whether a run so far has it.
+ * Entries of the legend, each with a test whether the run so far needs it.
  * @returns {[HTMLElement, (figures: any) => any][]}
  */
 const signs = () => [
@@ -119,10 +119,10 @@ function costsOf(figures) {
 class ForwardTimeline {
   /** @type {Run | null} */
   #run = null;
-  /** The step that is marked, and the one that was scrolled to. */
+  /** The marked step, and the step that was scrolled to. */
   #marked = -1;
   #reached = -1;
-  /** What the sentences speak of. */
+  /** Last step and status that the sentences describe. */
   #said = "";
 
   /** @param {Context} ctx */
@@ -228,7 +228,7 @@ class ForwardTimeline {
         .filter(Boolean),
     );
     const row = this.rows.show(run, index, scale);
-    // Whoever has scrolled elsewhere stays there while more passes come.
+    // New passes do not scroll the list again, so that a visitor can look at earlier rows.
     if (row && index !== this.#reached) this.#reveal(row);
     this.#reached = index;
     const step = run.steps[index];

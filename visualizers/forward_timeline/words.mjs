@@ -1,4 +1,4 @@
-// What is said of a run that was seen from outside, and of one of its steps.
+// Sentences about a custom method's run, its steps and its forward passes.
 import {
   counted,
   fixed,
@@ -12,7 +12,7 @@ import { tr } from "../shared/tr.mjs";
 export const seconds = (s) => (s < 1 ? milliseconds(s) : `${fixed(s, 2)} s`);
 
 /**
- * What the summary shows of a step.
+ * The summary of a step.
  * @param {Run} run
  * @param {Step} step
  */
@@ -32,7 +32,7 @@ function takenBack({ back, rollbacks }) {
 }
 
 /**
- * The run in figures, as sentences whose terms stand in brackets.
+ * The run in figures. Glossary terms are in brackets.
  * @param {any} figures of the summary
  * @param {boolean} ended
  */
@@ -65,7 +65,7 @@ export function summaryOf(figures, ended) {
 }
 
 /**
- * What could not be seen, in one line, empty where that is nothing.
+ * A line on what the record could not capture, empty if nothing is missing.
  * @param {any} figures of the summary
  * @param {boolean} ended
  */
@@ -120,7 +120,7 @@ function between(from, to) {
     : tr("{first} to {last}", { first, last });
 }
 
-// What a step's passes read; those that read another text are counted by themselves.
+// The tokens that a step's passes read. Passes over another text are counted separately.
 function readWords(detail, rows) {
   if (!detail.passes.length) return tr("No forward pass was seen before it.");
   const numbers = between(rows[0].number, rows.at(-1).number);
@@ -150,7 +150,7 @@ function readWords(detail, rows) {
 }
 
 /**
- * What was taken back, after a pass or, where there was none, by the step itself.
+ * The tokens that were removed after a pass, or by a step without one.
  * @param {number} tokens how many
  * @param {number | null} pass
  * @param {string} text
@@ -167,7 +167,7 @@ function goneWords(tokens, pass, text) {
 }
 
 /**
- * What a step wrote, and where it stands among the new tokens.
+ * The tokens that a step wrote, and their numbers among the new tokens.
  * @param {number} tokens how many
  * @param {string} text
  * @param {string} places
@@ -180,7 +180,7 @@ function writtenWords(tokens, text, places) {
 }
 
 /**
- * A step in words: what was read, what was taken back, what was written.
+ * A step in sentences: tokens read, removed and written.
  * @param {Run} run
  * @param {Step} step
  */
@@ -204,7 +204,7 @@ export function stepWords(run, step) {
 }
 
 /**
- * What a pass read, and what the cache held then.
+ * The tokens that a pass read, and the number of tokens in the cache.
  * @param {any} pass
  */
 export function passWords({ rows, read, cached, aside }) {

@@ -1,4 +1,4 @@
-// One step in full: every layer's reading, and what the contrast did to the output.
+// Details of one step: the reading of every layer, and the effect of the contrast on the output.
 import { el, header, scroller, table } from "../shared/dom.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, grouped, percent, piece } from "../shared/text.mjs";
@@ -16,7 +16,8 @@ import {
   written,
 } from "./values.mjs";
 
-// Bars from the least to the greatest value, zero always among them.
+// Widths of the bars in percent of the range from the least
+// to the greatest value, which includes 0.
 function widths(numbers) {
   const finite = numbers.filter((x) => x !== null);
   const low = Math.min(...finite, 0);
@@ -131,7 +132,7 @@ function maskWords(kept, size) {
 }
 
 /**
- * One cell of the map in words.
+ * One cell of the map as a sentence.
  * @param {Run} run
  */
 export function cellOf(run, cell, projection) {

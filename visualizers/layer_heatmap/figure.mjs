@@ -1,4 +1,4 @@
-// The map as a Plotly figure.
+// The layer map as a Plotly figure.
 import { tr } from "../shared/tr.mjs";
 import { drawn, layerName, VALUES } from "./values.mjs";
 
@@ -66,7 +66,7 @@ export function layoutOf(grid, selected, shades, id) {
   const count = grid.z.length;
   const every = Math.max(1, Math.ceil(count / MOST_TICKS));
   const ticks = grid.z.map((_, i) => i).filter((i) => i % every === 0 || i === count - 1);
-  // Without this every name is measured once more with every drawing, to hide what does not fit.
+  // Without `ticklabeloverflow` Plotly measures every tick label on each redraw.
   const plain = { showgrid: false, zeroline: false, fixedrange: true, ticklabeloverflow: "allow" };
   const steps = Math.max(grid.z[0].length, LEAST_STEPS);
   return {

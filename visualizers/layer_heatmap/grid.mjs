@@ -1,19 +1,19 @@
-// The numbers of the map as they grow, step by step: one row a layer, and the frame of each step's
-// contrasted layer.
+// The data of the layer map, extended step by step: one row
+// for each layer, and the outlines of the contrasted layers.
 import { percent, piece } from "../shared/text.mjs";
 import { drawn, isLayered, keyOf, readingOf, written } from "./values.mjs";
 
 const ESCAPED = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
-// Plotly reads what it shows under the mouse as markup.
+// Plotly parses hover texts as markup, and a model can write markup.
 const escaped = (text) => text.replace(/[&<>]/g, (c) => ESCAPED[c]);
 
-// Plotly takes no lengths in a path, only places.
+// Plotly accepts absolute coordinates only in a path.
 const frameOf = (x, y) => `M${x - 0.5},${y - 0.5}H${x + 0.5}V${y + 0.5}H${x - 0.5}Z`;
 
 export class Grid {
   z = [];
   text = [];
-  // One path for the frames of all steps, so that a long run is drawn with as much as a short one.
+  // One path outlines all steps, so that a long run needs no more shapes than a short one.
   outline = "";
   shown = 0;
 

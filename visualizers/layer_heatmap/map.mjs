@@ -1,5 +1,5 @@
-// The plot itself: redrawn at most four times a second, however fast the steps arrive, and less often
-// the longer that takes.
+// The plot of the layer map. It redraws at most four times
+// a second, and less often if drawing is slow.
 import { colours } from "../shared/colours.mjs";
 import { el } from "../shared/dom.mjs";
 import { forget, onClick, plotly } from "../shared/plotly.mjs";
@@ -7,7 +7,7 @@ import { tr } from "../shared/tr.mjs";
 import { CONFIG, heatOf, heightOf, layoutOf } from "./figure.mjs";
 
 const PAUSE = 250;
-// The most of the time that drawing may take while steps arrive.
+// Largest share of the time that drawing may take while steps arrive.
 const SHARE = 0.08;
 
 export class Heatmap {
@@ -18,7 +18,7 @@ export class Heatmap {
   #took = 0;
   #ready = false;
 
-  // `wanted` returns what to draw, null when there is nothing; `clicked` is told of a step and a layer.
+  // `wanted` returns what to draw, or null; `clicked` is called with a step and a layer.
   constructor(wanted, clicked) {
     this.wanted = wanted;
     this.clicked = clicked;
@@ -31,7 +31,7 @@ export class Heatmap {
     });
   }
 
-  // Draw when the last drawing is so long ago; while steps arrive at their pace.
+  // Draw when `pause` milliseconds have passed since the last drawing.
   schedule(pause = Math.max(PAUSE, this.#took / SHARE)) {
     if (this.#busy) {
       this.#again = true;

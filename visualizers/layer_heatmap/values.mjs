@@ -1,4 +1,4 @@
-// What a layer's reading says, as a number to draw and as a number to read.
+// The values of a layer's reading: their names, how they are drawn and how they are written.
 import { fixed, grouped, precise } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
@@ -8,7 +8,7 @@ export const VALUES = {
   entropy: tr("entropy, bits"),
   logprob: tr("log-probability of the emitted token, nats"),
 };
-// A number with its name and unit, as a sentence has it.
+// Value name -> function from a formatted number to a text with name and unit.
 export const SAID = {
   rank: (x) => tr("rank {x}", { x }),
   divergence: (x) => tr("divergence {x}", { x }),
@@ -24,7 +24,7 @@ const FLOOR = -20;
 export const keyOf = (name, projection) => (projection === "raw" ? name : `normed_${name}`);
 
 /**
- * One layer's reading at a step: ranks from 0 as they are recorded, entropies in bits.
+ * A value of a layer at a step. Ranks count from 0; entropies are in bits, from the summary.
  * @param {Run} run
  * @param {Step} step
  */
@@ -35,7 +35,7 @@ export function readingOf(run, step, layer, name, projection) {
 }
 
 /**
- * The number that a colour stands for: ranks by their logarithm, very small probabilities all alike.
+ * The number that sets a cell's colour: log10 of a rank, and log-probabilities of at least -20.
  * @drawing
  */
 export function drawn(name, x) {

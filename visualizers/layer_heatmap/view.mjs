@@ -1,4 +1,5 @@
-// DoLa's layer map: layers over steps, the contrasted layer outlined, and one step's column in full.
+// View of DoLa's layer map: layers over steps with the contrasted
+// layer outlined, and the details of the selected step.
 import { el } from "../shared/dom.mjs";
 import { told } from "../shared/terms.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -21,7 +22,7 @@ function picker(options, label, set) {
   return box;
 }
 
-// What the map shows, in a sentence.
+// A sentence on what the map shows.
 function describe({ value, projection }) {
   const head =
     projection === "raw"
@@ -41,7 +42,7 @@ function describe({ value, projection }) {
 }
 
 /**
- * Layers that were asked for and that the model does not have.
+ * A note on requested layers that the model lacks, empty if there are none.
  * @param {Run} run
  */
 function leftOut(run) {
@@ -60,7 +61,7 @@ class LayerHeatmap {
   #selected = -1;
   #cell = null;
   #grid = new Grid("rank", "normed");
-  // Another value or projection is drawn even when no step is new.
+  // Set when another value or projection is chosen, which redraws without a new step.
   #changed = false;
 
   /** @param {Context} ctx */
@@ -175,7 +176,7 @@ class LayerHeatmap {
   select(run, index) {
     if (this.#selected === index && this.#run === run && this.column.firstChild) return;
     this.#selected = index;
-    // While the newest step is followed the column keeps the pace of the plot.
+    // While the run is followed, the column is filled only as often as the plot is drawn.
     if (run.status === "running" && run.follow) return this.map.schedule();
     this.#fillColumn();
     if (!this.readout.textContent) this.#fillCell();

@@ -1,4 +1,4 @@
-// A sound as a small drawing: how loud each part of it is.
+// The waveform of a sound as a small drawing.
 import { svg } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
 
@@ -7,8 +7,9 @@ const HEIGHT = 40;
 const LEAST = 0.02;
 
 /**
- * @drawing One bar a part, as high as its loudest sample.
- * @param {readonly number[]} peaks the largest samples of equal parts, from 0 to 1
+ * One bar for each part of a sound, as high as its loudest sample.
+ * @drawing
+ * @param {readonly number[]} peaks largest sample of each of the equal parts, from 0 to 1
  * @param {number | null} seconds
  */
 export function peaksOf(peaks, seconds) {

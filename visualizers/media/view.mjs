@@ -1,4 +1,4 @@
-// What the model was given to see or to hear, above what it wrote.
+// View of the pictures and sounds that the model was given, above its text.
 import { el } from "../shared/dom.mjs";
 import { toldIn } from "../shared/speech.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -26,7 +26,7 @@ function pictureOf(info) {
   const { width, height, preview } = info;
   const size = tr("{width} × {height} pixels", { width, height });
   const alt = info.alt || tr("The picture that the model was given, {size}", { size });
-  // What is no base64 is no picture: a file may say anything.
+  // A trace file can contain anything, so text that is not base64 must not become a URL.
   const src = /^[A-Za-z0-9+/=]+$/.test(preview ?? "") ? `data:image/jpeg;base64,${preview}` : "";
   const picture = src ? el("img", { src, alt }) : null;
   return el(
@@ -46,7 +46,7 @@ function soundOf(info) {
     "figure",
     { class: "md-given" },
     peaks?.length ? peaksOf(peaks, seconds) : null,
-    // Only what comes along can be fetched.
+    // Only the built-in examples are on the server.
     src?.startsWith(EXAMPLES)
       ? el("audio", { src, controls: true, preload: "none", "aria-label": SOUND })
       : null,
@@ -55,14 +55,14 @@ function soundOf(info) {
 }
 
 /**
- * What a model was given, drawn from what a run tells of it.
+ * Figures of a run's media.
  * @param {any[]} given
  */
 export const givenMedia = (given) =>
   given.map((one) => (one.kind === "image" ? pictureOf(one) : soundOf(one)));
 
 /**
- * What a speech model was told besides its sound.
+ * A line with the parameters of a speech model, null if none are set.
  * @param {Run} run
  */
 function toldOf({ speech }) {

@@ -1,10 +1,10 @@
-// A run as it was before a step: what the views of a stage draw while somebody guesses, so that nothing of
-// what comes next is anywhere among them.
+// A copy of a run with its first steps only. Stages draw it while the visitor guesses, so that no
+// view contains the next token.
 import { addStep, emptyRecord } from "../shared/record.mjs";
 import { wholeOf } from "./game.mjs";
 
 /**
- * A run of which nothing is seen yet; `grow` shows more of it.
+ * A copy of a run without steps; ``grow`` adds them.
  * @param {Run} run
  * @returns {Run}
  */
@@ -18,7 +18,7 @@ export const covered = (run) => ({
   timing: undefined,
   metrics: undefined,
   parting: null,
-  // What to look at may tell how it goes on.
+  // The hint of a preset may give the continuation away.
   shows: "",
   selected: null,
   node: null,
@@ -26,9 +26,9 @@ export const covered = (run) => ({
 });
 
 /**
- * Show so many steps of a run, and look at the newest one of an output.
+ * Add steps of a run up to `count`, and select the newest one of an output.
  * @param {Run} cover
- * @param {Run} run what it covers
+ * @param {Run} run the full run
  * @param {number} count
  * @param {number} sequence
  */
@@ -39,7 +39,8 @@ export function grow(cover, run, count, sequence) {
   const status = run.status === "running" ? "running" : "predicting";
   const { pieces, source, error, again } = /** @type {any} */ (run);
   Object.assign(cover, { pieces, error, again, status });
-  // Its server is asked with the steps that are seen, where it does not know the run.
+  // Questions to a server that lacks the run send its
+  // trace, which must hold the visible steps only.
   cover.source = source && { trace: { ...source.trace, steps: cover.steps }, shown: cover.shown };
   if (cover.steps.length === before) return;
   cover.node = null;

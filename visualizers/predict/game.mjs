@@ -1,23 +1,23 @@
-// Which steps of a run can be guessed, what is offered, what a guess is worth, and what the guesses come to.
+// Rules of the guessing game: which steps can be guessed, the tokens offered, and the score.
 import { ownPlace, ownToken } from "../shared/record.mjs";
 import { piece, textOfId } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /**
- * A guess with what the model gave to it and to the token that was written there; log-probabilities of the
- * model's own distribution, null for a token that it held to be impossible, undefined where nothing tells.
+ * A guess, with the log-probabilities of the guess and of the written token in the model's own
+ * distribution. Null is probability 0, undefined is unknown.
  * @typedef {object} Guess
  * @property {number | null | undefined} logprob
  * @property {number | null} written
  * @property {boolean} right
  */
 
-/** @typedef {{ steps: Step[], shown: Shown[] }} Steps as far as they are known */
+/** @typedef {{ steps: Step[], shown: Shown[] }} Steps the steps of a run with their summaries */
 
 export const OFFERED = 6;
 const FAVOURITES = 3;
 const NEIGHBOURS = OFFERED - FAVOURITES;
-// How far down the list the others of an offer may begin.
+// Largest rank at which the less likely half of an offer may begin.
 const DEEPEST = 9;
 
 export const REWRITES = tr("took back some of the text");
@@ -26,7 +26,7 @@ export const UNSEEN = tr("recorded no candidates of what was written");
 export const APART = tr("wrote an output that another one before it gives away");
 
 /**
- * All that is known of a run, also what a player does not show yet.
+ * All steps of a run, also those that a player does not show yet.
  * @param {Run} run
  * @returns {Steps}
  */
@@ -34,7 +34,7 @@ export const wholeOf = (run) =>
   run.source ? { steps: run.source.trace.steps, shown: run.source.shown } : run;
 
 /**
- * How many tokens an output has before a step.
+ * Number of tokens of an output before a step.
  * @param {Step[]} steps
  * @param {Step} step
  */
@@ -44,8 +44,8 @@ function lengthBefore(steps, { index, sequence }) {
 }
 
 /**
- * How many steps may be seen while one is guessed: those before it that saw none of its place, as outputs
- * that are written side by side begin alike.
+ * Number of steps that may be visible while a step is guessed. Steps of other outputs that already
+ * reached its position are hidden, because outputs of one prompt often begin alike.
  * @param {Step[]} steps
  * @param {number} index
  */
@@ -58,7 +58,7 @@ export function seenBefore(steps, index) {
 }
 
 /**
- * Why a step cannot be guessed, empty where it can.
+ * The reason why a step cannot be guessed, empty if it can.
  * @param {Steps} run
  * @param {number} index
  */
@@ -69,7 +69,7 @@ export function refusalOf({ steps, shown }, index) {
   if (own === undefined) return SILENT;
   if (!step.candidates.some((c) => c.token_id === own)) return UNSEEN;
   const tree = step.detail?.kind === "beam" ? shown[index].beam_tree : null;
-  // The candidates of a search's step are those of one of its texts, which need not be the one that leads.
+  // A beam search step records the candidates of one text, which need not be the leading one.
   const leads = tree && step.detail.pool.find((n) => n.node_id === tree.best);
   if (tree && (leads?.parent_id !== tree.row || leads.token_id !== own)) return UNSEEN;
   const hidden = steps.slice(seenBefore(steps, index), index);
@@ -77,7 +77,8 @@ export function refusalOf({ steps, shown }, index) {
 }
 
 /**
- * The next step of an output that can be guessed, null for none so far, and why others are passed over.
+ * The next step of an output that can be guessed (null if
+ * none so far), and the reasons for which steps were skipped.
  * @param {Steps} run
  * @param {number} sequence
  * @param {number} from
@@ -96,7 +97,7 @@ export function nextOf(run, sequence, from) {
 
 const byRank = (step) => [...step.candidates].sort((a, b) => a.rank - b.rank);
 
-// The same for everybody who guesses this step of this run.
+// A hash of seed and step, so that all visitors get the same offer for the same step.
 const chance = (seed, index) => {
   let x = (seed ^ Math.imul(index + 1, 0x9e3779b1)) >>> 0;
   x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
@@ -105,8 +106,9 @@ const chance = (seed, index) => {
 };
 
 /**
- * Tokens to choose from, in alphabetical order: the model's favourites, and as many neighbours from further
- * down its list; the one that was written is among either, so that neither its rank nor its place tells.
+ * The tokens to choose from, in alphabetical order: the most probable
+ * ones and as many neighbours from further down. The written token is
+ * in one of both groups, so neither rank nor position reveals it.
  * @param {Run} run
  * @param {Step} step
  * @returns {number[]} their ids
@@ -116,7 +118,7 @@ export function offersOf(run, step) {
   const named = new Map();
   for (const { token_id: id } of byRank(step)) {
     const name = piece(run, id);
-    // Of tokens that read alike nobody could choose one; the written one stays.
+    // Tokens with the same label look alike, so one is kept: the written one, or the likeliest.
     if (!named.has(name) || id === own) named.set(name, id);
   }
   const list = [...named.values()];
@@ -136,8 +138,9 @@ export function offersOf(run, step) {
 }
 
 /**
- * What the record knows of a typed text at a step: the candidate that reads so, its space typed or not; the
- * log-probability that every other token has at most; or nothing, as the text may begin with a candidate.
+ * Look a typed text up among the candidates of a step, with or without a leading space. Returns the
+ * candidate with this text, or the largest log-probability that a token outside the record can
+ * have, or {} if the text begins with a candidate and so may consist of several tokens.
  * @param {Run} run
  * @param {Step} step
  * @param {string} text
@@ -155,14 +158,15 @@ export function typedOf(run, step, text) {
     return own !== "" && readings.some((reading) => reading.startsWith(own));
   };
   if (list.some(begins)) return {};
-  // All tokens down to this rank are recorded, so whatever is not has no more than the last of them.
+  // These candidates have consecutive ranks, so a token outside
+  // the record is at most as probable as the last of them.
   const ranked = list.filter((c, i) => c.rank === i);
   return ranked.length ? { most: ranked.at(-1).raw_logprob } : {};
 }
 
 /**
- * e to the power of minus the mean of log-probabilities. Guesses are made in the page, also in a saved one
- * without a server.
+ * Perplexity: e to the power of minus the mean log-probability. The page computes it, because
+ * guesses are also made in saved pages without a server.
  * @computed engine.reading.metrics.perplexity_of
  * @param {number[]} logprobs at least one
  */
@@ -172,7 +176,7 @@ export function perplexityOf(logprobs) {
 }
 
 /**
- * What guesses come to; those whose probability nobody knows are left out of both perplexities.
+ * Score of all guesses. Guesses with unknown probability are left out of both perplexities.
  * @param {Guess[]} guesses
  */
 export function scoreOf(guesses) {

@@ -1,4 +1,4 @@
-// Guessing through a run: which step is to be guessed, what may be seen of the run, and what was guessed.
+// State of the guessing game: the step to guess, the visible part of the run, and all guesses.
 import { ownPlace, ownToken, sequenceOf } from "../shared/record.mjs";
 import { covered, grow } from "./cover.mjs";
 import { nextOf, seenBefore, wholeOf } from "./game.mjs";
@@ -6,30 +6,30 @@ import { nextOf, seenBefore, wholeOf } from "./game.mjs";
 /** @typedef {import("./game.mjs").Guess} Guess */
 
 /**
- * A guess as it was made: what it is called, and what is known of it.
+ * A guess of the visitor.
  * @typedef {object} Said
  * @property {string} name
- * @property {number} [token_id] undefined where only the model's tokenizer could tell
- * @property {number | null} [logprob] undefined where nobody could tell
- * @property {number | null} [most] no more than this, where that is all that is known
+ * @property {number} [token_id] undefined if only the model's tokenizer knows it
+ * @property {number | null} [logprob] undefined if unknown
+ * @property {number | null} [most] upper bound of an unknown logprob
  * @property {number} [rank]
- * @property {string} [more] what else is to be said of it
+ * @property {string} [more] a further sentence
  */
 
 export class Rounds {
   /** @type {"waiting" | "guess" | "shown" | "over"} */
   phase = "waiting";
-  /** @type {number | null} the step that is guessed, or that was shown last */
+  /** @type {number | null} index of the step that is guessed or that was shown last */
   index = null;
-  /** @type {Map<string, number>} why steps before it were passed over */
+  /** @type {Map<string, number>} reason -> number of steps that were skipped */
   passed = new Map();
   /** @type {Guess[]} */
   guesses = [];
-  /** @type {Said | null} the guess of the step that is shown */
+  /** @type {Said | null} guess of the shown step */
   said = null;
   #from;
 
-  /** @param {Run} run what a player has shown of it already is not guessed */
+  /** @param {Run} run steps that a player has already shown are not guessed */
   constructor(run) {
     this.run = run;
     this.sequence = sequenceOf(run);
@@ -45,13 +45,16 @@ export class Rounds {
     return this.whole.steps[this.index];
   }
 
-  /** What the model gave to the token that was written. */
+  /** The candidate of the token that was written. */
   get written() {
     const own = ownToken(this.step);
     return this.step.candidates.find((c) => c.token_id === own);
   }
 
-  /** The tokens of the text before the one that is guessed: what stands already, and what this step put first. */
+  /**
+   * Ids of the text before the guessed token, and of the
+   * tokens that the same step accepted before it.
+   */
   get before() {
     const tokens = this.cover.tokens[this.sequence] ?? [];
     const prompt = this.run.model.is_encoder_decoder ? [] : this.run.prompt_ids;
@@ -61,7 +64,7 @@ export class Rounds {
     };
   }
 
-  /** The run as far as it may be seen now; a run that goes on may have come to a step that was waited for. */
+  /** The visible part of the run. A growing run may by now contain the step that was waited for. */
   look() {
     if (this.phase === "waiting") this.#seek();
     grow(this.cover, this.run, this.#seen(), this.sequence);
@@ -82,7 +85,7 @@ export class Rounds {
 
   /**
    * Show the step.
-   * @param {Said | null} said null for no guess
+   * @param {Said | null} said the guess, null for none
    */
   reveal(said) {
     const { token_id: id, raw_logprob: written } = this.written;

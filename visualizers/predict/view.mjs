@@ -1,5 +1,5 @@
-// Predict, then reveal: a switch that hides what comes next in a run. One guesses each token, sees what was
-// written and what the model gave to either, and goes on.
+// View with a switch that hides the rest of a run. The visitor guesses each token, then sees the
+// written token and the model's probability of both.
 import { button, el } from "../shared/dom.mjs";
 import { said } from "../shared/said.mjs";
 import { told } from "../shared/terms.mjs";
@@ -12,7 +12,7 @@ import { overSaid, passedSaid, revealSaid, scoreSaid } from "./words.mjs";
 /** @typedef {import("./rounds.mjs").Said} Said */
 
 /**
- * What the model gave to a typed text: asked where there is a server.
+ * Asks the server for the probability of a typed text.
  * @typedef {(run: Run, step: number, text: string) => Promise<
  *   { token_id: number, name: string, logprob: number | null, rank: number, said: string } | { error: string }>} OddsOf
  */
@@ -33,9 +33,9 @@ class Predict {
   #rounds = null;
   #on = false;
   #drawn = "";
-  // The focus goes along from step to step once somebody has it here.
+  // Whether the next drawing moves the focus into the view.
   #focus = false;
-  // The newest question; the answer to any other comes too late.
+  // Number of the newest question; answers to older ones are ignored.
   #asked = 0;
   /** @type {HTMLInputElement[]} */
   #choices = [];
@@ -76,7 +76,7 @@ class Predict {
     this.ctx.cover((run) => this.#cover(run));
   }
 
-  // The score stays to be read.
+  // Leave the game. The score stays visible.
   #leave(sentence = "") {
     const had = this.root.contains(document.activeElement);
     this.#on = false;
@@ -102,7 +102,7 @@ class Predict {
     if (this.say.textContent !== sentence) this.say.textContent = sentence;
   }
 
-  // What stands beside the text is about a step that has been shown.
+  // Hide the step's views while it is guessed.
   #hide(on) {
     this.root.closest(".dp-panes")?.classList.toggle("guessing", on);
   }
@@ -110,7 +110,7 @@ class Predict {
   update() {
     const rounds = this.#rounds;
     if (!this.#on || !rounds) return;
-    // Not while others are being drawn: they are made anew.
+    // Leaving mounts the other views again, so it waits until they have been drawn.
     if (rounds.phase === "over") {
       this.score.replaceChildren(...scoreSaid(scoreOf(rounds.guesses)));
       return queueMicrotask(() => this.#on && this.#leave(overSaid(rounds)));
@@ -143,7 +143,7 @@ class Predict {
     return el("div", { class: "dp-row pd-row" }, buttons, leave);
   }
 
-  // The end of the text, and a gap for what comes next.
+  // The end of the text, and a gap for the next token.
   #textOf({ before: { text, accepted }, cover }) {
     const cut = text.length > SHOWN_BEFORE ? "…" : "";
     return el(
@@ -199,7 +199,7 @@ class Predict {
         button(tr("Show it"), () => this.#show(null), { title: tr("Without a guess") }),
       ),
     );
-    // What is asked is read out with the group that gets the focus.
+    // The question is the group's legend, which screen readers read with the focus.
     this.#tell(passedSaid(rounds));
   }
 
@@ -232,7 +232,7 @@ class Predict {
   }
 
   #next() {
-    // A key that is held presses more often than the stage is drawn.
+    // A held key repeats faster than the stage is drawn.
     if (this.#rounds.phase !== "shown") return;
     this.#rounds.next();
     this.#again();
@@ -246,7 +246,7 @@ class Predict {
     this.#again();
   }
 
-  // The stage is drawn once more, with what may be seen now.
+  // Draw the stage again with the part that is visible now.
   #again() {
     this.ctx.cover((run) => this.#cover(run));
   }

@@ -1,4 +1,4 @@
-// What is said of a guess and of the score, in sentences.
+// Sentences on guesses and the score.
 import { probabilityOf } from "../shared/outside.mjs";
 import { told } from "../shared/terms.mjs";
 import { counted, fixed, percent, piece, power } from "../shared/text.mjs";
@@ -8,7 +8,7 @@ import { tr } from "../shared/tr.mjs";
 /** @typedef {import("./rounds.mjs").Said} Said */
 /** @typedef {{ guesses: number, right: number, known: number, own: number | null, model: number | null }} Score */
 
-// Above this a perplexity is read as a power of ten.
+// Larger perplexities are written as a power of ten.
 const LARGE = 1e6;
 const ENDLESS = 1e300;
 
@@ -56,7 +56,7 @@ function guessSaid({ name, logprob, most, rank, more = "" }) {
 }
 
 /**
- * What was guessed and what was written.
+ * The guess and the token that was written.
  * @param {Rounds} rounds
  */
 export function revealSaid(rounds) {

@@ -1,4 +1,5 @@
-// The tree of the draws: a branch is as wide as it was frequent, beside the probability it had.
+// The prefix tree of many draws. The width of a branch is its
+// frequency; an outlined bar shows its exact probability.
 import { svg } from "../shared/dom.mjs";
 import { said } from "../shared/said.mjs";
 import { counted, grouped, percent, visible } from "../shared/text.mjs";
@@ -7,7 +8,7 @@ import { tr } from "../shared/tr.mjs";
 const FIRST = 84;
 const WIDEST = 176;
 const NARROWEST = 76;
-// Columns narrower than this have their two shares below each other.
+// Narrower columns show the two shares below each other.
 const SPACIOUS = 148;
 const ROW = 38;
 const HIGH_ROW = 50;
@@ -16,7 +17,7 @@ const BAR = 7;
 const TOP = 30;
 const LETTER = 7.9;
 
-// A name cut to the room that its column has; the whole of it is in the title.
+// A name cut to its column's width. The title has all of it.
 function short(text, wide) {
   const room = Math.max(4, Math.floor((wide - 2 * BAR - 10) / LETTER));
   const shown = visible(text).replace(/^ +/, (s) => "·".repeat(s.length));
@@ -24,7 +25,8 @@ function short(text, wide) {
 }
 
 /**
- * Every leaf gets a row high enough for its label; a parent stands in the middle of its children.
+ * Place a node and its children. A leaf gets a row high
+ * enough for its label; a parent is centred on its children.
  * @drawing
  */
 function place(node, depth, at, total, into, row) {
@@ -44,7 +46,7 @@ function place(node, depth, at, total, into, row) {
 }
 
 /**
- * A band from a branch to one of its children, as high as the child was frequent.
+ * The band from a node to a child; its height is the child's frequency.
  * @drawing
  */
 function ribbon(parent, child, offset, total) {
@@ -59,7 +61,7 @@ function ribbon(parent, child, offset, total) {
   return svg("path", { class: `pt-ribbon ${child.node.kind}`, d: there + back });
 }
 
-// What is no text of the model's are words of the page.
+// Only nodes of kind "tokens" are the model's text; the others are the server's, to be translated.
 const nameOf = ({ kind, text }) => (kind === "tokens" ? text : said(text));
 
 function say(node, total) {
@@ -79,7 +81,7 @@ function say(node, total) {
 const drawsOf = (total) => counted(total, tr("1 draw"), tr("{n} draws"));
 
 /**
- * A branch's two bars, as high as it was frequent and as it was probable.
+ * The two bars of a node, for its frequency and its exact probability.
  * @drawing
  */
 function mark({ node, x, y, depth }, total, wide) {
@@ -117,7 +119,7 @@ function mark({ node, x, y, depth }, total, wide) {
 
 const depthOf = ({ children }) => 1 + Math.max(0, ...children.map(depthOf));
 
-// Columns are as wide as the card allows.
+// Width of the columns, as large as the card allows.
 const wideFor = (deepest, room) =>
   Math.max(NARROWEST, Math.min(WIDEST, Math.floor((room - FIRST) / deepest)));
 

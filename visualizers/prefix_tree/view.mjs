@@ -1,4 +1,5 @@
-// Many draws as a tree: the filled bar is how often a beginning came, the outlined one how often it should.
+// View of many draws as a prefix tree: filled bars are
+// frequencies, outlined bars exact probabilities.
 import { el, fact, scroller, table } from "../shared/dom.mjs";
 import { said } from "../shared/said.mjs";
 import { counted, fixed, percent, visible } from "../shared/text.mjs";
@@ -60,7 +61,7 @@ function statusOf({ kind, draws, wanted, seconds }) {
 }
 
 class PrefixTree {
-  // What is said of the draws that are shown.
+  // Status text of the shown draws.
   #words = "";
 
   constructor(root) {
@@ -79,7 +80,7 @@ class PrefixTree {
   }
 
   /**
-   * Say what goes on; the draws speak for themselves while they come.
+   * Show the activity; without one, the status of the draws.
    * @param {Activity | undefined} activity
    */
   say(activity) {

@@ -1,4 +1,4 @@
-// The page's colours as a chart or a picture of its own needs them: as values, light or dark.
+// The page's colours as values of the current theme, for charts and exported pictures.
 const NAMES = ["bg", "text", "muted", "line", "accent", "good", "bad", "warn", "violet"];
 
 export function colours() {

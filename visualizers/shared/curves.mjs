@@ -1,4 +1,5 @@
-// A few curves over the steps of a run as an SVG: light enough for every page, and as sharp on paper.
+// A line chart over the steps of a run, drawn as SVG. It is small enough for every page, where
+// Plotly (4.8 MB) is not, and prints sharply.
 import { el, svg } from "./dom.mjs";
 
 const HIGH = 230;
@@ -13,16 +14,22 @@ const NEAR_EDGE = 0.7;
  * @property {string} name
  * @property {string} color a name of the page's colours
  * @property {"dot" | "dash" | ""} [dash]
- * @property {boolean} [dots] whether every point is marked
+ * @property {boolean} [dots] true to mark every point
  * @property {number[]} x
  * @property {(number | null)[]} y
- * @property {string[]} [text] what stands at each point
+ * @property {string[]} [text] label of each point, shown in the tooltip
  */
 
-/** @drawing The steps of an axis: so few that their names have room. */
+/**
+ * Distance between two ticks, so that an axis has at most `most` of them.
+ * @drawing
+ */
 const tickOf = (span, most) => TICKS.find((size) => span / size <= most) ?? span;
 
-/** @drawing Where the ticks of an axis stand. */
+/**
+ * Values of an axis at which it has ticks.
+ * @drawing
+ */
 function ticksOf(low, high, most) {
   const size = tickOf(high - low, most);
   const first = Math.ceil(low / size);
@@ -30,7 +37,10 @@ function ticksOf(low, high, most) {
   return Array.from({ length: Math.max(0, count) }, (_, i) => (first + i) * size);
 }
 
-/** @drawing From a step and a value to a place in the picture. */
+/**
+ * Functions from a step and a value to pixels, and from pixels back to a step.
+ * @drawing
+ */
 function scaleOf(curves, width) {
   const x = curves.flatMap((curve) => curve.x);
   const [first, last] = [Math.min(...x), Math.max(...x)];
@@ -50,7 +60,10 @@ function scaleOf(curves, width) {
   };
 }
 
-/** @drawing A line with a gap where a value is missing. */
+/**
+ * SVG path of a curve, with a gap where a value is null.
+ * @drawing
+ */
 function pathOf({ x, y }, scale) {
   let pen = "M";
   return x
@@ -66,7 +79,10 @@ function pathOf({ x, y }, scale) {
     .join("");
 }
 
-/** @drawing The grid with the names of its lines. */
+/**
+ * Grid lines with their labels, and the titles of both axes.
+ * @drawing
+ */
 function axes(scale, title) {
   const across = ticksOf(scale.first, scale.last, MOST_ACROSS).map((step) => [
     svg("path", { class: "cv-grid", d: `M${scale.x(step)} ${EDGE.top}V${scale.bottom}` }),
@@ -89,7 +105,11 @@ function axes(scale, title) {
   ];
 }
 
-/** @drawing Every point as a stroke of no length: however many there are, they are one element. */
+/**
+ * SVG path that marks every point with a stroke of length
+ * zero, so that a long run adds one element.
+ * @drawing
+ */
 const dotsOf = ({ x, y }, scale) =>
   x
     .map((step, i) =>
@@ -119,12 +139,12 @@ export class Curves {
   #title = { x: "", y: "" };
   #mark = null;
   #scale = null;
-  // Told by the observer: reading it would lay out the whole page once more with every step.
+  // Set by the observer. Reading clientWidth instead would force a layout with every step.
   #width = 0;
 
   /**
-   * @param {string} label what a screen reader says of the picture
-   * @param {(step: number) => void} chosen
+   * @param {string} label of the chart for screen readers
+   * @param {(step: number) => void} chosen called with the step nearest to a click
    */
   constructor(label, chosen) {
     this.picture = svg("svg", {
@@ -148,7 +168,7 @@ export class Curves {
   /**
    * @param {Curve[]} curves
    * @param {{ x: string, y: string }} title of the axes
-   * @param {number | null} mark the step that is looked at
+   * @param {number | null} mark the selected step
    */
   draw(curves, title, mark) {
     this.#curves = curves;
@@ -182,7 +202,7 @@ export class Curves {
     return there ? [svg("path", { class: "cv-mark", d, "data-step": this.#mark })] : [];
   }
 
-  /** The step nearest to a pointer. */
+  /** The step nearest to the pointer. */
   #nearest(event) {
     const { left } = this.picture.getBoundingClientRect();
     const { at, first, last } = this.#scale;

@@ -1,4 +1,5 @@
-// Elements in one call. What a child says becomes text of the page and is never parsed as HTML.
+// Helpers that create DOM elements. Children become text nodes and are never parsed as HTML,
+// because a model can write markup.
 
 /**
  * @template {keyof HTMLElementTagNameMap} T
@@ -20,7 +21,8 @@ export const svg = (tag, attrs, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attrs, children);
 
 /**
- * Attributes by name; what begins with "on" listens, what is false or nothing is left out.
+ * Attributes by name. A name that begins with "on" adds a
+ * listener; null, undefined and false are skipped.
  * @typedef {Record<string, any>} Attributes
  */
 
@@ -46,7 +48,7 @@ function fill(node, attrs, children) {
 }
 
 /**
- * Set attributes; numbers are written as they are.
+ * Set attributes of an element; numbers become strings.
  * @param {Element} node
  * @param {Record<string, string | number>} attrs
  */
@@ -54,7 +56,7 @@ export function set(node, attrs) {
   for (const [key, value] of Object.entries(attrs)) node.setAttribute(key, String(value));
 }
 
-// A part that scrolls by itself can be reached with the keyboard and has a name.
+// A scrollable region. It is focusable and labelled, so that it can be scrolled with the keyboard.
 export const scroller = (label, ...children) =>
   el("div", { class: "dp-scroll", tabindex: 0, role: "region", "aria-label": label }, children);
 
@@ -69,7 +71,7 @@ export const header = (columns) =>
     ),
   );
 
-// What a heading says, whatever it is made of.
+// The text of a heading that consists of strings and elements.
 const said = (parts) =>
   [parts]
     .flat()
@@ -89,13 +91,13 @@ const row = (cells) =>
     cells.map((cell) => el("td", { class: typeof cell === "number" ? "num" : null }, cell)),
   );
 
-// A name with its value in bold, as the lines of figures have it.
+// A name followed by its value in bold.
 export const fact = (name, value) => el("span", {}, name, " ", el("b", {}, value));
 
 export const button = (text, onclick, attrs) =>
   el("button", { type: "button", class: "dp-btn", onclick, ...attrs }, text);
 
-// Hand a file to whoever reads the page.
+// Start the download of a URL and release it. The delay leaves the browser time to begin.
 export function give(url, name) {
   const link = el("a", { href: url, download: name });
   document.body.append(link);

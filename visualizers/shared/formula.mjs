@@ -1,6 +1,8 @@
-// A formula as a small tree: typeset as MathML, which every current browser draws by itself, or said in words.
+// A formula as a tree, rendered as MathML or as spoken
+// words. Browsers draw MathML without a library.
 //
-// A tree is a text (a symbol, an operator or a number), a list of trees in a row, or one of the shapes below.
+// A tree is a string (symbol, operator or number), an array
+// of trees in a row, or a shape from SHAPES.
 import { tr } from "./tr.mjs";
 
 /**
@@ -11,10 +13,10 @@ import { tr } from "./tr.mjs";
 const NAMESPACE = "http://www.w3.org/1998/Math/MathML";
 const NUMBER = /^-?\d[\d.,]*(?:e[+-]?\d+)?$/;
 const SYMBOL = /^[A-Za-zα-ωℓ]$|^[a-zA-Z]{2,}$/;
-// Names of functions stand a little apart from what they are applied to.
+// A thin space separates these function names from their argument.
 const APART = ["log", "max", "argmax"];
 
-// Element, and how it is said of its parts.
+// Shape -> MathML element, and a function from its spoken parts to its spoken form.
 const SHAPES = {
   frac: ["mfrac", (a, b) => tr("{a} over {b},", { a, b })],
   sup: ["msup", (a, b) => tr("{a} to the power {b},", { a, b })],
@@ -40,7 +42,7 @@ export const choose = make("choose");
 export const token = make("token");
 export const words = make("words");
 
-// A number behind an operator keeps its sign to itself.
+// A negative number in parentheses, for use after an operator.
 export const inside = (number) =>
   typeof number === "string" && number.startsWith("-") ? ["(", number, ")"] : number;
 
@@ -53,7 +55,7 @@ function element(name, attrs, ...children) {
 
 const leaf = (name, text) => element(name, {}, text);
 
-// As people write it: 6.9 · 10⁻⁴ with a true minus sign.
+// A number such as "6.9e-4" as 6.9 · 10⁻⁴, with a typographic minus sign.
 function numberOf(text) {
   const [digits, power] = text.split("e");
   const sign = digits.startsWith("-") ? [leaf("mo", "−")] : [];
@@ -106,7 +108,8 @@ function shapeOf({ shape, of }) {
 export const math = (tree) =>
   element("math", { displaystyle: "true", "aria-label": said(tree) }, nodeOf(tree));
 
-// Spaces at the edges count for nothing: where a word stands elsewhere in the page, they tell it from that one.
+// Spaces at the edges are dropped. They only make a
+// catalogue entry differ from one with the same word.
 const SAID = {
   "=": tr("equals"),
   "−": tr("minus"),
@@ -127,7 +130,7 @@ const SAID = {
 };
 
 /**
- * A formula in words, for whoever listens to it.
+ * The spoken form of a formula, for screen readers.
  * @param {Tree} tree
  * @returns {string}
  */

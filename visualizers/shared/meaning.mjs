@@ -1,5 +1,6 @@
-// The box in which a term is explained: one for the page, above everything, beside the word it speaks of.
-// It stays while word or box is pointed at or the word has the focus, and goes with Escape.
+// The tooltip that explains a glossary term. The page has one, above
+// all other content. It stays open while the pointer is over the
+// word or the tooltip, or the word has the focus. Escape closes it.
 import { el } from "./dom.mjs";
 
 const EDGE = 8;
@@ -10,7 +11,7 @@ export class Meaning {
   /** @type {HTMLElement | null} */
   #word = null;
   #watch = new MutationObserver(() => this.#follow());
-  /** Where the pointer is, and where it was when the box was put away by key. */
+  /** Pointer position now, and when Escape last closed the tooltip. */
   #pointer = "";
   #put = "";
 
@@ -20,7 +21,7 @@ export class Meaning {
     this.beware = el("em", {});
     const inside = el("span", { class: "dp-meaning-in" }, this.title, this.says, this.beware);
     this.box = el("div", { class: "dp-meaning", role: "tooltip", popover: "manual" }, inside);
-    // What a screen reader reads with a word stands in the page whether or not the box is open.
+    // `aria-describedby` needs the explanation in the page even while the tooltip is closed.
     this.kept = el("div", { hidden: true });
     document.body.append(this.kept, this.box);
     this.box.addEventListener("pointerleave", (event) => this.#leave(event));
@@ -36,19 +37,20 @@ export class Meaning {
    * @param {HTMLElement} word
    * @param {string} name
    * @param {[string, string, string?]} meaning
-   * @param {string} id of what is read with the word
+   * @param {string} id of the element with the explanation for screen readers
    */
   of(word, name, [says, beware, called = name], id) {
     if (!document.getElementById(id))
       this.kept.append(el("p", { id }, beware ? `${says} ${beware}` : says));
     const open = () => this.#open(word, called, says, beware);
     word.addEventListener("pointerenter", (event) => {
-      // What stood under the box is entered by a pointer that does not move: nobody asked for it.
+      // Closing the tooltip fires pointerenter on a word
+      // below it although the pointer did not move.
       if (event.pointerType === "mouse" && placeOf(event) !== this.#put) open();
     });
     word.addEventListener("focus", open);
     word.addEventListener("click", (event) => {
-      // A word inside of something that acts does not act for it.
+      // A term inside a button or label must not trigger it.
       event.preventDefault();
       event.stopPropagation();
       open();
@@ -63,7 +65,7 @@ export class Meaning {
     this.beware.textContent = beware;
     this.beware.hidden = !beware;
     this.#word = word;
-    // A page in a frame, or in full screen, keeps its top layer to itself.
+    // The popover API puts the tooltip into the top layer, above an element in full screen.
     if (!this.box.matches(":popover-open")) this.box.showPopover();
     this.#watch.observe(document.body, { childList: true, subtree: true });
     this.#follow();
@@ -92,7 +94,7 @@ export class Meaning {
     } else if (!this.box.contains(event.target) && !this.#word.contains(event.target)) this.close();
   }
 
-  // Below its word where there is room, else above, and never outside of the window.
+  // Place the tooltip below its word, or above it where there is no room, inside the window.
   #follow() {
     if (!this.#word) return;
     if (!this.#word.isConnected) return this.close();

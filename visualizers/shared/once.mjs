@@ -1,10 +1,10 @@
-// A view of one step is painted once for each step that is selected.
+// A view of the selected step that repaints only when another step is selected.
 export class Once {
   #last = "";
 
   /**
    * @param {(run: Run, step: Step) => void} paint
-   * @param {(run: Run, step: Step) => string | number} [also] what else makes it another picture
+   * @param {(run: Run, step: Step) => string | number} [also] a key whose change also repaints
    */
   constructor(paint, also = () => "") {
     this.paint = paint;

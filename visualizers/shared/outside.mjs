@@ -1,22 +1,22 @@
-// What one pass over a finished text says of tokens that nobody saw being decided.
+// Scores of tokens from one pass over the finished text, for steps whose distribution was not seen.
 import { grouped, percent, piece } from "./text.mjs";
 import { tr } from "./tr.mjs";
 
 /** @typedef {{ id: number, logprob: number | null, rank: number, entropy: number, top: [number, number][] }} Outside */
 
 /**
- * A recorded log-probability as a probability; nothing is what the model held to be impossible.
+ * Probability from a recorded log-probability; null is a token with probability 0.
  * @drawing
  * @param {number | null} logprob
  */
 export const probabilityOf = (logprob) => (logprob === null ? 0 : Math.exp(logprob));
 
 /**
- * What is known from outside of a token of a step: null before the end, for a token that was taken back, and
- * where the text was not read once more.
+ * Score of a token of a step. Null before the run ends, for a token that was removed again, and if
+ * the finished text was not scored.
  * @param {Run} run
  * @param {Step} step
- * @param {number} place of the token among those that the step wrote
+ * @param {number} place of the token among the tokens of the step
  * @returns {Outside | null}
  */
 export function outsideOf(run, step, place) {

@@ -1,5 +1,5 @@
-// A view that scrolls knows how to draw itself whole: it offers that here, and whoever saves
-// figures finds it.
+// Registry of views that scroll. Each registers a function
+// that draws all of it, which the export of figures uses.
 const offers = new WeakMap();
 
 export function offerPicture(root, make) {
@@ -7,5 +7,5 @@ export function offerPicture(root, make) {
   offers.set(root, make);
 }
 
-// The picture that a card's view makes of itself, undefined where it does not.
+// The complete picture of the view in a card, undefined if it registered none.
 export const pictureIn = (card) => offers.get(card.querySelector(".dp-own-picture"))?.();

@@ -1,5 +1,5 @@
-// Plotly comes when the first chart wants it, from the server that the page comes from, unless the page
-// holds it already.
+// Loads Plotly when the first chart needs it, because it is
+// 4.8 MB. A saved page may already contain it.
 import { el } from "./dom.mjs";
 
 /** @returns {any} */
@@ -25,7 +25,7 @@ const fetched = () =>
     document.head.append(script);
   });
 
-// Plotly gives a plot its own way to listen.
+// Plotly adds its own method `on` to the element of a plot.
 export function onClick(plot, act) {
   /** @type {any} */ (plot).on("plotly_click", act);
 }

@@ -1,4 +1,4 @@
-// What people call the processors that a record names.
+// Display names of the logits processors that a record names.
 import { tr } from "./tr.mjs";
 
 const TITLES = {

@@ -1,8 +1,8 @@
-// The record of a run as it grows: its steps, and the tokens of every text with what its summary says of them.
+// The record of a run as it grows: its steps, their summaries and the tokens of every output.
 
 export const emptyRecord = () => ({ steps: [], shown: [], tokens: [], texts: [] });
 
-// What stands in for the header of a run that was refused where nothing had been drawn.
+// Header of a run that was refused before its first message.
 export const NOTHING = {
   status: "failed",
   config: {},
@@ -14,7 +14,7 @@ export const NOTHING = {
 };
 
 /**
- * Whether a run was refused before there was anything of it.
+ * Whether a run was refused before its first message.
  * @param {Run | undefined} run
  */
 export const isNothing = (run) => run?.model === NOTHING.model;
@@ -22,7 +22,7 @@ export const isNothing = (run) => run?.model === NOTHING.model;
 /**
  * @param {Run} run
  * @param {Step} step
- * @param {Shown} shown what its pictures show of it
+ * @param {Shown} shown summaries of the step, by view
  */
 export function addStep(run, step, shown) {
   run.steps.push(step);
@@ -38,8 +38,8 @@ export function addStep(run, step, shown) {
 }
 
 /**
- * Which of the tokens that a step wrote its candidates are of: the last, and where it was seen from outside
- * the first. -1 where it wrote none.
+ * Index of the emitted token that the step's candidates belong to: the last one, or the first one
+ * in a step of a custom method. -1 if the step emitted none.
  * @param {Step} step
  */
 export const ownPlace = (step) =>
@@ -49,13 +49,13 @@ export const ownPlace = (step) =>
 export const ownToken = (step) => step.emit[ownPlace(step)];
 
 /**
- * The text that is looked at: that of the selected step.
+ * Output of the selected step.
  * @param {Run} run
  */
 export const sequenceOf = (run) => run.steps[run.selected ?? -1]?.sequence ?? 0;
 
 /**
- * Whether a run has more than one text.
+ * Whether a run has more than one output.
  * @param {Run} run
  */
 export const severalOf = (run) =>
@@ -64,7 +64,7 @@ export const severalOf = (run) =>
   Number(run.config.num_beam_groups) > 1;
 
 /**
- * The nodes from the first step of a search down to one of them.
+ * The nodes from the first step of a beam search to a node.
  * @param {Run} run
  */
 export function pathOf(run, node, depth) {
@@ -79,8 +79,8 @@ export function pathOf(run, node, depth) {
 }
 
 /**
- * The node of a search that is looked at, with the text it ends: that which was chosen, else that of
- * the leading text, else the step's best. Null where a step is none of a search's.
+ * The selected node of a beam search step and its path. It is the chosen node, else the node of the
+ * leading text, else the node that the step's candidates belong to. Null for other steps.
  * @param {Run} run
  * @param {Step} step
  */
@@ -96,7 +96,7 @@ export function nodeOf(run, step) {
 }
 
 /**
- * The nodes of the text that leads, or that has won.
+ * The nodes of the leading text, or of the winner.
  * @param {Run} run
  */
 function leadingOf(run) {
@@ -109,7 +109,7 @@ function leadingOf(run) {
 }
 
 /**
- * A run as its record has it.
+ * The trace of a run, without the fields that the page added.
  * @param {Run} run
  */
 export function trace(run) {
@@ -123,7 +123,7 @@ const isRecord = (value) => value !== null && typeof value === "object" && !Arra
 const each = (record, make) =>
   Object.fromEntries(Object.keys(record).map((name) => [name, make(name)]));
 
-// Lists of records as columns, which are half as long; `engine.trace.columns` reads them.
+// Turn lists of records into columns, which halves the file. `engine.trace.columns` reads them.
 function inColumns(value) {
   if (isRecord(value)) return each(value, (name) => inColumns(value[name]));
   if (!Array.isArray(value)) return value;
@@ -133,7 +133,7 @@ function inColumns(value) {
 }
 
 /**
- * What a file of the run says.
+ * The trace of a run as JSON in the columnar schema.
  * @param {Run} run
  */
 export const fileOf = (run) =>

@@ -1,15 +1,16 @@
-// Sentences that come from the server, in the language of the page's reader. They are written there with values in
-// them: the words of a language hold their patterns, as in "{name} = {value} is not allowed", and a value that is a
-// sentence of its own is said in that language, too. What is not known stays as it came.
+// Translates sentences of the server into the page's language. They arrive with their values filled
+// in, so each is matched against the catalogue's patterns, such as "{name} = {value} is not
+// allowed". A value that is a sentence is translated, too. Unknown sentences stay in English.
 
 /** @typedef {{ pattern: RegExp, names: string[], other: string }} Pattern */
 
 const NAMED = /\{(\w+)\}/g;
-/** The space between two sentences. */
+/** The space between two sentences, also after a closing quotation mark. */
 const STOP = /(?<=[.?…]”?) (?=\S)/g;
 const DEEPEST = 3;
 const MOST = 2000;
-// A pattern with next to no words of its own, as "{n} of {total}", would take anything: it takes numbers.
+// A pattern with fewer letters, such as "{n} of {total}", would match any text, so it matches
+// numbers only.
 const FEWEST_LETTERS = 4;
 const NUMBER = "([-−+\\d.,·⁻⁰¹²³⁴-⁹ ]+)";
 
@@ -31,7 +32,7 @@ const fixedOf = ([english]) => english.replace(NAMED, "").length;
 
 /** @param {Record<string, string>} texts English -> the same in another language */
 export function sayer(texts) {
-  // What says more of itself is tried first.
+  // The pattern with the longest fixed text is tried first.
   const patterns = Object.entries(texts)
     .filter(([english]) => english.includes("{"))
     .sort((one, other) => fixedOf(other) - fixedOf(one))
@@ -52,7 +53,8 @@ export function sayer(texts) {
     }
     return sentence;
   }
-  // Sentences in a row are said one by one, each as far as the first full stop with which it is known.
+  // Translate a text sentence by sentence. Unknown parts are joined until they match, because a
+  // full stop need not end a sentence.
   function row(text) {
     if (known.has(text) || text.length > MOST) return said(text);
     const parts = [];
@@ -72,16 +74,16 @@ export function sayer(texts) {
 const READ = ["title", "aria-label"];
 
 /**
- * What the server has drawn, in the language of its reader; what was written by models and people stays.
+ * Translate the text nodes, titles and labels of an element that the server rendered.
  * @param {Element} node
- * @param {string} [written] selects what stays
+ * @param {string} [written] selector of text by models and people, which is not translated
  */
 export function sayWithin(node, written = ".t") {
   const pieces = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
   while (pieces.nextNode()) {
     const piece = /** @type {Text} */ (pieces.currentNode);
     if (piece.parentElement?.closest(written)) continue;
-    // Spaces at the edges hold words apart.
+    // The catalogue has no outer spaces, but they separate inline elements.
     const [, before, words, after] = /^(\s*)(.*?)(\s*)$/s.exec(piece.data) ?? [];
     piece.data = before + said(words) + after;
   }
@@ -90,7 +92,7 @@ export function sayWithin(node, written = ".t") {
       one.setAttribute(name, said(one.getAttribute(name)));
 }
 
-/** A sentence of the server's, as its reader reads it. */
+/** Translate a sentence of the server. */
 export const said = sayer(
   JSON.parse(globalThis.document?.getElementById("dp-told")?.textContent || "{}"),
 );

@@ -1,8 +1,8 @@
-// What a speech model is told besides its sound, in words.
+// Texts for the parameters of a speech model: language, task and timestamps.
 import { spoken, tr } from "./tr.mjs";
 
 /**
- * A language by its name, in the language of the page's reader; one that nobody knows by what it is called here.
+ * Name of a language in the page's language, or its code if the browser does not know it.
  * @param {string} code
  */
 export function languageName(code) {
@@ -18,7 +18,9 @@ const TASKS = new Map([
   ["translate", tr("translate to English")],
 ]);
 
-/** What can be told: its name in a request, what it is called, and a value of it in words. */
+/**
+ * Parameters of a speech model: name in a request, label, and a function from a value to its text.
+ */
 export const TOLD = [
   {
     name: "language",
@@ -38,7 +40,7 @@ export const TOLD = [
 ];
 
 /**
- * What a model was told, each with its name.
+ * Label and text of every parameter that has a value.
  * @param {Record<string, any> | null | undefined} speech
  * @returns {[string, string][]}
  */
@@ -49,7 +51,7 @@ export const toldIn = (speech) =>
   ]);
 
 /**
- * What is told otherwise, each with its name and what it was and is.
+ * Label, old text and new text of every parameter that differs.
  * @param {Record<string, any> | null | undefined} was
  * @param {Record<string, any> | null | undefined} now
  * @returns {[string, string, string][]}

@@ -1,11 +1,11 @@
-// The words of the field, explained where they stand: on hover, focus and tap. What they mean comes from
-// Python with the page's declaration, or stands in a saved page.
+// Glossary terms, explained on hover, focus and tap. The glossary comes from Python with the page's
+// declaration, or is part of a saved page.
 import { el } from "./dom.mjs";
 import { Meaning } from "./meaning.mjs";
 import { tr } from "./tr.mjs";
 
 /**
- * Name -> what it is, the mistake it invites, and what it is called where that is another word.
+ * Name -> definition, common mistake, and label if it differs from the name.
  * @type {Record<string, [string, string, string?]>}
  */
 let known = {};
@@ -20,9 +20,9 @@ const calledOf = (name) => known[name]?.[2] ?? name;
 const idOf = (name) => `dp-term-${name.replace(/\W+/g, "-")}`;
 
 /**
- * A word that explains itself; without its meaning it is just a word.
- * @param {string} name of the glossary's entry
- * @param {any} [text] as it stands here
+ * A button that explains a term, or plain text if the glossary lacks it.
+ * @param {string} name of the glossary entry
+ * @param {any} [text] shown instead of the entry's label
  * @param {Record<string, any>} [attrs]
  * @returns {HTMLElement}
  */
@@ -38,7 +38,7 @@ export function term(name, text = calledOf(name), attrs = {}) {
   return node;
 }
 
-// A mark beside a label, whose own text belongs to its control.
+// A "?" for the side of a label. A term inside the label would be part of its control.
 export const mark = (name) =>
   term(name, "?", {
     class: "dp-term dp-mark",
@@ -48,7 +48,7 @@ export const mark = (name) =>
 const MARKED = /\[([^\]|]+)(?:\|([^\]]+))?\]/g;
 
 /**
- * A sentence of ours whose terms stand in brackets, "[entropy]" or "[token|tokens]".
+ * Render a sentence of the page whose terms are in brackets: "[entropy]" or "[token|tokens]".
  * @param {string} sentence
  * @returns {(string | HTMLElement)[]}
  */
@@ -62,6 +62,6 @@ export function told(sentence) {
   return [...parts, sentence.slice(at)].filter((part) => part !== "");
 }
 
-/** The same sentence without its terms. */
+/** The same sentence as plain text. */
 export const plain = (sentence) =>
   sentence.replace(MARKED, (_, name, text) => text ?? calledOf(name));

@@ -1,12 +1,13 @@
-// Tokens and probabilities in words that a person can read.
+// Formats tokens, probabilities and numbers as readable text.
 import { tr } from "./tr.mjs";
 
 const MARKS = { "\n": "⏎", "\t": "⇥", "\r": "␍", "\u0000": "␀", "\u00a0": "⍽" };
-// Control characters, spaces without width or that do not break, and marks of writing direction.
-// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+// Control characters, zero-width and no-break spaces, and marks of writing direction, which would
+// turn around the words of the page.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for control characters
 const INVISIBLE = /[\u0000-\u001f\u00a0\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
 
-// Text of a token with invisible characters made visible; a space inside words stays a space.
+// Replace invisible characters by visible marks; an ordinary space stays.
 export const visible = (text) =>
   text.replace(
     INVISIBLE,
@@ -14,7 +15,7 @@ export const visible = (text) =>
   );
 
 /**
- * The text of a token as it was recorded; one that no record names is shown as its number.
+ * The recorded text of a token, or "#id" if the record lacks it.
  * @param {Run} run
  */
 export const textOfId = (run, id) => run.pieces[id] ?? `#${id}`;
@@ -29,20 +30,21 @@ export const piece = (run, id) =>
 const HIGH_DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const raised = (digits) => [...digits].map((c) => HIGH_DIGITS[Number(c)] ?? "⁻").join("");
 
-// A number in JavaScript's notation as a person writes it: a true minus sign, powers of ten raised.
+// Turn JavaScript's notation into a minus sign and superscript powers of ten.
 const written = (text) => {
   const [number, exponent] = text.replace("-", "−").replace("e+", "e").split("e");
   return exponent ? `${number} · 10${raised(exponent)}` : number;
 };
 
-// So many digits of a number however small or large it is.
+// Format a number with significant digits.
 export const precise = (x, digits = 2) => written(x.toPrecision(digits));
 
-// The same as a power of ten.
+// Format a number as a multiple of a power of ten.
 export const power = (x, digits = 2) => written(x.toExponential(digits - 1));
 
 /**
- * A number with so many digits behind the point; one that would be lost there keeps two that say something.
+ * Format a number with fixed decimals. One that would round
+ * to 0 gets two significant digits instead.
  */
 export const fixed = (x, digits = 3) => {
   const plain = x.toFixed(digits);
@@ -50,7 +52,8 @@ export const fixed = (x, digits = 3) => {
 };
 
 /**
- * A probability in words, as exact as it is large; only what is certain is 100 %.
+ * Format a probability as percent. Only probability 1 is
+ * "100 %": smaller ones are not rounded up to it.
  * @drawing
  */
 export const percent = (p) => {
@@ -63,7 +66,8 @@ export const percent = (p) => {
   return p > 0 ? "<0.0001 %" : "0 %";
 };
 
-// The model's probability and the one that was used, where they differ.
+// The model's probability and the one after the processors,
+// as "12.9 → 8.46 %"; one number if equal.
 export const bothOf = (model, used) => {
   const [before, after] = [model, used].map(percent);
   if (before === after) return after;
@@ -75,7 +79,8 @@ export const bothOf = (model, used) => {
 export const grouped = (/** @type {number} */ number) => number.toLocaleString("en");
 
 /**
- * So many of a thing: each is a text of its own, and {n} in that of many is the number.
+ * Choose the singular or the plural text. Both are whole
+ * texts, so that languages can translate them.
  * @param {number} number
  * @param {string} one
  * @param {string} many
@@ -84,18 +89,18 @@ export const counted = (number, one, many) =>
   number === 1 ? one : many.replace("{n}", grouped(number));
 
 /**
- * A share as a length in a style.
+ * A share as a CSS length in percent.
  * @drawing
  */
 export const lengthOf = (share) => `${100 * share}%`;
 
 /**
- * Seconds, where they are few.
+ * Seconds as whole milliseconds.
  * @drawing
  */
 export const milliseconds = (s) => `${(1000 * s).toFixed(0)} ms`;
 
-// What became of a search's candidate.
+// Outcome of a beam search candidate -> text.
 export const SAY = {
   kept: tr("kept"),
   pruned: tr("dropped"),

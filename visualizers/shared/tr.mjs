@@ -1,5 +1,5 @@
-// Words of the page in the language of its reader: the English ones are the names of the others. They stand in the
-// page above its scripts, so a text may be asked for as soon as a script is read.
+// Translates texts of the page; the English text is the catalogue's key. The catalogue is an
+// element above the page's scripts, so modules can translate their constants while they load.
 
 /** @type {HTMLElement | null | undefined} */
 const given = globalThis.document?.getElementById("dp-texts");
@@ -10,7 +10,7 @@ const texts = JSON.parse(given?.textContent || "{}");
 export const spoken = () => language;
 
 /**
- * A text with values in the places of their names, as in {n}.
+ * Translate a text and fill in its values, such as {n}.
  * @param {string} english
  * @param {Record<string, string | number>} [values]
  */

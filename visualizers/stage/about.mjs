@@ -1,4 +1,4 @@
-// What was run: prompt, model, seed and settings. A page of its own shows it, and so does paper.
+// View of what was run: prompt, model, seed and settings. Saved pages and printouts show it.
 import { el } from "../shared/dom.mjs";
 import { isNothing } from "../shared/record.mjs";
 import { visible } from "../shared/text.mjs";
@@ -22,7 +22,7 @@ const modelOf = ({ id, dtype, device, revision }) =>
     .join(" · ");
 
 /**
- * Every setting of the run that has a value, by its name in transformers.
+ * Every setting of the run that is not null, by its name in transformers.
  * @param {Run} run
  */
 function allOf(run) {
@@ -39,7 +39,7 @@ function allOf(run) {
   );
 }
 
-// Which custom generation method decided: its name, where it is from, and which code it was.
+// Custom generation method of a run: name, source, revision and hash of its code.
 /** @param {any} info */
 export const methodOf = ({ name, source, sha256, revision }, digits = 64) =>
   [
@@ -51,7 +51,7 @@ export const methodOf = ({ name, source, sha256, revision }, digits = 64) =>
     .filter(Boolean)
     .join(" · ");
 
-// Who said what, and what the template was given besides.
+// The messages of a chat by role, and the extra arguments of its template.
 /** @param {Run} run */
 function talkOf({ messages, template }) {
   const lines = messages.map(({ role, content }) =>

@@ -1,4 +1,4 @@
-// The trace of a run as a file.
+// Downloads the trace of a run.
 import { saveAs } from "../shared/dom.mjs";
 import { fileOf } from "../shared/record.mjs";
 

@@ -1,4 +1,4 @@
-// One sentence above the text: what to look at in this run, and what a page offers to do with it.
+// View above the text: one sentence on what to look at in this run, and the page's extra controls.
 import { el } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
 

@@ -1,4 +1,4 @@
-// A run in a page of its own: everything it draws stands in the page already.
+// Entry point of a saved page with one run. The page contains all data; no server is needed.
 import { el } from "../shared/dom.mjs";
 import { explain } from "../shared/terms.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -12,8 +12,8 @@ import { VIEWS } from "./views.mjs";
  * @param {Recorded} given.recorded
  * @param {string[]} given.visuals
  * @param {boolean} given.dark
- * @param {{ shows?: string, changed?: [string, string][], selected?: number }} [given.about] what the page
- *   that saved it knew besides
+ * @param {{ shows?: string, changed?: [string, string][], selected?: number }} [given.about]
+ *   details that are not part of the trace
  */
 export function open({ recorded, visuals, dark, about = {} }) {
   const { strategy, seed } = recorded.trace;
@@ -36,7 +36,7 @@ export function open({ recorded, visuals, dark, about = {} }) {
   recordings.select(run, selected);
 }
 
-// Above the stage: the run plays, step by step.
+// Add the player above the stage.
 function playing(recordings, run) {
   const bar = new PlayBar((count) => recordings.rewind(run, count, "replayed"));
   const stage = document.querySelector(".dp-stage");

@@ -1,4 +1,4 @@
-// Panels behind a row of tabs: only what is open is drawn.
+// Panels behind a row of tabs. Only open panels are drawn.
 import { button, el } from "../shared/dom.mjs";
 
 let made = 0;
@@ -10,10 +10,10 @@ export class Panels {
   #options;
 
   /**
-   * @param {string} label what the tabs are for
+   * @param {string} label of the row of tabs
    * @param {{ closed: boolean, opened: () => void, chosen?: (name: string) => void }} options
-   *   closed: none is open at first, and pressing a tab opens or closes its panel alone;
-   *   opened: called when a panel opens; chosen: told which one somebody opened
+   *   closed: true if all panels start closed and each tab toggles its own panel;
+   *   opened: called when a panel opens; chosen: called with the name of a pressed tab
    */
   constructor(label, options) {
     this.#options = options;
@@ -64,8 +64,8 @@ export class Panels {
   }
 
   /**
-   * Show every panel, whatever is chosen.
-   * @returns {() => void} what shows the chosen ones alone again
+   * Show every panel, for example for printing.
+   * @returns {() => void} restores the panels that were open
    */
   unfold() {
     for (const { node } of this.#panels) node.hidden = false;

@@ -1,4 +1,4 @@
-// Plays a recorded run step by step: buttons, a slider, keys and a speed.
+// Player of a recorded run: buttons, a slider, keys and a speed.
 import { button, el } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
 
@@ -19,7 +19,7 @@ export class PlayBar {
   #total = 0;
   #timer = null;
 
-  /** @param {(count: number) => void} show so many steps of the run */
+  /** @param {(count: number) => void} show called with the number of steps to show */
   constructor(show) {
     this.show = show;
     this.range = el("input", {
@@ -50,7 +50,7 @@ export class PlayBar {
     );
   }
 
-  /** A run of so many steps, shown to its end. */
+  /** Load a run with `total` steps and show all of them. */
   load(total) {
     this.#pause();
     this.#total = total;
@@ -58,7 +58,10 @@ export class PlayBar {
     this.#go(total);
   }
 
-  /** Whether it stands still: what is played is guessed meanwhile. */
+  /**
+   * Disable the player while the visitor guesses tokens of
+   * the run, because playing would show them.
+   */
   hold(on) {
     this.#pause();
     this.node.inert = on;
@@ -71,7 +74,7 @@ export class PlayBar {
     this.label.textContent = tr("{n} of {total} steps", { n: this.#at, total: this.#total });
   }
 
-  // Whoever goes somewhere by hand has stopped playing.
+  // A jump stops the playback.
   jump(count) {
     this.#pause();
     this.#go(count);
@@ -96,7 +99,7 @@ export class PlayBar {
     this.#timer = setTimeout(() => this.#tick(), 0);
   }
 
-  // Keys belong to the player except where they have a meaning of their own.
+  // Handle a key of the player, unless a form field or the stage uses it.
   press(event) {
     const field = event.target.closest("select, textarea, input:not([type=range])");
     if (!this.#total || this.node.inert || field || event.target.closest(".dp-stage")) return;

@@ -1,15 +1,16 @@
-// Runs by id, and which of them is shown under which key: what the stages draw from.
+// The store that stages draw from: runs by id, and the current run of every key.
 import { addStep, emptyRecord } from "../shared/record.mjs";
 
 /**
- * Whoever draws, asks the server or keeps the address.
+ * An observer of the store, such as the stages, the connection to the server or the page's address.
  * @typedef {object} Watcher
- * @property {(run: Run) => void} [changed] a run has something new to show
+ * @property {(run: Run) => void} [changed] a run has new content
  * @property {(id: string) => void} [missed] messages of a run are missing
- * @property {() => void} [restored] a run is another than what was drawn of it
- * @property {(link: string) => void} [linked] a run begins that the address may make again
- * @property {(key: string) => void} [active] what goes on under a key has changed
- * @property {(now: { key: string, on: boolean }) => void} [covered] whether a stage draws less than the run
+ * @property {() => void} [restored] runs were replaced, so stages redraw them from the first step
+ * @property {(link: string) => void} [linked] a run began that a link can repeat
+ * @property {(key: string) => void} [active] the activity of a key changed
+ * @property {(now: { key: string, on: boolean }) => void} [covered] a stage began or ceased to hide
+ *   steps of its run
  */
 
 const KEPT = 24;
@@ -17,12 +18,12 @@ const KEPT = 24;
 export class Recordings {
   /** @type {Map<string, Run>} */
   runs = new Map();
-  /** @type {Map<string, string>} the run that is shown under a key */
+  /** @type {Map<string, string>} key -> id of its current run */
   #current = new Map();
   /** @type {Watcher[]} */
   #watchers = [];
   #recorded = 0;
-  /** @type {Map<string, Activity>} what goes on under a key */
+  /** @type {Map<string, Activity>} key -> its activity */
   #active = new Map();
 
   /** @param {Watcher} watcher */
@@ -47,7 +48,7 @@ export class Recordings {
   busyKeys = () => [...this.#active.keys()].filter(this.busy);
 
   /**
-   * Say what goes on under a key; null for nothing.
+   * Set the activity of a key, or end it with null.
    * @param {string} key
    * @param {Activity | null} activity
    */
@@ -70,7 +71,7 @@ export class Recordings {
   /**
    * @param {Run | undefined} run
    * @param {number} index
-   * @param {number | null} [node] of a search: the node of that step that is looked at
+   * @param {number | null} [node] of a beam search: the selected node of that step
    */
   select(run, index, node = null) {
     if (!run?.steps.length) return;
@@ -79,7 +80,7 @@ export class Recordings {
   }
 
   /**
-   * A recorded run: shown whole, or as far as a player has come; nothing is asked of a model.
+   * Add a recorded run and show all of its steps. No model is asked.
    * @param {string} key
    * @param {Recorded} recorded
    * @param {Status} status
@@ -101,10 +102,10 @@ export class Recordings {
   }
 
   /**
-   * Show so many steps of a recorded run.
+   * Show the first `count` steps of a recorded run.
    * @param {Run} run
    * @param {number} count
-   * @param {Status} status what it has come to at its end
+   * @param {Status} status of the run when all of its steps are shown
    */
   rewind(run, count, status) {
     if (count < run.steps.length) Object.assign(run, emptyRecord(), { selected: null, node: null });
@@ -122,7 +123,7 @@ export class Recordings {
   }
 
   /**
-   * A run that is known already is shown again where a stage has this key.
+   * Make a known run the current one of a key.
    * @param {string} key
    * @param {Run} run
    */
@@ -134,7 +135,7 @@ export class Recordings {
 }
 
 /**
- * Look at a step of a run that has some.
+ * Select a step of a run that has at least one.
  * @param {Run} run
  * @param {number} index
  * @param {number | null} node
@@ -147,7 +148,7 @@ export function lookAt(run, index, node) {
 }
 
 /**
- * A run of which nothing is known but its id: its header fills in the rest.
+ * A run with an id only; its header message fills in the rest.
  * @param {string} id
  * @param {number} next
  * @param {Status} status

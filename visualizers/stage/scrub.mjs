@@ -1,4 +1,4 @@
-// Walking through the steps of a run, and what it cost.
+// View with a slider over the steps of a run, and its costs.
 import { button, el, fact } from "../shared/dom.mjs";
 import { sequenceOf, severalOf } from "../shared/record.mjs";
 import { term } from "../shared/terms.mjs";
@@ -7,7 +7,7 @@ import { tr } from "../shared/tr.mjs";
 import { saveTrace } from "./download.mjs";
 
 /**
- * The costs of a run that has ended are its metrics, before that those of its last step.
+ * Costs of a run: its metrics once it has ended, before that the summary of its last step.
  * @param {Run} run
  */
 function costsOf(run) {
@@ -29,7 +29,7 @@ function costsOf(run) {
 }
 
 /**
- * The figures of one text: that which the chosen step writes, as far as the run has come.
+ * Figures of the output of the selected step, up to the newest step.
  * @param {Run} run
  */
 function ownOf(run) {
@@ -48,7 +48,7 @@ function ownOf(run) {
 }
 
 /**
- * Something that a page offers besides saving the trace.
+ * A control that a page adds to a view.
  * @typedef {object} Offer
  * @property {HTMLElement} node
  * @property {(run: Run) => void} update

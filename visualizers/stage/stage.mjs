@@ -1,5 +1,5 @@
-// One stage a run: the text, the player and the strategy's picture, beside them the chosen step, and
-// behind tabs what is looked at now and then. What has changed is drawn once per animation frame.
+// A stage shows one run: the text, the player and the strategy's picture, next to them the selected
+// step, and further views behind tabs. Changes are drawn once per animation frame.
 import { button, el } from "../shared/dom.mjs";
 import { nodeOf } from "../shared/record.mjs";
 import { told } from "../shared/terms.mjs";
@@ -10,7 +10,7 @@ import { lookAt } from "./recordings.mjs";
 
 const WAITS = tr("This is about the whole run: it is here again when you have left the guessing.");
 
-// The question somebody looks into stays the same from run to run.
+// The open question tab, kept from run to run.
 let asked = "";
 
 export class Stages {
@@ -27,7 +27,7 @@ export class Stages {
         for (const stage of this.list) for (const view of stage.views) view.drawn = 0;
       },
     });
-    // On paper nothing can be opened.
+    // Tabs cannot be opened on paper, so printing opens all of them.
     let undo = [];
     addEventListener("beforeprint", () => {
       undo = this.list.filter((s) => s.root.getClientRects().length).map((s) => this.unfold(s));
@@ -38,8 +38,8 @@ export class Stages {
   }
 
   /**
-   * Draw and show everything that a stage has, its step and every panel.
-   * @returns {() => void} what makes it as it was again
+   * Draw and show every part of a stage, including closed panels.
+   * @returns {() => void} restores the panels that were open
    */
   unfold(stage) {
     const fold = stage.unfold();
@@ -57,7 +57,7 @@ export class Stages {
     const stage = { root, ...options, drawn: 0, run: null, views: [], dirty: false, cover: null };
     const parts = partsOf(root, () => this.#schedule(stage));
     Object.assign(stage, { head: parts.head, panes: parts.panes, unfold: parts.unfold });
-    // What a view may do; the view that can continue a run puts its way to do so here.
+    // The actions of views. The page's view that can fork a run sets `fork`.
     const context = {
       trigger,
       strategy: options.strategy,
@@ -77,7 +77,7 @@ export class Stages {
       .filter(([, spec]) => spec);
     const pictured = specs.some(([, spec]) => spec.picture);
     for (const [name, spec] of specs) {
-      // Without a picture of its own, what is said about the whole text takes its place.
+      // A strategy without a picture shows the curve in its place.
       const place = spec.place === "drawer" && spec.curve && !pictured ? "main" : spec.place;
       stage.views.push(card(parts, name, spec, place ?? "main", context));
     }
@@ -90,15 +90,15 @@ export class Stages {
 
   #select(stage, index, node) {
     if (!stage.cover) return this.#store.select(stage.run, index, node);
-    // Of what a stage draws in place of the run nobody else knows.
+    // The store does not know the run that a stage draws as a cover.
     if (!stage.run?.steps.length) return;
     lookAt(stage.run, index, node ?? null);
     this.#schedule(stage);
   }
 
   /**
-   * Draw another run in place of the one that is shown. What has been drawn of that one does not stay
-   * anywhere, hidden or not, so the views are made anew.
+   * Draw another run in place of the current one, or the current one again with null. The views are
+   * mounted again, so that hidden elements cannot give the covered steps away.
    * @param {((run: Run) => Run) | null} cover
    */
   #cover(stage, cover) {
@@ -118,7 +118,7 @@ export class Stages {
     this.#store.tell("covered", { key, on });
   }
 
-  // Said at once, also where nothing is drawn yet: no frame is waited for.
+  // Shown without waiting for a frame, also before the first step is drawn.
   #say(key) {
     for (const stage of this.list.filter((s) => s.strategy === key))
       for (const { view, body } of stage.views.filter((v) => v.view.active)) {
@@ -133,7 +133,7 @@ export class Stages {
       if (this.#store.runId(stage.strategy) === run.id) this.#schedule(stage);
   }
 
-  // A page in the background gets no frames.
+  // Browsers pause animation frames of a page in the background.
   #schedule(stage) {
     if (stage.dirty) return;
     stage.dirty = true;
@@ -154,7 +154,7 @@ export class Stages {
       try {
         paint(view, run);
       } catch (error) {
-        // A picture that fails leaves the others standing; the fault is still reported.
+        // An error in one view must not stop the others.
         reportError(error);
       }
     stage.head.textContent = headOf(run);
@@ -178,7 +178,7 @@ function paint(shown, run) {
   shown.drawn = run.steps.length;
 }
 
-// A view as on the first day; of the whole run it says where it has gone while that is not to be seen.
+// Mount a view again. A view of the whole run shows a note while steps are hidden.
 function remake(shown, { context, cover }) {
   const { spec, body } = shown;
   shown.view.clear();
@@ -203,7 +203,7 @@ function headOf(run) {
     : tr("Step {n} of {total}", place);
 }
 
-// The places of a stage: what stands in them only when something does.
+// Create the parts of a stage. Empty parts are left out when it is finished.
 function partsOf(root, again) {
   const main = el("div", { class: "dp-main" });
   const step = el("aside", { class: "dp-step", "aria-label": tr("This step") });
@@ -229,8 +229,8 @@ function partsOf(root, again) {
     answers,
     drawer,
     head,
-    // Where the step has no room beside the text it comes up when something is chosen, but not
-    // while somebody walks through the steps.
+    // On a narrow screen the step opens over the text when a
+    // token is chosen, but not while the visitor uses the player.
     look: () => {
       if (!main.querySelector(".dp-v-scrub")?.contains(document.activeElement))
         panes.classList.add("looking");

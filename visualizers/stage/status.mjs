@@ -1,4 +1,4 @@
-// One line that says how a run is doing.
+// View with one line on the status of a run.
 import { button, el } from "../shared/dom.mjs";
 import { said } from "../shared/said.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -50,7 +50,7 @@ export const status = {
         : shown
           ? said(shown.error) || sentence(shown)
           : "";
-      // The same words once more would be read out once more.
+      // Setting the same text again would make screen readers repeat it.
       if (line.textContent !== text) line.textContent = text;
       again.hidden = !(bad && shown.again && ctx.again);
     };
@@ -60,7 +60,7 @@ export const status = {
         draw();
       },
       active(now) {
-        // Seconds and counts that tick are seen; only what is new of its kind is read out.
+        // Screen readers announce a new phase, not every tick of its counter.
         const ticks = now && now.phase === activity?.phase;
         line.setAttribute("aria-live", ticks ? "off" : "polite");
         activity = now;

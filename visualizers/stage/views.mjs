@@ -1,4 +1,4 @@
-// The views that every page has: they draw from the record of a run alone.
+// The views of every page. They draw from the record of a run and need no server.
 import { rescoreView } from "../beam_tree/rescore_view.mjs";
 import { beamTree } from "../beam_tree/view.mjs";
 import { contrastive } from "../contrastive/view.mjs";

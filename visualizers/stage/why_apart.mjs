@@ -1,4 +1,4 @@
-// A page without a server cannot be asked why: it says so, and where it can.
+// View of a page without a server, in place of the answers why a token was chosen.
 import { el } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
 

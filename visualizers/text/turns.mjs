@@ -1,4 +1,4 @@
-// A prompt that was a chat: its tokens by who says them, and what the template put around them.
+// A chat prompt as boxes: the tokens of each speaker, and those that the chat template inserted.
 import { el } from "../shared/dom.mjs";
 import { visible } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -6,20 +6,20 @@ import { tr } from "../shared/tr.mjs";
 /** @typedef {{ text: string, special?: boolean }} Read */
 /** @typedef {{ role: string, start: number, end: number }} Told */
 
-/** What a token says of itself that stands in no text. */
+/** Title of a special token, which is not part of the text. */
 export const SPECIAL = tr("A special token");
 
 const SPOKEN = ["system", "user", "assistant", "tool"];
 
 /**
- * A token as it was read, in a box where it is a special one.
+ * The text of a prompt token; a special token gets a box.
  * @param {Read} token
  */
 export const tokenOf = ({ text, special }) =>
   special ? el("span", { class: "tn-special", title: SPECIAL }, visible(text)) : visible(text);
 
 /**
- * One box for each part of a prompt.
+ * One box for each turn of a chat prompt.
  * @param {Read[]} tokens
  * @param {Told[]} turns
  * @returns {HTMLElement[]}

@@ -1,4 +1,4 @@
-// The text token by token: how surprising each was, and which one the details below speak of.
+// View of the text token by token, shaded by surprise. A click on a token selects its step.
 import { el } from "../shared/dom.mjs";
 import { outsideOf, outsideSaid } from "../shared/outside.mjs";
 import { severalOf } from "../shared/record.mjs";
@@ -16,7 +16,7 @@ const LEVELS = [
 const level = (bits) =>
   bits === null || bits < 1 ? "" : bits < 3 ? " s1" : bits < 6 ? " s2" : " s3";
 
-/** @param {HTMLElement} special says what its box means, where there is one */
+/** @param {HTMLElement} special legend entry for special tokens, hidden if the text has none */
 const legend = (special) =>
   el(
     "div",
@@ -29,7 +29,7 @@ const legend = (special) =>
 const ENDS = tr("The token that ends a text");
 
 /**
- * What a token is besides what it says, empty for most; files of earlier versions know of the end alone.
+ * The kind of a special token, empty for others. Older files list only the end tokens.
  * @param {Run} run
  */
 function kindOf(run, id) {
@@ -42,7 +42,7 @@ const readOf = (run, ids) =>
   ids.map((id) => ({ text: textOfId(run, id), special: kindOf(run, id) !== "" }));
 
 /**
- * A branch's prompt is its parent's text and what was put after it.
+ * The prompt of a run. A branch's prompt is its parent's text; the tokens added there are in bold.
  * @param {Run} run
  */
 function promptOf(run) {
@@ -75,7 +75,7 @@ function describe(run, token) {
   return tr("{name}, {probability}, surprise {bits} bits", { name, probability, bits });
 }
 
-// Each probability with its name; where the processors changed nothing both are one.
+// The model's probability and the used one by name; only one if the processors changed nothing.
 function probabilityOf({ p, used }) {
   if (p === null) return tr("probability as used {used}", { used: percent(used) });
   const own = percent(p);
@@ -85,7 +85,7 @@ function probabilityOf({ p, used }) {
 }
 
 /**
- * Which of a run's texts one is, by its place among those returned, its score and its group.
+ * Heading of an output: its number, group, score, perplexity and length.
  * @param {Run} run
  */
 function titleOf(run, { output, score, group, own }) {
@@ -100,7 +100,7 @@ function titleOf(run, { output, score, group, own }) {
 }
 
 /**
- * The first text of a search in the same words as the others; of other runs what is known of each.
+ * Heading of a returned output. The first output of a finished beam search also gets its score.
  * @param {Run} run
  */
 function headOf(run, sequence) {
@@ -117,7 +117,7 @@ function headOf(run, sequence) {
 }
 
 /**
- * What is known from outside of a token that a step wrote unseen, empty for any other.
+ * Score from the finished text for a token without a recorded probability, empty for others.
  * @param {Run} run
  */
 function outside(run, sequence, at) {
@@ -128,7 +128,7 @@ function outside(run, sequence, at) {
 }
 
 class Strip {
-  // Whether tokens have been told with what is known of them at the end.
+  // Whether the labels contain the scores of the finished text, which come with the end of the run.
   #whole = false;
   #rows = [];
   #others = [];
@@ -176,7 +176,7 @@ class Strip {
     return this.#rows[sequence];
   }
 
-  // The other texts that a search has ended with, each with its place and its group.
+  // Show the other finished texts of a beam search.
   #showOthers(run, others) {
     for (const [i, other] of others.entries()) {
       const line = el(
@@ -218,9 +218,9 @@ class Strip {
         event.preventDefault();
       },
     });
-    // The space before a word stands outside its box, so that neither box nor underline breaks with the line.
+    // The leading space is outside the box, so that a line break does not split box or underline.
     const lead = /^ +(?=\S)/.exec(text)?.[0] ?? "";
-    // Line breaks are shown as a mark and then honoured; nothing of the text is ever parsed as HTML.
+    // A line break is shown as a mark and also breaks the line.
     text
       .slice(lead.length)
       .split("\n")
@@ -232,7 +232,7 @@ class Strip {
   }
 
   /**
-   * What stands already and is still true is left alone.
+   * Add new tokens. Tokens that did not change keep their elements.
    * @param {Run} run
    */
   update(run) {

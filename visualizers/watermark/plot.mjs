@@ -1,4 +1,4 @@
-// z growing along the text, beside the threshold.
+// Plot of the z-score along the text, with the detection threshold.
 import { svg } from "../shared/dom.mjs";
 import { counted, fixed } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -10,7 +10,7 @@ const FOOT = 26;
 export class Plot {
   node = svg("svg", { class: "wm-plot", role: "img" });
 
-  // As wide as the card, so that letters keep their size on a telephone.
+  // As wide as the card, so that letters keep their size on a phone.
   draw(curve, threshold, room) {
     const wide = Math.max(260, Math.min(760, room || 640));
     const values = curve.filter((z) => z !== null);
@@ -48,13 +48,13 @@ export class Plot {
 const atEnd = (wide, y, text) => svg("text", { x: wide - 14, y, "text-anchor": "end" }, text);
 
 /**
- * How high a z stands.
+ * Function from a z-score to its height in the plot.
  * @drawing
  */
 const heightOf = (low, high) => (z) => 8 + ((high - z) / (high - low)) * (HIGH - FOOT - 8);
 
 /**
- * Zero and the threshold, with their names.
+ * Lines and labels at zero and at the threshold.
  * @drawing
  */
 function axes(wide, threshold, y) {
@@ -70,7 +70,7 @@ function axes(wide, threshold, y) {
   ];
 }
 
-// Nothing is drawn before the first token counts.
+// Null values before the first counted token are skipped.
 const pathOf = (curve, x, y) =>
   curve
     .map((z, i) => [i + 1, z])

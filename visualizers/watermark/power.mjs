@@ -1,4 +1,4 @@
-// A probability however small, in words.
+// Formats a p-value, which can be too small for a double.
 import { power as powerOfTen } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 

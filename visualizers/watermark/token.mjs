@@ -1,4 +1,4 @@
-// One token of the text with its colour or its keyed bits.
+// One token of the text with its colour (green or red) or its number of keyed bits.
 import { el } from "../shared/dom.mjs";
 import { piece } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";

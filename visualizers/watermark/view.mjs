@@ -1,4 +1,4 @@
-// The watermark in the text: every token's colour, what counts, and how sure a detector may be.
+// View of the watermark: the colour of every token, which tokens count, and the detector's verdict.
 import { el, fact, table } from "../shared/dom.mjs";
 import { said } from "../shared/said.mjs";
 import { term, told } from "../shared/terms.mjs";
@@ -81,7 +81,7 @@ class Watermark {
   #run = null;
   #chosen = 0;
   #seen = 0;
-  // Of the chosen sequence: its steps, and z after every one.
+  // Steps of the selected sequence, and the z-score after each.
   #steps = [];
   #curve = [];
   #tokens = new Map();

@@ -1,4 +1,4 @@
-// A token as the detector sees it, in words.
+// Texts on a token as the detector sees it.
 import { said } from "../shared/said.mjs";
 import { piece } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -7,14 +7,14 @@ import { tr } from "../shared/tr.mjs";
 export const isMarked = (step) => step.detail?.kind === "watermark";
 
 /**
- * What the summary shows of a step.
+ * The summary of a step.
  * @param {Run} run
  * @param {Step} step
  */
 export const shownOf = (run, step) => run.shown[step.index].watermark;
 
 /**
- * A share in words.
+ * Format the green share of a step as percent.
  * @drawing
  */
 export const shareOf = (detail) => `${(100 * detail.green_fraction).toFixed(1)} %`;
