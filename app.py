@@ -7,12 +7,13 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000000")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
-from playground import later, stubless, zerogpu
+from playground.jobs import zerogpu
+from playground.shell import gradio_patches, lazy_imports
 
 # A run on a ZeroGPU is a fork of this process, which may not be in the middle of an import.
 if not zerogpu.is_here():
-    later.put_off()
-with stubless.stubless():
+    lazy_imports.put_off()
+with gradio_patches.stubless():
     from playground.app import launch
 
 

@@ -19,11 +19,11 @@ import torch
 from benchmarks.about import Goal
 from benchmarks.figures import Figure, tell
 from engine import DecodeRequest, decode, load
-from engine.aside import aside
 from engine.declare.weights import WeightsParams
 from engine.loops.teacher_forced import teacher_forced
-from engine.models.bringing import bring
-from engine.models.openvino.comparing import NEAR
+from engine.models.install import bring
+from engine.models.openvino.comparison import NEAR
+from engine.one_shot_thread import aside
 from engine.trace.events import Failed, Finished
 
 PROMPTS = (

@@ -19,7 +19,7 @@ from benchmarks.figures import Figure, tell
 from benchmarks.recording import IDS, MODELS
 from benchmarks.timing import timed
 from engine import DecodeRequest, LoadedModel, decode, load
-from engine.models.bringing import bring
+from engine.models.install import bring
 from engine.trace import json_io
 from engine.trace.events import Finished, StepRecorded
 from engine.trace.records import Trace

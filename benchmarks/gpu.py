@@ -22,7 +22,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from benchmarks.figures import Figure, tell
 from benchmarks.timing import timed
 from engine import DecodeRequest, LoadedModel, decode
-from engine.models import graphed
+from engine.models import cuda_graphs
 from engine.settings import SETTINGS
 from engine.trace.events import Finished
 
@@ -108,7 +108,9 @@ def _wait(device: str) -> None:
 @contextmanager
 def graphs(wanted: bool) -> Iterator[None]:
     """Let passes be repeated from graphs, or not."""
-    with mock.patch.object(graphed, "SETTINGS", dataclasses.replace(SETTINGS, cuda_graphs=wanted)):
+    with mock.patch.object(
+        cuda_graphs, "SETTINGS", dataclasses.replace(SETTINGS, cuda_graphs=wanted)
+    ):
         yield
 
 

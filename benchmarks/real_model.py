@@ -18,13 +18,13 @@ from typing import Any
 
 from benchmarks.watermark import OPENINGS
 from engine import DecodeRequest, LoadedModel, Trace, decode, load
-from engine.after.detect import detect_trace
-from engine.after.likelihood import score_trace
-from engine.cli import weights
+from engine.analysis.likelihood import score_trace
+from engine.analysis.watermark_detection import detect_trace
+from engine.cli import weight_options
 from engine.declare.weights import read_weights
-from engine.models.bringing import bring
-from engine.reading.held import held_as
-from engine.reading.metrics import repetition
+from engine.models.install import bring
+from engine.statistics.metrics import repetition
+from engine.statistics.weights_summary import held_as
 from engine.trace.details import BeamDetail, DraftDetail
 from engine.trace.events import Finished
 from engine.trace.records import ModelInfo
@@ -264,9 +264,9 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=len(OPENINGS), help="openings")
     parser.add_argument("--tokens", type=int, default=40)
     parser.add_argument("--write", action="store_true", help="write docs/real_model.md")
-    weights.add(parser, assistant=False)
+    weight_options.add(parser, assistant=False)
     arguments = parser.parse_args()
-    held, _ = read_weights(weights.given(arguments), "real_model", assistant=False)
+    held, _ = read_weights(weight_options.given(arguments), "real_model", assistant=False)
     bring("smollm2", lambda what, done, total: None)
     loaded = {name: load(name, "cpu", weights=held) for name in MODELS}
     openings = OPENINGS[: arguments.n]

@@ -19,7 +19,7 @@ from benchmarks.about import Goal
 from benchmarks.figures import Figure, tell
 from benchmarks.timing import timed
 from engine import DecodeRequest, LoadedModel, decode, load
-from engine.models.bringing import bring
+from engine.models.install import bring
 from engine.trace import json_io
 from engine.trace.events import Finished
 

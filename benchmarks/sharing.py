@@ -17,9 +17,9 @@ from benchmarks.recording import IDS, MODELS
 from benchmarks.timing import timed
 from engine import DecodeRequest, LoadedModel, decode, load
 from engine.loops.next_token import ALONE
-from engine.models.bringing import bring
+from engine.models.install import bring
 from engine.run.decoding import finished
-from engine.run.work import Work
+from engine.run.jobs import Work
 from engine.settings import SETTINGS
 from engine.trace.events import Failed, Finished
 from engine.trace.records import Trace

@@ -29,9 +29,9 @@ from benchmarks.timing import timed
 from engine import DecodeRequest, LoadedModel, decode, load
 from engine.loops import recorder
 from engine.loops.beams import greedy_path, search
-from engine.loops.beams.state import BeamSearch
+from engine.loops.beams.search_state import BeamSearch
 from engine.loops.forward import Forward
-from engine.models.bringing import bring
+from engine.models.install import bring
 from engine.run import run
 from engine.run.recording import Recording
 from engine.trace.events import Failed, StepRecorded, TextDelta

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from engine.aside import aside
+from engine.one_shot_thread import aside
 
 T = TypeVar("T")
 

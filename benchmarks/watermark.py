@@ -24,8 +24,8 @@ from transformers import WatermarkLogitsProcessor
 from benchmarks.about import Goal
 from benchmarks.figures import Figure, tell
 from engine import DecodeRequest, Trace, decode, load
-from engine.after.detect import detect_ids, detect_trace, watermark_config
-from engine.reading.watermark_statistics import Verdict
+from engine.analysis.watermark_detection import detect_ids, detect_trace, watermark_config
+from engine.statistics.watermark_statistics import Verdict
 from engine.strategies.watermark import MAX_KEY
 from engine.trace.events import Finished
 from engine.watermark.processors import make_processor

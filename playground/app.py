@@ -16,47 +16,34 @@ from starlette.middleware import Middleware
 
 from engine.declare.groups import FAMILIES
 from engine.errors import EngineError
-from engine.methods import spare
 from engine.models.hub import stop_downloads
 from engine.models.loading import load
-from engine.run.work import stop_all
+from engine.run.jobs import stop_all
+from engine.sandbox import prewarmed_process
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from playground import (
-    audit,
-    connections,
-    draws,
-    languages,
-    later,
-    lessons,
-    logs,
-    media_routes,
-    metrics,
-    recorded,
-    refusals,
-    replay,
-    rich,
-    scripts,
-    taste,
-    watermark_bench,
-    zerogpu,
-)
-from playground.api import add_endpoints
-from playground.compare import build_compare
-from playground.elements import OF_THE_PAGE, hidden, sent_with
-from playground.fork import build_fork
-from playground.fresh import FreshHead, Head
-from playground.guard import guarded
-from playground.journal import JOURNAL
-from playground.questions import build_replies
+from playground.forms.spec import spec, try_models
+from playground.i18n import languages
+from playground.i18n.translate_spec import translated
+from playground.inspect import generate_outputs
+from playground.inspect.questions import build_replies
+from playground.jobs import zerogpu
 from playground.rooms.registry import Rooms
 from playground.rooms.routes import routes as room_routes
-from playground.spec import spec, try_models
-from playground.stream import whole_state
-from playground.tab import QUEUE, build_tab
-from playground.translated import translated
-from playground.uploads import UPLOADS
-from playground.web import middleware
+from playground.runs.stream import whole_state
+from playground.server import audit, idle_timeout, logs, media_routes, metrics, refusals
+from playground.server.api import add_endpoints
+from playground.server.middleware import middleware
+from playground.shell import lazy_imports, scripts
+from playground.shell.elements import OF_THE_PAGE, hidden, sent_with
+from playground.shell.guard import guarded
+from playground.shell.page_head import FreshHead, Head
+from playground.storage.journal import JOURNAL
+from playground.storage.uploads import UPLOADS
+from playground.tabs import draws, lessons, recorded_runs, replay, taste, watermark_bench
+from playground.tabs.compare import build_compare
+from playground.tabs.fork import build_fork
+from playground.tabs.strategy_tab import QUEUE, build_tab
 
 _ENDS = (signal.SIGTERM, signal.SIGINT)
 _GIVE_WAY_S = 0.0005
@@ -120,14 +107,14 @@ def page_head(language: str = languages.ENGLISH) -> str:
     Args:
         language: the reader's language code.
     """
-    place = f"./{recorded.place()}"
+    place = f"./{recorded_runs.place()}"
     given = {
         "recorded": place,
         "spec": translated(whole_spec(), language),
         "here": scripts.HERE,
         # Which models a strategy refuses is known only once torch is loaded; the page asks for it
         # later.
-        "refusals": "" if later.is_settled() else refusals.PLACE,
+        "refusals": "" if lazy_imports.is_settled() else refusals.PLACE,
         "plotly": scripts.plotly(),
     }
     first = next((p["recorded"] for p in spec()["strategies"][0]["presets"] if p["recorded"]), None)
@@ -139,9 +126,9 @@ def page_head(language: str = languages.ENGLISH) -> str:
 def serve(host: str, port: int) -> gr.Blocks:
     """Serve the page from threads of this process; ``close()`` of the returned app stops it."""
     demo, rooms = build_app(), Rooms()
-    connections.patient()
+    idle_timeout.patient()
     # From here on other threads import modules.
-    later.allow()
+    lazy_imports.allow()
     demo.launch(
         server_name=host,
         server_port=port,
@@ -169,12 +156,12 @@ def serve(host: str, port: int) -> gr.Blocks:
             ],
             "routes": [
                 *scripts.routes(),
-                *recorded.routes(),
+                *recorded_runs.routes(),
                 *media_routes.routes(),
                 *lessons.routes(),
                 *refusals.routes(),
                 *audit.routes(),
-                *rich.routes(),
+                *generate_outputs.routes(),
                 *room_routes(rooms),
                 *metrics.routes(rooms),
             ],
@@ -199,7 +186,7 @@ def launch(host: str, port: int) -> None:
     JOURNAL.leave()
     stop_downloads()
     stop_all(_LEAVE_S)
-    spare.let_go(for_good=True)
+    prewarmed_process.let_go(for_good=True)
     JOURNAL.close(_WRITTEN_S)
     closing = threading.Thread(target=demo.close, daemon=True)
     closing.start()
@@ -244,10 +231,10 @@ def _get_ready() -> None:
     # Imports hold the interpreter for long stretches while the page is being fetched.
     sys.setswitchinterval(_GIVE_WAY_S)
     try:
-        later.bring()
+        lazy_imports.bring()
     finally:
         sys.setswitchinterval(usual)
     with contextlib.suppress(EngineError):
         load(next(iter(STRATEGIES.values())).default_model)
     try_models()
-    later.settle()
+    lazy_imports.settle()

@@ -16,7 +16,7 @@ from engine.cli.main import main
 from engine.cli.paper_page import ARXIV, FOLDERS, SUFFIXES
 from engine.declare.params import defaults_of, params_of
 from engine.errors import EngineError
-from engine.reading import metrics
+from engine.statistics import metrics
 from engine.strategies import STRATEGIES
 from engine.trace import details, events, records
 from tests.helpers.strategies import trace_of

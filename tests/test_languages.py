@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from playground.languages import chosen, others, texts
+from playground.i18n.languages import chosen, others, texts
 
 ROOT = Path(__file__).parents[1]
 _CALL = re.compile(r'\btr\(\s*"((?:[^"\\]|\\.)*)"')

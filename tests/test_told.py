@@ -1,7 +1,7 @@
 """What the server tells in other languages: every sentence of an error, with any values in it.
 
 The sentences are read off the code, ``tests/helpers/raised.py``; what finds their words here
-says the same as ``visualizers/shared/said.mjs`` does in the page.
+says the same as ``visualizers/shared/server_text.mjs`` does in the page.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from engine.declare.params import build, params_of
 from engine.declare.weights import read_weights, weights_params
 from engine.errors import EngineError, ModelError, ParameterError
 from engine.loops.drafting.drafter import BROKEN
-from engine.models.adapter_names import _OTHERWISE
 from engine.models.files import no_base
+from engine.models.lora_adapters import _OTHERWISE
 from engine.run.progress import says
 from engine.strategies import STRATEGIES
-from engine.strategies.refusal import NEEDS
+from engine.strategies.compatibility import NEEDS
 from engine.trace.checks import read_json_strict
 from engine.trace.events import Checking, Loading, Progress, Waiting
 from engine.trace.json_io import step_from_dict
-from playground.languages import others, told
-from playground.told import NAMED, Sayer
+from playground.i18n.languages import others, told
+from playground.i18n.translate import NAMED, Sayer
 from tests.helpers.raised import ROOT, Told, all_told, errors
 from tests.npm import NODE
 
 OTHERS = others()
 UNMET = {
     "engine/cli/": "a terminal shows them",
-    "engine/after/gallery.py": "only the command line makes the gallery",
+    "engine/analysis/gallery.py": "only the command line makes the gallery",
     "engine/export/push.py": "only the command line uploads",
     "engine/export/push_method.py": "only the command line uploads",
-    "engine/export/uploading.py": "only the command line uploads",
+    "engine/export/hub_upload.py": "only the command line uploads",
 }
 """Modules, or folders of them, whose sentences no visitor of the page meets, and why."""
 MADE_OF = {
@@ -68,22 +68,22 @@ MADE_OF = {
 """Sentences that have a word of ours for a value, and what they really are."""
 HANDED_ON = {
     "engine/export/generation_config.py": ("The file is empty.",),
-    "engine/lessons/marking.py": (
+    "engine/lessons/answer_key.py": (
         "Card 2, bet: two of the things to order are equal.",
         "Card 2: step = 9 is not there, the run cold has 4.",
     ),
-    "engine/methods/finding.py": ("owner/name does not exist on the hub, or is private.",),
-    "engine/methods/outcome.py": (
+    "engine/sandbox/method_lookup.py": ("owner/name does not exist on the hub, or is private.",),
+    "engine/sandbox/outcome.py": (
         "The method returned a list; it must return token ids, one row for each sequence.",
     ),
-    "engine/models/described.py": ("tiny has a damaged weights file: model.safetensors.",),
-    "engine/models/lookup.py": ("The hub answered 502 for owner/name; try again later.",),
+    "engine/models/meta_model.py": ("tiny has a damaged weights file: model.safetensors.",),
+    "engine/models/hub_lookup.py": ("The hub answered 502 for owner/name; try again later.",),
     "engine/run/preflight.py": ("a.gguf cannot be converted: KeyError.",),
-    "engine/run/prepare.py": (
+    "engine/run/preparation.py": (
         "tiny cannot be used with Early exit: its layers cannot be left early.",
         "tiny cannot be used as a draft with Speculative: its layers cannot be left early.",
     ),
-    "playground/lessons.py": ("Card 2, bet: two of the things to order are equal.",),
+    "playground/tabs/lessons.py": ("Card 2, bet: two of the things to order are equal.",),
     "playground/rooms/routes.py": (
         "The request is not valid JSON: Expecting value at line 1, column 1.",
         "The request is empty.",

@@ -2,7 +2,7 @@
 
 Every view has a folder: ``summary.py`` computes its numbers step by step during a run; ``view.mjs``
 and ``view.css`` draw them. ``shared`` holds common helpers, ``stage`` the frame around the views.
-Outside this package they import only ``engine.trace`` and ``engine.reading``.
+Outside this package they import only ``engine.trace`` and ``engine.statistics``.
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from engine.reading.terms import words
+from engine.statistics.glossary import words
 from engine.trace import json_io
 from engine.trace.records import Trace
 from visualizers import VISUALS, pictures_of, shown_of
-from visualizers.join import join, modules_in
+from visualizers.bundle import join, modules_in
 
 FOLDER = Path(__file__).resolve().parent
 HOLE = "<!--run-->"

@@ -20,8 +20,8 @@ from benchmarks.reliability.requests import IN_PROCESS, Alone, short_request
 from engine import DecodeRequest
 from engine.errors import DecodeError
 from engine.models import loading
-from engine.run import work
-from engine.run.permits import LINE
+from engine.run import jobs
+from engine.run.scheduler import LINE
 from tests.helpers.faults import PLACES, exported, failing, messages_of
 from tests.helpers.patience import PATIENCE_S
 
@@ -73,7 +73,7 @@ def _leaks(folder: Path, threads: set[threading.Thread]) -> list[str]:
     entries = list(loading._CACHE.values())
     held = {
         "places in the line": len(LINE._places) + len(LINE._inside),
-        "work under way": len(work._GOING),
+        "work under way": len(jobs._GOING),
         "threads": len(fresh),
         "temporary files": len(list(folder.iterdir())),
         "models held": sum(entry.loaded.lock.locked() for entry in entries),

@@ -30,7 +30,7 @@ from benchmarks.about import ROOT, Goal
 from benchmarks.reliability import answers
 from benchmarks.reliability.cards import Measured, Part
 from engine import DecodeRequest
-from engine.after import gallery
+from engine.analysis import gallery
 from engine.declare.params import params_of
 from engine.errors import EngineError
 from engine.export import generation_config

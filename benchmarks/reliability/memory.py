@@ -15,7 +15,7 @@ from engine import DecodeRequest, decode
 from engine.errors import EngineError
 from engine.models import loading
 from engine.models.catalogue import CATALOGUE
-from engine.run import permits, work
+from engine.run import jobs, scheduler
 from engine.run.decoding import DecodeRun
 from engine.strategies import STRATEGIES
 from tests.helpers.patience import PATIENCE_S
@@ -47,7 +47,7 @@ class _Sequence:
             act()
         for request, run in self.going:
             self._end(request, run)
-        work.stop_all(PATIENCE_S)
+        jobs.stop_all(PATIENCE_S)
 
     def _load(self) -> None:
         """Load a model; the limit pushes others out."""
@@ -110,8 +110,8 @@ def measure(n: int, seed: int) -> Measured:
         chance = random.Random(f"{seed}/{number}")
         most = chance.choice(_LIMITS)
         tight = replace(loading.SETTINGS, max_loaded_models=most)
-        roomy = replace(permits.SETTINGS, max_concurrent_runs=chance.choice((1, 2)))
-        with patch.object(loading, "SETTINGS", tight), patch.object(permits, "SETTINGS", roomy):
+        roomy = replace(scheduler.SETTINGS, max_concurrent_runs=chance.choice((1, 2)))
+        with patch.object(loading, "SETTINGS", tight), patch.object(scheduler, "SETTINGS", roomy):
             # What an earlier limit allowed is no fault of this sequence's.
             loading._CACHE.clear()
             sequence = _Sequence(chance, alone, counts)

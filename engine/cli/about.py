@@ -6,8 +6,8 @@ import argparse
 import json
 from typing import Any
 
-from engine.cli import weights
-from engine.cli.values import printable
+from engine.cli import weight_options
+from engine.cli.argument_values import printable
 
 
 def add(commands: Any) -> None:
@@ -19,7 +19,7 @@ def add(commands: Any) -> None:
         "model", help="a name of the catalogue, a hub id, a folder, a GGUF file or a LoRA adapter"
     )
     about.add_argument("--json", action="store_true")
-    weights.add(about, assistant=False)
+    weight_options.add(about, assistant=False)
     about.set_defaults(handler=_run)
 
 
@@ -27,7 +27,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from engine.declare.weights import read_weights
     from engine.run.preflight import preflight
 
-    held, _ = read_weights(weights.given(arguments), "", assistant=False)
+    held, _ = read_weights(weight_options.given(arguments), "", assistant=False)
     found = preflight(arguments.model, held)
     if arguments.json:
         print(json.dumps(found.to_dict()))

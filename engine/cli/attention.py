@@ -6,15 +6,15 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from engine.asking.methods import ATTENTION, METHODS
-from engine.cli import media
-from engine.cli.values import printable
+from engine.cli import media_options
+from engine.cli.argument_values import printable
+from engine.inspection.influence_methods import ATTENTION, METHODS
 from engine.trace import json_io
 
 if TYPE_CHECKING:
-    from engine.asking.attention import Attention
-    from engine.asking.attribution import Attribution
-    from engine.asking.positions import Positions
+    from engine.inspection.attention import Attention
+    from engine.inspection.attribution import Attribution
+    from engine.inspection.positions import Positions
 
 _TITLES = {
     "cross": "cross-attention to the encoder",
@@ -36,15 +36,15 @@ def add(commands: Any) -> None:
     command.add_argument("--head", type=int, help="attention: from 0, the mean where not given")
     command.add_argument("--node", type=int, help="beam searches: a node of the step's pool")
     command.add_argument("--at", type=int, help="drafting: which token of the round, from 0")
-    media.bring(command)
+    media_options.bring(command)
     command.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from engine.asking.looked import Look, looked
+    from engine.inspection.influence import Look, looked
 
     trace = json_io.load(arguments.file)
-    media.brought(arguments)
+    media_options.brought(arguments)
     look = Look(arguments.step, arguments.method, arguments.node, arguments.at)
     found = looked(trace, look)
     print(printable(f"step {look.step}: {found.piece!r}, log-probability {found.logprob:.4f} nats"))
@@ -54,7 +54,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def _lines(found: Attention | Attribution, layer: int | None, head: int | None) -> Iterator[str]:
     """Yield one line per position with its score, then the caveat."""
-    from engine.asking.attention import Attention
+    from engine.inspection.attention import Attention
 
     if isinstance(found, Attention):
         for part in found.parts:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.cli.values import settings_of
+from engine.cli.argument_values import settings_of
 from engine.trace import json_io
 
 
@@ -42,7 +42,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _of_trace(arguments: argparse.Namespace, values: dict[str, Any]) -> dict[str, Any]:
-    from engine.after.detect import DetectError, detect_trace
+    from engine.analysis.watermark_detection import DetectError, detect_trace
 
     if arguments.model is not None or arguments.prompt is not None:
         raise DetectError(
@@ -66,7 +66,7 @@ def _of_trace(arguments: argparse.Namespace, values: dict[str, Any]) -> dict[str
 
 
 def _of_text(arguments: argparse.Namespace, values: dict[str, Any]) -> dict[str, Any]:
-    from engine.after.detect import DetectError, detect_text, watermark_config
+    from engine.analysis.watermark_detection import DetectError, detect_text, watermark_config
     from engine.models.loading import load
 
     if arguments.model is None:

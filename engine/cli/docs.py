@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import EngineError
 
 if TYPE_CHECKING:
-    from engine.reading.terms import Term
+    from engine.statistics.glossary import Term
 
 ROOT = Path(__file__).resolve().parents[2]
 """Root folder of the repository."""
@@ -20,7 +20,7 @@ FOLDER = "docs"
 GENERATED = " — *Strategy.* "
 """Mark of the glossary entries generated from the strategy registry."""
 ON_THE_PAGE = " — *On the page.* "
-"""Mark of the glossary entries generated from engine/reading/terms."""
+"""Mark of the glossary entries generated from engine/statistics/glossary."""
 _FIRST_VISIT = """# A first visit
 
 <!-- Written by `python -m engine docs` from engine/strategies and the recorded runs; a change made here is lost. -->
@@ -67,7 +67,7 @@ def pages(root: Path = ROOT) -> dict[str, str]:
 
 def first_visit_page(root: Path) -> str:
     """Return docs/first_visit.md: three questions and answers about every strategy."""
-    from engine.after.first_visit import answers
+    from engine.analysis.first_visit import answers
     from engine.declare.groups import FAMILIES
     from engine.strategies import STRATEGIES
 
@@ -84,7 +84,7 @@ def first_visit_page(root: Path) -> str:
 
 def glossary_page(root: Path) -> str:
     """Return docs/glossary.md: hand-written entries, page terms and strategies, sorted by term."""
-    from engine.reading.terms import TERMS
+    from engine.statistics.glossary import TERMS
     from engine.strategies import STRATEGIES
 
     head, entries = glossary((root / FOLDER / "glossary.md").read_text())

@@ -17,7 +17,7 @@ def add(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from engine.models.bringing import bring
+    from engine.models.install import bring
 
     with StatusLine() as line:
         folder = bring(arguments.model, BytesLine(line).tell)

@@ -19,8 +19,8 @@ def add(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from engine.after import examples
-    from engine.after.gallery import FOLDER, make
+    from engine.analysis import examples
+    from engine.analysis.gallery import FOLDER, make
 
     folder = arguments.to or FOLDER
     for entry in make(folder, _tell, talks_only=arguments.talks):

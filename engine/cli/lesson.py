@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from engine.cli.argument_values import printable
 from engine.cli.push import say
-from engine.cli.values import printable
 from engine.errors import EngineError
 
 if TYPE_CHECKING:
-    from engine.lessons.shelf import Shelved
+    from engine.lessons.library import Shelved
 
 
 def add(commands: Any) -> None:
@@ -41,7 +41,7 @@ def add(commands: Any) -> None:
 
 def _file(name: str, language: str = "en") -> Shelved:
     """Find a lesson's file by its name or its path."""
-    from engine.lessons.shelf import Shelved, find, lesson_of
+    from engine.lessons.library import Shelved, find, lesson_of
 
     if not name.endswith(".md"):
         return find(name, language)
@@ -50,13 +50,13 @@ def _file(name: str, language: str = "en") -> Shelved:
 
 
 def _all() -> list[Shelved]:
-    from engine.lessons.shelf import shelved
+    from engine.lessons.library import shelved
 
     return [file for languages in shelved().values() for file in languages.values()]
 
 
 def _list(arguments: argparse.Namespace) -> None:
-    from engine.lessons.shelf import lesson_of
+    from engine.lessons.library import lesson_of
 
     for file in _all():
         lesson = lesson_of(file.path, file.name)
@@ -80,8 +80,8 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from engine.lessons.checking import faults
-    from engine.lessons.shelf import opened
+    from engine.lessons.lesson_checks import faults
+    from engine.lessons.library import opened
 
     wrong = 0
     for file in [_file(name) for name in arguments.names] or _all():
@@ -96,7 +96,7 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _record(arguments: argparse.Namespace) -> None:
-    from engine.lessons.shelf import record
+    from engine.lessons.library import record
 
     for name in arguments.names:
         written = record(_file(name).path, say, anew=arguments.anew)
@@ -104,7 +104,7 @@ def _record(arguments: argparse.Namespace) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> None:
-    from engine.lessons.shelf import opened
-    from engine.lessons.shown import as_text
+    from engine.lessons.library import opened
+    from engine.lessons.plain_text import as_text
 
     say(printable(as_text(opened(_file(arguments.name, arguments.language)))))

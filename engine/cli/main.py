@@ -10,39 +10,39 @@ from typing import NoReturn
 from engine.cli import (
     about,
     attention,
-    beside,
+    compare_models,
     detect,
     docs,
     export,
+    export_tensors,
     fetch,
     gallery,
     lesson,
-    listing,
+    list_command,
     method,
     push,
     replay,
-    rich,
     run,
     schema,
     serve,
     verify,
 )
-from engine.cli.values import printable
+from engine.cli.argument_values import printable
 from engine.errors import EngineError
 
 # Handlers import torch themselves, so that help and commands without a model start fast.
 COMMANDS = (
-    listing,
+    list_command,
     about,
     fetch,
     run,
     replay,
     export,
     verify,
-    rich,
+    export_tensors,
     push,
     detect,
-    beside,
+    compare_models,
     attention,
     method,
     gallery,

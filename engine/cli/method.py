@@ -7,12 +7,12 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
+from engine.cli.argument_values import printable, settings_of
 from engine.cli.push import add_target, agreed, say
-from engine.cli.values import printable, settings_of
 from engine.errors import MethodError
 
 if TYPE_CHECKING:
-    from engine.methods.finding import Found
+    from engine.sandbox.method_lookup import Found
 
 _SOURCES = {
     "shipped": "comes along with the playground",
@@ -66,7 +66,7 @@ def _add_found(acts: Any) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> None:
-    from engine.methods.finding import offered
+    from engine.sandbox.method_lookup import offered
 
     for name, offer in offered().items():
         if arguments.json:
@@ -77,9 +77,9 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> None:
-    from engine.methods.finding import find_method
-    from engine.methods.folder import CODE
-    from engine.methods.trust import is_trusted
+    from engine.sandbox.folder import CODE
+    from engine.sandbox.method_lookup import find_method
+    from engine.sandbox.trust import is_trusted
 
     found = find_method(arguments.name)
     if not arguments.json:
@@ -99,8 +99,8 @@ def _show(arguments: argparse.Namespace) -> None:
 
 
 def _trust(arguments: argparse.Namespace) -> int:
-    from engine.methods.finding import find_method, pin
-    from engine.methods.trust import is_trusted, trust
+    from engine.sandbox.method_lookup import find_method, pin
+    from engine.sandbox.trust import is_trusted, trust
 
     if arguments.yes and arguments.sha256 is None:
         raise MethodError("--yes needs --sha256: the hash of the code that was read and is meant.")
@@ -130,8 +130,8 @@ def _trust(arguments: argparse.Namespace) -> int:
 
 def _tell(found: Found) -> None:
     """Print a method's source, hash, trust, arguments and code."""
-    from engine.methods.folder import CODE
-    from engine.methods.trust import is_trusted
+    from engine.sandbox.folder import CODE
+    from engine.sandbox.trust import is_trusted
 
     method = found.method
     say(found.name)
@@ -153,7 +153,7 @@ def _tell(found: Found) -> None:
 
 
 def _new(arguments: argparse.Namespace) -> None:
-    from engine.methods.making import new_method
+    from engine.sandbox.method_templates import new_method
 
     folder = new_method(arguments.name, arguments.template)
     print(f"{folder}/custom_generate/generate.py is yours to change.")
@@ -161,9 +161,9 @@ def _new(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from engine.methods.arguments import checked_arguments
-    from engine.methods.checking import FAILED, check_method
-    from engine.methods.folder import read_method
+    from engine.sandbox.arguments import checked_arguments
+    from engine.sandbox.folder import read_method
+    from engine.sandbox.method_check import FAILED, check_method
 
     given = settings_of(arguments.settings)
     own = checked_arguments(read_method(arguments.folder).arguments, given)
@@ -178,9 +178,9 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _push(arguments: argparse.Namespace) -> int:
+    from engine.export.hub_upload import token_of_environment
     from engine.export.push_method import prepared_method, send_method
-    from engine.export.uploading import token_of_environment
-    from engine.methods.folder import read_method
+    from engine.sandbox.folder import read_method
 
     method, token = read_method(arguments.folder), token_of_environment()
     upload = prepared_method(method, arguments.to, token, arguments.revision)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.cli.values import printable
+from engine.cli.argument_values import printable
 from engine.errors import TraceError
 from engine.trace import json_io
 from engine.trace.checks import read_json_strict
@@ -37,8 +37,8 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from engine.export.generation_config import FILE
+    from engine.export.hub_upload import token_of_environment
     from engine.export.push import prepared, send
-    from engine.export.uploading import token_of_environment
 
     text, left_out = _settings(arguments.file)
     token = token_of_environment()

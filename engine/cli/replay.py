@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from engine.cli.values import printable
+from engine.cli.argument_values import printable
 from engine.trace import json_io
 from engine.trace.records import Trace, replay_ids
 

@@ -7,9 +7,9 @@ import dataclasses
 import sys
 from typing import Any
 
-from engine.cli import chat, media, weights
+from engine.cli import chat_options, media_options, weight_options
+from engine.cli.argument_values import json_value, printable, settings_of
 from engine.cli.status_line import StatusLine
-from engine.cli.values import json_value, printable, settings_of
 from engine.errors import EngineError, ParameterError
 from engine.trace import json_io
 from engine.trace.events import Checking, Failed, Finished, Loading, StartedAnew, TextDelta, Waiting
@@ -25,8 +25,8 @@ def add(commands: Any) -> None:
     run.add_argument("--model")
     run.add_argument("--assistant")
     run.add_argument("--prompt")
-    chat.add(run)
-    media.add(run)
+    chat_options.add(run)
+    media_options.add(run)
     fork = run.add_argument_group("continue a recorded run")
     fork.add_argument("--fork", metavar="TRACE", help="trace file of the run to continue")
     fork.add_argument("--at", type=json_value, metavar="STEP", help="step that is decided anew")
@@ -38,7 +38,7 @@ def add(commands: Any) -> None:
     # SUPPRESS tells a missing seed from 0: a fork without a seed keeps that of its parent.
     run.add_argument("--seed", type=json_value, default=argparse.SUPPRESS)
     run.add_argument("--device")
-    weights.add(run, assistant=True)
+    weight_options.add(run, assistant=True)
     run.add_argument("--top", type=json_value, default=20, help="candidates recorded per step")
     run.add_argument("--trace", help="file to write the trace to; .gz compresses it")
     run.set_defaults(handler=_run)
@@ -62,9 +62,9 @@ def _run(arguments: argparse.Namespace) -> int:
             seed=getattr(arguments, "seed", 0),
             assistant=arguments.assistant,
             top_candidates=arguments.top,
-            weights=weights.given(arguments),
-            **chat.conversation(arguments),
-            **media.given(arguments),
+            weights=weight_options.given(arguments),
+            **chat_options.conversation(arguments),
+            **media_options.given(arguments),
         )
     running = decode(_loaded(request, arguments))
     trace = _print_events(running)
@@ -77,22 +77,22 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
     """Return the request that continues a trace; given settings replace the parent run's."""
-    from engine.after.fork import branch, place_of, request_for
+    from engine.analysis.fork import branch, place_of, request_for
     from engine.declare.weights import read_weights
     from engine.models.loading import load
     from engine.run.weights import recorded_weights
 
     if arguments.prompt is not None:
         raise ParameterError("--prompt", arguments.prompt, "--fork has the prompt of its trace")
-    if chat.conversation(arguments):
+    if chat_options.conversation(arguments):
         raise ParameterError("--message", arguments.said, "--fork has the messages of its trace")
     trace = json_io.load(arguments.fork)
-    media.brought(arguments)
+    media_options.brought(arguments)
     place = place_of(trace, arguments.at, node_id=arguments.node)
     model = arguments.model or trace.model.id
     tokenizer = None
     if arguments.text is not None:
-        held = {**recorded_weights(trace), **weights.given(arguments)}
+        held = {**recorded_weights(trace), **weight_options.given(arguments)}
         # The typed text is encoded by the tokenizer of the branch's model.
         own, _ = read_weights(held, trace.strategy, assistant=True)
         tokenizer = load(model, weights=own).tokenizer
@@ -109,8 +109,8 @@ def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
         request,
         params={**request.params, **params},
         top_candidates=arguments.top,
-        weights={**request.weights, **weights.given(arguments)},
-        **media.given(arguments),
+        weights={**request.weights, **weight_options.given(arguments)},
+        **media_options.given(arguments),
     )
 
 

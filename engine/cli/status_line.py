@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 
-from engine.cli.values import printable
+from engine.cli.argument_values import printable
 from engine.run.rate import Rate, rest
 
 _CELLS = 24

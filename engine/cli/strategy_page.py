@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from engine.declare.bundled_loop import OwnLoop
 from engine.declare.config import (
     LengthParams,
     NextTokenParams,
@@ -16,14 +17,13 @@ from engine.declare.config import (
     as_dict,
 )
 from engine.declare.groups import FAMILIES
-from engine.declare.own_loop import OwnLoop
 from engine.declare.params import Param, build, defaults_of, params_of
 from engine.errors import EngineError, ParameterError
 from engine.export.plan import Plan, plan_of
 from engine.export.script import spelled
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
-from engine.strategies.own_loops import own_loop_of
+from engine.strategies.bundled_loops import own_loop_of
 from engine.trace.records import ModelInfo, Trace
 
 _HEAD = """# Strategies

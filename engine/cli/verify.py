@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from engine.cli import media
+from engine.cli import media_options
 from engine.trace import json_io
 
 
@@ -22,14 +22,14 @@ def add(commands: Any) -> None:
         default="generate",
         help="which of the two forms of the code is run",
     )
-    media.bring(check)
+    media_options.bring(check)
     check.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     from engine.export.verify import verify
 
-    media.brought(arguments)
+    media_options.brought(arguments)
     verification = verify(json_io.load(arguments.file), form=arguments.form)
     sys.stdout.write(f"{verification.message} ({verification.seconds:.1f} s)\n")
     return 0 if verification.equal else 1

@@ -8,7 +8,7 @@ from typing import Any
 from engine.export.pipeline import TITLE, pipeline_call, why_not
 from engine.export.plan import Plan
 from engine.export.script import cells, summary
-from engine.export.short import short
+from engine.export.short_script import short
 
 _FOLDED = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
 """Metadata of a cell whose code is collapsed."""

@@ -9,7 +9,7 @@ from typing import Any
 from engine.errors import ExportError
 from engine.export.plan import Built, Plan
 from engine.export.script import BELOW, MARK, call_arguments, cells, summary
-from engine.export.short import by_template, draft_lines, generate_arguments
+from engine.export.short_script import by_template, draft_lines, generate_arguments
 
 TITLE = "The run as a pipeline"
 _IN_SHORT = '"""The run as a pipeline; nothing below needs it."""'

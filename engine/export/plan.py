@@ -8,27 +8,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from engine.declare.bundled_loop import OwnLoop
 from engine.declare.config import as_dict
-from engine.declare.own_loop import OwnLoop
 from engine.declare.params import build
 from engine.errors import EngineError, ExportError
-from engine.methods.finding import find_method, is_here
-from engine.methods.folder import Method
+from engine.models.build_key import SHA256, folder_of
 from engine.models.catalogue import CATALOGUE, brought_to
-from engine.models.described import built, described
 from engine.models.files import check_config, is_hub_id, local_folder, repository_of
-from engine.models.made_names import SHA256, folder_of
+from engine.models.meta_model import built, described
 from engine.models.readers import family_of, processors_in
 from engine.models.readers.families import PROMPTED
 from engine.models.sources import SOURCES
 from engine.models.weights import weights_of
 from engine.run.chat_request import check_template
 from engine.run.generation import config_values
+from engine.sandbox.folder import Method
+from engine.sandbox.method_lookup import find_method, is_here
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
+from engine.strategies.bundled_loops import own_loop_of
+from engine.strategies.compatibility import uses_cache
 from engine.strategies.drafting_params import draft_values
-from engine.strategies.own_loops import own_loop_of
-from engine.strategies.refusal import uses_cache
 from engine.trace.records import MediaInfo, ModelInfo, Trace
 
 _GIVEN_BY_LOOP = ("recorder", "generator")

@@ -13,7 +13,7 @@ from typing import Any
 
 from engine.errors import TraceError
 from engine.export.generation_config import FILE, MAX_BYTES, SPECIAL_IDS
-from engine.export.uploading import (
+from engine.export.hub_upload import (
     TIMEOUT_S,
     PushError,
     check_target,

@@ -6,8 +6,8 @@ import difflib
 from dataclasses import dataclass
 
 from engine.errors import MethodError
-from engine.export.uploading import TIMEOUT_S, check_target, client, commit, file_there, in_words
-from engine.methods.folder import MAX_BYTES, README, Method
+from engine.export.hub_upload import TIMEOUT_S, check_target, client, commit, file_there, in_words
+from engine.sandbox.folder import MAX_BYTES, README, Method
 
 MESSAGE = "Upload a custom generation method"
 

@@ -6,11 +6,11 @@ import inspect
 from textwrap import indent
 
 from engine.export.folder import digest, folder_files
-from engine.export.held import assistant_line, backend_lines, load_lines, quantized_names
 from engine.export.media_code import given_lines, media_constants, media_imports
 from engine.export.plan import Built, Plan, Source
-from engine.export.short import TYPED, by_template, short, spelled
-from engine.loops import allowed
+from engine.export.short_script import TYPED, by_template, short, spelled
+from engine.export.weights_code import assistant_line, backend_lines, load_lines, quantized_names
+from engine.loops import prefix_constraint
 from engine.models.readers.families import BLIP, WHISPER
 from engine.models.sources import how_to_fetch
 
@@ -334,5 +334,5 @@ def takes_seed(plan: Plan) -> bool:
 def _allowed_source() -> str:
     """Return the source of ``allowed_continuations`` with the import it needs."""
     # Only this function is exported, so it may use no names of its module except Any and torch.
-    source = inspect.getsource(allowed.allowed_continuations)
+    source = inspect.getsource(prefix_constraint.allowed_continuations)
     return "from typing import Any\n\n\n" + source.rstrip() + "\n"

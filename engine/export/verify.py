@@ -20,8 +20,8 @@ from engine.export.files import PIPELINE, SCRIPT, export_files, pipeline_files
 from engine.export.media_code import write_file
 from engine.export.plan import plan_of
 from engine.export.script import MARK
-from engine.methods.making import templates
 from engine.run.request import check, request_of
+from engine.sandbox.method_templates import templates
 from engine.settings import SETTINGS, environment
 from engine.trace.records import Trace
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from engine.asking.methods import ATTENTION, METHODS
 from engine.errors import shown
+from engine.inspection.influence_methods import ATTENTION, METHODS
 from engine.lessons.lesson import (
     HIDES,
     KINDS,

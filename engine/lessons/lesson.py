@@ -33,7 +33,7 @@ class LessonLook:
     step: int
     """Number of the step, from 1."""
     method: str
-    """One of ``engine.asking.methods.METHODS``."""
+    """One of ``engine.inspection.influence_methods.METHODS``."""
     layer: int | None = None
     """Attention only: the layer from 1; None is the mean over all layers."""
     head: int | None = None

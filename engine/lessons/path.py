@@ -10,8 +10,8 @@ from typing import Any
 from engine.errors import shown
 from engine.lessons.fields import Fields
 from engine.lessons.lesson import LessonError
-from engine.lessons.reading import MAX_CHARS, yaml_of
-from engine.lessons.shelf import ENGLISH, FOLDER
+from engine.lessons.lesson_parser import MAX_CHARS, yaml_of
+from engine.lessons.library import ENGLISH, FOLDER
 
 FILE = FOLDER / "path.yaml"
 _MAX_STEPS = 60

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 import transformers
 
-from engine.loops.columns import Columns
 from engine.loops.forward import Forward, cache_of
+from engine.loops.host_transfer import Columns
 from engine.loops.recorder import Observation, Recorder, Row, rounded, significant
 from engine.loops.rows import grown, row_steps
 from engine.trace.details import ContrastiveDetail, ContrastiveOption

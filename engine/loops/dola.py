@@ -10,10 +10,10 @@ from typing import Any
 import torch
 
 from engine.errors import DecodeError, ModelError
-from engine.loops import layers as layer_tools
-from engine.loops.columns import Columns
+from engine.loops import logit_lens as layer_tools
 from engine.loops.forward import Forward
-from engine.loops.layers import Layers, candidate_layers, short
+from engine.loops.host_transfer import Columns
+from engine.loops.logit_lens import Layers, candidate_layers, short
 from engine.loops.next_token import draw, draw_detail
 from engine.loops.recorder import Recorder, Row
 from engine.loops.rows import grown, row_steps

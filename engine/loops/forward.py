@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from engine.models.capabilities import CACHES, OWN_CACHES
-from engine.models.readers.lengths import for_length
+from engine.models.readers.token_type_padding import for_length
 
 
 class Forward:

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from engine.loops.columns import Columns, Numbers
 from engine.loops.forward import Forward
+from engine.loops.host_transfer import Columns, Numbers
 from engine.loops.recorder import Observation, Recorder, Row, significant
 from engine.loops.rows import grown, row_steps
 from engine.trace.details import DrawDetail, Racer
@@ -88,7 +88,7 @@ def next_token_loop(
 def _is_apart(processors: Any) -> bool:
     """Return whether a processor has no known tolerance, so passes must not be batched."""
     # Imported late: it needs transformers' classes, and listing strategies must not load them.
-    from engine.loops.doubt import are_known
+    from engine.loops.tolerance import are_known
 
     return not are_known(processors)
 
@@ -106,7 +106,7 @@ def _observed(
     Returns:
         The observation and the (batch, vocab) noise of the draw, None when greedy.
     """
-    from engine.loops.doubt import in_doubt
+    from engine.loops.tolerance import in_doubt
 
     def noise() -> torch.Tensor | None:
         return None if drawn is None else noise_like(logits, drawn)

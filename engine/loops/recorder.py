@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 from engine.errors import DecodeError
-from engine.loops.additions import Additions
-from engine.loops.columns import Columns, Numbers, sent
-from engine.loops.exponents import NOTHING, entropies, quick_exp
+from engine.loops.entropy import NOTHING, entropies, quick_exp
+from engine.loops.host_transfer import Columns, Numbers, sent
+from engine.loops.optional_measurements import Additions
 from engine.trace.records import Candidate, Stage
 
 DIGITS = 6

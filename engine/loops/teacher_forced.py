@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from engine.models.readers.lengths import for_length
+from engine.models.readers.token_type_padding import for_length
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ are imported at the first use, so that the page starts faster.
 """
 
 from engine.media.examples import MediaExample, list_examples
-from engine.media.info import Media, info_of
-from engine.media.opening import opened, picture_of, sound_of
-from engine.media.packing import file_of, packed
+from engine.media.inputs import opened, picture_of, sound_of
+from engine.media.media_cache import is_at_hand, media_of
+from engine.media.media_info import Media, info_of
 from engine.media.picture import Picture
-from engine.media.shelf import is_at_hand, media_of
+from engine.media.serialization import file_of, packed
 from engine.media.sound import Sound
 
 __all__ = [

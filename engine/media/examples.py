@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from engine.errors import ParameterError
-from engine.media import pixels, waves
+from engine.media import picture_decoder, sound_decoder
 from engine.media.picture import Picture, picture
 from engine.media.sound import Sound, sound
 from engine.trace.media_checks import EXAMPLE_NAME
@@ -71,8 +71,8 @@ def example(name: str, folder: Path = FOLDER) -> Picture | Sound:
 def _opened(file: Path) -> Picture | Sound:
     data = file.read_bytes()
     if _KINDS[file.suffix] == "image":
-        return picture(pixels.decoded(data), file.stem)
-    return sound(*waves.decoded(data), file.stem)
+        return picture(picture_decoder.decoded(data), file.stem)
+    return sound(*sound_decoder.decoded(data), file.stem)
 
 
 def _texts(folder: Path) -> dict[str, dict[str, str]]:

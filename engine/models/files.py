@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError, shown
-from engine.models.adapter_names import (
+from engine.models.build_key import made_of
+from engine.models.catalogue import BROUGHT_FROM, CATALOGUE
+from engine.models.gguf_paths import converted, is_gguf
+from engine.models.lora_adapters import (
     CONFIG,
     ON,
     holds_adapter,
@@ -16,9 +19,6 @@ from engine.models.adapter_names import (
     read_adapter,
     sources_of,
 )
-from engine.models.catalogue import BROUGHT_FROM, CATALOGUE
-from engine.models.gguf_names import converted, is_gguf
-from engine.models.made_names import made_of
 from engine.models.sources import SOURCES, how_to_fetch
 from engine.settings import SETTINGS
 

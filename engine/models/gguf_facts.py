@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
-from engine.models.apart import answered, carried_out
+from engine.models.subprocess_job import answered, carried_out
 
 LIMIT_S = 120.0
 """Longest wait for a header, in seconds: a large vocabulary takes seconds, a busy machine longer."""

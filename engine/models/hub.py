@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import BusyError, Cancelled, ModelError
-from engine.models import files, leaving, parts
+from engine.models import files, leaving, partial_downloads
 from engine.models.catalogue import CATALOGUE
 from engine.settings import SETTINGS, environment
 
@@ -88,9 +88,9 @@ class _Download:
         self.cache = Path(order["cache"])
         self.folder = files.repository_folder(order["cache"], name)
         # Revisions share this folder: a failed download must not remove those that were here before.
-        self.known = not parts.only_parts(self.folder)
+        self.known = not partial_downloads.only_parts(self.folder)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "engine.models.fetching"],
+            [sys.executable, "-m", "engine.models.hub_download_job"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -147,10 +147,10 @@ class _Download:
         with _lock:
             if "folder" not in (self.answer or {}) and self._is_alone():
                 # Otherwise a refused or interrupted model would be found as a local one.
-                parts.keep_only_parts(self.folder)
+                partial_downloads.keep_only_parts(self.folder)
             busy = [d.folder for d in _GOING.values() if d is not self]
             most, age_s = SETTINGS.max_parts_gb * 1e9, SETTINGS.parts_age_s
-            kept = parts.sweep(self.cache, busy, most, age_s)
+            kept = partial_downloads.sweep(self.cache, busy, most, age_s)
         if SETTINGS.public:
             _tidy(self.cache, self.name, kept)
 
@@ -252,5 +252,9 @@ def _tidy(cache: Path, name: str, kept: int) -> None:
 def _room(cache: Path, own: Path) -> int:
     """Return the most bytes a model's files may have, including partial files of earlier attempts."""
     there = next(folder for folder in (cache, *cache.parents) if folder.exists())
-    free = shutil.disk_usage(there).free - _FREE_BYTES + parts.size_of(own / parts.FOLDER)
+    free = (
+        shutil.disk_usage(there).free
+        - _FREE_BYTES
+        + partial_downloads.size_of(own / partial_downloads.FOLDER)
+    )
     return max(0, min(free, int(SETTINGS.max_model_files_gb * 1e9)))

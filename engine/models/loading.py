@@ -18,7 +18,6 @@ from typing import Any
 
 import torch
 
-from engine.aside import aside
 from engine.declare.weights import DTYPES, QUANTIZATIONS, TORCH, WeightsParams
 from engine.errors import ModelError
 from engine.models import files, hashes, leaving, lent, readers, sizes
@@ -26,16 +25,17 @@ from engine.models import weights as holding
 from engine.models.bare import special_ids_of
 from engine.models.capabilities import Capabilities, attention_of, capabilities_of
 from engine.models.catalogue import CATALOGUE as CATALOGUE
-from engine.models.described import BUILDING, built
 from engine.models.devices import check_device, default_device
 from engine.models.freed import give_back
-from engine.models.loaded_checks import check_loaded, load_error
-from engine.models.locating import is_stale, located
+from engine.models.load_checks import check_loaded, load_error
+from engine.models.meta_model import BUILDING, built
+from engine.models.model_resolver import is_stale, located
 from engine.models.openvino import model as on_openvino
-from engine.models.openvino.kept import converted
-from engine.models.openvino.opening import opened
+from engine.models.openvino.graph_loader import opened
+from engine.models.openvino.graph_store import converted
 from engine.models.text import Pieces
 from engine.models.tokenizers import tokenizer_in
+from engine.one_shot_thread import aside
 from engine.settings import SETTINGS
 from engine.trace.records import HeldWeights, ModelInfo
 

@@ -18,7 +18,7 @@ from transformers import DynamicCache
 from transformers.cache_utils import Cache, CacheLayerMixin
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from engine.models.graphed import attends_to_everything
+from engine.models.cuda_graphs import attends_to_everything
 from engine.models.loading import LoadedModel
 
 BLOCK = 256

@@ -18,7 +18,7 @@ import torch
 from engine.declare.params import Choice, Flag, Param
 from engine.declare.weights import ASSISTANT, DTYPES, NEEDS, TORCH, WeightsParams
 from engine.errors import ModelError, ParameterError
-from engine.models.openvino.installed import HOW, NEEDED, is_installed
+from engine.models.openvino.installation import HOW, NEEDED, is_installed
 from engine.settings import SETTINGS
 from engine.trace.records import HeldWeights, ModelInfo, Trace
 

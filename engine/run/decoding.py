@@ -6,11 +6,11 @@ import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from engine.run.counted import Counted
+from engine.run.jobs import Work
 from engine.run.recording import Witness
 from engine.run.request import DecodeRequest
 from engine.run.run import Run
-from engine.run.work import Work
+from engine.run.run_counters import Counted
 from engine.trace.events import Event, Failed, Finished
 from engine.trace.records import Trace
 

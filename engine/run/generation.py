@@ -9,7 +9,7 @@ import torch
 
 from engine.declare.config import as_dict
 from engine.errors import ParameterError
-from engine.loops.allowed import allowed_continuations
+from engine.loops.prefix_constraint import allowed_continuations
 
 NOT_IN_CONFIG = (
     "prefix_allowed_tokens_fn",

@@ -11,7 +11,7 @@ from engine.models.chat import ChatPrompt
 from engine.models.readers.base import MediaInputs, check_media
 from engine.models.readers.speech import LONGEST_LANGUAGE, TASKS
 from engine.run.chat_request import resolved
-from engine.run.what_is_read import check_length
+from engine.run.prompt_request import check_length
 from engine.trace.records import Trace
 
 SPEECH = ("language", "task", "return_timestamps")

@@ -14,26 +14,26 @@ from typing import Any
 
 from engine.declare.weights import TORCH, WeightsParams, bytes_of
 from engine.errors import ModelError, ParameterError
-from engine.models import files, hub, looking, lookup, sizes
+from engine.models import files, hub, hub_lookup, hub_lookup_job, sizes
 from engine.models import weights as holding
-from engine.models.adapter_files import base_built
-from engine.models.adapter_names import check_weights, holds_adapter, read_adapter, tokenizer_files
+from engine.models.adapter_build import base_built
+from engine.models.adapter_merge import check_can_merge
 from engine.models.catalogue import CATALOGUE, brought_to
-from engine.models.converting import check_can_convert
-from engine.models.described import build, built
 from engine.models.devices import default_device
-from engine.models.fetching import no_room
+from engine.models.gguf_conversion import check_can_convert
 from engine.models.gguf_facts import look_into
-from engine.models.gguf_names import is_gguf
+from engine.models.gguf_paths import is_gguf
+from engine.models.hub_download_job import no_room
 from engine.models.loading import LoadedModel
-from engine.models.merging import check_can_merge
-from engine.models.openvino.making import refused
+from engine.models.lora_adapters import check_weights, holds_adapter, read_adapter, tokenizer_files
+from engine.models.meta_model import build, built
+from engine.models.openvino.graph_conversion import refused
 from engine.models.readers import family_of, speech_in
 from engine.models.sources import how_to_download
-from engine.run.known import Preflight, size, words
+from engine.run.model_facts import Preflight, size, words
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from engine.strategies.refusal import refusal
+from engine.strategies.compatibility import refusal
 
 _README_BYTES = 1_000_000
 _MOST_WORDS = 60
@@ -192,7 +192,7 @@ def _on_the_hub(name: str, asked: Adapter, held: WeightsParams) -> Preflight:
         held: the requested precision.
     """
     place, small, said = asked
-    facts = lookup.look_up(place, small)
+    facts = hub_lookup.look_up(place, small)
     entry = CATALOGUE.get(name)
     room = facts.disk_bytes <= facts.room_bytes
     found = Preflight(
@@ -216,7 +216,7 @@ def _on_the_hub(name: str, asked: Adapter, held: WeightsParams) -> Preflight:
         return _unusable(dataclasses.replace(found, fits_disk=None), files.NO_WEIGHTS)
     if holds_adapter(small) or said is not None:
         return _adapter(found, asked, held)
-    if not (Path(small) / looking.CONFIG).is_file():
+    if not (Path(small) / hub_lookup_job.CONFIG).is_file():
         return _unusable(found, f"{name} has no config.json that says what it is.")
     try:
         config = files.check_config(small)
@@ -331,16 +331,16 @@ def _licence(folder: str) -> str | None:
 
 
 def _template_files(folder: str) -> list[Path]:
-    return [Path(folder) / looking.TEMPLATE, Path(folder) / looking.TOKENIZER]
+    return [Path(folder) / hub_lookup_job.TEMPLATE, Path(folder) / hub_lookup_job.TOKENIZER]
 
 
 def _has_template(paths: Iterable[Path]) -> bool:
     """Return whether tokenizer files contain a chat template."""
     there = {path.name: path for path in paths if path.is_file()}
-    if looking.TEMPLATE in there:
+    if hub_lookup_job.TEMPLATE in there:
         return True
     try:
-        found = json.loads(there[looking.TOKENIZER].read_bytes())
+        found = json.loads(there[hub_lookup_job.TOKENIZER].read_bytes())
         return bool(found.get("chat_template"))
     except (KeyError, OSError, ValueError, AttributeError, RecursionError):
         return False

@@ -11,15 +11,15 @@ import torch
 
 from engine.declare.config import as_dict
 from engine.errors import DecodeError
-from engine.loops.additions import Additions
+from engine.loops.optional_measurements import Additions
 from engine.loops.recorder import rounded
 from engine.models.text import Detokenizer, Reader
-from engine.reading import metrics
 from engine.run.chat_request import resolved
-from engine.run.prepare import Prepared
+from engine.run.preparation import Prepared
+from engine.statistics import metrics
 from engine.trace.events import Event, Finished, Started, StepRecorded, TextDelta
 from engine.trace.records import EmittedToken, Output, Step, Timing, Trace
-from engine.trace.values import TOKEN_ID, values_of
+from engine.trace.value_types import TOKEN_ID, values_of
 
 
 class Witness(Protocol):

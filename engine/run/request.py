@@ -21,9 +21,9 @@ from engine.models.spellings import spellings, told
 from engine.models.text import decode_ids, encode_after, encode_inside, tokenized
 from engine.run.chat_request import rendered
 from engine.run.media_request import given_again, opened
-from engine.run.methods import AskedMethod, asked_method
+from engine.run.method_request import AskedMethod, asked_method
+from engine.run.prompt_request import check_integer, check_length, check_what_is_read
 from engine.run.weights import held, recorded_weights, weights_beside
-from engine.run.what_is_read import check_integer, check_length, check_what_is_read
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy

@@ -14,15 +14,13 @@ import torch
 import transformers
 
 from engine.loops.recorder import Recorder, rounded
-from engine.methods.child import Child
-from engine.models import graphed, slots
+from engine.models import cuda_graphs, slots
 from engine.models.bare import bare
 from engine.models.loading import LoadedModel, pinned
-from engine.run.adapter import as_custom_generate
+from engine.run.batching import SharedRuns, in_company
+from engine.run.custom_generate import as_custom_generate
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
-from engine.run.hosted import barriers_note, process_of, run_method
-from engine.run.permits import LINE
-from engine.run.prepare import (
+from engine.run.preparation import (
     Models,
     Prepared,
     check_names,
@@ -31,14 +29,16 @@ from engine.run.prepare import (
     prepare,
     with_method,
 )
-from engine.run.read_again import read_again
 from engine.run.recording import Recording, Witness
 from engine.run.request import CheckedRequest, DecodeRequest, check
-from engine.run.sharing import SharedRuns, in_company
-from engine.run.threads import threads_for
+from engine.run.sandboxed_run import barriers_note, process_of, run_method
+from engine.run.scheduler import LINE
+from engine.run.teacher_forced_check import read_again
+from engine.run.torch_threads import threads_for
+from engine.sandbox.sandbox_parent import Child
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
-from engine.strategies.refusal import uses_cache
+from engine.strategies.compatibility import uses_cache
 from engine.trace.events import Event
 from engine.trace.records import Trace
 
@@ -246,7 +246,7 @@ def generate_with(
         arguments["past_key_values"] = company.cache()
     elif run.strategy.one_shape and arguments["generation_config"].use_cache and not run.inputs:
         rows, length = rows_of(run, config), prompt.shape[1] + config.max_new_tokens
-        cache = graphed.graphed_cache(target, rows, length)
+        cache = cuda_graphs.graphed_cache(target, rows, length)
     if cache is not None:
         arguments["past_key_values"] = cache
         extra["recorder"].additions.note(GRAPHED.format(cache.get_max_length()))

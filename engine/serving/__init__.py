@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from engine.settings import SETTINGS
 
 if TYPE_CHECKING:
+    from engine.run.jobs import Work
     from engine.run.recording import Witness
     from engine.run.request import DecodeRequest
-    from engine.run.work import Work
 
 LOCAL = "local"
 

@@ -12,14 +12,14 @@ from functools import partial
 from typing import Any, ClassVar
 
 from engine.errors import BusyError, Cancelled, DecodeError
-from engine.run.counted import Counted
-from engine.run.permits import pause_of
+from engine.run.jobs import Send, Work
 from engine.run.request import DecodeRequest
+from engine.run.run_counters import Counted
+from engine.run.scheduler import pause_of
 from engine.run.visitor import VISITOR
-from engine.run.work import Send, Work
-from engine.serving.asking import Ask, Lost, Stream
+from engine.serving.delivery_log import Differs, Repeat
 from engine.serving.fields import fields_of, routed_by
-from engine.serving.repeat import Differs, Repeat
+from engine.serving.protocol import Ask, Lost, Stream
 from engine.settings import SETTINGS
 from engine.trace.events import Event, Failed, Finished, StartedAnew, StepRecorded, Waiting
 from engine.trace.records import Trace

@@ -16,7 +16,7 @@ from typing import Any
 
 from engine.errors import EngineError
 from engine.run.visitor import Visitor
-from engine.serving.asking import Stream
+from engine.serving.protocol import Stream
 from engine.settings import SETTINGS
 
 HOW = "python -m pip install -r requirements-cluster.txt"

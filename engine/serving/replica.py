@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.models.loading import held_names, load
-from engine.run import counted
+from engine.run import run_counters
 from engine.run.decoding import DecodeRun, decode
 from engine.run.request import DecodeRequest
 from engine.run.visitor import VISITOR, Visitor
@@ -87,7 +87,7 @@ class Replica:
             "runs": len(self._runs),
             "models": held_names(),
             "torch_threads": torch.get_num_threads(),
-            "counted": counted.snapshot(),
+            "counted": run_counters.snapshot(),
         }
 
     async def alive(self) -> bool:

@@ -14,7 +14,7 @@ from ray.serve.exceptions import BackPressureError, RayServeException  # pyright
 
 from engine.errors import BusyError, EngineError
 from engine.run.visitor import Visitor
-from engine.serving.asking import Lost
+from engine.serving.protocol import Lost
 from engine.trace.events import Event
 
 _END = object()

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from engine.declare.bundled_loop import OwnLoop, never
 from engine.declare.groups import FAMILIES, one_of
-from engine.declare.own_loop import OwnLoop, never
 from engine.loops.recorder import Recorder
 
 STORY = "Once upon a time, there was a little frog who"
@@ -80,7 +80,7 @@ class Strategy:
     helps: str
     """When it helps and when it hurts.
 
-    ``{strategy-1.figure}`` quotes a figure of a recorded run, see engine/after/first_visit.py.
+    ``{strategy-1.figure}`` quotes a figure of a recorded run, see engine/analysis/first_visit.py.
     """
     turns: str
     """The effect of its main parameter."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.own_loop import OwnLoop
+from engine.declare.bundled_loop import OwnLoop
 from engine.declare.params import TokenLists, param
 from engine.errors import ParameterError
 from engine.loops.beams.constrained import constrained_beam_loop

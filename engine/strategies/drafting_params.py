@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from engine.declare.bundled_loop import OwnLoop
 from engine.declare.config import NextTokenParams, SamplingParams
-from engine.declare.own_loop import OwnLoop
 from engine.declare.params import Choice, Flag, Integer, Number, param, params_of
 from engine.errors import ModelError, ParameterError
-from engine.loops.drafting.by_name import drafted_loop
+from engine.loops.drafting.named_drafters import drafted_loop
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from engine.declare.params import Integer, param
 from engine.errors import ParameterError
 from engine.loops.drafting.assistant import EarlyExitDrafter
 from engine.loops.drafting.assisted import assisted_loop
-from engine.loops.drafting.lossless import aftermath
+from engine.loops.drafting.lossless_check import aftermath
 from engine.strategies.base import Context, Preset, Strategy
 from engine.strategies.drafting_params import EnsembleParams, own_loop, select
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.own_loop import OwnLoop
+from engine.declare.bundled_loop import OwnLoop
 from engine.declare.params import Integer, param
 from engine.loops.drafting.assisted import assisted_loop
-from engine.loops.drafting.by_name import drafted_loop
-from engine.loops.drafting.lossless import aftermath
+from engine.loops.drafting.lossless_check import aftermath
+from engine.loops.drafting.named_drafters import drafted_loop
 from engine.loops.drafting.prompt_lookup import PromptLookupDrafter
 from engine.strategies.base import Context, Preset, Strategy
 from engine.strategies.drafting_params import DraftingParams, own_loop, select

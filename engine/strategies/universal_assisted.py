@@ -8,7 +8,7 @@ from typing import Any
 from engine.errors import ModelError
 from engine.loops.drafting.assisted import assisted_loop
 from engine.loops.drafting.drafter import RunContext
-from engine.loops.drafting.lossless import aftermath
+from engine.loops.drafting.lossless_check import aftermath
 from engine.loops.drafting.universal import IntersectionDrafter, ReencodingDrafter, UniversalDrafter
 from engine.strategies.base import Context, Preset, Strategy
 from engine.strategies.drafting_params import DraftModelParams, own_loop, select

@@ -10,7 +10,7 @@ from engine.declare.config import NextTokenParams, SamplingParams, as_dict
 from engine.declare.params import Choice, Flag, Integer, Number, TokenIds, param
 from engine.errors import ParameterError
 from engine.loops.watermark import watermark_loop
-from engine.reading.watermark_statistics import Z_THRESHOLD
+from engine.statistics.watermark_statistics import Z_THRESHOLD
 from engine.strategies.base import Context, Preset, Strategy
 from engine.watermark import processors
 from engine.watermark.schemes import GreenList, SynthId, scheme_of

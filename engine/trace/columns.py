@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.errors import TraceError
 from engine.trace.details import DETAIL_TYPES
-from engine.trace.values import hints_of, plain
+from engine.trace.value_types import hints_of, plain
 
 
 def in_columns(value: Any) -> Any:

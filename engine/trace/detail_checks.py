@@ -17,7 +17,7 @@ from engine.trace.details import (
 )
 from engine.trace.forward_checks import check_forwards
 from engine.trace.records import Step, Trace
-from engine.trace.values import PROBABILITY, SECONDS, TOKEN_ID, values_of
+from engine.trace.value_types import PROBABILITY, SECONDS, TOKEN_ID, values_of
 
 _SLACK = 1e-3
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.trace.values import LogProb, Probability, Seconds, TokenId
+from engine.trace.value_types import LogProb, Probability, Seconds, TokenId
 
 FATES = ("kept", "pruned", "finished", "finished_worse", "blocked")
 """Outcomes of a candidate in a beam search."""

@@ -21,7 +21,7 @@ from engine.trace import checks
 from engine.trace.columns import in_columns, in_rows
 from engine.trace.details import DETAIL_TYPES
 from engine.trace.records import IN_COLUMNS, SCHEMA, Step, Trace
-from engine.trace.values import LOGPROB, hints_of, plain
+from engine.trace.value_types import LOGPROB, hints_of, plain
 
 _KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
 _PLAIN = (int, str, bool, type(None))

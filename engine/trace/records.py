@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from engine.trace.details import Detail, ForwardDetail
-from engine.trace.values import LogProb, Probability, Seconds, TokenId
+from engine.trace.value_types import LogProb, Probability, Seconds, TokenId
 
 D = TypeVar("D", bound=Detail)
 SCHEMA = "decoding-trace/1"

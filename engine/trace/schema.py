@@ -9,7 +9,7 @@ from typing import Any
 
 from engine.trace.details import DETAIL_TYPES
 from engine.trace.records import FINISH_REASONS, IN_COLUMNS, SCHEMA, Output, Step, Trace
-from engine.trace.values import LOGPROB, hints_of, plain
+from engine.trace.value_types import LOGPROB, hints_of, plain
 
 _KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
 _SCALARS = {int: "integer", float: "number", str: "string", bool: "boolean"}

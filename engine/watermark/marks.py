@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from engine.reading.watermark_statistics import Verdict, running_z, verdict
+from engine.statistics.watermark_statistics import Verdict, running_z, verdict
 from engine.watermark.schemes import GreenList
 
 NO_CONTEXT = "no context yet"

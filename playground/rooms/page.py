@@ -13,16 +13,16 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from playground.languages import data
-from playground.scripts import CLIENT, kept
-from playground.told import sayer
+from playground.i18n.languages import data
+from playground.i18n.translate import sayer
+from playground.shell.scripts import CLIENT, kept
 from visualizers import page
-from visualizers.join import join, modules_in
+from visualizers.bundle import join, modules_in
 
-_ENTRY = "playground/client/lessons/participant.mjs"
+_ENTRY = "playground/client/rooms/participant.mjs"
 _STYLES = ("stage/view.css", "media/view.css")
 """Styles of views that define the colours and buttons."""
-_OWN_STYLES = ("lessons/lessons.css", "lessons/room.css")
+_OWN_STYLES = ("lessons/lessons.css", "rooms/rooms.css")
 _PLACE = "room-files"
 _TITLE = "A lesson together"
 _CODE = "Code of the room"

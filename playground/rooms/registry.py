@@ -15,8 +15,8 @@ from typing import Any
 
 from engine.errors import shown
 from engine.settings import SETTINGS, Settings
-from playground.rooms.deck import Deck, deck_of
-from playground.rooms.ration import Ration
+from playground.rooms.cards import Deck, deck_of
+from playground.rooms.rate_limit import Ration
 from playground.rooms.room import Room, RoomError, sealed
 from playground.rooms.state import Gone, RoomState, RoomStore
 from playground.rooms.watch import RoomWatch

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from engine.errors import EngineError, shown
-from engine.lessons.marking import checked_answer
-from playground.rooms.bell import Bell
-from playground.rooms.deck import Deck, DeckCard
+from engine.lessons.answer_key import checked_answer
+from playground.rooms.cards import Deck, DeckCard
+from playground.rooms.notifier import Bell
 from playground.rooms.state import RoomState
 from playground.rooms.tally import outcome, tally
 

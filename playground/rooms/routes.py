@@ -15,16 +15,15 @@ from starlette.routing import Route
 from engine.errors import EngineError, TraceError
 from engine.settings import SETTINGS
 from engine.trace.checks import read_json_strict
-from playground import qr
-from playground.guard import sentence
-from playground.kept.database import DATABASE
-from playground.languages import chosen
-from playground.rooms import page
-from playground.rooms.kept import KeptRooms
+from playground.i18n.languages import chosen
+from playground.rooms import page, qr
 from playground.rooms.registry import ALPHABET, CODE_SIGNS, Rooms
 from playground.rooms.room import TEACHER, Room, RoomError
+from playground.rooms.store import KeptRooms
 from playground.rooms.stream import ClassScene, NewsResponse, ParticipantView, TeacherView
-from playground.visitors import address_of
+from playground.shell.guard import sentence
+from playground.shell.visitors import address_of
+from playground.storage.database import DATABASE
 
 SECRET = "x-room-secret"
 """Request header with the teacher's secret."""

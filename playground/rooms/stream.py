@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from engine.settings import SETTINGS
-from playground.rooms.bell import Bell
+from playground.rooms.notifier import Bell
 from playground.rooms.room import Room
 
 _BEAT_S = 15.0

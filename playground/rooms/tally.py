@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
+from engine.lessons.answer_key import Key, crowd_perplexity, is_right
 from engine.lessons.lesson import Bet
-from engine.lessons.marking import Key, crowd_perplexity, is_right
 
 _MOST_BINS = 10
 _MOST_ORDERS = 6

@@ -7,9 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
-from playground.kept.database import errors
 from playground.rooms.room import Room
 from playground.rooms.state import Gone, RoomStore
+from playground.storage.database import errors
 
 _EVERY_S = 0.4
 _LOG = logging.getLogger("playground")

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine import STRATEGIES
-from engine.after import gallery
+from engine.analysis import gallery
 from tests.helpers.axe import answer_of, grave_in
 from tests.helpers.pages import finish, link, settled, status, view
 

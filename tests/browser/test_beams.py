@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import expect
 
-from engine.reading.rescoring import rescore
+from engine.statistics.rescoring import rescore
 from tests.helpers import pages
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (

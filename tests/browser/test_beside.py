@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine import load
-from engine.after.beside import beside
+from engine.analysis.score_with_other_model import beside
 from tests.helpers.pages import finish, fits, link, run_id, shot, trace_of, view
 
 

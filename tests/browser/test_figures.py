@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from engine.after import gallery
+from engine.analysis import gallery
 from tests.helpers.pages import run_of, view
 
 pytestmark = pytest.mark.nightly

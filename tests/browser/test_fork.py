@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from engine.after import gallery
-from engine.after.fork import branch, place_of
+from engine.analysis import gallery
+from engine.analysis.fork import branch, place_of
 from engine.models.loading import load
 from engine.trace import json_io
 from tests.helpers.pages import drawn, finish, fits, run_id, shot, status, trace_of, view

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from engine.declare.params import defaults_of, params_of
 from engine.declare.weights import weights_params
 from engine.strategies import STRATEGIES
-from playground.form import form_request
+from playground.forms.form import form_request
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fill, run, run_of, show, status, unfold
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from playground.languages import declared, texts, told
+from playground.i18n.languages import declared, texts, told
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fits, shot, status, tokens
 

@@ -10,16 +10,16 @@ import pytest
 from playwright.sync_api import expect
 from pypdf import PdfReader
 
-from engine.lessons import shelf
-from engine.lessons.marking import Opened
-from engine.lessons.reading import read
-from playground.lesson_data import after, before, right_in_words
-from playground.markdown import words
+from engine.lessons import library
+from engine.lessons.answer_key import Opened
+from engine.lessons.lesson_parser import read
+from playground.forms.lesson_data import after, before, right_in_words
+from playground.forms.markdown import words
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import address, shot
 
-NAMES = sorted(shelf.shelved())
-LONGEST = max(NAMES, key=lambda name: len(shelf.lesson_of(shelf.find(name).path).cards))
+NAMES = sorted(library.shelved())
+LONGEST = max(NAMES, key=lambda name: len(library.lesson_of(library.find(name).path).cards))
 SCREENS = [(1920, 1080), (1024, 768)]
 # What is cut, or has to be scrolled, of a card on the whole screen; and its smallest letters.
 _CUT = """() => [".ls-body", ".ls-words", ".ls-scenes", ".ls-present"].filter((name) => {
@@ -46,7 +46,7 @@ def lesson_page(open_page, name, card=1, language="en", **options):
 
 
 def opened(name) -> Opened:
-    return shelf.opened(shelf.find(name))
+    return library.opened(library.find(name))
 
 
 def focused(page, inside):
@@ -305,7 +305,7 @@ def test_a_page_in_german_says_so_in_german(open_page):
     page = open_page(f"/?tab=lessons&lesson={NAMES[0]}&lang=de")
     expect(page.locator(".ls-where")).to_contain_text("Karte 1 von")
     expect(page.locator(".ls-lesson")).to_have_attribute("lang", "de")
-    german = shelf.lesson_of(shelf.find(NAMES[0], "de").path)
+    german = library.lesson_of(library.find(NAMES[0], "de").path)
     expect(page.locator(".ls-head h2")).to_have_text(german.title)
     expect(page.get_by_role("button", name="Vorführen")).to_be_visible()
 
@@ -363,6 +363,6 @@ def test_an_address_of_no_lesson_is_one_sentence(open_page, address):
 
 def test_the_text_of_every_lesson_can_be_read_back() -> None:
     """The shelf and the page read the same files."""
-    for languages in shelf.shelved().values():
+    for languages in library.shelved().values():
         for file in languages.values():
             assert read(Path(file.path).read_text("utf-8"), file.name).title

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlencode, urlparse
 import pytest
 from playwright.sync_api import expect
 
-from engine.after import gallery
+from engine.analysis import gallery
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (
     address,

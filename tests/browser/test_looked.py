@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
-from engine.after import gallery
-from engine.asking.attention import Attention, Heads
-from engine.asking.looked import Look, looked
-from engine.asking.positions import Positions
+from engine.analysis import gallery
+from engine.inspection.attention import Attention, Heads
+from engine.inspection.influence import Look, looked
+from engine.inspection.positions import Positions
 from engine.trace.json_io import to_dict
 from engine.trace.records import MediaInfo
 from tests.helpers.pages import (
@@ -180,7 +180,7 @@ def test_a_picture_has_its_numbers_in_its_parts(visit, monkeypatch):
     positions = Positions("patches", 13, grid=(3, 4), leading=1)
     cross = Heads("cross", positions, weights)
     found = Attention(5, " dog", -1.0, (cross, looked_at_text()))
-    monkeypatch.setattr("playground.looked.looked", lambda *asked: found)
+    monkeypatch.setattr("playground.inspect.influence.looked", lambda *asked: found)
     page = visit("/")
     recorded(page)
     page.evaluate(

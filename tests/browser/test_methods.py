@@ -7,8 +7,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from engine.methods.folder import read_method
-from engine.methods.making import own_folder
+from engine.sandbox.folder import read_method
+from engine.sandbox.method_templates import own_folder
 from tests.helpers.methods import write_method
 from tests.helpers.pages import (
     drawn,

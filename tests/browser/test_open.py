@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine import STRATEGIES
-from engine.after import examples, gallery
+from engine.analysis import examples, gallery
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (
     fill,

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import expect
 
-from engine.after import gallery
+from engine.analysis import gallery
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import shot, view
 from visualizers import pictures_of

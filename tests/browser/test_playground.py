@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.strategies import STRATEGIES
-from engine.strategies.refusal import refusal
+from engine.strategies.compatibility import refusal
 from engine.trace import json_io
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (

@@ -7,9 +7,9 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from engine.after import gallery
-from engine.asking.asked import guessed
-from engine.reading.metrics import perplexity_of
+from engine.analysis import gallery
+from engine.inspection.step_questions import guessed
+from engine.statistics.metrics import perplexity_of
 from engine.trace.records import own_token
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import drawn, fill, fits, link, shot, start, status, trace_of, view

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine import STRATEGIES
-from engine.after import gallery
+from engine.analysis import gallery
 from engine.trace import json_io
 from tests.helpers.pages import fits, run_of, shot, trace_of, view
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from engine.after.rich import rich_output
-from engine.after.rich_files import load_rich
+from engine.analysis.generate_outputs import rich_output
+from engine.analysis.generate_outputs_files import load_rich
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import finish, fits, link, shot, trace_of, view
 from tests.helpers.rich import differs

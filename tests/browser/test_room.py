@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from playwright.sync_api import expect
 
-from engine.lessons import shelf
+from engine.lessons import library
 from engine.models.loading import load
 from engine.settings import SETTINGS
 from tests.helpers.axe import grave
@@ -30,7 +30,7 @@ IN_THE_ROOM = ".rm-lesson:not(:empty), .rm-over:not(:empty)"
 def kinds(tmp_path, monkeypatch):
     """Put the lesson of all kinds on the server's shelf."""
     write_lesson(tmp_path)
-    monkeypatch.setattr(shelf, "SETTINGS", dataclasses.replace(SETTINGS, lessons=str(tmp_path)))
+    monkeypatch.setattr(library, "SETTINGS", dataclasses.replace(SETTINGS, lessons=str(tmp_path)))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine import STRATEGIES
-from engine.strategies.refusal import refusal
+from engine.strategies.compatibility import refusal
 from tests.helpers.pages import finish, run_id, status, tokens
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.server import process

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine import DecodeRequest
-from engine.models.unloaded import reader
+from engine.models.tokenizer_only import reader
 from engine.run.chat_request import rendered
 from tests.helpers.pages import (
     address,

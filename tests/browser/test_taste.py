@@ -8,8 +8,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from engine.after import examples, taste
-from engine.reading.sign_test import sign_test
+from engine.analysis import examples, taste
+from engine.statistics.sign_test import sign_test
 from engine.strategies import STRATEGIES
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fits, shot

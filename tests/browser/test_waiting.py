@@ -12,10 +12,10 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.models.loading import load
+from engine.run import jobs
 from engine.run import run as engine_run
-from engine.run import work
-from engine.run.permits import LINE
-from playground import going
+from engine.run.scheduler import LINE
+from playground.jobs import background_jobs
 from tests.helpers.gates import gate
 from tests.helpers.pages import (
     fill,
@@ -162,7 +162,9 @@ def test_a_branch_waits_where_it_will_be_shown(held, visit):
 @pytest.fixture
 def soon(monkeypatch):
     """Have the server give up a page that is gone after a moment, and not after half a minute."""
-    monkeypatch.setattr(going, "SETTINGS", dataclasses.replace(going.SETTINGS, away_s=3.0))
+    monkeypatch.setattr(
+        background_jobs, "SETTINGS", dataclasses.replace(background_jobs.SETTINGS, away_s=3.0)
+    )
 
 
 @pytest.mark.nightly
@@ -228,7 +230,7 @@ def test_a_tab_that_is_closed_while_it_checks_ends_the_check(visit, browser, her
         check(other)
         gated.wait()
         expect(status(other, CHECKED)).to_contain_text("Checking")
-        (left,) = work._GOING.values()
+        (left,) = jobs._GOING.values()
         other.close()
         wait_for(left)
     run(visit(), "greedy")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from playwright.sync_api import expect
 
-from engine.after.detect import detect_trace
+from engine.analysis.watermark_detection import detect_trace
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fill, finish, fits, link, minus, shot, show, trace_of
 

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from engine.after import gallery
+from engine.analysis import gallery
 from tests.helpers import pages
 from tests.helpers.pages import (
     finish,

@@ -7,9 +7,9 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from engine.after import gallery
-from engine.asking.again import place_of
-from engine.asking.why import why
+from engine.analysis import gallery
+from engine.inspection.rerun import place_of
+from engine.inspection.why import why
 from engine.models.loading import load
 from tests.helpers.pages import drawn, finish, fits, link, shot, status, trace_of
 

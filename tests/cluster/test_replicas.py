@@ -17,10 +17,10 @@ from engine import DecodeRequest, decode, load
 from engine.errors import BusyError
 from engine.serving import client, cluster
 from engine.serving.client import RemoteRun
-from engine.serving.repeat import agree
+from engine.serving.delivery_log import agree
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished, StartedAnew, StepRecorded, TextDelta
-from engine.trace.values import SECONDS, same
+from engine.trace.value_types import SECONDS, same
 from tests.helpers.patience import PATIENCE_S, comes_true
 
 # Ray's own threads and sockets are closed by Ray, and not when a test ends.

@@ -7,7 +7,7 @@ import json
 import re
 from pathlib import Path
 
-from playground import metrics
+from playground.server import metrics
 
 BOARD = json.loads(
     (Path(__file__).parents[2] / "deploy/grafana/decoding-playground.json").read_text()

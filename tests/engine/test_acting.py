@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from engine import DecodeRequest, decode
 from engine.declare.params import params_of
 from engine.strategies import STRATEGIES
-from engine.strategies.acting import acting
+from engine.strategies.parameter_conditions import acting
 from engine.trace.events import Failed
 from tests.helpers.random_params import value_of
 from tests.helpers.talkers import PROMPT, assistant, target

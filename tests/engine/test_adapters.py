@@ -17,17 +17,17 @@ from safetensors.torch import load_file, save_file
 from transformers import set_seed
 
 from engine import DecodeRequest
-from engine.after.beside import asked_beside, beside
+from engine.analysis.score_with_other_model import asked_beside, beside
 from engine.cli.main import main
 from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ModelError
 from engine.export.plan import plan_of
 from engine.export.script import script
-from engine.models import adapter_files, apart, catalogue, files, hub, lookup
+from engine.models import adapter_build, catalogue, files, hub, hub_lookup, subprocess_job
 from engine.models import loading as models
 from engine.models.catalogue import MODEL_DIR
-from engine.models.described import described
-from engine.models.locating import located
+from engine.models.meta_model import described
+from engine.models.model_resolver import located
 from engine.run import preflight as flights
 from engine.run.preflight import preflight
 from engine.strategies import STRATEGIES
@@ -63,7 +63,7 @@ def merged(tmp_path_factory):
 def home(merged, monkeypatch):
     """Use the folder where the adapter was merged, and merge no other."""
     set_home(monkeypatch, merged[2].parent.parent)
-    monkeypatch.setattr(adapter_files, "merge", None)
+    monkeypatch.setattr(adapter_build, "merge", None)
     return merged
 
 
@@ -164,7 +164,7 @@ def test_the_hub_has_adapters_too(home, tmp_path, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.setattr(hub, "PROBE_S", PATIENCE_S)
-    monkeypatch.setattr(lookup, "LOOKUP_S", PATIENCE_S)
+    monkeypatch.setattr(hub_lookup, "LOOKUP_S", PATIENCE_S)
     with serving(tmp_path) as served:
         monkeypatch.setattr(constants, "ENDPOINT", served.url)
         told = preflight(HUB)
@@ -249,7 +249,7 @@ def test_without_peft_one_sentence_says_how_to_get_it(own, tmp_path, monkeypatch
     def missing(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(apart, "version", missing)
+    monkeypatch.setattr(subprocess_job, "version", missing)
     said = "peft that merges it is not installed: python -m pip install -r requirements-models.txt"
     assert said in refusal(own, tmp_path)
     assert said in preflight(str(own)).notes[0]
@@ -267,9 +267,9 @@ def test_a_merge_that_is_broken_off_leaves_nothing(own, tmp_path, monkeypatch):
         stop.set()
         tell()
 
-    monkeypatch.setattr(adapter_files, "merge", full)
+    monkeypatch.setattr(adapter_build, "merge", full)
     assert refusal(own, tmp_path).startswith("There is no room left on the disk for /poet")
-    monkeypatch.setattr(adapter_files, "merge", stopped)
+    monkeypatch.setattr(adapter_build, "merge", stopped)
     with pytest.raises(Cancelled):
         located(str(own), stop)
     assert not list(tmp_path.glob("models/made/*"))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import Cancelled, DecodeError
-from engine.loops.additions import Additions
 from engine.loops.beams import greedy_path
-from engine.loops.drafting import lossless
-from engine.reading import metrics
+from engine.loops.drafting import lossless_check
+from engine.loops.optional_measurements import Additions
+from engine.statistics import metrics
 from tests.helpers.beams import searched
 from tests.helpers.drafting import finish
 from tests.helpers.models import golden_model
@@ -46,7 +46,7 @@ def test_the_greedy_path_beside_beams(monkeypatch, strategy):
 def test_the_reports_of_drafting(monkeypatch, name, params, says):
     params = {"max_new_tokens": 8, **params}
     whole = finish("prompt_lookup", params)
-    monkeypatch.setattr(lossless, name, failing)
+    monkeypatch.setattr(lossless_check, name, failing)
     trace = finish("prompt_lookup", params)
     assert trace.outputs == whole.outputs
     assert trace.notes == (f"{says}: IndexError was raised.",)

@@ -16,8 +16,8 @@ from engine.models.loading import LoadedModel
 from engine.run.generation import generate_inputs, generation_config
 from engine.run.request import check, fit_to_model
 from engine.strategies import STRATEGIES
+from engine.strategies.bundled_loops import own_loop_of
 from engine.strategies.drafting_params import DraftingParams, DraftModelParams
-from engine.strategies.own_loops import own_loop_of
 from engine.trace.events import Failed
 from engine.trace.json_io import dumps, loads
 from tests.helpers.models import new_tokens

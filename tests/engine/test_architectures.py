@@ -11,7 +11,7 @@ import pytest
 
 from engine import DecodeRequest, LoadedModel
 from engine.strategies import STRATEGIES
-from engine.strategies.refusal import refusal, uses_cache
+from engine.strategies.compatibility import refusal, uses_cache
 from tests.helpers.models import golden_model, native
 from tests.helpers.references import THRESHOLD, expected, params_of
 from tests.helpers.runs import failed, finished

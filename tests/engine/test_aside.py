@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from engine.aside import aside
+from engine.one_shot_thread import aside
 
 
 def test_it_returns_from_a_thread_that_has_ended():

@@ -7,14 +7,14 @@ import dataclasses
 import pytest
 
 from engine import DecodeRequest, decode
-from engine.after import gallery
-from engine.asking import asked as asking
-from engine.asking.again import place_of
-from engine.asking.asked import Question, answered
-from engine.asking.at_hand import at_hand
-from engine.asking.kept import Shelf
-from engine.asking.why import why
+from engine.analysis import gallery
 from engine.errors import ParameterError
+from engine.inspection import step_questions as asking
+from engine.inspection.from_cache import at_hand
+from engine.inspection.logits_cache import Shelf
+from engine.inspection.rerun import place_of
+from engine.inspection.step_questions import Question, answered
+from engine.inspection.why import why
 from engine.models.loading import load
 from engine.trace.events import Finished
 from engine.trace.records import ModelInfo

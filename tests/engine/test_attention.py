@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from engine import DecodeRequest
-from engine.asking.attention import CROSS, SELF, attention_of
-from engine.asking.decided import Decided, decided_at
-from engine.asking.looked import Look, looked
-from engine.asking.methods import METHODS
 from engine.errors import Cancelled, EngineError, ModelError, ParameterError
+from engine.inspection.attention import CROSS, SELF, attention_of
+from engine.inspection.influence import Look, looked
+from engine.inspection.influence_methods import METHODS
+from engine.inspection.target_token import Decided, decided_at
 from engine.loops.teacher_forced import teacher_forced
 from engine.models.loading import LoadedModel
 from engine.models.shells import shell_of
@@ -218,7 +218,7 @@ def test_what_is_not_there_is_one_sentence(strategy, look, said):
 
 def test_more_than_the_memory_may_take_is_refused(monkeypatch):
     limits = dataclasses.replace(SETTINGS, max_attention_bytes=1000)
-    monkeypatch.setattr("engine.asking.attention.SETTINGS", limits)
+    monkeypatch.setattr("engine.inspection.attention.SETTINGS", limits)
     with pytest.raises(EngineError, match="ask about an earlier step") as error:
         attention_of(model_of("llama"), DECIDED)
     clean(str(error.value))
@@ -237,7 +237,7 @@ def test_an_answer_is_ready_for_the_next_layer(monkeypatch):
     trace = finished(make("greedy"))
     loaded = models_for("greedy")[0]
     first = looked(trace, Look(4), model=loaded)
-    monkeypatch.setattr("engine.asking.looked.attention_of", pytest.fail)
+    monkeypatch.setattr("engine.inspection.influence.attention_of", pytest.fail)
     assert looked(trace, Look(4), model=loaded) is first
 
 

@@ -8,10 +8,10 @@ import threading
 import pytest
 import torch
 
-from engine.asking.attribution import INPUT, OUTPUT, gradient_of
-from engine.asking.decided import Decided
-from engine.asking.leaving_out import leave_one_out_of
 from engine.errors import Cancelled, ModelError
+from engine.inspection.attribution import INPUT, OUTPUT, gradient_of
+from engine.inspection.leave_one_out import leave_one_out_of
+from engine.inspection.target_token import Decided
 from engine.loops.teacher_forced import pass_inputs
 from engine.models.loading import LoadedModel
 from engine.settings import SETTINGS
@@ -142,7 +142,7 @@ def without_each(loaded, decided=DECIDED):
 @pytest.mark.parametrize("name", TEXT_MODELS)
 def test_leaving_out_is_plain_passes_one_by_one(name, positions, monkeypatch):
     limits = dataclasses.replace(SETTINGS, max_asking_positions=positions)
-    monkeypatch.setattr("engine.asking.leaving_out.SETTINGS", limits)
+    monkeypatch.setattr("engine.inspection.leave_one_out.SETTINGS", limits)
     loaded = model_of(name)
     found = leave_one_out_of(loaded, DECIDED)
     whole = plain(
@@ -203,7 +203,7 @@ def test_a_picture_within_a_prompt_is_painted_over_and_its_place_stays():
 
 def test_a_picture_of_many_patches_is_cut_more_coarsely(monkeypatch):
     limits = dataclasses.replace(SETTINGS, max_left_out_parts=4)
-    monkeypatch.setattr("engine.asking.leaving_out.SETTINGS", limits)
+    monkeypatch.setattr("engine.inspection.leave_one_out.SETTINGS", limits)
     part = by_kind(leave_one_out_of(model_of("captioner"), CAPTION, picture()))[INPUT]
     assert part.positions.grid == (2, 2)
     assert None not in part.values
@@ -218,7 +218,7 @@ def test_the_only_token_of_a_text_is_not_left_out():
 
 def test_what_time_did_not_reach_is_said(monkeypatch):
     limits = dataclasses.replace(SETTINGS, max_asking_s=0.0)
-    monkeypatch.setattr("engine.asking.leaving_out.SETTINGS", limits)
+    monkeypatch.setattr("engine.inspection.leave_one_out.SETTINGS", limits)
     found = leave_one_out_of(model_of("llama"), DECIDED)
     assert set(found.parts[0].values) == {None}
     assert "Only 0 of 9 positions were left out" in clean(found.note)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from engine import DecodeRequest, load
-from engine.after.beside import beside
+from engine.analysis.score_with_other_model import beside
 from engine.cli.main import main
 from engine.errors import Cancelled, ModelError
 from engine.trace import json_io

@@ -11,10 +11,10 @@ from transformers import DynamicCache
 
 from engine import STRATEGIES, DecodeRequest, LoadedModel
 from engine.cli.main import main
-from engine.loops.drafting.rewind import copied
+from engine.loops.drafting.cache_snapshot import copied
 from engine.models.capabilities import RESUMES
-from engine.models.described import BUILDING
-from engine.strategies.refusal import refusal
+from engine.models.meta_model import BUILDING
+from engine.strategies.compatibility import refusal
 from tests.helpers.models import fresh_model, tiny_llama
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean

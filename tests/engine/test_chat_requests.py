@@ -8,15 +8,15 @@ import json
 import pytest
 
 from engine import DecodeRequest, load
-from engine.after.detect import detect_trace
-from engine.after.fork import branch, place_of, request_for
-from engine.after.likelihood import score_trace
-from engine.after.many_draws import draw_many
+from engine.analysis.fork import branch, place_of, request_for
+from engine.analysis.likelihood import score_trace
+from engine.analysis.many_draws import draw_many
+from engine.analysis.watermark_detection import detect_trace
 from engine.cli.main import main
 from engine.errors import ModelError, ParameterError, TraceError
-from engine.reading import metrics
 from engine.run.request import check, request_of
 from engine.settings import SETTINGS
+from engine.statistics import metrics
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from tests.helpers.references import expected, params_of

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from engine import DecodeRequest, LoadedModel, decode
-from engine.run.permits import LINE
+from engine.run.scheduler import LINE
 from engine.trace.events import Checking, Finished, Started, StepRecorded, TextDelta
 from tests.helpers.drafting import PROMPT
 from tests.helpers.gates import gate

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 
 from engine import STRATEGIES, DecodeRequest
-from engine.after import examples, gallery
+from engine.analysis import examples, gallery
+from engine.cli.argument_values import printable
 from engine.cli.main import main
 from engine.cli.run import _Aside
-from engine.cli.values import printable
 from engine.trace import json_io
 from engine.trace.events import Checking, Loading, Waiting
 from tests.helpers.runs import finished

@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from engine import DecodeRequest, LoadedModel, decode
-from engine.after import gallery
-from engine.company import Watch, share_of, working
+from engine.analysis import gallery
+from engine.timing_noise import Watch, share_of, working
 from engine.trace.events import Finished
 from engine.trace.records import Timing
 from tests.helpers.drafting import finish

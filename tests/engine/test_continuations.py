@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from engine import DecodeRequest, decode
-from engine.after.detect import detect_text, detect_trace, watermark_config
-from engine.after.fork import branch, place_of
-from engine.after.likelihood import same_vocabulary, score_trace
+from engine.analysis.fork import branch, place_of
+from engine.analysis.likelihood import same_vocabulary, score_trace
+from engine.analysis.watermark_detection import detect_text, detect_trace, watermark_config
 from engine.models.loading import LoadedModel
 from engine.models.text import (
     Detokenizer,

@@ -10,10 +10,10 @@ import pytest
 
 from engine import DecodeRequest, decode
 from engine.errors import BusyError, Cancelled, DecodeError, StoppedError
-from engine.run import counted, decoding
-from engine.run.counted import Counted, Counts, Histogram, Reports
-from engine.run.permits import LINE
+from engine.run import decoding, run_counters
 from engine.run.run import Run
+from engine.run.run_counters import Counted, Counts, Histogram, Reports
+from engine.run.scheduler import LINE
 from engine.trace.events import Finished, Loading, StepRecorded, Waiting
 
 STORY = "Once upon a time"
@@ -136,7 +136,7 @@ def test_a_run_that_fails_is_counted_by_the_kind_of_its_error(error, outcome, fa
 
 def test_a_name_that_a_request_made_up_is_no_name_of_a_number(counts):
     list(decode(DecodeRequest("PLAYGROUND\nsecret", prompt=STORY)))
-    assert counts.values()["begun"] == {counted.OTHER: 1}
+    assert counts.values()["begun"] == {run_counters.OTHER: 1}
     assert counts.values()["failures"] == {"parameter": 1}
 
 
@@ -174,7 +174,7 @@ def test_a_histogram_has_every_value_in_one_place():
 
 
 def test_a_snapshot_is_plain_values():
-    found = counted.snapshot()
+    found = run_counters.snapshot()
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert set(Counts().values()) < set(found)
     assert found["memory_bytes"] is None or found["memory_bytes"] > 1e7

@@ -12,11 +12,11 @@ from engine import DecodeRequest, decode, load
 from engine.errors import EngineError, ExportError, StoppedError, TraceError
 from engine.export.plan import plan_of
 from engine.export.verify import verify
-from engine.methods import spare
-from engine.methods.folder import read_method
-from engine.methods.trust import trust
-from engine.run import hosted
-from engine.run.read_again import odd_places
+from engine.run import sandboxed_run
+from engine.run.teacher_forced_check import odd_places
+from engine.sandbox import prewarmed_process
+from engine.sandbox.folder import read_method
+from engine.sandbox.trust import trust
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.details import ForwardDetail
@@ -52,9 +52,9 @@ def _processes():
 @pytest.fixture
 def own_process(monkeypatch):
     """Give every run of a test a process of its own, as the playground does."""
-    monkeypatch.setattr(hosted, "child_for", spare.child_for)
+    monkeypatch.setattr(sandboxed_run, "child_for", prewarmed_process.child_for)
     yield
-    spare.let_go()
+    prewarmed_process.let_go()
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,11 @@ import torch
 from transformers.generation import stopping_criteria
 
 import engine.loops.recorder
+import engine.run.jobs
 import engine.run.run
-import engine.run.work
 from engine import DecodeRequest, LoadedModel, decode
 from engine.errors import Cancelled
-from engine.run import work
+from engine.run import jobs
 from engine.run.streamer import QueueStreamer
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished, Started, StepRecorded, TextDelta
@@ -227,7 +227,7 @@ def test_batches_wait_for_their_interval_and_lose_nothing(monkeypatch):
         now[0] += seconds
 
     clock = types.SimpleNamespace(perf_counter=lambda: now[0], sleep=sleep)
-    monkeypatch.setattr(engine.run.work, "time", clock)
+    monkeypatch.setattr(engine.run.jobs, "time", clock)
     loaded = LoadedModel(fresh_model("llama"))
     with gate(loaded.model, free=2) as held:
         batches = decode(request("greedy", loaded)).batches(3.0)
@@ -310,12 +310,12 @@ def test_the_end_may_come_while_work_begins(monkeypatch):
     start, ends = threading.Thread.start, []
 
     def slowly(thread):
-        ends.append(ended.submit(work.stop_all, 0.0))
+        ends.append(ended.submit(jobs.stop_all, 0.0))
         wait(ends, timeout=0.2)
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", slowly)
-    begun = work.Work(lambda send, cancelled: work.Task(lambda *_: None, send, cancelled))
+    begun = jobs.Work(lambda send, cancelled: jobs.Task(lambda *_: None, send, cancelled))
     monkeypatch.undo()
     assert begun.join(PATIENCE_S)
     assert [end.result() for end in ends] == [None]

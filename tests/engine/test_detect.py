@@ -10,8 +10,14 @@ import pytest
 import torch
 
 from engine import DecodeRequest, load
-from engine.after import detect
-from engine.after.detect import DetectError, detect_ids, detect_text, detect_trace, watermark_config
+from engine.analysis import watermark_detection
+from engine.analysis.watermark_detection import (
+    DetectError,
+    detect_ids,
+    detect_text,
+    detect_trace,
+    watermark_config,
+)
 from engine.cli.main import main
 from engine.errors import ParameterError
 from engine.trace import json_io
@@ -209,13 +215,13 @@ def test_detecting_computes_in_a_thread_that_ends(scheme, monkeypatch):
     # One that stayed would slow down every later run of the process.
     threads = []
     for name in ("_processor", "marks_of", "chances_of"):
-        work = getattr(detect, name)
+        work = getattr(watermark_detection, name)
 
         def noted(*args, work=work):
             threads.append(threading.current_thread())
             return work(*args)
 
-        monkeypatch.setattr(detect, name, noted)
+        monkeypatch.setattr(watermark_detection, name, noted)
     detect_ids([5, 9, 11, 4, 7, 8], watermark_config({"scheme": scheme}), 97)
     assert len(threads) == 3
     assert not any(thread.is_alive() for thread in threads)

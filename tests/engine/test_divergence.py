@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from engine import DecodeRequest
-from engine.reading.divergence import difference, shared
+from engine.statistics.text_divergence import difference, shared
 from engine.trace.records import Candidate, ModelInfo, Output, Step, Trace
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished, parts_at

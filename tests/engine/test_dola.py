@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from engine import DecodeRequest, load
-from engine.loops import dola, layers
-from engine.loops.layers import candidate_layers, compared, final_norm, is_tied, project
+from engine.loops import dola, logit_lens
+from engine.loops.logit_lens import candidate_layers, compared, final_norm, is_tied, project
 from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
 from tests.helpers.loops import as_recorded, run_loop
@@ -235,10 +235,10 @@ def test_layers_read_in_portions_say_what_they_say_at_once(rows, monkeypatch):
         outputs = loaded.model(ids, output_hidden_states=True)
     found = []
     for numbers in (1, 5 * loaded.vocab_size, 2**30):
-        monkeypatch.setattr(layers, "_IN_CACHE", numbers)
+        monkeypatch.setattr(logit_lens, "_IN_CACHE", numbers)
         with torch.no_grad():
             read = project(loaded.model, outputs.hidden_states, outputs.logits[:, -1])
-        found.append({**vars(read), **layers.columns_of(read, torch.arange(5, 5 + rows))})
+        found.append({**vars(read), **logit_lens.columns_of(read, torch.arange(5, 5 + rows))})
     one, some, at_once = found
     torch.testing.assert_close(one, at_once)
     torch.testing.assert_close(some, at_once)

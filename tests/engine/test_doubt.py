@@ -8,8 +8,8 @@ import transformers as t
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.loops.doubt import are_known, in_doubt
 from engine.loops.recorder import Recorder
+from engine.loops.tolerance import are_known, in_doubt
 from engine.watermark.processors import make_processor
 from engine.watermark.schemes import GreenList, SynthId
 

@@ -16,7 +16,7 @@ from engine import DecodeRequest
 from engine.errors import EngineError
 from engine.loops.drafting.assistant import first_layers
 from engine.loops.drafting.drafter import BROKEN, RunContext
-from engine.loops.drafting.lossless import sample_tokens
+from engine.loops.drafting.lossless_check import sample_tokens
 from engine.loops.drafting.universal import IntersectionDrafter, longest_run, shared_tokens
 from engine.models.loading import LoadedModel
 from tests.helpers import talkers

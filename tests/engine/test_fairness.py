@@ -8,8 +8,8 @@ import pytest
 
 from engine import DecodeRequest, LoadedModel, decode
 from engine.errors import BusyError
-from engine.run import permits
-from engine.run.permits import LINE
+from engine.run import scheduler
+from engine.run.scheduler import LINE
 from engine.run.visitor import NOBODY, VISITOR, Visitor
 from engine.trace.events import Finished, Waiting
 from tests.helpers.gates import gate
@@ -61,8 +61,8 @@ def test_who_has_fewest_places_is_served_next(held):
 
 
 def test_an_address_gets_its_share_and_another_still_has_room(held, monkeypatch):
-    few = dataclasses.replace(permits.SETTINGS, max_runs_per_address=2)
-    monkeypatch.setattr(permits, "SETTINGS", few)
+    few = dataclasses.replace(scheduler.SETTINGS, max_runs_per_address=2)
+    monkeypatch.setattr(scheduler, "SETTINGS", few)
     runs = [asked_by(GREEDY, LoadedModel(fresh_model("gpt2"))) for _ in range(2)]
     for run in runs:
         assert isinstance(next(run), Waiting)

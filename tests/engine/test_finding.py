@@ -10,13 +10,13 @@ import pytest
 from huggingface_hub import constants
 
 from engine.errors import Cancelled, MethodError
-from engine.methods import finding
-from engine.methods.catalogue import RECIPES
-from engine.methods.finding import FOLDER, HUB, SHIPPED, find_method, offered, pin
-from engine.methods.folder import MAX_BYTES, MAX_FILES
-from engine.methods.keeping import PINS, methods_folder
-from engine.methods.making import new_method, own_folder, templates
-from engine.models import lookup
+from engine.models import hub_lookup
+from engine.sandbox import method_lookup
+from engine.sandbox.catalogue import RECIPES
+from engine.sandbox.folder import MAX_BYTES, MAX_FILES
+from engine.sandbox.method_lookup import FOLDER, HUB, SHIPPED, find_method, offered, pin
+from engine.sandbox.method_store import PINS, methods_folder
+from engine.sandbox.method_templates import new_method, own_folder, templates
 from engine.strategies import STRATEGIES
 from tests.helpers.hub import SHA, asked, kept_files
 from tests.helpers.methods import PLAIN, set_for_methods, write_method
@@ -181,10 +181,10 @@ def test_nobody_has_to_wait_for_a_hub_that_does_not_answer(hub, kept, monkeypatc
     comes_true(lambda: hub.asked)
     cancelled.set()
     comes_true(lambda: ended)
-    monkeypatch.setattr(finding, "FETCH_S", 0.2)
+    monkeypatch.setattr(method_lookup, "FETCH_S", 0.2)
     assert "did not answer for someone/mine within 0.2 s" in refusal(NAME)
     assert kept_files(kept / "hub") == []
-    assert lookup._PLACES._value == 2
+    assert hub_lookup._PLACES._value == 2
 
 
 def test_a_folder_that_cannot_be_written_is_named(hub, tmp_path, monkeypatch):

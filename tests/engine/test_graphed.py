@@ -7,8 +7,8 @@ import torch
 
 import engine.run.run
 from engine import DecodeRequest, LoadedModel, decode
-from engine.models import graphed, layer_types
-from engine.models.graphed import GraphedCache, can_be_graphed, graphed_cache
+from engine.models import cuda_graphs, layer_types
+from engine.models.cuda_graphs import GraphedCache, can_be_graphed, graphed_cache
 from engine.models.slots import can_share
 from tests.helpers.models import tiny_llama
 from tests.helpers.zoo import KIND_NAMES, zoo_model
@@ -139,9 +139,9 @@ def test_no_graph_is_asked_of_a_cpu(monkeypatch):
     monkeypatch.setattr(LoadedModel, "device", torch.device("cuda"))
     first = graphed_cache(loaded, 1, 20)
     assert first is not None
-    assert first.get_max_length() == graphed.BLOCK
-    assert graphed_cache(loaded, 1, graphed.BLOCK) is first
-    for rows in range(2, 2 + graphed.KEPT):
+    assert first.get_max_length() == cuda_graphs.BLOCK
+    assert graphed_cache(loaded, 1, cuda_graphs.BLOCK) is first
+    for rows in range(2, 2 + cuda_graphs.KEPT):
         graphed_cache(loaded, rows, 20)
     assert graphed_cache(loaded, 1, 20) is not first, "only the newest are kept"
 

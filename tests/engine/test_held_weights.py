@@ -12,7 +12,7 @@ import torch
 from engine import DecodeRequest, decode
 from engine.declare.weights import WeightsParams
 from engine.loops.drafting.assistant import first_layers
-from engine.loops.layers import is_tied
+from engine.loops.logit_lens import is_tied
 from engine.models import loading
 from engine.models.catalogue import MODEL_DIR
 from engine.strategies import STRATEGIES

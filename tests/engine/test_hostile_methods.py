@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from engine.errors import MethodError
-from engine.methods import child as children
-from engine.methods import outcome
-from engine.methods.child import Child
-from engine.methods.confine import PROCESSES
-from engine.methods.own_folder import PREFIX, OwnFolder, remove_abandoned
-from engine.models.locating import located
+from engine.models.model_resolver import located
+from engine.sandbox import outcome
+from engine.sandbox import sandbox_parent as children
+from engine.sandbox.confinement import PROCESSES
+from engine.sandbox.sandbox_parent import Child
+from engine.sandbox.scratch_folder import PREFIX, OwnFolder, remove_abandoned
 from tests.helpers.hostile import MARK, nothing_left, run_act, working_in
 from tests.helpers.method_processes import BARE, BareProcess
 from tests.helpers.methods import job
@@ -147,8 +147,8 @@ def test_a_process_without_a_model_leaves_nothing(tmp_path):
 
 MIDDLE = """
 import json, sys
-from engine.methods import child as children
-from engine.methods.folder import Method
+from engine.sandbox import child as children
+from engine.sandbox.folder import Method
 
 program, model, source, job = sys.argv[1:]
 # To count its threads, or to read a method from a folder, would import torch.

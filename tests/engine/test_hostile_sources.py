@@ -10,11 +10,11 @@ import subprocess
 import pytest
 
 from engine.errors import MethodError
-from engine.methods import child as children
-from engine.methods.folder import MAX_BYTES, read_method
-from engine.methods.needed import MAX_REQUIREMENTS
-from engine.methods.outcome import Hearing
-from engine.methods.returned import MAX_IDS
+from engine.sandbox import sandbox_parent as children
+from engine.sandbox.folder import MAX_BYTES, read_method
+from engine.sandbox.outcome import Hearing
+from engine.sandbox.requirements import MAX_REQUIREMENTS
+from engine.sandbox.return_value import MAX_IDS
 from engine.trace.checks import MAX_STEPS
 from tests.helpers.methods import write_method
 from tests.helpers.sentences import clean

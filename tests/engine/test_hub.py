@@ -18,7 +18,7 @@ from engine import DecodeRequest, decode
 from engine.models import files as model_files
 from engine.models import hub as hubs
 from engine.models import loading as models
-from engine.models import parts, sizes
+from engine.models import partial_downloads, sizes
 from engine.trace.events import Loading
 from tests.helpers.hub import GOOD, SHA, asked, kept_files, repository_at
 from tests.helpers.patience import comes_true
@@ -257,7 +257,7 @@ def test_a_slow_download_keeps_nobody_from_running(dripping):
 def nothing_is_found():
     """Return whether nothing is on this machine that any program would take for a model or a part of it."""
     folder = model_files.repository_folder(constants.HF_HUB_CACHE, GOOD)
-    return all(f"/{parts.FOLDER}/" in path for path in kept_files(folder))
+    return all(f"/{partial_downloads.FOLDER}/" in path for path in kept_files(folder))
 
 
 def test_two_who_want_one_model_share_one_download(hub):

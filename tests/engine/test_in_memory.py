@@ -9,7 +9,7 @@ import pytest
 from transformers import GenerationConfig, WatermarkingConfig
 
 from engine import DecodeRequest, LoadedModel, decode
-from engine.after.many_draws import draw_many
+from engine.analysis.many_draws import draw_many
 from engine.trace.events import Finished
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model

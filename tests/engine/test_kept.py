@@ -8,13 +8,13 @@ import pytest
 import torch
 
 from engine import DecodeRequest, decode
-from engine.asking import place, recomputed
-from engine.asking.answer import answer
-from engine.asking.kept import KEPT, RECOMPUTED, RECORDED
-from engine.asking.place import ForgottenError, at, place_of
-from engine.asking.recomputed import run_of_trace
-from engine.asking.what_if import Change, ask, scan
 from engine.errors import EngineError
+from engine.inspection import step_ref, trace_logits
+from engine.inspection.logits_cache import KEPT, RECOMPUTED, RECORDED
+from engine.inspection.step_ref import ForgottenError, at, place_of
+from engine.inspection.trace_logits import run_of_trace
+from engine.inspection.what_if import Change, ask, scan
+from engine.inspection.what_if_report import answer
 from engine.loops import recorder
 from engine.models.loading import load
 from engine.trace.details import BeamDetail, DraftDetail
@@ -50,8 +50,8 @@ def request(strategy="sampling", new=10, model="llama", seed=3, **params):
 def own_shelf(monkeypatch):
     """A shelf that no other test puts anything on."""
     fresh = shelf()
-    monkeypatch.setattr(place, "KEPT_RUNS", fresh)
-    monkeypatch.setattr(recomputed, "KEPT_RUNS", fresh)
+    monkeypatch.setattr(step_ref, "KEPT_RUNS", fresh)
+    monkeypatch.setattr(trace_logits, "KEPT_RUNS", fresh)
     return fresh
 
 
@@ -189,8 +189,8 @@ def test_computed_anew_the_first_change_is_that_of_a_rerun(strategy, params, oth
 
 def test_a_run_too_large_to_be_computed_whole_has_the_step_that_is_asked(own_shelf, monkeypatch):
     trace = finished(request("sampling", new=20))
-    settings = dataclasses.replace(recomputed.SETTINGS, max_kept_run_bytes=5 * VOCAB * FLOAT)
-    monkeypatch.setattr(recomputed, "SETTINGS", settings)
+    settings = dataclasses.replace(trace_logits.SETTINGS, max_kept_run_bytes=5 * VOCAB * FLOAT)
+    monkeypatch.setattr(trace_logits, "SETTINGS", settings)
     run = run_of_trace(trace, 12, model=golden_model("llama"))
     assert answer(at(run, 12), ask(run, Change())).token_id == trace.steps[12].emit[0]
     assert not at(run, 11).passes

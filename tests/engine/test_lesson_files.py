@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.lessons.lesson import LessonError
-from engine.lessons.reading import read
+from engine.lessons.lesson_parser import read
 from tests.helpers.lessons import CARD, HEAD, card
 
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from engine.lessons.values import (
+from engine.lessons.run_values import (
     between,
     joined,
     most,

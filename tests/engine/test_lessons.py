@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from engine.after import gallery
-from engine.asking.looked import Look, looked
-from engine.lessons import shelf
-from engine.lessons.checking import differences, faults
+from engine.analysis import gallery
+from engine.inspection.influence import Look, looked
+from engine.lessons import library
+from engine.lessons.answer_key import checked_answer, crowd_perplexity, is_right
 from engine.lessons.expressions import evaluate
 from engine.lessons.lesson import LessonError
-from engine.lessons.marking import checked_answer, crowd_perplexity, is_right
-from engine.lessons.reading import read
-from engine.lessons.shown import as_text
-from engine.lessons.told import Language, Teller, marked
-from engine.lessons.values import FUNCTIONS, hottest, run_of, temperature_for
+from engine.lessons.lesson_checks import differences, faults
+from engine.lessons.lesson_parser import read
+from engine.lessons.plain_text import as_text
+from engine.lessons.run_values import FUNCTIONS, hottest, run_of, temperature_for
+from engine.lessons.value_text import Language, Teller, marked
 from tests.helpers.lessons import CARD, HEAD, card, opened
 
 
@@ -267,18 +267,18 @@ def test_a_lesson_of_ones_own_is_recorded_and_checked_against_its_request(tmp_pa
         "{strategy: greedy, prompt: 'Once upon a time', params: {max_new_tokens: 5}, candidates: 5}"
     )
     path.write_text(HEAD.replace("{recorded: greedy-1}", run) + CARD, "utf-8")
-    file = shelf.Shelved("mine", "en", path)
+    file = library.Shelved("mine", "en", path)
     with pytest.raises(LessonError, match="not recorded"):
-        shelf.opened(file)
+        library.opened(file)
     told: list[str] = []
-    assert list(shelf.record(path, told.append)) == ["story"]
-    assert shelf.record(path, told.append) == {}
-    assert faults(shelf.opened(file)) == []
+    assert list(library.record(path, told.append)) == ["story"]
+    assert library.record(path, told.append) == {}
+    assert faults(library.opened(file)) == []
     path.write_text(
         path.read_text("utf-8").replace("max_new_tokens: 5", "max_new_tokens: 4"), "utf-8"
     )
     with pytest.raises(LessonError, match="another max_new_tokens"):
-        shelf.opened(file)
+        library.opened(file)
 
 
 SEES = """---
@@ -320,10 +320,10 @@ column {most(step.looked.attention.cross, "value").column}.
 def test_a_run_that_saw_a_picture_is_recorded_with_what_it_looked_at(tmp_path: Path) -> None:
     path = tmp_path / "sees.md"
     path.write_text(SEES, "utf-8")
-    file = shelf.Shelved("sees", "en", path)
-    assert list(shelf.record(path, lambda _: None)) == ["scene"]
-    assert shelf.record(path, lambda _: None) == {}
-    found = shelf.opened(file)
+    file = library.Shelved("sees", "en", path)
+    assert list(library.record(path, lambda _: None)) == ["scene"]
+    assert library.record(path, lambda _: None) == {}
+    found = library.opened(file)
     assert faults(found) == []
     trace = found.traces["scene"]
     assert trace.media[0].example == "scene-4"
@@ -350,10 +350,10 @@ def test_what_was_looked_at_belongs_to_its_lesson(
 ) -> None:
     path = tmp_path / "sees.md"
     path.write_text(SEES, "utf-8")
-    shelf.record(path, lambda _: None)
+    library.record(path, lambda _: None)
     path.write_text(SEES.replace(old, new), "utf-8")
     with pytest.raises(LessonError, match=told):
-        shelf.opened(shelf.Shelved("sees", "en", path))
+        library.opened(library.Shelved("sees", "en", path))
 
 
 @pytest.mark.parametrize(
@@ -364,29 +364,29 @@ def test_what_was_looked_at_belongs_to_its_lesson(
 def test_a_file_of_looks_that_is_none_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "sees.md"
     path.write_text(SEES, "utf-8")
-    shelf.record(path, lambda _: None)
+    library.record(path, lambda _: None)
     [kept] = path.parent.glob("runs/*.looked.json.gz")
     kept.write_bytes(data)
     with pytest.raises(LessonError, match="cannot be read"):
-        shelf.opened(shelf.Shelved("sees", "en", path))
+        library.opened(library.Shelved("sees", "en", path))
     # It is made again, and only then a lesson again.
-    assert list(shelf.record(path, lambda _: None)) == ["scene"]
-    assert faults(shelf.opened(shelf.Shelved("sees", "en", path))) == []
+    assert list(library.record(path, lambda _: None)) == ["scene"]
+    assert faults(library.opened(library.Shelved("sees", "en", path))) == []
 
 
 def test_a_step_that_is_not_there_is_not_looked_into(tmp_path: Path) -> None:
     path = tmp_path / "sees.md"
     path.write_text(SEES.replace("[{step: 3}", "[{step: 30}"), "utf-8")
     with pytest.raises(LessonError, match="step 30 is looked into, and it has 9"):
-        shelf.record(path, lambda _: None)
+        library.record(path, lambda _: None)
 
 
 def test_a_step_that_was_not_looked_into_has_no_such_picture(tmp_path: Path) -> None:
     path = tmp_path / "sees.md"
     path.write_text(SEES, "utf-8")
-    shelf.record(path, lambda _: None)
+    library.record(path, lambda _: None)
     holds = SEES[SEES.index("holds:") : SEES.index("```\n\n## Reveal")]
     other = SEES.replace(holds, "").replace("step: 3\npicture", "step: 4\npicture")
     path.write_text(other.split("It looks")[0] + "Seen.", "utf-8")
-    [fault] = faults(shelf.opened(shelf.Shelved("sees", "en", path)))
+    [fault] = faults(library.opened(library.Shelved("sees", "en", path)))
     assert "has no picture 'looked'" in fault

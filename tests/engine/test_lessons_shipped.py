@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from engine.lessons import shelf
-from engine.lessons.checking import differences, faults, words_of
-from engine.lessons.looks import looked_file
-from engine.lessons.told import quotes
-from playground import markdown
+from engine.lessons import library
+from engine.lessons.influence_records import looked_file
+from engine.lessons.lesson_checks import differences, faults, words_of
+from engine.lessons.value_text import quotes
+from playground.forms import markdown
 
 FILES = [
     file
-    for languages in shelf.shelved().values()
+    for languages in library.shelved().values()
     for file in languages.values()
-    if file.path.parent == shelf.FOLDER
+    if file.path.parent == library.FOLDER
 ]
-ENGLISH = [file for file in FILES if file.language == shelf.ENGLISH]
+ENGLISH = [file for file in FILES if file.language == library.ENGLISH]
 LONGEST = {"situation": 280, "reveal": 320, "why": 500}
 """Characters that a card's parts have at most, with letters of 24 px on one screen."""
 LONGEST_QUESTION = 140
@@ -31,7 +31,7 @@ def name_of(file):
 
 @cache
 def opened_of(file):
-    return shelf.opened(file)
+    return library.opened(file)
 
 
 def all_of(rule, files=FILES):
@@ -42,7 +42,7 @@ def all_of(rule, files=FILES):
 
 def test_every_lesson_is_there_in_english_and_german():
     assert ENGLISH
-    assert {f.name: set(shelf.shelved()[f.name]) for f in ENGLISH} == {
+    assert {f.name: set(library.shelved()[f.name]) for f in ENGLISH} == {
         f.name: {"en", "de"} for f in ENGLISH
     }
 
@@ -154,10 +154,10 @@ def test_nothing_that_is_read_before_the_bet_holds_the_token_that_is_bet_on():
 
 
 def changed_by_translation(file):
-    translated = shelf.lesson_of(file.path)
+    translated = library.lesson_of(file.path)
     if translated.language != file.language:
         yield f"is in {translated.language}"
-    yield from differences(translated, shelf.lesson_of(shelf.find(file.name).path))
+    yield from differences(translated, library.lesson_of(library.find(file.name).path))
 
 
 def test_a_translation_is_the_same_lesson():
@@ -165,13 +165,13 @@ def test_a_translation_is_the_same_lesson():
 
 
 def odd_recordings(file):
-    lesson, opened, sizes = shelf.lesson_of(file.path), opened_of(file), [0]
+    lesson, opened, sizes = library.lesson_of(file.path), opened_of(file), [0]
     for run in lesson.runs.values():
         if not run.recorded:
-            other = shelf.differing(run, opened.traces[run.name])
+            other = library.differing(run, opened.traces[run.name])
             if other:
                 yield f"{run.name} has another {other}"
-            sizes.append(shelf.trace_file(file.path, lesson.name, run.name).stat().st_size)
+            sizes.append(library.trace_file(file.path, lesson.name, run.name).stat().st_size)
     if max(sizes) >= LARGEST_RUN:
         yield f"has a run of {max(sizes)} bytes"
     if sum(sizes) >= LARGEST_LESSON:
@@ -184,10 +184,10 @@ def test_what_was_recorded_is_what_it_asks_for_and_small():
 
 def test_a_fault_of_a_lesson_is_named(monkeypatch):
     monkeypatch.setitem(LONGEST, "situation", 0)
-    monkeypatch.setattr(shelf, "differing", lambda run, trace: "seed")
+    monkeypatch.setattr(library, "differing", lambda run, trace: "seed")
     assert f"{name_of(FILES[0])}: card 1: situation has " in "\n".join(all_of(long_texts))
     recorded = [
-        run.name for run in shelf.lesson_of(ENGLISH[0].path).runs.values() if not run.recorded
+        run.name for run in library.lesson_of(ENGLISH[0].path).runs.values() if not run.recorded
     ]
     wanted = [f"{name_of(ENGLISH[0])}: {name} has another seed" for name in recorded]
     assert recorded
@@ -198,9 +198,9 @@ def test_no_recorded_run_is_left_over():
     runs = [
         (file, run)
         for file in ENGLISH
-        for run in shelf.lesson_of(file.path).runs.values()
+        for run in library.lesson_of(file.path).runs.values()
         if not run.recorded
     ]
-    kept = [(shelf.trace_file(file.path, file.name, run.name), run) for file, run in runs]
+    kept = [(library.trace_file(file.path, file.name, run.name), run) for file, run in runs]
     wanted = {path for path, _ in kept} | {looked_file(path) for path, run in kept if run.looks}
-    assert set((shelf.FOLDER / shelf.RUNS).iterdir()) == wanted
+    assert set((library.FOLDER / library.RUNS).iterdir()) == wanted

@@ -12,10 +12,10 @@ import torch
 import transformers
 
 from engine.errors import EngineError
-from engine.loops.columns import to_host
-from engine.loops.drafting import assisted, lossless
+from engine.loops.drafting import assisted, lossless_check
 from engine.loops.drafting.assistant import AssistantDrafter
 from engine.loops.drafting.drafter import RunContext
+from engine.loops.host_transfer import to_host
 from engine.loops.recorder import Observation, Recorder, Row
 from engine.trace.details import DraftReport
 from tests.helpers.drafting import finish
@@ -79,7 +79,7 @@ def tables(noise: float) -> tuple[torch.Tensor, torch.Tensor]:
 
 def p_of_pairs(monkeypatch: pytest.MonkeyPatch, noise: float) -> tuple[float, float]:
     """Return the p-values of first tokens and of pairs over 20,000 draws of the real loop."""
-    monkeypatch.setattr(lossless, "Recorder", lambda top: Quick())
+    monkeypatch.setattr(lossless_check, "Recorder", lambda top: Quick())
     target, draft = (Chain(table) for table in tables(noise))
     config = transformers.GenerationConfig(
         do_sample=True,
@@ -97,13 +97,14 @@ def p_of_pairs(monkeypatch: pytest.MonkeyPatch, noise: float) -> tuple[float, fl
 
     prepared = {"past_key_values": transformers.DynamicCache(), "use_cache": True}
     pairs = [
-        tuple(lossless.sample_tokens(context, prepared, make, generator, 2)) for _ in range(DRAWS)
+        tuple(lossless_check.sample_tokens(context, prepared, make, generator, 2))
+        for _ in range(DRAWS)
     ]
     p = target.table.softmax(-1)
     first = {(a,): float(p[4, a]) for a in range(VOCAB)}
     both = {(a, b): float(p[4, a] * p[a, b]) for a in range(VOCAB) for b in range(VOCAB)}
-    ones = lossless.compare(Counter(pair[:1] for pair in pairs), first, 1)
-    return ones.p_value, lossless.compare(Counter(pairs), both, 2, most=144).p_value
+    ones = lossless_check.compare(Counter(pair[:1] for pair in pairs), first, 1)
+    return ones.p_value, lossless_check.compare(Counter(pairs), both, 2, most=144).p_value
 
 
 @pytest.mark.nightly
@@ -123,9 +124,9 @@ def test_taking_the_targets_token_instead_of_the_residual_is_caught(monkeypatch)
 
 
 def test_p_values_are_those_of_the_tables():
-    assert lossless.p_value(3.841, 1) == pytest.approx(0.05, abs=1e-4)
-    assert lossless.p_value(18.307, 10) == pytest.approx(0.05, abs=1e-4)
-    assert lossless.p_value(0.0, 0) == 1.0
+    assert lossless_check.p_value(3.841, 1) == pytest.approx(0.05, abs=1e-4)
+    assert lossless_check.p_value(18.307, 10) == pytest.approx(0.05, abs=1e-4)
+    assert lossless_check.p_value(0.0, 0) == 1.0
 
 
 def report_of(strategy: str, params: dict[str, Any], **more: Any) -> DraftReport:
@@ -171,8 +172,8 @@ def test_a_wrong_token_is_found_with_both_logits(monkeypatch):
 def test_a_near_tie_is_told_as_such():
     context = types.SimpleNamespace(model=Chain(torch.zeros(1)))
     scores = torch.tensor([3.0, 3.0 + 2e-6])
-    assert lossless._parting(context, 0, 0, 1, scores).near_tie
-    assert not lossless._parting(context, 0, 0, 1, torch.tensor([3.0, 3.1])).near_tie
+    assert lossless_check._parting(context, 0, 0, 1, scores).near_tie
+    assert not lossless_check._parting(context, 0, 0, 1, torch.tensor([3.0, 3.1])).near_tie
 
 
 def test_a_mixture_has_no_badge_and_another_distribution():

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from engine import DecodeRequest
-from engine.after import many_draws
-from engine.after.many_draws import BATCH, draw_many
+from engine.analysis import many_draws
+from engine.analysis.many_draws import BATCH, draw_many
 from engine.errors import DecodeError, ParameterError
-from engine.reading.prefix_tree import Draw, outcomes, tree_of
+from engine.statistics.prefix_tree import Draw, outcomes, tree_of
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 

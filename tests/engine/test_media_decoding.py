@@ -10,7 +10,7 @@ from transformers import WatermarkingConfig
 from engine import DecodeRequest, LoadedModel
 from engine.errors import ModelError, ParameterError
 from engine.strategies import STRATEGIES
-from engine.strategies.refusal import refusal
+from engine.strategies.compatibility import refusal
 from engine.trace import json_io
 from tests.helpers.media_models import (
     KINDS,
@@ -135,7 +135,7 @@ def test_the_trace_says_what_was_given_and_the_run_can_be_made_again(name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_fork_goes_on_from_the_same_picture_or_sound(name):
-    from engine.after.fork import branch, place_of, request_for
+    from engine.analysis.fork import branch, place_of, request_for
 
     trace = finished(asked(name, "greedy", speech=speech(name)))
     made = branch(place_of(trace, 3), token_id=trace.steps[3].emit[0])

@@ -10,7 +10,7 @@ from engine import DecodeRequest, load
 from engine.errors import ExportError, ModelError
 from engine.export.files import export_files
 from engine.export.verify import verify
-from engine.models.described import described
+from engine.models.meta_model import described
 from engine.run.media_request import given_again
 from tests.helpers.media_models import KINDS, given, media_model, saved, wave
 from tests.helpers.runs import failed, finished, reread
@@ -110,11 +110,11 @@ def test_a_preprocessor_that_is_none_is_refused(tmp_path):
 
 def test_a_trace_whose_picture_is_gone_says_so(folders, monkeypatch):
     from engine.errors import EngineError
-    from engine.media import shelf
+    from engine.media import media_cache
 
     trace = reread(asked(folders["git"], "git"))
     assert given_again(trace)["image"].sha256 == trace.media[0].sha256
-    monkeypatch.setattr(shelf, "KEPT_MEDIA", shelf.MediaShelf(1, 1))
+    monkeypatch.setattr(media_cache, "KEPT_MEDIA", media_cache.MediaShelf(1, 1))
     with pytest.raises(EngineError) as caught:
         given_again(trace)
     assert "give it again" in clean(str(caught.value))

@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from engine.errors import EngineError, ParameterError
-from engine.media import files, opening, picture_of, pixels
+from engine.media import bounded_files, inputs, picture_decoder, picture_of
 from engine.settings import Settings
-from playground.told import sayer
+from playground.i18n.translate import sayer
 from tests.helpers.media import (
     PNG,
     RED,
@@ -206,7 +206,7 @@ def test_warnings_that_are_errors_change_no_sentence():
 @pytest.mark.parametrize("make", [comments, marks, scans])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_asks_for_more_work_than_it_looks_is_ended(make, monkeypatch):
-    monkeypatch.setattr(pixels, "SETTINGS", Settings(max_open_s=0.5))
+    monkeypatch.setattr(picture_decoder, "SETTINGS", Settings(max_open_s=0.5))
     data = make()
     assert len(data) < 20_000_000
     with memory_of() as told:
@@ -215,19 +215,19 @@ def test_what_asks_for_more_work_than_it_looks_is_ended(make, monkeypatch):
 
 
 def test_a_reader_that_goes_round_in_circles_is_ended():
-    file = files.Bounded(bytes(1000), PATIENCE_S)
+    file = bounded_files.Bounded(bytes(1000), PATIENCE_S)
 
     def circle():
         for _ in range(10_000):
             file.seek(0)
             file.read()
 
-    with pytest.raises(files.TooMuchError):
+    with pytest.raises(bounded_files.TooMuchError):
         circle()
 
 
 def test_no_more_pixels_than_the_settings_say(monkeypatch):
-    monkeypatch.setattr(pixels, "SETTINGS", Settings(max_picture_pixels=1000))
+    monkeypatch.setattr(picture_decoder, "SETTINGS", Settings(max_picture_pixels=1000))
     data = saved(corners(1001, 1))
     assert refusal(data) == (
         "image = '1001x1 pixels' is not allowed: at most 0.001 million pixels."
@@ -240,10 +240,10 @@ def test_no_more_bytes_than_the_settings_say(monkeypatch, tmp_path):
     data = saved(NOISE)
     path = tmp_path / "a.png"
     path.write_bytes(data)
-    monkeypatch.setattr(opening, "SETTINGS", Settings(max_picture_bytes=len(data) - 1))
+    monkeypatch.setattr(inputs, "SETTINGS", Settings(max_picture_bytes=len(data) - 1))
     for value in (data, path):
         assert refusal(value).endswith(f"is not allowed: at most {(len(data) - 1) / 1e6:g} MB.")
-    monkeypatch.setattr(opening, "SETTINGS", Settings(max_picture_bytes=len(data)))
+    monkeypatch.setattr(inputs, "SETTINGS", Settings(max_picture_bytes=len(data)))
     assert picture_of(path).sha256 == picture_of(data).sha256
 
 
@@ -297,7 +297,7 @@ def test_a_link_to_a_device_is_followed_and_refused(tmp_path):
 def test_a_public_deployment_reads_no_path(monkeypatch, tmp_path):
     path = tmp_path / "a.png"
     path.write_bytes(saved(NOISE))
-    monkeypatch.setattr(files, "SETTINGS", Settings(public=True))
+    monkeypatch.setattr(bounded_files, "SETTINGS", Settings(public=True))
     for value in (path, str(path), "/etc/passwd", "gone.png"):
         assert refusal(value).endswith(
             "a public deployment reads no files of its machine; give the bytes."

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms, ImageOps
 
-from engine.media import Picture, info_of, picture_of, pixels
+from engine.media import Picture, info_of, picture_decoder, picture_of
 from engine.media.picture import MAX_SIDE
 from engine.settings import Settings
 from tests.helpers.media import (
@@ -328,5 +328,5 @@ def test_the_room_is_entered_before_anything_heavy_is_imported():
 
 def test_limits_are_the_settings(monkeypatch):
     data = saved(noise(40, 25))
-    monkeypatch.setattr(pixels, "SETTINGS", Settings(max_picture_pixels=1000))
+    monkeypatch.setattr(picture_decoder, "SETTINGS", Settings(max_picture_pixels=1000))
     assert picture_of(data).image.size == (40, 25)

@@ -19,17 +19,17 @@ from engine.media import (
     Sound,
     examples,
     info_of,
+    inputs,
     list_examples,
+    media_cache,
     media_of,
     opened,
-    opening,
     picture_of,
-    shelf,
     sound_of,
 )
-from engine.media.shelf import MediaShelf
+from engine.media.media_cache import MediaShelf
 from engine.trace.records import MediaInfo, ModelInfo, Trace
-from playground.told import sayer
+from playground.i18n.translate import sayer
 from tests.helpers.media import corners, memory_of, noise, recorded, saved, tone
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.sentences import clean
@@ -42,8 +42,8 @@ ONE = 4 * 10 * 10
 def kept(monkeypatch):
     """Return an empty shelf that takes the place of the process's own."""
     made = MediaShelf(10**6, 100)
-    monkeypatch.setattr(shelf, "KEPT_MEDIA", made)
-    monkeypatch.setattr(opening, "KEPT_MEDIA", made)
+    monkeypatch.setattr(media_cache, "KEPT_MEDIA", made)
+    monkeypatch.setattr(inputs, "KEPT_MEDIA", made)
     return made
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from engine.errors import EngineError, ParameterError
-from engine.media import Sound, files, info_of, opening, sound_of, waves
+from engine.media import Sound, bounded_files, info_of, inputs, sound_decoder, sound_of
 from engine.settings import Settings
-from playground.told import sayer
+from playground.i18n.translate import sayer
 from tests.helpers.media import memory_of, noise, recorded, saved, tone, wav
 from tests.helpers.sentences import clean
 
@@ -275,7 +275,7 @@ def test_a_wav_that_says_it_is_longer_is_what_is_there(said):
 
 
 def test_no_longer_than_the_settings_say(monkeypatch):
-    monkeypatch.setattr(waves, "SETTINGS", Settings(max_sound_s=0.25))
+    monkeypatch.setattr(sound_decoder, "SETTINGS", Settings(max_sound_s=0.25))
     for value in (recorded(TONE), recorded(TONE, kind="FLAC"), (TONE, RATE)):
         assert refusal(value).endswith("'0.5 seconds' is not allowed: 0.01 to 0.25 seconds.")
     assert sound_of((TONE[: RATE // 4], RATE)).seconds == 0.25
@@ -283,7 +283,7 @@ def test_no_longer_than_the_settings_say(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG", "MP3"])
 def test_what_takes_longer_than_it_may_is_ended(kind, monkeypatch, capfd):
-    monkeypatch.setattr(waves, "SETTINGS", Settings(max_open_s=0.0))
+    monkeypatch.setattr(sound_decoder, "SETTINGS", Settings(max_open_s=0.0))
     assert refusal(recorded(TONE, kind=kind)).endswith("opening it may take at most 0 seconds.")
     assert "Traceback" not in capfd.readouterr().err
 
@@ -292,7 +292,7 @@ def test_no_more_bytes_than_the_settings_say(monkeypatch, tmp_path):
     data = recorded(TONE)
     path = tmp_path / "a.wav"
     path.write_bytes(data)
-    monkeypatch.setattr(opening, "SETTINGS", Settings(max_sound_bytes=len(data) - 1))
+    monkeypatch.setattr(inputs, "SETTINGS", Settings(max_sound_bytes=len(data) - 1))
     for value in (data, path):
         assert refusal(value).endswith(f"at most {(len(data) - 1) / 1e6:g} MB.")
 
@@ -355,7 +355,7 @@ def test_paths_are_as_those_of_pictures(monkeypatch, tmp_path):
     (tmp_path / "a.wav").touch()
     assert refusal(tmp_path / "a.wav").endswith("the file is empty.")
     assert refusal("a\0b").endswith("no file can have such a name.")
-    monkeypatch.setattr(files, "SETTINGS", Settings(public=True))
+    monkeypatch.setattr(bounded_files, "SETTINGS", Settings(public=True))
     assert refusal(tmp_path / "a.wav").endswith(
         "a public deployment reads no files of its machine; give the bytes."
     )

@@ -10,13 +10,13 @@ import json
 import jsonschema
 import pytest
 
-from engine.after import gallery
+from engine.analysis import gallery
 from engine.errors import TraceError
 from engine.media import info_of, picture_of, sound_of
 from engine.trace import json_io
 from engine.trace.records import MediaInfo
 from engine.trace.schema import schema
-from playground.told import sayer
+from playground.i18n.translate import sayer
 from tests.helpers.bad_traces import put
 from tests.helpers.media import huge, memory_of, noise, saved, tone
 from tests.helpers.sentences import clean

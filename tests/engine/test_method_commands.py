@@ -9,8 +9,8 @@ import sys
 import pytest
 
 from engine.cli.main import main
-from engine.methods.finding import find_method, offered
-from engine.methods.trust import is_trusted
+from engine.sandbox.method_lookup import find_method, offered
+from engine.sandbox.trust import is_trusted
 from tests.helpers.hub import SHA, asked
 from tests.helpers.methods import PLAIN, set_for_methods, write_method
 from tests.helpers.sentences import clean

@@ -11,9 +11,9 @@ import pytest
 import transformers
 from transformers.utils.import_utils import create_import_structure_from_path
 
-from engine.methods.child import Child
-from engine.methods.confine import FILES
-from engine.models.locating import located
+from engine.models.model_resolver import located
+from engine.sandbox.confinement import FILES
+from engine.sandbox.sandbox_parent import Child
 from tests.helpers.methods import job, run_method, write_method
 from tests.helpers.patience import PATIENCE_S
 
@@ -44,7 +44,7 @@ def generate(model, input_ids, **kwargs):
 WITH_A_THREAD = """
 import threading
 from pathlib import Path
-from engine.methods import confine
+from engine.sandbox import confine
 
 done = threading.Event()
 other = threading.Thread(target=done.wait)
@@ -94,7 +94,7 @@ def test_a_forked_process_can_start_one_as_well():
     """What was forked has none of its parent's threads, and nobody would start anything there."""
     script = """
 import os
-from engine.methods.child import _SPAWNER
+from engine.sandbox.sandbox_parent import _SPAWNER
 assert _SPAWNER.start(os.getpid) == os.getpid()
 pid = os.fork()
 if not pid:

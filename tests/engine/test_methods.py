@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from engine.errors import MethodError, ParameterError
-from engine.methods.arguments import checked_arguments
-from engine.methods.folder import MAX_BYTES, read_method
-from engine.methods.returned import read_returned
 from engine.models.loading import load
-from engine.models.locating import located
+from engine.models.model_resolver import located
+from engine.sandbox.arguments import checked_arguments
+from engine.sandbox.folder import MAX_BYTES, read_method
+from engine.sandbox.return_value import read_returned
 from engine.trace.details import ForwardDetail
 from engine.trace.records import replay_ids
 from tests.helpers.method_processes import SharedProcess

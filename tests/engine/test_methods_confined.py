@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from engine.errors import Cancelled, MethodError
-from engine.methods import child as children
-from engine.methods.child import Child
-from engine.methods.confine import BARRIERS, FILES, NETWORK, PROCESSES, SIGNALS
-from engine.methods.folder import read_method
-from engine.models.locating import located
+from engine.models.model_resolver import located
+from engine.sandbox import sandbox_parent as children
+from engine.sandbox.confinement import BARRIERS, FILES, NETWORK, PROCESSES, SIGNALS
+from engine.sandbox.folder import read_method
+from engine.sandbox.sandbox_parent import Child
 from tests.helpers.hostile import KEY, MARK, nothing_left
 from tests.helpers.method_processes import BareProcess
 from tests.helpers.methods import job, run_method, write_method

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import MethodError, ParameterError
-from engine.methods.arguments import checked_arguments
-from engine.methods.folder import read_method
-from engine.models.locating import located
+from engine.models.model_resolver import located
+from engine.sandbox.arguments import checked_arguments
+from engine.sandbox.folder import read_method
 from tests.helpers.method_processes import SharedProcess
 from tests.helpers.methods import job, run_method, write_method
 from tests.helpers.outside import outside, run_here

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from engine import DecodeRequest
-from engine.methods.folder import ENTRY, README, read_method
 from engine.models.loading import load
+from engine.sandbox.folder import ENTRY, README, read_method
 from engine.trace.records import replay_ids
 from tests.helpers.method_processes import shared_processes
 from tests.helpers.runs import finished

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from engine.after import gallery
-from engine.asking import asked as asking
-from engine.asking.asked import guessed
+from engine.analysis import gallery
 from engine.errors import ParameterError
+from engine.inspection import step_questions as asking
+from engine.inspection.step_questions import guessed
 from engine.loops.teacher_forced import teacher_forced
 from engine.models.loading import load
 from engine.trace.details import ForwardDetail

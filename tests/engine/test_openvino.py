@@ -14,14 +14,14 @@ import torch
 import transformers
 
 from engine import DecodeRequest, decode, load
-from engine.after.rich import rich_output
+from engine.analysis.generate_outputs import rich_output
 from engine.declare.weights import WeightsParams, weights_params
 from engine.errors import Cancelled, ModelError, ParameterError
 from engine.export.plan import plan_of
 from engine.export.script import summary
-from engine.models import apart, catalogue, loading
+from engine.models import catalogue, loading, subprocess_job
 from engine.models import weights as holding
-from engine.models.openvino import installed, kept
+from engine.models.openvino import graph_store, installation
 from engine.run.preflight import preflight
 from engine.run.progress import says
 from engine.run.request import request_of
@@ -147,24 +147,24 @@ def test_a_killed_conversion_leaves_nothing(tiny, home, monkeypatch):
             self.kill()
             return super().communicate(None, **named)
 
-    monkeypatch.setattr(apart.subprocess, "Popen", Dying)
+    monkeypatch.setattr(subprocess_job.subprocess, "Popen", Dying)
     with pytest.raises(ModelError, match="cannot be converted for openvino: it ended before"):
-        kept.converted(tiny, tiny, "openvino")
+        graph_store.converted(tiny, tiny, "openvino")
     monkeypatch.undo()
     stop = threading.Event()
     stop.set()
     with pytest.raises(Cancelled):
-        kept.converted(tiny, tiny, "openvino", stop)
+        graph_store.converted(tiny, tiny, "openvino", stop)
     assert {path.name for path in home.glob("*")} == before
 
 
 def test_graphs_that_nothing_asks_for_any_more_are_removed(tiny, tmp_path, monkeypatch):
     settings = dataclasses.replace(catalogue.SETTINGS, models=str(tmp_path / "home"))
     monkeypatch.setattr(catalogue, "SETTINGS", settings)
-    first = kept.converted(tiny, tiny, "openvino")
-    monkeypatch.setattr(kept, "carried_out", _pretend)
-    monkeypatch.setattr(kept, "made_by", lambda: "openvino of tomorrow")
-    second = kept.converted(tiny, tiny, "openvino")
+    first = graph_store.converted(tiny, tiny, "openvino")
+    monkeypatch.setattr(graph_store, "carried_out", _pretend)
+    monkeypatch.setattr(graph_store, "made_by", lambda: "openvino of tomorrow")
+    second = graph_store.converted(tiny, tiny, "openvino")
     assert second.is_dir()
     assert not first.exists()
 
@@ -208,7 +208,7 @@ def test_without_the_package_nothing_is_offered_and_a_request_says_what_to_insta
         "openvino-int8"
         in holding.offered(weights_params(assistant=False), lambda: "cpu")["backend"].choices
     )
-    assert installed.is_installed()
+    assert installation.is_installed()
 
 
 def test_models_without_a_graph_are_refused_with_the_reason(tmp_path):

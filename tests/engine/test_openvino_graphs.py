@@ -12,8 +12,8 @@ from transformers import DynamicCache
 from engine.loops.drafting.assistant import first_layers
 from engine.models.capabilities import capabilities_of, final_norm
 from engine.models.openvino.cache import GraphCache
-from engine.models.openvino.comparing import NEAR, largest_difference
-from engine.models.openvino.making import refused
+from engine.models.openvino.comparison import NEAR, largest_difference
+from engine.models.openvino.graph_conversion import refused
 from tests.helpers.graphs import on_openvino
 from tests.helpers.models import VOCAB
 from tests.helpers.zoo import KINDS, zoo_model

@@ -13,10 +13,10 @@ from huggingface_hub import constants
 
 from engine import DecodeRequest, load
 from engine.cli.main import main
+from engine.models import draft_pairs, vocabularies
 from engine.models import hub as hubs
-from engine.models import pairs, vocabularies
 from engine.models.catalogue import MODEL_DIR
-from engine.models.pairs import made_for_early_exit, models_here, pairs_for
+from engine.models.draft_pairs import made_for_early_exit, models_here, pairs_for
 from engine.models.vocabularies import vocabulary_of
 from tests.helpers.hub import SHA
 from tests.helpers.models import fresh_model, tiny_llama
@@ -107,7 +107,9 @@ def test_a_model_that_is_alone_with_its_tokenizer_drafts_for_itself(monkeypatch)
         drafted.outputs[0].token_ids
         == finished(DecodeRequest("greedy", **asked)).outputs[0].token_ids
     )
-    monkeypatch.setattr(pairs, "SETTINGS", dataclasses.replace(pairs.SETTINGS, public=True))
+    monkeypatch.setattr(
+        draft_pairs, "SETTINGS", dataclasses.replace(draft_pairs.SETTINGS, public=True)
+    )
     assert pairs_for("foreign-draft", "same_tokenizer") == []
 
 
@@ -138,9 +140,9 @@ def test_the_catalogue_alone_is_named_as_such(shelf):
 
 
 def test_the_catalogue_is_not_believed_against_the_files(monkeypatch):
-    entry = pairs.CATALOGUE["foreign-draft"]
+    entry = draft_pairs.CATALOGUE["foreign-draft"]
     wrong = dataclasses.replace(entry, fits=("storyteller",))
-    monkeypatch.setitem(pairs.CATALOGUE, "foreign-draft", wrong)
+    monkeypatch.setitem(draft_pairs.CATALOGUE, "foreign-draft", wrong)
     assert [p.name for p in pairs_for("storyteller", "same_tokenizer")] == ["storyteller-draft"]
 
 
@@ -169,7 +171,7 @@ def test_a_public_deployment_names_only_what_it_offers(shelf, tmp_path, monkeypa
     for name in ("someone/offered", "someone/private"):
         into_cache(cache, name, shelf / "draft")
     settings = dataclasses.replace(hubs.SETTINGS, public=True, allowed_models="someone/offered")
-    for module in (pairs, pairs.files, hubs):
+    for module in (draft_pairs, draft_pairs.files, hubs):
         monkeypatch.setattr(module, "SETTINGS", settings)
     found = models_here(str(shelf / "target"))
     assert "someone/offered" in found

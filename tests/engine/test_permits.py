@@ -14,11 +14,11 @@ import pytest
 
 from engine import DecodeRequest, LoadedModel, decode
 from engine.errors import BusyError, Cancelled, StoppedError
-from engine.run import permits
-from engine.run.permits import LINE, Pace, RunLine
+from engine.run import scheduler
+from engine.run.jobs import stop_all
 from engine.run.progress import says
 from engine.run.rate import Rate
-from engine.run.work import stop_all
+from engine.run.scheduler import LINE, Pace, RunLine
 from engine.trace.events import Checking, Failed, Finished, Loading, Started, Waiting
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model
@@ -131,8 +131,8 @@ def test_a_bad_value_is_answered_without_waiting(first):
 
 
 def limited(monkeypatch, count):
-    full = dataclasses.replace(permits.SETTINGS, max_waiting_runs=count)
-    monkeypatch.setattr(permits, "SETTINGS", full)
+    full = dataclasses.replace(scheduler.SETTINGS, max_waiting_runs=count)
+    monkeypatch.setattr(scheduler, "SETTINGS", full)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_a_full_line_says_when_to_come_back(first, monkeypatch):
     monkeypatch.setattr(LINE._pace, "of", lambda kind, size: 10_000.0)
     (at_work,) = LINE._places
     now = at_work.since + 40.0
-    monkeypatch.setattr(permits, "time", types.SimpleNamespace(perf_counter=lambda: now))
+    monkeypatch.setattr(scheduler, "time", types.SimpleNamespace(perf_counter=lambda: now))
     *_, last = decode(request(LoadedModel(fresh_model("gpt2"))))
     assert str(last.error).endswith("already. Try again in about 9960 s.")
 
@@ -205,8 +205,8 @@ def test_a_model_that_is_loading_holds_up_nobody_else(first, monkeypatch):
         wait_for(go_on)
         return LoadedModel(fresh_model("llama"), name=name)
 
-    monkeypatch.setattr("engine.run.prepare.located", lambda *_: None)
-    monkeypatch.setattr("engine.run.prepare.load", load)
+    monkeypatch.setattr("engine.run.preparation.located", lambda *_: None)
+    monkeypatch.setattr("engine.run.preparation.load", load)
     slow = decode(request("nobody/slow"))
     # The next in line loads while the first computes.
     assert next(slow) == Loading("nobody/slow")
@@ -225,8 +225,8 @@ def test_a_model_that_is_loading_holds_up_nobody_else(first, monkeypatch):
 
 def test_a_run_that_is_stopped_does_not_wait_for_its_model(monkeypatch):
     go_on = threading.Event()
-    monkeypatch.setattr("engine.run.prepare.located", lambda *_: None)
-    monkeypatch.setattr("engine.run.prepare.load", lambda name, weights: wait_for(go_on))
+    monkeypatch.setattr("engine.run.preparation.located", lambda *_: None)
+    monkeypatch.setattr("engine.run.preparation.load", lambda name, weights: wait_for(go_on))
     run = decode(request("nobody/slow"))
     assert next(run) == Loading("nobody/slow")
     run.cancel()
@@ -249,19 +249,19 @@ def test_the_end_of_the_process_ends_those_who_wait(first):
 
 
 def test_two_may_run_but_not_with_the_same_model(monkeypatch):
-    two = dataclasses.replace(permits.SETTINGS, max_concurrent_runs=2)
-    monkeypatch.setattr(permits, "SETTINGS", two)
+    two = dataclasses.replace(scheduler.SETTINGS, max_concurrent_runs=2)
+    monkeypatch.setattr(scheduler, "SETTINGS", two)
     one, other = LoadedModel(object()), LoadedModel(object())
     line, nobody = RunLine(), threading.Event()
     with line.place(nobody) as a, line.place(nobody) as b, line.place(nobody) as c:
         for place, model in ((a, one), (b, one), (c, other)):
-            assert line.advance(place, permits._LOADS)
-            place.models, place.state = (model,), permits._READY
-        assert line.advance(a, permits._RUNS)
-        assert not line.advance(b, permits._RUNS)
-        assert line.advance(c, permits._RUNS), "it waits for a model that it does not use"
+            assert line.advance(place, scheduler._LOADS)
+            place.models, place.state = (model,), scheduler._READY
+        assert line.advance(a, scheduler._RUNS)
+        assert not line.advance(b, scheduler._RUNS)
+        assert line.advance(c, scheduler._RUNS), "it waits for a model that it does not use"
         with line.place(nobody) as d:
-            assert not line.advance(d, permits._LOADS), "three are inside already"
+            assert not line.advance(d, scheduler._LOADS), "three are inside already"
 
 
 def test_a_turn_holds_the_locks_of_all_its_models():
@@ -364,4 +364,4 @@ def test_the_more_wait_the_more_seldom_each_of_them_is_told():
             thread.join()
             if stop is stops[15]:
                 elapsed, heard = time.perf_counter() - began, len(told)
-    assert heard <= len(stops) * (1 + elapsed / permits.pause_of(15))
+    assert heard <= len(stops) * (1 + elapsed / scheduler.pause_of(15))

@@ -14,7 +14,7 @@ from engine.cli.main import main
 from engine.declare.weights import WeightsParams
 from engine.errors import EngineError
 from engine.models import hub as hubs
-from engine.models import loading, lookup, sizes
+from engine.models import hub_lookup, loading, sizes
 from engine.models.catalogue import MODEL_DIR
 from engine.models.readers import SpeechChoices
 from engine.run import preflight as flights
@@ -38,7 +38,7 @@ def hub(tmp_path, monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     # This hub answers, however late.
     monkeypatch.setattr(hubs, "PROBE_S", PATIENCE_S)
-    monkeypatch.setattr(lookup, "LOOKUP_S", PATIENCE_S)
+    monkeypatch.setattr(hub_lookup, "LOOKUP_S", PATIENCE_S)
     with serving(tmp_path) as served:
         monkeypatch.setattr(constants, "ENDPOINT", served.url)
         yield served
@@ -46,7 +46,7 @@ def hub(tmp_path, monkeypatch):
 
 def limited(monkeypatch, **limits):
     """Set limits for whatever of the engine is asked."""
-    for module in (flights, hubs, lookup, sizes, flights.files, flights.holding):
+    for module in (flights, hubs, hub_lookup, sizes, flights.files, flights.holding):
         settings = dataclasses.replace(module.SETTINGS, **limits)
         monkeypatch.setattr(module, "SETTINGS", settings)
 
@@ -163,10 +163,10 @@ def test_a_hub_that_does_not_tell_is_one_sentence(hub, fault, says):
 def test_no_network_no_answer_and_no_room_to_ask(hub, monkeypatch):
     assert "does not exist on the hub" in refused("someone/else")
     hub.stall = True
-    monkeypatch.setattr(lookup, "LOOKUP_S", 0.5)
+    monkeypatch.setattr(hub_lookup, "LOOKUP_S", 0.5)
     assert "did not answer" in refused(NAME)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr(lookup, "LOOKUP_S", PATIENCE_S)
+    monkeypatch.setattr(hub_lookup, "LOOKUP_S", PATIENCE_S)
     assert "the hub cannot be reached" in refused(NAME)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert "the hub is switched off" in refused(NAME)

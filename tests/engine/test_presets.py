@@ -8,8 +8,8 @@ import statistics
 import pytest
 
 from engine import STRATEGIES, DecodeRequest, Trace, load
-from engine.after.detect import Detection, detect_trace
-from engine.after.likelihood import score_trace
+from engine.analysis.likelihood import score_trace
+from engine.analysis.watermark_detection import Detection, detect_trace
 from engine.loops.beams.greedy_path import left_at
 from engine.strategies.base import STORY
 from tests.helpers.runs import finished

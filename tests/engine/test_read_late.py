@@ -7,7 +7,7 @@ import torch
 
 from engine import DecodeRequest, decode, load
 from engine.loops import next_token
-from engine.loops.columns import through_one
+from engine.loops.host_transfer import through_one
 from engine.trace.events import Failed, Finished, StepRecorded
 from tests.helpers.gates import gate
 

@@ -6,7 +6,7 @@ import pytest
 
 from engine import DecodeRequest
 from engine.strategies import STRATEGIES
-from engine.strategies.refusal import refusal
+from engine.strategies.compatibility import refusal
 from tests.helpers.real import CHAT, PLAIN, assistant_of, ids_of, real_model
 from tests.helpers.references import SAMPLED, expected, params_of
 from tests.helpers.runs import finished

@@ -10,13 +10,13 @@ import pytest
 
 from engine import DecodeRequest, decode, load
 from engine.errors import BusyError
-from engine.run.work import Work
+from engine.run.jobs import Work
 from engine.serving import client
-from engine.serving.asking import Lost
 from engine.serving.client import RemoteRun
+from engine.serving.protocol import Lost
 from engine.settings import SETTINGS
 from engine.trace.events import Failed, Finished, StartedAnew, StepRecorded, Waiting
-from engine.trace.values import SECONDS, same
+from engine.trace.value_types import SECONDS, same
 from tests.helpers.patience import PATIENCE_S, wait_for
 
 REQUEST = DecodeRequest("greedy", "storyteller", "Once", params={"max_new_tokens": 10})

@@ -9,10 +9,10 @@ import pytest
 
 from engine import DecodeRequest, decode, load
 from engine.errors import BusyError, EngineError, ParameterError
-from engine.serving.repeat import Differs, Repeat
+from engine.serving.delivery_log import Differs, Repeat
 from engine.trace import json_io
 from engine.trace.events import Failed, Finished, Started, StepRecorded, TextDelta
-from engine.trace.values import SECONDS, same
+from engine.trace.value_types import SECONDS, same
 from tests.helpers.strategies import OURS, make
 
 REQUEST = DecodeRequest("sampling", "storyteller", "Once", params={"max_new_tokens": 12}, seed=4)

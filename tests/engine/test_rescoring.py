@@ -6,7 +6,7 @@ import pytest
 
 from engine import DecodeRequest
 from engine.errors import TraceError
-from engine.reading.rescoring import rescore
+from engine.statistics.rescoring import rescore
 from tests.helpers.beams import PROMPT
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished

@@ -16,7 +16,7 @@ from huggingface_hub import constants
 from engine import DecodeRequest, decode
 from engine.models import files as model_files
 from engine.models import hub as hubs
-from engine.models import parts
+from engine.models import partial_downloads
 from engine.run.progress import says
 from engine.trace.events import Finished, Loading
 from tests.helpers.hub import GOOD, asked, kept_files, repository_at
@@ -74,7 +74,7 @@ def part_of(hub):
     """Return where the weights are kept until they are whole."""
     with (hub.folder / GOOD / WEIGHTS).open("rb") as file:
         name = hashlib.file_digest(file, "sha256").hexdigest()
-    return own() / parts.FOLDER / name
+    return own() / partial_downloads.FOLDER / name
 
 
 def elsewhere(hub):
@@ -188,7 +188,7 @@ def test_a_model_that_was_removed_or_closed_meanwhile(hub, most):
 def kept(tmp_path):
     """Return a cache with parts of three repositories: of 10 bytes, 20 and 30, the first the oldest."""
     for number in (1, 2, 3):
-        path = tmp_path / f"models--a--{number}" / parts.FOLDER / "part"
+        path = tmp_path / f"models--a--{number}" / partial_downloads.FOLDER / "part"
         path.parent.mkdir(parents=True)
         path.write_bytes(b"." * 10 * number)
         changed = path.stat().st_mtime - 1000 * (4 - number)
@@ -209,7 +209,7 @@ def kept(tmp_path):
     ],
 )
 def test_parts_go_when_they_are_old_or_too_many(kept, most, age_s, busy, stay):
-    left = parts.sweep(kept, [kept / f"models--a--{n}" for n in busy], most, age_s)
+    left = partial_downloads.sweep(kept, [kept / f"models--a--{n}" for n in busy], most, age_s)
     assert sorted(path.name[-1] for path in kept.iterdir()) == list(stay)
     assert left == sum(10 * int(n) for n in stay)
 

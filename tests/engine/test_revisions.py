@@ -15,11 +15,11 @@ from engine.export.pipeline import pipeline_short
 from engine.export.plan import plan_of
 from engine.export.push import prepared
 from engine.export.script import script
-from engine.export.short import short
+from engine.export.short_script import short
 from engine.models import files
 from engine.models import hub as hubs
 from engine.models import loading as models
-from engine.models.described import described
+from engine.models.meta_model import described
 from tests.helpers.hub import GOOD, SHA, asked, repository_at
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.runs import failed, finished

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from engine import DecodeRequest, load
-from engine.after.rich import rich_output
-from engine.after.rich_flags import passes_of
-from engine.after.rich_sizes import size_of_rich
+from engine.analysis.generate_outputs import rich_output
+from engine.analysis.generate_outputs_flags import passes_of
+from engine.analysis.generate_outputs_sizes import size_of_rich
 from engine.models.loading import LoadedModel
 from engine.trace import json_io
 from tests.helpers.drafting import PROMPT as REPEATING

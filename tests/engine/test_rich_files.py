@@ -11,8 +11,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from engine import DecodeRequest
-from engine.after.rich import rich_output
-from engine.after.rich_files import (
+from engine.analysis.generate_outputs import rich_output
+from engine.analysis.generate_outputs_files import (
     FORMAT,
     RichFileError,
     load_rich,
@@ -21,7 +21,7 @@ from engine.after.rich_files import (
     rich_metadata,
     save_rich,
 )
-from engine.after.rich_flags import RichFlags
+from engine.analysis.generate_outputs_flags import RichFlags
 from engine.cli.main import main
 from engine.settings import SETTINGS
 from engine.trace import json_io
@@ -164,13 +164,13 @@ def test_the_command_line_tells_the_size_and_writes_the_file(recorded, tmp_path,
 
 
 def test_the_command_line_refuses_in_one_line(recorded, tmp_path, capsys, monkeypatch):
-    from engine.after import rich_sizes
+    from engine.analysis import generate_outputs_sizes
 
     target = tmp_path / "out.safetensors"
     assert main(["rich", str(recorded), "--to", str(target)]) == 2
     assert "at least one of" in clean(capsys.readouterr().err.strip())
     small = dataclasses.replace(SETTINGS, max_rich_bytes=10)
-    monkeypatch.setattr(rich_sizes, "SETTINGS", small)
+    monkeypatch.setattr(generate_outputs_sizes, "SETTINGS", small)
     assert main(["rich", str(recorded), "--to", str(target), "--scores"]) == 2
     assert "make a shorter run" in clean(capsys.readouterr().err.strip())
     assert main(["rich", "assets/gallery/dola-1.json.gz", "--scores"]) == 2

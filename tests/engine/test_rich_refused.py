@@ -12,13 +12,13 @@ import pytest
 import torch
 
 from engine import DecodeRequest, decode
-from engine.after import rich, rich_sizes
-from engine.after.rich import rich_output
-from engine.after.rich_flags import flags_of, passes_of
-from engine.after.rich_sizes import size_of_rich
+from engine.analysis import generate_outputs, generate_outputs_sizes
+from engine.analysis.generate_outputs import rich_output
+from engine.analysis.generate_outputs_flags import flags_of, passes_of
+from engine.analysis.generate_outputs_sizes import size_of_rich
 from engine.errors import Cancelled, DecodeError, EngineError, ModelError, ParameterError
 from engine.models.loading import LoadedModel
-from engine.run.permits import running
+from engine.run.scheduler import running
 from engine.settings import SETTINGS
 from engine.trace import json_io
 from engine.trace.events import Finished, StepRecorded, Waiting
@@ -146,7 +146,7 @@ def test_flags_of_a_page_that_are_none(flags):
 
 
 def limited(monkeypatch, **limits):
-    monkeypatch.setattr(rich_sizes, "SETTINGS", dataclasses.replace(SETTINGS, **limits))
+    monkeypatch.setattr(generate_outputs_sizes, "SETTINGS", dataclasses.replace(SETTINGS, **limits))
 
 
 def test_what_is_too_large_is_refused_before_anything_is_computed(monkeypatch):
@@ -156,7 +156,7 @@ def test_what_is_too_large_is_refused_before_anything_is_computed(monkeypatch):
     few = size_of_rich(trace, loaded, SCORES)
     limited(monkeypatch, max_rich_bytes=whole)
     rich_output(trace, loaded, **EVERYTHING)
-    monkeypatch.setattr(rich, "_generated", lambda *_: pytest.fail("it was computed"))
+    monkeypatch.setattr(generate_outputs, "_generated", lambda *_: pytest.fail("it was computed"))
     limited(monkeypatch, max_rich_bytes=whole - 1)
     said = refused(trace, loaded, **EVERYTHING)
     assert f"would take {whole / 1e6:.3g} MB" in said
@@ -170,11 +170,11 @@ def test_what_is_too_large_is_refused_before_anything_is_computed(monkeypatch):
 
 def test_a_public_deployment_gives_less(monkeypatch):
     limited(monkeypatch, max_rich_bytes=500, max_public_rich_bytes=50)
-    assert rich_sizes.most_bytes() == 500
+    assert generate_outputs_sizes.most_bytes() == 500
     limited(monkeypatch, max_rich_bytes=500, max_public_rich_bytes=50, public=True)
-    assert rich_sizes.most_bytes() == 50
+    assert generate_outputs_sizes.most_bytes() == 50
     limited(monkeypatch, max_rich_bytes=20, max_public_rich_bytes=50, public=True)
-    assert rich_sizes.most_bytes() == 20
+    assert generate_outputs_sizes.most_bytes() == 20
 
 
 def test_the_size_of_a_model_that_is_not_here_is_not_known():
@@ -242,7 +242,7 @@ def test_it_ends_in_the_middle_and_at_its_limit(monkeypatch):
         with pytest.raises(Cancelled):
             rich_output(trace, loaded, cancelled=gone)
     limit = dataclasses.replace(SETTINGS, max_runtime_s=0.0)
-    monkeypatch.setattr(rich, "SETTINGS", limit)
+    monkeypatch.setattr(generate_outputs, "SETTINGS", limit)
     with pytest.raises(DecodeError, match="more than the 0 seconds"):
         rich_output(trace, loaded)
 
@@ -266,7 +266,7 @@ def test_a_model_that_hides_what_was_asked_for(monkeypatch):
     trace = run_of("greedy", loaded, **LENGTH)
     made = rich_output(trace, loaded, **EVERYTHING)
     made.attentions = tuple((None,) * len(step) for step in made.attentions)
-    monkeypatch.setattr(rich, "_generated", lambda *_: made)
+    monkeypatch.setattr(generate_outputs, "_generated", lambda *_: made)
     said = refused(trace, loaded, **EVERYTHING)
     assert said.startswith("output_attentions = True is not allowed: llama does not show its")
     assert said.endswith("leave it out.")

@@ -9,10 +9,10 @@ import torch
 import transformers
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper
 
-from engine.loops.drafting import assisted, lossless
+from engine.loops.drafting import assisted, lossless_check
 from engine.loops.drafting.assistant import AssistantDrafter, EarlyExitDrafter
-from engine.loops.drafting.by_name import Speaker
 from engine.loops.drafting.drafter import RunContext
+from engine.loops.drafting.named_drafters import Speaker
 from engine.loops.drafting.prompt_lookup import PromptLookupDrafter
 from engine.loops.drafting.universal import IntersectionDrafter
 from tests.helpers.chains import Alphabet, Chain, LayeredChain, Quick, p_of_steps
@@ -65,7 +65,7 @@ def p_of(drafter: str, settings: str, draws: int) -> float:
     generator = torch.Generator().manual_seed(12)
     start, kept = context.input_ids[0, -1:].tolist(), {"use_cache": False}
     texts = [
-        [*start, *lossless.sample_tokens(context, kept, make, generator, LENGTH)]
+        [*start, *lossless_check.sample_tokens(context, kept, make, generator, LENGTH)]
         for _ in range(draws // LENGTH)
     ]
     assert sum(map(len, texts)) - len(texts) == draws
@@ -78,7 +78,7 @@ def p_of(drafter: str, settings: str, draws: int) -> float:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(lossless, "Recorder", lambda top: Quick())
+    monkeypatch.setattr(lossless_check, "Recorder", lambda top: Quick())
 
 
 @pytest.mark.parametrize("settings", list(SETTINGS))

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from engine import DecodeRequest, load
-from engine.after.likelihood import same_vocabulary, score_ids, score_trace
+from engine.analysis.likelihood import same_vocabulary, score_ids, score_trace
 from engine.errors import ModelError
-from engine.reading import metrics
+from engine.statistics import metrics
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 

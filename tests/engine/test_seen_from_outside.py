@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from engine import DecodeRequest
-from engine.after.fork import place_of
-from engine.asking.asked import Question, answered
-from engine.asking.kept import KeptRun
-from engine.asking.what_if import Change, ask
+from engine.analysis.fork import place_of
 from engine.errors import EngineError
 from engine.export.steps_csv import steps_csv
+from engine.inspection.logits_cache import KeptRun
+from engine.inspection.step_questions import Question, answered
+from engine.inspection.what_if import Change, ask
 from engine.strategies import STRATEGIES
 from engine.trace.records import own_place, own_token
 from tests.helpers.models import golden_model

@@ -9,9 +9,9 @@ from engine.declare.params import build
 from engine.media import list_examples
 from engine.models.catalogue import CATALOGUE
 from engine.strategies import STRATEGIES
-from engine.strategies.refusal import refusal
-from engine.strategies.senses import SENSES
-from playground.links import preset_form
+from engine.strategies.compatibility import refusal
+from engine.strategies.media_presets import SENSES
+from playground.forms.links import preset_form
 from tests.helpers.runs import finished
 
 ALL = [(strategy, preset) for strategy, presets in SENSES.items() for preset in presets]

@@ -9,10 +9,10 @@ import torch
 
 import engine.run.run
 from engine import DecodeRequest, LoadedModel, decode, load
-from engine.loops import doubt, next_token
+from engine.loops import next_token, tolerance
 from engine.models import slots
-from engine.run import permits, sharing
-from engine.run.permits import LINE
+from engine.run import batching, scheduler
+from engine.run.scheduler import LINE
 from engine.trace.events import Failed, Finished, StepRecorded, Waiting
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, tiny_llama
@@ -36,8 +36,8 @@ def most(monkeypatch):
     """Return what sets how many texts may grow side by side."""
 
     def set_to(number):
-        now = dataclasses.replace(permits.SETTINGS, max_shared_runs=number)
-        for module in (permits, sharing, engine.run.run):
+        now = dataclasses.replace(scheduler.SETTINGS, max_shared_runs=number)
+        for module in (scheduler, batching, engine.run.run):
             monkeypatch.setattr(module, "SETTINGS", now)
 
     set_to(8)
@@ -141,7 +141,7 @@ def test_a_step_in_doubt_is_decided_by_passes_alone(most, monkeypatch):
     loaded = model()
     asked = requests(loaded, ASKED[:4])
     expected = alone(asked)
-    monkeypatch.setattr(doubt, "in_doubt", lambda *_: True)
+    monkeypatch.setattr(tolerance, "in_doubt", lambda *_: True)
     # Passes that are off by more than any rounding: each of these steps has to be made again.
     usual = slots.Slots.read
     noisy = torch.Generator().manual_seed(0)
@@ -245,8 +245,8 @@ def test_more_than_there_is_room_for_wait(most):
         runs = [decode(request) for request in asked]
         comes_true(lambda: len(LINE._places) == 4)
         held.wait()
-        comes_true(lambda: sum(place.state == permits._RUNS for place in LINE._places) == 2)
-        assert sum(place.state == permits._RUNS for place in LINE._places) == 2
+        comes_true(lambda: sum(place.state == scheduler._RUNS for place in LINE._places) == 2)
+        assert sum(place.state == scheduler._RUNS for place in LINE._places) == 2
         held.open()
         traces = [finished(run) for run in runs]
     assert [tokens(t) for t in traces] == [tokens(t) for t in alone(asked)]
@@ -267,7 +267,7 @@ def test_models_that_cannot_share_do_not(loaded, most):
     with gate(loaded.model, free=1) as held:
         runs = [decode(r) for r in requests(loaded, ASKED[:2], tokens=6)]
         held.wait()
-        assert sum(place.state == permits._RUNS for place in LINE._places) == 1
+        assert sum(place.state == scheduler._RUNS for place in LINE._places) == 1
         held.open()
         for run in runs:
             finished(run)
@@ -288,7 +288,7 @@ def test_nothing_is_left_behind(most):
     loaded = model()
     for _ in range(3):
         together(loaded, requests(loaded))
-    assert not sharing._COMPANIES
+    assert not batching._COMPANIES
     assert not LINE._places
     assert loaded.lock.acquire(timeout=PATIENCE_S)
     loaded.lock.release()

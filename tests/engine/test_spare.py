@@ -19,12 +19,12 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Cancelled, MethodError
-from engine.methods import child as children
-from engine.methods import spare
-from engine.methods.child import Child, drained
-from engine.methods.folder import Method, read_method
 from engine.models import lent, loading
-from engine.models.locating import located
+from engine.models.model_resolver import located
+from engine.sandbox import prewarmed_process
+from engine.sandbox import sandbox_parent as children
+from engine.sandbox.folder import Method, read_method
+from engine.sandbox.sandbox_parent import Child, drained
 from tests.helpers.methods import PLAIN, STAND_IN, job, plain_model, write_method
 from tests.helpers.patience import PATIENCE_S, comes_true
 
@@ -47,13 +47,13 @@ def started(monkeypatch, tmp_path_factory):
         return process
 
     monkeypatch.setattr(Child, "_start", noted)
-    monkeypatch.setattr(spare, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(prewarmed_process, "_PAUSE_S", 0.0)
     yield processes
-    spare.let_go()
-    assert spare._KEEPER._running == 0
+    prewarmed_process.let_go()
+    assert prewarmed_process._KEEPER._running == 0
     assert all(process.returncode is not None for process in processes)
     assert list(own.iterdir()) == []
-    assert spare._KEEPER.let_go not in lent._LENT
+    assert prewarmed_process._KEEPER.let_go not in lent._LENT
 
 
 @pytest.fixture
@@ -71,11 +71,13 @@ def written_to(path):
 
 
 def limited(monkeypatch, **limits):
-    monkeypatch.setattr(spare, "SETTINGS", dataclasses.replace(spare.SETTINGS, **limits))
+    monkeypatch.setattr(
+        prewarmed_process, "SETTINGS", dataclasses.replace(prewarmed_process.SETTINGS, **limits)
+    )
 
 
 def waiting():
-    found = spare._KEEPER._waiting
+    found = prewarmed_process._KEEPER._waiting
     return None if found is None else found.child
 
 
@@ -91,7 +93,7 @@ def pid(child):
 
 def served(folder):
     """Return the number of the process that serves a run with a model."""
-    with spare.child_for(folder) as child:
+    with prewarmed_process.child_for(folder) as child:
         _, outcome = drained(child.run(METHOD, job([PROMPT])))
         assert outcome.notes == (str(pid(child)),)
         return pid(child)
@@ -99,7 +101,7 @@ def served(folder):
 
 def one_waits():
     """Return whether a process waits, once nobody is about to begin one."""
-    keeper = spare._KEEPER
+    keeper = prewarmed_process._KEEPER
 
     def settled():
         with keeper._lock:
@@ -114,12 +116,12 @@ def test_cold_and_warm_write_the_same_in_two_processes(tmp_path, monkeypatch):
     method = read_method(write_method(tmp_path / "m", PLAIN))
 
     def run():
-        with spare.child_for(folder) as child:
+        with prewarmed_process.child_for(folder) as child:
             return *drained(child.run(method, job([PROMPT], new=8))), pid(child)
 
     steps, cold, number = run()
     spares = pid(waits())
-    monkeypatch.setattr(spare, "_PAUSE_S", PATIENCE_S)  # no third one
+    monkeypatch.setattr(prewarmed_process, "_PAUSE_S", PATIENCE_S)  # no third one
     again, warm, second = run()
     assert second == spares != number
     assert warm.sequences == cold.sequences
@@ -136,7 +138,7 @@ def test_a_process_serves_one_run(model):
 
 
 def test_one_that_died_is_replaced(model):
-    spare.get_ready(model)
+    prewarmed_process.get_ready(model)
     died = waits()
     os.kill(pid(died), signal.SIGKILL)
     comes_true(lambda: not died.is_alive)
@@ -145,7 +147,7 @@ def test_one_that_died_is_replaced(model):
 
 def test_one_that_died_after_it_was_ready_is_replaced(model, monkeypatch):
     """Its last word still stands in the pipe, so it passes for ready; it dies as it is taken."""
-    spare.get_ready(model)
+    prewarmed_process.get_ready(model)
     died = waits()
     wait = Child.wait
 
@@ -161,7 +163,7 @@ def test_one_that_died_after_it_was_ready_is_replaced(model, monkeypatch):
 
 @pytest.mark.parametrize("other", ["model", "weights", "files"])
 def test_one_with_something_else_is_ended(model, tmp_path, other):
-    spare.get_ready(model)
+    prewarmed_process.get_ready(model)
     first = waits()
     folder, weights = model, None
     if other == "model":
@@ -170,31 +172,31 @@ def test_one_with_something_else_is_ended(model, tmp_path, other):
         weights = {"dtype": "bfloat16"}
     else:
         written_to(Path(model) / "model.safetensors")
-    with spare.child_for(folder, weights) as child:
+    with prewarmed_process.child_for(folder, weights) as child:
         assert pid(child) != pid(first)
         assert first._process.returncode is not None, "both models are in memory"
     comes_true(lambda: waiting() not in (None, first))
 
 
 def test_get_ready_keeps_what_fits_and_replaces_what_does_not(model, tmp_path):
-    spare.get_ready(model)
+    prewarmed_process.get_ready(model)
     first = waits()
-    spare.get_ready(model)
+    prewarmed_process.get_ready(model)
     assert one_waits()
     assert waiting() is first
-    spare.get_ready(plain_model(tmp_path / "other"))
+    prewarmed_process.get_ready(plain_model(tmp_path / "other"))
     comes_true(lambda: waiting() not in (None, first))
     assert first._process.returncode is not None
 
 
 def test_of_two_at_the_same_instant_one_has_a_process_of_its_own(model, started):
-    spare.get_ready(model)
+    prewarmed_process.get_ready(model)
     warm = pid(waits())
     together, numbers = threading.Barrier(2, timeout=PATIENCE_S), []
 
     def visit():
         together.wait()
-        with spare.child_for(model) as child:
+        with prewarmed_process.child_for(model) as child:
             numbers.append(pid(child))
             together.wait()  # both are at work
 
@@ -211,17 +213,17 @@ def test_of_two_at_the_same_instant_one_has_a_process_of_its_own(model, started)
 
 def test_none_begins_while_a_method_runs(model, started):
     with ExitStack() as first:
-        first.enter_context(spare.child_for(model))
-        with spare.child_for(model):
+        first.enter_context(prewarmed_process.child_for(model))
+        with prewarmed_process.child_for(model):
             pass
-        spare.get_ready(model)
+        prewarmed_process.get_ready(model)
         assert not one_waits()
     assert waits()
 
 
 def test_it_ends_where_nobody_comes(model, monkeypatch, started):
     limited(monkeypatch, spare_method_s=0.2)
-    spare.get_ready(model)
+    prewarmed_process.get_ready(model)
     comes_true(lambda: started and started[0].returncode is not None)
     assert waiting() is None
 
@@ -233,17 +235,17 @@ def test_none_is_kept_where_none_is_wanted(model, monkeypatch):
 
 
 def test_none_is_begun_without_room_nor_for_what_is_no_model(model, monkeypatch, tmp_path):
-    spare.get_ready(str(tmp_path / "nowhere"))
+    prewarmed_process.get_ready(str(tmp_path / "nowhere"))
     (Path(model) / "model.safetensors").write_bytes(b"damaged")
-    spare.get_ready(model)
+    prewarmed_process.get_ready(model)
     assert not one_waits()
     other = plain_model(tmp_path / "other")
-    needed = spare._size(spare._wanted(other, None))
-    monkeypatch.setattr(spare, "room", lambda: needed - 1)
-    spare.get_ready(other)
+    needed = prewarmed_process._size(prewarmed_process._wanted(other, None))
+    monkeypatch.setattr(prewarmed_process, "room", lambda: needed - 1)
+    prewarmed_process.get_ready(other)
     assert not one_waits()
-    monkeypatch.setattr(spare, "room", lambda: needed)
-    spare.get_ready(other)
+    monkeypatch.setattr(prewarmed_process, "room", lambda: needed)
+    prewarmed_process.get_ready(other)
     assert waits()
     served(other)
 
@@ -256,42 +258,45 @@ def test_it_leaves_where_a_model_needs_its_memory(model, monkeypatch):
         with loading.pinned():  # at whose end the budget has to hold
             pass
 
-    spare.get_ready(model)
+    prewarmed_process.get_ready(model)
     gone = waits()
-    budget(2.0 * spare._INTERPRETER_BYTES)
+    budget(2.0 * prewarmed_process._INTERPRETER_BYTES)
     assert waiting() is gone
-    budget(0.5 * spare._INTERPRETER_BYTES)
+    budget(0.5 * prewarmed_process._INTERPRETER_BYTES)
     assert waiting() is None
     assert gone._process.returncode is not None
 
 
 def test_whoever_cancels_or_fails_leaves_nothing(model):
-    spare.get_ready(model)
+    prewarmed_process.get_ready(model)
     waits()
     cancelled = threading.Event()
     cancelled.set()
-    with pytest.raises(Cancelled), spare.child_for(model, {"never": 1}, cancelled):
+    with pytest.raises(Cancelled), prewarmed_process.child_for(model, {"never": 1}, cancelled):
         pass
-    with pytest.raises(MethodError, match="could not start"), spare.child_for(model, {"fails": 1}):
+    with (
+        pytest.raises(MethodError, match="could not start"),
+        prewarmed_process.child_for(model, {"fails": 1}),
+    ):
         pass
     assert not one_waits()
-    with pytest.raises(ZeroDivisionError), spare.child_for(model):
+    with pytest.raises(ZeroDivisionError), prewarmed_process.child_for(model):
         raise ZeroDivisionError
     assert waits()
 
 
 def test_after_the_last_word_none_begins(model):
-    keeper = spare._Keeper()
-    keeper.begin_soon(spare._wanted(model, None), 0.0)
+    keeper = prewarmed_process._Keeper()
+    keeper.begin_soon(prewarmed_process._wanted(model, None), 0.0)
     comes_true(lambda: keeper._waiting)
     keeper.let_go(for_good=True)
-    keeper.begin_soon(spare._wanted(model, None), 0.0)
+    keeper.begin_soon(prewarmed_process._wanted(model, None), 0.0)
     assert keeper._soon is keeper._waiting is None
 
 
 LEAVES = """
 import json, sys, threading
-from engine.methods import child, spare
+from engine.sandbox import child, spare
 
 child._BOOT = sys.argv[1]
 spare.get_ready(sys.argv[2])

@@ -7,14 +7,14 @@ import json
 import pytest
 
 from engine import DecodeRequest
-from engine.after import gallery
-from engine.after.detect import detect_trace
+from engine.analysis import gallery
+from engine.analysis.watermark_detection import detect_trace
 from engine.models.catalogue import CATALOGUE, CatalogueEntry
 from engine.run.request import check
 from engine.strategies import STRATEGIES
-from engine.strategies.talks import MODEL, TALKS
+from engine.strategies.chat_presets import MODEL, TALKS
 from engine.trace.details import BeamDetail, DraftDetail
-from playground import spec
+from playground.forms import spec
 from tests.helpers.real import real_model
 from tests.helpers.runs import finished
 

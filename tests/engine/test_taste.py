@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 
-from engine.after import examples, gallery, taste
-from engine.after.likelihood import score_trace
+from engine.analysis import examples, gallery, taste
+from engine.analysis.likelihood import score_trace
 from engine.models.loading import load
-from engine.reading.metrics import repetition
-from engine.reading.sign_test import sign_test
+from engine.statistics.metrics import repetition
+from engine.statistics.sign_test import sign_test
 
 RECORDED = examples.tasted()["prompts"]
 

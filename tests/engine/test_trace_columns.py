@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from engine import DecodeRequest
-from engine.after import gallery
+from engine.analysis import gallery
 from engine.errors import TraceError
 from engine.strategies import STRATEGIES
 from engine.trace import json_io

@@ -9,10 +9,10 @@ import sys
 import pytest
 
 from engine.errors import MethodError
-from engine.methods.finding import find_method
-from engine.methods.keeping import CONFIRMED, noted
-from engine.methods.making import templates
-from engine.methods.trust import check_trusted, is_trusted, trust
+from engine.sandbox.method_lookup import find_method
+from engine.sandbox.method_store import CONFIRMED, noted
+from engine.sandbox.method_templates import templates
+from engine.sandbox.trust import check_trusted, is_trusted, trust
 from tests.helpers.hub import SHA, asked
 from tests.helpers.methods import PLAIN, set_for_methods, write_method
 from tests.helpers.sentences import clean
@@ -98,7 +98,7 @@ def test_a_hash_that_is_none_is_named(sha256):
 
 def test_processes_that_confirm_at_once_lose_nothing(kept):
     code = (
-        "import sys; from engine.methods.trust import trust\n"
+        "import sys; from engine.sandbox.trust import trust\n"
         "for n in range(15): trust(f'{int(sys.argv[1]) * 100 + n:064x}')"
     )
     environ = {"PLAYGROUND_METHODS": str(kept), "PYTHONPATH": ":".join(filter(None, sys.path))}

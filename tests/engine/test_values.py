@@ -10,12 +10,12 @@ import torch
 
 from engine import STRATEGIES
 from engine.errors import TraceError
-from engine.loops.columns import through_one, to_host
+from engine.loops.host_transfer import through_one, to_host
 from engine.run.recording import named_tokens
 from engine.trace import json_io
 from engine.trace.details import DETAIL_TYPES, DistributionCheck, DraftReport, Parting
 from engine.trace.schema import schema
-from engine.trace.values import LOGPROB, PROBABILITY, SECONDS, TOKEN_ID, values_of
+from engine.trace.value_types import LOGPROB, PROBABILITY, SECONDS, TOKEN_ID, values_of
 from tests.helpers.strategies import trace_of
 
 PARTING = Parting(0, 11, 12, 0.5, 0.6, 0.1, near_tie=False)

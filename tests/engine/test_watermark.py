@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from engine import DecodeRequest
-from engine.after.detect import detect_ids, detect_trace, watermark_config
+from engine.analysis.watermark_detection import detect_ids, detect_trace, watermark_config
 from engine.errors import ParameterError
 from engine.loops import watermark as loop
 from engine.trace import json_io

@@ -9,9 +9,9 @@ from fractions import Fraction
 
 import pytest
 
-from engine.after.detect import detect_ids, watermark_config
+from engine.analysis.watermark_detection import detect_ids, watermark_config
 from engine.declare.config import as_dict
-from engine.reading.watermark_statistics import Verdict, binomial_tail, normal_tail, running_z
+from engine.statistics.watermark_statistics import Verdict, binomial_tail, normal_tail, running_z
 from engine.watermark.marks import Tally, chances_of, judge, marks_of
 from engine.watermark.processors import make_processor
 from engine.watermark.schemes import GreenList, scheme_of

@@ -10,7 +10,7 @@ import pytest
 from transformers import AutoModelForCausalLM
 
 from engine import DecodeRequest
-from engine.models import described, loading
+from engine.models import loading, meta_model
 from engine.models.catalogue import MODEL_DIR
 from tests.helpers.models import tiny_llama
 from tests.helpers.runs import failed, finished
@@ -69,8 +69,8 @@ def test_a_bomb_is_built_once_and_then_refused_at_once(folder, monkeypatch):
     config = json.loads(path.read_text())
     path.write_text(json.dumps({**config, "num_hidden_layers": 40, "hidden_size": 3000}))
     built = []
-    original = described.build
-    monkeypatch.setattr(described, "build", lambda *given: built.append(given) or original(*given))
+    original = meta_model.build
+    monkeypatch.setattr(meta_model, "build", lambda *given: built.append(given) or original(*given))
     first = refusal(folder)
     assert "values, and its weights hold" in first
     assert refusal(folder) == first

@@ -9,10 +9,8 @@ import json
 import pytest
 
 from engine import DecodeRequest, load
-from engine.after.fork import branch, place_of, request_for
-from engine.after.many_draws import draw_many
-from engine.asking import again
-from engine.asking.recomputed import run_of_trace
+from engine.analysis.fork import branch, place_of, request_for
+from engine.analysis.many_draws import draw_many
 from engine.cli.main import main
 from engine.declare.weights import (
     ASSISTANT,
@@ -22,9 +20,11 @@ from engine.declare.weights import (
     weights_params,
 )
 from engine.errors import ParameterError
+from engine.inspection import rerun
+from engine.inspection.trace_logits import run_of_trace
 from engine.models import loading
 from engine.models import weights as holding
-from engine.models.openvino.installed import is_installed
+from engine.models.openvino.installation import is_installed
 from engine.run.request import check, request_of
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
@@ -155,7 +155,7 @@ def test_a_branch_is_held_like_its_parent_unless_it_says_otherwise():
 def test_questions_about_a_run_are_answered_by_the_model_as_it_was_held():
     load("storyteller")
     trace = finished(asked(FOUR))
-    moment = again.place_of(trace, 2)
+    moment = rerun.place_of(trace, 2)
     assert moment.refused == ""
     assert moment.target.weights.quantization == "4bit"
     whole = finished(asked({}))

@@ -9,11 +9,11 @@ import threading
 import pytest
 
 from engine import DecodeRequest, load
-from engine.asking.answer import answer
-from engine.asking.place import at
-from engine.asking.processors import NEEDS_THE_MODEL, OFF
-from engine.asking.what_if import Change, ask, scan, settings_of, why_not
 from engine.errors import Cancelled, EngineError, ParameterError
+from engine.inspection.processors import NEEDS_THE_MODEL, OFF
+from engine.inspection.step_ref import at
+from engine.inspection.what_if import Change, ask, scan, settings_of, why_not
+from engine.inspection.what_if_report import answer
 from engine.strategies import STRATEGIES
 from tests.helpers.asking import foretold, kept, random_settings, rerun
 from tests.helpers.models import golden_model

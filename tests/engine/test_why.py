@@ -11,11 +11,11 @@ import torch
 from transformers import TopPLogitsWarper
 
 from engine import DecodeRequest
-from engine.asking.again import place_of
-from engine.asking.chain import Chain, is_gone
-from engine.asking.margins import Case, removal
-from engine.asking.reasons import SURVIVES, percent
-from engine.asking.why import why
+from engine.inspection.explanation import SURVIVES, percent
+from engine.inspection.filter_chain import Chain, is_gone
+from engine.inspection.filter_thresholds import Case, removal
+from engine.inspection.rerun import place_of
+from engine.inspection.why import why
 from engine.trace.details import BeamDetail, DraftDetail
 from tests.helpers.claims import holds
 from tests.helpers.models import golden_model

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from engine.after.comparisons import presets
+from engine.analysis.comparisons import presets
 from engine.cli.paper_page import ARXIV
 from engine.declare.papers import PAPERS
 from engine.declare.params import params_of

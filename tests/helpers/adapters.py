@@ -11,7 +11,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-from engine.models import merging
+from engine.models import adapter_merge
 from engine.models.catalogue import CATALOGUE, MODEL_DIR
 
 BASE = "storyteller-draft"
@@ -53,7 +53,7 @@ def merged_here(folder: Path, base: str = BASE) -> Any:
     """Return the base with an adapter merged into it, in this process."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return merging._merged(plain(base), str(folder))
+        return adapter_merge._merged(plain(base), str(folder))
 
 
 def change_config(folder: Path, **fields: Any) -> None:

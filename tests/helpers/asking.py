@@ -6,11 +6,11 @@ import random
 from typing import Any
 
 from engine import DecodeRequest, decode
-from engine.asking.kept import KeptRun, Shelf
-from engine.asking.processors import askable
-from engine.asking.what_if import Change, ask, scan
 from engine.declare.params import Choice, Flag, Integer, Number, params_of
 from engine.errors import EngineError
+from engine.inspection.logits_cache import KeptRun, Shelf
+from engine.inspection.processors import askable
+from engine.inspection.what_if import Change, ask, scan
 from engine.trace.events import Failed
 
 PLENTY = 1_000_000_000

@@ -11,8 +11,8 @@ import torch
 import transformers
 from torch import nn
 
-from engine.loops.columns import to_host
-from engine.loops.drafting.lossless import LEAST_EXPECTED, chi_square, p_value
+from engine.loops.drafting.lossless_check import LEAST_EXPECTED, chi_square, p_value
+from engine.loops.host_transfer import to_host
 from engine.loops.recorder import Observation, Recorder, Row
 
 

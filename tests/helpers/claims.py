@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from engine.asking.again import Moment, place_of
-from engine.asking.chain import Chain
-from engine.asking.drafting import numbers_of
-from engine.asking.reasons import CHOSEN, CONSIDERED, KEPT, SURVIVES, Reason
+from engine.inspection.drafting import numbers_of
+from engine.inspection.explanation import CHOSEN, CONSIDERED, KEPT, SURVIVES, Reason
+from engine.inspection.filter_chain import Chain
+from engine.inspection.rerun import Moment, place_of
 from engine.loops import dola
 from engine.loops.recorder import NEVER
 from engine.run.request import request_of

@@ -20,10 +20,10 @@ from engine.export import script as export_script
 from engine.loops.recorder import Recorder
 from engine.models import loading
 from engine.run.streamer import QueueStreamer
-from playground import questions
-from playground.journal import Journal, Messages
-from playground.kept.runs import KeptRuns
-from playground.stream import stream
+from playground.inspect import questions
+from playground.runs.stream import stream
+from playground.storage.journal import Journal, Messages
+from playground.storage.run_store import KeptRuns
 
 Place = tuple[Any, str]
 

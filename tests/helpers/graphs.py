@@ -10,7 +10,7 @@ import torch
 
 from engine.models.openvino.graphs import GRAPH, Graphs
 from engine.models.openvino.model import on_graphs
-from engine.models.openvino.tracing import traced
+from engine.models.openvino.tracer import traced
 
 
 def on_openvino(model: Any, folder: Path) -> Any:

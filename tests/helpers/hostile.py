@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from engine.methods.child import Child
 from engine.models.loading import load
+from engine.sandbox.sandbox_parent import Child
 from tests.helpers.methods import job, run_method, write_method
 
 MARK = "left-by-a-method"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from engine.lessons import shelf
-from engine.lessons.marking import Opened
-from engine.lessons.reading import read
+from engine.lessons import library
+from engine.lessons.answer_key import Opened
+from engine.lessons.lesson_parser import read
 
 HEAD = """---
 title: A lesson
@@ -37,7 +37,7 @@ It is “{step.token}” with {percent(step.p)}.
 
 def opened(text: str) -> Opened:
     lesson = read(text, "own")
-    return Opened(lesson, {r.name: shelf.of_gallery(r) for r in lesson.runs.values()})
+    return Opened(lesson, {r.name: library.of_gallery(r) for r in lesson.runs.values()})
 
 
 def card(block: str, reveal: str = "Seen.", situation: str = "So far.") -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import transformers
 
-from engine.asking.decided import Decided
+from engine.inspection.target_token import Decided
 from engine.loops.teacher_forced import pass_inputs
 from engine.models.loading import LoadedModel, load
 from tests.helpers.models import VOCAB, fresh_model, golden_model, tiny_llama, weight_of

@@ -9,7 +9,7 @@ from transformers import RepetitionPenaltyLogitsProcessor
 
 from engine.loops.recorder import Recorder
 from engine.models.loading import LoadedModel
-from engine.run.adapter import as_custom_generate
+from engine.run.custom_generate import as_custom_generate
 from engine.trace.records import Step
 
 

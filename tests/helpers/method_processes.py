@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from engine.methods import checking
-from engine.methods import child as children
-from engine.methods.child import Child
-from engine.methods.folder import Method
-from engine.methods.outcome import Outcome
-from engine.run import hosted
+from engine.run import sandboxed_run
+from engine.sandbox import method_check
+from engine.sandbox import sandbox_parent as children
+from engine.sandbox.folder import Method
+from engine.sandbox.outcome import Outcome
+from engine.sandbox.sandbox_parent import Child
 from engine.trace.records import Step
 
 _MANY_RUNS = """
 import importlib, os, sys; sys.path.insert(0, sys.argv[1])
-from engine.methods import host, wire
+from engine.sandbox import host, wire
 
 run_one = host._Host.do
 
@@ -46,7 +46,7 @@ host.main(*map(int, sys.argv[2:]))
 
 BARE = """
 import os, sys; sys.path.insert(0, sys.argv[1])
-from engine.methods import confine, host
+from engine.sandbox import confine, host
 
 class Bare:
     def __init__(self, setup, abi):
@@ -171,8 +171,8 @@ def shared_processes() -> Iterator[ProcessPool]:
     pool = ProcessPool()
     try:
         with (
-            patch.object(hosted, "child_for", pool.child_for),
-            patch.object(checking, "Child", pool.take),
+            patch.object(sandboxed_run, "child_for", pool.child_for),
+            patch.object(method_check, "Child", pool.take),
         ):
             yield pool
     finally:

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from engine.methods import catalogue, finding, keeping, trust
-from engine.methods.child import Child, drained
-from engine.methods.folder import read_method
-from engine.methods.outcome import Outcome
-from engine.models import hub, lookup
-from engine.models.locating import located
+from engine.models import hub, hub_lookup
+from engine.models.model_resolver import located
+from engine.sandbox import catalogue, method_lookup, method_store, trust
+from engine.sandbox.folder import read_method
+from engine.sandbox.outcome import Outcome
+from engine.sandbox.sandbox_parent import Child, drained
 from engine.trace.records import Step
 
 PLAIN = """
@@ -29,7 +29,7 @@ def generate(model, input_ids, generation_config=None, **kwargs):
 
 STAND_IN = """
 import os, sys; sys.path.insert(0, sys.argv[1])
-from engine.methods import confine, wire
+from engine.sandbox import confine, wire
 
 confine.die_with(int(sys.argv[2]))
 with os.fdopen(int(sys.argv[3]), "wb", buffering=0) as out:
@@ -91,6 +91,6 @@ def set_for_methods(monkeypatch: Any, folder: Path, **values: Any) -> None:
         folder: in place of the user's own.
         values: name -> value of other settings.
     """
-    settings = dataclasses.replace(keeping.SETTINGS, methods=str(folder), **values)
-    for module in (catalogue, finding, keeping, trust, hub, lookup):
+    settings = dataclasses.replace(method_store.SETTINGS, methods=str(folder), **values)
+    for module in (catalogue, method_lookup, method_store, trust, hub, hub_lookup):
         monkeypatch.setattr(module, "SETTINGS", settings)

@@ -29,7 +29,7 @@ def page_of(name: str) -> dict[str, Any]:
 
     from engine.strategies import STRATEGIES
     from playground.app import build_app
-    from playground.spec import spec
+    from playground.forms.spec import spec
 
     async def build() -> Any:
         return build_app()

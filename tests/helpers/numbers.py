@@ -10,12 +10,12 @@ import json
 import sys
 from typing import Any
 
-from engine.after.gallery import FOLDER
+from engine.analysis.gallery import FOLDER
 from engine.export.steps_csv import steps_csv
-from engine.reading.divergence import shared
-from engine.reading.metrics import perplexity_of
-from engine.reading.rescoring import rescore
-from engine.reading.sign_test import sign_test
+from engine.statistics.metrics import perplexity_of
+from engine.statistics.rescoring import rescore
+from engine.statistics.sign_test import sign_test
+from engine.statistics.text_divergence import shared
 from engine.trace import json_io
 from engine.trace.details import BeamDetail
 from engine.trace.records import Trace, own_token

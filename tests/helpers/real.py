@@ -8,8 +8,8 @@ import pytest
 from transformers import LlamaForCausalLM
 
 from engine.errors import EngineError
-from engine.models.bringing import bring
 from engine.models.files import local_folder
+from engine.models.install import bring
 from engine.models.loading import LoadedModel, load
 from engine.strategies import STRATEGIES
 

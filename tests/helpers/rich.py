@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from engine import DecodeRequest
-from engine.after.rich_files import rich_bytes, rich_metadata
-from engine.after.rich_flags import flags_of
-from engine.after.rich_sizes import size_of_rich
+from engine.analysis.generate_outputs_files import rich_bytes, rich_metadata
+from engine.analysis.generate_outputs_flags import flags_of
+from engine.analysis.generate_outputs_sizes import size_of_rich
 from engine.models.loading import LoadedModel
 from engine.trace.records import Trace
 from tests.helpers.runs import finished

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.settings import SETTINGS
-from playground.rooms import deck
+from playground.rooms import cards
 from playground.rooms.registry import Rooms
 from playground.rooms.state import RoomStore
 
@@ -87,9 +87,9 @@ def rooms_of(path: Path, clock: Any, store: RoomStore | None = None, **limits: A
         store: where they are kept; None for this process's memory.
         limits: settings in place of the usual ones.
     """
-    whole = deck.read_deck("kinds", "en", path, 0)
+    whole = cards.read_deck("kinds", "en", path, 0)
 
-    def named(lesson: str, language: str) -> deck.Deck:
-        return whole if lesson == "kinds" else deck.deck_of(lesson, language)
+    def named(lesson: str, language: str) -> cards.Deck:
+        return whole if lesson == "kinds" else cards.deck_of(lesson, language)
 
     return Rooms(store, dataclasses.replace(SETTINGS, **limits), clock, named)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from engine import DecodeRequest, decode
 from engine.errors import EngineError
-from engine.reading.divergence import same_ids, shared, tokens_of
+from engine.statistics.text_divergence import same_ids, shared, tokens_of
 from engine.trace import json_io
 from engine.trace.events import Failed, Finished
 from engine.trace.records import Trace

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine.models.loading import load
-from engine.run import work
+from engine.run import jobs
 from engine.strategies import STRATEGIES
 from playground.app import serve
 from tests.helpers.patience import PATIENCE_S
@@ -36,7 +36,7 @@ def served() -> Iterator[tuple[str, Any]]:
     try:
         yield f"http://127.0.0.1:{port}", demo
     finally:
-        work.stop_all(PATIENCE_S)
+        jobs.stop_all(PATIENCE_S)
         demo.close()
         # What Gradio leaves is found here, under these marks, and not in another file's test.
         gc.collect()

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from engine.methods.folder import ENTRY
 from engine.models.loading import load
-from engine.models.locating import located
+from engine.models.model_resolver import located
+from engine.sandbox.folder import ENTRY
 from tests.helpers.outside import outside
 
 METHODS = Path(__file__).parents[2] / "assets" / "methods"

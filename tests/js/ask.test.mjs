@@ -1,7 +1,7 @@
 // Questions to the server: each has its own answer, whenever that comes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ask, connectAsk } from "../../playground/client/ask.mjs";
+import { ask, connectAsk } from "../../playground/client/shell/questions.mjs";
 
 test("a question before there is a connection is answered at once", async () => {
   assert.match((await ask({ action: "a" })).error, /not connected yet/);

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Forest } from "../../visualizers/beam_tree/forest.mjs";
 import { heightOf, TOP, yOf } from "../../visualizers/beam_tree/geometry.mjs";
-import { neighbour } from "../../visualizers/beam_tree/moves.mjs";
+import { neighbour } from "../../visualizers/beam_tree/navigation.mjs";
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
 import { pathTo } from "../../visualizers/beam_tree/words.mjs";
 import { names, open, recorded } from "./traces.mjs";

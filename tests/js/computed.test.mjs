@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
-import { csv } from "../../playground/client/csv.mjs";
-import { signTest } from "../../playground/client/taste_votes.mjs";
+import { csv } from "../../playground/client/shell/steps_csv.mjs";
+import { signTest } from "../../playground/client/tabs/taste_votes.mjs";
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
-import { partingOf } from "../../visualizers/compare/parting.mjs";
+import { partingOf } from "../../visualizers/compare/divergence.mjs";
 import { perplexityOf } from "../../visualizers/predict/game.mjs";
 import { ownToken } from "../../visualizers/shared/record.mjs";
 import {

@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./page.mjs";
-import { connectAsk } from "../../playground/client/ask.mjs";
-import { restore } from "../../playground/client/link.mjs";
-import { keepPart } from "../../playground/client/parts.mjs";
-import { store } from "../../playground/client/runs.mjs";
-import { declare } from "../../playground/client/spec.mjs";
-import { keepTab } from "../../playground/client/tabs.mjs";
+import { restore } from "../../playground/client/runs/links.mjs";
+import { keepPart } from "../../playground/client/shell/other_tabs.mjs";
+import { store } from "../../playground/client/shell/page_state.mjs";
+import { connectAsk } from "../../playground/client/shell/questions.mjs";
+import { declare } from "../../playground/client/shell/spec.mjs";
+import { keepTab } from "../../playground/client/shell/strategy_tabs.mjs";
 import { messagesOf, open, recorded } from "./traces.mjs";
 
 declare({

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import Ajv from "ajv/dist/2020.js";
-import { Store } from "../../playground/client/store.mjs";
+import { Store } from "../../playground/client/shell/store.mjs";
 import { messagesOf, names, open } from "./traces.mjs";
 import { ROOT, readJson, TYPES, typesOf } from "./types.mjs";
 

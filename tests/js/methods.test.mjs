@@ -1,14 +1,14 @@
 // Custom methods on the page: places in files, colours, what is known of a token from outside.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { choicesOf, keptBy, suggested } from "../../playground/client/branch.mjs";
-import { coloured } from "../../playground/client/python.mjs";
-import { same } from "../../playground/client/settings.mjs";
-import { outsideOf, outsideSaid, probabilityOf } from "../../visualizers/shared/outside.mjs";
+import { same } from "../../playground/client/forms/settings.mjs";
+import { choicesOf, keptBy, suggested } from "../../playground/client/runs/branch_choices.mjs";
+import { coloured } from "../../playground/client/shell/python_highlighter.mjs";
+import { outsideOf, outsideSaid, probabilityOf } from "../../visualizers/shared/final_scores.mjs";
 import { addStep, ownPlace, ownToken } from "../../visualizers/shared/record.mjs";
 import "./page.mjs";
 
-const { placeIn } = await import("../../playground/client/method_open.mjs");
+const { placeIn } = await import("../../playground/client/forms/method_navigation.mjs");
 
 test("a sentence names a file and a line, or neither", () => {
   const at = (sentence) => placeIn(sentence);

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./page.mjs";
-import { press } from "../../playground/client/press.mjs";
-import { store } from "../../playground/client/runs.mjs";
+import { press } from "../../playground/client/runs/press.mjs";
+import { store } from "../../playground/client/shell/page_state.mjs";
 
 const settled = () => new Promise(setImmediate);
 

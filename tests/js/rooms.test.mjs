@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./page.mjs";
-import { histogram } from "../../playground/client/lessons/histogram.mjs";
-import { qrCode } from "../../playground/client/lessons/qr.mjs";
-import { listen } from "../../playground/client/lessons/room_news.mjs";
+import { histogram } from "../../playground/client/rooms/histogram.mjs";
+import { listen } from "../../playground/client/rooms/room_events.mjs";
+import { qrCode } from "../../playground/client/shell/qr.mjs";
 
 document.baseURI = "http://127.0.0.1/";
 

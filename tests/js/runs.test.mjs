@@ -1,7 +1,12 @@
 // What is found in the records of runs: where they part, what a branch keeps.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { choicesOf, keptBy, nameOfChoice, suggested } from "../../playground/client/branch.mjs";
+import {
+  choicesOf,
+  keptBy,
+  nameOfChoice,
+  suggested,
+} from "../../playground/client/runs/branch_choices.mjs";
 import {
   adopt,
   figureOf,
@@ -10,9 +15,9 @@ import {
   members,
   rootOf,
   told,
-} from "../../playground/client/members.mjs";
-import { Store } from "../../playground/client/store.mjs";
-import { pairParts, partingSide, partsAfter } from "../../visualizers/compare/parting.mjs";
+} from "../../playground/client/runs/related_runs.mjs";
+import { Store } from "../../playground/client/shell/store.mjs";
+import { pairParts, partingSide, partsAfter } from "../../visualizers/compare/divergence.mjs";
 import { idsBefore } from "../../visualizers/contrastive/words.mjs";
 import { Grid } from "../../visualizers/layer_heatmap/grid.mjs";
 import { nodeOf } from "../../visualizers/shared/record.mjs";

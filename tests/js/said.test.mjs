@@ -1,7 +1,7 @@
 // Sentences of the server in another language.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { said, sayer } from "../../visualizers/shared/said.mjs";
+import { said, sayer } from "../../visualizers/shared/server_text.mjs";
 
 const GERMAN = {
   "The file is empty.": "Die Datei ist leer.",

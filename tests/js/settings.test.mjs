@@ -8,9 +8,9 @@ import {
   presetOf,
   same,
   sentenceOf,
-} from "../../playground/client/settings.mjs";
-import { declare } from "../../playground/client/spec.mjs";
-import { zip } from "../../playground/client/zip.mjs";
+} from "../../playground/client/forms/settings.mjs";
+import { declare } from "../../playground/client/shell/spec.mjs";
+import { zip } from "../../playground/client/shell/zip.mjs";
 
 const PARAMS = [
   { name: "temperature", label: "Temperature", value: 1 },

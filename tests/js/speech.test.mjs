@@ -1,7 +1,7 @@
 // What a speech model is told, in words and in an address.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { askLink } from "../../playground/client/address.mjs";
+import { askLink } from "../../playground/client/shell/address.mjs";
 import { languageName, toldApart, toldIn } from "../../visualizers/shared/speech.mjs";
 
 const TOLD = { language: "de", task: "translate", return_timestamps: true };

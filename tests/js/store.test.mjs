@@ -1,7 +1,7 @@
 // The store: numbered messages, gaps, what was missed, recorded runs, and who is told.
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
-import { Store } from "../../playground/client/store.mjs";
+import { Store } from "../../playground/client/shell/store.mjs";
 import { isNothing, trace as traceOf } from "../../visualizers/shared/record.mjs";
 import { messagesOf, open, recorded } from "./traces.mjs";
 

@@ -9,7 +9,7 @@ import {
   sided,
   signTest,
   standings,
-} from "../../playground/client/taste_votes.mjs";
+} from "../../playground/client/tabs/taste_votes.mjs";
 
 // Numbers of chance that are the same every time.
 function chance(seed = 1) {

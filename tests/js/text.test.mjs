@@ -1,7 +1,7 @@
 // Tokens and numbers as the page writes them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { csv } from "../../playground/client/csv.mjs";
+import { csv } from "../../playground/client/shell/steps_csv.mjs";
 import { describe as describeNode, short } from "../../visualizers/beam_tree/words.mjs";
 import {
   bothOf,
@@ -12,7 +12,7 @@ import {
   textOfIds,
   visible,
 } from "../../visualizers/shared/text.mjs";
-import { power } from "../../visualizers/watermark/power.mjs";
+import { power } from "../../visualizers/watermark/p_value.mjs";
 import { open } from "./traces.mjs";
 
 test("what cannot be seen is shown, and a space inside words stays one", () => {

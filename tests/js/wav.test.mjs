@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { test } from "node:test";
-import { levelOf, RATE, shareOf, wavOf } from "../../playground/client/wav.mjs";
+import { levelOf, RATE, shareOf, wavOf } from "../../playground/client/shell/wav.mjs";
 
 const READ = `
 import io, json, sys, wave

@@ -32,7 +32,7 @@ ENGINE = (
     Defect(
         "model-lock-dropped",
         "A run holds the lock of its target alone, so its draft model computes for two at once.",
-        "engine/run/permits.py",
+        "engine/run/scheduler.py",
         "            for model in self.models if self.company is None else ():\n",
         "            for model in self.models[:1] if self.company is None else ():\n",
         ("tests/engine/test_permits.py::test_a_turn_holds_the_locks_of_all_its_models",),
@@ -99,7 +99,7 @@ ENGINE = (
     Defect(
         "prompt-tokens-uncapped",
         "A prompt of any number of tokens is computed, and everybody else waits for it.",
-        "engine/run/what_is_read.py",
+        "engine/run/prompt_request.py",
         "    if tokens > limit:\n",
         "    if tokens > limit * limit:\n",
         ("tests/engine/test_bad_inputs.py::test_a_prompt_of_too_many_tokens_is_refused",),
@@ -166,7 +166,7 @@ ENGINE = (
     Defect(
         "place-kept-on-error",
         "A run that fails keeps its place, and after a few failures the line takes nobody.",
-        "engine/run/permits.py",
+        "engine/run/scheduler.py",
         "            yield place\n        finally:\n",
         "            yield place\n        except ValueError:\n            raise\n        else:\n",
         ("tests/engine/test_permits.py::test_a_run_that_fails_leaves_the_line",),
@@ -174,7 +174,7 @@ ENGINE = (
     Defect(
         "place-kept-on-stop",
         "A run that is stopped keeps its place in the line.",
-        "engine/run/permits.py",
+        "engine/run/scheduler.py",
         "                self._places.remove(place)\n                if place in",
         "                if not cancelled.is_set():\n"
         "                    self._places.remove(place)\n"
@@ -184,7 +184,7 @@ ENGINE = (
     Defect(
         "line-unfair",
         "Whoever asks ten times is served ten times before anybody else.",
-        "engine/run/permits.py",
+        "engine/run/scheduler.py",
         "key=lambda turn: (turn[0], came[id(turn[1])])",
         "key=lambda turn: came[id(turn[1])]",
         ("tests/engine/test_fairness.py::test_who_has_fewest_places_is_served_next",),
@@ -192,7 +192,7 @@ ENGINE = (
     Defect(
         "line-unbounded",
         "A full line takes one more, and one more.",
-        "engine/run/permits.py",
+        "engine/run/scheduler.py",
         "            if waiting >= SETTINGS.max_waiting_runs:\n",
         "            if waiting > SETTINGS.max_waiting_runs:\n",
         ("tests/engine/test_permits.py::test_a_full_line_takes_nobody",),
@@ -200,7 +200,7 @@ ENGINE = (
     Defect(
         "address-takes-all",
         "One address fills the whole line, and no other visitor is let in.",
-        "engine/run/permits.py",
+        "engine/run/scheduler.py",
         "        if visitor.address and own >= SETTINGS.max_runs_per_address:\n",
         "        if not visitor.address and own >= SETTINGS.max_runs_per_address:\n",
         (
@@ -210,7 +210,7 @@ ENGINE = (
     Defect(
         "error-quotes-prompt",
         "The log quotes an error's message, and with it a visitor's prompt.",
-        "engine/run/work.py",
+        "engine/run/jobs.py",
         "exc_info=_frames_only(error)",
         "exc_info=error",
         (
@@ -229,7 +229,7 @@ ENGINE = (
     Defect(
         "score-not-normalised",
         "Finished beams are ranked by their sums, so the shortest wins whatever the penalty says.",
-        "engine/loops/beams/state.py",
+        "engine/loops/beams/search_state.py",
         "        scores = pool.scores / (new_length**self.length_penalty)\n",
         "        scores = pool.scores / (new_length**0)\n",
         ("tests/engine/test_beam.py::test_every_end_and_length_penalty",),
@@ -237,7 +237,7 @@ ENGINE = (
     Defect(
         "group-score-not-normalised",
         "The same in a search with groups or with words that must occur.",
-        "engine/loops/beams/heap.py",
+        "engine/loops/beams/hypothesis_heap.py",
         "        return sum_logprobs / length**self.length_penalty\n",
         "        return sum_logprobs\n",
         ("tests/engine/test_group_beam.py::test_equal_to_recorded_outputs",),
@@ -272,7 +272,7 @@ ENGINE = (
     Defect(
         "top-p-off-by-one",
         "“The tokens before it already hold …” leaves out the last of these tokens.",
-        "engine/asking/margins.py",
+        "engine/inspection/filter_thresholds.py",
         "    before = 1 - float(mass[at])\n",
         "    before = 1 - float(mass[min(at + 1, len(mass) - 1)])\n",
         ("tests/engine/test_why.py::test_what_is_held_before_a_token_is_what_comes_before_it",),

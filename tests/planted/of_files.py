@@ -107,7 +107,7 @@ FILES = (
     Defect(
         "adapter-in-part",
         "Weights of an adapter that its base has no place for are passed over in silence.",
-        "engine/models/merging.py",
+        "engine/models/adapter_merge.py",
         "    if report.unexpected_keys:\n",
         "    if False:\n",
         ("tests/engine/test_adapters.py::test_what_only_one_of_the_two_has_is_refused",),
@@ -123,7 +123,7 @@ FILES = (
     Defect(
         "other-bytes-kept",
         "A file that is not the one the hub announced, after a broken line or a bad mirror, is taken for it.",
-        "engine/models/parts.py",
+        "engine/models/partial_downloads.py",
         "        if sha256_of(part) != large.sha256:\n",
         "        if part.stat().st_size != large.size:\n",
         ("tests/engine/test_resuming.py::test_a_part_that_is_not_of_the_file_is_found_out",),
@@ -131,7 +131,7 @@ FILES = (
     Defect(
         "parts-unbounded",
         "What is left of broken downloads fills the disk.",
-        "engine/models/parts.py",
+        "engine/models/partial_downloads.py",
         "used <= most_bytes and",
         "used >= 0 and",
         ("tests/engine/test_resuming.py::test_parts_go_when_they_are_old_or_too_many",),
@@ -248,7 +248,7 @@ FILES = (
     Defect(
         "method-confirmed-by-place",
         "A confirmation holds for whatever is written into a folder later.",
-        "engine/methods/folder.py",
+        "engine/sandbox/folder.py",
         'digest.update(f"{path}\\0{len(content)}\\0".encode() + content)',
         "digest.update(path.encode())",
         (
@@ -259,7 +259,7 @@ FILES = (
     Defect(
         "method-listed-by-name",
         "A public deployment runs what stands where a method was fetched to, whatever it is by now.",
-        "engine/methods/trust.py",
+        "engine/sandbox/trust.py",
         "known in {(a.repository, a.commit, a.sha256) for a in allowed()}",
         "known[:2] in {(a.repository, a.commit) for a in allowed()}",
         (
@@ -270,7 +270,7 @@ FILES = (
     Defect(
         "method-of-anybody",
         "A visitor of a public deployment has it fetch any repository of the hub.",
-        "engine/methods/finding.py",
+        "engine/sandbox/method_lookup.py",
         "    if SETTINGS.public:\n        raise MethodError(_unknown(name))\n",
         "    if not name:\n        raise MethodError(_unknown(name))\n",
         ("tests/engine/test_finding.py::test_nothing_but_the_list_is_fetched_for_the_public",),
@@ -278,7 +278,7 @@ FILES = (
     Defect(
         "method-not-pinned",
         "A method's name means other code as soon as somebody pushes.",
-        "engine/methods/finding.py",
+        "engine/sandbox/method_lookup.py",
         "        commit = note(PINS, name, commit)\n",
         "        pass\n",
         ("tests/engine/test_finding.py::test_a_name_goes_on_meaning_what_it_was_first_fetched_at",),
@@ -286,7 +286,7 @@ FILES = (
     Defect(
         "method-cuts-its-tie",
         "A custom method cuts the tie to whoever started it, and goes on when that was killed.",
-        "engine/methods/calls.py",
+        "engine/sandbox/seccomp_filter.py",
         "_never(0, _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE)",
         "_never(0, _PR_SET_DUMPABLE)",
         ("tests/engine/test_methods_confined.py::test_what_is_shut_is_shut_also_to_new_threads",),
@@ -294,7 +294,7 @@ FILES = (
     Defect(
         "method-out-of-hearing",
         "A custom method that closes its pipes and goes on is said to have ended itself.",
-        "engine/methods/child.py",
+        "engine/sandbox/sandbox_parent.py",
         " or not self._has_ended():",
         " or pipes.get_map():",
         ("tests/engine/test_hostile_methods.py::test_every_act_ends_in_one_sentence",),
@@ -302,7 +302,7 @@ FILES = (
     Defect(
         "folder-of-a-neighbour",
         "Whoever starts a custom method removes the folder of one that still runs beside it.",
-        "engine/methods/own_folder.py",
+        "engine/sandbox/scratch_folder.py",
         "fcntl.LOCK_EX | fcntl.LOCK_NB",
         "fcntl.LOCK_SH | fcntl.LOCK_NB",
         (
@@ -313,7 +313,7 @@ FILES = (
     Defect(
         "code-hidden-in-terminal",
         "Code that is shown before it is confirmed steers the terminal, and hides its own lines.",
-        "engine/cli/values.py",
+        "engine/cli/argument_values.py",
         'return unicodedata.category(character) == "Cc" or character in _TURNS',
         "return character in _TURNS",
         ("tests/engine/test_method_commands.py::test_code_cannot_hide_from_a_terminal",),
@@ -321,7 +321,7 @@ FILES = (
     Defect(
         "pixels-unbounded",
         "A file of a few bytes says it is a picture of 40,000 by 40,000 pixels, and is given the memory.",
-        "engine/media/pixels.py",
+        "engine/media/picture_decoder.py",
         "    if image.width * image.height > SETTINGS.max_picture_pixels:\n",
         "    if image.width * image.height > 1e6 * SETTINGS.max_picture_pixels:\n",
         ("tests/engine/test_media_hostile.py::test_a_bomb_is_refused_by_its_header",),
@@ -329,7 +329,7 @@ FILES = (
     Defect(
         "offsets-followed",
         "A file of 20 MB names each of its bytes a thousand times, and all of them are kept.",
-        "engine/media/files.py",
+        "engine/media/bounded_files.py",
         "        if self.left < 0:\n",
         "        if self.left < -1e15:\n",
         ("tests/engine/test_media_hostile.py::test_a_reader_that_goes_round_in_circles_is_ended",),
@@ -337,7 +337,7 @@ FILES = (
     Defect(
         "exif-read-whole",
         "A JPEG whose EXIF asks for gigabytes gets them when it is opened.",
-        "engine/media/pixels.py",
+        "engine/media/picture_decoder.py",
         "Bounded(data.replace(_EXIF_MARK, _NO_MARK) if jpeg else data, ",
         "Bounded(data, ",
         ("tests/engine/test_media_pictures.py::test_exif_that_asks_for_gigabytes_is_not_read",),
@@ -345,7 +345,7 @@ FILES = (
     Defect(
         "comment-kept",
         "What a camera or a person wrote into a picture's file goes along with its preview.",
-        "engine/media/pixels.py",
+        "engine/media/picture_decoder.py",
         '    pixels = Image.frombytes("RGB", image.size, image.tobytes())\n',
         "    pixels = image.copy()\n",
         ("tests/engine/test_media_pictures.py::test_a_comment_is_not_kept",),
@@ -353,7 +353,7 @@ FILES = (
     Defect(
         "paths-on-a-space",
         "A visitor of a public Space has any file of the machine opened by its path.",
-        "engine/media/files.py",
+        "engine/media/bounded_files.py",
         "    if SETTINGS.public:\n",
         "    if not path:\n",
         ("tests/engine/test_media_hostile.py::test_a_public_deployment_reads_no_path",),
@@ -361,7 +361,7 @@ FILES = (
     Defect(
         "grey-clipped",
         "A picture of 16-bit grey is white all over, and a model describes that.",
-        "engine/media/pixels.py",
+        "engine/media/picture_decoder.py",
         "    grey = ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)\n",
         "    grey = np.minimum(values, 255).astype(np.uint8)\n",
         ("tests/engine/test_media_pictures.py::test_pixels_are_right",),
@@ -377,7 +377,7 @@ FILES = (
     Defect(
         "media-kept-for-ever",
         "Every picture that anybody gave stays in memory, until there is none left.",
-        "engine/media/shelf.py",
+        "engine/media/media_cache.py",
         "or self._bytes > self.most_bytes:\n",
         "or self._bytes < 0:\n",
         ("tests/engine/test_media_shelf.py::test_what_was_used_longest_ago_leaves_first",),

@@ -10,7 +10,7 @@ PAGE = (
     Defect(
         "guard-narrowed",
         "A SystemExit or a panic of a tokenizer leaves the visitor without an answer.",
-        "playground/guard.py",
+        "playground/shell/guard.py",
         "        except BaseException as error:\n",
         "        except Exception as error:\n",
         ("tests/playground/test_units.py::test_the_guard_turns_everything_into_one_sentence",),
@@ -18,7 +18,7 @@ PAGE = (
     Defect(
         "origin-ignored",
         "Any page that somebody has open lets his playground compute, and reads the answer.",
-        "playground/web.py",
+        "playground/server/middleware.py",
         '        if scope["method"] == "POST" and _is_foreign(scope):\n',
         '        if scope["method"] == "PUT" and _is_foreign(scope):\n',
         (f"{_PUBLIC}::test_a_page_of_another_origin_may_not_ask",),
@@ -26,7 +26,7 @@ PAGE = (
     Defect(
         "body-uncapped",
         "A request of any size is read into memory.",
-        "playground/incoming.py",
+        "playground/server/body_budget.py",
         "                if length > most:\n",
         "                if length > most * most:\n",
         ("tests/playground/test_incoming.py::test_a_body_is_given_up_as_soon_as_it_is_too_large",),
@@ -34,7 +34,7 @@ PAGE = (
     Defect(
         "door-left-open",
         "The addresses that list what Gradio's runs were given are open to everybody.",
-        "playground/web.py",
+        "playground/server/middleware.py",
         '    "/monitoring",\n',
         "",
         (f"{_API}::test_closed_doors",),
@@ -42,7 +42,7 @@ PAGE = (
     Defect(
         "framed-by-anybody",
         "A stranger's page shows the playground in a frame and steals what is clicked.",
-        "playground/web.py",
+        "playground/server/middleware.py",
         '["frame-ancestors", *filter(None, frames)]',
         '["frame-ancestors", "*", *filter(None, frames)]',
         (f"{_PUBLIC}::test_who_may_frame_the_page",),
@@ -50,7 +50,7 @@ PAGE = (
     Defect(
         "address-forged",
         "Whoever writes an X-Forwarded-For header of his own is another visitor every time.",
-        "playground/visitors.py",
+        "playground/shell/visitors.py",
         'for text in (*reversed(forwarded.split(",")), host):',
         'for text in (*forwarded.split(","), host):',
         (f"{_PUBLIC}::test_an_address_is_what_the_nearest_proxy_saw",),
@@ -58,7 +58,7 @@ PAGE = (
     Defect(
         "runs-for-nobody",
         "A run goes on to its end though nobody has listened since it began.",
-        "playground/going.py",
+        "playground/jobs/background_jobs.py",
         "        return alone > (max(self.away_s, SETTINGS.away_s) if came else self.away_s)\n",
         "        return alone > max(self.away_s, SETTINGS.away_s) and came\n",
         (f"{_PUBLIC}::test_what_a_page_that_never_listens_asks_for_ends",),
@@ -66,7 +66,7 @@ PAGE = (
     Defect(
         "pressed-twice",
         "A press that is sent again, as a browser does after a lost connection, runs again.",
-        "playground/going.py",
+        "playground/jobs/background_jobs.py",
         "            if known is not None:\n",
         "            if known is not None and known.ended_at is None:\n",
         (f"{_PUBLIC}::test_a_page_that_said_it_would_come_is_waited_for",),
@@ -74,7 +74,7 @@ PAGE = (
     Defect(
         "resumed-from-the-start",
         "A page that comes back is sent every message again, however long the run.",
-        "playground/tab.py",
+        "playground/tabs/strategy_tab.py",
         '    return all("seq" in one and one["seq"] < following for one in of_it)\n',
         "    return False\n",
         (f"{_PUBLIC}::test_a_page_that_comes_back_is_sent_what_it_missed",),
@@ -82,7 +82,7 @@ PAGE = (
     Defect(
         "uploads-kept",
         "Every trace that a visitor opens stays on the machine.",
-        "playground/replay.py",
+        "playground/tabs/replay.py",
         "        UPLOADS.remove(str(path))\n",
         "        str(path)\n",
         ("tests/playground/test_malformed_files.py::test_an_upload_is_gone_once_it_was_read",),
@@ -90,7 +90,7 @@ PAGE = (
     Defect(
         "stop-stops-nothing",
         "Stop is answered, and the run goes on to its end.",
-        "playground/journal.py",
+        "playground/storage/journal.py",
         "            known[0].cancel()\n",
         "            self._runs.move_to_end(run_id)\n",
         ("tests/playground/test_units.py::test_a_run_is_stopped_by_its_id",),
@@ -98,7 +98,7 @@ PAGE = (
     Defect(
         "token-is-markup",
         "A token of a pasted text is markup of the page that judges it.",
-        "playground/watermark_view.py",
+        "playground/tabs/watermark_view.py",
         '        text = escape(pieces[token].replace("\\n", "⏎"))\n',
         '        text = pieces[token].replace("\\n", "⏎")\n',
         ("tests/playground/test_watermark_bench.py::test_markup_in_a_text_is_only_text",),
@@ -106,7 +106,7 @@ PAGE = (
     Defect(
         "colour-alone",
         "Green and red tokens are told apart by their colour alone.",
-        "playground/watermark_view.py",
+        "playground/tabs/watermark_view.py",
         '            kind, label = ("green", "G") if mark.is_green else ("red", "R")\n',
         '            kind, label = ("green", "") if mark.is_green else ("red", "")\n',
         ("tests/playground/test_watermark_bench.py::test_a_colour_is_a_letter_too",),
@@ -189,7 +189,7 @@ PAGE = (
     Defect(
         "gap-ignored",
         "A page that missed a message goes on with the next, and shows a text that never was.",
-        "playground/client/store.mjs",
+        "playground/client/shell/store.mjs",
         "    if (!run || message.seq > run.next) return",
         "    if (!run) return",
         ("tests/js/store.test.mjs::asks for the whole after a gap, and goes on from it",),
@@ -197,7 +197,7 @@ PAGE = (
     Defect(
         "taken-twice",
         "A message that comes twice adds its steps twice.",
-        "playground/client/store.mjs",
+        "playground/client/shell/store.mjs",
         "    if (message.seq < run.next) return;\n",
         "",
         ("tests/js/store.test.mjs::leaves alone what comes twice",),
@@ -205,7 +205,7 @@ PAGE = (
     Defect(
         "answers-crossed",
         "A late answer is taken for that to a newer question.",
-        "playground/client/ask.mjs",
+        "playground/client/shell/questions.mjs",
         "  const done = waiting.get(message.id);\n",
         "  const done = [...waiting.values()].pop();\n",
         ("tests/js/ask.test.mjs::an answer that comes late is that to its own question",),
@@ -213,7 +213,7 @@ PAGE = (
     Defect(
         "two-presses-two-runs",
         "Whoever presses Run twice has two runs in the line.",
-        "playground/client/press.mjs",
+        "playground/client/runs/press.mjs",
         "  if (store.busy(key)) return;\n  // The address",
         "  // The address",
         ("tests/js/press.test.mjs::a second press sends nothing while the first goes on",),
@@ -221,7 +221,7 @@ PAGE = (
     Defect(
         "stranger-runs-by-link",
         "A link of a stranger's makes this machine fetch and run any model by itself.",
-        "playground/client/link.mjs",
+        "playground/client/runs/links.mjs",
         "  const found = named.find((name) => name && !known.includes(name));\n",
         "  const found = named.find((name) => name && !known.length);\n",
         ("tests/js/link.test.mjs::a link that names another model is not run by itself",),
@@ -229,7 +229,7 @@ PAGE = (
     Defect(
         "cell-runs",
         "The table of the page lets a spreadsheet run a token that begins with “=”.",
-        "playground/client/csv.mjs",
+        "playground/client/shell/steps_csv.mjs",
         "(/^[=+\\-@\\t\\r]/.test(text) ? `'${text}` : text)",
         "text",
         (

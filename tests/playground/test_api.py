@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from engine.strategies import STRATEGIES
-from playground.spec import shown_values
+from playground.forms.spec import shown_values
 from tests.helpers.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
 from tests.helpers.bad_strategy_inputs import STRATEGY_ROWS
 from tests.helpers.events import events_of

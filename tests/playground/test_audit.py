@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from engine.errors import ModelError
 from engine.models.catalogue import CATALOGUE
 from engine.settings import Settings
-from playground import audit, deployment
+from playground.server import audit, deployment
 
 PART = {
     "part": "load",

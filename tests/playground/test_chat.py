@@ -10,12 +10,13 @@ import pytest
 from engine import DecodeRequest
 from engine.errors import ParameterError
 from engine.run.request import check
-from playground import compare, draws, fork, links
-from playground import watermark_bench as bench
-from playground.api import run_once
-from playground.form import form_request
-from playground.links import form_of, link_of, opened, trace_form
-from playground.stream import stream
+from playground.forms import links
+from playground.forms.form import form_request
+from playground.forms.links import form_of, link_of, opened, trace_form
+from playground.runs.stream import stream
+from playground.server.api import run_once
+from playground.tabs import compare, draws, fork
+from playground.tabs import watermark_bench as bench
 from tests.helpers.runs import finished
 from tests.helpers.talker import TOOLS, said, talker
 

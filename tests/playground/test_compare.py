@@ -7,12 +7,12 @@ import json
 import pytest
 
 from engine import DecodeRequest
-from engine.after import comparisons
-from engine.after.likelihood import score_ids, score_trace
+from engine.analysis import comparisons
+from engine.analysis.likelihood import score_ids, score_trace
 from engine.errors import ParameterError
 from engine.models.loading import load
 from engine.run.request import check
-from playground import compare
+from playground.tabs import compare
 from tests.helpers.gates import gate
 from tests.helpers.runs import finished, parts_at
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from engine import STRATEGIES, DecodeRequest
-from engine.after.many_draws import MAX_DRAWS, MAX_TOKENS
+from engine.analysis.many_draws import MAX_DRAWS, MAX_TOKENS
 from engine.declare.groups import GROUPS
 from engine.declare.params import Integer, Number, defaults_of, params_of
 from engine.declare.weights import weights_params
@@ -18,10 +18,11 @@ from engine.export.generation_config import write
 from engine.models import weights as holding
 from engine.strategies.watermark import WatermarkConfig
 from engine.watermark.schemes import GreenList, SynthId
-from playground import controls, draws, links, watermark_bench
-from playground.compare import requests_of
-from playground.form import form_request
-from playground.spec import param_spec, shown_values, spec
+from playground.forms import controls, links
+from playground.forms.form import form_request
+from playground.forms.spec import param_spec, shown_values, spec
+from playground.tabs import draws, watermark_bench
+from playground.tabs.compare import requests_of
 
 SPEC = json.loads(json.dumps(spec(), allow_nan=False))
 FORMS = {s["name"]: s for s in SPEC["strategies"]}

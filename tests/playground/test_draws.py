@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from engine.after.many_draws import BATCH
-from playground import draws
+from engine.analysis.many_draws import BATCH
+from playground.tabs import draws
 
 GOOD = {
     "prompt": "Once upon a time",

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from engine.models.loading import load
-from playground import links
-from playground.fork import run_branch
+from playground.forms import links
+from playground.tabs.fork import run_branch
 
 MODEL = "storyteller"
 

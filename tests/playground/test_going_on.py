@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from benchmarks.reliability.visitor import Heard
-from playground.kept.tables import MESSAGES, RUNS
+from playground.storage.tables import MESSAGES, RUNS
 from tests.helpers.going_on import Run, begun, check, page_at
 from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.server import free_port, process

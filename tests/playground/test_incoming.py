@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from engine.aside import aside
 from engine.errors import BusyError
-from playground.incoming import BodyTooLargeError, Incoming
+from engine.one_shot_thread import aside
+from playground.server.body_budget import BodyTooLargeError, Incoming
 
 
 def read(incoming, most, taken):

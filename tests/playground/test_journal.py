@@ -15,14 +15,13 @@ import pytest
 import sqlalchemy as sa
 
 from engine import DecodeRequest
-from playground import journal
-from playground import stream as streaming
-from playground.journal import STARTED_ANEW, Journal
-from playground.kept import runs
-from playground.kept.database import Database, database_of
-from playground.kept.runs import MAKING, Begun, KeptRuns, Sent
-from playground.kept.tables import MESSAGES, PROCESSES
-from playground.stream import stream, whole_state
+from playground.runs import stream as streaming
+from playground.runs.stream import stream, whole_state
+from playground.storage import journal, run_store
+from playground.storage.database import Database, database_of
+from playground.storage.journal import STARTED_ANEW, Journal
+from playground.storage.run_store import MAKING, Begun, KeptRuns, Sent
+from playground.storage.tables import MESSAGES, PROCESSES
 from tests.helpers.patience import PATIENCE_S, comes_true
 
 REQUEST = DecodeRequest("greedy", prompt="Once upon", params={"max_new_tokens": 3})
@@ -95,8 +94,8 @@ def test_nobody_else_reads_the_file(path):
 def test_what_is_old_goes(path, monkeypatch):
     file = file_at(path, age_s=100.0)
     filled(file, "old", 2)
-    now = runs.time.time() + 101
-    monkeypatch.setattr(runs.time, "time", lambda: now)
+    now = run_store.time.time() + 101
+    monkeypatch.setattr(run_store.time, "time", lambda: now)
     assert read(file, "old") == ([], True)
     later = file_at(path, age_s=100.0)
     filled(later, "new", 1)
@@ -187,7 +186,7 @@ def test_a_copy_that_fails_costs_no_run(path, monkeypatch):
 
 
 def test_no_run_waits_for_a_slow_disk(path, monkeypatch):
-    monkeypatch.setattr(runs, "_BACKLOG_BYTES", 1000)
+    monkeypatch.setattr(run_store, "_BACKLOG_BYTES", 1000)
     file = file_at(path)
     filled(file, "before", 1)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:

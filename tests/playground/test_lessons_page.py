@@ -9,9 +9,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from engine.lessons import shelf
-from playground import lessons
-from playground.lesson_data import after, before
+from engine.lessons import library
+from playground.forms.lesson_data import after, before
+from playground.tabs import lessons
 from tests.helpers.lessons import CARD, HEAD
 
 ROOT = Path(__file__).parents[2]
@@ -28,14 +28,14 @@ def client():
 def test_the_list_names_every_lesson_in_every_language_and_a_path_through_them(client):
     index = client.get("/lessons/index.json").json()
     named = {(one["name"], one["language"]) for one in index["lessons"]}
-    assert named == {(n, language) for n, told in shelf.shelved().items() for language in told}
-    assert {name for name, _ in named} == set(shelf.shelved())
+    assert named == {(n, language) for n, told in library.shelved().items() for language in told}
+    assert {name for name, _ in named} == set(library.shelved())
     assert not [one for one in index["lessons"] if "error" in one]
     for language in ("en", "de"):
         path = index["paths"][language]
         assert sum(stop["minutes"] for stop in path["stops"]) == path["minutes"] == 90
         assert len(path["stops"]) == 12
-        assert set(shelf.shelved()) - {stop["lesson"] for stop in path["stops"]} == BESIDE
+        assert set(library.shelved()) - {stop["lesson"] for stop in path["stops"]} == BESIDE
 
 
 def test_a_lesson_is_fetched_whole_and_kept_by_the_browser(client):
@@ -66,8 +66,8 @@ def test_what_is_not_there_is_not_found_and_not_kept(client, name):
 
 def test_what_is_seen_before_a_bet_has_no_part_of_the_answer():
     """Of all cards: neither the key nor what is told after it."""
-    for name in shelf.shelved():
-        found = shelf.opened(shelf.find(name))
+    for name in library.shelved():
+        found = library.opened(library.find(name))
         for card in found.lesson.cards:
             seen, told = before(found, card), after(found, card)
             assert not {"key", "reveal", "why", "turn", "myth"} & set(seen)
@@ -80,9 +80,9 @@ def test_the_right_answer_is_told_in_the_words_that_were_offered():
     offered = {"en": ("True", "False"), "de": (texts["True"], texts["False"])}
     told = [
         (language, after(found, card)["key"]["told"])
-        for name in shelf.shelved()
+        for name in library.shelved()
         for language in offered
-        for found in [shelf.opened(shelf.find(name, language))]
+        for found in [library.opened(library.find(name, language))]
         for card in found.lesson.cards
         if card.bet and card.bet.kind == "truth"
     ]

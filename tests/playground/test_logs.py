@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from engine.settings import Settings
-from playground import logs
+from playground.server import logs
 from tests.helpers.client import Client
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.patience import comes_true

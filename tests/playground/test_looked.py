@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from engine import DecodeRequest, decode, load
-from engine.asking.kept import KEPT_RUNS
-from engine.asking.looked import Look
-from engine.asking.looked import looked as looked_at
-from engine.asking.methods import METHODS
 from engine.errors import Cancelled
+from engine.inspection.influence import Look
+from engine.inspection.influence import looked as looked_at
+from engine.inspection.influence_methods import METHODS
+from engine.inspection.logits_cache import KEPT_RUNS
 from engine.trace import json_io
-from playground import looked, questions
+from playground.inspect import influence, questions
 from tests.helpers.patience import wait_for
 from tests.helpers.sentences import clean
 
@@ -124,7 +124,7 @@ def test_whoever_asks_again_or_stops_gives_up_what_was_asked_before(run, monkeyp
     for then in ({"action": "looked_stop"}, {"step": 1}):
         begun.clear()
         with monkeypatch.context() as patched:
-            patched.setattr(looked, "looked", waiting)
+            patched.setattr(influence, "looked", waiting)
             first = threading.Thread(
                 target=lambda: replies.append(ask(run=run[0], step=2, asker="me"))
             )

@@ -16,8 +16,8 @@ from engine.cli.main import main
 from engine.errors import TraceError
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
-from playground import replay
-from playground.uploads import Uploads
+from playground.storage.uploads import Uploads
+from playground.tabs import replay
 from tests.helpers.bad_traces import CHANGES, OTHER_CHANGES, RAW
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean

@@ -10,12 +10,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from engine.aside import aside
 from engine.errors import ParameterError
 from engine.media import list_examples
-from playground import media
-from playground.incoming import INCOMING
-from playground.media import EXAMPLE, HELD, HeldMedia, only_own
+from engine.one_shot_thread import aside
+from playground.forms import visitor_media
+from playground.forms.visitor_media import EXAMPLE, HELD, HeldMedia, only_own
+from playground.server.body_budget import INCOMING
 from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.pictures import HOSTILE, picture_file, sound_file
 from tests.helpers.seers import seer
@@ -222,16 +222,16 @@ def test_what_nobody_uses_goes_though_nobody_asks():
 def mine(monkeypatch):
     """Return what a form calls a picture that Anna has given here."""
     held = HeldMedia(10_000_000, 10_000_000, 60)
-    monkeypatch.setattr(media, "MEDIA", held)
-    info = media.take(ANNA, "image", picture_file())
-    return media.name_of(info)
+    monkeypatch.setattr(visitor_media, "MEDIA", held)
+    info = visitor_media.take(ANNA, "image", picture_file())
+    return visitor_media.name_of(info)
 
 
 def test_a_form_names_what_its_visitor_has_given(mine):
-    found = media.of_form({"image": mine, "visitor": ANNA})
+    found = visitor_media.of_form({"image": mine, "visitor": ANNA})
     assert found["image"].sha256 == mine.removeprefix(HELD)
-    assert media.name_of(found["image"]) == mine
-    assert media.of_form({"image": None, "audio": ""}) == {}
+    assert visitor_media.name_of(found["image"]) == mine
+    assert visitor_media.of_form({"image": None, "audio": ""}) == {}
 
 
 @pytest.mark.parametrize(
@@ -253,16 +253,16 @@ def test_a_form_names_what_its_visitor_has_given(mine):
 def test_a_form_names_nothing_else(mine, image, visitor):
     named = mine if image == "{mine}" else image
     with pytest.raises(ParameterError) as refused:
-        media.of_form({"image": named, "visitor": visitor})
+        visitor_media.of_form({"image": named, "visitor": visitor})
     assert refused.value.parameter == "image"
     clean(str(refused.value))
 
 
 def test_a_link_says_what_it_lacks(mine):
-    found, lacks = media.of_link({"image": mine}, ANNA)
+    found, lacks = visitor_media.of_link({"image": mine}, ANNA)
     assert (list(found), lacks) == (["image"], [])
-    assert media.of_link({"image": mine}, BERT) == ({}, ["image"])
-    assert media.of_link({"image": EXAMPLE + "scene-1"}, None) == (
+    assert visitor_media.of_link({"image": mine}, BERT) == ({}, ["image"])
+    assert visitor_media.of_link({"image": EXAMPLE + "scene-1"}, None) == (
         {"image": EXAMPLE + "scene-1"},
         [],
     )
@@ -271,12 +271,12 @@ def test_a_link_says_what_it_lacks(mine):
 def test_a_program_brings_the_bytes(mine):
     del mine
     text = base64.b64encode(picture_file()).decode()
-    plain = media.of_call({"image": text})["image"]
-    marked = media.of_call({"image": f"data:image/png;base64,{text}"})["image"]
+    plain = visitor_media.of_call({"image": text})["image"]
+    marked = visitor_media.of_call({"image": f"data:image/png;base64,{text}"})["image"]
     assert plain.sha256 == marked.sha256
     for wrong in ("no base64!", "/etc/passwd", 3, ["x"], "held:" + plain.sha256, text[:400]):
         with pytest.raises(ParameterError) as refused:
-            media.of_call({"image": wrong})
+            visitor_media.of_call({"image": wrong})
         clean(str(refused.value))
 
 
@@ -309,7 +309,7 @@ def test_what_is_on_its_way_is_counted_and_forgotten():
 
 
 def test_who_sends_is_written_down_nowhere():
-    kept = media.kept_apart({"image": "held:1", "visitor": ANNA, "press": "p"})
+    kept = visitor_media.kept_apart({"image": "held:1", "visitor": ANNA, "press": "p"})
     assert ANNA not in json.dumps(kept)
     assert re.fullmatch(r"[0-9a-f]{32}", ANNA)
 

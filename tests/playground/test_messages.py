@@ -14,7 +14,7 @@ from engine import DecodeRequest
 from engine.models import loading
 from engine.strategies import STRATEGIES
 from engine.trace.json_io import step_to_dict
-from playground.stream import stream, whole_state
+from playground.runs.stream import stream, whole_state
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 from tests.helpers.strategies import make

@@ -7,11 +7,11 @@ import threading
 import pytest
 
 from engine.errors import EngineError, MethodError
-from engine.methods.checking import PASSED, Check
-from engine.methods.making import own_folder
-from playground import method_checks, methods
-from playground.form import check_here, form_request
-from playground.questions import answer
+from engine.sandbox.method_check import PASSED, Check
+from engine.sandbox.method_templates import own_folder
+from playground.forms.form import check_here, form_request
+from playground.inspect import method_checks, methods
+from playground.inspect.questions import answer
 from tests.helpers.methods import PLAIN, set_for_methods, write_method
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.sentences import clean

@@ -10,13 +10,13 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from engine import DecodeRequest, decode
-from engine.run import counted
+from engine.run import run_counters
 from engine.serving import cluster
 from engine.settings import Settings
 from engine.strategies import STRATEGIES
-from playground import metrics
-from playground.guard import sentence
 from playground.rooms.registry import Rooms
+from playground.server import metrics
+from playground.shell.guard import sentence
 
 MARKER = "zanzibar-7431"
 LOCAL = ("127.0.0.1", 40_000)
@@ -54,7 +54,7 @@ def value(found, name, **labels):
 def test_the_numbers_are_those_of_the_process(ask):
     list(decode(DecodeRequest("greedy", prompt=MARKER, params={"max_new_tokens": 5})))
     list(decode(DecodeRequest(MARKER, prompt=MARKER)))
-    found, said = families(ask()), counted.snapshot()
+    found, said = families(ask()), run_counters.snapshot()
     assert value(found, "playground_tokens_total", strategy="greedy") == said["tokens"]["greedy"]
     ended = {"strategy": "greedy", "outcome": "finished"}
     assert value(found, "playground_runs_total", **ended) == said["ended"]["greedy"]["finished"]
@@ -82,11 +82,11 @@ def test_what_the_web_process_has_open_is_there(ask, rooms):
 
 
 def test_a_replica_says_the_same_of_itself_under_a_name_of_its_own(ask, monkeypatch):
-    said = counted.snapshot()
-    monkeypatch.setattr(counted.REPORTS, "_said", {})
+    said = run_counters.snapshot()
+    monkeypatch.setattr(run_counters.REPORTS, "_said", {})
     assert "replica=" not in ask().text
-    counted.REPORTS.add("engine#1", said)
-    counted.REPORTS.add("engine#2", {**said, "going": 3, "memory_bytes": None})
+    run_counters.REPORTS.add("engine#1", said)
+    run_counters.REPORTS.add("engine#2", {**said, "going": 3, "memory_bytes": None})
     found = families(ask())
     assert value(found, "playground_replica_runs_going", replica="engine#2") == 3
     assert (
@@ -98,8 +98,8 @@ def test_a_replica_says_the_same_of_itself_under_a_name_of_its_own(ask, monkeypa
 
 
 def test_replicas_are_asked_where_they_compute(ask, monkeypatch):
-    reports = counted.Reports()
-    said = {"node": "a", "pid": 7, "counted": counted.snapshot()}
+    reports = run_counters.Reports()
+    said = {"node": "a", "pid": 7, "counted": run_counters.snapshot()}
     monkeypatch.setattr(cluster, "reports", lambda: [said])
     monkeypatch.setattr(metrics.counted, "REPORTS", reports)
     ask()
@@ -109,7 +109,7 @@ def test_replicas_are_asked_where_they_compute(ask, monkeypatch):
 
 
 def test_names_and_labels_are_as_they_should_be(ask):
-    known = {"strategy": {*STRATEGIES, counted.OTHER}, "outcome": set(counted.OUTCOMES)}
+    known = {"strategy": {*STRATEGIES, run_counters.OTHER}, "outcome": set(run_counters.OUTCOMES)}
     for family in families(ask()).values():
         if not family.name.startswith(metrics.PREFIX):
             continue

@@ -8,8 +8,8 @@ from urllib.request import urlopen
 
 from engine.models import catalogue
 from engine.models.catalogue import BROUGHT_FROM, MODEL_DIR
-from playground.deployment import allows
-from playground.spec import spec
+from playground.forms.spec import spec
+from playground.server.deployment import allows
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.served import SERVED_HERE, served
 

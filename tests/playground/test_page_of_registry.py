@@ -7,8 +7,8 @@ import asyncio
 import gradio as gr
 import pytest
 
-from engine.aside import aside
 from engine.declare.groups import FAMILIES
+from engine.one_shot_thread import aside
 from engine.strategies import STRATEGIES
 from playground.app import build_app
 

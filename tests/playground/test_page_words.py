@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from playground.fresh import with_words
-from playground.languages import others, told
+from playground.i18n.languages import others, told
+from playground.shell.page_head import with_words
 from tests.helpers.client import Client
 
 _CONFIG = re.compile(r"window\.gradio_config = (\{.*?\});</script>", re.DOTALL)

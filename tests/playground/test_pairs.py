@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.models.pairs import pairs_for
-from playground.questions import answer
+from engine.models.draft_pairs import pairs_for
+from playground.inspect.questions import answer
 
 
 def test_the_page_is_told_what_the_engine_finds():

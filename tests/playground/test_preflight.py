@@ -6,9 +6,9 @@ import pytest
 
 from engine.declare.weights import WeightsParams
 from engine.errors import EngineError
-from engine.models import lookup
+from engine.models import hub_lookup
 from engine.run.preflight import preflight
-from playground.questions import answer
+from playground.inspect.questions import answer
 from tests.helpers.seers import LANGUAGES, TASKS, listener, seer
 from tests.helpers.sentences import clean
 
@@ -37,7 +37,7 @@ def test_of_a_speech_model_the_page_is_told_what_it_can_be_told(tmp_path):
 
 
 def test_of_a_model_that_a_form_names_only_what_is_here_is_told(monkeypatch):
-    monkeypatch.setattr(lookup, "look_up", lambda *_: pytest.fail("the hub was asked"))
+    monkeypatch.setattr(hub_lookup, "look_up", lambda *_: pytest.fail("the hub was asked"))
     assert answer({**ASKED, "here": True})["takes"] == []
     elsewhere = answer({**ASKED, "here": True, "model": "someone/elsewhere"})
     assert elsewhere == {"told": [], "notes": []}

@@ -18,13 +18,14 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from engine.models.loading import load
-from engine.run import permits
-from engine.run.permits import LINE
+from engine.run import scheduler
+from engine.run.scheduler import LINE
 from engine.settings import SETTINGS
-from playground import api, connections, going, web
-from playground.listening import LISTENERS, Listeners
-from playground.uploads import Uploads
-from playground.visitors import address_of
+from playground.jobs import background_jobs
+from playground.server import api, idle_timeout, middleware
+from playground.shell.listeners import LISTENERS, Listeners
+from playground.shell.visitors import address_of
+from playground.storage.uploads import Uploads
 from tests.helpers.client import Client
 from tests.helpers.events import events_of
 from tests.helpers.gates import gate
@@ -75,7 +76,7 @@ def test_gradio_keeps_a_bounded_number_of_visits(open_server):
 
 def test_what_controls_or_reads_is_answered_while_the_line_is_full(client, held, monkeypatch):
     monkeypatch.setattr(api, "SETTINGS", dataclasses.replace(SETTINGS, unheard_s=PATIENCE_S))
-    monkeypatch.setattr(permits, "SETTINGS", dataclasses.replace(SETTINGS, max_waiting_runs=3))
+    monkeypatch.setattr(scheduler, "SETTINGS", dataclasses.replace(SETTINGS, max_waiting_runs=3))
     # More than the line takes, and more than Gradio's own queue would have taken.
     data = {"data": ["Once", None, {}, 0]}
     calls = [client.post("/gradio_api/call/greedy", json=data).json() for _ in range(45)]
@@ -111,7 +112,7 @@ def test_a_call_that_nobody_waits_for_ends(client, held, monkeypatch, listened):
 
 
 def test_what_a_page_that_never_listens_asks_for_ends(client, held, monkeypatch):
-    monkeypatch.setattr(going, "SETTINGS", dataclasses.replace(SETTINGS, unheard_s=0.2))
+    monkeypatch.setattr(background_jobs, "SETTINGS", dataclasses.replace(SETTINGS, unheard_s=0.2))
     number = events_of(client.get("/config").json())["greedy"]
     ask(client, number, GREEDY, "ghost")
     held.wait()
@@ -124,7 +125,7 @@ def test_what_a_page_that_never_listens_asks_for_ends(client, held, monkeypatch)
 
 def test_a_page_that_said_it_would_come_is_waited_for(client, held, monkeypatch):
     short = dataclasses.replace(SETTINGS, unheard_s=0.0, away_s=PATIENCE_S)
-    monkeypatch.setattr(going, "SETTINGS", short)
+    monkeypatch.setattr(background_jobs, "SETTINGS", short)
     number = events_of(client.get("/config").json())["greedy"]
     assert client.get("/here?press=mine").status_code == 204
     ask(client, number, {**GREEDY, "press": "mine", "params": {"max_new_tokens": 3}}, "slow")
@@ -219,7 +220,7 @@ def test_what_goes_round_the_line_is_closed(client, path):
 
 def test_the_source_of_the_page_names_no_folder_of_the_machine(client):
     text = client.get("/").text + client.get("/config").text
-    assert str(web.__file__).rpartition("/playground/")[0] not in text
+    assert str(middleware.__file__).rpartition("/playground/")[0] not in text
     assert sys.prefix not in text
     (address,) = set(re.findall(r"scripts/[0-9a-f]{16}/plotly\.js", text))
     plotly = client.get("/" + address)
@@ -252,8 +253,8 @@ def test_the_page_answers_under_the_names_of_this_machine_alone(client, host, st
 )
 def test_a_connection_that_never_asks_is_closed(client, monkeypatch, sent):
     short = dataclasses.replace(SETTINGS, max_body_s=0.5)
-    monkeypatch.setattr(connections, "SETTINGS", short)
-    monkeypatch.setattr(web, "SETTINGS", short)
+    monkeypatch.setattr(idle_timeout, "SETTINGS", short)
+    monkeypatch.setattr(middleware, "SETTINGS", short)
     port = int(client.url.rpartition(":")[2])
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as line:
         line.sendall(sent)
@@ -294,9 +295,9 @@ def test_a_page_that_asks_for_a_run_in_an_odd_way_is_answered(client):
 
 
 def answer_of(monkeypatch, public):
-    monkeypatch.setattr(web, "SETTINGS", dataclasses.replace(SETTINGS, public=public))
+    monkeypatch.setattr(middleware, "SETTINGS", dataclasses.replace(SETTINGS, public=public))
     route = Route("/", lambda request: PlainTextResponse("x"))
-    app = Starlette(routes=[route], middleware=web.middleware({}))
+    app = Starlette(routes=[route], middleware=middleware.middleware({}))
     return TestClient(app, base_url="http://127.0.0.1").get("/")
 
 

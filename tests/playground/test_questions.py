@@ -15,10 +15,11 @@ from engine.declare.params import defaults_of, params_of
 from engine.errors import EngineError
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
-from playground import configs, fork, questions
-from playground.form import form_request
-from playground.links import link_of, preset_form
-from playground.spec import shown_values
+from playground.forms.form import form_request
+from playground.forms.links import link_of, preset_form
+from playground.forms.spec import shown_values
+from playground.inspect import generation_config, questions
+from playground.tabs import fork
 from tests.helpers.bad_configs import REFUSED
 from tests.helpers.bad_traces import CHANGES
 from tests.helpers.models import golden_model
@@ -92,17 +93,17 @@ def form(**params):
 
 
 def test_settings_are_written_read_and_shown():
-    answer = configs.act({**form(temperature=0.5), "action": "write"})
+    answer = generation_config.act({**form(temperature=0.5), "action": "write"})
     assert answer["params"] == {"temperature": 0.5}
     assert json.loads(answer["text"])["do_sample"] is True
-    answer = configs.act({**form(top_p=0.2), "action": "read", "text": answer["text"]})
+    answer = generation_config.act({**form(top_p=0.2), "action": "read", "text": answer["text"]})
     assert answer == {
         "left_out": [],
         "params": {"temperature": 0.5},
         "values": form(temperature=0.5)["params"],
     }
     load("storyteller")
-    answer = configs.act({**form(), "action": "defaults"})
+    answer = generation_config.act({**form(), "action": "defaults"})
     assert answer == {"model": "storyteller", "differs": [], "same": 0, "left_out": []}
 
 
@@ -120,7 +121,7 @@ def test_settings_are_written_read_and_shown():
 )
 def test_questions_about_settings_that_make_no_sense(asked):
     with pytest.raises(EngineError) as caught:
-        configs.act({**form(), **asked})
+        generation_config.act({**form(), **asked})
     clean(str(caught.value))
 
 
@@ -129,9 +130,11 @@ def test_malformed_settings_change_no_control(monkeypatch, number):
     given, said = REFUSED[number]
     data = given if isinstance(given, bytes) else json.dumps({"do_sample": True, **given}).encode()
     text = data.decode("utf-8", "replace")
-    monkeypatch.setattr(configs, "shown_values", lambda *_: pytest.fail("a control was changed"))
+    monkeypatch.setattr(
+        generation_config, "shown_values", lambda *_: pytest.fail("a control was changed")
+    )
     with pytest.raises(EngineError) as caught:
-        configs.act({**form(), "action": "read", "text": text})
+        generation_config.act({**form(), "action": "read", "text": text})
     sentence = clean(str(caught.value), most=400)
     # A page sends text: bytes that are none say something else.
     assert said in sentence or text.encode() != data

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import ModelError
 from engine.models import hub
-from playground.questions import answer
+from playground.inspect.questions import answer
 from tests.helpers.talker import said, talker
 
 TALK = said("the bear <|im_end|>", system="be kind")

@@ -11,22 +11,22 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from engine.after import examples, gallery
+from engine.analysis import examples, gallery
 from engine.errors import TraceError
 from engine.models.catalogue import CATALOGUE, CatalogueEntry
 from engine.strategies import STRATEGIES
-from engine.strategies.talks import MODEL
+from engine.strategies.chat_presets import MODEL
 from engine.trace import json_io
-from playground import recorded
 from playground.app import page_head
-from playground.links import preset_form
-from playground.spec import spec
+from playground.forms.links import preset_form
+from playground.forms.spec import spec
+from playground.tabs import recorded_runs
 
 NAMES = [entry.name for entry in gallery.entries()]
 
 
 def fetched(name):
-    return json.loads(gzip.decompress(recorded.packed(name)))
+    return json.loads(gzip.decompress(recorded_runs.packed(name)))
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -53,7 +53,7 @@ def test_a_recorded_conversation_opens_with_its_form_where_its_model_is_not(monk
     monkeypatch.setattr(CatalogueEntry, "available", property(lambda e: e.name != MODEL))
     for entry in gallery.entries():
         if entry.model is not None:
-            found = recorded.run(entry.name)
+            found = recorded_runs.run(entry.name)
             [said] = found["form"]["messages"]
             assert (said["role"], found["form"]["model"]) == ("user", MODEL)
             assert CATALOGUE[MODEL].title in found["title"]
@@ -79,40 +79,44 @@ def test_the_examples_hold_what_their_tabs_show():
 
 
 def test_what_is_fetched_is_small_and_the_page_itself_holds_no_run():
-    sizes = {name: len(recorded.packed(name)) for name in NAMES}
+    sizes = {name: len(recorded_runs.packed(name)) for name in NAMES}
     assert max(sizes.values()) < 125_000
     assert sizes["greedy-1"] < 25_000
-    assert sum(len(recorded.packed(n)) for n in ("compare", "draws", "watermark_bench")) < 90_000
+    assert (
+        sum(len(recorded_runs.packed(n)) for n in ("compare", "draws", "watermark_bench")) < 90_000
+    )
     head = page_head()
     assert len(head) < 215_000
-    assert f'{recorded.place()}/greedy-1.json"' in head
+    assert f'{recorded_runs.place()}/greedy-1.json"' in head
 
 
 def test_an_answer_is_kept_and_another_version_is_not_there():
-    client = TestClient(Starlette(routes=recorded.routes()))
-    answer = client.get(f"/{recorded.place()}/draws.json")
+    client = TestClient(Starlette(routes=recorded_runs.routes()))
+    answer = client.get(f"/{recorded_runs.place()}/draws.json")
     assert answer.headers["content-encoding"] == "gzip"
     assert "immutable" in answer.headers["cache-control"]
     assert answer.json() == fetched("draws")
-    plain = client.get(f"/{recorded.place()}/draws.json", headers={"accept-encoding": "identity"})
+    plain = client.get(
+        f"/{recorded_runs.place()}/draws.json", headers={"accept-encoding": "identity"}
+    )
     assert "content-encoding" not in plain.headers
     assert plain.json() == answer.json()
     for path in (
         "/recorded/0/draws.json",
-        f"/recorded/{recorded.place()[-1]}/draws.json",
-        f"/{recorded.place()}/nope.json",
-        f"/{recorded.place()}/..%2Findex.json",
+        f"/recorded/{recorded_runs.place()[-1]}/draws.json",
+        f"/{recorded_runs.place()}/nope.json",
+        f"/{recorded_runs.place()}/..%2Findex.json",
     ):
         assert client.get(path).status_code == 404
     with pytest.raises(TraceError, match="named"):
-        recorded.packed("../index")
+        recorded_runs.packed("../index")
 
 
 @pytest.mark.nightly
 def test_without_a_gallery_the_page_is_made_and_names_no_run(tmp_path):
     """In a process of its own: what the page is made of is worked out once."""
     code = (
-        "import pathlib, sys; from engine.after import gallery\n"
+        "import pathlib, sys; from engine.analysis import gallery\n"
         "gallery.entries.__defaults__ = (pathlib.Path(sys.argv[1]),)\n"
         "from playground.app import build_app, page_head\n"
         "build_app(); print(page_head())"

@@ -36,7 +36,9 @@ from engine.export import generation_config
 from engine.loops.recorder import Recorder
 from engine.models import loading
 from engine.run.run import Run
-from playground import api, going, stream
+from playground.jobs import background_jobs
+from playground.runs import stream
+from playground.server import api
 from tests.helpers.faults import PLACES, failing, messages_of
 from tests.helpers.patience import comes_true
 from tests.helpers.served import SERVED_HERE, served
@@ -125,7 +127,7 @@ def test_a_run_that_is_decoded_twice_is_noticed(here, ended):
 
     # Every line is cut before anything has been heard, so every page presses again.
     with (
-        broken(going.AllGoing, "begin", begin_again),
+        broken(background_jobs.AllGoing, "begin", begin_again),
         broken(load._Trip, "_cut", cut_once_begun),
         patch.object(load, "_MOST_MESSAGES", 1),
         patch.object(load, "_CUT_WHILE_ASKING", 0),
@@ -221,7 +223,7 @@ def test_a_server_ends_although_its_streams_do_not():
 @pytest.mark.nightly
 def test_memory_that_grows_is_noticed():
     code = (
-        "from playground.listening import Listeners\nkept, announce = [], Listeners.announce\n"
+        "from playground.shell.listeners import Listeners\nkept, announce = [], Listeners.announce\n"
         "def keep(*args):\n    kept.append(b'x' * 50_000_000)\n    return announce(*args)\n"
         "Listeners.announce = keep"
     )

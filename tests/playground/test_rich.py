@@ -11,14 +11,14 @@ from urllib.parse import urlsplit
 import pytest
 
 from engine import DecodeRequest
-from engine.after import rich as made_again
-from engine.after import rich_sizes
-from engine.after.rich import rich_output
-from engine.after.rich_files import load_rich
+from engine.analysis import generate_outputs as made_again
+from engine.analysis import generate_outputs_sizes
+from engine.analysis.generate_outputs import rich_output
+from engine.analysis.generate_outputs_files import load_rich
 from engine.settings import SETTINGS
 from engine.trace import json_io
-from playground import questions, rich
-from playground.uploads import UPLOADS
+from playground.inspect import generate_outputs, questions
+from playground.storage.uploads import UPLOADS
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.rich import EVERYTHING, differs
 from tests.helpers.runs import finished
@@ -54,7 +54,10 @@ def post(url, body, headers=None, **more):
     connection = http.client.HTTPConnection(place.hostname, place.port, timeout=PATIENCE_S)
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     connection.request(
-        "POST", rich.PLACE, data, {"Content-Type": "application/json", **(headers or {})}
+        "POST",
+        generate_outputs.PLACE,
+        data,
+        {"Content-Type": "application/json", **(headers or {})},
     )
     answer = connection.getresponse()
     found = answer.status, answer.read(), dict(answer.getheaders())
@@ -83,8 +86,8 @@ def test_nothing_is_left_of_it(here, sent):
     assert post(here, {"trace": sent, "flags": SCORES})[0] == 200
     left = [p for p in UPLOADS.folder.rglob("*") if p.is_file()] if UPLOADS.folder.exists() else []
     assert not [p for p in left if p.suffix == ".safetensors" or p.stat().st_size > 100_000]
-    assert rich._AT_WORK.acquire(blocking=False)
-    rich._AT_WORK.release()
+    assert generate_outputs._AT_WORK.acquire(blocking=False)
+    generate_outputs._AT_WORK.release()
 
 
 @pytest.mark.parametrize(
@@ -131,7 +134,7 @@ def test_a_run_that_was_changed_has_no_outputs(here, sent):
 
 def test_a_public_deployment_gives_less(monkeypatch, here, sent):
     limits = dataclasses.replace(SETTINGS, public=True, max_public_rich_bytes=1000)
-    monkeypatch.setattr(rich_sizes, "SETTINGS", limits)
+    monkeypatch.setattr(generate_outputs_sizes, "SETTINGS", limits)
     said = refused(here, {"trace": sent, "flags": SCORES})
     assert "at most 0.001 MB are given here: make a shorter run." in said
     with pytest.raises(Exception, match="make a shorter run"):
@@ -150,7 +153,9 @@ def test_whoever_leaves_stops_it(monkeypatch, here, sent):
     monkeypatch.setattr(made_again, "_generated", generated)
     place = urlsplit(here)
     connection = http.client.HTTPConnection(place.hostname, place.port, timeout=PATIENCE_S)
-    connection.request("POST", rich.PLACE, json.dumps({"trace": sent, "flags": SCORES}).encode())
+    connection.request(
+        "POST", generate_outputs.PLACE, json.dumps({"trace": sent, "flags": SCORES}).encode()
+    )
     assert began.wait(PATIENCE_S)
     connection.close()
     assert ended.wait(PATIENCE_S)
@@ -160,8 +165,8 @@ def test_whoever_leaves_stops_it(monkeypatch, here, sent):
 
 
 def test_one_file_is_made_at_a_time(monkeypatch, here, sent):
-    monkeypatch.setattr(rich, "_WAIT_S", 0.0)
-    with rich._AT_WORK:
+    monkeypatch.setattr(generate_outputs, "_WAIT_S", 0.0)
+    with generate_outputs._AT_WORK:
         said = refused(here, {"trace": sent, "flags": SCORES}, 503)
     assert said.startswith("Somebody else fetches outputs")
 

@@ -11,7 +11,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from engine.after import gallery
+from engine.analysis import gallery
 from playground.rooms import stream
 from playground.rooms.room import TEACHER, RoomError
 from playground.rooms.routes import routes

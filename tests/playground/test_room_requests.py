@@ -8,10 +8,10 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from playground import web
+from playground.i18n.translate import Sayer
 from playground.rooms import page
 from playground.rooms.routes import routes
-from playground.told import Sayer
+from playground.server import middleware
 from tests.helpers.rooms import Hand, rooms_of, write_lesson
 from tests.helpers.sentences import clean
 
@@ -37,7 +37,7 @@ def opened(rooms):
 
 @pytest.fixture
 def site(rooms):
-    app = Starlette(routes=routes(rooms), middleware=web.middleware({}))
+    app = Starlette(routes=routes(rooms), middleware=middleware.middleware({}))
     return TestClient(app, base_url="http://127.0.0.1")
 
 

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from engine.lessons.lesson import LessonError
-from playground import qr
+from playground.rooms import qr
 from playground.rooms.registry import ALPHABET, NO_ROOM
 from playground.rooms.room import RoomError
 from tests.helpers.rooms import KINDS, Hand, rooms_of, write_lesson

@@ -8,7 +8,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from playground import scripts
+from playground.shell import scripts
 from visualizers import page
 from visualizers.page import skeleton
 

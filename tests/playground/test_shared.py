@@ -11,12 +11,12 @@ import pytest
 import sqlalchemy as sa
 
 from engine.lessons.lesson import LessonError
-from playground.kept.database import Database
-from playground.kept.runs import MAKING, Begun, KeptRuns, Sent
-from playground.kept.tables import LISTENERS, PROCESSES, ROOMS
-from playground.rooms.kept import KeptRooms
 from playground.rooms.registry import NO_ROOM
 from playground.rooms.room import RoomError
+from playground.rooms.store import KeptRooms
+from playground.storage.database import Database
+from playground.storage.run_store import MAKING, Begun, KeptRuns, Sent
+from playground.storage.tables import LISTENERS, PROCESSES, ROOMS
 from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.postgres import missing, postgres
 from tests.helpers.rooms import Hand, rooms_of, write_lesson
@@ -26,8 +26,8 @@ HERE = "192.0.2.1"
 BETS = """
 import sys
 from pathlib import Path
-from playground.kept.database import Database
-from playground.rooms.kept import KeptRooms
+from playground.storage.database import Database
+from playground.rooms.store import KeptRooms
 from tests.helpers.rooms import Hand, rooms_of
 address, lesson, code, *people = sys.argv[1:]
 rooms = rooms_of(Path(lesson), Hand(), store=KeptRooms(Database(address)))

@@ -10,9 +10,10 @@ import pytest
 
 from engine import DecodeRequest
 from engine.errors import ParameterError
-from playground import api, links
-from playground.compare import requests_of
-from playground.form import form_request
+from playground.forms import links
+from playground.forms.form import form_request
+from playground.server import api
+from playground.tabs.compare import requests_of
 from tests.helpers.media_models import given, media_model
 from tests.helpers.pictures import sound_file
 from tests.helpers.runs import finished

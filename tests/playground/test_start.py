@@ -14,10 +14,10 @@ import pytest
 
 from engine import STRATEGIES
 from engine.run.weights import offered_weights
-from playground import later
-from playground.fresh import with_head
-from playground.spec import spec
-from playground.stubless import stubless
+from playground.forms.spec import spec
+from playground.shell import lazy_imports
+from playground.shell.gradio_patches import stubless
+from playground.shell.page_head import with_head
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.server import ROOT
@@ -134,10 +134,10 @@ print(all(hasattr(sys.modules[name], "__file__") for name in later.PUT_OFF))
 def test_nothing_is_put_off_where_it_is_there():
     import torch
 
-    later.put_off()
-    assert later.is_settled()
-    later.bring()
-    later.settle()
+    lazy_imports.put_off()
+    assert lazy_imports.is_settled()
+    lazy_imports.bring()
+    lazy_imports.settle()
     assert sys.modules["torch"] is torch
 
 
@@ -163,7 +163,7 @@ def test_a_head_stands_behind_the_address_that_its_own_are_relative_to():
 def test_which_models_cannot_serve_is_said_when_it_is_known(monkeypatch):
     known = {one["name"]: one["refused"] for one in spec()["strategies"]}
     assert any(known.values())
-    monkeypatch.setattr(later, "is_settled", lambda: False)
+    monkeypatch.setattr(lazy_imports, "is_settled", lambda: False)
     assert not any(one["refused"] for one in spec()["strategies"])
 
 

@@ -9,14 +9,14 @@ import pytest
 
 from engine import DecodeRequest, decode
 from engine.serving import client
-from engine.serving.asking import Lost
 from engine.serving.client import RemoteRun
+from engine.serving.protocol import Lost
 from engine.trace.events import StepRecorded
 from engine.trace.records import Trace
-from playground import stream as streaming
-from playground import written as writing
-from playground.stream import stream, whole_state
-from playground.written import written
+from playground.runs import run_text as writing
+from playground.runs import stream as streaming
+from playground.runs.run_text import written
+from playground.runs.stream import stream, whole_state
 
 REQUEST = DecodeRequest("greedy", "storyteller", "Once", params={"max_new_tokens": 6})
 

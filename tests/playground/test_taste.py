@@ -7,8 +7,9 @@ import json
 import pytest
 
 from engine.errors import StoppedError
-from playground import links, taste
-from playground.journal import JOURNAL
+from playground.forms import links
+from playground.storage.journal import JOURNAL
+from playground.tabs import taste
 from tests.helpers.sentences import clean
 
 SHORT = {"max_new_tokens": 6}

@@ -76,7 +76,7 @@ WAITS = """
 import os, signal, sys, threading
 from types import SimpleNamespace
 
-from engine.methods import child, spare
+from engine.sandbox import child, spare
 from playground import app
 
 child._BOOT = sys.argv[1]

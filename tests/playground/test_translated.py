@@ -12,14 +12,14 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from engine.declare.weights import weights_params
-from engine.reading.terms import words
-from engine.strategies.senses import SENSES
-from engine.strategies.talks import TALKS
-from playground import scripts
+from engine.statistics.glossary import words
+from engine.strategies.chat_presets import TALKS
+from engine.strategies.media_presets import SENSES
 from playground.app import page_head, whole_spec
-from playground.languages import declared, others
-from playground.spec import only_of_weights
-from playground.translated import READ, terms_in, texts_of, translated
+from playground.forms.spec import only_of_weights
+from playground.i18n.languages import declared, others
+from playground.i18n.translate_spec import READ, terms_in, texts_of, translated
+from playground.shell import scripts
 from visualizers.page import skeleton
 
 _NAMED = re.compile(r"\{(\w+)\}")

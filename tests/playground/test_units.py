@@ -12,11 +12,11 @@ from engine.declare.params import params_of
 from engine.errors import ParameterError
 from engine.models.catalogue import CATALOGUE, drafts_for
 from engine.strategies import STRATEGIES
-from playground import controls
-from playground.guard import guarded, sentence
-from playground.journal import JOURNAL
-from playground.links import link_of, request_of
-from playground.stream import stream, whole_state
+from playground.forms import controls
+from playground.forms.links import link_of, request_of
+from playground.runs.stream import stream, whole_state
+from playground.shell.guard import guarded, sentence
+from playground.storage.journal import JOURNAL
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
 

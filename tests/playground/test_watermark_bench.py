@@ -12,9 +12,9 @@ import torch
 
 from engine import decode
 from engine.errors import EngineError
-from playground import watermark_bench as bench
-from playground import watermark_view as view
-from playground import written as writing
+from playground.runs import run_text as writing
+from playground.tabs import watermark_bench as bench
+from playground.tabs import watermark_view as view
 
 MARK = {
     "scheme": "greenlist",

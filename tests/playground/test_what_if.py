@@ -9,17 +9,17 @@ from types import SimpleNamespace
 import pytest
 
 from engine import DecodeRequest, decode
-from engine.asking.kept import KEPT_RUNS
-from engine.asking.place import place_of
-from engine.asking.recomputed import run_of_trace
-from engine.asking.what_if import Change, ask, scan
 from engine.declare.params import params_of
 from engine.errors import Cancelled
+from engine.inspection.logits_cache import KEPT_RUNS
+from engine.inspection.step_ref import place_of
+from engine.inspection.trace_logits import run_of_trace
+from engine.inspection.what_if import Change, ask, scan
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
-from playground import questions, what_if
-from playground.form import form_request
-from playground.spec import spec
+from playground.forms.form import form_request
+from playground.forms.spec import spec
+from playground.inspect import questions, what_if
 from tests.helpers.models import golden_model
 from tests.helpers.patience import wait_for
 from tests.helpers.runs import finished, parts_at

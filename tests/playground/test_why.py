@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from engine import DecodeRequest
-from engine.asking.again import place_of
-from engine.asking.why import why
+from engine.inspection.rerun import place_of
+from engine.inspection.why import why
 from engine.trace import json_io
-from playground import questions
-from playground.stream import stream
+from playground.inspect import questions
+from playground.runs.stream import stream
 from tests.helpers.sentences import clean
 
 REQUEST = DecodeRequest(

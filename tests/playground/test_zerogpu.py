@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import types
 
-from playground.zerogpu import on_gpu
+from playground.jobs.zerogpu import on_gpu
 
 
 def handler():

@@ -8,12 +8,12 @@ import threading
 import pytest
 
 from benchmarks.scale.fair import FairLine, Stand
-from engine.run import permits
-from engine.run.permits import RunLine
+from engine.run import scheduler
+from engine.run.scheduler import RunLine
 from engine.run.visitor import VISITOR, Visitor
 
 # As permits names them: one that waits, one that is let in.
-WAITS, LOADS = permits._WAITS, permits._LOADS
+WAITS, LOADS = scheduler._WAITS, scheduler._LOADS
 
 
 class BothLines:
@@ -26,7 +26,7 @@ class BothLines:
 
     def come(self, number, visitor):
         token = VISITOR.set(visitor)
-        place = permits.LinePlace(self.real, None, 1.0, threading.Event(), permits.nobody)
+        place = scheduler.LinePlace(self.real, None, 1.0, threading.Event(), scheduler.nobody)
         VISITOR.reset(token)
         with self.real._changed:
             self.real._queue(place)

@@ -62,9 +62,11 @@ def test_company_slows_a_simulated_run_as_far_as_the_line_lets_it():
 
 
 def test_the_line_looks_as_often_as_the_simulation_says():
-    from engine.run import permits
+    from engine.run import scheduler
 
-    assert round(permits._POLL_S * permits._LOOKS_PER_S) == Hall().crowded_by == hall._CROWDED_BY
+    assert (
+        round(scheduler._POLL_S * scheduler._LOOKS_PER_S) == Hall().crowded_by == hall._CROWDED_BY
+    )
 
 
 def test_what_was_measured_is_simulated_with_its_own_pace():

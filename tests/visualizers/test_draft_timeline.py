@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from engine import LoadedModel
-from engine.after import gallery
+from engine.analysis import gallery
 from engine.trace import json_io
 from engine.trace.details import DistributionCheck, DraftToken
 from tests.helpers.drafting import drafter, finish

@@ -7,7 +7,7 @@ import math
 
 import pytest
 
-from engine.after import gallery
+from engine.analysis import gallery
 from engine.strategies import STRATEGIES
 from tests.helpers.strategies import trace_of
 from visualizers import shown_of

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from visualizers.join import JoinError, join
+from visualizers.bundle import JoinError, join
 
 
 def test_modules_are_joined_behind_those_they_import_and_keep_their_scope():

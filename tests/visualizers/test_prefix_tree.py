@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from engine.reading.prefix_tree import Draw
+from engine.statistics.prefix_tree import Draw
 from visualizers.prefix_tree.summary import COLUMNS, view
 
 PIECES = {1: " a", 2: " b", 3: " c", 4: " d"}

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from engine.strategies import STRATEGIES
-from playground.replay import recorded
-from playground.stream import stream
+from playground.runs.stream import stream
+from playground.tabs.replay import recorded
 from tests.helpers.strategies import make, trace_of
 from visualizers import COMMON, VISUALS, summaries
 

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from engine.declare.params import params_of
-from engine.reading.terms import TERMS, of_parameter, words
+from engine.statistics.glossary import TERMS, of_parameter, words
 from engine.strategies import STRATEGIES
-from playground.spec import spec
+from playground.forms.spec import spec
 from tests.helpers.strategies import trace_of
 from visualizers.page import page, skeleton
 

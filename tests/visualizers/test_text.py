@@ -8,7 +8,7 @@ import math
 import pytest
 
 from engine import DecodeRequest
-from engine.reading import metrics
+from engine.statistics import metrics
 from engine.strategies import STRATEGIES
 from engine.trace.details import BeamDetail, DraftDetail
 from engine.trace.records import replay_ids

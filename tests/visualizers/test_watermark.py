@@ -7,8 +7,8 @@ import dataclasses
 import pytest
 
 from engine import DecodeRequest
-from engine.after.detect import detect_trace
-from engine.reading.watermark_statistics import verdict as judged
+from engine.analysis.watermark_detection import detect_trace
+from engine.statistics.watermark_statistics import verdict as judged
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished, reread
 from visualizers.watermark import summary as watermark

@@ -1,6 +1,6 @@
 // Texts and tables below the tree: a node, its pool, the stopping test and the table of all nodes.
 import { el, fact, scroller } from "../shared/dom.mjs";
-import { said } from "../shared/said.mjs";
+import { said } from "../shared/server_text.mjs";
 import { term, told } from "../shared/terms.mjs";
 import { fixed, percent, piece, precise, SAY } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";

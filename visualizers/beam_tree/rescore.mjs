@@ -9,7 +9,7 @@ const isOlder = (config) =>
 /**
  * Rank the finished texts with a length penalty. It runs in the page, because the ranking follows
  * the slider while it is dragged.
- * @computed engine.reading.rescoring.rescore
+ * @computed engine.statistics.rescoring.rescore
  * @param {Run} run
  * @param {number} penalty
  */

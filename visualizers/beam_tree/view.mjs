@@ -8,11 +8,11 @@ import { Forest } from "./forest.mjs";
 import { COLUMN, HIGH, LEFT, WIDE, widthOf, xOf } from "./geometry.mjs";
 import { factsOf } from "./info.mjs";
 import { Layout } from "./layout.mjs";
-import { neighbour } from "./moves.mjs";
+import { neighbour } from "./navigation.mjs";
 import { Panels } from "./panels.mjs";
 import { saveTree, treePicture } from "./picture.mjs";
-import { Tip } from "./tip.mjs";
 import { legend, press, toolbar } from "./toolbar.mjs";
+import { Tip } from "./tooltip.mjs";
 import { Viewport } from "./viewport.mjs";
 import { describe, pathTo, shownOf } from "./words.mjs";
 

@@ -1,5 +1,5 @@
 // Texts and numbers of a beam search.
-import { said } from "../shared/said.mjs";
+import { said } from "../shared/server_text.mjs";
 import { fixed, percent, piece, SAY, textOfIds } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 

@@ -1,6 +1,6 @@
 // View of two models on one text: every token shaded by the KL divergence, and figures of both.
 import { el, table } from "../shared/dom.mjs";
-import { said } from "../shared/said.mjs";
+import { said } from "../shared/server_text.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, percent, precise, visible } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from engine.reading.divergence import same_ids, shared
-from engine.reading.held import held_as
+from engine.statistics.text_divergence import same_ids, shared
+from engine.statistics.weights_summary import held_as
 from engine.trace.records import Step, Trace
 from visualizers.base import Shown, bits
 

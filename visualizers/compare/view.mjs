@@ -2,7 +2,7 @@
 import { colours } from "../shared/colours.mjs";
 import { el, scroller } from "../shared/dom.mjs";
 import { plotly } from "../shared/plotly.mjs";
-import { said } from "../shared/said.mjs";
+import { said } from "../shared/server_text.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, visible } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";

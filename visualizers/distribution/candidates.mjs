@@ -1,9 +1,9 @@
 // View of the candidates of a step: the model's probability and the used one.
 import { el } from "../shared/dom.mjs";
-import { Once } from "../shared/once.mjs";
-import { outsideOf, outsideSaid, probabilityOf } from "../shared/outside.mjs";
+import { outsideOf, outsideSaid, probabilityOf } from "../shared/final_scores.mjs";
 import { titleOf } from "../shared/processors.mjs";
 import { nodeOf, ownToken } from "../shared/record.mjs";
+import { Once } from "../shared/step_view.mjs";
 import { told } from "../shared/terms.mjs";
 import { bothOf, fixed, lengthOf, percent, piece, textOfIds } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";

@@ -1,6 +1,6 @@
 // View of the random draw: the token's share of the probability, and the race that it won.
 import { el, table } from "../shared/dom.mjs";
-import { Once } from "../shared/once.mjs";
+import { Once } from "../shared/step_view.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, lengthOf, percent, piece } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";

@@ -1,7 +1,7 @@
 // View of the processors in their order: what each removed, kept and changed.
 import { el, table } from "../shared/dom.mjs";
-import { Once } from "../shared/once.mjs";
 import { titleOf } from "../shared/processors.mjs";
+import { Once } from "../shared/step_view.mjs";
 import { told } from "../shared/terms.mjs";
 import { fixed, percent, piece } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";

@@ -1,6 +1,6 @@
 // Charts of speculative decoding: draft length by round, and acceptance by position in the draft.
 import { el, scroller, set, svg } from "../shared/dom.mjs";
-import { said } from "../shared/said.mjs";
+import { said } from "../shared/server_text.mjs";
 import { counted, fixed, lengthOf } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 

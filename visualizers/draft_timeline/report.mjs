@@ -1,6 +1,6 @@
 // Report of a run with drafts: the losslessness check, and the cost compared with plain decoding.
 import { el, fact } from "../shared/dom.mjs";
-import { said } from "../shared/said.mjs";
+import { said } from "../shared/server_text.mjs";
 import { told } from "../shared/terms.mjs";
 import { counted, percent, piece, precise } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";

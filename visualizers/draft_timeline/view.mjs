@@ -5,8 +5,8 @@ import { piece } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { Lengths, placesOf } from "./charts.mjs";
 import { costOf, showBadge } from "./report.mjs";
-import { bend, roundOf } from "./round.mjs";
-import { rowOf } from "./rounds.mjs";
+import { bend, roundOf } from "./round_details.mjs";
+import { rowOf } from "./round_rows.mjs";
 import { fixed, GLYPH, STATUS, shownOf } from "./words.mjs";
 
 const LEGEND = {

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.reading.watermark_statistics import binomial_tail, z_score
+from engine.statistics.watermark_statistics import binomial_tail, z_score
 
 Value = float | list[float]
 _FEWEST, _MOST = 3, 12

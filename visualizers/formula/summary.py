@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from engine.reading.watermark_statistics import Z_THRESHOLD, Count
+from engine.statistics.watermark_statistics import Z_THRESHOLD, Count
 from engine.trace.details import (
     BeamDetail,
     ContrastiveDetail,
@@ -20,7 +20,7 @@ from engine.trace.details import (
 from engine.trace.records import Candidate, Step, Trace, own_token
 from visualizers.base import Shown
 from visualizers.draft_timeline.summary import Rounds
-from visualizers.formula import searched, shaped
+from visualizers.formula import beam_formulas, processor_formulas
 from visualizers.formula.forms import bare, filled, setting
 from visualizers.watermark.summary import hits_of
 
@@ -60,7 +60,7 @@ class Formulas:
     def _lines(self, step: Step, before: Sequence[int]) -> Iterator[Line | None]:
         detail = step.detail
         if isinstance(detail, BeamDetail):
-            yield from searched.lines(detail, self.config, self.sums, step.index)
+            yield from beam_formulas.lines(detail, self.config, self.sums, step.index)
         elif isinstance(detail, DraftDetail):
             yield from self._drafted(step, detail)
         else:
@@ -78,7 +78,7 @@ class Formulas:
             if isinstance(detail, LayerDetail):
                 yield from _contrasted(detail, token)
             elif not isinstance(detail, ForwardDetail):
-                yield from shaped.lines(step, own, self.config, before)
+                yield from processor_formulas.lines(step, own, self.config, before)
         if isinstance(detail, ContrastiveDetail):
             yield from self._weighed(detail)
         draw = draw_of(detail)
@@ -166,7 +166,7 @@ def _of_the_model(step: Step, own: Candidate) -> Line | None:
     """Return the softmax over the model's logits before any processor."""
     if own.raw_logprob == -math.inf:
         return None
-    p, total = math.exp(own.raw_logprob), shaped.power(step.logsumexp)
+    p, total = math.exp(own.raw_logprob), processor_formulas.power(step.logsumexp)
     if total is None:
         return None
     return filled("softmax", own.token_id, p, z=own.raw_logprob + step.logsumexp, s=total)

@@ -2,7 +2,7 @@
 
 import { el } from "../shared/dom.mjs";
 import { math, token } from "../shared/formula.mjs";
-import { Once } from "../shared/once.mjs";
+import { Once } from "../shared/step_view.mjs";
 import { told } from "../shared/terms.mjs";
 import { piece } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";

@@ -5,7 +5,7 @@ import { told } from "../shared/terms.mjs";
 import { tr } from "../shared/tr.mjs";
 import { cellOf, columnOf, contrastOf, tableOf } from "./column.mjs";
 import { Grid } from "./grid.mjs";
-import { Heatmap } from "./map.mjs";
+import { Heatmap } from "./heatmap.mjs";
 import { isLayered, PROJECTIONS, VALUES } from "./values.mjs";
 
 const SOON = 60;

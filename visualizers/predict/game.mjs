@@ -167,7 +167,7 @@ export function typedOf(run, step, text) {
 /**
  * Perplexity: e to the power of minus the mean log-probability. The page computes it, because
  * guesses are also made in saved pages without a server.
- * @computed engine.reading.metrics.perplexity_of
+ * @computed engine.statistics.metrics.perplexity_of
  * @param {number[]} logprobs at least one
  */
 export function perplexityOf(logprobs) {

@@ -1,6 +1,6 @@
 // State of the guessing game: the step to guess, the visible part of the run, and all guesses.
 import { ownPlace, ownToken, sequenceOf } from "../shared/record.mjs";
-import { covered, grow } from "./cover.mjs";
+import { covered, grow } from "./covered_run.mjs";
 import { nextOf, seenBefore, wholeOf } from "./game.mjs";
 
 /** @typedef {import("./game.mjs").Guess} Guess */

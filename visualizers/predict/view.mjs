@@ -1,7 +1,7 @@
 // View with a switch that hides the rest of a run. The visitor guesses each token, then sees the
 // written token and the model's probability of both.
 import { button, el } from "../shared/dom.mjs";
-import { said } from "../shared/said.mjs";
+import { said } from "../shared/server_text.mjs";
 import { told } from "../shared/terms.mjs";
 import { piece, textOfIds, visible } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";

@@ -1,5 +1,5 @@
 // Sentences on guesses and the score.
-import { probabilityOf } from "../shared/outside.mjs";
+import { probabilityOf } from "../shared/final_scores.mjs";
 import { told } from "../shared/terms.mjs";
 import { counted, fixed, percent, piece, power } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";

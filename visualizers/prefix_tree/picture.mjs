@@ -1,7 +1,7 @@
 // The prefix tree of many draws. The width of a branch is its
 // frequency; an outlined bar shows its exact probability.
 import { svg } from "../shared/dom.mjs";
-import { said } from "../shared/said.mjs";
+import { said } from "../shared/server_text.mjs";
 import { counted, grouped, percent, visible } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.reading.prefix_tree import Draw, PrefixNode, outcomes, tree_of
+from engine.statistics.prefix_tree import Draw, PrefixNode, outcomes, tree_of
 
 COLUMNS = ["text", "times", "share", "exact probability", "expected times", "± (one sigma)", "seed"]
 _SHOWN_PROBABILITY = 0.01

@@ -1,7 +1,7 @@
 // View of many draws as a prefix tree: filled bars are
 // frequencies, outlined bars exact probabilities.
 import { el, fact, scroller, table } from "../shared/dom.mjs";
-import { said } from "../shared/said.mjs";
+import { said } from "../shared/server_text.mjs";
 import { counted, fixed, percent, visible } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { picture } from "./picture.mjs";

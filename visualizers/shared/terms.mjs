@@ -1,7 +1,7 @@
 // Glossary terms, explained on hover, focus and tap. The glossary comes from Python with the page's
 // declaration, or is part of a saved page.
 import { el } from "./dom.mjs";
-import { Meaning } from "./meaning.mjs";
+import { Meaning } from "./term_tooltip.mjs";
 import { tr } from "./tr.mjs";
 
 /**

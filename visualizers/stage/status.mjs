@@ -1,6 +1,6 @@
 // View with one line on the status of a run.
 import { button, el } from "../shared/dom.mjs";
-import { said } from "../shared/said.mjs";
+import { said } from "../shared/server_text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 const WORDS = {

@@ -15,7 +15,7 @@ import { about } from "./about.mjs";
 import { lookWith } from "./look.mjs";
 import { scrubWith } from "./scrub.mjs";
 import { status } from "./status.mjs";
-import { whyApart } from "./why_apart.mjs";
+import { whyApart } from "./why_note.mjs";
 
 export const VIEWS = {
   about,

@@ -9,7 +9,7 @@ from typing import Any
 from engine.trace.details import BeamDetail, BeamNode, DraftDetail, Hypothesis
 from engine.trace.records import Step, Trace, own_place, own_token
 from visualizers.base import Shown, bits, models_own, probability
-from visualizers.text.running import LEAST, Running, Seen, Starts
+from visualizers.text.text_figures import LEAST, Running, Seen, Starts
 
 _UNKNOWN: Seen = (None, None)
 

@@ -1,11 +1,11 @@
 // View of the text token by token, shaded by surprise. A click on a token selects its step.
 import { el } from "../shared/dom.mjs";
-import { outsideOf, outsideSaid } from "../shared/outside.mjs";
+import { outsideOf, outsideSaid } from "../shared/final_scores.mjs";
 import { severalOf } from "../shared/record.mjs";
 import { told } from "../shared/terms.mjs";
 import { counted, fixed, percent, piece, textOfId, textOfIds, visible } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { SPECIAL, tokenOf, turnsOf } from "./turns.mjs";
+import { SPECIAL, tokenOf, turnsOf } from "./chat_turns.mjs";
 
 const LEVELS = [
   ["", tr("under 1 bit")],

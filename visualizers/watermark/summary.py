@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from engine.reading.watermark_statistics import Z_THRESHOLD, Count
+from engine.statistics.watermark_statistics import Z_THRESHOLD, Count
 from engine.trace.details import WatermarkDetail
 from engine.trace.records import Step, Trace
 from visualizers.base import Shown

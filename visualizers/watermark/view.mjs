@@ -1,11 +1,11 @@
 // View of the watermark: the colour of every token, which tokens count, and the detector's verdict.
 import { el, fact, table } from "../shared/dom.mjs";
-import { said } from "../shared/said.mjs";
+import { said } from "../shared/server_text.mjs";
 import { term, told } from "../shared/terms.mjs";
 import { fixed, piece } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
+import { power } from "./p_value.mjs";
 import { Plot } from "./plot.mjs";
-import { power } from "./power.mjs";
 import { legendOf, tokenOf } from "./token.mjs";
 import { bitsOf, isMarked, shareOf, shownOf } from "./words.mjs";
 

@@ -1,5 +1,5 @@
 // Texts on a token as the detector sees it.
-import { said } from "../shared/said.mjs";
+import { said } from "../shared/server_text.mjs";
 import { piece } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from engine.loops.beams.groups import Group, GroupSearch, search_groups
-from engine.loops.beams.record import IMPOSSIBLE, PROMPT, BeamOutput, Processed, Tree, pad_of
+from engine.loops.beams.step_record import IMPOSSIBLE, PROMPT, BeamOutput, Processed, Tree, pad_of
 from engine.loops.recorder import Recorder, rounded
 from engine.trace.details import BeamNode
 from engine.trace.records import Step

@@ -12,7 +12,7 @@ import torch
 import transformers
 
 from engine.loops.beams.groups import Group, GroupSearch, search_groups
-from engine.loops.beams.record import BeamOutput, Tree, pad_of
+from engine.loops.beams.step_record import BeamOutput, Tree, pad_of
 from engine.loops.recorder import Recorder
 from engine.loops.rows import for_rows
 from engine.trace.records import Step

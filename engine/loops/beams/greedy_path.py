@@ -11,9 +11,9 @@ import torch
 import transformers
 
 from engine.errors import DecodeError
-from engine.loops.additions import LeftOut
-from engine.loops.beams.record import IMPOSSIBLE
+from engine.loops.beams.step_record import IMPOSSIBLE
 from engine.loops.forward import Forward, emptied
+from engine.loops.optional_measurements import LeftOut
 from engine.loops.recorder import Recorder, rounded
 from engine.loops.rows import for_rows
 from engine.trace.details import BeamDetail, GreedyPath

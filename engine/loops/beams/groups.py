@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from engine.loops.beams.greedy_path import with_greedy_path
-from engine.loops.beams.heap import Heap, best_first
-from engine.loops.beams.record import (
+from engine.loops.beams.hypothesis_heap import Heap, best_first
+from engine.loops.beams.step_record import (
     IMPOSSIBLE,
     NONE_CAN_WIN,
     NONE_MAY_GO_ON,

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from engine.loops.beams.greedy_path import GreedyTrail, with_greedy_path
-from engine.loops.beams.record import (
+from engine.loops.beams.search_state import BeamSearch, Ending, Pool
+from engine.loops.beams.step_record import (
     IMPOSSIBLE,
     NONE_CAN_WIN,
     NONE_MAY_GO_ON,
@@ -27,7 +28,6 @@ from engine.loops.beams.record import (
     pad_of,
     processed,
 )
-from engine.loops.beams.state import BeamSearch, Ending, Pool
 from engine.loops.forward import Forward
 from engine.loops.recorder import Recorder, rounded, significant
 from engine.trace.details import BeamDetail, BeamNode, Hypothesis

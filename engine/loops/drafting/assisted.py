@@ -10,9 +10,9 @@ from typing import Any
 import torch
 
 from engine.errors import ModelError
+from engine.loops.drafting.cache_snapshot import copied
 from engine.loops.drafting.drafter import Draft, MakeDrafter, RunContext
-from engine.loops.drafting.record import Judgement, Round, round_step
-from engine.loops.drafting.rewind import copied
+from engine.loops.drafting.round_record import Judgement, Round, round_step
 from engine.loops.forward import cache_of
 from engine.loops.next_token import draw
 from engine.loops.recorder import Observation, Recorder

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from engine.loops.drafting.following import CachedForward
+from engine.loops.drafting.draft_forward import CachedForward
 from engine.loops.next_token import draw
 
 BROKEN = "The draft model's scores became NaN: where they did, nothing was drafted."

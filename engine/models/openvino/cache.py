@@ -10,7 +10,7 @@ import torch
 from transformers.cache_utils import Cache
 
 from engine.models.openvino.graphs import SHOWN, Compiled, run
-from engine.models.openvino.tracing import KEPT, PICKED, POSITIONS
+from engine.models.openvino.tracer import KEPT, PICKED, POSITIONS
 
 _LEAST = 64
 """Hidden positions up to which rewriting the state without them does not pay."""

@@ -12,7 +12,7 @@ from typing import Any
 from engine.errors import ModelError
 from engine.models.readers.base import MediaInputs, MediaReader
 from engine.models.readers.blip import BlipReader
-from engine.models.readers.encoded import EncodedReader
+from engine.models.readers.encoder_reader import EncodedReader
 from engine.models.readers.families import (
     AUDIO,
     BLIP,
@@ -23,7 +23,7 @@ from engine.models.readers.families import (
     family_of,
 )
 from engine.models.readers.processors import Processors, processors_in, sorted_out
-from engine.models.readers.prompted import PromptedReader
+from engine.models.readers.prompt_reader import PromptedReader
 from engine.models.readers.speech import SpeechChoices, speech_in
 from engine.models.readers.whisper import WhisperReader
 

@@ -9,7 +9,7 @@ import torch
 
 from engine.media import Media
 from engine.models.readers.base import MediaInputs, MediaReader
-from engine.models.readers.encoded import text_ids
+from engine.models.readers.encoder_reader import text_ids
 from engine.models.readers.families import Family
 from engine.models.readers.processors import Processors
 

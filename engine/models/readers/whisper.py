@@ -16,7 +16,7 @@ import torch
 
 from engine.errors import ParameterError
 from engine.media import Media
-from engine.models.readers.encoded import EncodedReader
+from engine.models.readers.encoder_reader import EncodedReader
 from engine.models.readers.families import Family
 from engine.models.readers.processors import Processors
 

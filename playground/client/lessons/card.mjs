@@ -2,8 +2,8 @@
 import { button, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { isRight, question } from "./bets.mjs";
-import { soFar } from "./so_far.mjs";
-import { grown } from "./tree.mjs";
+import { soFar } from "./card_context.mjs";
+import { grown } from "./markdown.mjs";
 
 /**
  * The store and stages that show the runs of a card.

@@ -3,8 +3,8 @@ import { el } from "../../../visualizers/shared/dom.mjs";
 import { percent, visible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { unitOf } from "./bets.mjs";
-import { soFar } from "./so_far.mjs";
-import { grown } from "./tree.mjs";
+import { soFar } from "./card_context.mjs";
+import { grown } from "./markdown.mjs";
 
 /**
  * Create the handout of a lesson. Call `draw` once its node is in the page.

@@ -11,7 +11,7 @@ import pytest
 from engine import DecodeRequest
 from engine.errors import ExportError
 from engine.export.files import PIPELINE, SCRIPT, export_files
-from engine.export.short import TYPED
+from engine.export.short_script import TYPED
 from engine.export.verify import compare, printed_ids, verify
 from engine.models.loading import LoadedModel
 from tests.helpers.exported import run_scripts, written

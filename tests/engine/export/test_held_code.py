@@ -10,7 +10,7 @@ from engine import DecodeRequest
 from engine.errors import ExportError
 from engine.export.files import export_files
 from engine.export.plan import plan_of
-from engine.export.short import short
+from engine.export.short_script import short
 from engine.export.verify import compare, printed_ids, verify
 from engine.trace.records import HeldWeights
 from tests.helpers.exported import run_scripts, written

@@ -9,11 +9,11 @@ from dataclasses import fields
 from pathlib import Path
 
 from engine.cli.main import main
-from engine.methods.finding import find_method
-from engine.methods.folder import read_method
-from engine.methods.keeping import CONFIRMED, PINS
-from engine.methods.making import own_folder, templates
-from engine.methods.trust import is_trusted
+from engine.sandbox.folder import read_method
+from engine.sandbox.method_lookup import find_method
+from engine.sandbox.method_store import CONFIRMED, PINS
+from engine.sandbox.method_templates import own_folder, templates
+from engine.sandbox.trust import is_trusted
 from engine.settings import Settings
 from tests.helpers.methods import set_for_methods
 from tests.helpers.pushing import TO

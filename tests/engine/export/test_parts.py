@@ -24,11 +24,11 @@ from engine.export.files import archive, everything, export_files
 from engine.export.folder import digest, folder_files
 from engine.export.plan import plan_of
 from engine.export.script import cells, script
-from engine.export.short import short
+from engine.export.short_script import short
 from engine.export.steps_csv import COLUMNS, steps_csv
 from engine.run.generation import generation_config
 from engine.strategies import STRATEGIES
-from engine.strategies.own_loops import own_loop_of
+from engine.strategies.bundled_loops import own_loop_of
 from engine.trace import json_io
 from engine.trace.records import ModelInfo, Output
 from tests.helpers.models import golden_model, native

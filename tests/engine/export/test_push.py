@@ -188,10 +188,10 @@ def test_a_file_that_holds_no_settings_is_one_sentence(hub, tmp_path, capsys):
 
 
 def test_a_trace_and_a_page_know_nothing_of_the_token(hub, trace):
-    from playground import configs, questions
+    from playground.inspect import generation_config, questions
 
     assert TOKEN not in json_io.dumps(trace)
     assert os.environ["HF_TOKEN"] == TOKEN
-    assert "push" not in configs.ACTIONS
+    assert "push" not in generation_config.ACTIONS
     with pytest.raises(Exception, match="no such question"):
         questions.answer({"action": "push"})

@@ -7,8 +7,8 @@ import pytest
 from engine import DecodeRequest, load
 from engine.declare.params import params_of
 from engine.export.plan import plan_of
-from engine.methods.folder import read_method
-from engine.methods.trust import trust
+from engine.sandbox.folder import read_method
+from engine.sandbox.trust import trust
 from engine.strategies.custom import CustomConfig
 from tests.helpers.exported import written
 from tests.helpers.runs import finished

@@ -1,0 +1,177 @@
+"""Recorded examples of the page: a comparison, many draws, an unmarked twin, a taste test.
+
+Each file stores values only. The page computes everything it shows from them, without a model.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.analysis import gallery, taste
+from engine.analysis.comparisons import ComparePreset, presets
+from engine.analysis.likelihood import Scores
+from engine.statistics.prefix_tree import Draw
+from engine.strategies.base import STORY
+from engine.trace import json_io
+from engine.trace.records import Trace
+
+FOLDER = gallery.FOLDER / "examples"
+DRAWS_PROMPT, DRAWS_COUNT, DRAWS_TOKENS = STORY, 128, 6
+"""Prompt, number and length of the draws; in longer texts every draw would be its own branch."""
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """A column of a comparison: its run and the base model's scores of its text."""
+
+    trace: Trace
+    scores: Scores
+    pieces: tuple[str, ...]
+    """Texts of the scored tokens, in the vocabulary of the base model."""
+
+
+@dataclass(frozen=True)
+class RecordedComparison:
+    """A recorded comparison: name of its preset, its base model and its columns."""
+
+    preset: str
+    base: str
+    columns: tuple[JudgedRun, ...]
+
+
+@dataclass(frozen=True)
+class RecordedDraws:
+    """Recorded draws with the texts of their tokens and the seconds they took."""
+
+    draws: tuple[Draw, ...]
+    pieces: Mapping[int, str]
+    seconds: float
+
+
+def comparison(folder: Path = FOLDER) -> RecordedComparison:
+    """Return the recorded comparison.
+
+    Raises:
+        OSError: the file is missing.
+    """
+    data = _read(folder / "compare.json.gz")
+    columns = [
+        JudgedRun(
+            json_io.trace_from_dict(column["trace"]),
+            Scores(**{n: _tuples(v) for n, v in column["scores"].items()}),
+            tuple(column["pieces"]),
+        )
+        for column in data["columns"]
+    ]
+    return RecordedComparison(data["preset"], data["base"], tuple(columns))
+
+
+def draws(folder: Path = FOLDER) -> RecordedDraws:
+    """Return the recorded draws.
+
+    Raises:
+        OSError: the file is missing.
+    """
+    data = _read(folder / "draws.json.gz")
+    made = [Draw(seed, tuple(ids), tuple(logprobs)) for seed, ids, logprobs in data["draws"]]
+    return RecordedDraws(
+        tuple(made), {int(i): text for i, text in data["pieces"].items()}, data["seconds"]
+    )
+
+
+def unmarked(folder: Path = FOLDER) -> Trace:
+    """Return the unmarked twin of the first watermarked run: same prompt, seed and length.
+
+    Raises:
+        OSError: the file is missing.
+    """
+    return json_io.load(folder / "unmarked.json.gz")
+
+
+def tasted(folder: Path = FOLDER) -> dict[str, Any]:
+    """Return the recorded continuations of a taste test; see ``taste.made``.
+
+    Raises:
+        OSError: the file is missing.
+    """
+    return _read(folder / "taste.json.gz")
+
+
+def make(folder: Path) -> list[Path]:
+    """Record all examples and return their files.
+
+    Raises:
+        EngineError: a run failed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    compared, drawn, twin, texts = (
+        folder / f"{name}.json.gz" for name in ("compare", "draws", "unmarked", "taste")
+    )
+    _write(compared, _compared(presets()[0]))
+    _write(drawn, _drawn())
+    json_io.save(_unmarked(), twin)
+    _write(texts, taste.made())
+    return [compared, drawn, twin, texts]
+
+
+def _compared(preset: ComparePreset) -> dict[str, Any]:
+    # Imported late: reading the examples needs no torch.
+    from engine.analysis.likelihood import score_trace
+    from engine.models.loading import load
+
+    columns, base = [], None
+    for strategy, params in preset.columns:
+        trace = gallery.recorded(strategy, preset.prompt, params, preset.seed)
+        base = base or load(trace.model.id)
+        scores = score_trace(trace, base, load(trace.model.id))
+        columns.append(
+            {
+                "trace": json_io.trace_to_dict(trace),
+                "scores": asdict(scores),
+                "pieces": [base.pieces[i] for i in scores.token_ids],
+            }
+        )
+    assert base is not None
+    return {"preset": preset.name, "base": base.name, "columns": columns}
+
+
+def _drawn() -> dict[str, Any]:
+    from engine.analysis.many_draws import draw_many
+    from engine.run.request import DecodeRequest
+
+    request = DecodeRequest(
+        "sampling", prompt=DRAWS_PROMPT, params={"max_new_tokens": DRAWS_TOKENS}
+    )
+    made, pieces, seconds = [], {}, 0.0
+    for batch in draw_many(request, DRAWS_COUNT):
+        made += [[d.seed, d.token_ids, d.logprobs] for d in batch.draws]
+        pieces |= batch.pieces
+        seconds = batch.elapsed_s
+    return {"draws": made, "pieces": pieces, "seconds": seconds}
+
+
+def _unmarked() -> Trace:
+    from engine.strategies.watermark import STRATEGY
+
+    preset = STRATEGY.presets[0]
+    length = min(gallery.TOKENS, preset.params["max_new_tokens"])
+    return gallery.recorded("sampling", preset.prompt, {"max_new_tokens": length}, preset.seed)
+
+
+def _read(path: Path) -> Any:
+    return json.loads(gzip.decompress(path.read_bytes()))
+
+
+def _write(path: Path, data: Any) -> None:
+    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    # mtime=0: the same record gives the same bytes.
+    path.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,237 @@
+"""transformers' outputs of a recorded run: scores, logits, hidden states and attentions.
+
+transformers' generate() repeats the run from its request and seed, with the flags that return these
+outputs. They are returned only if the tokens equal those of the run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+import torch
+
+from engine.analysis.generate_outputs_flags import (
+    RichFlags,
+    check_can_be_made,
+    check_is_of,
+    ended_early,
+    passes_of,
+)
+from engine.analysis.generate_outputs_sizes import check_size
+from engine.analysis.thread_generator import seeded
+from engine.errors import Cancelled, DecodeError, ParameterError
+from engine.models.loading import LoadedModel, pinned
+from engine.models.openvino import model as on_openvino
+from engine.models.twin import twin
+from engine.run.preparation import Models, Prepared, prepare
+from engine.run.request import check, request_of
+from engine.run.run import StopWhen, generate_arguments, generate_of
+from engine.run.scheduler import Tell, nobody, running
+from engine.run.torch_threads import threads_for
+from engine.settings import SETTINGS
+from engine.strategies.drafting_params import draft_values
+from engine.trace.records import Trace
+
+
+def rich_output(
+    trace: Trace,
+    model: LoadedModel | None = None,
+    *,
+    assistant: LoadedModel | None = None,
+    output_scores: bool = True,
+    output_logits: bool = False,
+    output_hidden_states: bool = False,
+    output_attentions: bool = False,
+    cancelled: threading.Event | None = None,
+    tell: Tell | None = None,
+) -> Any:
+    """Repeat a run with generate(), ``return_dict_in_generate`` and these flags; return its output.
+
+    A stopped run is repeated up to its last token. Attentions require eager attention for the whole
+    run, so its other numbers may differ in their last digits from those without attentions.
+
+    Args:
+        trace: the run; its steps are not needed.
+        model: the model of the run; None loads it by name, in the run's weight format.
+        assistant: the draft model of the run; None loads it likewise.
+        output_scores: see ``RichFlags``.
+        output_logits: see ``RichFlags``.
+        output_hidden_states: see ``RichFlags``.
+        output_attentions: see ``RichFlags``.
+        cancelled: stops the run when set.
+        tell: receives Waiting and Loading events.
+
+    Returns:
+        A GenerateDecoderOnlyOutput, GenerateEncoderDecoderOutput, GenerateBeamDecoderOnlyOutput or
+        GenerateBeamEncoderDecoderOutput.
+
+    Raises:
+        Cancelled: `cancelled` was set.
+        EngineError: transformers cannot produce these outputs, they would be too large, or the
+            repeated run has other tokens on this machine.
+    """
+    flags = RichFlags(
+        output_scores=output_scores,
+        output_logits=output_logits,
+        output_hidden_states=output_hidden_states,
+        output_attentions=output_attentions,
+    )
+    check_can_be_made(trace)
+    cancelled, tell = cancelled or threading.Event(), tell or nobody
+    run = prepare(check(request_of(trace, model, assistant)), Models(cancelled, tell))
+    target = run.target
+    check_is_of(trace, target)
+    _check_shows(target, flags)
+    check_size(trace, flags, target)
+    with ExitStack() as held:
+        held.enter_context(pinned(target, run.assistant))
+        held.enter_context(_turn(run, flags, cancelled, tell))
+        held.enter_context(threads_for(target, run.assistant))
+        output = _generated(run, trace, flags, cancelled)
+    _check_same(output, run, trace, flags)
+    _check_complete(output, target, flags)
+    return output
+
+
+def _turn(
+    run: Prepared, flags: RichFlags, cancelled: threading.Event, tell: Tell
+) -> AbstractContextManager[None]:
+    """Return a context that holds a turn in the queue for the models of a run."""
+    kind = ("rich", run.target.name, *flags.named())
+    size = float(run.config.max_new_tokens)
+    return running(cancelled, run.target, run.assistant, tell=tell, kind=kind, size=size)
+
+
+class _StopAt:
+    """Stopping criterion for a stopped run: ends all rows at a given length."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
+        """Return a (batch,) bool tensor, True once the ids have the length."""
+        del scores, kwargs
+        stop = input_ids.shape[1] >= self.length
+        return torch.full((input_ids.shape[0],), stop, device=input_ids.device, dtype=torch.bool)
+
+
+def _generated(run: Prepared, trace: Trace, flags: RichFlags, cancelled: threading.Event) -> Any:
+    """Call generate() with the arguments of the run and return its output object."""
+    target, config = run.target, run.config
+    stop = StopWhen(cancelled, time.perf_counter() + SETTINGS.max_runtime_s)
+    stopping: list[Any] = [stop]
+    if ended_early(trace):
+        stopping.append(_StopAt(_start(run) + passes_of(trace)))
+    prompt = torch.tensor([run.prompt_ids], device=target.device)
+    arguments = generate_arguments(run, config, prompt, stopping)
+    wanted = {"return_dict_in_generate": True, **dataclasses.asdict(flags)}
+    for name, value in wanted.items():
+        setattr(arguments["generation_config"], name, value)
+    model, drafting = _models(run, flags)
+    if run.assistant is not None:
+        arguments["assistant_model"] = drafting
+        if run.strategy.assistant == "any_tokenizer":
+            arguments["tokenizer"] = target.tokenizer
+            arguments["assistant_tokenizer"] = run.assistant.tokenizer
+    # transformers reads the drafting options from the drafting model's own configuration.
+    for name, value in draft_values(config).items():
+        setattr(drafting.generation_config, name, value)
+    generator = torch.Generator(target.device).manual_seed(run.request.seed)
+    try:
+        with torch.no_grad(), seeded(generator):
+            output = generate_of(target)(model, **arguments)
+    except (ValueError, NotImplementedError) as error:
+        if cancelled.is_set():
+            raise Cancelled from None
+        raise DecodeError(
+            f"transformers' generate() refuses this run: {str(error).splitlines()[0][:200]!r}."
+        ) from None
+    if cancelled.is_set():
+        raise Cancelled
+    if stop.expired:
+        raise DecodeError(
+            f"Making the run again took more than the {SETTINGS.max_runtime_s:g} seconds that a run may take."
+        )
+    return output
+
+
+def _models(run: Prepared, flags: RichFlags) -> tuple[Any, Any]:
+    """Return the model that generates and the model whose configuration controls drafting."""
+    # sdpa keeps no attention weights. A twin shares the weights and leaves the loaded model as it is.
+    attention = "eager" if flags.output_attentions else None
+    model = twin(run.target.model, attention)
+    return model, model if run.assistant is None else twin(run.assistant.model, attention)
+
+
+def _start(run: Prepared) -> int:
+    """Return the number of ids before the new text in the sequences that generate() returns."""
+    return 1 if run.target.is_encoder_decoder else len(run.prompt_ids)
+
+
+def _check_same(output: Any, run: Prepared, trace: Trace, flags: RichFlags) -> None:
+    """Compare the tokens of generate() with those of the run.
+
+    Raises:
+        DecodeError: they differ.
+    """
+    start, own = _start(run), run.target.model.generation_config
+    padding = {own.pad_token_id, *trace.eos_token_ids}
+    rows = [row[start:] for row in output.sequences.tolist()]
+    wanted = [list(entry.token_ids) for entry in trace.outputs]
+    parts = [_parts(row, ids, padding) for row, ids in zip(rows, wanted, strict=False)]
+    place = next((at for at in parts if at is not None), None)
+    if place is None and len(rows) == len(wanted):
+        return
+    eager = (
+        ": attention that shows its weights is summed in another order, so leave output_attentions out"
+        if flags.output_attentions
+        else ": they are to be had where it was made"
+    )
+    raise DecodeError(
+        f"The run comes out otherwise here from token {(place or 0) + 1} on, so these would not be its outputs{eager}."
+    )
+
+
+def _parts(row: list[int], ids: list[int], padding: set[Any]) -> int | None:
+    """Return the first index where `row` and `ids` differ; None if only padding follows `ids`."""
+    for at, (ours, theirs) in enumerate(zip(ids, row, strict=False)):
+        if ours != theirs:
+            return at
+    if len(row) < len(ids) or not set(row[len(ids) :]) <= padding:
+        return min(len(row), len(ids))
+    return None
+
+
+def _check_shows(loaded: LoadedModel, flags: RichFlags) -> None:
+    if flags.output_attentions and isinstance(loaded.model, on_openvino.OnGraph):
+        shown = f"{loaded.name} is computed by a graph of OpenVINO, which shows no attentions"
+        raise ParameterError("output_attentions", True, shown, "leave it out")
+
+
+def _check_complete(output: Any, loaded: LoadedModel, flags: RichFlags) -> None:
+    """Check that the model returned every hidden state and attention that was requested.
+
+    Raises:
+        ParameterError: some are missing; the error names the flag.
+    """
+    for flag in ("output_hidden_states", "output_attentions"):
+        if not getattr(flags, flag):
+            continue
+        name = flag.removeprefix("output_")
+        found = [steps for field, steps in output.items() if field.endswith(name)]
+        layers = [layer for steps in found for step in steps for layer in _layers(step)]
+        if not layers or any(layer is None for layer in layers):
+            raise ParameterError(
+                flag, True, f"{loaded.name} does not show its {name}", "leave it out"
+            )
+
+
+def _layers(step: Any) -> tuple[Any, ...]:
+    """Return the layer tensors of one step, or one encoder layer's; None for a missing tensor."""
+    if step is None or isinstance(step, torch.Tensor):
+        return (step,)
+    return tuple(step) or (None,)

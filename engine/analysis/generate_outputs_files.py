@@ -1,0 +1,246 @@
+"""Save transformers' outputs of a run to a safetensors file and load them.
+
+A tensor's name gives its position in the output object: ``scores.0``, ``hidden_states.3.layer.2``,
+``encoder_attentions.layer.1``. The first number is the step, from 0. The cache is not saved. The
+metadata describe the run and the software.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine.analysis.generate_outputs_flags import RichFlags
+from engine.errors import EngineError
+from engine.run.recording import versions
+from engine.trace.records import Trace
+
+FORMAT = "transformers-generate-output/1"
+CLASSES = (
+    "GenerateDecoderOnlyOutput",
+    "GenerateEncoderDecoderOutput",
+    "GenerateBeamDecoderOnlyOutput",
+    "GenerateBeamEncoderDecoderOutput",
+)
+WHOLE = ("sequences", "sequences_scores", "beam_indices")
+"""Fields that hold a single tensor."""
+OF_THE_ENCODER = ("encoder_attentions", "encoder_hidden_states")
+"""Fields without steps: one tensor for each layer."""
+_NAME = re.compile(r"(\w+?)(?:\.(\d{1,6}))?(?:\.layer\.(\d{1,4}))?")
+
+
+class RichFileError(EngineError):
+    """A file does not hold outputs of generate(); the message gives the reason."""
+
+    code = "rich"
+
+
+def rich_metadata(trace: Trace, flags: RichFlags) -> dict[str, str]:
+    """Return the metadata of an output file; all values are text.
+
+    Args:
+        trace: the run.
+        flags: the flags of the outputs.
+
+    Returns:
+        ``strategy``, ``config`` (JSON), ``seed``, ``model``, ``revision``, ``dtype``, ``device``,
+        ``versions`` (JSON, of the software that produced the outputs), ``recorded_with`` (JSON, of
+        the software that recorded the run), ``flags`` (JSON) and ``prompt_ids`` (JSON).
+    """
+    model, assistant = trace.model, trace.assistant
+    told = {
+        "strategy": trace.strategy,
+        "config": _json({name: v for name, v in trace.config.items() if v is not None}),
+        "seed": str(trace.seed),
+        "model": model.id,
+        "revision": model.revision or "",
+        "dtype": model.dtype,
+        "device": model.device,
+        "versions": _json(versions()),
+        "recorded_with": _json(trace.versions),
+        "flags": _json(asdict(flags)),
+        "prompt_ids": _json(list(trace.prompt_ids)),
+    }
+    if assistant is not None:
+        told |= {"assistant": assistant.id, "assistant_revision": assistant.revision or ""}
+    return told
+
+
+def rich_bytes(output: Any, metadata: Mapping[str, str] | None = None) -> bytes:
+    """Return outputs of generate() as the bytes of a safetensors file.
+
+    Args:
+        output: an output object of generate() or ``rich_output``.
+        metadata: text values by name, see ``rich_metadata``.
+
+    Raises:
+        RichFileError: `output` is of another class.
+    """
+    from safetensors.torch import save
+
+    tensors = dict(_tensors(output))
+    return save(tensors, metadata=_described(output, metadata))
+
+
+def save_rich(output: Any, path: str | Path, metadata: Mapping[str, str] | None = None) -> None:
+    """Write outputs of generate() to a file, completely or not at all.
+
+    Args:
+        output: see ``rich_bytes``.
+        path: the file; an existing one is replaced.
+        metadata: see ``rich_bytes``.
+
+    Raises:
+        RichFileError: `output` is of another class, or the file cannot be written.
+    """
+    target, data = Path(path), rich_bytes(output, metadata)
+    partial = target.with_name(target.name + ".part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(data)
+        # A rename is atomic, so that no reader sees half a file.
+        partial.replace(target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink(missing_ok=True)
+        raise RichFileError(f"{target.name} could not be written: {error.strerror}.") from None
+
+
+def load_rich(path: str | Path) -> Any:
+    """Load the output object of a file: the same class and tensors, without the cache.
+
+    Args:
+        path: a file written by ``save_rich``.
+
+    Raises:
+        RichFileError: the file has another format.
+    """
+    metadata, tensors = _read(Path(path))
+    kind = metadata.get("class", "")
+    if metadata.get("format") != FORMAT or kind not in CLASSES:
+        raise RichFileError(f"{Path(path).name} holds no outputs of generate() as {FORMAT}.")
+    fields: dict[str, Any] = {}
+    steps: dict[str, dict[tuple[int, ...], Any]] = {}
+    for name, tensor in tensors.items():
+        field, *places = _place(name)
+        if places:
+            steps.setdefault(field, {})[tuple(places)] = tensor
+        else:
+            fields[field] = tensor
+    import transformers.generation
+
+    try:
+        nested = {field: _nested(found) for field, found in steps.items()}
+        return getattr(transformers.generation, kind)(**fields, **nested)
+    except (TypeError, KeyError):
+        raise RichFileError(f"{Path(path).name} has tensors that a {kind} has not.") from None
+
+
+def metadata_of(path: str | Path) -> dict[str, str]:
+    """Return the metadata of a file, see ``rich_metadata``; tensors are not read.
+
+    Raises:
+        RichFileError: the file is no safetensors file.
+    """
+    return _read(Path(path), tensors=False)[0]
+
+
+def described(kind: str, metadata: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the complete metadata of a file for an output object of the class `kind`."""
+    return {"format": FORMAT, "class": kind, **(metadata or {})}
+
+
+def _described(output: Any, metadata: Mapping[str, str] | None) -> dict[str, str]:
+    kind = type(output).__name__
+    if kind not in CLASSES:
+        raise RichFileError(
+            f"A {kind} is no output of generate(): it must be a {CLASSES[0]} or alike."
+        )
+    return described(kind, metadata)
+
+
+def _tensors(output: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield (name, copy) of every tensor."""
+    _described(output, None)
+    for field, value in output.items():
+        if field in WHOLE:
+            yield field, _own(value)
+        elif field in OF_THE_ENCODER:
+            yield from _layers(field, value)
+        elif isinstance(value, tuple):
+            for step, found in enumerate(value):
+                if isinstance(found, torch.Tensor):
+                    yield f"{field}.{step}", _own(found)
+                else:
+                    yield from _layers(f"{field}.{step}", found or ())
+
+
+def _layers(name: str, layers: Any) -> Iterator[tuple[str, torch.Tensor]]:
+    for layer, tensor in enumerate(layers):
+        if tensor is not None:
+            yield f"{name}.layer.{layer}", _own(tensor)
+
+
+def _own(tensor: torch.Tensor) -> torch.Tensor:
+    # Steps may share memory, which safetensors refuses to save.
+    return tensor.detach().to("cpu").clone(memory_format=torch.contiguous_format)
+
+
+def _read(path: Path, tensors: bool = True) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            names = file.keys() if tensors else ()
+            found = {name: file.get_tensor(name) for name in names}
+            return dict(file.metadata() or {}), found
+    except (SafetensorError, OSError):
+        raise RichFileError(f"{path.name} is no safetensors file that can be read.") from None
+
+
+def _place(name: str) -> tuple[Any, ...]:
+    """Return the field in a tensor's name, followed by its numbers.
+
+    Raises:
+        RichFileError: the name has another form.
+    """
+    found = _NAME.fullmatch(name)
+    if found is None:
+        raise RichFileError(f"{name[:60]!r} is no name of a tensor of generate()'s outputs.")
+    return found[1], *(int(number) for number in found.groups()[1:] if number is not None)
+
+
+def _nested(found: dict[tuple[int, ...], Any], gaps: bool = False) -> tuple[Any, ...]:
+    """Return numbered tensors as nested tuples.
+
+    Args:
+        found: numbers -> tensor.
+        gaps: whether a missing layer becomes None; layers may have no hidden state or attention.
+
+    Raises:
+        KeyError: a step is missing, or the keys have different lengths.
+    """
+    if len({len(place) for place in found}) != 1:
+        raise KeyError
+    count = 1 + max(place[0] for place in found)
+    if len(next(iter(found))) == 1:
+        if not gaps and count != len(found):
+            raise KeyError
+        return tuple(found.get((at,)) for at in range(count))
+    steps: dict[int, dict[tuple[int, ...], Any]] = {}
+    for (step, *rest), tensor in found.items():
+        steps.setdefault(step, {})[tuple(rest)] = tensor
+    if count != len(steps):
+        raise KeyError
+    return tuple(_nested(steps[at], gaps=True) for at in range(count))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

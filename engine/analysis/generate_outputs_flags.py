@@ -1,0 +1,143 @@
+"""Flags for transformers' outputs of a run, and checks that the run has such outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from engine.declare.params import build
+from engine.errors import EngineError, ModelError, ParameterError
+from engine.models.loading import LoadedModel
+from engine.strategies import STRATEGIES
+from engine.strategies.bundled_loops import own_loop_of
+from engine.trace.records import Trace
+
+_ENDED_EARLY = ("cancelled", "error")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RichFlags:
+    """Output flags with their names in generate(); at least one is set.
+
+    Raises:
+        ParameterError: a value is not a bool, or no flag is set.
+    """
+
+    output_scores: bool = True
+    """For each step the logits after all logits processors, (rows, vocab) float32."""
+    output_logits: bool = False
+    """For each step the model's logits, (rows, vocab) float32."""
+    output_hidden_states: bool = False
+    """For each step and layer (rows, positions read, hidden)."""
+    output_attentions: bool = False
+    """For each step and layer (rows, heads, positions read, positions attended to)."""
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if not isinstance(value, bool):
+                raise ParameterError(name, value, "it must be true or false")
+        if not any(asdict(self).values()):
+            raise ParameterError(
+                "output_scores", False, f"at least one of {', '.join(asdict(self))} must be true"
+            )
+
+    def named(self) -> list[str]:
+        """Return the names of the flags that are set."""
+        return [name for name, value in asdict(self).items() if value]
+
+
+def flags_of(values: Any) -> RichFlags:
+    """Return flags from a mapping of names to bools; missing names are False.
+
+    Raises:
+        ParameterError: a name is unknown, or see ``RichFlags``.
+    """
+    known = [field.name for field in fields(RichFlags)]
+    if not isinstance(values, Mapping):
+        raise ParameterError("flags", values, "it must be an object of names and true or false")
+    for name in values:
+        if name not in known:
+            raise ParameterError("flags", name, f"it must be one of {', '.join(known)}")
+    return RichFlags(**{name: values.get(name, False) for name in known})
+
+
+def check_can_be_made(trace: Trace) -> None:
+    """Check that transformers' generate() can produce outputs of a run.
+
+    Raises:
+        EngineError: it cannot; the message gives the reason.
+    """
+    strategy = STRATEGIES.get(trace.strategy)
+    if strategy is None:
+        raise EngineError(f"Nothing is known here of the strategy {trace.strategy[:40]!r}.")
+    if strategy.loop is None or trace.method is not None:
+        raise EngineError(
+            "A custom method decides in code of its own, so transformers' generate() has no scores, hidden"
+            " states or attentions of this run."
+        )
+    # A trace records a Python function as the text "<callable …>".
+    if any(isinstance(v, str) and v.startswith("<callable") for v in trace.config.values()):
+        raise EngineError(
+            "A function of its own decided what this run may write; no record has it."
+        )
+    values = {name: value for name, value in trace.config.items() if value is not None}
+    own = own_loop_of(strategy, build(strategy.config, values, strategy.name))
+    if own is not None:
+        raise EngineError(
+            f"transformers' generate() cannot make this run and has no outputs of it: {own.why}."
+        )
+    if not any(output.token_ids for output in trace.outputs):
+        raise EngineError("The run wrote nothing, so there are no outputs of it.")
+
+
+def check_is_of(trace: Trace, loaded: LoadedModel) -> None:
+    """Check that a model can be the one of a run.
+
+    Raises:
+        ModelError: its vocabulary size, layers or architecture differ, or generate() cannot draft
+            for it.
+    """
+    own, strategy = trace.model, STRATEGIES[trace.strategy]
+    if own.vocab_size and own.vocab_size != loaded.vocab_size:
+        raise ModelError(
+            f"{loaded.name} has a vocabulary of {loaded.vocab_size} tokens and the run's model"
+            f" {own.id} one of {own.vocab_size}: it did not make this run."
+        )
+    built = (own.layers or loaded.layers, own.is_encoder_decoder)
+    if built != (loaded.layers, loaded.is_encoder_decoder):
+        raise ModelError(
+            f"{loaded.name} is built otherwise than the run's model {own.id}: it did not make this run."
+        )
+    can = loaded.capabilities
+    if "rewind" in strategy.needs and not (can.has_cache and can.can_crop):
+        raise ModelError(
+            f"{loaded.name} cannot take tokens back as generate() does it, so transformers does not draft for it"
+            " and has no outputs of this run."
+        )
+
+
+def ended_early(trace: Trace) -> bool:
+    """Return whether a user or the time limit stopped a run before its texts had ended."""
+    if any(output.finish_reason in _ENDED_EARLY for output in trace.outputs):
+        return True
+    # "stop" stands for stop strings and for the limit of seconds alike.
+    stopped = any(output.finish_reason == "stop" for output in trace.outputs)
+    return stopped and not trace.config.get("stop_strings")
+
+
+def passes_of(trace: Trace) -> int:
+    """Return the number of decisions of generate(): one per token of the longest row or beam step.
+
+    For a beam search whose steps are not in the trace, the metrics give the number of passes.
+    """
+    longest = max(len(output.token_ids) for output in trace.outputs)
+    if trace.config.get("num_beams", 1) in (None, 1):
+        return longest
+    return max(longest, len(trace.steps) or int(trace.metrics.get("forward_passes", 0)))
+
+
+def rows_of_trace(trace: Trace) -> int:
+    """Return the batch size of every pass of a run: the number of beams or of sequences."""
+    beams = trace.config.get("num_beams") or 1
+    return max(beams, trace.config.get("num_return_sequences") or 1)

@@ -1,0 +1,143 @@
+"""Teacher-forced scoring: the likelihood of a text under one model, whichever strategy wrote it."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from engine.errors import ModelError
+from engine.loops.recorder import rounded
+from engine.loops.teacher_forced import teacher_forced
+from engine.models.context_check import check_fits
+from engine.models.loading import LoadedModel, pinned
+from engine.models.text import decode_ids, encode_both, tokenized
+from engine.run.media_request import inputs_of
+from engine.run.scheduler import Tell, nobody, running
+from engine.trace.records import Trace
+
+# math.exp overflows a little above 709.
+_LOWEST = 700.0
+
+
+@dataclass(frozen=True)
+class Scores:
+    """A model's scores of every token of a text, given the prompt and the tokens before."""
+
+    model: str
+    token_ids: tuple[int, ...]
+    """Token ids in the vocabulary of the scoring model."""
+    logprobs: tuple[float, ...]
+    """Natural logarithm of each token's probability over the whole vocabulary."""
+    entropies: tuple[float, ...]
+    """Entropy in nats of the distribution at each token."""
+    recut: bool = False
+    """Whether the text was tokenized again because the writing model has another tokenizer."""
+
+    @property
+    def mean_logprob(self) -> float | None:
+        """Mean log-probability in nats per token; None if the text is empty."""
+        return rounded(sum(self.logprobs) / len(self.logprobs)) if self.logprobs else None
+
+    @property
+    def perplexity(self) -> float | None:
+        """exp(-mean log-probability); None if the text is empty."""
+        mean = self.mean_logprob
+        return None if mean is None else rounded(math.exp(min(-mean, _LOWEST)))
+
+
+def score_trace(
+    trace: Trace,
+    base: LoadedModel,
+    writer: LoadedModel | None = None,
+    cancelled: threading.Event | None = None,
+    tell: Tell = nobody,
+) -> Scores:
+    """Score the first output of a run under a base model.
+
+    Args:
+        trace: a finished run.
+        base: the scoring model.
+        writer: the model that wrote the text; None if it has the base model's tokenizer.
+        cancelled: stops waiting for the model when set.
+        tell: receives Waiting events.
+
+    Raises:
+        Cancelled: `cancelled` was set while waiting.
+        EngineError: the text does not fit the base model's context, or the model is busy.
+    """
+    new = list(trace.outputs[0].token_ids) if trace.outputs else []
+    if trace.media and base.reader is None:
+        raise ModelError(f"{base.name} is given text alone, and this text is about something else.")
+    if writer is None or same_vocabulary(writer, base):
+        given = inputs_of(trace, base)
+        return score_ids(base, list(trace.prompt_ids), new, cancelled, tell, given)
+    prompt, new = _recut(trace, base, writer)
+    scores = score_ids(base, prompt, new, cancelled, tell)
+    return Scores(base.name, scores.token_ids, scores.logprobs, scores.entropies, recut=True)
+
+
+def _recut(trace: Trace, base: LoadedModel, writer: LoadedModel) -> tuple[list[int], list[int]]:
+    """Return prompt and text as ids of the scoring model."""
+    if base.tokenizer is None or writer.tokenizer is None:
+        raise ModelError(f"{base.name} cannot read a text of {trace.model.id}: no tokenizer.")
+    prompt = trace.prompt
+    if prompt is None:
+        prompt = decode_ids(writer.tokenizer, trace.prompt_ids)
+    text = trace.outputs[0].text if trace.outputs else ""
+    if base.is_encoder_decoder or writer.is_encoder_decoder:
+        # With an encoder, the text is a sequence of its own and does not continue the prompt.
+        ids = tokenized(base.tokenizer, prompt, split_special_tokens=True)["input_ids"]
+        return ids, encode_both(base.tokenizer, "", text)[1]
+    return encode_both(base.tokenizer, prompt, text)
+
+
+def score_ids(
+    base: LoadedModel,
+    prompt_ids: list[int],
+    new_ids: list[int],
+    cancelled: threading.Event | None = None,
+    tell: Tell = nobody,
+    given: Mapping[str, torch.Tensor] | None = None,
+) -> Scores:
+    """Score new tokens after a prompt with one forward pass.
+
+    Args:
+        base: the model; an encoder-decoder model reads the prompt with its encoder.
+        prompt_ids: at least one id.
+        new_ids: the tokens to score; an empty list gives empty scores.
+        cancelled: stops waiting for the model when set.
+        tell: receives Waiting events.
+        given: further model inputs, such as a picture; see ``inputs_of``.
+
+    Raises:
+        Cancelled: `cancelled` was set while waiting.
+        ModelError: the tokens do not fit the model.
+    """
+    if not new_ids:
+        return Scores(base.name, (), (), ())
+    length = len(prompt_ids) + len(new_ids)
+    check_fits(base, (*prompt_ids, *new_ids), length)
+    kind, size = ("score", base.name), float(length)
+    line = running(cancelled or threading.Event(), base, tell=tell, kind=kind, size=size)
+    with pinned(base), line, torch.inference_mode():
+        read = teacher_forced(base, prompt_ids, new_ids, media_inputs=given)
+        logits = read.logits.to(torch.float32)
+        logprobs = torch.log_softmax(logits, dim=-1)
+        wanted = torch.tensor(new_ids, device=logprobs.device)[:, None]
+        entropies = torch.special.entr(logprobs.exp()).sum(-1)
+        rows = torch.stack([logprobs.gather(-1, wanted)[:, 0], entropies]).cpu().tolist()
+    own, spread = (tuple(rounded(value) for value in row) for row in rows)
+    return Scores(base.name, tuple(new_ids), own, spread)
+
+
+def same_vocabulary(a: LoadedModel, b: LoadedModel) -> bool:
+    """Return whether token ids stand for the same text in both models."""
+    if a is b:
+        return True
+    if a.tokenizer is None or b.tokenizer is None:
+        return False
+    return a.tokenizer.get_vocab() == b.tokenizer.get_vocab()

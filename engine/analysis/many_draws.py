@@ -1,0 +1,199 @@
+"""Sample one text for each of many seeds, in batches; row i equals a single run with seed i."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+import transformers
+
+from engine.errors import Cancelled, DecodeError, ParameterError
+from engine.loops.forward import Forward
+from engine.loops.recorder import rounded
+from engine.loops.rows import grown
+from engine.models.bare import bare
+from engine.models.loading import LoadedModel, pinned
+from engine.one_shot_thread import aside
+from engine.run.generation import generate_inputs, generation_config, stop_criteria
+from engine.run.preparation import Models, begun, fitted
+from engine.run.request import CheckedRequest, DecodeRequest, check
+from engine.run.run import StopWhen, begin_with, generate_of, rules_of
+from engine.run.scheduler import Tell, nobody, running
+from engine.settings import SETTINGS
+from engine.statistics.prefix_tree import Draw
+
+MAX_DRAWS = 512
+MAX_TOKENS = 64
+BATCH = 32
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A finished batch of draws."""
+
+    draws: tuple[Draw, ...]
+    prompt_ids: tuple[int, ...]
+    pieces: dict[int, str]
+    elapsed_s: float
+    """Seconds of decoding so far, over all batches and without waiting times."""
+
+
+def draw_many(
+    request: DecodeRequest,
+    count: int,
+    cancelled: threading.Event | None = None,
+    tell: Tell = nobody,
+) -> Iterator[Batch]:
+    """Sample `count` texts with the seeds seed, seed + 1, … and yield every finished batch.
+
+    Args:
+        request: a request of the strategy ``sampling``; its seed is the first one.
+        count: 2 to MAX_DRAWS.
+        cancelled: stops within one step when set; the unfinished batch is discarded.
+        tell: receives Waiting and Loading events. Every batch queues again, so that other runs get
+            their turn in between.
+
+    Raises:
+        EngineError: the request is invalid, or the model cannot serve it.
+    """
+    cancelled = cancelled or threading.Event()
+    checked = _checked(request, count)
+    try:
+        loaded = Models(cancelled, tell)(
+            request.model, checked.strategy.default_model, checked.weights[0]
+        )
+    except Cancelled:
+        return
+    checked = fitted(checked, loaded)
+    checked, ids, inputs = begun(checked, loaded)
+    context = loaded.context_length
+    if context is not None and len(ids) + checked.config.max_new_tokens > context:
+        room = context - len(ids)
+        raise ParameterError(
+            "max_new_tokens", checked.config.max_new_tokens, f"the context leaves {room} tokens"
+        )
+    stop = StopWhen(cancelled, math.inf)
+    kind = ("draws", loaded.name)
+    busy_s = 0.0
+    for first in range(0, count, BATCH):
+        seeds = range(request.seed + first, request.seed + min(first + BATCH, count))
+        size = float(checked.config.max_new_tokens * len(seeds))
+        try:
+            line = running(cancelled, loaded, tell=tell, kind=kind, size=size)
+            with pinned(loaded), line:
+                started = time.perf_counter()
+                stop.deadline = started + SETTINGS.max_runtime_s - busy_s
+                draws = aside(partial(_batch, checked, loaded, ids, inputs, list(seeds), stop))
+                busy_s += time.perf_counter() - started
+        except Cancelled:
+            return
+        if cancelled.is_set():
+            return
+        if stop.expired:
+            raise DecodeError(f"The limit of {SETTINGS.max_runtime_s:g} seconds was reached.")
+        named = {i for draw in draws for i in draw.token_ids}
+        pieces = loaded.pieces.of(named)
+        yield Batch(draws, tuple(ids), pieces, rounded(busy_s))
+
+
+def _checked(request: DecodeRequest, count: Any) -> CheckedRequest:
+    if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= MAX_DRAWS:
+        raise ParameterError("draws", count, f"it must be a whole number from 2 to {MAX_DRAWS}")
+    if request.strategy != "sampling":
+        raise ParameterError("strategy", request.strategy, "many draws need sampling")
+    checked = check(request)
+    if checked.config.max_new_tokens > MAX_TOKENS:
+        raise ParameterError(
+            "max_new_tokens", checked.config.max_new_tokens, f"many draws take 1 to {MAX_TOKENS}"
+        )
+    if checked.config.num_return_sequences != 1:
+        raise ParameterError(
+            "num_return_sequences", checked.config.num_return_sequences, "every seed gives one text"
+        )
+    return checked
+
+
+def _batch(
+    checked: CheckedRequest,
+    loaded: LoadedModel,
+    ids: list[int],
+    inputs: Mapping[str, torch.Tensor],
+    seeds: list[int],
+    stop: StopWhen,
+) -> tuple[Draw, ...]:
+    """Draw one batch through transformers' generate(), which prepares caches and processors."""
+    strategy, config = checked.strategy, replace(checked.config, num_return_sequences=len(seeds))
+    prompt = torch.tensor([ids], device=loaded.device)
+    kept: list[list[float]] = []
+
+    def loop(*args: Any, **kwargs: Any) -> torch.Tensor:
+        return _draw_rows(*args, seeds=seeds, kept=kept, **kwargs)
+
+    rules = rules_of(checked, config, loaded, ids)
+    returned = generate_of(loaded)(
+        bare(loaded.model),
+        generation_config=generation_config(config, strategy.generate_kwargs(config), loaded),
+        custom_generate=loop,
+        stopping_criteria=[stop, *stop_criteria(config, loaded)],
+        logits_processor=transformers.LogitsProcessorList(rules),
+        **begin_with(loaded, prompt, inputs),
+        **generate_inputs(config, loaded, len(seeds), len(ids)),
+    )
+    start = 1 if loaded.is_encoder_decoder else len(ids)
+    rows = returned[:, start:].tolist()
+    steps = list(zip(*kept, strict=True))
+    # A row has None from its end on; the tokens there are padding.
+    ends = [sum(value is not None for value in row) for row in steps]
+    return tuple(
+        Draw(seed, tuple(row[:end]), tuple(rounded(v) for v in values[:end]))
+        for seed, row, values, end in zip(seeds, rows, steps, ends, strict=True)
+    )
+
+
+def _draw_rows(
+    model: Any,
+    input_ids: torch.Tensor,
+    logits_processor: Any,
+    stopping_criteria: Any,
+    generation_config: Any,
+    *,
+    seeds: list[int],
+    kept: list[list[Any]],
+    **model_kwargs: Any,
+) -> torch.Tensor:
+    """Sample every row with a separate generator, as the sampling loop does for a single row.
+
+    Returns:
+        (batch, length + new) ids, finished rows padded. Appends one list per step to `kept`: each
+        row's log-probability of its token, None for a finished row.
+    """
+    forward = Forward(model, generation_config, model_kwargs)
+    device = input_ids.device
+    # One generator for the whole batch would make every text depend on the number of draws.
+    generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
+    unfinished = torch.ones(len(seeds), dtype=torch.long, device=device)
+    noise = None
+    while unfinished.max() != 0:
+        logits = forward.last_logits(forward(input_ids), device)
+        scores = logits_processor(input_ids, logits)
+        probs = torch.softmax(scores, dim=-1)
+        noise = torch.empty_like(probs) if noise is None else noise
+        for row, generator in zip(noise, generators, strict=True):
+            row.exponential_(1, generator=generator)
+        # torch.multinomial(p, 1) is argmax(p / e) with exponential noise e.
+        tokens = (probs / noise).argmax(-1)
+        chosen = torch.log_softmax(scores, dim=-1).gather(-1, tokens[:, None])[:, 0].tolist()
+        # Only NaN differs from itself.
+        if any(value != value for value in chosen):
+            raise DecodeError(f"The model's logits are not finite at token {len(kept)}.")
+        active = unfinished.tolist()
+        kept.append([v if on else None for v, on in zip(chosen, active, strict=True)])
+        input_ids = grown(input_ids, tokens, unfinished, generation_config)
+        unfinished = unfinished & ~stopping_criteria(input_ids, None)
+    return input_ids

@@ -1,0 +1,296 @@
+"""Compare the model of a run with another model, token by token, on the text of the run.
+
+Each model reads the text in one teacher-forced pass, so both predict every token from the same
+context. Their distance at a token is the Kullback-Leibler divergence KL(run's model || other model)
+(Kullback & Leibler 1951), in nats, over the whole vocabulary and before any logits processor.
+Each model also writes its own continuation of the prompt in a separate greedy run.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.analysis.likelihood import same_vocabulary
+from engine.declare.weights import WeightsParams, read_weights
+from engine.errors import Cancelled, ModelError
+from engine.loops.recorder import rounded
+from engine.loops.teacher_forced import teacher_forced
+from engine.models.context_check import check_fits
+from engine.models.devices import default_device
+from engine.models.loading import LoadedModel, pinned
+from engine.models.weights import asked_for
+from engine.run.decoding import decode
+from engine.run.media_request import given_again, inputs_of
+from engine.run.request import DecodeRequest
+from engine.run.scheduler import Tell, nobody, running
+from engine.run.weights import held_alone
+from engine.statistics.metrics import perplexity_of
+from engine.statistics.text_divergence import shared
+from engine.statistics.weights_summary import held_as
+from engine.trace.events import Failed, Finished
+from engine.trace.records import ModelInfo, Trace
+
+_ROWS = 32
+"""Rows compared at a time; each needs two distributions in double precision."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The scores that one of the two models gives the text."""
+
+    model: ModelInfo
+    bytes: int
+    """Size of the parameters in memory."""
+    logprobs: tuple[float, ...]
+    """Natural logarithm of each token's probability."""
+    ranks: tuple[int, ...]
+    """Rank of each token in the vocabulary, from 1; equally probable tokens share a rank."""
+    tops: tuple[int, ...]
+    """Most probable token id at each position."""
+    greedy: tuple[int, ...]
+    """Token ids of its greedy continuation of the same prompt."""
+    tokens_per_s: float | None
+    """Speed of that greedy run, recording included; None if it wrote nothing."""
+
+    @property
+    def perplexity(self) -> float | None:
+        """exp(-mean log-probability) of the text; None if the text is empty."""
+        return perplexity_of(self.logprobs) if self.logprobs else None
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The model of a run compared with another model, token by token.
+
+    Attributes:
+        token_ids: the text that both models read.
+        kl: KL(own || other) at each token, in nats, at least 0.
+        own: scores of the run's model.
+        other: scores of the other model.
+        vocabulary: number of tokens that both distributions cover.
+        parted: length of the common prefix of both greedy texts; None if they do not diverge.
+        pieces: id -> text of every id in this object.
+    """
+
+    token_ids: tuple[int, ...]
+    kl: tuple[float, ...]
+    own: Side
+    other: Side
+    vocabulary: int
+    parted: int | None
+    pieces: dict[int, str]
+
+    @property
+    def mean_kl(self) -> float | None:
+        """Mean divergence in nats per token; None if the text is empty."""
+        return rounded(sum(self.kl) / len(self.kl)) if self.kl else None
+
+    @property
+    def agreement(self) -> float | None:
+        """Share of positions with the same top token in both models; None for an empty text."""
+        same = [a == b for a, b in zip(self.own.tops, self.other.tops, strict=True)]
+        return rounded(sum(same) / len(same)) if same else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON values."""
+        return {
+            "token_ids": list(self.token_ids),
+            "kl": list(self.kl),
+            "mean_kl": self.mean_kl,
+            "largest_kl": max(self.kl, default=None),
+            "agreement": self.agreement,
+            "vocabulary": self.vocabulary,
+            "parted": self.parted,
+            "own": _side_dict(self.own),
+            "other": _side_dict(self.other),
+            "pieces": {str(i): text for i, text in self.pieces.items()},
+        }
+
+
+def beside(
+    trace: Trace,
+    own: LoadedModel,
+    other: LoadedModel,
+    cancelled: threading.Event | None = None,
+    tell: Tell = nobody,
+) -> Beside:
+    """Score the first output of a run with the run's model and with another model.
+
+    Args:
+        trace: a run that wrote at least one token.
+        own: the model of the run, in the run's weight format.
+        other: a model with the same tokenizer: the same model in another weight format, its
+            instruct form, an adapted model, a draft model.
+        cancelled: stops the comparison when set.
+        tell: receives Waiting events.
+
+    Raises:
+        Cancelled: `cancelled` was set.
+        EngineError: the tokenizers differ, or the text does not fit one of the models.
+    """
+    cancelled = cancelled or threading.Event()
+    new = list(trace.outputs[0].token_ids) if trace.outputs else []
+    if not new:
+        raise ModelError("The run wrote nothing that another model could read.")
+    if not same_vocabulary(own, other):
+        raise ModelError(
+            f"{other.name} has another tokenizer than {own.name}: their tokens cannot be compared."
+        )
+    prompt = list(trace.prompt_ids)
+    for loaded in (own, other):
+        check_fits(loaded, (*prompt, *new), len(prompt) + len(new))
+    size = 2.0 * (len(prompt) + len(new))
+    line = running(cancelled, own, other, tell=tell, kind=("beside", own.name), size=size)
+    with pinned(own, other), line, torch.inference_mode():
+        compared = _compared(trace, (own, other), new, cancelled)
+    # After the turn has ended: each greedy run queues by itself.
+    with pinned(own, other):
+        written = [_greedy(trace, loaded, len(new), cancelled) for loaded in (own, other)]
+    return _put_together(new, (own, other), compared, written)
+
+
+Held = tuple[str, WeightsParams]
+"""Name of a model and its weight format."""
+
+
+def asked_beside(trace: Trace, model: str | None, weights: Mapping[str, Any]) -> tuple[Held, Held]:
+    """Return names and weight formats of the run's model and of the model to compare.
+
+    Args:
+        trace: the run.
+        model: name of the other model; None is the run's model.
+        weights: weight format of the other model, see ``DecodeRequest``.
+
+    Raises:
+        ParameterError: the weight format does not exist, or this deployment does not offer it.
+    """
+    device = default_device()
+    own, _ = read_weights(asked_for(trace, device, assistant=False), "beside", assistant=False)
+    return (trace.model.id, own), (model or trace.model.id, held_alone(weights, "beside"))
+
+
+@dataclass
+class _Compared:
+    """Scores of every token from both passes; pairs are in the order (own, other)."""
+
+    kl: list[float]
+    logprobs: tuple[list[float], list[float]]
+    ranks: tuple[list[int], list[int]]
+    tops: tuple[list[int], list[int]]
+    vocabulary: int
+
+
+def _compared(
+    trace: Trace,
+    models: tuple[LoadedModel, LoadedModel],
+    new: list[int],
+    cancelled: threading.Event,
+) -> _Compared:
+    logits = []
+    for loaded in models:
+        if cancelled.is_set():
+            raise Cancelled
+        given = inputs_of(trace, loaded)
+        read = teacher_forced(loaded, trace.prompt_ids, new, media_inputs=given)
+        logits.append(read.logits.cpu())
+    # An embedding table may be padded beyond the tokenizer's entries: compare the common ids only.
+    width = min(row.shape[-1] for row in logits)
+    found = _Compared([], ([], []), ([], []), ([], []), width)
+    for start in range(0, len(new), _ROWS):
+        if cancelled.is_set():
+            raise Cancelled
+        wanted = torch.tensor(new[start : start + _ROWS])[:, None]
+        parts = [
+            torch.log_softmax(rows[start : start + _ROWS, :width].to(torch.float64), dim=-1)
+            for rows in logits
+        ]
+        found.kl += [rounded(max(0.0, value)) for value in _divergence(*parts)]
+        for place, part in enumerate(parts):
+            of_token = part.gather(-1, wanted)
+            found.logprobs[place].extend(rounded(v) for v in of_token[:, 0].tolist())
+            found.ranks[place].extend((1 + (part > of_token).sum(-1)).tolist())
+            found.tops[place].extend(part.argmax(-1).tolist())
+    return found
+
+
+def _divergence(own: torch.Tensor, other: torch.Tensor) -> list[float]:
+    """Return KL(own || other) in nats for each row of two (rows, vocabulary) log-probabilities."""
+    p = own.exp()
+    # 0 * log(0 / q) is 0 by definition, but NaN in floating point.
+    return torch.where(p > 0, p * (own - other), torch.zeros_like(p)).sum(-1).tolist()
+
+
+def _greedy(trace: Trace, loaded: LoadedModel, count: int, cancelled: threading.Event) -> Trace:
+    """Return a greedy run of at most `count` tokens; it waits in the queue like any other run."""
+    request = DecodeRequest(
+        "greedy",
+        loaded,
+        input_ids=list(trace.prompt_ids),
+        params={"max_new_tokens": count},
+        top_candidates=1,
+        **given_again(trace),
+    )
+    last = None
+    with closing(decode(request)) as run:
+        for event in run:
+            last = event
+            if cancelled.is_set():
+                raise Cancelled
+    if isinstance(last, Failed):
+        raise last.error
+    assert isinstance(last, Finished)
+    return last.trace
+
+
+def _put_together(
+    new: Sequence[int],
+    models: tuple[LoadedModel, LoadedModel],
+    found: _Compared,
+    written: list[Trace],
+) -> Beside:
+    texts = [list(run.outputs[0].token_ids) for run in written]
+    common, parts = shared(texts, [True, True])
+    sides = [
+        Side(
+            loaded.info(),
+            loaded.memory_bytes(),
+            tuple(found.logprobs[place]),
+            tuple(found.ranks[place]),
+            tuple(found.tops[place]),
+            tuple(texts[place]),
+            written[place].metrics.get("tokens_per_s"),
+        )
+        for place, loaded in enumerate(models)
+    ]
+    named = {*new, *(i for side in sides for i in (*side.tops, *side.greedy))}
+    return Beside(
+        tuple(new),
+        tuple(found.kl),
+        sides[0],
+        sides[1],
+        found.vocabulary,
+        common if parts else None,
+        models[0].pieces.of(sorted(named)),
+    )
+
+
+def _side_dict(side: Side) -> dict[str, Any]:
+    return {
+        "model": side.model.id,
+        "held": held_as(side.model),
+        "bytes": side.bytes,
+        "perplexity": side.perplexity,
+        "logprobs": list(side.logprobs),
+        "probabilities": [rounded(math.exp(value)) for value in side.logprobs],
+        "ranks": list(side.ranks),
+        "tops": list(side.tops),
+        "greedy": list(side.greedy),
+        "tokens_per_s": side.tokens_per_s,
+    }

@@ -1,0 +1,267 @@
+"""Watermark detection in a text, in token ids or in a trace."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from engine.declare.config import as_dict
+from engine.declare.params import build, params_of
+from engine.errors import EngineError, ParameterError
+from engine.models.text import encode_after, encode_both, encode_inside
+from engine.one_shot_thread import aside
+from engine.settings import SETTINGS
+from engine.statistics.watermark_statistics import Verdict
+from engine.strategies.watermark import WatermarkConfig, check_vocabulary
+from engine.trace.records import Trace
+from engine.watermark import processors
+from engine.watermark.marks import (
+    START,
+    Chances,
+    Tally,
+    TokenMark,
+    chances_of,
+    curve_of,
+    judge,
+    marks_of,
+    weighted_mean_g,
+)
+from engine.watermark.schemes import GreenList, Scheme, scheme_of
+
+
+class DetectError(EngineError):
+    """Detection is impossible for this text; the message says why."""
+
+    code = "detect"
+
+
+@dataclass(frozen=True)
+class Detection:
+    """The result of detection: the verdict and the contribution of every token."""
+
+    scheme: Scheme
+    device: str
+    """Kind of device whose random numbers chose the lists; another kind chooses different lists."""
+    ignore_repeated_ngrams: bool
+    ids: tuple[int, ...]
+    marks: tuple[TokenMark, ...]
+    curve: tuple[float | None, ...]
+    """z-score after every token; None before the first token that counts."""
+    verdict: Verdict
+    weighted_mean_g: float | None
+
+    def to_dict(self, pieces: Mapping[int, str] | None = None) -> dict[str, Any]:
+        """Return the detection as JSON values; tokens have a text if `pieces` is given."""
+        green = isinstance(self.scheme, GreenList)
+        verdict = dataclasses.asdict(self.verdict)
+        hits, fraction = verdict.pop("hits"), verdict.pop("fraction")
+        own = (
+            {"num_green_tokens": hits, "green_fraction": fraction}
+            if green
+            else {"g_ones": hits, "mean_g": fraction, "weighted_mean_g": self.weighted_mean_g}
+        )
+        tokens = [
+            {
+                "token_id": token,
+                **({"text": pieces[token]} if pieces else {}),
+                **dataclasses.asdict(mark),
+                "z_score": z,
+            }
+            for token, mark, z in zip(self.ids, self.marks, self.curve, strict=True)
+        ]
+        return {
+            "scheme": {"name": self.scheme.name, **dataclasses.asdict(self.scheme)},
+            "device": self.device,
+            "ignore_repeated_ngrams": self.ignore_repeated_ngrams,
+            "num_tokens": len(self.ids),
+            **verdict,
+            **own,
+            "tokens": tokens,
+        }
+
+
+@lru_cache(maxsize=8)
+def _processor(scheme: Scheme, vocab_size: int, device: str) -> Any:
+    return processors.make_processor(scheme, vocab_size, device)
+
+
+def detect_ids(
+    ids: Sequence[int],
+    config: WatermarkConfig,
+    vocab_size: int,
+    *,
+    device: str = "cpu",
+    bos_token_id: int | None = None,
+    eos_token_ids: tuple[int, ...] = (),
+) -> Detection:
+    """Detect a watermark in token ids, without the prompt.
+
+    Args:
+        ids: at least the scheme's shortest text; cut before the first end-of-sequence id.
+        config: the watermark to detect, with its key, and how tokens are counted.
+        vocab_size: vocabulary size of the model that wrote the text.
+        device: kind of device that generated the text.
+        bos_token_id: ignored at the start of `ids`.
+        eos_token_ids: ids that end a text.
+
+    Raises:
+        DetectError: the text is too short, or this machine has no such device.
+        ParameterError: an id is outside the vocabulary, or the green list would be empty.
+    """
+    _check_device(device)
+    scheme = scheme_of(as_dict(config))
+    check_vocabulary(scheme, vocab_size)
+    outside = next((i for i in ids if not 0 <= i < vocab_size), None)
+    if outside is not None:
+        raise ParameterError(
+            "ids", outside, f"token ids of this model go from 0 to {vocab_size - 1}"
+        )
+
+    def count() -> tuple[int, tuple[TokenMark, ...], Chances]:
+        processor = _processor(scheme, vocab_size, device)
+        tally = Tally(processor, config.ignore_repeated_ngrams, bos_token_id, eos_token_ids)
+        marks = marks_of(list(ids), tally)
+        return len(tally.ids), marks, chances_of(processor)
+
+    # In a thread that ends: one that stayed would slow down every later run of the process.
+    length, marks, chances = aside(count)
+    if length < scheme.shortest:
+        raise DetectError(
+            f"The text has {length} tokens; {scheme.name} with this context needs at least "
+            f"{scheme.shortest} to judge."
+        )
+    verdict = judge(marks, chances, config.z_threshold)
+    assert verdict is not None, "a text of the shortest length has a token that counts"
+    curve = tuple(curve_of(marks, chances))
+    return Detection(
+        scheme,
+        device,
+        config.ignore_repeated_ngrams,
+        tuple(ids),
+        marks,
+        curve,
+        verdict,
+        weighted_mean_g(marks),
+    )
+
+
+def _check_device(device: str) -> None:
+    """Raise DetectError for a device that is missing here: its random lists cannot be drawn."""
+    # Lists of another device are different ones, so any text would count as unmarked.
+    there = {
+        "cpu": True,
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+    }
+    if not there.get(device, False):
+        raise DetectError(
+            f"This watermark was made with the random numbers of {device[:20]!r}, which is not on "
+            "this machine: another device draws other lists and would call any text unmarked."
+        )
+
+
+def detect_trace(
+    trace: Trace,
+    overrides: Mapping[str, Any] | None = None,
+    *,
+    sequence: int = 0,
+    device: str | None = None,
+) -> Detection:
+    """Detect a watermark in one output of a run, without the prompt.
+
+    Args:
+        trace: a run of any strategy; without watermark parameters the defaults apply.
+        overrides: watermark parameters that replace the run's, such as a wrong key or a threshold.
+        sequence: index of the output.
+        device: None is the run's device; another kind is refused.
+
+    Raises:
+        DetectError: the device differs, the output does not exist, or it is too short.
+        ParameterError: an override is out of range.
+    """
+    own = trace.model.device
+    if device is not None and device != own:
+        raise DetectError(
+            f"This text was marked on {own!r}; lists drawn on {device[:20]!r} are others, so a "
+            "detection there would call it unmarked."
+        )
+    if not 0 <= sequence < len(trace.outputs):
+        raise DetectError(f"The trace has {len(trace.outputs)} outputs; there is no {sequence}.")
+    known = params_of(WatermarkConfig)
+    values = {n: v for n, v in trace.config.items() if n in known and n not in _NOT_ASKED}
+    config = watermark_config({**values, **(overrides or {})})
+    ids = trace.outputs[sequence].token_ids
+    steps = trace.steps_of(sequence)
+    # Only the first step records whether the first token is the model's start token.
+    starts = bool(steps) and getattr(steps[0].detail, "reason", "") == START
+    return detect_ids(
+        ids,
+        config,
+        trace.model.vocab_size,
+        device=own,
+        bos_token_id=ids[0] if starts else None,
+        eos_token_ids=trace.eos_token_ids,
+    )
+
+
+_NOT_ASKED = ("prefix_allowed_tokens_fn", "max_new_tokens", "min_new_tokens", "max_time")
+
+
+def detect_text(
+    text: str,
+    loaded: Any,
+    config: WatermarkConfig,
+    *,
+    prompt: str | None = None,
+    device: str | None = None,
+) -> Detection:
+    """Detect a watermark in a text, tokenized by the model that presumably wrote it.
+
+    Args:
+        text: the text, including leading spaces.
+        loaded: models.LoadedModel with a tokenizer.
+        config: the watermark to detect.
+        prompt: removed if the text starts with it.
+        device: kind of device that generated the text; None is the model's.
+
+    Raises:
+        DetectError: the model has no tokenizer, the text is too short, or the device is missing.
+        ParameterError: the text is empty or too long.
+    """
+    if loaded.tokenizer is None:
+        raise DetectError("The model has no tokenizer, so a text cannot be read.")
+    limit = SETTINGS.max_prompt_chars
+    if not isinstance(text, str) or not text.strip() or len(text) > limit:
+        got = text if not isinstance(text, str) else f"{len(text)} characters"
+        raise ParameterError("text", got, f"write 1 to {limit} characters")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ParameterError("text", text, "it holds half a surrogate pair") from None
+    ids = _ids_of(text, loaded.tokenizer, prompt)
+    return detect_ids(
+        ids,
+        config,
+        loaded.vocab_size,
+        device=device or loaded.device.type,
+        eos_token_ids=loaded.eos_token_ids,
+    )
+
+
+def _ids_of(text: str, tokenizer: Any, prompt: str | None) -> list[int]:
+    if prompt and text.startswith(prompt):
+        return encode_after(tokenizer, prompt, text[len(prompt) :])
+    # A leading space means that the text was copied out of a longer one.
+    return (
+        encode_inside(tokenizer, text) if text[0].isspace() else encode_both(tokenizer, "", text)[1]
+    )
+
+
+def watermark_config(values: Mapping[str, Any]) -> WatermarkConfig:
+    """Return a validated config from parameters of the watermark strategy."""
+    return build(WatermarkConfig, values, "watermark")

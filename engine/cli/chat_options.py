@@ -1,0 +1,78 @@
+"""Options of ``run`` for a conversation: its messages and the arguments of the chat template."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from engine.cli.argument_values import settings_of
+from engine.errors import ParameterError
+from engine.settings import SETTINGS
+
+
+def add(parser: Any) -> None:
+    """Add the conversation options to a parser."""
+    chat = parser.add_argument_group("talk to a model by its chat template, in place of --prompt")
+    chat.add_argument("--system", metavar="TEXT", help="what it is told before all else")
+    chat.add_argument(
+        "--message",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        dest="said",
+        help="what the user says; given again, another message of the user",
+    )
+    chat.add_argument(
+        "--chat-file",
+        metavar="FILE",
+        help="JSON list of messages with role and content, before those of --message; one of the "
+        "assistant's at the end is continued",
+    )
+    chat.add_argument(
+        "--template",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="argument of the chat template, such as enable_thinking=false",
+    )
+
+
+def conversation(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the request fields ``messages`` and ``template``; empty without a conversation.
+
+    Raises:
+        ParameterError: the file cannot be read, is too large or holds no list, or template
+            arguments come without messages.
+    """
+    asked = arguments.system is not None or arguments.said or arguments.chat_file is not None
+    if not asked and arguments.template:
+        raise ParameterError(
+            "--template", arguments.template[0], "it needs --message or --chat-file"
+        )
+    if not asked:
+        return {}
+    system = [] if arguments.system is None else [{"role": "system", "content": arguments.system}]
+    before = [] if arguments.chat_file is None else _messages(arguments.chat_file)
+    after = [{"role": "user", "content": text} for text in arguments.said]
+    template = settings_of(arguments.template, "--template")
+    return {"messages": [*system, *before, *after], "template": template}
+
+
+def _messages(name: str) -> list[Any]:
+    limit = SETTINGS.max_request_bytes
+    try:
+        with Path(name).open("rb") as file:
+            data = file.read(limit + 1)  # one byte more shows that the file is too large
+    except OSError as error:
+        raise ParameterError("--chat-file", name, f"it cannot be read: {error.strerror}") from None
+    if len(data) > limit:
+        raise ParameterError("--chat-file", name, f"it may have {limit} bytes")
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, list):
+        raise ParameterError("--chat-file", name, "it must hold a JSON list of messages")
+    return found

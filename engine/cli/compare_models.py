@@ -1,0 +1,68 @@
+"""The command ``beside``: scores the text of a recorded run with two models and compares them.
+
+The second is another model, or the same one with other weights (fewer bits, another backend).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from engine.cli import weight_options
+from engine.cli.argument_values import printable
+from engine.export.model_comparison_csv import beside_csv
+from engine.trace import json_io
+
+
+def add(commands: Any) -> None:
+    """Add the command ``beside``."""
+    command = commands.add_parser(
+        "beside", help="another model, or the same at fewer bits, beside a recorded run"
+    )
+    command.add_argument("file", help="trace of the run whose text both read")
+    command.add_argument("--model", help="the other model; that of the run where none is named")
+    weight_options.add(command, assistant=False)
+    command.add_argument("--json", action="store_true", help="everything, as JSON")
+    command.add_argument("--csv", metavar="FILE", help="file to write the tokens to, as a table")
+    command.set_defaults(handler=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from engine.analysis.score_with_other_model import asked_beside, beside
+    from engine.models.loading import load
+
+    trace = json_io.load(arguments.file)
+    own, other = asked_beside(trace, arguments.model, weight_options.given(arguments))
+    first, second = (load(name, weights=held) for name, held in (own, other))
+    found = beside(trace, first, second)
+    if arguments.csv:
+        Path(arguments.csv).write_text(beside_csv(found), "utf-8")
+    lines = [json.dumps(found.to_dict(), allow_nan=False)] if arguments.json else _summary(found)
+    for line in lines:
+        print(printable(line))
+    return 0
+
+
+def _summary(found: Any) -> list[str]:
+    from engine.statistics.weights_summary import held_as
+
+    own, other = found.own, found.other
+    rows = [
+        ("", own.model.id, other.model.id),
+        ("held as", held_as(own.model), held_as(other.model)),
+        ("bytes", f"{own.bytes:,}", f"{other.bytes:,}"),
+        ("perplexity", f"{own.perplexity:.3f}", f"{other.perplexity:.3f}"),
+        ("tokens/s, greedy", *(f"{side.tokens_per_s or 0:.1f}" for side in (own, other))),
+    ]
+    parted = (
+        "the greedy texts are the same"
+        if found.parted is None
+        else f"the greedy texts part after {found.parted} tokens"
+    )
+    return [
+        *(f"{name:18}{a:>24}{b:>24}".rstrip() for name, a, b in rows),
+        f"{len(found.token_ids)} tokens: mean KL {found.mean_kl:.6f} nats, largest {max(found.kl):.6f};"
+        f" the same token first at {100 * found.agreement:.1f} %; {parted}.",
+    ]

@@ -1,0 +1,65 @@
+"""The command ``rich``: writes the tensors that generate() returns for a recorded run.
+
+The safetensors file holds scores, logits, hidden states or attentions. The run is repeated by
+transformers itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from engine.cli import media_options
+from engine.cli.status_line import StatusLine
+from engine.trace import json_io
+
+_FLAGS = {
+    "scores": "of every step what the processors left of the logits",
+    "logits": "of every step the logits themselves",
+    "hidden_states": "of every step and layer the hidden states",
+    "attentions": "of every step and layer the weights of attention",
+}
+
+
+def add(commands: Any) -> None:
+    """Add the command ``rich``."""
+    rich = commands.add_parser(
+        "rich",
+        help="write transformers' own outputs of a run, its scores, logits, hidden states and attentions, to a file",
+    )
+    rich.add_argument("file", help="trace of the run, which is made again")
+    rich.add_argument(
+        "--to",
+        metavar="FILE",
+        help="the safetensors file to write; without it only the size is told",
+    )
+    for name, about in _FLAGS.items():
+        rich.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=about)
+    media_options.bring(rich)
+    rich.set_defaults(handler=_run)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from engine.analysis.generate_outputs import rich_output
+    from engine.analysis.generate_outputs_files import rich_metadata, save_rich
+    from engine.analysis.generate_outputs_flags import check_can_be_made, flags_of
+    from engine.analysis.generate_outputs_sizes import check_size
+    from engine.run.progress import says
+
+    trace = json_io.load(arguments.file)
+    media_options.brought(arguments)
+    flags = flags_of({f"output_{name}": getattr(arguments, name) for name in _FLAGS})
+    check_can_be_made(trace)
+    sys.stdout.write(f"{check_size(trace, flags):,} bytes\n")
+    sys.stdout.flush()  # the size is visible before the repeated run, which takes long
+    if arguments.to is None:
+        return 0
+    with StatusLine() as line:
+        output = rich_output(
+            trace, **asdict(flags), tell=lambda event: line.show(says(event), type(event).__name__)
+        )
+    save_rich(output, arguments.to, rich_metadata(trace, flags))
+    sys.stdout.write(f"{arguments.to}\n")
+    return 0

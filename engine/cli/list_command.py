@@ -1,0 +1,166 @@
+"""The command ``list``: prints strategies, their parameters, and models."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from engine.cli.argument_values import printable
+from engine.declare.params import Param
+
+
+def add(commands: Any) -> None:
+    """Add the command ``list``."""
+    listing = commands.add_parser("list", help="strategies, their parameters, and models")
+    listing.add_argument("--json", action="store_true")
+    listing.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        help="also say what this model cannot serve: a hub id or a folder that is on this machine",
+    )
+    listing.add_argument(
+        "--drafts-for",
+        metavar="MODEL",
+        help="only name the models, here and in the catalogue, that can draft for this one, and why",
+    )
+    listing.set_defaults(handler=_run)
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    if arguments.drafts_for is not None:
+        _print_drafts(arguments.drafts_for, as_json=arguments.json)
+        return
+    from engine.declare.params import defaults_of, params_of
+    from engine.declare.weights import weights_defaults as defaults
+    from engine.declare.weights import weights_params as kinds
+    from engine.models.catalogue import CATALOGUE
+    from engine.models.sources import how_to_fetch
+    from engine.strategies import STRATEGIES
+
+    strategies = [
+        {
+            "name": s.name,
+            "title": s.title,
+            "family": s.family,
+            "summary": s.summary,
+            "params": _told(params_of(s.config), defaults_of(s.config)),
+            "weights": _told(*(make(s.assistant != "none") for make in (kinds, defaults))),
+        }
+        for s in STRATEGIES.values()
+    ]
+    models = [
+        {
+            "name": e.name,
+            "title": e.title,
+            "parameters": e.parameters,
+            "good_for": e.good_for,
+            "available_offline": e.folder is not None and e.available,
+            "how_to_fetch": how_to_fetch(e.name) if e.brought and not e.available else "",
+            "cannot_serve": _refusals(e.name),
+            "own_settings": _own_settings(e.name),
+        }
+        for e in CATALOGUE.values()
+    ]
+    models += [
+        {
+            "name": name,
+            "parameters": "",
+            "good_for": "",
+            "how_to_fetch": "",
+            "cannot_serve": _refusals(name),
+            "own_settings": _own_settings(name),
+        }
+        for name in arguments.model
+    ]
+    if arguments.json:
+        print(json.dumps({"strategies": strategies, "models": models}))
+        return
+    for strategy in strategies:
+        print(f"{strategy['name']:22}{strategy['title']}: {', '.join(strategy['params'])}")
+    for model in models:
+        print(f"{model['name']:32}{model['parameters']:>7}  {model['good_for']}".rstrip())
+        if model["how_to_fetch"]:
+            print(f"    not on this machine yet: {model['how_to_fetch']}")
+        for sentence in dict.fromkeys(model["cannot_serve"].values()):
+            print(f"    {sentence}")
+        for line in _own_lines(model["name"]):
+            print(printable(f"    {line}"))
+
+
+def _print_drafts(target: str, *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from engine.models.draft_pairs import made_for_early_exit, pairs_for
+    from engine.models.files import check_name
+
+    check_name(target)
+    same = pairs_for(target, "same_tokenizer")
+    names = {pair.name for pair in same}
+    others = [pair for pair in pairs_for(target, "any_tokenizer") if pair.name not in names]
+    exits = made_for_early_exit(target)
+    if as_json:
+        listed = {"speculative": same, "universal_assisted": others}
+        drafts = {strategy: [asdict(pair) for pair in pairs] for strategy, pairs in listed.items()}
+        print(json.dumps({"target": target, "drafts": drafts, "early_exit": exits}))
+        return
+    for strategy, pairs in (("speculative", same), ("universal_assisted", others)):
+        print(f"{strategy}:" if pairs else f"{strategy}: no draft is known here")
+        for pair in pairs:
+            print(printable(f"    {pair.name:32}{pair.reason}"))
+    print(
+        printable(f"early_exit: {exits or 'nothing says that its layers were trained to be left'}")
+    )
+
+
+def _own_settings(name: str) -> dict[str, Any]:
+    """Return strategy -> settings of the model's generation_config; empty if damaged or unset."""
+    from engine.errors import EngineError
+    from engine.export.generation_config import model_defaults
+    from engine.export.own_defaults import own_defaults
+    from engine.strategies import STRATEGIES
+
+    try:
+        if not model_defaults(name):
+            return {}
+        found = [own_defaults(name, strategy) for strategy in STRATEGIES]
+    except EngineError:
+        return {}
+    return {o.strategy: {"params": o.params, "left_out": o.left_out} for o in found}
+
+
+def _own_lines(name: str) -> list[str]:
+    """Format the model's generation_config as lines, for the strategy that it selects."""
+    from engine.errors import EngineError
+    from engine.export.own_defaults import own_defaults
+    from engine.strategies import STRATEGIES
+
+    try:
+        own = own_defaults(name)
+    except EngineError as error:
+        return [f"its own settings: {error}"]
+    lines = list(own.left_out.values())
+    if own.params:
+        values = [f"{n} = {v} (default here: {own.defaults[n]})" for n, v in own.params.items()]
+        title = STRATEGIES[own.strategy].title
+        lines.insert(
+            0, f"its own settings, for {title}: {', '.join(values)}; no run uses them unasked"
+        )
+    return lines
+
+
+def _told(kinds: dict[str, Param], defaults: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: {"default": defaults[name], "allowed": kind.allowed(), "help": kind.help}
+        for name, kind in kinds.items()
+    }
+
+
+def _refusals(name: str) -> dict[str, str]:
+    """Return strategy -> why the model cannot run it; empty if the model is not on this machine."""
+    from engine.strategies import STRATEGIES
+    from engine.strategies.compatibility import refusal
+
+    found = {strategy.name: refusal(strategy, name) for strategy in STRATEGIES.values()}
+    return {strategy: sentence for strategy, sentence in found.items() if sentence}

@@ -1,0 +1,40 @@
+"""Command options for weight formats and placement, one per parameter of ``declare.weights``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from engine.cli.argument_values import json_value
+from engine.declare.params import Flag, Param
+from engine.declare.weights import MemoryLimits, weights_params
+
+_DEST = "held_"
+
+
+def add(command: argparse.ArgumentParser, *, assistant: bool) -> None:
+    """Add one option per weight parameter.
+
+    Args:
+        command: parser of a command that loads a model.
+        assistant: True if it may also load a draft model.
+    """
+    group = command.add_argument_group("how weights are held")
+    for name, kind in weights_params(assistant).items():
+        group.add_argument(f"--{name.replace('_', '-')}", dest=_DEST + name, **_option(kind))
+
+
+def _option(kind: Param) -> dict[str, Any]:
+    # argparse formats help texts with %.
+    told = {"help": kind.help.replace("%", "%%"), "default": None}
+    if isinstance(kind, Flag):
+        return told | {"action": "store_true"}
+    if isinstance(kind, MemoryLimits):
+        return told | {"type": json_value, "metavar": "JSON"}
+    return told | {"metavar": "NAME"}
+
+
+def given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the weight options that were set, by their request names."""
+    found = {n: v for n, v in vars(arguments).items() if n.startswith(_DEST) and v is not None}
+    return {name.removeprefix(_DEST): value for name, value in found.items()}

@@ -1,0 +1,41 @@
+"""A comparison of two models on one text as a CSV table: one row for each token."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from typing import Any
+
+from engine.export.steps_csv import inert
+
+COLUMNS = ("place", "token_id", "text", "kl_nats", "p", "p_beside", "rank", "rank_beside", "agree")
+
+
+def beside_csv(found: Any) -> str:
+    """Return the table; places and ranks start at 1.
+
+    ``agree`` is 1 if both models rank the same token first, else 0.
+
+    Args:
+        found: an ``engine.analysis.score_with_other_model.Beside``.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    own, other = found.own, found.other
+    for place, token_id in enumerate(found.token_ids):
+        writer.writerow(
+            (
+                place + 1,
+                token_id,
+                inert(found.pieces[token_id]),
+                found.kl[place],
+                math.exp(own.logprobs[place]),
+                math.exp(other.logprobs[place]),
+                own.ranks[place],
+                other.ranks[place],
+                int(own.tops[place] == other.tops[place]),
+            )
+        )
+    return out.getvalue()

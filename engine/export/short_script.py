@@ -1,0 +1,147 @@
+"""The short script: the run as about five lines of plain generate(), to read or to copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.export.media_code import media_imports, short_lines
+from engine.export.plan import Built, Plan, Source
+from engine.export.weights_code import held_arguments, is_moved, quantized_names
+from engine.run.media_request import SPEECH
+from engine.trace.records import Trace
+
+TYPED = "A message spells a control token, which stayed text: apply_chat_template gives other ids."
+"""Comment in the code of a conversation that uses ids instead of messages."""
+
+
+def short(plan: Plan) -> str | None:
+    """Return the run in a few lines of Python; None if that is impossible.
+
+    The lines omit revision, attention and the repository's own defaults. ``script`` has the exact
+    code.
+    """
+    config = plan.config
+    # A Python function cannot be a plain line, nor can a tokenizer that an exported loop needs.
+    if config.prefix_allowed_tokens_fn is not None or (plan.brings and config.stop_strings):
+        return None
+    if plan.media is not None and (plan.brings or plan.trace.parent is not None):
+        return None
+    text = plan.trace.prompt is not None or by_template(plan.trace)
+    auto = plan.auto
+    built = sorted({v.name for v in plan.values.values() if isinstance(v, Built)})
+    tokens = text or plan.media is not None or plan.needs_tokenizers or bool(config.stop_strings)
+    packages, needed = media_imports(plan)
+    names = [auto, *needed, *(["AutoTokenizer"] if tokens else []), *built, *quantized_names(plan)]
+    names += ["GenerationConfig"] if plan.brings else []
+    names += [] if plan.own else ["set_seed"]
+    ids = plan.media is None and not text
+    lines = ["import torch"] if ids or config.negative_prompt_ids else []
+    lines += [line for line in packages if line and "Path" not in line and "soxr" not in line]
+    lines += [f"from transformers import {', '.join(names)}", ""]
+    if tokens:
+        lines.append(
+            f"tokenizer = AutoTokenizer.from_pretrained({', '.join(plan.model.arguments)})"
+        )
+    lines.append(f"model = {_loaded(plan.model, auto)}")
+    lines += draft_lines(plan, auto)
+    if not plan.own:
+        lines.append(f"set_seed({plan.trace.seed})")
+    if plan.trace.literal_tokens:
+        lines.append(f"# {TYPED}")
+    asked = f"**{_read(plan.trace)}" if text else _ids(plan)
+    if plan.media is not None:
+        lines += short_lines(plan)
+        asked = "**given"
+    moved = "" if plan.model.info.device == "cpu" else f".to({plan.model.info.device!r})"
+    arguments = [asked + moved, *generate_arguments(plan), *_told(plan.trace)]
+    lines.append(f"out = model.generate({', '.join(arguments)})")
+    return "\n".join([*lines, *_printed(plan, tokens)])
+
+
+def by_template(trace: Trace) -> bool:
+    """Return whether apply_chat_template turns the run's messages into its ids."""
+    return trace.messages is not None and not trace.literal_tokens
+
+
+def _read(trace: Trace) -> str:
+    if trace.prompt is not None:
+        return f'tokenizer({trace.prompt!r}, return_tensors="pt")'
+    told = "".join(f", {name}={value!r}" for name, value in (trace.template or {}).items())
+    messages = [dict(message) for message in trace.messages or ()]
+    return (
+        f'tokenizer.apply_chat_template({messages!r}{told}, return_tensors="pt", return_dict=True)'
+    )
+
+
+def _told(trace: Trace) -> list[str]:
+    """Return the speech model's settings, such as its language, as arguments."""
+    speech = trace.speech or {}
+    return [f"{name}={speech[name]!r}" for name in SPEECH if name in speech]
+
+
+def _ids(plan: Plan) -> str:
+    return f"torch.tensor([{list(plan.trace.prompt_ids)!r}])"
+
+
+def _loaded(source: Source, auto: str) -> str:
+    info = source.info
+    moved = "" if info.device == "cpu" or not is_moved(info) else f".to({info.device!r})"
+    return f"{auto}.from_pretrained({', '.join([*source.arguments, *held_arguments(info)])}){moved}"
+
+
+def draft_lines(plan: Plan, auto: str, model: str = "model") -> list[str]:
+    """Return the lines that load the draft model and set its drafting options."""
+    lines = []
+    if plan.assistant:
+        lines.append(f"assistant = {_loaded(plan.assistant, auto)}")
+    if plan.needs_tokenizers and plan.assistant:
+        place = ", ".join(plan.assistant.arguments)
+        lines.append(f"assistant_tokenizer = AutoTokenizer.from_pretrained({place})")
+    if plan.draft_values and not plan.own:
+        owner = "assistant" if plan.assistant else model
+        lines += [f"{owner}.generation_config.{n} = {v!r}" for n, v in plan.draft_values.items()]
+    return lines
+
+
+def generate_arguments(plan: Plan) -> list[str]:
+    """Return the keyword arguments of generate() as code."""
+    config = plan.config
+    arguments = [f"{name}={spelled(value)}" for name, value in plan.values.items()]
+    if config.eos_token_id is not None:
+        arguments.append(f"eos_token_id={list(plan.trace.eos_token_ids)!r}")
+    if not plan.use_cache:
+        arguments.append("use_cache=False")
+    if plan.brings:  # an exported loop needs the complete configuration
+        end = f"eos_token_id={list(plan.trace.eos_token_ids) or None!r}"
+        listed = arguments if config.eos_token_id is not None else [*arguments, end]
+        arguments = [f"generation_config=GenerationConfig({', '.join(listed)})"]
+    if plan.assistant:
+        arguments.append("assistant_model=assistant")
+    if plan.needs_tokenizers:
+        arguments += ["tokenizer=tokenizer", "assistant_tokenizer=assistant_tokenizer"]
+    if config.stop_strings:
+        arguments.append(f"stop_strings={list(config.stop_strings)!r}")
+        arguments += [] if plan.needs_tokenizers else ["tokenizer=tokenizer"]
+    if config.negative_prompt_ids:
+        rows = max(plan.values.get("num_beams", 1) or 1, config.num_return_sequences)
+        ids = [list(config.negative_prompt_ids)] * rows
+        arguments.append(f"negative_prompt_ids=torch.tensor({ids!r})")
+    if plan.brings:
+        arguments += [f"custom_generate={plan.folder_name!r}", "trust_remote_code=True"]
+        arguments += [] if plan.method else [f"seed={plan.trace.seed}"]
+        arguments += [f"{name}={value!r}" for name, value in plan.loop_values.items()]
+    return arguments
+
+
+def spelled(value: Any) -> str:
+    """Return a value of the configuration as Python code."""
+    if isinstance(value, Built):
+        return f"{value.name}({', '.join(f'{n}={v!r}' for n, v in value.fields.items())})"
+    return repr(value)
+
+
+def _printed(plan: Plan, tokens: bool) -> list[str]:
+    out = 'getattr(out, "sequences", out)' if plan.brings else "out"
+    if not tokens:
+        return [f"print({out}.tolist())"]
+    return [f"print(*tokenizer.batch_decode({out}, skip_special_tokens=True), sep='\\n')"]

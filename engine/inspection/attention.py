@@ -1,0 +1,184 @@
+"""The attention weights of the position that predicted a token.
+
+They need not explain the choice (Jain and Wallace 2019, 1902.10186). The first position receives
+the attention that no head needs (Xiao et al. 2023, 2309.17453).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from engine.errors import EngineError, ModelError, ParameterError
+from engine.inspection.positions import Positions, of_encoder, of_text
+from engine.inspection.target_token import Decided
+from engine.loops.teacher_forced import pass_inputs
+from engine.models.shells import shell_of
+from engine.settings import SETTINGS
+
+CROSS, SELF = "cross", "self"
+"""Attention to the encoder's output, and to the decoder's own text so far."""
+CAVEAT = (
+    "Attention says where the model looked, not why it took the token: what a head looks at need not change "
+    "the answer, and the first position often takes what no head needs."
+)
+_FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """Attention weights of every head at one position.
+
+    Attributes:
+        kind: CROSS or SELF.
+        positions: the positions attended to.
+        weights: (layers, heads, positions) float32. Those of a head sum to 1, or to less in models
+            whose heads may attend to nothing.
+    """
+
+    kind: str
+    positions: Positions
+    weights: np.ndarray
+
+    @property
+    def layers(self) -> int:
+        """Number of layers with attention."""
+        return self.weights.shape[0]
+
+    @property
+    def heads(self) -> int:
+        """Number of heads per layer."""
+        return self.weights.shape[1]
+
+    def row(self, layer: int | None = None, head: int | None = None) -> tuple[float, ...]:
+        """Return (positions,) attention weights of a head, or a mean.
+
+        Args:
+            layer: from 0; None is the mean over all layers.
+            head: from 0; None is the mean over all heads.
+
+        Raises:
+            ParameterError: the layer or head does not exist.
+        """
+        for name, value, count in (("layer", layer, self.layers), ("head", head, self.heads)):
+            if value is not None and not 0 <= value < count:
+                raise ParameterError(name, value, f"the attention has {name}s 0 to {count - 1}")
+        chosen = self.weights if layer is None else self.weights[layer : layer + 1]
+        chosen = chosen if head is None else chosen[:, head : head + 1]
+        return tuple(chosen.mean(axis=(0, 1), dtype=np.float64).tolist())
+
+
+@dataclass(frozen=True, eq=False)
+class Attention:
+    """The attention behind one token.
+
+    Attributes:
+        token_id: the token.
+        piece: its text.
+        logprob: its log-probability in the model, nats, before any processor.
+        parts: CROSS if the model has an encoder, then SELF.
+        caveat: one sentence on what the numbers do not prove.
+    """
+
+    token_id: int
+    piece: str
+    logprob: float
+    parts: tuple[Heads, ...]
+    caveat: str = CAVEAT
+
+
+def attention_of(
+    loaded: Any, decided: Decided, media_inputs: Mapping[str, torch.Tensor] | None = None
+) -> Attention:
+    """Compute the attention at the position that predicted a token, in one forward pass.
+
+    The weights equal those of transformers with ``attn_implementation="eager"``. The model in
+    memory is not changed: a shell of it that shares its weights computes them.
+
+    Args:
+        loaded: the LoadedModel; the caller must have its turn, see ``permits.running``.
+        decided: the token and its text.
+        media_inputs: see ``pass_inputs``.
+
+    Raises:
+        EngineError: the model returns no attention, or it would exceed the memory limit.
+    """
+    new = [*decided.before, decided.token_id]
+    inputs = pass_inputs(loaded, decided.prompt_ids, new, media_inputs)
+    # Models run with sdpa, which keeps no attention weights; switching the shared model to eager
+    # would change the digits of other runs.
+    shell = shell_of(loaded.model, "eager")
+    _check_size(loaded, inputs)
+    with torch.inference_mode():
+        try:
+            out = shell(**inputs, use_cache=False, output_attentions=True)
+        except (TypeError, ValueError, NotImplementedError):
+            # Models without attention lack this argument or refuse it.
+            raise none_of(loaded) from None
+    logprobs = torch.log_softmax(out.logits[0, -1].double(), -1)
+    logprob = float(logprobs[decided.token_id])
+    return Attention(
+        decided.token_id, loaded.pieces[decided.token_id], logprob, _parts(loaded, inputs, out)
+    )
+
+
+def _parts(loaded: Any, inputs: dict[str, torch.Tensor], out: Any) -> tuple[Heads, ...]:
+    text = inputs.get("decoder_input_ids", inputs.get("input_ids"))
+    assert text is not None
+    ids = text[0].tolist()
+    own = out.get("decoder_attentions") or out.get("attentions")
+    found = Heads(SELF, of_text(loaded, ids), _weights(loaded, own, len(ids)))
+    cross = out.get("cross_attentions")
+    if not cross or "decoder_input_ids" not in inputs:
+        return (found,)
+    weights = _weights(loaded, cross)
+    return Heads(CROSS, of_encoder(loaded, inputs, weights.shape[-1]), weights), found
+
+
+def _weights(loaded: Any, layers: Any, count: int | None = None) -> np.ndarray:
+    """Return (layers, heads, positions) attention weights of the last position."""
+    rows = [layer[0, :, -1].float().cpu() for layer in layers or () if _is_attention(layer, count)]
+    if not rows or len({row.shape for row in rows}) > 1:
+        raise none_of(loaded)
+    return torch.stack(rows).numpy()
+
+
+def _is_attention(layer: Any, count: int | None) -> bool:
+    """Return True for (1, heads, queries, positions) weights; layers without attention differ."""
+    if not isinstance(layer, torch.Tensor) or layer.dim() != 4 or layer.shape[0] != 1:
+        return False
+    return count is None or layer.shape[-1] == count
+
+
+def none_of(loaded: Any) -> ModelError:
+    """Return the error for a model without attention weights."""
+    return ModelError(f"{loaded.name} gives no attention: its layers are of another kind.")
+
+
+def _check_size(loaded: Any, inputs: Mapping[str, torch.Tensor]) -> None:
+    """Refuse a pass whose attention needs too much memory: it holds all pairs of positions.
+
+    Raises:
+        EngineError: it needs more than ``max_attention_bytes``.
+    """
+    config = loaded.model.config.get_text_config(decoder=True)
+    heads = next(
+        (n for name in _HEADS if isinstance(n := getattr(config, name, None), int)), loaded.layers
+    )
+    text = inputs.get("decoder_input_ids", inputs.get("input_ids"))
+    read = inputs["input_ids"] if "decoder_input_ids" in inputs and "input_ids" in inputs else None
+    own = 0 if text is None else text.shape[1]
+    other = 0 if read is None else read.shape[1]
+    needed = loaded.layers * heads * (own * own + own * other + other * other) * _FLOAT_BYTES
+    if needed > SETTINGS.max_attention_bytes:
+        raise EngineError(
+            f"The attention of this step takes {needed / 1e6:,.0f} MB and may take"
+            f" {SETTINGS.max_attention_bytes / 1e6:,.0f} MB; ask about an earlier step."
+        )
+
+
+_HEADS = ("num_attention_heads", "decoder_attention_heads", "num_heads", "n_head", "n_heads")

@@ -1,0 +1,259 @@
+"""Attribution of a token's probability to the positions of the input.
+
+Gradient times input is the slope (Simonyan et al. 2014, 1312.6034) scaled by the input (Shrikumar
+et al. 2016, 1605.01713). Leave-one-out is exact (Li et al. 2016, 1612.08220).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.errors import ModelError
+from engine.inspection.influence_methods import GRADIENT
+from engine.inspection.positions import Positions, is_sound, of_encoder, of_text
+from engine.inspection.target_token import Decided
+from engine.loops.teacher_forced import pass_inputs
+from engine.models.shells import shell_of
+
+INPUT, OUTPUT = "encoder", "decoder"
+"""The encoder's input, and the decoder's own text so far."""
+GRADIENT_CAVEAT = (
+    "The gradient is the slope at this very text: what a larger change of an input would do "
+    "it does not say."
+)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One number for every position of an input.
+
+    Attributes:
+        kind: INPUT or OUTPUT.
+        positions: what the numbers belong to.
+        values: nats; positive if the position raises the token's probability. None if not computed.
+    """
+
+    kind: str
+    positions: Positions
+    values: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """The influence of every input position on a token's probability.
+
+    Attributes:
+        method: ``GRADIENT`` or ``LEAVE_ONE_OUT`` of ``engine.inspection.influence_methods``.
+        token_id: the token.
+        piece: its text.
+        logprob: its log-probability in the model, nats, before any processor.
+        parts: INPUT if the model has an encoder, then OUTPUT.
+        caveat: one sentence on what the numbers do not prove.
+        note: one sentence on what was not computed, "" for nothing.
+    """
+
+    method: str
+    token_id: int
+    piece: str
+    logprob: float
+    parts: tuple[Scored, ...]
+    caveat: str
+    note: str = ""
+
+
+def gradient_of(
+    loaded: Any, decided: Decided, media_inputs: Mapping[str, torch.Tensor] | None = None
+) -> Attribution:
+    """Return gradient times input: the derivative by each embedding, multiplied by the embedding.
+
+    It is the derivative of the token's log-probability. For a picture or a sound it is taken by the
+    input values and summed over each part. A shell of the model computes it, so no parameter gets a
+    gradient or changes ``requires_grad``.
+
+    Args:
+        loaded: the LoadedModel; the caller must have its turn, see ``permits.running``.
+        decided: the token and its text.
+        media_inputs: see ``pass_inputs``.
+
+    Raises:
+        ModelError: the model gives no gradient with respect to its embeddings.
+    """
+    new = [*decided.before, decided.token_id]
+    inputs = pass_inputs(loaded, decided.prompt_ids, new, media_inputs)
+    shell = shell_of(loaded.model)
+    # Gradients must work even if the caller is in inference mode.
+    with torch.inference_mode(False), torch.enable_grad():
+        media = {
+            name: value.clone().requires_grad_(value.is_floating_point())
+            for name, value in inputs.items()
+            if name in (media_inputs or {})
+        }
+        leaves = _Leaves(shell)
+        try:
+            out = shell(**{**_plain(inputs), **media}, use_cache=False)
+            logprob = torch.log_softmax(out.logits[0, -1].float(), -1)[decided.token_id]
+            places = _places(inputs, leaves, media)
+            grads = torch.autograd.grad(logprob, list(places.values()), allow_unused=True)
+        except (NotImplementedError, RuntimeError) as error:
+            # OutOfMemoryError is a RuntimeError; the caller handles it.
+            if isinstance(error, torch.OutOfMemoryError):
+                raise
+            raise ModelError(f"{loaded.name} gives no gradient by its embeddings.") from None
+    logprob = float(logprob.detach())
+    products = {
+        name: None if grad is None else (grad * leaf).detach().float()
+        for (name, leaf), grad in zip(places.items(), grads, strict=True)
+    }
+    parts = _parts(loaded, inputs, out, products)
+    piece = loaded.pieces[decided.token_id]
+    return Attribution(GRADIENT, decided.token_id, piece, logprob, parts, GRADIENT_CAVEAT)
+
+
+def _plain(inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Clone inputs: tensors from inference mode cannot be saved for a backward pass."""
+    return {name: value.clone() for name, value in inputs.items()}
+
+
+class _Leaves:
+    """Turns the outputs of a shell's embeddings into leaves of the autograd graph and keeps them.
+
+    Args:
+        shell: shell of a model; its modules get hooks.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self.found: list[tuple[torch.Tensor | None, torch.Tensor]] = []
+        """(ids, leaf) in the order of the pass; ids are None for inputs that are embeddings."""
+        # Hooks instead of `inputs_embeds`: architectures treat that argument differently, e.g. some
+        # scale what they look up.
+        for module in _embeddings(shell):
+            module.register_forward_hook(self._embedded)
+        decoder = _decoder(shell)
+        if decoder is not None:
+            decoder.register_forward_pre_hook(self._merged, with_kwargs=True)
+
+    def _embedded(self, module: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
+        del module
+        leaf = output.detach().clone().requires_grad_()
+        self.found.append((args[0] if args else None, leaf))
+        return leaf
+
+    def _merged(self, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Make the embeddings that already contain a picture's parts a leaf."""
+        del module
+        given = kwargs.get("inputs_embeds")
+        if given is None:
+            return None
+        leaf = given.detach().clone().requires_grad_()
+        self.found.append((None, leaf))
+        return args, {**kwargs, "inputs_embeds": leaf}
+
+    def of(self, ids: torch.Tensor, *, last: bool) -> torch.Tensor | None:
+        """Return the first or last leaf for these ids, or for embeddings of the same shape."""
+        same = [
+            leaf
+            for own, leaf in self.found
+            if leaf.shape[:2] == ids.shape and (own is None or torch.equal(own, ids))
+        ]
+        return same[-1 if last else 0] if same else None
+
+
+def _embeddings(shell: Any) -> list[Any]:
+    """Return the token embedding modules of decoder and encoder, each once."""
+    found = [shell.get_input_embeddings()]
+    for get in ("get_encoder", "get_decoder"):
+        part = getattr(shell, get, lambda: None)()
+        own = getattr(part, "get_input_embeddings", None)
+        if part is not None and own is not None:
+            try:
+                found.append(own())
+            except (NotImplementedError, AttributeError):
+                continue
+    unique = {id(module): module for module in found if isinstance(module, torch.nn.Module)}
+    # Patch embeddings take no ids; for a picture the pixel values are the leaf.
+    return [module for module in unique.values() if _takes_ids(module)]
+
+
+def _takes_ids(module: torch.nn.Module) -> bool:
+    return getattr(module, "num_embeddings", None) is not None
+
+
+def _decoder(shell: Any) -> Any | None:
+    """Return the module that receives embeddings with a picture's parts, None for none."""
+    for name in ("language_model",):
+        for owner in (getattr(shell, "model", None), shell):
+            part = getattr(owner, name, None)
+            if isinstance(part, torch.nn.Module):
+                return part
+    return None
+
+
+def _places(
+    inputs: Mapping[str, torch.Tensor], leaves: _Leaves, media: Mapping[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
+    """Return the leaf of INPUT and of OUTPUT."""
+    places = {}
+    text = inputs.get("decoder_input_ids")
+    if text is not None and "input_ids" in inputs:
+        places[INPUT] = leaves.of(inputs["input_ids"], last=False)
+    elif text is not None:
+        places[INPUT] = next((v for v in media.values() if v.requires_grad), None)
+    places[OUTPUT] = leaves.of(inputs["input_ids"] if text is None else text, last=True)
+    if any(leaf is None for leaf in places.values()):
+        raise NotImplementedError
+    return places
+
+
+def _parts(
+    loaded: Any,
+    inputs: dict[str, torch.Tensor],
+    out: Any,
+    products: Mapping[str, torch.Tensor | None],
+) -> tuple[Scored, ...]:
+    text = inputs.get("decoder_input_ids", inputs.get("input_ids"))
+    assert text is not None
+    parts = []
+    if INPUT in products:
+        length = out.encoder_last_hidden_state.shape[1]
+        positions = of_encoder(loaded, inputs, length)
+        parts.append(Scored(INPUT, positions, _of_input(positions, inputs, products[INPUT])))
+    values = _of_tokens(products[OUTPUT], text.shape[1])
+    parts.append(Scored(OUTPUT, of_text(loaded, text[0].tolist()), values))
+    return tuple(parts)
+
+
+def _of_tokens(product: torch.Tensor | None, count: int) -> tuple[float | None, ...]:
+    return (None,) * count if product is None else tuple(product[0].sum(-1).tolist())
+
+
+def _of_input(
+    positions: Positions, inputs: Mapping[str, torch.Tensor], product: torch.Tensor | None
+) -> tuple[float | None, ...]:
+    """Return one number per encoder position, None for positions outside the input."""
+    if product is None:
+        return (None,) * positions.count
+    if positions.ids:
+        return _of_tokens(product, positions.count)
+    if positions.grid is not None:
+        return (*(None,) * positions.leading, *over_patches(product[0], positions.grid))
+    if is_sound(inputs):
+        return over_frames(product[0], positions.count)
+    return (None,) * positions.count
+
+
+def over_patches(values: torch.Tensor, grid: tuple[int, int]) -> tuple[float, ...]:
+    """Sum (channels, height, width) values over each patch, row by row."""
+    rows, columns = grid
+    high, wide = values.shape[-2] // rows, values.shape[-1] // columns
+    cut = values[..., : rows * high, : columns * wide].reshape(-1, rows, high, columns, wide)
+    return tuple(cut.sum(dim=(0, 2, 4)).flatten().tolist())
+
+
+def over_frames(values: torch.Tensor, count: int) -> tuple[float, ...]:
+    """Sum values, time last, over ``count`` equal parts of the time."""
+    flat = values.reshape(-1, values.shape[-1]).sum(0)
+    return tuple(float(part.sum()) for part in torch.tensor_split(flat, count))

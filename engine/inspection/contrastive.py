@@ -1,0 +1,212 @@
+"""Why contrastive search chose a token: its probability against its similarity to the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from engine.inspection.explanation import (
+    CHOSEN,
+    CONSIDERED,
+    Claim,
+    Wording,
+    number,
+    percent,
+    plain,
+    quoted,
+)
+from engine.inspection.filter_chain import Chain, local_bias, smallest
+from engine.inspection.filter_report import (
+    known_biases,
+    removals,
+    row_values,
+    tell_removals,
+    tell_standing,
+    token_name,
+)
+from engine.inspection.rerun import Moment
+from engine.trace.details import ContrastiveDetail, ContrastiveOption
+
+_SURE = 2e-5
+"""Smallest lead in the score that the recording's rounding cannot cause."""
+_MOST = 64
+
+
+def explain(
+    place: Moment, chain: Chain, detail: ContrastiveDetail, token_id: int, draft: Wording
+) -> None:
+    """Write why a token was chosen or not.
+
+    Args:
+        place: the step.
+        chain: the row's processors.
+        detail: the step's record.
+        token_id: the token in question.
+        draft: receives the explanation.
+    """
+    here = tell_standing(draft, chain, token_id)
+    options = {option.token_id: option for option in detail.options}
+    winner = detail.options[_winner(place, detail)]
+    option = options.get(token_id)
+    if option is None:
+        start = 1 if place.trace.model.is_encoder_decoder else len(place.trace.prompt_ids)
+        found = removals(chain, place, token_id, len(chain.text) - start)
+        if found:
+            tell_removals(draft, found)
+            return
+        k = int(place.trace.config["top_k"])
+        draft.say(
+            f"{token_name(place, token_id)} was not looked at: it is number {here.place:,} after the "
+            f"processors, and only the first {k} are run through the model."
+        )
+        if here.place <= _MOST:
+            draft.say(f"At top_k ≥ {here.place} it is one of the candidates.")
+            draft.claim = Claim({"top_k": here.place}, CONSIDERED, at_step=True)
+        return
+    _numbers(place, chain, option, draft)
+    if option is winner:
+        draft.chosen = True
+        _won(place, chain, detail, option, draft)
+    else:
+        _lost(place, chain, detail, option, winner, draft)
+
+
+def _winner(place: Moment, detail: ContrastiveDetail) -> int:
+    chosen = place.step.emit[-1]
+    return next(i for i, option in enumerate(detail.options) if option.token_id == chosen)
+
+
+def word_at(place: Moment, chain: Chain, position: int) -> str:
+    """Return the earlier token at a position, quoted, with its position."""
+    # An encoder-decoder's ids begin with the decoder's start token.
+    text = chain.text[1:] if place.trace.model.is_encoder_decoder else chain.text
+    if position < 0:
+        return "the start of the text"
+    return f"{quoted(place.piece(text[position]))} at position {position + 1}"
+
+
+def _numbers(place: Moment, chain: Chain, option: ContrastiveOption, draft: Wording) -> None:
+    alpha = float(place.trace.config["penalty_alpha"])
+    word = word_at(place, chain, option.position)
+    draft.fact("Score", number(option.score), "(1 − α) × probability − α × likeness.")
+    draft.fact(
+        "Largest likeness", number(option.max_cosine), f"Cosine with the hidden state of {word}."
+    )
+    draft.fact(
+        "What likeness cost",
+        number(option.degeneration_penalty),
+        f"α = {plain(alpha)} times the cosine.",
+    )
+    draft.fact(
+        "What probability gave",
+        number(option.confidence),
+        f"(1 − α) times {percent(option.probability)}.",
+    )
+
+
+def _won(
+    place: Moment,
+    chain: Chain,
+    detail: ContrastiveDetail,
+    option: ContrastiveOption,
+    draft: Wording,
+) -> None:
+    name = token_name(place, option.token_id)
+    others = [other for other in detail.options if other is not option]
+    if not others:
+        draft.say(f"{name} was the only candidate.")
+        return
+    second = max(others, key=lambda other: other.score)
+    favourite = max(detail.options, key=lambda other: other.probability)
+    draft.say(
+        f"{name} has the best score, {number(option.score)}, ahead of "
+        f"{token_name(place, second.token_id)} with {number(second.score)}."
+    )
+    if favourite is option:
+        draft.say("It is also the most probable candidate; greedy search would take it, too.")
+        return
+    word = word_at(place, chain, favourite.position)
+    draft.say(
+        f"The most probable candidate, {token_name(place, favourite.token_id)}, resembles {word} "
+        f"and loses {number(favourite.degeneration_penalty)} for it; this one loses "
+        f"{number(option.degeneration_penalty)}."
+    )
+
+
+def _lost(
+    place: Moment,
+    chain: Chain,
+    detail: ContrastiveDetail,
+    option: ContrastiveOption,
+    winner: ContrastiveOption,
+    draft: Wording,
+) -> None:
+    name, word = token_name(place, option.token_id), word_at(place, chain, option.position)
+    draft.say(
+        f"{name} scores {number(option.score)} against {number(winner.score)} of "
+        f"{token_name(place, winner.token_id)}: {percent(option.probability)} give it "
+        f"{number(option.confidence)}, and its likeness to {word} costs "
+        f"{number(option.degeneration_penalty)}."
+    )
+    alpha = alpha_for(detail.options, option, float(place.trace.config["penalty_alpha"]))
+    if alpha is not None:
+        draft.say(f"With penalty_alpha = {plain(alpha)} it would have been taken.")
+        draft.fact("Alpha that takes it", plain(alpha), "With the candidates of this step.")
+        draft.claim = Claim({"penalty_alpha": alpha}, CHOSEN, at_step=True)
+        return
+    bias = smallest(lambda b: _best_with(chain, detail, option, place, b), 0.1)
+    if bias is None:
+        draft.say("No alpha and no higher logit would have made it the choice.")
+        return
+    draft.say(f"No alpha prefers it; with a logit {number(bias)} higher it would have been taken.")
+    value = local_bias(chain.text, option.token_id, bias, known_biases(place))
+    draft.claim = Claim({"sequence_bias": value}, CHOSEN)
+
+
+def alpha_for(
+    options: Sequence[ContrastiveOption], option: ContrastiveOption, given: float
+) -> float | None:
+    """Return an alpha, near the given one, at which an option has the best score, or None.
+
+    Scores are linear in alpha, so the values at which it leads form one interval.
+    """
+    low, high = 0.0, 1.0
+    for other in options:
+        if other is option:
+            continue
+        lead = option.probability - other.probability - _SURE
+        slope = lead + option.max_cosine - other.max_cosine
+        if slope > 0:
+            high = min(high, lead / slope)
+        elif slope < 0:
+            low = max(low, lead / slope)
+        elif lead < 0:
+            return None
+    if high < low:
+        return None
+    # Prefer the value with the fewest decimals.
+    for digits in range(2, 6):
+        value = round(min(max(given, low), high), digits)
+        for near in (value, round(value + 10**-digits, digits), round(value - 10**-digits, digits)):
+            if low <= near <= high:
+                return near
+    return None
+
+
+def _best_with(
+    chain: Chain,
+    detail: ContrastiveDetail,
+    option: ContrastiveOption,
+    place: Moment,
+    bias: float,
+) -> bool:
+    """Return True if an option has the best score with a bias; similarities stay as recorded."""
+    alpha = float(place.trace.config["penalty_alpha"])
+    probs = torch.softmax(row_values(chain.biased(option.token_id, bias), chain.row), -1)
+    own = (1 - alpha) * float(probs[option.token_id]) - alpha * option.max_cosine
+    return all(
+        own > (1 - alpha) * float(probs[other.token_id]) - alpha * other.max_cosine + _SURE
+        for other in detail.options
+        if other is not option
+    )

@@ -1,0 +1,92 @@
+"""Why DoLa chose a token: the growth of its log-probability from an earlier layer to the last."""
+
+from __future__ import annotations
+
+import torch
+
+from engine.inspection.explanation import CHOSEN, Claim, Wording, number, percent
+from engine.inspection.filter_chain import Chain
+from engine.inspection.filter_report import row_values, token_name
+from engine.inspection.next_token import Race
+from engine.inspection.next_token import explain as explain_choice
+from engine.inspection.rerun import Moment
+from engine.loops.dola import LayerContrast, contrast_of
+from engine.trace.details import LayerDetail
+
+
+def explain(
+    place: Moment,
+    chain: Chain,
+    detail: LayerDetail,
+    token_id: int,
+    draft: Wording,
+    race: Race | None,
+) -> None:
+    """Write why a token was chosen or not.
+
+    Args:
+        place: the step.
+        chain: the row's processors; the first is the layer contrast.
+        detail: the step's record.
+        token_id: the token in question.
+        draft: receives the explanation.
+        race: the draw; None if the step takes the best contrast.
+    """
+    layer = detail.premature_layer
+    contrast = row_values(chain.links[0].after, chain.row)
+    grown = float(contrast[token_id])
+    final = torch.log_softmax(chain.logits[chain.row], -1)
+    if grown > -torch.inf:
+        _say_growth(place, token_id, layer, contrast, draft)
+    explain_choice(place, chain, token_id, draft, race, "DoLa")
+    draft.fact(
+        "Contrasted layer", str(layer), "The candidate layer that differs most from the last."
+    )
+    if grown > -torch.inf:
+        early = float(final[token_id]) - grown
+        draft.fact(
+            "Growth since that layer",
+            number(grown),
+            f"{number(float(final[token_id]))} in the last layer less {number(early)} in layer "
+            f"{layer}; natural logarithms.",
+        )
+        if not draft.chosen and race is None:
+            _other_layer(place, chain, detail, token_id, draft)
+
+
+def _say_growth(
+    place: Moment, token_id: int, layer: int, contrast: torch.Tensor, draft: Wording
+) -> None:
+    chosen, name = place.step.emit[-1], token_name(place, token_id)
+    own = _grew(float(contrast[token_id]))
+    if token_id == chosen:
+        draft.say(f"From layer {layer} to the last the log-probability of {name} {own}.")
+        return
+    draft.say(
+        f"From layer {layer} to the last the log-probability of {name} {own}, that of "
+        f"{token_name(place, chosen)} {_grew(float(contrast[chosen]))}."
+    )
+
+
+def _grew(by: float) -> str:
+    return f"grew by {number(by)}" if by >= 0 else f"fell by {number(-by)}"
+
+
+def _other_layer(
+    place: Moment, chain: Chain, detail: LayerDetail, token_id: int, draft: Wording
+) -> None:
+    """Write which other layer would have made the token the choice."""
+    first = chain.links[0].processor
+    assert isinstance(first, LayerContrast)
+    layers = first.layers
+    if layers is None:
+        return
+    for layer in sorted(set(range(layers.raw.shape[1])) - {detail.premature_layer}):
+        rows = torch.full((len(layers.final),), layer, device=layers.final.device)
+        scores = row_values(chain.run(contrast_of(layers, rows), 1), chain.row)
+        if int(scores.argmax()) == token_id:
+            p = float(torch.softmax(scores, -1)[token_id])
+            draft.say(f"Contrasted with layer {layer} it would have been taken.")
+            draft.fact("Layer that takes it", str(layer), f"It would have had {percent(p)} there.")
+            draft.claim = Claim({"dola_layers": [layer]}, CHOSEN, at_step=True)
+            return

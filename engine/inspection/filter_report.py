@@ -1,0 +1,198 @@
+"""A token's rank, its probabilities, and the effect of each processor on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.inspection.explanation import (
+    SURVIVES,
+    Claim,
+    Wording,
+    joined,
+    number,
+    percent,
+    quoted,
+)
+from engine.inspection.filter_chain import Chain, as_it_is, is_gone
+from engine.inspection.filter_thresholds import LEAVE, Case, Removal, removal
+from engine.inspection.rerun import Moment
+from engine.loops.recorder import NEVER
+
+LEAST_EFFECT = 0.005
+"""Smaller changes of a logit are not reported."""
+WARPERS = (
+    "Temperature",
+    "TopH",
+    "TopK",
+    "TopP",
+    "MinP",
+    "Typical",
+    "Epsilon",
+    "Eta",
+    "LogitNormalization",
+)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A token's rank and probability before and after the processors of one row.
+
+    Attributes:
+        raw: probability in the model, over the whole vocabulary.
+        rank: rank in the model; 1 is the most probable.
+        used: probability after the processors, 0 if removed.
+        place: rank after the processors; 1 is the most probable.
+        left: number of tokens that survive the processors.
+    """
+
+    raw: float
+    rank: int
+    used: float
+    place: int
+    left: int
+
+
+def standing(chain: Chain, token_id: int) -> Standing:
+    """Return a token's rank and probability before and after the processors."""
+    raw, final = chain.logits[chain.row], chain.scores[chain.row]
+    possible = final > NEVER
+    final = final.masked_fill(~possible, -torch.inf)
+    return Standing(
+        float(torch.softmax(raw.double(), -1)[token_id]),
+        int((raw > raw[token_id]).sum()) + 1,
+        float(torch.softmax(final.double(), -1)[token_id]),
+        int((final > final[token_id]).sum()) + 1,
+        int(possible.sum()),
+    )
+
+
+def removals(chain: Chain, place: Moment, token_id: int, new: int) -> list[Removal]:
+    """Return every removal between a token and its survival.
+
+    Each processor is checked as if the earlier ones had let the token through.
+
+    Args:
+        chain: the row's processors.
+        place: the step.
+        token_id: a token that was removed.
+        new: number of new tokens before this one.
+    """
+    first = chain.removed_at(token_id)
+    if first is None:
+        return []
+    found, scores = [], chain.links[first].before
+    for link in chain.links[first:]:
+        after = as_it_is(link.processor)(chain.ids, scores.clone())
+        if is_gone(after, chain.row, token_id):
+            assert place.run is not None
+            case = Case(
+                link.processor,
+                chain.ids,
+                scores,
+                chain.row,
+                token_id,
+                new,
+                place.run.config,
+                place.piece,
+                place.trace.prompt_ids,
+            )
+            found.append(removal(case))
+            if not found[-1].survives or found[-1].instead is LEAVE:
+                break
+            # Go on as if the changed processor had run, so later removals are found as well.
+            other = found[-1].instead
+            after = scores if other is None else other(chain.ids, scores.clone())
+        scores = after
+    return found
+
+
+def tell_removals(draft: Wording, found: Sequence[Removal]) -> None:
+    """Write why a token was removed and what would have let it through."""
+    draft.say(found[0].why)
+    for other in found:
+        for fact in other.facts:
+            draft.fact(*fact)
+    if all(other.survives for other in found):
+        draft.say(f"It survives {joined([other.survives for other in found])}.")
+        changes = {name: value for other in found for name, value in other.changes.items()}
+        draft.claim = Claim(changes, SURVIVES, at_step=True)
+
+
+def tell_standing(draft: Wording, chain: Chain, token_id: int) -> Standing:
+    """Add the numbers common to all explanations of a distribution."""
+    here = standing(chain, token_id)
+    vocabulary = chain.logits.shape[-1]
+    draft.fact(
+        "Rank in the model",
+        f"{here.rank:,} of {vocabulary:,}",
+        "Its place before any processor; 1 is the most probable.",
+    )
+    draft.fact(
+        "Probability in the model",
+        percent(here.raw),
+        "Over the whole vocabulary, before any processor.",
+    )
+    if chain.links:
+        draft.fact(
+            "Probability as used",
+            percent(here.used),
+            "After every processor; the step was decided with it."
+            if here.used
+            else "A processor removed it.",
+        )
+        _effects(draft, chain, token_id)
+    return here
+
+
+def _effects(draft: Wording, chain: Chain, token_id: int) -> None:
+    """Add what each processor without removals did to the token's logit."""
+    for link in chain.links:
+        if is_gone(link.after, chain.row, token_id):
+            return
+        before = float(link.before[chain.row, token_id])
+        after = float(link.after[chain.row, token_id])
+        if link.name in WARPERS or abs(after - before) < LEAST_EFFECT or link.name in _OWN_WORDS:
+            continue
+        sign = "+" if after > before else "−"
+        draft.fact(
+            link.name,
+            f"{sign}{number(abs(after - before))}",
+            f"What it did to the token's logit: {number(before)} became {number(after)}.",
+        )
+
+
+# The explanations of DoLa and of watermarks report these themselves.
+_OWN_WORDS = ("LayerContrast", "SynthIDTextWatermark", "SynthId")
+
+
+def culprit(chain: Chain, token_id: int) -> str:
+    """Return the processor without which the token would have been the best, "" for none.
+
+    Filters that only cut are skipped: they never change which token leads.
+    """
+    for place, link in reversed(list(enumerate(chain.links))):
+        if place < chain.start or link.name in WARPERS:
+            continue
+        if int(chain.without(place)[chain.row].argmax()) == token_id:
+            return link.name
+    return ""
+
+
+def row_values(scores: torch.Tensor, row: int) -> torch.Tensor:
+    """Return (vocab,) scores of a row with removed tokens at -inf."""
+    values = scores[row]
+    return values.masked_fill(~(values > NEVER), -torch.inf)
+
+
+def token_name(place: Moment, token_id: int) -> str:
+    """Return a token in quotation marks."""
+    return quoted(place.piece(token_id))
+
+
+def known_biases(place: Moment) -> Any:
+    """Return the run's own ``sequence_bias``."""
+    return getattr(place.run.config, "sequence_bias", None) if place.run else None

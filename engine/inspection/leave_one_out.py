@@ -1,0 +1,261 @@
+"""Leave-one-out: the token's exact log-probability without each position of its text."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.errors import Cancelled
+from engine.inspection.attribution import INPUT, OUTPUT, Attribution, Scored
+from engine.inspection.influence_methods import LEAVE_ONE_OUT
+from engine.inspection.positions import (
+    FRAMES,
+    PATCHES,
+    Positions,
+    is_sound,
+    of_encoder,
+    of_text,
+    placeholders,
+)
+from engine.inspection.target_token import Decided
+from engine.loops.teacher_forced import pass_inputs
+from engine.settings import SETTINGS
+
+CAVEAT = "Without a token the text is one that nobody wrote, and what two tokens say together, neither shows alone."
+MEDIA_CAVEAT = (
+    "With a part painted over, the input is one that nobody gave, and what two parts show together, "
+    "neither shows alone."
+)
+_FLOAT_BYTES = 4
+
+
+@dataclass(frozen=True)
+class _Part:
+    """An input whose positions are left out one at a time.
+
+    Attributes:
+        kind: INPUT or OUTPUT.
+        name: name among the keyword arguments of the pass.
+        positions: all positions of the input.
+        places: positions that can be left out, in the order in which they are tried.
+        inputs: keyword arguments of a pass with one row.
+    """
+
+    kind: str
+    name: str
+    positions: Positions
+    places: tuple[int, ...]
+    inputs: Mapping[str, Any]
+
+    def without(self, places: Sequence[int]) -> dict[str, Any]:
+        """Return keyword arguments with one row per place, each without that place."""
+        value, rows = self.inputs[self.name], len(places)
+        changed: dict[str, Any] = {self.name: self._without(value, places)}
+        if self.name == "input_ids":
+            changed["attention_mask"] = torch.ones_like(changed[self.name])
+        others = {n: _repeated(n, v, rows) for n, v in self.inputs.items() if n not in changed}
+        return {**others, **changed}
+
+    def _without(self, value: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
+        if self.positions.source == PATCHES:
+            return torch.cat([_painted(value, self.positions, place) for place in places])
+        if self.positions.source == FRAMES:
+            return torch.cat([_silenced(value, self.positions.count, place) for place in places])
+        # Deleted, not masked: a mask or unknown token would have its own effect.
+        ids = value[0]
+        kept = [torch.cat([ids[:place], ids[place + 1 :]]) for place in places]
+        return torch.stack(kept)
+
+
+def leave_one_out_of(
+    loaded: Any,
+    decided: Decided,
+    media_inputs: Mapping[str, torch.Tensor] | None = None,
+    cancelled: threading.Event | None = None,
+) -> Attribution:
+    """Return how far a token's log-probability falls without each position of its text.
+
+    A token is deleted and the others close up, in the encoder's text and in the decoder's. The
+    decoder's start token and picture placeholders stay. A part of a picture becomes the picture's
+    mean, a part of a sound its quietest value. Positions are tried from the end, as many per pass
+    as the limits allow, until ``max_asking_s`` is over.
+
+    Args:
+        loaded: the LoadedModel; the caller must have its turn, see ``permits.running``.
+        decided: the token and its text.
+        media_inputs: see ``pass_inputs``.
+        cancelled: stops the computation when set.
+
+    Raises:
+        Cancelled: ``cancelled`` was set.
+    """
+    started = time.perf_counter()
+    new = [*decided.before, decided.token_id]
+    inputs = pass_inputs(loaded, decided.prompt_ids, new, media_inputs)
+    with torch.inference_mode():
+        out = loaded.model(**inputs, use_cache=False)
+        whole = _logprobs(out.logits, decided.token_id)[0]
+        parts = _parts(loaded, inputs, out)
+        scored, done = [], 0
+        for number, part in enumerate(parts, 1):
+            # An equal share of the time, plus what earlier parts left over.
+            until = started + SETTINGS.max_asking_s * number / len(parts)
+            values = _left_out(loaded, part, decided.token_id, whole, until, cancelled)
+            done += sum(value is not None for value in values)
+            scored.append(Scored(part.kind, part.positions, values))
+    wanted = sum(len(part.places) for part in parts)
+    note = "" if done == wanted else _note(done, wanted)
+    caveat = MEDIA_CAVEAT if media_inputs else CAVEAT
+    token = decided.token_id
+    piece = loaded.pieces[token]
+    return Attribution(LEAVE_ONE_OUT, token, piece, whole, tuple(scored), caveat, note)
+
+
+def _note(done: int, wanted: int) -> str:
+    return (
+        f"Only {done} of {wanted} positions were left out, from the end:"
+        f" a question may take {SETTINGS.max_asking_s:g} seconds."
+    )
+
+
+def _left_out(
+    loaded: Any,
+    part: _Part,
+    token_id: int,
+    whole: float,
+    until: float,
+    cancelled: threading.Event | None,
+) -> tuple[float | None, ...]:
+    """Return by position how far the log-probability falls, None if it was not tried."""
+    values: list[float | None] = [None] * part.positions.count
+    # Without this argument a pass returns logits for all positions, which limits the rows.
+    few = "logits_to_keep" in inspect.signature(loaded.model.forward).parameters
+    for places in _batches(part.places, _rows(loaded, part, few)):
+        if cancelled is not None and cancelled.is_set():
+            raise Cancelled
+        if time.perf_counter() > until:
+            break
+        given = part.without(places)
+        if few:
+            given["logits_to_keep"] = 1
+        out = loaded.model(**given, use_cache=False)
+        for place, without in zip(places, _logprobs(out.logits, token_id), strict=True):
+            values[place] = whole - without
+    return tuple(values)
+
+
+def _batches(places: Sequence[int], size: int) -> Iterable[Sequence[int]]:
+    return (places[start : start + size] for start in range(0, len(places), size))
+
+
+def _rows(loaded: Any, part: _Part, few: bool) -> int:
+    """Return the number of texts per pass."""
+    if part.positions.source in (PATCHES, FRAMES):
+        return SETTINGS.max_asking_pictures
+    length = max(1, part.positions.count - 1)
+    rows = SETTINGS.max_asking_positions // length
+    if not few:
+        logits = length * loaded.vocab_size * _FLOAT_BYTES
+        rows = min(rows, SETTINGS.max_attention_bytes // logits)
+    return max(1, rows)
+
+
+def _logprobs(logits: torch.Tensor, token_id: int) -> list[float]:
+    """Return the token's log-probability at the end of each row."""
+    return torch.log_softmax(logits[:, -1].double(), -1)[:, token_id].tolist()
+
+
+def _parts(loaded: Any, inputs: Mapping[str, torch.Tensor], out: Any) -> list[_Part]:
+    text = inputs.get("decoder_input_ids")
+    if text is None:
+        own = _text(loaded, OUTPUT, "input_ids", inputs)
+        pixels = inputs.get("pixel_values")
+        if own.positions.picture is None or pixels is None or pixels.dim() != 4:
+            return [own]
+        return [_pictured(own.positions.picture[1:], inputs), own]
+    encoded = out.encoder_last_hidden_state
+    if "input_ids" in inputs:
+        first = _text(loaded, INPUT, "input_ids", inputs)
+    else:
+        first = _seen(loaded, inputs, encoded.shape[1])
+    given: Mapping[str, Any] = inputs
+    if "input_ids" not in inputs:
+        # Only the decoder's text changes here, so a picture or sound is encoded once.
+        given = {"decoder_input_ids": text, "encoder_outputs": encoded}
+    second = _text(loaded, OUTPUT, "decoder_input_ids", given)
+    return [second] if first is None else [first, second]
+
+
+def _text(loaded: Any, kind: str, name: str, inputs: Mapping[str, Any]) -> _Part:
+    ids = inputs[name][0].tolist()
+    positions = of_text(loaded, ids, "encoder" if kind == INPUT else "text")
+    first = 1 if name == "decoder_input_ids" else 0
+    held = placeholders(loaded)
+    places = [place for place in range(first, len(ids)) if ids[place] not in held]
+    if len(ids) < 2:
+        places = []
+    return _Part(kind, name, positions, tuple(reversed(places)), inputs)
+
+
+def _seen(loaded: Any, inputs: Mapping[str, torch.Tensor], length: int) -> _Part | None:
+    """Return the parts of a picture or a sound, few enough to try each one."""
+    whole = of_encoder(loaded, inputs, length)
+    name = is_sound(inputs)
+    if name is not None:
+        count = min(length, SETTINGS.max_left_out_parts)
+        frame_s = None if whole.frame_s is None else whole.frame_s * length / count
+        positions = Positions(FRAMES, count, frame_s=frame_s)
+        return _Part(INPUT, name, positions, tuple(reversed(range(count))), inputs)
+    return None if whole.grid is None else _pictured(whole.grid, inputs)
+
+
+def _pictured(grid: tuple[int, int], inputs: Mapping[str, torch.Tensor]) -> _Part:
+    rows, columns = _coarser(grid, SETTINGS.max_left_out_parts)
+    positions = Positions(PATCHES, rows * columns, grid=(rows, columns))
+    places = tuple(reversed(range(positions.count)))
+    return _Part(INPUT, "pixel_values", positions, places, inputs)
+
+
+def _coarser(grid: tuple[int, int], most: int) -> tuple[int, int]:
+    """Return rows and columns of the grid, merged into at most ``most`` square blocks."""
+    block = 1
+    while -(-grid[0] // block) * -(-grid[1] // block) > most:
+        block += 1
+    return -(-grid[0] // block), -(-grid[1] // block)
+
+
+def _painted(values: torch.Tensor, positions: Positions, place: int) -> torch.Tensor:
+    """Return (1, channels, height, width) picture with one part in its mean colour."""
+    assert positions.grid is not None
+    rows, columns = positions.grid
+    row, column = divmod(place, columns)
+    painted = values.clone()
+    tall, wide = values.shape[-2], values.shape[-1]
+    high = slice(row * tall // rows, (row + 1) * tall // rows)
+    broad = slice(column * wide // columns, (column + 1) * wide // columns)
+    painted[..., high, broad] = values.mean(dim=(-2, -1), keepdim=True)
+    return painted
+
+
+def _silenced(values: torch.Tensor, count: int, place: int) -> torch.Tensor:
+    """Return a sound, time last, with one of ``count`` parts as quiet as possible."""
+    length = values.shape[-1]
+    part = slice(place * length // count, (place + 1) * length // count)
+    silenced = values.clone()
+    # Log-mel features have a floor; samples of a wave are silent at 0.
+    silenced[..., part] = values.min() if values.dim() > 2 else 0.0
+    return silenced
+
+
+def _repeated(name: str, value: torch.Tensor, rows: int) -> Any:
+    """Repeat a one-row argument for several rows."""
+    from transformers.modeling_outputs import BaseModelOutput
+
+    many: Any = torch.cat([value] * rows)
+    return BaseModelOutput(last_hidden_state=many) if name == "encoder_outputs" else many

@@ -1,0 +1,192 @@
+"""The logits processors of a run, rebuilt without its model.
+
+transformers' generate() builds them from the configuration of the run. A stub model of almost no
+weights supplies what generate() reads from a model: vocabulary, device, special ids, one stack or
+two. So the real model need not be in memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import torch
+import transformers
+
+from engine.declare.params import build, params_of
+from engine.errors import EngineError, ParameterError
+from engine.inspection.logits_cache import KeptRun
+from engine.loops.recorder import Recorder
+from engine.loops.watermark import watermark_loop
+from engine.models.chat import written
+from engine.models.loading import LoadedModel, as_recorded
+from engine.models.meta_model import BUILDING
+from engine.models.readers import AUDIO
+from engine.run.generation import generate_inputs, generation_config
+from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model
+from engine.strategies.base import Context
+
+# Longer than any text.
+_LONGEST = 1 << 24
+NEEDS_THE_MODEL = {
+    "guidance_scale": "guidance asks the model once more at every step",
+    "negative_prompt": "guidance asks the model once more at every step",
+    "negative_prompt_ids": "guidance asks the model once more at every step",
+    "dola_layers": "other layers are only known where the model runs",
+    "max_new_tokens": "it changes no distribution, only where the text ends",
+    "max_time": "it changes no distribution, only where the text ends",
+    "stop_strings": "it changes no distribution, only where the text ends",
+    "eos_token_id": "it also changes where the text ends",
+    "num_return_sequences": "other rows are drawn with other luck",
+    "z_threshold": "it changes no distribution, only how the text is judged",
+    "ignore_repeated_ngrams": "it changes no distribution, only how the text is judged",
+}
+"""Parameters that a what-if analysis cannot change, each with the reason."""
+OFF: Mapping[str, tuple[str, Any]] = {
+    "SequenceBias": ("sequence_bias", None),
+    "EncoderRepetitionPenalty": ("encoder_repetition_penalty", 1.0),
+    "RepetitionPenalty": ("repetition_penalty", 1.0),
+    "NoRepeatNGram": ("no_repeat_ngram_size", 0),
+    "EncoderNoRepeatNGram": ("encoder_no_repeat_ngram_size", 0),
+    "NoBadWords": ("bad_words_ids", None),
+    "MinLength": ("min_new_tokens", None),
+    "MinNewTokensLength": ("min_new_tokens", None),
+    "PrefixConstrained": ("prefix_allowed_tokens_fn", None),
+    "ForcedBOSToken": ("forced_bos_token_id", None),
+    "ForcedEOSToken": ("forced_eos_token_id", None),
+    "InfNanRemove": ("remove_invalid_values", False),
+    "ExponentialDecayLengthPenalty": ("exponential_decay_length_penalty", None),
+    "SuppressTokens": ("suppress_tokens", None),
+    "SuppressTokensAtBegin": ("begin_suppress_tokens", None),
+    "Temperature": ("temperature", 1.0),
+    "TopH": ("top_h", None),
+    "TopK": ("top_k", 0),
+    "TopP": ("top_p", 1.0),
+    "MinP": ("min_p", None),
+    "Typical": ("typical_p", 1.0),
+    "Epsilon": ("epsilon_cutoff", 0.0),
+    "Eta": ("eta_cutoff", 0.0),
+    "GreenList": ("bias", 0.0),
+    "LogitNormalization": ("renormalize_logits", False),
+}
+"""Display name of a processor -> its parameter, and the value that removes it."""
+
+
+def askable(config_class: type) -> tuple[str, ...]:
+    """Return the parameters of a strategy that a what-if can change, in declaration order."""
+    return tuple(name for name in params_of(config_class) if name not in NEEDS_THE_MODEL)
+
+
+def changed_config(run: KeptRun, params: Mapping[str, Any]) -> Any:
+    """Return a run's config with other values, validated like a request's.
+
+    Args:
+        run: the run.
+        params: names and raw values.
+
+    Raises:
+        ParameterError: one sentence with parameter, value and range, or why it cannot be changed.
+    """
+    known = params_of(run.strategy.config)
+    for name, value in params.items():
+        if name in NEEDS_THE_MODEL and name in known:
+            why = f"it cannot be asked about without running again: {NEEDS_THE_MODEL[name]}"
+            raise ParameterError(name, value, why)
+    old = {name: getattr(run.config, name) for name in known}
+    config = build(run.strategy.config, {**old, **params}, run.strategy.name)
+    loaded, ids = run.loaded() or hollow(run), list(run.header.prompt_ids)
+    request = DecodeRequest(run.strategy.name, prompt=run.header.prompt, input_ids=ids)
+    chat = None if run.header.messages is None else written(loaded.tokenizer, ids)
+    checked = fit_to_model(CheckedRequest(request, run.strategy, config, (), chat=chat), loaded)
+    if run.strategy.loop is watermark_loop:
+        prompt = torch.tensor([run.header.prompt_ids])
+        context = Context(checked.config, loaded, None, prompt, Recorder(), torch.Generator())
+        run.strategy.prepare(context)
+    return checked.config
+
+
+def processors_of(run: KeptRun, config: Any) -> tuple[list[Any], bool]:
+    """Return a run's processors as generate() builds them, and whether tokens are sampled.
+
+    Args:
+        run: the run.
+        config: the config of its strategy, see ``changed_config``.
+
+    Raises:
+        ParameterError: guidance is on.
+    """
+    if config.guidance_scale not in (None, 1.0):
+        why = f"it cannot be asked about without running again: {NEEDS_THE_MODEL['guidance_scale']}"
+        raise ParameterError("guidance_scale", config.guidance_scale, why)
+    if run.strategy.one_by_one:
+        config = dataclasses.replace(config, num_return_sequences=1)
+    loaded, found = hollow(run), []
+    select = run.strategy.generate_kwargs(config)
+
+    def capture(
+        model: Any, input_ids: Any, logits_processor: Any, *args: Any, **kwargs: Any
+    ) -> Any:
+        del model, args, kwargs
+        found.extend(logits_processor)
+        return input_ids
+
+    # generate() hands its finished list to the custom loop, which returns at once: no pass runs.
+    prompt = torch.tensor([run.header.prompt_ids], device=loaded.device)
+    loaded.model.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        generation_config=generation_config(config, select, loaded),
+        custom_generate=capture,
+        logits_processor=transformers.LogitsProcessorList(_own_rules(run, config)),
+        **generate_inputs(config, loaded, config.num_return_sequences, prompt.shape[1]),
+    )
+    return found, bool(select["do_sample"])
+
+
+def _own_rules(run: KeptRun, config: Any) -> list[Any]:
+    """Return the processors that the run's model itself adds; see ``MediaReader.rules``.
+
+    Raises:
+        EngineError: the model may have some but is not in memory.
+    """
+    loaded = run.loaded() or as_recorded(run.header.model)
+    if not any(one.kind == AUDIO for one in run.header.media):
+        return []
+    if loaded is None or loaded.reader is None:
+        raise EngineError(
+            "The speech model of this run is not in memory, and it has rules of its own."
+        )
+    return loaded.reader.rules(config, run.header.prompt_ids, run.header.speech)
+
+
+def hollow(run: KeptRun) -> LoadedModel:
+    """Return a stub model with the properties of the run's model that processors use."""
+    about, ends = run.header.model, run.header.eos_token_ids
+    return _hollow(about.vocab_size, device_of(run), about.is_encoder_decoder, ends)
+
+
+def device_of(run: KeptRun) -> str:
+    """Return the run's device, or the CPU if this machine has no such device."""
+    own = run.header.model.device
+    there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
+    return own if own in there and there[own]() else "cpu"
+
+
+@lru_cache(maxsize=8)
+def _hollow(vocab: int, device: str, encoder_decoder: bool, ends: tuple[int, ...]) -> LoadedModel:
+
+    ids: dict[str, Any] = {"bos_token_id": 0, "eos_token_id": list(ends) or None, "pad_token_id": 0}
+    with BUILDING:
+        if encoder_decoder:
+            sizes = {"d_model": 2, "d_kv": 2, "d_ff": 2, "num_layers": 1, "num_heads": 1}
+            ids["decoder_start_token_id"] = 0
+            seq2seq = transformers.T5Config(vocab_size=vocab, **sizes, **ids)
+            model: Any = transformers.T5ForConditionalGeneration(seq2seq)
+        else:
+            sizes = {"hidden_size": 2, "intermediate_size": 2, "num_hidden_layers": 1}
+            heads = {"num_attention_heads": 1, "max_position_embeddings": _LONGEST}
+            config = transformers.LlamaConfig(vocab_size=vocab, **sizes, **heads, **ids)
+            model = transformers.LlamaForCausalLM(config)
+    return LoadedModel(model.to(device).eval(), None, "the model of the run")

@@ -1,0 +1,268 @@
+"""Rerun a recorded run up to one step and capture what that step saw.
+
+The same request and seed give the same steps. Processor state, beams, drafts and the random
+generator are therefore those of the run.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.errors import BusyError, Cancelled, DecodeError, EngineError
+from engine.loops.drafting.drafter import Draft
+from engine.loops.recorder import Recorder, Stages
+from engine.models.loading import LoadedModel, in_memory, pinned
+from engine.run.preparation import Prepared, prepare
+from engine.run.request import DecodeRequest, check, request_of
+from engine.run.run import StopWhen, generate_with
+from engine.run.scheduler import running
+from engine.settings import SETTINGS
+from engine.strategies.base import Context
+from engine.trace.records import Step, Trace
+
+LIMIT_S = SETTINGS.max_asking_s
+"""Seconds that one rerun may compute."""
+ONLY_ONCE = "What a custom method saw can only be seen while it runs."
+WAIT_S = 10.0
+"""Seconds to wait for the model."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The input of one pass's logits processors and the output of each.
+
+    Attributes:
+        logits: (rows, vocab) scores that the first processor received.
+        input_ids: (rows, length) ids so far.
+        processors: copies with the state they had before the pass.
+        stages: (rows, vocab) output of each processor.
+    """
+
+    logits: torch.Tensor
+    input_ids: torch.Tensor
+    processors: tuple[Any, ...]
+    stages: tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A step of a run, with the passes that decided it if a rerun reproduced them.
+
+    Attributes:
+        trace: the run; steps after this one may be missing.
+        step: the step itself.
+        run: the prepared request with its models; None if only the recording is available.
+        views: the step's passes in order; empty if only the recording is available.
+        row: row of the views that belongs to the step.
+        noise_state: state of the random generator before the step's draws.
+        draft: the drafter's guess, for drafting strategies.
+        refused: one sentence on why only the recording is available.
+    """
+
+    trace: Trace
+    step: Step
+    run: Prepared | None = None
+    views: tuple[View, ...] = ()
+    row: int = 0
+    noise_state: torch.Tensor | None = None
+    draft: Draft | None = None
+    refused: str = ""
+
+    @property
+    def target(self) -> LoadedModel:
+        """The model of the run."""
+        assert self.run is not None
+        return self.run.target
+
+    def piece(self, token_id: int) -> str:
+        """Return the text of a token, or ``#id`` if its text is unknown."""
+        if self.run is not None and token_id < self.target.vocab_size:
+            return self.target.pieces[token_id]
+        known = self.trace.pieces.get(token_id)
+        if known is not None:
+            return known
+        # The trace of a cached run names only its prompt tokens.
+        model = self.trace.model
+        loaded = in_memory(model.id, model.revision)
+        return f"#{token_id}" if loaded is None else loaded.pieces[token_id]
+
+    def generator(self) -> torch.Generator:
+        """Return a generator in the state it had before the step's draws."""
+        assert self.noise_state is not None
+        generator = torch.Generator(self.target.device)
+        generator.set_state(self.noise_state)
+        return generator
+
+
+class _Reached(Exception):
+    """Raised to end the rerun after the wanted step."""
+
+
+class _Watching(Recorder):
+    """A recorder that keeps the passes of the current step."""
+
+    def __init__(self, generator: torch.Generator) -> None:
+        super().__init__(1)
+        self.random = generator
+        self.views: list[View] = []
+        self.state: torch.Tensor | None = None
+        self.ended = True
+
+    def processed(
+        self,
+        logits: torch.Tensor,
+        input_ids: torch.Tensor,
+        processors: Sequence[Callable[..., torch.Tensor]],
+    ) -> tuple[torch.Tensor, Stages]:
+        # The first pass of a new step starts a new list; the state is from before its draws.
+        if self.ended:
+            self.views, self.ended, self.state = [], False, self.random.get_state()
+        before = tuple(as_it_is(processor) for processor in processors)
+        scores, stages = super().processed(logits, input_ids, processors)
+        outputs = tuple(output for _, output in stages)
+        self.views.append(View(logits, input_ids, before, outputs))
+        return scores, stages
+
+
+def as_it_is(processor: Any) -> Any:
+    """Copy a processor so that calls of the original leave the copy's state unchanged."""
+    state = getattr(processor, "state", None)
+    if state is None:
+        return copy.copy(processor)
+    twin = copy.copy(processor)
+    twin.state = copy.deepcopy(state)
+    return twin
+
+
+def place_of(trace: Trace, index: int, model: Any = None, assistant: Any = None) -> Moment:
+    """Rerun a run up to a step and return the step with its passes.
+
+    If the rerun is impossible, the result has the recording only, and ``refused`` says why.
+
+    Args:
+        trace: the run; later steps may be missing.
+        index: index of the step.
+        model: a LoadedModel that replaces the one the trace names.
+        assistant: a LoadedModel that replaces the trace's draft model.
+    """
+    step = trace.steps[index]
+    try:
+        return _again(trace, step, request_of(trace, model, assistant))
+    except EngineError as error:
+        return Moment(trace, step, refused=str(error))
+
+
+def _again(trace: Trace, step: Step, request: DecodeRequest) -> Moment:
+    if trace.method is not None:
+        raise DecodeError(ONLY_ONCE)
+    run = prepare(check(request))
+    with pinned(run.target, run.assistant), _turn(run):
+        made, found = _made(run, step)
+    if (made.keep, made.emit) != (step.keep, step.emit):
+        raise DecodeError("The run does not come out the same here, so only its record is known.")
+    # One-by-one strategies decode each sequence as row 0 of a separate batch.
+    row = 0 if run.strategy.one_by_one or not found.views else step.sequence
+    row = min(row, len(found.views[0].input_ids) - 1)
+    return dataclasses.replace(found, trace=trace, step=step, row=row)
+
+
+@contextmanager
+def _turn(run: Prepared) -> Iterator[None]:
+    """Hold the models' turn in the run queue, after waiting at most ``WAIT_S`` seconds.
+
+    Raises:
+        BusyError: another run occupies the model.
+    """
+    enough = threading.Event()
+    timer = threading.Timer(WAIT_S, enough.set)
+    timer.start()
+    try:
+        with running(enough, run.target, run.assistant):
+            timer.cancel()
+            yield
+    except Cancelled:
+        raise BusyError(
+            "The model is busy with another run; ask again when it has ended."
+        ) from None
+    finally:
+        timer.cancel()
+
+
+def _made(run: Prepared, wanted: Step) -> tuple[Step, Moment]:
+    """Run up to the wanted step; return the new step and its passes."""
+    device = run.target.device
+    generator = torch.Generator(device).manual_seed(run.request.seed)
+    recorder = _Watching(generator)
+    stop = StopWhen(threading.Event(), recorder.started + min(LIMIT_S, SETTINGS.max_runtime_s))
+    prompt = torch.tensor([run.prompt_ids], device=device)
+    context = Context(run.config, run.target, run.assistant, prompt, recorder, generator)
+    extra = {**run.strategy.prepare(context), "recorder": recorder, "generator": generator}
+    drafts = _watched_drafts(extra)
+    found: list[Step] = []
+    number = 0
+
+    def on_step(step: Step) -> None:
+        nonlocal number
+        recorder.ended = True
+        if number == wanted.index:
+            found.append(step)
+            raise _Reached
+        number += 1
+
+    count = run.config.num_return_sequences if run.strategy.one_by_one else 1
+    config = run.config
+    if count > 1:
+        config = dataclasses.replace(config, num_return_sequences=1)
+    try:
+        for _ in range(count):
+            generate_with(run, config, prompt, on_step, stop, extra)
+    except _Reached:
+        pass
+    if not found:
+        raise DecodeError(
+            f"Making this step again took more than {LIMIT_S:g} seconds."
+            if stop.expired
+            else "The run does not come out the same here, so only its record is known."
+        )
+    draft = drafts[-1] if drafts else None
+    place = Moment(
+        Trace("", {}, run.target.info(), {}, 0, None, (), {}, (), ()),
+        wanted,
+        run,
+        tuple(recorder.views),
+        noise_state=recorder.state,
+        draft=draft,
+    )
+    return found[0], place
+
+
+def _watched_drafts(extra: dict[str, Any]) -> list[Draft]:
+    """Make the run's drafter record its newest draft; drop measurements after the text."""
+    drafts: list[Draft] = []
+    make = extra.get("make_drafter")
+    extra.pop("after", None)
+    if make is None:
+        return drafts
+
+    def watched(context: Any) -> Any:
+        drafter = make(context)
+        draft = drafter.draft
+
+        def overheard(input_ids: torch.Tensor) -> Draft:
+            guess = draft(input_ids)
+            drafts[:] = [guess]
+            return guess
+
+        drafter.draft = overheard
+        return drafter
+
+    extra["make_drafter"] = watched
+    return drafts

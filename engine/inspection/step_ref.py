@@ -1,0 +1,88 @@
+"""A reference to a step of a run, with the logits that decided it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.errors import EngineError, ParameterError
+from engine.inspection.logits_cache import KEPT_RUNS, KeptRun, Pass
+from engine.inspection.trace_logits import run_of_trace
+from engine.trace.details import DraftDetail
+from engine.trace.records import Step, Trace
+
+
+class ForgottenError(EngineError):
+    """The run is not cached; a question with its trace is still possible."""
+
+    code = "forgotten"
+
+
+@dataclass(frozen=True)
+class AskedStep:
+    """A step and the passes that decided it.
+
+    Attributes:
+        run: the run with its config and header.
+        step: the recorded step.
+        passes: observations since the previous step: one if a pass decides one token, one per group
+            in diverse beam search, and one per drafted token plus one in drafting.
+        at: index of the pass that decided the step's last token. In diverse beam search the
+            deciding group is unknown, so it is the last pass.
+        row: batch row of the step; 0 in searches.
+    """
+
+    run: KeptRun
+    step: Step
+    passes: tuple[Pass, ...]
+    at: int
+    row: int
+
+    @property
+    def logits(self) -> torch.Tensor | None:
+        """(rows, vocab) float32 that the first processor received; None if unknown."""
+        return self.passes[self.at].logits if self.passes else None
+
+    @property
+    def input_ids(self) -> torch.Tensor | None:
+        """(rows, length) ids so far; None if unknown."""
+        return self.passes[self.at].input_ids if self.passes else None
+
+    @property
+    def source(self) -> str:
+        """One of KEPT, RECOMPUTED and RECORDED."""
+        return self.run.source
+
+
+def place_of(asked: str | Trace, step: Any) -> AskedStep:
+    """Return a step of a run with the logits that decided it.
+
+    Args:
+        asked: id of a cached run, or a trace. A trace's logits are recomputed if its model is in
+            memory and its strategy allows it; otherwise only its recorded candidates are known.
+        step: index of the step, from 0.
+
+    Raises:
+        ParameterError: the step does not exist.
+        ForgottenError: the run is not cached.
+        EngineError: the trace's strategy is unknown, or the model is busy.
+    """
+    if isinstance(asked, Trace):
+        return at(run_of_trace(asked, step), step)
+    run = KEPT_RUNS.get(asked)
+    if run is None or run.full:
+        raise ForgottenError("The server no longer holds the logits of this run.")
+    return at(run, step)
+
+
+def at(run: KeptRun, step: Any) -> AskedStep:
+    """Return a step of a cached run; see ``place_of``."""
+    count = len(run.steps)
+    if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < count:
+        raise ParameterError("step", step, f"the run has steps 0 to {count - 1}")
+    found = run.steps[step]
+    passes = tuple(one for n in run.seen[step] if (one := run.pass_(n)) is not None)
+    last = len(found.emit) - 1 if isinstance(found.detail, DraftDetail) else len(passes) - 1
+    return AskedStep(run, found, passes, min(last, len(passes) - 1), run.row(found))

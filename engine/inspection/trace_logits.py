@@ -1,0 +1,214 @@
+"""The logits of a run known by its trace: recomputed from its text, or from its candidates."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from engine.declare.params import build
+from engine.errors import EngineError, ParameterError
+from engine.inspection.logits_cache import KEPT_RUNS, RECOMPUTED, RECORDED, KeptRun, Pass
+from engine.loops import logit_lens as layer_tools
+from engine.loops.contrastive import contrastive_loop
+from engine.loops.dola import contrast_of, dola_loop, layers_of, select_layer
+from engine.loops.next_token import next_token_loop
+from engine.loops.teacher_forced import Reading, teacher_forced
+from engine.loops.watermark import watermark_loop
+from engine.media import is_at_hand
+from engine.models.loading import LoadedModel, as_recorded, pinned
+from engine.run.media_request import inputs_of
+from engine.run.scheduler import running
+from engine.settings import SETTINGS
+from engine.strategies import STRATEGIES
+from engine.strategies.base import Strategy
+from engine.trace.records import Step, Trace, replay_ids
+
+TOKEN_A_PASS = (next_token_loop, watermark_loop, dola_loop)
+"""Loops in which each pass decides one token per row from its scores, by argmax or a draw."""
+_READABLE = (*TOKEN_A_PASS, contrastive_loop)
+"""Loops whose first processor's input at every step follows from one pass over the text."""
+_FLOAT_BYTES = 4
+_CHUNK = 8
+"""Positions whose layers are projected together: each has a distribution per layer."""
+
+
+def run_of_trace(
+    trace: Trace,
+    step: Any = None,
+    cancelled: threading.Event | None = None,
+    model: LoadedModel | None = None,
+) -> KeptRun:
+    """Return a cached or recomputed run for a trace.
+
+    Args:
+        trace: outputs may be missing. Candidates are needed only for the step, and only if the
+            model is not in memory.
+        step: the step in question; a run too large to recompute whole gets only this one.
+        cancelled: stops waiting for the model when set.
+        model: the run's model; None looks for it among those in memory.
+
+    Raises:
+        EngineError: its strategy or its settings are unknown here.
+    """
+    key = _key(trace)
+    known = KEPT_RUNS.get(key)
+    if known is not None and not known.full:
+        return known
+    strategy = STRATEGIES.get(trace.strategy)
+    if strategy is None:
+        raise EngineError(f"Nothing is known here of the strategy {trace.strategy[:40]!r}.")
+    run = KeptRun(strategy, config_of(trace, strategy), trace, list(trace.steps))
+    loaded = model or as_recorded(trace.model)
+    if loaded is None or not _can_be_read(run, loaded):
+        return _recorded(run)
+    with pinned(loaded), running(cancelled or threading.Event(), loaded), torch.inference_mode():
+        whole = _recompute(run, loaded, step)
+    if whole:
+        KEPT_RUNS.put(key, run)
+    return run
+
+
+def config_of(trace: Trace, strategy: Strategy) -> Any:
+    """Return a recorded config as the strategy's config object.
+
+    Raises:
+        EngineError: it has a function, which no file can hold, or a value that is not valid.
+    """
+    if any(isinstance(v, str) and v.startswith("<callable") for v in trace.config.values()):
+        raise EngineError(
+            "A function of its own decided what this run may write; no record has it."
+        )
+    return build(strategy.config, trace.config, strategy.name)
+
+
+def _key(trace: Trace) -> str:
+    """Cache key of a trace: everything its logits and draws depend on."""
+    steps = [(step.keep, step.emit, step.sequence) for step in trace.steps]
+    seen = [one.sha256 for one in trace.media]
+    told = (trace.strategy, trace.config, trace.model, trace.seed, trace.prompt_ids, seen, steps)
+    return "trace-" + hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()
+
+
+def _can_be_read(run: KeptRun, loaded: LoadedModel) -> bool:
+    ids = (*run.header.prompt_ids, *(i for step in run.steps for i in step.emit))
+    own = run.header.model
+    return (
+        run.strategy.loop in _READABLE
+        and is_at_hand(run.header)
+        and all(len(step.emit) == 1 for step in run.steps)
+        and loaded.vocab_size == own.vocab_size
+        and loaded.is_encoder_decoder == own.is_encoder_decoder
+        and max(ids, default=0) < loaded.vocab_size
+    )
+
+
+def _recompute(run: KeptRun, loaded: LoadedModel, step: Any) -> bool:
+    """Fill a run's passes; return whether all of them are filled."""
+    sequences = sorted({s.sequence for s in run.steps})
+    texts = [
+        replay_ids(tuple(s for s in run.steps if s.sequence == sequence)) for sequence in sequences
+    ]
+    number_of = _numbers(run)
+    run.source, run.seen = RECOMPUTED, [range(n, n + 1) for n in number_of]
+    rows = 1 if run.strategy.one_by_one else len(sequences)
+    kinds = 2 if run.strategy.loop is dola_loop else 1
+    size = (max(number_of) + 1) * rows * loaded.vocab_size * _FLOAT_BYTES * kinds
+    whole = size <= SETTINGS.max_kept_run_bytes
+    asked = run.steps if whole else [run.steps[step]] if isinstance(step, int) else []
+    run.passes = [None] * (max(number_of) + 1)
+    for sequence, text in zip(sequences, texts, strict=True):
+        own = [s for s in asked if s.sequence == sequence]
+        if own:
+            # For a run too large, only the text up to the step: its end gives the step's logits.
+            _fill(run, loaded, own, text if whole else text[: own[0].keep + 1], number_of)
+    return whole
+
+
+def _numbers(run: KeptRun) -> list[int]:
+    """Return the pass number of every step; sequences of a batch share theirs."""
+    if run.strategy.one_by_one:
+        return list(range(len(run.steps)))
+    return [step.keep for step in run.steps]
+
+
+def _fill(
+    run: KeptRun, loaded: LoadedModel, steps: Sequence[Step], text: list[int], number_of: list[int]
+) -> None:
+    layered = run.strategy.loop is dola_loop
+    given = inputs_of(run.header, loaded)
+    prompt = run.header.prompt_ids
+    reading = teacher_forced(loaded, prompt, text, states=layered, media_inputs=given)
+    logits = reading.logits.to(torch.float32)
+    contrast = _contrast(run, loaded, reading, logits) if layered else None
+    logits, contrast = logits.cpu(), None if contrast is None else contrast.cpu()
+    rows = 1 if run.strategy.one_by_one else 1 + max(step.sequence for step in run.steps)
+    for step in steps:
+        number, row, length = number_of[step.index], run.row(step), len(reading.before) + step.keep
+        there = run.passes[number] or Pass(
+            number,
+            torch.zeros(rows, logits.shape[-1]),
+            torch.zeros(rows, length, dtype=torch.long),
+            None if contrast is None else torch.zeros(rows, logits.shape[-1]),
+        )
+        there.logits[row] = logits[step.keep]
+        there.input_ids[row] = torch.tensor([*reading.before, *text[: step.keep]])
+        if contrast is not None and there.contrast is not None:
+            there.contrast[row] = contrast[step.keep]
+        run.passes[number] = there
+
+
+def _contrast(
+    run: KeptRun, loaded: LoadedModel, reading: Reading, logits: torch.Tensor
+) -> torch.Tensor:
+    """Return (new, vocab) DoLa contrast at every position, a few positions at a time."""
+    candidates = layers_of(loaded.model, run.config.dola_layers)
+    if not candidates:
+        raise ParameterError("dola_layers", run.config.dola_layers, "it leaves no layer")
+    parts = []
+    for start in range(0, len(logits), _CHUNK):
+        places = slice(start, start + _CHUNK)
+        states = [state[places, None] for state in reading.states]
+        layers = layer_tools.project(loaded.model, states, logits[places])
+        parts.append(contrast_of(layers, select_layer(layers.divergence, candidates)))
+    return torch.cat(parts)
+
+
+def _recorded(run: KeptRun) -> KeptRun:
+    """Fill a run's passes from the recorded candidates alone."""
+    run.source = RECORDED
+    number_of = _numbers(run)
+    run.seen = [range(n, n + 1) for n in number_of]
+    if run.strategy.loop not in TOKEN_A_PASS:
+        return run
+    rows = 1 if run.strategy.one_by_one else 1 + max((s.sequence for s in run.steps), default=0)
+    # 0 is a placeholder for the decoder's start token, which no trace records.
+    before = (0,) if run.header.model.is_encoder_decoder else run.header.prompt_ids
+    run.passes = [None] * (max(number_of, default=-1) + 1)
+    texts: dict[int, list[int]] = {}
+    for step in run.steps:
+        text = texts.setdefault(step.sequence, [])
+        if step.candidates and run.strategy.loop is not dola_loop:
+            ids = [*before, *text[: step.keep]]
+            _note(run, step, number_of[step.index], rows, ids)
+        text[step.keep :] = step.emit
+    return run
+
+
+def _note(run: KeptRun, step: Step, number: int, rows: int, ids: list[int]) -> None:
+    vocab, row = run.header.model.vocab_size, run.row(step)
+    there = run.passes[number] or Pass(
+        number,
+        torch.full((rows, vocab), -torch.inf),
+        torch.zeros(rows, len(ids), dtype=torch.long),
+    )
+    for candidate in step.candidates:
+        if candidate.token_id < vocab:
+            # The recorded log-probability plus logsumexp is the logit.
+            there.logits[row, candidate.token_id] = candidate.raw_logprob + step.logsumexp
+    there.input_ids[row] = torch.tensor(ids)
+    run.passes[number] = there

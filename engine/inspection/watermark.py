@@ -1,0 +1,97 @@
+"""A watermark's effect on a token, and whether it decided the choice."""
+
+from __future__ import annotations
+
+import torch
+
+from engine.inspection.explanation import Wording, number, percent
+from engine.inspection.filter_chain import Chain, Link, as_it_is
+from engine.inspection.filter_report import row_values
+from engine.inspection.next_token import Race
+from engine.inspection.next_token import explain as explain_choice
+from engine.inspection.rerun import Moment
+from engine.watermark import processors
+
+
+def explain(place: Moment, chain: Chain, token_id: int, draft: Wording, race: Race | None) -> None:
+    """Write why a token was chosen or not, and the watermark's part in it."""
+    explain_choice(place, chain, token_id, draft, race, "the step")
+    at = next(
+        i
+        for i, link in enumerate(chain.links)
+        if isinstance(link.processor, (processors.GreenListProcessor, processors.SynthIdProcessor))
+    )
+    link = chain.links[at]
+    if isinstance(link.processor, processors.GreenListProcessor):
+        _green(chain, link, token_id, draft)
+    else:
+        _tournament(chain, link, token_id, draft)
+    _decided(chain, at, token_id, draft, race)
+
+
+def _green(chain: Chain, link: Link, token_id: int, draft: Wording) -> None:
+    """Write the token's colour and its effect on the logit."""
+    processor = as_it_is(link.processor)
+    assert isinstance(processor, processors.GreenListProcessor)
+    # The processor records the boosted tokens while it runs.
+    processor(chain.ids, link.before.clone())
+    boosted = processor.boosted[chain.row]
+    if boosted is None:
+        draft.say("There was too little text before it for a green list, so nothing was marked.")
+        return
+    bias, ratio = processor.bias, processor.greenlist_size / processor.vocab_size
+    if isinstance(boosted, torch.Tensor):
+        green = bool((boosted == token_id).any())
+        tested = True
+    else:
+        green, tested = boosted.get(token_id, False), token_id in boosted
+    if green:
+        draft.say(f"It is green here, which added {number(bias)} to its logit.")
+        draft.fact(
+            "Colour", "green", f"One of the {percent(ratio)} of the vocabulary with a bonus."
+        )
+    elif tested:
+        draft.say(f"It is red here; every green token got {number(bias)} more.")
+        draft.fact("Colour", "red", f"{percent(ratio)} of the vocabulary are green at a step.")
+    else:
+        draft.say("It is not among the 40 best tokens, the only ones that selfhash tests.")
+        draft.fact("Colour", "not tested", "Only tested tokens can get the bonus.")
+    draft.fact("Bonus for green", f"+{number(bias)}", "Added to the logit of every green token.")
+
+
+def _tournament(chain: Chain, link: Link, token_id: int, draft: Wording) -> None:
+    """Write the token's result in SynthID's tournament."""
+    processor = as_it_is(link.processor)
+    assert isinstance(processor, processors.SynthIdProcessor)
+    # The processor records its context and whether it acted while it runs.
+    processor(chain.ids, link.before.clone())
+    if not processor.marked[chain.row]:
+        draft.say("The mark did not act at this step: its context had been used before.")
+        return
+    state = processor.state
+    assert state is not None
+    context = state.context[chain.row : chain.row + 1]
+    token = torch.tensor([[token_id]], device=context.device)
+    bits = processor.g_values_after(context, token)[0, 0].tolist()
+    before = float(torch.softmax(row_values(link.before, chain.row), -1)[token_id])
+    after = float(torch.softmax(row_values(link.after, chain.row), -1)[token_id])
+    ones, depth = int(sum(bits)), len(bits)
+    way = "raised" if after > before else "lowered"
+    draft.say(
+        f"Its key bits are 1 in {ones} of the {depth} rounds of the tournament, which {way} its "
+        f"probability from {percent(before)} to {percent(after)}."
+    )
+    draft.fact("Before the tournament", percent(before), "After all other processors.")
+    draft.fact("After the tournament", percent(after), "With this it was drawn.")
+    draft.fact("Rounds with a 1", f"{ones} of {depth}", "A 1 beats a 0 in its round.")
+
+
+def _decided(chain: Chain, at: int, token_id: int, draft: Wording, race: Race | None) -> None:
+    """Write whether the choice would have been another without the watermark."""
+    values = row_values(chain.without(at), chain.row)
+    other = int(values.argmax()) if race is None else race.winner(values)
+    same = "the same draw" if race is not None else "the step"
+    if draft.chosen and other != token_id:
+        draft.say(f"Without the mark {same} would have taken another token.")
+    elif not draft.chosen and other == token_id:
+        draft.say(f"Without the mark {same} would have taken it.")

@@ -1,0 +1,308 @@
+"""What-if analysis: a recorded step under changed settings, without running the model.
+
+transformers' own processors run over the stored logits. The draw repeats the run's noise: the same
+seed draws once per pass, in the same shape and on the same device. Until the first changed token
+the result equals that of a real run.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import torch
+import transformers
+
+from engine.errors import Cancelled, DecodeError, EngineError, ParameterError
+from engine.inspection.logits_cache import KEPT, RECORDED, KeptRun, Pass
+from engine.inspection.processors import OFF, changed_config, device_of, processors_of
+from engine.inspection.step_ref import AskedStep, at
+from engine.inspection.trace_logits import TOKEN_A_PASS
+from engine.loops.dola import LayerContrast, dola_loop
+from engine.loops.next_token import noise_like, race
+from engine.loops.recorder import NEVER, Observation, Recorder, display_name
+from engine.loops.rows import for_rows
+from engine.settings import SETTINGS
+from engine.trace.records import Step
+
+_MOST = 64
+"""Maximum number of names in a request."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Changed settings for a run.
+
+    Attributes:
+        params: names and raw values; parameters not named keep their values.
+        off: display names of processors that are switched off.
+        order: display names of processors in a new order. They share their present slots;
+            processors not named keep theirs.
+    """
+
+    params: Mapping[str, Any] = field(default_factory=dict)
+    off: Sequence[str] = ()
+    order: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A run with changed settings, validated and ready for any of its steps.
+
+    Attributes:
+        run: the run.
+        change: the requested change.
+        config: the strategy's config with the changed parameters.
+        processors: active processors in running order.
+        all: display names of all processors, switched-off ones included.
+        sample: whether tokens are sampled.
+    """
+
+    run: KeptRun
+    change: Change
+    config: Any
+    processors: tuple[Any, ...]
+    all: tuple[str, ...]
+    sample: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Display names of the active processors."""
+        return tuple(display_name(one) for one in self.processors)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """The first step of a run whose token would change."""
+
+    step: int
+    token_id: int
+    recorded: int
+
+
+@dataclass(frozen=True)
+class Scan:
+    """The result of a search through a run for its first change.
+
+    Attributes:
+        first: the first changed step; None if no examined step changes.
+        looked: number of examined steps.
+        unsure: examined steps that are left out. Their own settings do not give the recorded token
+            here, because recomputed logits differ in the last digits.
+    """
+
+    first: Changed | None
+    looked: int
+    unsure: tuple[int, ...] = ()
+
+
+def ask(run: KeptRun, change: Change) -> Asked:
+    """Validate changed settings and build their processors.
+
+    Args:
+        run: a run whose loop decides one token per pass.
+        change: the changed settings.
+
+    Raises:
+        ParameterError: one sentence with parameter, value and range.
+        EngineError: the strategy's loop decides in another way.
+    """
+    if run.strategy.loop not in TOKEN_A_PASS:
+        raise EngineError(why_not(run.strategy))
+    config = changed_config(run, change.params)
+    found, sample = processors_of(run, config)
+    if run.strategy.loop is dola_loop:
+        # DoLa's loop adds this stage itself; ``Repeated.repeat`` fills in the contrast of each pass.
+        found = [LayerContrast(torch.empty(0)), *found]
+    found = _ordered(found, _names("order", change.order, found))
+    off = set(_names("off", change.off, found))
+    active = tuple(one for one in found if display_name(one) not in off)
+    return Asked(run, change, config, active, tuple(display_name(p) for p in found), sample)
+
+
+def why_not(strategy: Any) -> str:
+    """Return why a strategy allows no what-if analysis, "" if it does."""
+    if strategy.loop in TOKEN_A_PASS:
+        return ""
+    reasons = {
+        "search": "its beams decide together, and other beams would need new passes of the model",
+        "contrast": "it weighs its candidates by a look ahead, which needs new passes of the model",
+        "custom": "a method's own code decides, and only its passes can be seen",
+        "drafting": "a round is judged against its draft, and another one would be drafted otherwise",
+    }
+    reason = reasons.get(strategy.family, "its loop decides in a way of its own")
+    return f"{strategy.title} cannot be asked what if without running again: {reason}."
+
+
+def _names(what: str, given: Any, found: list[Any]) -> list[str]:
+    """Validate names; drop processors that are absent under the new parameters."""
+    listed = list(given) if isinstance(given, (list, tuple)) else None
+    if listed is None or len(listed) > _MOST or not all(isinstance(n, str) for n in listed):
+        raise ParameterError(what, given, f"it must be a list of up to {_MOST} names of processors")
+    known = {*OFF, "LayerContrast", "SynthId", *(display_name(one) for one in found)}
+    for name in listed:
+        if name not in known:
+            raise ParameterError(what, name, f"it must be one of {', '.join(sorted(known))}")
+    there = {display_name(one) for one in found}
+    return [name for name in dict.fromkeys(listed) if name in there]
+
+
+def _ordered(found: list[Any], order: list[str]) -> list[Any]:
+    """Put the named processors in the named order, in the slots they occupy together."""
+    by_name = {display_name(one): one for one in found}
+    turn = iter(order)
+    return [by_name[next(turn)] if display_name(one) in order else one for one in found]
+
+
+def settings_of(asked: Asked) -> dict[str, Any] | None:
+    """Return parameters for a real run with the same settings, None if there are none."""
+    params = dict(asked.change.params)
+    for name in asked.change.off:
+        if name not in OFF:
+            return None
+        params[OFF[name][0]] = OFF[name][1]
+    try:
+        config = changed_config(asked.run, params)
+    except EngineError:
+        return None
+    # Only if generate() builds the very same processors does a run with these parameters match.
+    real = [display_name(one) for one in processors_of(asked.run, config)[0]]
+    wanted = [name for name in asked.names if name != "LayerContrast"]
+    if "LayerContrast" in asked.all and asked.names[:1] != ("LayerContrast",):
+        return None
+    # A watermark with bias 0 still has its processor, without effect.
+    if getattr(config, "bias", None) == 0.0 and "GreenList" not in wanted:
+        real = [name for name in real if name != "GreenList"]
+    return params if real == wanted else None
+
+
+class Repeated:
+    """Repeats the passes of a run under changed settings, from the first on.
+
+    Args:
+        asked: see ``ask``; its processors may carry state from pass to pass.
+    """
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked, self.run = asked, asked.run
+        self.device = device_of(self.run)
+        self.done = 0
+        """Number of passes already repeated or skipped."""
+        self.generator = torch.Generator(self.device).manual_seed(self.run.header.seed)
+        self.stateful = [
+            one
+            for one in asked.processors
+            if isinstance(one, transformers.SynthIDTextWatermarkLogitsProcessor)
+        ]
+
+    @property
+    def same_luck(self) -> bool:
+        """Whether this machine can draw the run's own noise."""
+        return self.device == (self.run.header.model.device or "cpu")
+
+    def skip_to(self, one: Pass) -> None:
+        """Advance to a pass: repeat earlier draws and refill the processors' state."""
+        blank = torch.empty(one.logits.shape, device=self.device)
+        while self.done < one.number:
+            # Draw in the same shape: no generator can skip ahead alike on every device.
+            if self.asked.sample:
+                noise_like(blank, self.generator)
+            length = one.input_ids.shape[1] - (one.number - self.done)
+            before = one.input_ids[:, :length].to(self.device)
+            for processor in self.stateful:
+                processor(cast(torch.LongTensor, before), torch.zeros_like(blank))
+            self.done += 1
+
+    def repeat(self, one: Pass) -> tuple[Observation, torch.Tensor]:
+        """Return a pass's observation and its (rows,) tokens; call in the order of the passes."""
+        self.skip_to(one)
+        here = one.to(self.device)
+        processors = for_rows(self.asked.processors, len(here.logits))
+        for i, processor in enumerate(processors):
+            if isinstance(processor, LayerContrast) and here.contrast is not None:
+                processors[i] = LayerContrast(here.contrast)
+        seen = Recorder().observe(here.logits, here.input_ids, processors)
+        self.done += 1
+        if not self.asked.sample:
+            return seen, seen.scores.argmax(-1)
+        probs = torch.softmax(seen.scores, dim=-1)
+        return seen, race(probs, noise_like(probs, self.generator))[0]
+
+
+def decide(place: AskedStep, asked: Asked) -> tuple[Observation, int]:
+    """Return a step's observation under changed settings, and its token.
+
+    Raises:
+        EngineError: the step's logits are unavailable, or a processor removes every token.
+    """
+    if not place.passes:
+        raise EngineError("The logits of this step are not known here: run it again to ask.")
+    seen, tokens = Repeated(asked).repeat(place.passes[-1])
+    check(seen, place.row)
+    return seen, int(tokens[place.row])
+
+
+def check(seen: Observation, row: int) -> None:
+    """Refuse a distribution that cannot be drawn from.
+
+    Raises:
+        DecodeError: names the processor that removed every token or produced NaN.
+    """
+    for name, scores in seen.stages:
+        if not bool((scores[row] > NEVER).any()):
+            raise DecodeError(f"{name} would remove every token of this step.")
+        if bool(scores[row].isnan().any()):
+            raise DecodeError(f"The scores would become NaN in {name}.")
+
+
+def scan(run: KeptRun, asked: Asked, cancelled: threading.Event | None = None) -> Scan:
+    """Search a run for the first step that changed settings would alter.
+
+    Args:
+        run: the run.
+        asked: the changed settings, see ``ask``; built for this call because processors keep state.
+        cancelled: stops the search when set.
+
+    Raises:
+        Cancelled: ``cancelled`` was set.
+        EngineError: a step's logits are unavailable, or the search takes longer than
+            ``max_asking_s``.
+    """
+    until = time.perf_counter() + SETTINGS.max_asking_s
+    repeated, unsure = Repeated(asked), []
+    # Recomputed logits differ by about 1e-5, so each step's own settings are decided as well.
+    own = Repeated(ask(run, Change())) if run.source != KEPT else None
+    last, tokens, usual = -1, torch.empty(0), torch.empty(0)
+    for step in list(run.steps):
+        if cancelled is not None and cancelled.is_set():
+            raise Cancelled
+        if time.perf_counter() > until:
+            raise EngineError(
+                f"Looking through the run was stopped at step {step.index + 1}, after"
+                f" {SETTINGS.max_asking_s:g} seconds; nothing had changed until there."
+            )
+        one = _known(run, step)
+        # Rows of a batch share a pass, so it is repeated once for all of them.
+        if one.number != last:
+            seen, tokens = repeated.repeat(one)
+            usual = own.repeat(one)[1] if own is not None else tokens
+            last = one.number
+        row = run.row(step)
+        check(seen, row)
+        became = int(tokens[row])
+        if own is not None and int(usual[row]) != step.emit[0]:
+            unsure.append(step.index)
+        elif became != step.emit[0]:
+            return Scan(Changed(step.index, became, step.emit[0]), step.index + 1, tuple(unsure))
+    return Scan(None, len(run.steps), tuple(unsure))
+
+
+def _known(run: KeptRun, step: Step) -> Pass:
+    passes = at(run, step.index).passes
+    if not passes:
+        whose = "without the model" if run.source == RECORDED else "here"
+        raise EngineError(f"Which step changes first is not known {whose}.")
+    return passes[-1]

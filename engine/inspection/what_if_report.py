@@ -1,0 +1,216 @@
+"""The result of a what-if analysis of one step: candidates, filter effects and the token."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.inspection.logits_cache import KEPT, RECORDED
+from engine.inspection.step_ref import AskedStep
+from engine.inspection.what_if import Asked, Change, ask, decide, device_of
+from engine.loops.recorder import (
+    NEVER,
+    Observation,
+    first_removal,
+    rounded,
+    significant,
+    stages_of,
+)
+
+KEPT_ROWS = 8
+"""Surviving candidates in a report; the new and the recorded token come on top."""
+REMOVED_ROWS = 2
+"""Candidates in a report per processor, the most probable it removed."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A candidate of the step."""
+
+    token_id: int
+    raw: float
+    """Probability in the model."""
+    used: float
+    """Probability after all processors; 0 if removed."""
+    removed_by: str | None
+
+
+@dataclass(frozen=True)
+class Acting:
+    """The effect of one processor on the step.
+
+    Attributes:
+        name: display name.
+        on: whether it is switched on; if not, the other fields keep their defaults.
+        kept: tokens left after it.
+        removed: tokens it removes.
+        mass: probability that the remaining tokens had before it.
+        entropy: nats after it.
+        cut: smallest probability it keeps, measured before it; None if it removes nothing or does
+            not cut at a minimum probability.
+    """
+
+    name: str
+    on: bool
+    kept: int = 0
+    removed: int = 0
+    mass: float = 0.0
+    entropy: float = 0.0
+    cut: float | None = None
+
+
+@dataclass(frozen=True)
+class Otherwise:
+    """A step under changed settings.
+
+    Attributes:
+        token_id: the token it writes.
+        recorded: the token it wrote in the recording.
+        sample: whether the token is drawn; otherwise it is the most probable one.
+        options: surviving candidates by descending probability, then removed ones, last processor
+            first.
+        rest_raw: model probability outside ``options``.
+        rest_used: probability outside ``options`` after all processors.
+        stages: processors in running order.
+        entropy: nats of the model's own distribution.
+        entropy_used: nats after all processors.
+        mass: model probability of all surviving tokens.
+        kept: number of surviving tokens.
+        source: KEPT, RECOMPUTED or RECORDED.
+        same_luck: False if this machine cannot draw the run's noise, or if the run's own settings
+            do not give the recorded token here.
+    """
+
+    token_id: int
+    recorded: int
+    sample: bool
+    options: tuple[Option, ...]
+    rest_raw: float
+    rest_used: float
+    stages: tuple[Acting, ...]
+    entropy: float
+    entropy_used: float
+    mass: float
+    kept: int
+    source: str
+    same_luck: bool
+
+
+def answer(place: AskedStep, asked: Asked) -> Otherwise:
+    """Decide a step under changed settings and report it.
+
+    Args:
+        place: the step.
+        asked: the changed settings, built for this call because processors keep state.
+
+    Raises:
+        EngineError: the step's logits are unavailable, or a processor removes every token.
+    """
+    seen, token = decide(place, asked)
+    row, recorded = place.row, place.step.emit[-1]
+    one = _row_of(seen, row)
+    probs = one.logprobs.exp()
+    numbers, final = stages_of(one, probs)
+    used = final.exp() if one.stages else probs
+    left = used[0] > 0
+    options = _options(one, probs[0], used[0], (token, recorded))
+    entropy = place.step.entropy
+    if place.source != RECORDED:
+        entropy = float(torch.special.entr(probs).sum())
+    return Otherwise(
+        token_id=token,
+        recorded=recorded,
+        sample=asked.sample,
+        options=options,
+        rest_raw=max(0.0, 1 - math.fsum(o.raw for o in options)),
+        rest_used=max(0.0, 1 - math.fsum(o.used for o in options)),
+        stages=_stages(one, probs, numbers, asked),
+        entropy=rounded(entropy),
+        entropy_used=rounded(float(torch.special.entr(used).sum())),
+        mass=significant(min(1.0, float(probs[0, left].sum()))),
+        kept=int(left.sum()),
+        source=place.source,
+        same_luck=_same_luck(place, asked),
+    )
+
+
+def _same_luck(place: AskedStep, asked: Asked) -> bool:
+    """Return True if the run's own settings give the step's recorded token here."""
+    # Cached logits are the run's own to the last bit, so its settings give its token.
+    if place.source == KEPT or not place.step.emit:
+        return True
+    # Another kind of device draws other noise from the same seed.
+    if asked.sample and device_of(place.run) != (place.run.header.model.device or "cpu"):
+        return False
+    return decide(place, ask(place.run, Change()))[1] == place.step.emit[-1]
+
+
+def _row_of(seen: Observation, row: int) -> Observation:
+    """Return one row of an observation, on the CPU."""
+    one = slice(row, row + 1)
+    stages = [(name, scores[one].cpu()) for name, scores in seen.stages]
+    return Observation(
+        seen.logprobs[one].cpu(), seen.logsumexp[one].cpu(), seen.scores[one].cpu(), stages
+    )
+
+
+def _options(
+    one: Observation, raw: torch.Tensor, used: torch.Tensor, wanted: tuple[int, ...]
+) -> tuple[Option, ...]:
+    """Select and order the candidates of the report."""
+    best = used.topk(min(KEPT_ROWS, len(used))).indices
+    ids = [*wanted, *(i for i in best.tolist() if used[i] > 0)]
+    gone = first_removal(one, torch.arange(len(used))[None])[0]
+    for stage in range(len(one.stages)):
+        removed = torch.where((gone == stage) & (raw > 0), raw, -1.0)
+        found = removed.topk(min(REMOVED_ROWS, len(raw))).indices.tolist()
+        ids += [i for i in found if removed[i] > 0]
+    names = [name for name, _ in one.stages]
+    listed = [
+        (-int(gone[i]) if gone[i] >= 0 else -len(names) - 1, -float(used[i]), -float(raw[i]), i)
+        for i in dict.fromkeys(ids)
+    ]
+    return tuple(
+        Option(
+            i,
+            significant(float(raw[i])),
+            significant(float(used[i])),
+            None if gone[i] < 0 else names[int(gone[i])],
+        )
+        for *_, i in sorted(listed)
+    )
+
+
+def _stages(
+    one: Observation, probs: torch.Tensor, numbers: Any, asked: Asked
+) -> tuple[Acting, ...]:
+    """Return the effect of every processor, switched-off ones included."""
+    found: dict[str, Acting] = {}
+    before, there = probs, probs[0] > 0
+    for i, (name, scores) in enumerate(one.stages):
+        left = scores[0] > NEVER
+        gone = there & ~left
+        kept = int(left.sum())
+        found[name] = Acting(
+            name,
+            True,
+            kept,
+            int(gone.sum()),
+            significant(min(1.0, float(numbers["kept_mass"][0, i]))),
+            rounded(float(numbers["stage_entropy"][0, i])),
+            _cut(before[0], left & (before[0] > 0), gone),
+        )
+        before = torch.softmax(scores.masked_fill(~left, -torch.inf), dim=-1)
+        there = left
+    return tuple(found.get(name, Acting(name, False)) for name in asked.all)
+
+
+def _cut(before: torch.Tensor, left: torch.Tensor, gone: torch.Tensor) -> float | None:
+    """Return the smallest kept probability if every removed token had less, else None."""
+    if not bool(gone.any()) or not bool(left.any()):
+        return None
+    least = float(before[left].min())
+    return significant(least) if float(before[gone].max()) <= least else None

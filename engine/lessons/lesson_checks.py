@@ -1,0 +1,126 @@
+"""Check that a lesson's recorded runs support its statements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.errors import EngineError
+from engine.lessons.answer_key import Opened
+from engine.lessons.lesson import LOOKED, Card, Lesson, LessonError
+from engine.lessons.value_text import quotes
+from engine.strategies import STRATEGIES
+
+_TEXT = "text"
+"""Name of the picture that every run has."""
+
+
+def faults(opened: Opened) -> list[str]:
+    """Return one sentence for each fault of a lesson; empty if its runs support it."""
+    return [fault for card in opened.lesson.cards for fault in _card_faults(opened, card)]
+
+
+def _card_faults(opened: Opened, card: Card) -> Iterator[str]:
+    where = f"Card {card.number}"
+    try:
+        teller = opened.teller(card)
+    except LessonError as error:
+        yield str(error)
+        return
+    yield from _scene_faults(opened, card)
+    try:
+        opened.key(card)
+    except LessonError as error:
+        yield str(error)
+    for claim in card.holds:
+        try:
+            if not teller.holds(claim):
+                yield f"{where}: “{claim}” does not hold."
+        except LessonError as error:
+            yield f"{where}, holds: {error}"
+    for text in words_of(card):
+        for expression in quotes(text):
+            try:
+                teller.text(expression)
+            except LessonError as error:
+                yield f"{where}: {error}"
+
+
+def _scene_faults(opened: Opened, card: Card) -> Iterator[str]:
+    for scene in card.scenes:
+        trace = opened.traces[scene.run]
+        strategy = STRATEGIES.get(trace.strategy)
+        seen = {one["look"]["step"] for one in opened.looked.get(scene.run, ())}
+        known = (
+            _TEXT,
+            *(strategy.visuals if strategy else ()),
+            *([LOOKED] if scene.step in seen else ()),
+        )
+        for picture in scene.pictures:
+            if picture not in known:
+                yield f"Card {card.number}: the run {scene.run} has no picture {picture!r}, but {', '.join(known)}."
+        if scene.until is not None and not scene.step <= scene.until <= len(trace.steps):
+            yield (
+                f"Card {card.number}: until = {scene.until} is not allowed: "
+                f"from {scene.step} to {len(trace.steps)}, or “end”."
+            )
+    if card.opens:
+        yield from _turn_faults(opened, card)
+
+
+def _turn_faults(opened: Opened, card: Card) -> Iterator[str]:
+    """Yield the faults of the settings that a card opens."""
+    assert card.opens is not None
+    run = opened.lesson.runs[card.opens.run]
+    if run.recorded:
+        if card.opens.params:
+            yield f"Card {card.number}, open: a recorded run is opened as it is."
+        return
+    from dataclasses import replace
+
+    from engine.lessons.library import request_of
+    from engine.run.request import check
+
+    request = request_of(run)
+    try:
+        check(replace(request, params={**request.params, **card.opens.params}))
+    except EngineError as error:
+        yield f"Card {card.number}, open: {error}"
+
+
+def words_of(card: Card) -> Iterator[str]:
+    """Yield all texts of a card that may quote values."""
+    yield from (card.situation, card.reveal, card.why, card.turn)
+    if card.bet:
+        yield card.bet.question
+        # The option of a token bet is the token's text and quotes nothing.
+        yield from (o.text for o in card.bet.options if card.bet.kind != "token")
+
+
+def differences(lesson: Lesson, original: Lesson) -> list[str]:
+    """Return one sentence for each difference between a translation and the original lesson."""
+    found = []
+    if lesson.runs != original.runs:
+        found.append("Its runs are others.")
+    if len(lesson.cards) != len(original.cards):
+        return [*found, f"It has {len(lesson.cards)} cards, the original {len(original.cards)}."]
+    for one, other in zip(lesson.cards, original.cards, strict=True):
+        own, theirs = _facts(one), _facts(other)
+        name = next((name for name in theirs if own.get(name) != theirs[name]), None)
+        if name:
+            found.append(f"Card {one.number}: its {name} is another.")
+    return found
+
+
+def _facts(card: Card) -> dict[str, object]:
+    """Return name -> value of everything in a card that must be equal in all languages."""
+    facts: dict[str, object] = {n: getattr(card, n) for n in ("scenes", "hide", "holds", "opens")}
+    facts |= {name: bool(getattr(card, name)) for name in ("myth", "why", "turn")}
+    facts["bet"] = card.bet and card.bet.kind
+    if card.bet:
+        for name in ("answer", "among", "low", "high", "by", "tolerance", "unit"):
+            facts[f"bet's {name}"] = getattr(card.bet, name)
+        tokens = card.bet.kind == "token"
+        facts["bet's options"] = [o.text if tokens else o.when for o in card.bet.options]
+    for name, text in zip(("situation", "reveal", "why", "turn"), words_of(card), strict=False):
+        facts[f"{name}'s values"] = sorted(quotes(text))
+    return facts

@@ -1,0 +1,222 @@
+"""Find lessons, built-in ones and those in PLAYGROUND_LESSONS, and load or record their runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.analysis import gallery
+from engine.errors import EngineError
+from engine.lessons import influence_records
+from engine.lessons.answer_key import Opened
+from engine.lessons.lesson import Lesson, LessonError, LessonRun
+from engine.lessons.lesson_parser import MAX_CHARS, read
+from engine.media.examples import PREFIX
+from engine.settings import SETTINGS
+from engine.trace import json_io
+from engine.trace.records import MEDIA_KINDS, Trace
+
+FOLDER = Path(__file__).resolve().parents[2] / "assets" / "lessons"
+RUNS = "runs"
+"""Subfolder of the lessons' folder that stores their recorded runs."""
+_ENDING = ".json.gz"
+_FILE = re.compile(r"([a-z0-9][a-z0-9_-]{0,39})(?:\.([a-z]{2}))?\.md")
+ENGLISH = "en"
+
+
+@dataclass(frozen=True)
+class Shelved:
+    """The file of a lesson in one language."""
+
+    name: str
+    language: str
+    path: Path
+
+
+def shelved() -> dict[str, dict[str, Shelved]]:
+    """Return name -> language -> file; a lesson in PLAYGROUND_LESSONS replaces a built-in one."""
+    found: dict[str, dict[str, Shelved]] = {}
+    own = [Path(SETTINGS.lessons).expanduser()] if SETTINGS.lessons else []
+    for folder in (FOLDER, *own):
+        there: dict[str, dict[str, Shelved]] = {}
+        for file in _files(folder):
+            there.setdefault(file.name, {})[file.language] = file
+        found |= there
+    return found
+
+
+def _files(folder: Path) -> Iterator[Shelved]:
+    for path in sorted(folder.glob("*.md")) if folder.is_dir() else ():
+        match = _FILE.fullmatch(path.name)
+        if match:
+            yield Shelved(match[1], match[2] or ENGLISH, path)
+
+
+def find(name: str, language: str = ENGLISH) -> Shelved:
+    """Return the file of a lesson; without the language in English, else in any language.
+
+    Raises:
+        LessonError: the lesson does not exist.
+    """
+    languages = shelved().get(name)
+    if not languages:
+        raise LessonError(f"There is no lesson {name[:40]!r}.")
+    return languages.get(language) or languages.get(ENGLISH) or next(iter(languages.values()))
+
+
+def lesson_of(path: Path, name: str | None = None) -> Lesson:
+    """Load a lesson from its file.
+
+    Raises:
+        LessonError: the file is invalid; the sentence gives the reason.
+    """
+    match = _FILE.fullmatch(path.name)
+    try:
+        # A character has at most 4 bytes in UTF-8.
+        data = path.read_bytes()[: 4 * MAX_CHARS + 1]
+        text = data.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        told = (
+            "it is not text in UTF-8"
+            if isinstance(error, UnicodeDecodeError)
+            else "it cannot be read"
+        )
+        raise LessonError(f"{path.name[:60]}: {told}.") from None
+    return read(text, name or (match[1] if match else "lesson"))
+
+
+def trace_file(path: Path, lesson: str, run: str) -> Path:
+    """Return the path of a lesson's recorded run, which all languages share."""
+    return path.parent / RUNS / f"{lesson}-{run}{_ENDING}"
+
+
+def opened(file: Shelved) -> Opened:
+    """Load a lesson with its recorded runs.
+
+    Raises:
+        EngineError: the lesson or the file of a run is invalid or missing.
+    """
+    lesson = lesson_of(file.path, file.name)
+    traces, looked = {}, {}
+    for run in lesson.runs.values():
+        kept = trace_file(file.path, lesson.name, run.name)
+        traces[run.name] = of_gallery(run) if run.recorded else _kept(run, kept)
+        looked[run.name] = influence_records.kept(run, kept)
+    return Opened(lesson, traces, looked)
+
+
+def of_gallery(run: LessonRun) -> Trace:
+    """Load a lesson's run from the gallery.
+
+    Raises:
+        EngineError: the gallery has no run of this name.
+    """
+    entry = gallery.entry_named(run.recorded)
+    if entry is None:
+        raise LessonError(f"The run {run.name}: nothing recorded is named {run.recorded!r}.")
+    return gallery.open_entry(entry.file)
+
+
+def _kept(run: LessonRun, path: Path) -> Trace:
+    if not path.is_file():
+        raise LessonError(
+            f"The run {run.name} is not recorded: `python -m engine lesson record` makes {path.name}."
+        )
+    trace = json_io.load(path)
+    differs = differing(run, trace)
+    if differs:
+        raise LessonError(
+            f"The run {run.name} was recorded with another {differs}; record it again."
+        )
+    return trace
+
+
+def differing(run: LessonRun, trace: Trace) -> str:
+    """Return the first setting in which a recorded run differs from the lesson's request, or ""."""
+    asked = run.request
+    if asked["strategy"] != trace.strategy:
+        return "strategy"
+    if asked.get("seed", 0) != trace.seed:
+        return "seed"
+    if asked.get("model", trace.model.id) != trace.model.id:
+        return "model"
+    drafted = trace.assistant.id if trace.assistant else None
+    if asked.get("assistant", drafted) != drafted:
+        return "assistant"
+    if "prompt" in asked and asked["prompt"] != trace.prompt:
+        return "prompt"
+    given = {one.kind: f"{PREFIX}{one.example}" for one in trace.media}
+    other = next((kind for kind in MEDIA_KINDS if asked.get(kind) != given.get(kind)), None)
+    if other is not None:
+        return other
+    if "messages" in asked and asked["messages"] != list(trace.messages or ()):
+        return "conversation"
+    params = asked.get("params", {})
+    return next((n for n, v in params.items() if not _same(trace.config.get(n), v)), "")
+
+
+def _same(kept: Any, asked: Any) -> bool:
+    # A trace may have a tuple where YAML has a list.
+    return kept == asked or (isinstance(kept, (list, tuple)) and list(kept) == asked)
+
+
+def request_of(run: LessonRun) -> Any:
+    """Return the DecodeRequest of a lesson's run.
+
+    Raises:
+        EngineError: the request is invalid.
+    """
+    from engine.run.request import DecodeRequest
+
+    asked = run.request
+    return DecodeRequest(
+        asked["strategy"],
+        asked.get("model"),
+        asked.get("prompt"),
+        messages=asked.get("messages"),
+        image=asked.get("image"),
+        audio=asked.get("audio"),
+        params=asked.get("params", {}),
+        seed=asked.get("seed", 0),
+        assistant=asked.get("assistant"),
+        top_candidates=asked.get("candidates", 20),
+    )
+
+
+def record(path: Path, tell: Callable[[str], None], *, anew: bool = False) -> Mapping[str, Path]:
+    """Record the requested runs of a lesson that are missing or outdated; all of them with `anew`.
+
+    Returns:
+        Name of a run -> the written file.
+
+    Raises:
+        EngineError: the lesson is invalid, or a run failed.
+    """
+    from engine.run.decoding import finished
+
+    lesson, written = lesson_of(path), {}
+    for run in lesson.runs.values():
+        if run.recorded:
+            continue
+        file = trace_file(path, lesson.name, run.name)
+        if not (anew or _is_stale(run, file)):
+            continue
+        tell(f"{lesson.name}: {run.name} …")
+        file.parent.mkdir(exist_ok=True)
+        trace = finished(request_of(run))
+        json_io.save(trace, file)
+        influence_records.save(influence_records.looked_at(run, trace), file)
+        written[run.name] = file
+    return written
+
+
+def _is_stale(run: LessonRun, file: Path) -> bool:
+    try:
+        _kept(run, file)
+        influence_records.kept(run, file)
+    except EngineError:
+        return True
+    return False

@@ -1,0 +1,125 @@
+"""State and decisions of a beam search between two steps (transformers 5.23)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.loops.beams.step_record import none_possible
+
+_NEVER = -1e9
+
+
+@dataclass
+class Pool:
+    """The candidates of one step in the order the search considers them; tensors of length n."""
+
+    scores: torch.Tensor
+    """Sums of log-probabilities."""
+    flat: torch.Tensor
+    """beam * vocabulary + token."""
+    arrivals: torch.Tensor
+    """Arrivals e / p of the race, zeros if not sampled; infinite where p underflows."""
+
+
+@dataclass
+class Ending:
+    """The outcome of a step: finished candidates and running beams; tensors."""
+
+    hits: torch.Tensor
+    """(n,) candidates that end here."""
+    running: torch.Tensor
+    """(beams,) pool indices of the running beams."""
+    merged: torch.Tensor
+    """(beams,) indices into heap + pool that form the new heap."""
+    scores: torch.Tensor
+    """(n,) length-penalised scores of the candidates for the heap."""
+
+
+class BeamSearch:
+    """The state of one search: running beams, heap, and flags of the stopping test.
+
+    Args:
+        input_ids: (beams, length) the prompt, once per beam.
+        generation_config: as generate() prepared it.
+    """
+
+    def __init__(self, input_ids: torch.Tensor, generation_config: Any) -> None:
+        config, device = generation_config, input_ids.device
+        self.beams, self.prompt_length = input_ids.shape
+        self.ids = input_ids
+        eos = config._eos_token_tensor
+        # Enough for ``beams`` running beams even if every end-of-sequence id is among the best.
+        self.pool_size = max(2, 1 + (0 if eos is None else eos.shape[0])) * self.beams
+        self.length_penalty = config.length_penalty
+        # One beam is greedy search, which ends at its first end-of-sequence.
+        self.early_stopping = True if self.beams == 1 else config.early_stopping
+        self.do_sample, self.max_length = config.do_sample, config.max_length
+        # Only the first beam may start: all rows hold the same prompt.
+        self.sums = torch.full((self.beams,), _NEVER, dtype=torch.float32, device=device)
+        self.sums[0] = 0
+        self.heap_scores = torch.full((self.beams,), _NEVER, dtype=torch.float32, device=device)
+        self.finished = torch.zeros(self.beams, dtype=torch.bool, device=device)
+        self.improvable = torch.ones((), dtype=torch.bool, device=device)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no running beam is possible, placeholders aside."""
+        return none_possible(self.sums)
+
+    def choose(self, scores: torch.Tensor, generator: torch.Generator) -> Pool:
+        """Return the pool of (beams, vocab) processed log-probabilities."""
+        total = (scores + self.sums[:, None]).flatten()
+        if not self.do_sample:
+            best = total.topk(self.pool_size)
+            return Pool(best.values, best.indices, torch.zeros_like(best.values))
+        # torch.multinomial without replacement is the exponential race, in order of arrival.
+        probs = total.softmax(-1)
+        noise = torch.empty_like(probs).exponential_(1, generator=generator)
+        flat = (probs / noise).topk(self.pool_size).indices
+        return Pool(total[flat], flat, noise[flat].double() / probs[flat].double())
+
+    def extended(self, pool: Pool, vocab: int) -> torch.Tensor:
+        """Return (n, length + 1) sequences of the candidates."""
+        return torch.cat([self.ids[pool.flat // vocab], (pool.flat % vocab)[:, None]], dim=-1)
+
+    def decide(self, pool: Pool, hits: torch.Tensor) -> Ending:
+        """Choose running beams and new finished hypotheses; update scores and flags."""
+        # A finished candidate cannot run on.
+        open_sums = pool.scores + hits.to(torch.float32) * _NEVER
+        running = open_sums.topk(self.beams).indices
+        # As in transformers, only the first ``beams`` candidates may finish.
+        first = torch.arange(self.pool_size, device=hits.device) < self.beams
+        new_length = self.ids.shape[1] + 1 - self.prompt_length
+        scores = pool.scores / (new_length**self.length_penalty)
+        full = self.finished.all() & (self.early_stopping is True)
+        scores = scores + full.to(torch.float32) * _NEVER
+        # After a failed stopping test nothing may join the heap.
+        scores = scores + (~self.improvable).to(torch.float32) * _NEVER
+        scores = scores + (~(hits & first)).to(torch.float32) * _NEVER
+        merged_scores = torch.cat([self.heap_scores, scores])
+        merged = merged_scores.topk(self.beams).indices
+        self.heap_scores = merged_scores[merged]
+        self.finished = torch.cat([self.finished, hits & first])[merged]
+        self.sums = open_sums[running]
+        return Ending(hits, running, merged, scores)
+
+    def test(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return both sides of the stopping test: best reachable and worst finished score.
+
+        Call it after the running beams have grown. "never" with a positive penalty assumes that
+        they grow to the maximum length; all other settings assume that they end now.
+        """
+        longest = self.early_stopping == "never" and self.length_penalty > 0
+        length = (self.max_length if longest else self.ids.shape[1]) - self.prompt_length
+        best = self.sums[0] / (length**self.length_penalty)
+        worst = torch.where(self.finished, self.heap_scores.min(), _NEVER)
+        self.improvable = self.improvable & (best > worst).any()
+        return best, worst.max()
+
+    def goes_on(self, hits: torch.Tensor) -> torch.Tensor:
+        """Return whether another step follows."""
+        full = self.finished.all() & (self.early_stopping is True)
+        return self.improvable & ~full & ~hits.all()

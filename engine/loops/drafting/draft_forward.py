@@ -1,0 +1,104 @@
+"""Forward passes of a draft model over a text that may be revised, at the cost of the new part."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+
+from engine.loops.drafting.cache_snapshot import copied
+from engine.loops.forward import empty_cache
+from engine.models.capabilities import capabilities_of
+
+
+class CachedForward:
+    """A draft model with a rewindable cache, if it has one.
+
+    A cache that can be cropped is cropped. A recurrent state is copied at the start of a round and
+    restored if the text changed. Without either, the whole text is read again.
+
+    Args:
+        model: a decoder-only generation model.
+    """
+
+    def __init__(self, model: Any) -> None:
+        can = capabilities_of(model)
+        self.model, self.passes = model, 0
+        self.crops, self.resumes = can.can_crop, can.can_restore
+        self.name = can.cache_name if can.can_step else None
+        self.known: list[int] = []
+        self.cache = self._empty()
+        self.saved: tuple[list[int], Any] | None = None
+        self.begins = True
+        arguments = inspect.signature(model.forward).parameters
+        # The head is needed at the last position only.
+        self._extra = {"logits_to_keep": 1} if model._supports_logits_to_keep() else {}
+        self._has_positions = "position_ids" in arguments
+        self._switch = {"use_cache": self.cache is not None} if "use_cache" in arguments else {}
+
+    def begin(self) -> None:
+        """Start a round: the next ids are verified text, those after them are not."""
+        self.begins = True
+
+    def logits(self, input_ids: torch.Tensor) -> torch.Tensor:
+        """Return (1, vocab) float32 logits after ``input_ids`` (1, length)."""
+        ids = input_ids[0].tolist()
+        self._rewind(ids)
+        start = len(self.known)
+        # Some recurrent states accept only one token at a time.
+        single = not (self.crops or self.resumes or start == 0)
+        ends = range(start + 1, len(ids) + 1) if single else [len(ids)]
+        for end in ends:
+            outputs = self._read(input_ids[:, start:end], start)
+            start = end
+        self.known = ids if self.cache is not None else []
+        if self.begins and self.cache is not None and not self.crops:
+            self.saved = ids, copied(self.cache)
+        self.begins = False
+        return outputs.logits[:, -1].to(dtype=torch.float32, copy=True)
+
+    def room(self, length: int) -> int:
+        """Return how many tokens fit after ``length`` in the model's positions."""
+        config = self.model.config.get_text_config(decoder=True)
+        return max(0, getattr(config, "max_position_embeddings", 2**31) - length)
+
+    def _read(self, new: torch.Tensor, start: int) -> Any:
+        """Run the model on (1, n) ids at position ``start``."""
+        self.passes += 1
+        kept = {} if self.cache is None else {str(self.name): self.cache}
+        if kept and not self.crops and self._has_positions:
+            # A recurrent state does not know the length of the text.
+            end = start + new.shape[1]
+            kept["position_ids"] = torch.arange(start, end, device=new.device)[None]
+        return self.model(input_ids=new, **kept, **self._switch, **self._extra)
+
+    def _empty(self) -> Any:
+        if self.name is None:
+            return None
+        cache = empty_cache(self.model)
+        if self.crops:
+            cache.activate_past_recording()
+        return cache
+
+    def _rewind(self, ids: list[int]) -> None:
+        """Drop cached ids that differ from ``ids``; leave at least one id to read."""
+        if self.cache is None or _follows(ids, self.known):
+            return
+        if self.crops:
+            keep = 0
+            # Without the last id, so that at least one is left to read.
+            for old, new in zip(self.known, ids[:-1], strict=False):
+                if old != new:
+                    break
+                keep += 1
+            self.cache.crop(-(len(self.known) - keep))
+            self.known = self.known[:keep]
+        elif self.saved is not None and _follows(ids, self.saved[0]):
+            self.known, self.cache = self.saved[0], copied(self.saved[1])
+        else:
+            self.known, self.cache = [], self._empty()
+
+
+def _follows(ids: list[int], known: list[int]) -> bool:
+    return len(known) < len(ids) and ids[: len(known)] == known

@@ -1,0 +1,119 @@
+"""Conversion of paths, bytes, arrays and images to pictures and sounds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ParameterError
+from engine.media import picture_decoder, sound_decoder
+from engine.media.bounded_files import checked, read_file
+from engine.media.examples import PREFIX, example
+from engine.media.media_cache import KEPT_MEDIA
+from engine.media.media_info import Media
+from engine.media.picture import Picture, picture
+from engine.media.sound import Sound, sound
+from engine.settings import SETTINGS
+
+_BYTES = (bytes, bytearray, memoryview)
+
+
+def picture_of(value: Any) -> Picture:
+    """Convert a value to a picture and cache it, see ``media_of``.
+
+    Args:
+        value: a path, the bytes of a file, a Pillow image, a Picture, or ``example:NAME``. The
+            format is detected from the content: PNG, JPEG, WebP, GIF, BMP or TIFF, with one frame.
+
+    Returns:
+        The picture upright, on a white background, with at most 2048 pixels on its longest side.
+
+    Raises:
+        ParameterError: the value has another type or format, is too large or damaged, or is a path
+            on a public deployment.
+    """
+    found = _picture(value)
+    if found.example is None:  # examples can be opened again and take no room in the cache
+        KEPT_MEDIA.put(found)
+    return found
+
+
+def _picture(value: Any) -> Picture:
+    if isinstance(value, Picture):
+        return value
+    if isinstance(value, str) and value.startswith(PREFIX):
+        found = example(value.removeprefix(PREFIX))
+        if not isinstance(found, Picture):
+            raise ParameterError("image", value, "this example is a sound")
+        return found
+    most = SETTINGS.max_picture_bytes
+    if isinstance(value, str | Path):
+        return picture(picture_decoder.decoded(read_file("image", value, most)))
+    if isinstance(value, _BYTES):
+        return picture(picture_decoder.decoded(checked("image", bytes(value), most)))
+    from PIL.Image import Image
+
+    if isinstance(value, Image):
+        return picture(picture_decoder.tidied(value))
+    raise ParameterError(
+        "image",
+        type(value).__name__,
+        "it must be a path, the bytes of a file, an image of Pillow, or example:NAME",
+    )
+
+
+def sound_of(value: Any) -> Sound:
+    """Convert a value to a sound and cache it, see ``media_of``.
+
+    Args:
+        value: a path, the bytes of a file, (samples, rate), a Sound, or ``example:NAME``. The
+            format is detected from the content: WAV, FLAC, Ogg or MP3.
+
+    Returns:
+        The sound in mono at its original sample rate.
+
+    Raises:
+        ParameterError: the value has another type or format, is too long or damaged, or is a path
+            on a public deployment.
+    """
+    found = _sound(value)
+    if found.example is None:  # examples can be opened again and take no room in the cache
+        KEPT_MEDIA.put(found)
+    return found
+
+
+def _sound(value: Any) -> Sound:
+    if isinstance(value, Sound):
+        return value
+    if isinstance(value, str) and value.startswith(PREFIX):
+        found = example(value.removeprefix(PREFIX))
+        if not isinstance(found, Sound):
+            raise ParameterError("audio", value, "this example is a picture")
+        return found
+    most = SETTINGS.max_sound_bytes
+    if isinstance(value, str | Path):
+        return sound(*sound_decoder.decoded(read_file("audio", value, most)))
+    if isinstance(value, _BYTES):
+        return sound(*sound_decoder.decoded(checked("audio", bytes(value), most)))
+    if isinstance(value, tuple | list) and len(value) == 2:
+        return sound(*sound_decoder.tidied(*value))
+    raise ParameterError(
+        "audio",
+        type(value).__name__,
+        "it must be a path, the bytes of a file, (samples, rate), or example:NAME",
+    )
+
+
+def opened(image: Any = None, audio: Any = None) -> Media:
+    """Open the picture and sound inputs of a run.
+
+    Args:
+        image: a value for ``picture_of``, or None.
+        audio: a value for ``sound_of``, or None.
+
+    Raises:
+        ParameterError: an input is invalid; the error names image or audio.
+    """
+    return Media(
+        None if image is None else picture_of(image), None if audio is None else sound_of(audio)
+    )

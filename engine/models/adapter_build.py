@@ -1,0 +1,132 @@
+"""Build a merged model from a LoRA adapter and its base, cached by the content of both."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelError
+from engine.models import files, hashes, sizes
+from engine.models.adapter_merge import merge
+from engine.models.build_cache import made_once
+from engine.models.catalogue import CATALOGUE
+from engine.models.hub import Tell
+from engine.models.lora_adapters import (
+    CONFIG,
+    DEFAULTS,
+    ON,
+    WEIGHTS,
+    read_adapter,
+    sources_of,
+    tokenizer_files,
+)
+from engine.models.meta_model import built
+
+_PREFIX = "base_model.model."
+_SHOWN = 80
+
+
+def fetch_merged(
+    name: str,
+    adapter: str,
+    base: str,
+    under: str,
+    cancelled: threading.Event | None = None,
+    tell: Tell | None = None,
+) -> tuple[str, str]:
+    """Return the folder of a merged model and the sha256 of its sources; merge it on first use.
+
+    Args:
+        name: the adapter's name.
+        adapter: the adapter's folder.
+        base: the name of its base model.
+        under: the base model's folder.
+        cancelled: the build stops when this is set.
+        tell: called with the bytes hashed so far and the total of both models.
+
+    Raises:
+        Cancelled: ``cancelled`` was set.
+        ModelError: the two cannot be merged, or the disk is full. No partial result stays.
+    """
+    make = partial(_merge, name, adapter, base, under)
+    return made_once(name, sources_of(adapter, under), make, cancelled, tell)
+
+
+def base_built(name: str, folder: str, base: str, under: str) -> Any:
+    """Return an adapter's base model on the meta device, without weights.
+
+    Args:
+        name: the adapter's name.
+        folder: the folder of its adapter_config.json.
+        base: the name of its base model.
+        under: the base model's folder.
+
+    Raises:
+        ModelError: the base cannot be used, or the adapter does not fit it.
+    """
+    config = files.check_folder(under)
+    if config.get("quantization_config"):
+        raise ModelError(
+            f"{name} is a LoRA adapter of {base}, whose weights are kept quantised; name a base that"
+            f' has them whole, as in "{name}{ON}BASE".'
+        )
+    model = built(base, under, config)[1]
+    if read_adapter(name, folder).encodes != bool(model.config.is_encoder_decoder):
+        kind = "an encoder-decoder" if model.config.is_encoder_decoder else "a decoder alone"
+        raise ModelError(
+            f"{name} does not fit its base by the task_type of its {CONFIG}: {base} is {kind}."
+        )
+    if (Path(folder) / WEIGHTS).is_file():
+        _check_shapes(name, Path(folder) / WEIGHTS, base, model)
+    return model
+
+
+def _check_shapes(name: str, weights: Path, base: str, model: Any) -> None:
+    """Raise ModelError if the adapter names a layer the base lacks or has another input size."""
+    from safetensors import safe_open
+
+    try:
+        with safe_open(weights, "np") as opened:
+            shapes = {key: opened.get_slice(key).get_shape() for key in opened.keys()}  # noqa: SIM118 - it is no dict
+    except Exception:  # SafetensorError derives from Exception alone
+        raise ModelError(f"{name} has a damaged weights file: {WEIGHTS}.") from None
+    layers = dict(model.named_modules())
+    for key, shape in shapes.items():
+        place, part, _ = key.removeprefix(_PREFIX).partition(".lora_A.weight")
+        if not part:
+            continue
+        layer = layers.get(place)
+        if layer is None:
+            raise ModelError(f"{name} does not fit its base: {base} has no layer {place[:_SHOWN]}.")
+        wide = getattr(layer, "in_features", None) or getattr(layer, "nx", None)
+        if wide is not None and shape[-1] != wide:
+            raise ModelError(
+                f"{name} does not fit its base: {place[:_SHOWN]} of {base} takes {wide} values, and the"
+                f" adapter's {shape[-1]}."
+            )
+
+
+def _merge(
+    name: str,
+    adapter: str,
+    base: str,
+    under: str,
+    made: Path,
+    own: Path,
+    tell: Callable[[], None],
+) -> dict[str, str]:
+    if base in CATALOGUE:
+        hashes.check_files(base)
+    base_built(name, adapter, base, under)
+    # peft gets an empty folder with these two links, so it reads no other file of the adapter's.
+    for file in (CONFIG, WEIGHTS):
+        (own / file).symlink_to((Path(adapter) / file).resolve())
+    merge(name, own, under, sizes.values_in(base, under), made, tell)
+    for path in [*tokenizer_files(adapter, under), Path(under) / DEFAULTS]:
+        if path.is_file():
+            shutil.copyfile(path, made / path.name)
+    return {"adapter": adapter, "base": base}

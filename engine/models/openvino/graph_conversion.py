@@ -1,0 +1,162 @@
+"""Convert a model's folder to an OpenVINO graph, in a subprocess because its memory is not freed otherwise."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelError
+from engine.models.gguf_conversion import check_room, check_whole
+from engine.models.openvino.graphs import GRAPH
+from engine.models.subprocess_job import answered
+from engine.models.tokenizers import tokenizer_in
+
+MEASURED = "measured.json"
+"""File in a graph's folder with its measured difference from the original model."""
+
+
+def main() -> int:
+    """Run the job from standard input; return the exit status."""
+    return answered(_write)
+
+
+def _write(order: dict[str, Any]) -> None:
+    """Convert a model and write its graph.
+
+    Args:
+        order: ``model``, its folder; ``folder``, the target; ``values``, the number of values in its
+            weights; ``eight_bits``, whether to quantise its matrices.
+    """
+    import openvino
+
+    from engine.models.openvino.int8_weights import in_eight_bits
+    from engine.models.openvino.tracer import traced
+
+    folder = Path(order["folder"])
+    check_room(order["values"], order["folder"], "float32")
+    model = _loaded(order["model"])
+    reason = refused(model)
+    if reason is not None:
+        raise ModelError(reason)
+    try:
+        graph = traced(model)
+    except ModelError:
+        raise
+    except Exception as error:  # OpenVINO reports unsupported operations with many error types
+        kind = type(error).__name__
+        raise ModelError(f"a part of it has no graph in OpenVINO ({kind})") from None
+    # save_model rounds weights to float16 by default.
+    openvino.save_model(graph, folder / GRAPH, compress_to_fp16=False)
+    del graph
+    tokenizer = tokenizer_in(order["model"])
+    measured = compared(model, folder, tokenizer)
+    if order["eight_bits"]:
+        exact = folder / "exact"
+        exact.mkdir()
+        for path in folder.glob("graph.*"):
+            path.rename(exact / path.name)
+        graph = openvino.Core().read_model(exact / GRAPH)
+        in_eight_bits(graph)
+        openvino.save_model(graph, folder / GRAPH, compress_to_fp16=False)
+        del graph
+        shutil.rmtree(exact)
+        measured |= agreed(model, folder, tokenizer)
+    (folder / MEASURED).write_text(json.dumps(measured) + "\n", "utf-8")
+    shutil.copyfile(Path(order["model"]) / "config.json", folder / "config.json")
+
+
+def _loaded(folder: str) -> Any:
+    import torch
+
+    from engine.models.meta_model import auto_class
+
+    auto, _ = auto_class("it", folder)
+    model, report = auto.from_pretrained(
+        folder,
+        dtype=torch.float32,
+        local_files_only=True,
+        use_safetensors=True,
+        trust_remote_code=False,
+        attn_implementation="sdpa",
+        output_loading_info=True,
+    )
+    check_whole(report)
+    return model.eval()
+
+
+def refused(model: Any) -> str | None:
+    """Return why a model cannot be converted, None if no reason is known.
+
+    Args:
+        model: with or without weights.
+    """
+    from engine.models.capabilities import capabilities_of
+    from engine.models.layer_types import RUNNING_STATES, layer_types
+
+    can, config = capabilities_of(model), model.config.get_text_config(decoder=True)
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = {rope.get("rope_type")} | {
+        value.get("rope_type") for value in rope.values() if isinstance(value, dict)
+    }
+    experts = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+    if can.is_encoder_decoder:
+        return "it is an encoder-decoder, and only decoders are converted"
+    if can.reads != "text" or can.cache_name is None or can.own_generate:
+        return "it keeps no keys and values that a graph could keep"
+    has_states = not RUNNING_STATES.isdisjoint(layer_types(model.config))
+    if has_states or not can.can_crop or can.cache_name != "past_key_values":
+        return "its layers keep a running state, or a cache that cannot be cut"
+    # A trace would fix what its example did: these rules depend on the text's length or content.
+    if kinds & {"dynamic", "longrope"}:
+        return "its positions are counted in another way where a text is long"
+    if any((getattr(config, name, None) or 0) > 1 for name in experts):
+        return "which of its experts read a token is decided while it runs"
+    return None
+
+
+def compared(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]:
+    """Return the largest logit difference between a graph and its model.
+
+    Args:
+        model: the model with its weights.
+        folder: the graph's folder.
+        tokenizer: the model's tokenizer, or None.
+
+    Raises:
+        ModelError: the difference exceeds the tolerance.
+    """
+    from engine.models.openvino.comparison import NEAR, ids_of, largest_difference
+
+    ids = ids_of(tokenizer, model.config.get_text_config(decoder=True).vocab_size)
+    apart = largest_difference(model, _on(model, folder), ids)
+    if not apart <= NEAR:
+        raise ModelError(f"its graph's logits are {apart:.2g} from its own; at most {NEAR:g} pass")
+    return {"largest_logit_difference": float(f"{apart:.3g}")}
+
+
+def agreed(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]:
+    """Return how well a quantised graph agrees with its model; arguments as in ``compared``."""
+    from engine.models.openvino.comparison import agreement, ids_of
+
+    ids = ids_of(tokenizer, model.config.get_text_config(decoder=True).vocab_size)
+    return agreement(model, _on(model, folder), ids)
+
+
+def _on(model: Any, folder: Path) -> Any:
+    import copy
+
+    import torch
+
+    from engine.models.openvino.graphs import Graphs
+    from engine.models.openvino.model import on_graphs
+
+    with torch.device("meta"):
+        empty = type(model)(copy.deepcopy(model.config))
+    return on_graphs(empty, Graphs(folder))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""Reader for models with the picture among the prompt's tokens; the processor inserts its placeholder tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from engine.errors import ModelError, ParameterError
+from engine.media import Media
+from engine.models.chat import ChatPrompt
+from engine.models.readers import picture_chat
+from engine.models.readers.base import MediaInputs, MediaReader
+from engine.models.readers.token_type_padding import for_length
+from engine.models.text import tokenized
+
+
+class PromptedReader(MediaReader):
+    """Puts the picture before the text, or at the image token if the text contains it."""
+
+    def read(
+        self,
+        loaded: Any,
+        media: Media,
+        prompt: str | None = None,
+        ids: Sequence[int] | None = None,
+        speech: Mapping[str, Any] | None = None,
+    ) -> MediaInputs:
+        """Return the prompt's ids with the picture's placeholder tokens, and the picture; see the base class."""
+        del speech
+        if media.picture is None:
+            return MediaInputs(tuple(ids or self._plain(loaded, prompt)))
+        found = self._processed(loaded, media.picture.image, prompt or "")
+        own = found.pop("input_ids")[0].tolist()
+        found.pop("attention_mask", None)
+        if ids is None:
+            return MediaInputs(tuple(own), found)
+        return MediaInputs(tuple(ids), for_length(found, len(ids)))
+
+    def converse(
+        self,
+        loaded: Any,
+        media: Media,
+        messages: Sequence[Mapping[str, Any]],
+        template: Mapping[str, Any],
+        chat: ChatPrompt,
+    ) -> tuple[MediaInputs, ChatPrompt]:
+        """Return the inputs and tokens of a conversation with the picture; see the base class."""
+        assert media.picture is not None
+        text = picture_chat.written(self.processors.whole, loaded.name, messages, template)
+        found = self._put_into(media.picture.image, text)
+        own = found.pop("input_ids")[0].tolist()
+        found.pop("attention_mask", None)
+        return MediaInputs(tuple(own), found), picture_chat.with_picture(chat, text, own)
+
+    def _plain(self, loaded: Any, prompt: str | None) -> list[int]:
+        if loaded.tokenizer is None:
+            raise ModelError(f"{loaded.name} has no tokenizer: give input_ids.")
+        return tokenized(loaded.tokenizer, prompt or "", split_special_tokens=True)["input_ids"]
+
+    def _processed(self, loaded: Any, image: Any, prompt: str) -> dict[str, torch.Tensor]:
+        whole = self.processors.whole
+        if whole is None:
+            # Models like GIT: the picture comes before all tokens, without placeholder tokens.
+            found = self.processors.pictures(images=image, return_tensors="pt")
+            ids = torch.tensor([self._plain(loaded, prompt) or [_begin(loaded)]])
+            return {"input_ids": ids, **_tensors(found)}
+        mark = getattr(whole, "image_token", None)
+        self._check_spelled(loaded, prompt, mark)
+        tensors = self._put_into(
+            image, f"{mark}{prompt}" if mark and mark not in prompt else prompt
+        )
+        if "input_ids" not in tensors:
+            tensors["input_ids"] = torch.tensor([[_begin(loaded)]])
+        return tensors
+
+    def _put_into(self, image: Any, text: str) -> dict[str, torch.Tensor]:
+        try:
+            found = self.processors.whole(images=image, text=text or None, return_tensors="pt")
+        except (ValueError, TypeError, IndexError) as error:
+            words = " ".join(str(error).split()) or type(error).__name__
+            what = f"the model's processor cannot put the picture into it ({words[:120]})"
+            raise ParameterError("prompt", text, what) from None
+        return _tensors(found)
+
+    @staticmethod
+    def _check_spelled(loaded: Any, prompt: str, mark: str | None) -> None:
+        """Raise ParameterError if the text spells a control token, since the processor would read it as one."""
+        known = getattr(loaded.tokenizer, "all_special_tokens", ())
+        spelled = next((token for token in known if token != mark and token in prompt), None)
+        if spelled is not None:
+            what = "beside a picture it may spell no control token of the model"
+            raise ParameterError("prompt", spelled, what)
+
+
+def _begin(loaded: Any) -> int:
+    """Return the first token of an empty text.
+
+    Raises:
+        ModelError: the model declares none.
+    """
+    tokenizer, config = loaded.tokenizer, loaded.model.config
+    for found in (
+        getattr(tokenizer, "cls_token_id", None),
+        getattr(tokenizer, "bos_token_id", None),
+        getattr(config.get_text_config(decoder=True), "bos_token_id", None),
+    ):
+        if found is not None:
+            return int(found)
+    raise ModelError(f"{loaded.name} does not say with which token a text begins.")
+
+
+def _tensors(found: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    return {name: value for name, value in found.items() if torch.is_tensor(value)}

@@ -1,0 +1,145 @@
+"""The custom generation method of a request: found, trusted, with validated arguments."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from engine.declare.params import params_of
+from engine.declare.weights import TORCH
+from engine.errors import ModelError, ParameterError
+from engine.models.loading import LoadedModel
+from engine.sandbox.arguments import base_names, checked_arguments
+from engine.sandbox.method_lookup import SHIPPED, Found, find_method, is_here
+from engine.sandbox.trust import check_trusted
+from engine.strategies.custom import STRATEGY, CustomConfig
+from engine.trace.records import MethodInfo
+
+_OURS = frozenset(params_of(CustomConfig))
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class AskedMethod:
+    """The method that decodes a run.
+
+    Attributes:
+        name: as requested.
+        found: the method's code; None for a function, and until it is on this machine.
+        function: a Python function given instead of a name.
+    """
+
+    name: str
+    found: Found | None = None
+    function: Function | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether its code is on this machine."""
+        return self.found is not None or self.function is not None
+
+    def info(self) -> MethodInfo:
+        """Return its description for the trace."""
+        if self.found is None:
+            return MethodInfo(self.name, "function")
+        found = self.found
+        return MethodInfo(self.name, found.source, found.method.sha256, found.revision)
+
+
+def asked_method(values: Mapping[str, Any]) -> tuple[dict[str, Any], AskedMethod]:
+    """Return a request's values with unknown names moved to the method's arguments, and the method.
+
+    Downloads nothing: the arguments of a hub method that is not local are left unchecked.
+
+    Args:
+        values: raw values by name; names that the strategy lacks belong to the method.
+
+    Raises:
+        MethodError: there is no such method, or it must not run.
+        ParameterError: an unknown argument, or one of the wrong type.
+    """
+    kind = params_of(CustomConfig)["method"]
+    named = kind.check("method", values.get("method", CustomConfig.method))
+    given = params_of(CustomConfig)["arguments"].check("arguments", values.get("arguments")) or {}
+    given |= {name: value for name, value in values.items() if name not in _OURS}
+    rest = {name: value for name, value in values.items() if name in _OURS}
+    if callable(named):
+        function = AskedMethod(getattr(named, "__name__", "function"), function=named)
+        return {**rest, "arguments": _of_function(named, given) or None}, function
+    if not is_here(named):
+        return {**rest, "arguments": given or None}, AskedMethod(named)
+    method = AskedMethod(named, find_method(named))
+    return {**rest, "arguments": _checked(method, given) or None}, method
+
+
+def settled(
+    method: AskedMethod, config: Any, cancelled: threading.Event | None = None
+) -> tuple[AskedMethod, Any]:
+    """Return a runnable method, downloaded if needed, and the config with validated arguments.
+
+    Raises:
+        Cancelled: the run was cancelled meanwhile.
+        MethodError: it cannot be found or must not run.
+        ParameterError: an unknown argument, or one of the wrong type.
+    """
+    if method.is_settled:
+        return method, config
+    method = AskedMethod(method.name, find_method(method.name, cancelled))
+    return method, replace(config, arguments=_checked(method, config.arguments or {}) or None)
+
+
+def check_serves(method: AskedMethod, target: LoadedModel) -> None:
+    """Refuse a model that a shipped method cannot use; other methods can only fail when they run.
+
+    Raises:
+        ModelError: one sentence.
+    """
+    if hasattr(target.model, "graphs"):
+        raise ModelError(
+            f"{target.name} cannot be used with {method.name}: a custom method needs backend = {TORCH}."
+        )
+    if method.found is None or method.found.source != SHIPPED:
+        return
+    can = target.capabilities
+    reason = (
+        "it needs a decoder-only model"
+        if can.is_encoder_decoder
+        else "it needs a cache that can go back"
+        if not can.can_crop
+        else None
+    )
+    if reason:
+        raise ModelError(f"{target.name} cannot be used with {method.name}: {reason}.")
+
+
+def _checked(method: AskedMethod, given: dict[str, Any]) -> dict[str, Any]:
+    assert method.found is not None
+    check_trusted(method.found)
+    own = method.found.method
+    # A method with **kwargs takes generate()'s arguments too, except those the strategy passes.
+    also = base_names() - _OURS if own.takes_all else frozenset()
+    known = also | {argument.name for argument in own.arguments}
+    for name, value in given.items():
+        near = difflib.get_close_matches(name[:64], _OURS, n=1)
+        if name not in known and near:
+            raise ParameterError(
+                name, value, "the method does not have it", f"did you mean {near[0]}"
+            )
+    return checked_arguments(own.arguments, given, also)
+
+
+def _of_function(function: Function, given: dict[str, Any]) -> dict[str, Any]:
+    try:
+        names = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return given
+    unknown = next((name for name in given if name not in names), None)
+    if unknown is not None:
+        raise ParameterError(
+            unknown, given[unknown], f"{STRATEGY.name}'s function does not take it"
+        )
+    return given

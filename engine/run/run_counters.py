@@ -1,0 +1,302 @@
+"""Counters and histograms of this process's runs, for operators.
+
+All numbers come from traces; nothing is measured twice. No prompt, text or visitor is stored: the
+only names are strategies, outcomes and error kinds.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from engine.errors import Cancelled, EngineError, StoppedError
+from engine.models import loading
+from engine.run.jobs import Doing, Send
+from engine.run.scheduler import LINE
+from engine.strategies import STRATEGIES
+from engine.trace.events import Finished, Started
+from engine.trace.records import Trace
+
+OTHER = "other"
+"""Label for an unknown strategy: a request may contain any string, and labels must stay few."""
+INTERNAL = "internal"
+"""Error kind of an exception that is not an EngineError."""
+FINISHED, CANCELLED, FAILED = OUTCOMES = ("finished", "cancelled", "failed")
+_REPORT_S = 60.0
+"""Seconds after which a silent replica's numbers are dropped."""
+
+
+@dataclass
+class Histogram:
+    """Histogram of durations in seconds.
+
+    Attributes:
+        counts: values per bucket, not cumulative; the last bucket holds values beyond the largest
+            bound.
+        total: sum of all values, in seconds.
+    """
+
+    BOUNDS: ClassVar = (
+        0.01,
+        0.025,
+        0.05,
+        0.1,
+        0.25,
+        0.5,
+        1.0,
+        2.5,
+        5.0,
+        10.0,
+        30.0,
+        60.0,
+        120.0,
+        300.0,
+    )
+    counts: list[int] = field(default_factory=lambda: [0] * (len(Histogram.BOUNDS) + 1))
+    total: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(self.BOUNDS, seconds)] += 1
+        self.total += seconds
+
+    def values(self) -> dict[str, Any]:
+        """Return bounds, counts and total as plain values."""
+        return {"bounds": list(self.BOUNDS), "counts": list(self.counts), "total": self.total}
+
+
+class Counts:
+    """Counters of all runs since this process started; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begun: Counter[str] = Counter()
+        self._ended: dict[str, Counter[str]] = {}
+        self._failures: Counter[str] = Counter()
+        self._tokens: Counter[str] = Counter()
+        self._decoding_s: dict[str, float] = {}
+        self._waiting = self._going = 0
+        self._queue_s, self._load_s, self._first_token_s = Histogram(), Histogram(), Histogram()
+
+    def begin(self, strategy: str) -> None:
+        """Count a requested run, which now waits for its turn."""
+        with self._lock:
+            self._begun[strategy] += 1
+            self._waiting += 1
+
+    def start(self) -> None:
+        """Count a run whose turn has come."""
+        with self._lock:
+            self._waiting -= 1
+            self._going += 1
+
+    def end(self, strategy: str, outcome: str, code: str | None, *, started: bool) -> None:
+        """Count the end of a run.
+
+        Args:
+            strategy: the name passed to ``begin``.
+            outcome: one of OUTCOMES.
+            code: error kind of a failed run, else None.
+            started: whether its turn had come.
+        """
+        with self._lock:
+            self._going -= started
+            self._waiting -= not started
+            self._ended.setdefault(strategy, Counter())[outcome] += 1
+            if code is not None:
+                self._failures[code] += 1
+
+    def add(self, strategy: str, trace: Trace) -> None:
+        """Add tokens and durations from a trace, complete or partial."""
+        timing = trace.timing
+        with self._lock:
+            self._tokens[strategy] += _tokens(trace)
+            self._decoding_s[strategy] = self._decoding_s.get(strategy, 0.0) + timing.total_s
+            self._queue_s.add(timing.queue_s)
+            self._load_s.add(timing.load_s)
+            if timing.first_token_s is not None:
+                self._first_token_s.add(timing.first_token_s)
+
+    def values(self) -> dict[str, Any]:
+        """Return all counters as plain values; names that end in ``_s`` are seconds."""
+        with self._lock:
+            return {
+                "begun": dict(self._begun),
+                "ended": {name: dict(outcomes) for name, outcomes in self._ended.items()},
+                "failures": dict(self._failures),
+                "tokens": dict(self._tokens),
+                "decoding_s": dict(self._decoding_s),
+                "waiting": self._waiting,
+                "going": self._going,
+                "queue_s": self._queue_s.values(),
+                "load_s": self._load_s.values(),
+                "first_token_s": self._first_token_s.values(),
+            }
+
+
+COUNTS = Counts()
+
+
+class _Seen:
+    """Forwards the events of a run and notes what is counted.
+
+    A separate object from the run, which sends to it: a reference cycle would keep the run's record
+    alive until the garbage collector runs.
+    """
+
+    def __init__(self, strategy: str, send: Send, counts: Counts) -> None:
+        self.strategy, self.send, self.counts = strategy, send, counts
+        self.started = False
+        self.outcome, self.code = FAILED, INTERNAL
+        self.trace: Trace | None = None
+
+    def pass_on(self, event: Any) -> None:
+        if isinstance(event, Started) and not self.started:
+            self.started = True
+            self.counts.start()
+        elif isinstance(event, Finished):
+            stopped = any(output.finish_reason == "cancelled" for output in event.trace.outputs)
+            self.outcome = CANCELLED if stopped else FINISHED
+            self.take(event.trace)
+        self.send(event)
+
+    def take(self, trace: Trace | None) -> None:
+        # Counted once: execute() and partial_trace() may both deliver it.
+        if trace is not None and self.trace is None:
+            self.trace = trace
+            self.counts.add(self.strategy, trace)
+
+
+class Counted:
+    """A job that counts its run; exceptions and events pass through unchanged.
+
+    Args:
+        strategy: name from the request.
+        make: creates the run, see ``Work``.
+        send: receives the run's events.
+        cancelled: set to stop the run.
+        counts: receives the numbers.
+    """
+
+    def __init__(
+        self,
+        strategy: str,
+        make: Callable[[Send, threading.Event], Doing],
+        send: Send,
+        cancelled: threading.Event,
+        counts: Counts = COUNTS,
+    ) -> None:
+        self._seen = _Seen(strategy if strategy in STRATEGIES else OTHER, send, counts)
+        self._run = make(self._seen.pass_on, cancelled)
+
+    def execute(self) -> None:
+        """Execute the run and count its outcome.
+
+        Raises:
+            EngineError: an error that the user can act on.
+            Cancelled: the run was stopped, or its reader has left.
+        """
+        seen = self._seen
+        seen.counts.begin(seen.strategy)
+        try:
+            self._run.execute()
+        except (Cancelled, StoppedError):
+            if seen.trace is None:
+                seen.outcome = CANCELLED
+                seen.take(self._run.partial_trace())
+            raise
+        except BaseException as error:
+            seen.code = error.code if isinstance(error, EngineError) else INTERNAL
+            raise
+        finally:
+            failed = seen.code if seen.outcome == FAILED else None
+            seen.counts.end(seen.strategy, seen.outcome, failed, started=seen.started)
+
+    def partial_trace(self) -> Trace | None:
+        """Return the steps recorded before a failure, None if there are none."""
+        trace = self._run.partial_trace()
+        self._seen.take(trace)
+        return trace
+
+    def told(self) -> dict[str, Any]:
+        """Return log fields: known names, counts and seconds, never text."""
+        seen = self._seen
+        about: dict[str, Any] = {"strategy": seen.strategy, "outcome": seen.outcome}
+        if seen.outcome == FAILED:
+            about["code"] = seen.code
+        if seen.trace is not None:
+            timing = seen.trace.timing
+            about["tokens"] = _tokens(seen.trace)
+            about |= {"queue_s": timing.queue_s, "load_s": timing.load_s}
+            about |= {"first_token_s": timing.first_token_s, "total_s": timing.total_s}
+        return about
+
+
+def _tokens(trace: Trace) -> int:
+    return sum(len(output.token_ids) for output in trace.outputs)
+
+
+def snapshot() -> dict[str, Any]:
+    """Return this process's numbers as plain values, as a replica reports them.
+
+    Adds to ``Counts.values``: ``line`` (waiting and computing tickets of all work), ``models`` (in
+    memory), ``model_bytes`` and ``memory_bytes`` (of the whole process, None if the system does not
+    report it).
+    """
+    waiting, computing = LINE.busy()
+    models, model_bytes = loading.held()
+    return {
+        **COUNTS.values(),
+        "line": {"waiting": waiting, "computing": computing},
+        "models": models,
+        "model_bytes": model_bytes,
+        "memory_bytes": memory_bytes(),
+    }
+
+
+def memory_bytes() -> int | None:
+    """Return this process's resident memory in bytes, None if the system does not report it."""
+    try:
+        with open("/proc/self/statm") as said:
+            pages = int(said.read().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+class Reports:
+    """Latest numbers of other replicas; a replica drops out after 60 silent seconds.
+
+    Args:
+        clock: returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._said: dict[str, tuple[float, Mapping[str, Any]]] = {}
+
+    def add(self, replica: str, numbers: Mapping[str, Any]) -> None:
+        """Store the numbers of a replica.
+
+        Args:
+            replica: unique name of the replica's process.
+            numbers: its ``snapshot``.
+        """
+        with self._lock:
+            self._said[replica] = self._clock(), numbers
+
+    def recent(self) -> dict[str, Mapping[str, Any]]:
+        """Return replica name -> its latest numbers, for replicas that reported recently."""
+        oldest = self._clock() - _REPORT_S
+        with self._lock:
+            self._said = {name: said for name, said in self._said.items() if said[0] >= oldest}
+            return {name: numbers for name, (_, numbers) in sorted(self._said.items())}
+
+
+REPORTS = Reports()

@@ -1,0 +1,263 @@
+"""Runs a custom generation method, in a sandboxed process or as a function in this one."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from engine.errors import Cancelled, EngineError, MethodError
+from engine.loops.recorder import Recorder
+from engine.loops.teacher_forced import ids_before
+from engine.models.bare import bare
+from engine.models.loading import LoadedModel
+from engine.models.model_resolver import located
+from engine.run.generation import generate_inputs, generation_values, stop_criteria
+from engine.run.preparation import Prepared
+from engine.run.scheduler import Tell
+from engine.sandbox.confinement import BARRIERS
+from engine.sandbox.forward_watch import ForwardWatch
+from engine.sandbox.method_lookup import SHIPPED, Found
+from engine.sandbox.outcome import Hearing, Outcome
+from engine.sandbox.prewarmed_process import child_for
+from engine.sandbox.return_value import read_returned
+from engine.sandbox.sandbox_parent import Child
+from engine.settings import SETTINGS
+from engine.strategies.compatibility import uses_cache
+from engine.trace.events import Loading
+from engine.trace.records import Step
+
+_PRINTED = 300
+Take = Callable[[Step], None]
+
+
+@dataclass(frozen=True)
+class MethodEnded:
+    """Result of a method's run.
+
+    Attributes:
+        sequences: new tokens of every sequence, padding included.
+        notes: sentences for the trace.
+        whole: False if the run was stopped.
+    """
+
+    sequences: list[list[int]]
+    notes: tuple[str, ...] = ()
+    whole: bool = True
+
+
+@contextmanager
+def process_of(
+    run: Prepared, tell: Tell, cancelled: threading.Event
+) -> Iterator[tuple[Child | None, float]]:
+    """Yield the sandboxed process of a run's method and its start-up seconds.
+
+    A method given as a function needs no process: yields (None, 0.0).
+
+    Raises:
+        Cancelled: the run was cancelled during start-up.
+        MethodError: the process could not start, or this machine cannot confine it.
+    """
+    if run.method is None or run.method.function is not None:
+        yield None, 0.0
+        return
+    tell(Loading(run.target.name))
+    began = time.perf_counter()
+    with (
+        _folder_of(run.target, tokenizer=bool(run.config.stop_strings)) as (folder, weights),
+        child_for(folder, weights, cancelled) as child,
+    ):
+        _check_barriers(run, child)
+        yield child, time.perf_counter() - began
+
+
+def run_method(
+    run: Prepared, child: Child | None, take: Take, cancelled: threading.Event
+) -> MethodEnded:
+    """Run a method to its end.
+
+    Args:
+        run: the prepared run.
+        child: the sandboxed process; None runs a function in this process.
+        take: called with every step as it is observed.
+        cancelled: stops the method when set.
+
+    Raises:
+        MethodError: the method raised, ran too long, or returned something other than ids.
+    """
+    written: list[int] = []
+
+    def seen(step: Step) -> None:
+        written[step.keep :] = step.emit
+        take(step)
+
+    try:
+        outcome = (
+            _here(run, seen, cancelled) if child is None else _there(run, child, seen, cancelled)
+        )
+    except Cancelled:
+        # A stopped method returns nothing, so the observed tokens are the text.
+        return MethodEnded([written], whole=False)
+    printed = "" if child is None else " ".join(child.printed.split())
+    said = (f"The method printed: {printed[:_PRINTED]}",) if printed else ()
+    return MethodEnded([list(row) for row in outcome.sequences], (*outcome.notes, *said))
+
+
+def _there(run: Prepared, child: Child, seen: Take, cancelled: threading.Event) -> Outcome:
+    steps = child.run(_found(run).method, job_of(run), cancelled)
+    while True:
+        try:
+            step = next(steps)
+        except StopIteration as end:
+            return end.value
+        seen(step)
+
+
+def job_of(run: Prepared) -> dict[str, Any]:
+    """Return the job message for the sandboxed process; see ``methods.host``."""
+    config, target = run.config, run.target
+    found = run.method.found if run.method else None
+    own = found.method.takes if found else frozenset()
+    arguments = dict(config.arguments or {})
+    if "seed" in own:
+        arguments.setdefault("seed", run.request.seed)
+    use_cache = uses_cache(run.strategy, target.capabilities)
+    select = run.strategy.generate_kwargs(config)
+    allowed = config.prefix_allowed_tokens_fn
+    return {
+        "negative_prompt_ids": list(config.negative_prompt_ids or ()),
+        "allowed": [] if allowed is None or callable(allowed) else [list(row) for row in allowed],
+        "ids": [list(run.prompt_ids)],
+        "config": generation_values(config, select, target, use_cache=use_cache),
+        "arguments": arguments,
+        "seed": run.request.seed,
+        "top_candidates": run.request.top_candidates,
+        "stop_strings": list(config.stop_strings or ()),
+    }
+
+
+def _here(run: Prepared, seen: Take, cancelled: threading.Event) -> Outcome:
+    """Run a function in this process, without a sandbox: it is the caller's own code."""
+    from transformers import GenerationConfig
+
+    assert run.method is not None
+    function, target, job = run.method.function, run.target, job_of(run)
+    model = bare(target.model)
+    prompt = torch.tensor(job["ids"], device=target.device)
+    before = ids_before(target, job["ids"][0])
+    recorder = Recorder(run.request.top_candidates)
+    ends = job["config"]["eos_token_id"] or ()
+    heard = _heard(seen, cancelled)
+    watch = ForwardWatch(recorder, before, target.is_encoder_decoder, heard, ends)
+    try:
+        # A method draws from torch's global generator, so its state is restored afterwards.
+        with torch.random.fork_rng(), torch.no_grad(), watch.on(model):
+            torch.manual_seed(job["seed"])
+            # A model folder may have replaced the instance's own generate.
+            returned = type(model).generate(
+                model,
+                prompt,
+                attention_mask=torch.ones_like(prompt),
+                generation_config=GenerationConfig(**job["config"]),
+                custom_generate=function,
+                stopping_criteria=stop_criteria(run.config, target),
+                **generate_inputs(run.config, target, 1, prompt.shape[1]),
+                **job["arguments"],
+            )
+    except (EngineError, Cancelled):
+        raise
+    except Exception as error:
+        raise MethodError(_in_function(function, error)) from None
+    told = read_returned(returned, target.vocab_size)
+    if told.get("sequences"):
+        watch.close(told["sequences"][0])
+    return Hearing(target.vocab_size).outcome(
+        {**told, "start": watch.start, "passes": watch.passes}
+    )
+
+
+def _heard(seen: Take, cancelled: threading.Event) -> Take:
+    """Return a step callback that raises between two steps if cancelled or over the time limit."""
+    deadline = time.monotonic() + SETTINGS.max_method_s
+
+    def take(step: Step) -> None:
+        seen(step)
+        if cancelled.is_set():
+            raise Cancelled
+        if time.monotonic() > deadline:
+            raise MethodError(
+                f"The method ran past {SETTINGS.max_method_s:g} seconds and was ended."
+            )
+
+    return take
+
+
+def _in_function(function: Any, error: Exception) -> str:
+    """Return one sentence that names the failing line of the function's own file."""
+    file = getattr(getattr(function, "__code__", None), "co_filename", None)
+    lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
+    place = f"{getattr(function, '__name__', 'function')}, line {lines[-1]}: " if lines else ""
+    text = " ".join(str(error).split())[:_PRINTED]
+    return f"{place}{type(error).__name__}{': ' if text else ''}{text.rstrip('.')}."
+
+
+@contextmanager
+def _folder_of(target: LoadedModel, *, tokenizer: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the model folder and load arguments for the sandbox.
+
+    An in-memory model is saved to a temporary folder first.
+
+    Args:
+        target: the model.
+        tokenizer: also save the tokenizer; not every working tokenizer can be saved.
+    """
+    if target.weights is not None:
+        yield located(target.name)[0], target.weights.said()
+        return
+    with tempfile.TemporaryDirectory(prefix="handed-over-") as folder:
+        try:
+            target.model.save_pretrained(folder)
+            if tokenizer and target.tokenizer is not None:
+                target.tokenizer.save_pretrained(folder)
+        except Exception as error:
+            raise MethodError(
+                f"{target.name} was given as an object and cannot be handed to another process"
+                f" ({type(error).__name__})."
+            ) from None
+        yield folder, {"dtype": str(target.model.dtype).removeprefix("torch.")}
+
+
+def _check_barriers(run: Prepared, child: Child) -> None:
+    """Refuse untrusted code on a public deployment if a sandbox barrier is missing.
+
+    Raises:
+        MethodError: names the missing barriers.
+    """
+    missing = [name for name in BARRIERS if name not in child.barriers]
+    if missing and SETTINGS.public and _found(run).source != SHIPPED:
+        raise MethodError(
+            f"{_found(run).name} cannot run here: this machine has no barrier for {', '.join(missing)}."
+        )
+
+
+def barriers_note(child: Child | None) -> tuple[str, ...]:
+    """Return a note about missing sandbox barriers, empty if all are active."""
+    missing = [] if child is None else [name for name in BARRIERS if name not in child.barriers]
+    if not missing:
+        return ()
+    return (
+        f"This machine could not keep the method from everything: no barrier for {', '.join(missing)}.",
+    )
+
+
+def _found(run: Prepared) -> Found:
+    assert run.method is not None
+    assert run.method.found is not None
+    return run.method.found

@@ -1,0 +1,143 @@
+"""Scores the finished texts of a custom method with the model, in one teacher-forced pass."""
+
+from __future__ import annotations
+
+import torch
+
+from engine.loops.recorder import Observation, Recorder, rounded, significant
+from engine.loops.teacher_forced import teacher_forced
+from engine.run.preparation import Prepared
+from engine.run.recording import Recording
+from engine.trace.details import ForwardDetail
+from engine.trace.records import EmittedToken, Step, own_place, own_token
+
+_TOP = 5
+"""Number of most probable tokens kept at every position of a finished text."""
+_NEAR = {"torch.float32": 0.02, "torch.float64": 0.02}
+_NEAR_HALF = 0.5
+"""Nats by which two passes over one text may differ in half precision or quantized weights."""
+
+
+def read_again(
+    run: Prepared, recording: Recording, rows: list[list[int]]
+) -> tuple[tuple[tuple[EmittedToken, ...], ...], tuple[str, ...]]:
+    """Return the model's scores of every token of the finished texts, and notes on mismatches.
+
+    Sequences that no hook observed, such as later rows of a batch, get a step per token.
+
+    Args:
+        run: the prepared run.
+        recording: its record.
+        rows: new tokens of every sequence.
+    """
+    target, prompt = run.target, list(run.prompt_ids)
+    context = target.context_length
+    if context is not None and len(prompt) + max(map(len, rows), default=0) > context:
+        return (), ("The text is longer than the model's context, so it was not read once more.",)
+    first = [step for step in recording.steps if step.sequence == 0]
+    from_outside = any(is_outside(step) for step in first)
+    emitted: list[tuple[EmittedToken, ...]] = []
+    for number, row in enumerate(rows):
+        if not row:
+            emitted.append(())
+            continue
+        try:
+            with torch.inference_mode():
+                logits = teacher_forced(target, prompt, row).logits.float()
+        except (RuntimeError, ValueError):
+            return (), ("The model could not read the finished text once more in one pass.",)
+        emitted.append(emitted_of(logits, row))
+        if from_outside and number not in recording.outputs:
+            for step in steps_from_outside(logits, row, number, run.request.top_candidates):
+                recording.add(step, 0)
+    odd = odd_places(first, emitted[0], target.model.dtype) if emitted else 0
+    if not odd:
+        return tuple(emitted), ()
+    return tuple(emitted), (
+        f"At {odd} of {len(rows[0])} tokens the method's candidates are not what the model says of the"
+        " finished text: it gave the model something else to read, or its record is wrong.",
+    )
+
+
+def emitted_of(logits: torch.Tensor, ids: list[int]) -> tuple[EmittedToken, ...]:
+    """Return the model's score of every token of a text.
+
+    Args:
+        logits: (new, vocabulary) float32, from one pass over the text.
+        ids: token ids of the text, at least one.
+    """
+    with torch.inference_mode():
+        logprobs = torch.log_softmax(logits, -1)
+        own = logprobs.gather(-1, torch.tensor(ids, device=logprobs.device)[:, None])
+        top = logprobs.topk(min(_TOP, logprobs.shape[-1]), -1)
+        entropy = torch.special.entr(logprobs.exp()).sum(-1)
+        ranks = (logprobs > own).sum(-1).tolist()
+    rows = zip(top.indices.tolist(), top.values.exp().tolist(), strict=True)
+    told = zip(own[:, 0].tolist(), ranks, entropy.tolist(), rows, strict=True)
+    return tuple(
+        EmittedToken(
+            rounded(logprob),
+            rank,
+            rounded(spread),
+            tuple((i, significant(min(p, 1.0))) for i, p in zip(*row, strict=True)),
+        )
+        for logprob, rank, spread, row in told
+    )
+
+
+def steps_from_outside(logits: torch.Tensor, ids: list[int], sequence: int, top: int) -> list[Step]:
+    """Return a step for every token of a sequence that no hook observed.
+
+    Args:
+        logits: (new, vocabulary) float32, from one pass over the text.
+        ids: token ids of the text, at least one.
+        sequence: number of the output.
+        top: most candidates of a step.
+    """
+    with torch.inference_mode():
+        total = torch.logsumexp(logits, -1)
+        seen = Observation(logits - total[:, None], total, logits, [])
+        rows = Recorder(top).record(seen, torch.tensor(ids, device=logits.device), 0)
+    return [
+        Step(
+            at,
+            at,
+            (token,),
+            row.candidates,
+            (),
+            ForwardDetail(()),
+            row.logsumexp,
+            row.entropy,
+            0,
+            sequence=sequence,
+        )
+        for at, (token, row) in enumerate(zip(ids, rows, strict=True))
+    ]
+
+
+def odd_places(steps: list[Step], tokens: tuple[EmittedToken, ...], dtype: torch.dtype) -> int:
+    """Count the tokens whose reported probability differs from the model's own.
+
+    Args:
+        steps: the steps that wrote the text.
+        tokens: scores of one pass over the text.
+        dtype: dtype of the model, which sets the tolerance.
+    """
+    near, said = _NEAR.get(str(dtype), _NEAR_HALF), {}
+    for step in steps:
+        # Tokens that this step rolls back lose their reported probability.
+        for place in [place for place in said if place >= step.keep]:
+            del said[place]
+        own = own_token(step)
+        found = next((c for c in step.candidates if c.token_id == own), None)
+        if found is not None:
+            said[step.keep + own_place(step)] = found.raw_logprob
+    return sum(
+        place < len(tokens) and abs(tokens[place].logprob - logprob) > near * max(1.0, abs(logprob))
+        for place, logprob in said.items()
+    )
+
+
+def is_outside(step: Step) -> bool:
+    """Return whether a step was observed by hooks rather than recorded by a loop."""
+    return isinstance(step.detail, ForwardDetail)

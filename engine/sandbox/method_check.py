@@ -1,0 +1,216 @@
+"""Checks a method for what callers expect: reads it, then runs it in fresh processes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engine.errors import MethodError
+from engine.models.loading import LoadedModel, load
+from engine.models.model_resolver import located
+from engine.sandbox.confinement import BARRIERS
+from engine.sandbox.folder import README, REQUIREMENTS, TAG, Method, read_method
+from engine.sandbox.outcome import Outcome
+from engine.sandbox.sandbox_parent import Child, drained
+from engine.trace.details import ForwardDetail
+from engine.trace.records import Step
+
+PASSED, FAILED, NOTED = "passed", "failed", "noted"
+PROMPTS = (
+    "Once upon a time, there was a little frog who",
+    "One day, a big dog saw a small red ball and he",
+)
+"""Prompts of a trial, cut to the token length of the shorter one."""
+NEW_TOKENS = 16
+STOPPED_AFTER = 3
+_RUNS = 4
+
+
+@dataclass(frozen=True)
+class Check:
+    """Result of one check."""
+
+    what: str
+    result: str
+    """passed, failed, or noted (no fault, but worth knowing)."""
+    told: str
+
+
+def check_method(
+    folder: str | Path,
+    model: str = "storyteller",
+    arguments: dict[str, Any] | None = None,
+    cancelled: threading.Event | None = None,
+) -> Iterator[Check]:
+    """Check a method and yield each result as soon as it is known.
+
+    Args:
+        folder: the method's folder.
+        model: a name that ``load`` knows, of a model on this machine.
+        arguments: the method's own; missing ones use its defaults.
+        cancelled: ends the check when set.
+
+    Raises:
+        Cancelled: the check was cancelled.
+        MethodError: the method cannot be read.
+    """
+    method = read_method(folder)
+    yield from _read_checks(method)
+    trial = _Trial(method, model, arguments or {}, cancelled)
+    with trial.processes:
+        yield from trial.checks()
+
+
+def _read_checks(method: Method) -> Iterator[Check]:
+    names = ", ".join(f"{a.name} ({a.kind})" for a in method.arguments) or "none"
+    yield Check("source", PASSED, f"{len(method.files)} files, sha256 {method.sha256}")
+    result = PASSED if method.takes_all else FAILED
+    lacks = "" if method.takes_all else "; it needs **kwargs for what generate() hands on besides"
+    yield Check("signature", result, f"arguments of its own: {names}{lacks}")
+    needs = "met" if REQUIREMENTS in method.files else "none"
+    yield Check("requirements", PASSED, needs)
+    if README not in method.files:
+        yield Check("README", FAILED, f"there is no {README}")
+        return
+    untold = [a.name for a in method.arguments if not a.told]
+    faults = (
+        []
+        if method.tagged
+        else [f"its front matter lacks the tag {TAG}, by which the hub lists it"]
+    )
+    faults += [f"its table of arguments lacks {', '.join(untold)}"] if untold else []
+    yield Check(
+        "README", FAILED if faults else PASSED, "; ".join(faults) or "tag and arguments are told"
+    )
+
+
+class _Trial:
+    """The runs of one check; the next process starts while one runs."""
+
+    def __init__(
+        self,
+        method: Method,
+        model: str,
+        arguments: dict[str, Any],
+        cancelled: threading.Event | None,
+    ) -> None:
+        self.method, self.arguments, self.cancelled = method, arguments, cancelled
+        self.loaded = load(model)
+        if self.loaded.tokenizer is None:
+            raise MethodError(f"model = {model!r} is not allowed: it has no tokenizer.")
+        self.folder = located(model)[0]
+        self.processes = ExitStack()
+        self._left = _RUNS
+        self._next: Child | None = None
+        tokens = [self._ids(prompt) for prompt in PROMPTS]
+        length = min(map(len, tokens))
+        self.prompts = [ids[:length] for ids in tokens]
+
+    def checks(self) -> Iterator[Check]:
+        """Run the method several times and yield the results."""
+        first = self._run()
+        if isinstance(first, MethodError):
+            yield Check("runs", FAILED, str(first))
+            return
+        steps, outcome, barriers = first
+        yield self._ran(steps, outcome)
+        yield _streamed(self.method, steps)
+        yield _same(outcome, self._run())
+        yield _stopped(outcome, self._run(stop_after=STOPPED_AFTER))
+        yield _batch(self._run(rows=2))
+        missing = [name for name in BARRIERS if name not in barriers]
+        told = f"this machine has no barrier for {', '.join(missing)}" if missing else "all are up"
+        yield Check("barriers", NOTED if missing else PASSED, told)
+
+    def _ran(self, steps: list[Step], outcome: Outcome) -> Check:
+        new = outcome.sequences[0]
+        text = self.loaded.tokenizer.decode(new)
+        back = sum(
+            p.dropped for s in steps if isinstance(s.detail, ForwardDetail) for p in s.detail.passes
+        )
+        taken = f", {back} taken back" if back else ""
+        told = f"{len(new)} tokens in {outcome.passes} forward passes{taken}: {text!r}"
+        told = " ".join([told, *outcome.notes])
+        return Check("runs", PASSED if new else FAILED, told)
+
+    def _run(
+        self, rows: int = 1, stop_after: int | None = None
+    ) -> tuple[list[Step], Outcome, tuple[str, ...]] | MethodError:
+        child = self._next or self._started()
+        self._left -= 1
+        self._next = self._started() if self._left else None
+        job = trial_job(self.loaded, self.prompts[:rows], self.arguments) | {
+            "stop_after": stop_after
+        }
+        try:
+            steps, outcome = drained(child.run(self.method, job, self.cancelled))
+        except MethodError as error:
+            return error
+        finally:
+            child.close()
+        return steps, outcome, child.barriers
+
+    def _started(self) -> Child:
+        child = Child(self.folder)
+        self.processes.callback(child.close)
+        return child
+
+    def _ids(self, prompt: str) -> list[int]:
+        return self.loaded.tokenizer(prompt)["input_ids"]
+
+
+def trial_job(
+    loaded: LoadedModel, rows: list[list[int]], arguments: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the job of a short run that stops at the model's own end tokens.
+
+    Args:
+        loaded: the model.
+        rows: prompts of equal length.
+        arguments: the method's own.
+    """
+    eos = list(loaded.eos_token_ids) or None
+    config = {"max_new_tokens": NEW_TOKENS, "eos_token_id": eos, "pad_token_id": eos and eos[0]}
+    return {"ids": rows, "config": config, "arguments": arguments, "seed": 0, "top_candidates": 1}
+
+
+def _streamed(method: Method, steps: list[Step]) -> Check:
+    if "streamer" not in method.takes:
+        return Check(
+            "streamer", NOTED, "its signature has no streamer, so nobody can follow it live"
+        )
+    declared = sum(s.detail.declared for s in steps if isinstance(s.detail, ForwardDetail))
+    told = (
+        f"{declared} tokens were declared while it ran" if declared else "nothing was put into it"
+    )
+    return Check("streamer", PASSED if declared else FAILED, told)
+
+
+def _same(outcome: Outcome, again: Any) -> Check:
+    if isinstance(again, MethodError):
+        return Check("seed", FAILED, str(again))
+    same = again[1].sequences == outcome.sequences
+    told = "one seed, one text" if same else "a second run with the same seed gave another text"
+    return Check("seed", PASSED if same else FAILED, told)
+
+
+def _stopped(outcome: Outcome, run: Any) -> Check:
+    if isinstance(run, MethodError):
+        return Check("stopping_criteria", FAILED, str(run))
+    length = len(run[1].sequences[0])
+    kept = length <= STOPPED_AFTER or length < len(outcome.sequences[0])
+    told = f"told to stop after {STOPPED_AFTER} tokens it wrote {length}"
+    return Check("stopping_criteria", PASSED if kept else FAILED, told)
+
+
+def _batch(run: Any) -> Check:
+    if isinstance(run, MethodError):
+        return Check("batch of two", NOTED, str(run))
+    rows = len(run[1].sequences)
+    return Check(
+        "batch of two", PASSED if rows == 2 else NOTED, f"{rows} sequences for two prompts"
+    )

@@ -1,0 +1,83 @@
+"""Downloads one method from the hub, in a separate process that can be killed at any time.
+
+Reads an order as ``engine.models.hub_download_job`` does, plus ``into`` (the target folder). Writes one
+line of JSON: ``revision``, or ``refused`` with the reason. Downloads README.md and
+``custom_generate`` only, so the repository may be a model's. Nothing is executed.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from engine.errors import ModelError, shown
+from engine.models import files
+from engine.models.hub_download_job import begin, check_hashes, hub_errors, write
+from engine.sandbox.catalogue import COMMIT
+from engine.sandbox.folder import CODE, ENTRY, MAX_BYTES, MAX_FILES, README, no_method, too_large
+
+_PATH = re.compile(rf"{CODE}(/(?!\.\.?(/|$))[\w.-]{{1,96}}){{1,8}}", re.ASCII)
+
+
+def main() -> None:
+    """Execute the order on standard input."""
+    order = begin()
+    try:
+        write(revision=_fetch(order))
+    except ModelError as error:
+        write(refused=str(error))
+
+
+def _fetch(order: dict[str, Any]) -> str:
+    """Download a method's files and return their commit."""
+    from huggingface_hub import HfApi, hf_hub_download
+
+    name, token = order["name"], None if order["token"] else False
+    repository, asked = files.repository_of(name)
+    with hub_errors(name, still="methods that come along still work"):
+        info = HfApi(token=token).model_info(
+            repository, revision=asked, timeout=order["probe_s"], files_metadata=True
+        )
+        found = _wanted(name, info.siblings or [])
+        if not COMMIT.fullmatch(info.sha or ""):
+            raise ModelError(f"The hub names no commit of {name}.")
+        for file in found:
+            hf_hub_download(
+                repository,
+                file.rfilename,
+                revision=info.sha,
+                local_dir=order["into"],
+                etag_timeout=order["probe_s"],
+                token=token,
+            )
+    check_hashes(Path(order["into"]), found)
+    return str(info.sha)
+
+
+def _wanted(name: str, siblings: list[Any]) -> list[Any]:
+    """Return the repository's files that belong to the method.
+
+    Raises:
+        ModelError: it is not a method, or one that is too large or has odd file names.
+    """
+    found = [
+        file
+        for file in siblings
+        if file.rfilename == README
+        or (file.rfilename.startswith(f"{CODE}/") and "__pycache__" not in file.rfilename)
+    ]
+    if not any(file.rfilename == ENTRY for file in found):
+        raise ModelError(no_method(name))
+    for file in found:
+        if file.rfilename != README and not _PATH.fullmatch(file.rfilename):
+            raise ModelError(
+                f"{name} has a file {shown(file.rfilename)}; the files of a method must have plain names."
+            )
+    if len(found) > MAX_FILES or sum(file.size or 0 for file in found) > MAX_BYTES:
+        raise ModelError(too_large(name))
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Reads and writes the files of methods that were created on the page."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from pathlib import Path
+
+from engine.errors import MethodError, shown
+from engine.sandbox.folder import (
+    ENTRY,
+    MAX_BYTES,
+    README,
+    read_files,
+    read_method,
+    too_large,
+)
+from engine.sandbox.method_store import put
+from engine.sandbox.method_templates import own_folder, own_methods
+from engine.sandbox.trust import trust
+
+_ONE_AT_A_TIME = threading.Lock()
+
+
+def own_method(name: object) -> Path:
+    """Return the folder of a method that was created on the page.
+
+    Raises:
+        MethodError: there is none with this name.
+    """
+    known = own_methods()
+    if not isinstance(name, str) or name not in known:
+        yours = f"one of yours ({', '.join(known)})" if known else "one of yours; there is none yet"
+        raise MethodError(f"method = {shown(name)} cannot be changed here: it must be {yours}.")
+    if known[name].is_symlink():
+        raise MethodError(f"{known[name]} is a link; a method must consist of plain files.")
+    return known[name]
+
+
+def own_files(name: object) -> dict[str, str]:
+    """Return path -> text of a method's editable files, its code first; nothing is validated.
+
+    Raises:
+        MethodError: there is no such method, or it cannot be read.
+    """
+    folder = own_method(name)
+    try:
+        found = {path: text.decode("utf-8") for path, text in read_files(folder).items()}
+    except UnicodeDecodeError:
+        raise MethodError(f"A file of {folder.name} is no text; change it elsewhere.") from None
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise MethodError(f"{folder} cannot be read: {why}.") from None
+    return {path: found[path] for path in sorted(found, key=lambda path: (path != ENTRY, path))}
+
+
+def mark_of(text: str) -> str:
+    """Return the SHA-256 of a text, to detect changes."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def save_file(name: object, path: object, text: object, before: object = None) -> bool:
+    """Write a file of a method created on the page, unless it has changed since it was read.
+
+    Args:
+        name: the method's name.
+        path: path inside its folder, of an existing file or its README.
+        text: the new content.
+        before: ``mark_of`` the text when it was read; None to overwrite any text.
+
+    Returns:
+        False if the file has changed.
+
+    Raises:
+        MethodError: the file cannot be written.
+    """
+    with _ONE_AT_A_TIME:
+        folder, files = own_method(name), own_files(name)
+        if not isinstance(path, str) or path not in (*files, README):
+            raise MethodError(
+                f"file = {shown(path)} is not allowed: it must be one of {', '.join(files)}."
+            )
+        _check_text(folder.name, path, text, files)
+        assert isinstance(text, str)
+        if before is not None and before != mark_of(files.get(path, "")):
+            return False
+        try:
+            put(folder / path, text, own_folder())
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            raise MethodError(f"{folder / path} could not be written: {why}.") from None
+    return True
+
+
+def trust_own(folder: Path) -> None:
+    """Trust the code of a method created on the page: its author has seen it.
+
+    Args:
+        folder: the method's folder.
+
+    Raises:
+        MethodError: it is not a valid method; one sentence with file and line.
+    """
+    trust(read_method(folder).sha256)
+
+
+def _check_text(name: str, path: str, text: object, files: dict[str, str]) -> None:
+    """Refuse content that could not be read back.
+
+    Raises:
+        MethodError: it is not text, or too long.
+    """
+    if not isinstance(text, str):
+        raise MethodError(f"{path} must be text.")
+    try:
+        others = (other.encode() for place, other in files.items() if place != path)
+        size = len(text.encode()) + sum(map(len, others))
+    except UnicodeEncodeError:
+        raise MethodError(f"{path} has characters that UTF-8 does not have.") from None
+    if size > MAX_BYTES:
+        raise MethodError(too_large(name))

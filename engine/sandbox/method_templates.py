@@ -1,0 +1,99 @@
+"""Creates a method's folder from a template that runs unchanged."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from engine.errors import MethodError, shown
+from engine.sandbox.folder import ENTRY, README
+from engine.sandbox.method_store import methods_folder
+
+SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "methods"
+"""Folder of the shipped methods, each of which can be read, run and copied."""
+TEMPLATES = SHIPPED / "templates"
+TRY = "try.py"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
+_TRY = '''"""Runs this method with transformers alone: python {file} MODEL "prompt"."""
+
+import sys
+from pathlib import Path
+
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+name, prompt = sys.argv[1:3]
+model, tokenizer = AutoModelForCausalLM.from_pretrained(name), AutoTokenizer.from_pretrained(name)
+inputs = tokenizer(prompt, return_tensors="pt")
+ids = model.generate(
+    **inputs,
+    max_new_tokens=40,
+    custom_generate=str(Path(__file__).parent),
+    trust_remote_code=True,  # it is your own code
+)
+print(tokenizer.decode(ids[0], skip_special_tokens=True))
+'''
+
+
+def templates() -> dict[str, Path]:
+    """Return name -> folder of the templates, then of the shipped methods."""
+    found = [*sorted(TEMPLATES.iterdir()), *sorted(SHIPPED.iterdir())]
+    return {path.name: path for path in found if (path / ENTRY).is_file()}
+
+
+def own_folder() -> Path:
+    """Return the folder of the methods created on the page, one subfolder each."""
+    return methods_folder() / "own"
+
+
+def own_methods() -> dict[str, Path]:
+    """Return name -> folder of the methods created on the page."""
+    try:
+        found = sorted(own_folder().iterdir())
+    except OSError:  # no method has been created yet
+        return {}
+    known = templates()
+    return {
+        path.name: path
+        for path in found
+        if path.name not in known and _NAME.fullmatch(path.name) and (path / ENTRY).is_file()
+    }
+
+
+def new_method(folder: str | Path, template: str) -> Path:
+    """Create a method's folder from a template and return it.
+
+    Args:
+        folder: must not exist; its name is the method's. In ``own_folder()`` it must not be a
+            shipped method's name.
+        template: one of ``templates()``.
+
+    Raises:
+        MethodError: the name or template is not allowed, or the folder exists.
+    """
+    folder = Path(folder)
+    known = templates()
+    if template not in known:
+        raise MethodError(
+            f"template = {shown(template)} is not allowed: it must be one of {', '.join(known)}."
+        )
+    if not _NAME.fullmatch(folder.name):
+        raise MethodError(
+            f"name = {shown(folder.name)} is not allowed: it must be 1 to 63 letters, digits, _ and -,"
+            " a letter first."
+        )
+    if folder.parent == own_folder() and folder.name in known:
+        raise MethodError(
+            f"name = {shown(folder.name)} is not allowed: a method that comes along has it."
+        )
+    if folder.exists():
+        raise MethodError(f"{folder} is there already; nothing was written.")
+    try:
+        shutil.copytree(known[template], folder, ignore=shutil.ignore_patterns("__pycache__"))
+        readme = folder / README
+        text = readme.read_text("utf-8").replace(f"# {template}\n", f"# {folder.name}\n", 1)
+        readme.write_text(text.replace(f'/{template}"', f'/{folder.name}"'), "utf-8")
+        (folder / TRY).write_text(_TRY.format(file=TRY), "utf-8")
+    except OSError as error:
+        raise MethodError(f"{folder} could not be written: {error.strerror}.") from None
+    return folder

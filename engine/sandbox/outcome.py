@@ -1,0 +1,130 @@
+"""Validates what a sandboxed process sends: its steps, and its result or one error sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from engine.errors import MethodError, TraceError
+from engine.sandbox.folder import CODE
+from engine.sandbox.return_value import MAX_IDS
+from engine.settings import SETTINGS
+from engine.trace.checks import MAX_STEPS
+from engine.trace.json_io import step_from_dict
+from engine.trace.records import Step
+
+_MEMORY = re.compile(
+    r"can't allocate memory|out of memory|bad_alloc|Cannot allocate", re.IGNORECASE
+)
+_MAX_NOTES = 8
+_UNEXPECTED = re.compile(r"generate\(\) got an unexpected keyword argument '(\w+)'")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Result of a run that returned ids."""
+
+    sequences: tuple[tuple[int, ...], ...]
+    """New ids of every sequence, padding included."""
+    passes: int
+    """Number of observed forward passes."""
+    notes: tuple[str, ...] = ()
+
+
+class Hearing:
+    """Turns a sandboxed process's messages into records; trusts none of them.
+
+    Args:
+        vocab_size: vocabulary size of the model.
+    """
+
+    def __init__(self, vocab_size: int) -> None:
+        self._vocab_size = vocab_size
+        self._steps = 0
+        self._lengths: dict[int, int] = {}
+
+    def step(self, message: dict[str, Any]) -> Step:
+        """Return the step of a message.
+
+        Raises:
+            MethodError: it is malformed, does not continue the earlier steps, or has unknown ids.
+        """
+        try:
+            step = step_from_dict(message["step"])
+        except (KeyError, TraceError, RecursionError):
+            raise MethodError(
+                "The method wrote into the pipe of its messages and was ended."
+            ) from None
+        ids = (*step.emit, *(c.token_id for c in step.candidates))
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise MethodError(f"The method made more than {MAX_STEPS:,} steps and was ended.")
+        length = self._lengths.get(step.sequence, 0)
+        if step.sequence < 0 or not 0 <= step.keep <= length or not self._known(ids):
+            raise MethodError(
+                f"The method told of a step that cannot be: it keeps {step.keep} tokens of"
+                f" {length}, and the model's ids go from 0 to {self._vocab_size - 1}."
+            )
+        self._lengths[step.sequence] = step.keep + len(step.emit)
+        return step
+
+    def outcome(self, end: Any) -> Outcome:
+        """Return the result in the last message.
+
+        Args:
+            end: the message of ``host``, or anything a hostile method wrote instead.
+
+        Raises:
+            MethodError: the method raised, or returned something other than ids.
+        """
+        try:
+            if "error" in end:
+                raise MethodError(_sentence(end["error"]))
+            if "refused" in end:
+                raise MethodError(_one_line(str(end["refused"])))
+            start, passes, rows = end["start"], end["passes"], end["sequences"]
+            sound = all(type(n) is int and n >= 0 for n in (start, passes))
+            if not sound or sum(map(len, rows)) > MAX_IDS or not all(map(self._known, rows)):
+                raise ValueError
+            notes = tuple(_one_line(str(note)) for note in end["notes"][:_MAX_NOTES])
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise MethodError(
+                "The method's process ended with a message that says nothing."
+            ) from None
+        new = tuple(tuple(row[start:]) for row in rows)
+        if passes == 0 and any(new):
+            notes = (
+                *notes,
+                "No forward pass of the model was seen: the tokens came from elsewhere.",
+            )
+        return Outcome(new, passes, notes)
+
+    def _known(self, ids: Iterable[Any]) -> bool:
+        # Not isinstance: a bool is an int too.
+        return all(type(i) is int and 0 <= i < self._vocab_size for i in ids)
+
+
+def _sentence(error: dict[str, Any]) -> str:
+    """Return one sentence with the file and line in the method's source."""
+    kind, text = _one_line(str(error["kind"]))[:80], _one_line(str(error["text"]))
+    place = _one_line(f"{CODE}/{error['file']}, line {error['line']}") if error["file"] else ""
+    place += ": " if place else ""
+    unexpected = _UNEXPECTED.search(text)
+    if kind == "TypeError" and unexpected and not place:
+        return (
+            f"The method's generate does not take {unexpected[1]}; write **kwargs at the end of its"
+            " signature for what it does not need."
+        )
+    if kind == "MemoryError" or _MEMORY.search(text):
+        most = f"{SETTINGS.max_method_memory_gb:g} GB"
+        return f"{place}the method needed more memory than the {most} that it may take beyond its model."
+    if kind == "SystemExit":
+        return f"{place}the method called sys.exit({text})."
+    return f"{place}{kind}{': ' if text else ''}{text.rstrip('.')}."
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 300 else line[:299] + "…"

@@ -1,0 +1,66 @@
+"""Decides whose code may run: shipped methods, allowed ones, and code that the user confirmed.
+
+A confirmation is bound to the hash of the code, regardless of its name and place; one changed byte
+needs a new one.
+"""
+
+from __future__ import annotations
+
+import shlex
+from datetime import UTC, datetime
+
+from engine.errors import MethodError, shown
+from engine.sandbox.catalogue import SHA256, allowed
+from engine.sandbox.method_lookup import HUB, SHIPPED, Found
+from engine.sandbox.method_store import CONFIRMED, note, noted
+from engine.settings import SETTINGS
+
+
+def is_trusted(found: Found) -> bool:
+    """Return whether a method may run on this machine."""
+    if found.source == SHIPPED or _is_allowed(found):
+        return True
+    return not SETTINGS.public and found.method.sha256 in noted(CONFIRMED)
+
+
+def trust(sha256: str) -> None:
+    """Trust code with this hash on this machine from now on.
+
+    Args:
+        sha256: hash of a ``Method`` that its user has seen, 64 hexadecimal digits.
+
+    Raises:
+        MethodError: it is not a hash, this is a public deployment, or it cannot be stored.
+    """
+    if SETTINGS.public:
+        raise MethodError("Methods are not confirmed on a public deployment; its owner lists them.")
+    if not (isinstance(sha256, str) and SHA256.fullmatch(sha256)):
+        raise MethodError(
+            f"sha256 = {shown(sha256)} is not allowed: it must be 64 digits from 0 to f."
+        )
+    note(CONFIRMED, sha256, datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def check_trusted(found: Found) -> None:
+    """Refuse a method that must not run on this machine.
+
+    Raises:
+        MethodError: says how to allow it.
+    """
+    if is_trusted(found):
+        return
+    name, sha256 = found.name, found.method.sha256
+    if SETTINGS.public:
+        raise MethodError(
+            f"{name} is not what this deployment allows by that name: its code has the sha256 {sha256}."
+        )
+    raise MethodError(
+        f"The code of {name} has not been confirmed on this machine (sha256 {sha256}): "
+        f"python -m engine method trust {shlex.quote(name)} shows it and asks."
+    )
+
+
+def _is_allowed(found: Found) -> bool:
+    repository = found.name.partition("@")[0]
+    known = (repository, found.revision, found.method.sha256)
+    return found.source == HUB and known in {(a.repository, a.commit, a.sha256) for a in allowed()}

@@ -1,0 +1,124 @@
+"""Terms of drafting and watermarks."""
+
+from __future__ import annotations
+
+from engine.statistics.glossary.entry import Term
+
+TERMS = (
+    Term(
+        "draft",
+        "A few tokens that something fast proposes and the target then checks in one forward pass.",
+        codes=("draft", "draft_length", "requested_length", "length_reason", "tokens"),
+        params=("num_assistant_tokens", "prompt_lookup_num_tokens"),
+    ),
+    Term(
+        "target",
+        "The model whose text it is to be: it judges every drafted token. As the source of a token, its own "
+        "choice where nothing was drafted.",
+        codes=("target", "model"),
+    ),
+    Term(
+        "round",
+        "One draft and the target's pass that checks it. A round is one step and writes at least one token.",
+        codes=("rounds",),
+    ),
+    Term(
+        "acceptance rate",
+        "Accepted tokens over judged ones. What comes after a rejected token was never judged and does not "
+        "count.",
+        "A high rate alone saves no time: the draft must also be much cheaper than the target.",
+        codes=("acceptance_rate",),
+    ),
+    Term(
+        "p and q",
+        "The target's and the draft's probability of a drafted token, each as used. The token is kept with "
+        "probability min(1, p ÷ q).",
+        codes=("p", "q"),
+    ),
+    Term(
+        "u",
+        "A random number between 0 and 1. A drafted token is kept when u is at most p ÷ q.",
+        codes=("u",),
+    ),
+    Term(
+        "residual",
+        "What the target gives a token beyond what the draft gave it, max(p − q, 0), made to add up to 1. "
+        "After a rejection the next token is drawn from it, which makes up for what the draft favoured.",
+        codes=("resampled", "residual"),
+    ),
+    Term(
+        "bonus token",
+        "One more token of the target after a draft that was accepted whole: its pass has read one "
+        "position more than was drafted.",
+        codes=("bonus", "final_token_id", "final_source"),
+    ),
+    Term(
+        "lossless",
+        "The text is exactly what the target alone would write, or with sampling has exactly its "
+        "distribution.",
+        "With sampling the same seed still gives another text than plain decoding: it is the odds that are the same.",
+        codes=("report", "checked", "plain_identical"),
+    ),
+    Term(
+        "tokens per target pass",
+        "How many tokens the run wrote for each forward pass of the target. Without drafting it is 1.",
+        "It is the most that a speed-up could be if drafts and longer passes cost nothing.",
+    ),
+    Term(
+        "cost ratio",
+        "Seconds spent on a draft over seconds of the target's pass that checks it.",
+        codes=("cost_ratio", "draft_s", "verify_s"),
+    ),
+    Term(
+        "speed-up",
+        "How many times as fast drafting is as decoding without: expected from acceptance and cost, "
+        "or measured against a plain run that nothing disturbed.",
+        "On a small machine a pass over several tokens costs more than one over a single token, so few drafts "
+        "pay.",
+        codes=(
+            *("expected_speed_up", "speed_up", "plain_s", "plain_tokens"),
+            *("others", "processor_share"),
+        ),
+    ),
+    Term(
+        "green list",
+        "The share of the vocabulary that a secret key and the text before choose at a step, and that a watermark "
+        "favours. A reader without the key sees nothing of it.",
+        "Not every green token comes from the mark: people write green ones too, as many as chance gives.",
+        codes=("green_fraction", "green_candidates"),
+        params=("greenlist_ratio",),
+    ),
+    Term(
+        "bias",
+        "For watermarks by green lists, what is added to the logit of every green token.",
+        "Where the model is sure a bias changes little, so such places carry hardly any mark.",
+        codes=("bias", "is_green"),
+        params=("bias",),
+    ),
+    Term(
+        "g-value",
+        "In SynthID, a keyed bit of a token in its context, one for each key. Marked text has more ones "
+        "than chance gives.",
+        codes=("g_values",),
+        params=("keys",),
+    ),
+    Term(
+        "tournament",
+        "How SynthID favours ones without changing the odds on average: in round after round two tokens drawn "
+        "from the distribution compete, and the one whose g-value is 1 wins.",
+    ),
+    Term(
+        "z-score",
+        "How many standard deviations a count of hits lies above what unmarked text has on average. The "
+        "longer the text, the more a small excess counts.",
+        "It takes every token for independent, which repeats are not: so p is counted over distinct draws.",
+        codes=("z_score",),
+        params=("z_threshold",),
+    ),
+    Term(
+        "exit layer",
+        "In early exit, the layer after which the draft leaves the model through the final norm and head.",
+        codes=("exit_layer",),
+        params=("assistant_early_exit",),
+    ),
+)

@@ -1,0 +1,83 @@
+"""Compatibility of models and strategies, with the reason for each incompatibility."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from engine.errors import ModelError
+from engine.models.capabilities import Capabilities
+from engine.models.meta_model import described
+from engine.strategies.base import Strategy
+
+Need = tuple[Callable[[Capabilities], bool], str]
+
+NEEDS: Mapping[str, Need] = {
+    "decoder_only": (
+        lambda can: not can.is_encoder_decoder,
+        "this needs a decoder-only model",
+    ),
+    "rewind": (
+        lambda can: can.can_rewind,
+        "its cache cannot go back over the drafted tokens that are rejected",
+    ),
+    "exits": (lambda can: can.exits, "its layers cannot be left early"),
+    "layers_without_state": (
+        lambda can: can.layers_without_state,
+        "its layers keep a running state that the draft would spoil",
+    ),
+    "shows_layers": (
+        lambda can: can.shows_layers,
+        "its layers do not show what they would say",
+    ),
+}
+"""Name -> (test of a model's capabilities, reason if it fails)."""
+
+
+def refusal(strategy: Strategy, model: Any, assistant: Any = None) -> str | None:
+    """Return why a model, or its draft model, cannot run a strategy; None if it can.
+
+    Args:
+        strategy: one of STRATEGIES' values.
+        model: a LoadedModel or a name; a name without files on this machine counts as compatible.
+        assistant: the draft model, likewise; None checks the model alone.
+
+    Returns:
+        One sentence that names model, strategy and reason.
+    """
+    return _refused(strategy, model, strategy.needs, "") or (
+        None
+        if assistant is None
+        else _refused(strategy, assistant, strategy.draft_needs, " as a draft")
+    )
+
+
+def uses_cache(strategy: Strategy, can: Capabilities) -> bool:
+    """Return True if a run uses a KV cache; without one, every step reads the whole text.
+
+    Args:
+        strategy: one of STRATEGIES' values.
+        can: capabilities of the model.
+    """
+    return can.has_cache and (can.can_reorder or not strategy.reorders)
+
+
+def _refused(strategy: Strategy, model: Any, needs: tuple[str, ...], role: str) -> str | None:
+    try:
+        found = described(model) if isinstance(model, str) else (model.name, model.capabilities)
+    except ModelError as error:
+        return str(error)
+    if found is None:  # the files are not on this machine, so nothing is known
+        return None
+    name, can = found
+    reason = _unreadable(can) or next((NEEDS[n][1] for n in needs if not NEEDS[n][0](can)), None)
+    return reason and f"{name} cannot be used{role} with {strategy.title}: {reason}."
+
+
+def _unreadable(can: Capabilities) -> str | None:
+    """Return why no strategy can use the model, or None."""
+    if can.reads != "text" and not can.takes:
+        return f"it reads {can.reads} in a way that is not known here"
+    if can.own_generate:
+        return "it writes with a generate() of its own, which cannot be recorded"
+    return None

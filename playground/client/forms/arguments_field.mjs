@@ -1,0 +1,165 @@
+// The field of a custom method's own arguments: one control each, all stored as one JSON object.
+import { el } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { Field } from "./field.mjs";
+
+/** @typedef {import("./methods.mjs").Argument} Argument */
+/** @typedef {import("./methods.mjs").Method} Method */
+
+const KINDS = { bool: "flag", int: "number", float: "number" };
+// JavaScript numbers are exact up to 15 digits.
+const LONG = /\d{16}/;
+
+const ELSEWHERE = tr("What stands below as JSON cannot be shown here.");
+
+const jsonOf = (value) => (value === undefined ? "" : JSON.stringify(value));
+
+/**
+ * Return the declaration of an argument's control, as ``Field`` takes it.
+ * @param {Argument} argument
+ * @returns {any}
+ */
+function paramOf({ name, kind, default: first, required, told }) {
+  const flag = kind === "bool";
+  const words = kind === "str" && typeof first === "string" ? first : jsonOf(first ?? undefined);
+  return {
+    name,
+    label: name,
+    help:
+      said(told) ||
+      (kind === "json"
+        ? tr("Its README does not tell; written as JSON.")
+        : tr("Its README does not tell.")),
+    kind: KINDS[kind] ?? "text",
+    optional: false,
+    term: null,
+    value: flag ? first === true : "",
+    placeholder: flag ? (first === true ? tr("on") : tr("off")) : required ? tr("needed") : words,
+  };
+}
+
+export class ArgumentsField extends Field {
+  #made = "";
+  /** @type {Map<string, { field: Field, kind: string }>} */
+  #controls = new Map();
+  // Method name -> the arguments entered for it before another method was chosen.
+  #given = new Map();
+  // Argument name -> its value in the object, as JSON.
+  #parts = new Map();
+
+  constructor(param, id) {
+    super(param, id);
+    this.own = el("div", { class: "f-form me-arguments" });
+    const parts = [...this.box.childNodes];
+    this.title = el("p", { class: "me-title" });
+    this.json = el(
+      "details",
+      { class: "f-group me-json" },
+      el("summary", {}, tr("As JSON")),
+      el("div", { class: "f-field f-text" }, parts),
+    );
+    this.box.append(this.title, this.own, this.json);
+    this.box.classList.add("me-box");
+    this.input.addEventListener("input", (event) => event.isTrusted && this.#spread());
+    this.#draw(null);
+  }
+
+  /**
+   * Show the arguments of the method chosen in another field, also after it changes.
+   * @param {import("./method_field.mjs").MethodField | undefined} field of the method
+   */
+  follow(field) {
+    if (!field) return;
+    field.follow((found) => this.#draw(found));
+    field.changed = (before, now) => {
+      this.#given.set(before, this.value);
+      this.value = this.#given.get(now) ?? "";
+      this.came("yours");
+      this.input.dispatchEvent(new Event("input", { bubbles: true }));
+    };
+  }
+
+  /** @param {any} value */
+  write(value) {
+    super.write(value);
+    if (this.own) this.#spread();
+  }
+
+  /** @param {Method | null} found */
+  #draw(found) {
+    const key = JSON.stringify(found?.arguments ?? null);
+    if (key === this.#made) return;
+    this.#made = key;
+    this.#controls.clear();
+    const own = found?.arguments ?? [];
+    const boxes = own.map((argument) => this.#controlOf(argument));
+    this.own.replaceChildren(...boxes);
+    this.title.textContent = own.length ? tr("Its arguments") : "";
+    this.title.hidden = !own.length;
+    if (!found) this.json.open = this.value !== "";
+    this.#spread();
+  }
+
+  /** @param {Argument} argument */
+  #controlOf(argument) {
+    const field = new Field(paramOf(argument), `${this.box.id}-${argument.name}`);
+    field.input.removeAttribute("data-param");
+    field.input.dataset.argument = argument.name;
+    this.#controls.set(argument.name, { field, kind: argument.kind });
+    field.input.addEventListener("input", (event) => {
+      event.stopPropagation();
+      this.#gather(argument.name);
+    });
+    return field.box;
+  }
+
+  // The parsed object, null if the text is not a JSON object.
+  #held() {
+    if (!this.value.trim()) return {};
+    try {
+      const held = JSON.parse(this.value);
+      return held && typeof held === "object" && !Array.isArray(held) ? held : null;
+    } catch {
+      return null;
+    }
+  }
+
+  // Fills every control from the JSON text.
+  #spread() {
+    const held = LONG.test(this.value) ? null : this.#held();
+    for (const { field } of this.#controls.values()) field.off(held ? "" : ELSEWHERE);
+    if (!held) {
+      this.json.open = true;
+      return;
+    }
+    this.#parts = new Map(Object.entries(held).map(([name, value]) => [name, jsonOf(value)]));
+    for (const [name, { field, kind }] of this.#controls) {
+      const value = held[name];
+      const plain = kind === "json" || typeof value === "object" ? jsonOf(value) : value;
+      field.value = value === undefined || value === null ? field.param.value : plain;
+      field.came("");
+    }
+  }
+
+  // Writes one control's value into the JSON text; the other values keep their exact spelling.
+  #gather(name) {
+    const text = this.#written(name);
+    if (text === "") this.#parts.delete(name);
+    else this.#parts.set(name, text);
+    const all = [...this.#parts].map(([of, value]) => `${JSON.stringify(of)}: ${value}`);
+    super.write(all.length ? `{${all.join(", ")}}` : "");
+    this.input.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+
+  // A control's value as JSON, empty for its default. Invalid JSON is sent as typed, so that the
+  // server reports it.
+  #written(name) {
+    const { field, kind } = this.#controls.get(name);
+    const { value } = field;
+    if (value === field.param.value) return "";
+    if (kind === "json") return value.trim();
+    // Keep the typed digits: a long integer would lose precision as a JavaScript number.
+    return kind === "int" && /^-?\d+$/.test(value) ? value : jsonOf(value);
+  }
+}

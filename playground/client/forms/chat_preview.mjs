@@ -1,0 +1,64 @@
+// Preview of the tokens that a chat becomes through the model's template, before anything runs.
+import { el } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { turnsOf } from "../../../visualizers/text/chat_turns.mjs";
+import { ask, connectedAsk } from "../shell/questions.mjs";
+
+const PAUSE_MS = 400;
+
+const tokensOf = ({ length }, model) =>
+  length === 1
+    ? tr("1 token of {model}.", { model })
+    : tr("{n} tokens of {model}.", { n: length.toLocaleString("en"), model });
+
+/** The folded preview under the messages of a chat. */
+export class Reading {
+  #models;
+  #asked;
+  #timer = 0;
+  #number = 0;
+  #known = "";
+
+  /**
+   * @param {() => string[]} models names of the models; the first one's template is used
+   * @param {() => any} asked returns the messages and the template arguments
+   */
+  constructor(models, asked) {
+    this.#models = models;
+    this.#asked = asked;
+    this.say = el("p", { class: "f-help", role: "status" });
+    this.parts = el("div", { class: "tk-read" });
+    this.box = el(
+      "details",
+      { class: "tk-more tk-reading", ontoggle: () => this.look() },
+      el("summary", {}, tr("What the model reads")),
+      this.say,
+      this.parts,
+    );
+  }
+
+  /** Update the preview after a change, once the user has stopped typing. */
+  look() {
+    clearTimeout(this.#timer);
+    if (!this.box.open || !this.box.isConnected) return;
+    this.#timer = setTimeout(() => this.#fetch(), PAUSE_MS);
+  }
+
+  async #fetch() {
+    const { messages, template } = this.#asked();
+    if (!messages) return;
+    const [model] = this.#models();
+    const key = JSON.stringify([model, messages, template]);
+    if (key === this.#known) return;
+    const number = ++this.#number;
+    if (!this.#known) this.say.textContent = tr("Reading…");
+    await connectedAsk;
+    const found = await ask({ action: "rendered", model, messages, template });
+    // A newer request is under way.
+    if (number !== this.#number) return;
+    this.#known = found.error ? "" : key;
+    this.say.textContent = found.error ? said(found.error) : tokensOf(found.tokens, model);
+    this.parts.replaceChildren(...(found.error ? [] : turnsOf(found.tokens, found.turns)));
+  }
+}

@@ -1,0 +1,168 @@
+// A form of parameters: the main ones visible, each other group folded under its title.
+import { el } from "../../../visualizers/shared/dom.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { declared } from "../shell/spec.mjs";
+import { ArgumentsField } from "./arguments_field.mjs";
+import { Field } from "./field.mjs";
+import { MethodField } from "./method_field.mjs";
+import { same } from "./settings.mjs";
+
+/** @typedef {import("../shell/spec.mjs").Param} Param */
+/** @typedef {Record<string, { name: string, values: any[], why: string }>} Only */
+
+const KINDS = { method: MethodField, arguments: ArgumentsField };
+export const WEIGHTS = "weights";
+
+export class Form {
+  // Values of all parameters. A parameter in a folded group has no field until it is opened.
+  #values = new Map();
+  #fields = new Map();
+  // Parameter name -> origin of its value, a key of ``ORIGINS``.
+  #origins = new Map();
+  // Group -> element in its title with the number of changed settings.
+  #counts = new Map();
+  #id;
+  /** @type {Only} */
+  #only = {};
+  #besides = new Map();
+
+  /**
+   * @param {Param[]} params
+   * @param {string} id prefix of the elements' ids
+   * @param {Record<string, any>} [given] values other than those declared
+   * @param {{ close?: boolean, only?: Only, seed?: Field }} [options]
+   *   close: fold all groups together, to save space; only: parameters that have an effect only
+   *   while another has one of certain values; seed: the seed's field, outside the form
+   */
+  constructor(params, id, given = {}, { close = false, only = {}, seed } = {}) {
+    this.params = params;
+    this.#id = id;
+    this.#only = only;
+    if (seed) this.#besides.set("seed", seed);
+    this.show(given);
+    // Weight settings are shown next to the model, apart from those that decide the text.
+    this.weights = this.#folded(WEIGHTS, declared().groups[WEIGHTS]);
+    this.box = el("div", { class: "f-form" }, this.#parts(close));
+    for (const box of [this.weights, this.box]) box?.addEventListener("input", () => this.#moved());
+    this.#moved();
+  }
+
+  // Updates everything that depends on the values.
+  #moved() {
+    this.#putOff();
+    this.#count();
+  }
+
+  // Disables the fields that have no effect now, each with the reason.
+  #putOff() {
+    for (const [name, { name: other, values, why }] of Object.entries(this.#only)) {
+      const field = this.#fields.get(name) ?? this.#besides.get(name);
+      const chosen = this.#fields.get(other)?.value ?? this.#values.get(other);
+      field?.off(values.includes(chosen) ? "" : why);
+    }
+  }
+
+  #parts(close) {
+    const { main, groups } = declared();
+    const others = Object.entries(groups).filter(([group]) => group !== WEIGHTS);
+    const folded = others.map(([group, title]) => this.#folded(group, title));
+    if (!close) return [...this.#drawn(main), ...folded];
+    const more = el("summary", {}, tr("More parameters"));
+    return [...this.#drawn(main), el("details", { class: "f-group f-more" }, more, folded)];
+  }
+
+  // The field of a custom generation method; the arguments' field needs it, so it comes first.
+  get method() {
+    return [...this.#fields.values()].find((field) => field instanceof MethodField);
+  }
+
+  #drawn(group) {
+    const members = this.params.filter((p) => p.group === group);
+    // The method and its arguments come before other parameters.
+    const first = members.filter(({ kind }) => kind in KINDS);
+    const others = members.filter(({ kind }) => !(kind in KINDS));
+    return [...first, ...others].map((param) => this.#fieldOf(param).box);
+  }
+
+  /** @param {Param} param */
+  #fieldOf(param) {
+    const Kind = KINDS[param.kind] ?? Field;
+    const field = new Kind(param, `${this.#id}-${param.name}`);
+    if (field instanceof ArgumentsField) field.follow(this.method);
+    field.value = this.#values.get(param.name);
+    field.came(this.#origins.get(param.name));
+    this.#fields.set(param.name, field);
+    return field;
+  }
+
+  #folded(group, title) {
+    if (!this.params.some((p) => p.group === group)) return null;
+    const inside = el("div", { class: "f-form" });
+    const count = el("span", { class: "f-count" });
+    this.#counts.set(group, count);
+    const box = el("details", { class: "f-group" }, el("summary", {}, title, count), inside);
+    const draw = () => {
+      inside.append(...this.#drawn(group));
+      this.#putOff();
+    };
+    box.addEventListener("toggle", draw, { once: true });
+    return box;
+  }
+
+  #count() {
+    const values = this.values();
+    for (const [group, node] of this.#counts) {
+      const changed = this.params.filter(
+        (p) => p.group === group && !same(values[p.name], p.value),
+      ).length;
+      node.textContent = changed ? tr("· {changed} changed", { changed }) : "";
+    }
+  }
+
+  // Parameter name -> value, of all parameters.
+  values() {
+    for (const [name, field] of this.#fields) this.#values.set(name, field.value);
+    return Object.fromEntries(this.#values);
+  }
+
+  /**
+   * Set these values and reset all others to their defaults.
+   * @param {Record<string, any>} values
+   * @param {string} [origin] key of ``ORIGINS``
+   */
+  show(values, origin) {
+    for (const { name, value } of this.params) {
+      const shown = name in values ? values[name] : value;
+      this.#values.set(name, shown);
+      if (this.#fields.has(name)) this.#fields.get(name).value = shown;
+    }
+    this.came(origin);
+    this.#moved();
+  }
+
+  /**
+   * Set these values and leave all others as they are.
+   * @param {Record<string, any>} values
+   * @param {string} origin key of ``ORIGINS``
+   */
+  take(values, origin) {
+    for (const [name, value] of Object.entries(values)) {
+      this.#values.set(name, value);
+      if (this.#fields.has(name)) this.#fields.get(name).value = value;
+    }
+    this.came(origin, Object.keys(values));
+    this.#moved();
+  }
+
+  /**
+   * Set the origin of values.
+   * @param {string} [origin] key of ``ORIGINS``
+   * @param {string[]} [names] parameters; all by default
+   */
+  came(origin, names = this.params.map((p) => p.name)) {
+    for (const name of names) {
+      this.#origins.set(name, origin);
+      this.#fields.get(name)?.came(origin);
+    }
+  }
+}

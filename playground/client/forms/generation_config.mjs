@@ -1,0 +1,174 @@
+// Saved settings of a strategy: as generation_config.json, or in this browser, in a table.
+import { button, el, saveAs, scroller } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { ask } from "../shell/questions.mjs";
+import { forget, keep, keptFor } from "./saved_settings.mjs";
+
+const FILE_LIMIT = 100000;
+const FILE = "generation_config.json";
+const NOTHING = tr("Nothing kept yet. Keep two or more to see them side by side.");
+
+const show = (value) => {
+  if (value === null) return tr("off");
+  return typeof value === "string" ? value : JSON.stringify(value);
+};
+
+function inUse(count) {
+  if (!count) return tr("In use: the defaults.");
+  return count === 1
+    ? tr("In use: 1 parameter other than the default.")
+    : tr("In use: {count} parameters other than the default.", { count });
+}
+
+class Configs {
+  constructor(root, tab) {
+    this.tab = tab;
+    this.strategy = tab.strategy.name;
+    this.ask = (data) => ask({ ...tab.ask(), ...data });
+    this.say = el("p", { class: "dp-note ec-say", role: "status" });
+    this.table = el("div", { class: "ec-table" });
+    this.box = el(
+      "details",
+      { class: "ec-box" },
+      el("summary", {}, tr("Saved settings")),
+      ...this.#controls(),
+      this.say,
+      this.table,
+    );
+    root.replaceChildren(this.box);
+    this.#draw();
+  }
+
+  #controls() {
+    this.name = el("input", {
+      class: "ec-name",
+      type: "text",
+      maxlength: 40,
+      placeholder: tr("Name"),
+      "aria-label": tr("Name of these settings"),
+    });
+    this.file = el("input", {
+      type: "file",
+      accept: ".json,application/json",
+      hidden: true,
+      onchange: () => this.file.files[0] && this.#open(this.file.files[0]),
+    });
+    const save = button(tr("Save as file"), () => this.#save(), {
+      title: tr("{file} with every parameter", { file: FILE }),
+    });
+    const load = button(tr("Load a file…"), () => this.file.click(), {
+      title: tr("A {file}", { file: FILE }),
+    });
+    return [
+      el(
+        "div",
+        { class: "dp-row" },
+        this.name,
+        button(tr("Keep"), () => this.#keep()),
+      ),
+      el("div", { class: "dp-row" }, save, load),
+      this.file,
+    ];
+  }
+
+  #tell(text, bad = false) {
+    this.say.textContent = (bad ? "⚠ " : "") + said(text);
+    this.say.classList.toggle("bad", bad);
+  }
+
+  // The settings as text of a generation_config.json, null if they are invalid.
+  async #written() {
+    const answer = await this.ask({ action: "write" });
+    if (answer.error) this.#tell(answer.error, true);
+    return answer.error ? null : answer;
+  }
+
+  async #keep() {
+    const answer = await this.#written();
+    if (!answer) return;
+    const name =
+      this.name.value.trim() || tr("Settings {n}", { n: keptFor(this.strategy).length + 1 });
+    const { text, params } = answer;
+    const kept = keep(this.strategy, { name, text, params });
+    this.#tell(kept.said, kept.bad);
+    this.name.value = "";
+    this.#draw();
+  }
+
+  async #save() {
+    const answer = await this.#written();
+    if (!answer) return;
+    saveAs(FILE, "application/json", answer.text);
+    this.#tell(tr("Saved {file} for {strategy}.", { file: FILE, strategy: this.strategy }));
+  }
+
+  async #open(chosen) {
+    if (chosen.size > FILE_LIMIT)
+      this.#tell(tr("The file is larger than {limit} bytes.", { limit: FILE_LIMIT }), true);
+    else await this.#use(await chosen.text());
+    this.file.value = "";
+  }
+
+  async #use(text) {
+    const answer = await this.ask({ action: "read", text });
+    if (answer.error) return this.#tell(answer.error, true);
+    this.tab.use(answer.values, "saved");
+    const count = Object.keys(answer.params).length;
+    this.#tell([inUse(count), ...answer.left_out.map((why) => said(why))].join(" "));
+  }
+
+  #draw() {
+    const list = keptFor(this.strategy);
+    this.table.replaceChildren(
+      list.length ? this.#sideBySide(list) : el("p", { class: "dp-note" }, NOTHING),
+    );
+  }
+
+  #sideBySide(list) {
+    const names = [...new Set(list.flatMap((c) => Object.keys(c.params)))];
+    const column = (name) => el("th", { scope: "col" }, name);
+    const rowHead = (name) => el("th", { scope: "row" }, name);
+    const cell = (params, name) =>
+      name in params
+        ? el("td", {}, show(params[name]))
+        : el("td", { class: "ec-default" }, tr("default"));
+    const row = (name) =>
+      el(
+        "tr",
+        {},
+        rowHead(name),
+        list.map((c) => cell(c.params, name)),
+      );
+    const last = el(
+      "tr",
+      {},
+      rowHead(""),
+      list.map((c) => this.#acts(c)),
+    );
+    const head = el("tr", {}, column(tr("Parameter")), ...list.map((c) => column(c.name)));
+    return scroller(
+      tr("Kept settings side by side"),
+      el(
+        "table",
+        { class: "dp-table" },
+        el("thead", {}, head),
+        el("tbody", {}, ...names.map(row), last),
+      ),
+    );
+  }
+
+  #acts({ name, text }) {
+    const remove = () => {
+      forget(this.strategy, name);
+      this.#draw();
+    };
+    const use = button(tr("Use"), () => this.#use(text), {
+      "aria-label": tr("Use {name}", { name }),
+    });
+    const gone = button("×", remove, { "aria-label": tr("Remove {name}", { name }) });
+    return el("td", {}, el("div", { class: "ec-acts" }, use, gone));
+  }
+}
+
+export const mountConfigs = (root, tab) => new Configs(root, tab);

@@ -1,0 +1,286 @@
+// A field for a picture or a sound: a file, an example, or a recording made on the page.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { declared } from "../shell/spec.mjs";
+import { exampleNamed, examplesOf, known, Refused, send } from "../shell/visitor_media.mjs";
+
+const SENDING = tr("Sending…");
+const THEN_RUN = tr("Sending… The run begins as soon as it is there.");
+const ELSEWHERE = tr("What this run was given is known by its hash alone here.");
+
+const inSight = (node) => node.isConnected && node.getClientRects().length > 0;
+
+/**
+ * The texts of a kind of field.
+ * @typedef {object} Words
+ * @property {string} title
+ * @property {string} hint
+ * @property {string} remove
+ * @property {string} removed
+ * @property {string} needed
+ * @property {string} examples
+ */
+
+export class MediaField {
+  // Name of the media in a form, empty for none.
+  #name = "";
+  // Number of the latest upload; results of earlier ones are dropped.
+  #number = 0;
+  // The running upload, resolves to whether it succeeded; null if none is running.
+  /** @type {Promise<boolean> | null} */
+  #coming = null;
+  #changed;
+
+  /**
+   * @param {import("../shell/visitor_media.mjs").Kind} kind
+   * @param {string} id
+   * @param {Words} words
+   * @param {() => void} changed
+   */
+  constructor(kind, id, words, changed) {
+    /** @type {import("../shell/visitor_media.mjs").Kind} */
+    this.kind = kind;
+    /** @type {Words} */
+    this.words = words;
+    this.#changed = changed;
+    const title = `${id}-title`;
+    this.mark = el("span", { class: "f-default" });
+    this.say = el("p", { class: "md-say", role: "status" });
+    this.shown = el("div", { class: "md-shown" });
+    this.live = el("div", { class: "md-live" });
+    this.acts = el("div", { class: "md-acts" }, this.#chooser(id));
+    this.hint = el("p", { class: "f-help md-hint" }, words.hint);
+    this.zone = el("div", { class: "md-zone" }, this.shown, this.live, this.hint, this.acts);
+    this.examples = this.#examples();
+    this.box = el(
+      "div",
+      { class: "f-field md-field", id, role: "group", "aria-labelledby": title },
+      el("div", { class: "f-name" }, el("b", { id: title }, words.title), this.mark),
+      this.zone,
+      this.say,
+      this.examples.box,
+    );
+    this.#listen();
+    this.#draw();
+  }
+
+  #chooser(id) {
+    const { types } = declared().media.limits[this.kind];
+    this.input = el("input", {
+      type: "file",
+      id: `${id}-file`,
+      accept: types.join(","),
+      class: "dp-sr",
+      "aria-label": tr("{title}: choose a file", { title: this.words.title }),
+    });
+    this.input.addEventListener("change", () => {
+      const [file] = this.input.files;
+      if (file) this.take(file);
+      this.input.value = "";
+    });
+    // The file input's value is not a setting, so the form must not see its event.
+    this.input.addEventListener("input", (event) => event.stopPropagation());
+    return el("label", { class: "dp-btn md-choose" }, tr("Choose a file"), this.input);
+  }
+
+  #examples() {
+    const rows = examplesOf(this.kind).map((example) => {
+      const pick = this.exampleButton(example);
+      pick.addEventListener("click", () => {
+        this.stop();
+        this.value = exampleNamed(example.name);
+        this.#tell("");
+        this.#moved();
+      });
+      return { name: exampleNamed(example.name), pick };
+    });
+    const items = rows.map(({ pick }) => el("li", {}, pick));
+    const label = el("p", { class: "f-help" }, this.words.examples);
+    const box = el("div", { class: "md-examples" }, label, el("ul", {}, items));
+    box.hidden = !rows.length;
+    return { rows, box };
+  }
+
+  /**
+   * Make the button of an example; subclasses add a preview.
+   * @param {any} example
+   * @returns {HTMLElement}
+   */
+  exampleButton({ title }) {
+    return button(title, () => {}, { class: "dp-btn md-example", "aria-pressed": "false" });
+  }
+
+  #listen() {
+    const { zone } = this;
+    const over = (on) => zone.classList.toggle("over", on);
+    zone.addEventListener("dragover", (event) => {
+      event.preventDefault();
+      over(true);
+    });
+    zone.addEventListener("dragleave", () => over(false));
+    zone.addEventListener("drop", (event) => {
+      event.preventDefault();
+      over(false);
+      const [file] = event.dataTransfer.files;
+      if (file) this.take(file);
+    });
+    document.addEventListener("paste", (event) => {
+      if (!inSight(this.box)) return;
+      const file = [...(event.clipboardData?.files ?? [])].find((f) => this.fits(f));
+      if (!file) return;
+      event.preventDefault();
+      this.take(file);
+    });
+  }
+
+  /** @param {Blob} file */
+  fits({ type }) {
+    return type.startsWith(`${this.kind}/`);
+  }
+
+  /**
+   * Upload a file and show it. On an error show a sentence and keep the previous media.
+   * @param {Blob} blob
+   */
+  async take(blob) {
+    this.stop();
+    const number = ++this.#number;
+    this.#tell(SENDING);
+    this.#coming = this.#send(blob, number);
+    try {
+      await this.#coming;
+    } finally {
+      if (number === this.#number) this.#coming = null;
+    }
+  }
+
+  async #send(blob, number) {
+    try {
+      const { given } = await send(this.kind, blob);
+      if (number !== this.#number) return true;
+      this.#tell("");
+      this.#give(given);
+      this.#moved();
+      return true;
+    } catch (error) {
+      if (number !== this.#number) return true;
+      if (!(error instanceof Refused)) throw error;
+      this.wrong(error.message);
+      return false;
+    }
+  }
+
+  #moved() {
+    this.#changed();
+    this.box.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+
+  /** Show an error sentence. */
+  wrong(sentence) {
+    this.#tell(sentence, true);
+  }
+
+  /** Clear the error and stop a camera or recording, before something else begins. */
+  begin() {
+    this.stop();
+    this.#tell("");
+  }
+
+  #tell(sentence, bad = false) {
+    this.say.textContent = sentence;
+    this.say.classList.toggle("bad", bad);
+    this.say.setAttribute("role", bad ? "alert" : "status");
+  }
+
+  // Removes a live camera or recording; subclasses also release the device.
+  stop() {
+    this.live.replaceChildren();
+  }
+
+  /**
+   * Show whether the model needs this input.
+   * @param {boolean} on
+   */
+  needed(on) {
+    this.mark.textContent = on ? tr("needed") : tr("optional");
+  }
+
+  get coming() {
+    return this.#coming !== null;
+  }
+
+  /** Wait for the running upload; false if it failed, and the error is already shown. */
+  async arrived() {
+    let came = true;
+    while (this.#coming) {
+      this.#tell(THEN_RUN);
+      came = await this.#coming;
+    }
+    return came;
+  }
+
+  /** Whether the field has media; if not, show that it is needed and focus the field. */
+  check() {
+    if (this.value) return true;
+    this.wrong(this.words.needed);
+    const first = this.examples.rows[0]?.pick ?? this.input;
+    first.focus();
+    this.box.scrollIntoView({ block: "nearest" });
+    return false;
+  }
+
+  get value() {
+    return this.#name;
+  }
+
+  set value(name) {
+    // Drop the result of a running upload.
+    this.#number++;
+    this.#coming = null;
+    this.#give(name);
+  }
+
+  #give(name) {
+    this.#name = name || "";
+    this.#draw();
+  }
+
+  /** Show the media with a name, and clear the status of the previous one. */
+  show(name) {
+    this.stop();
+    this.#tell("");
+    this.value = name;
+  }
+
+  #draw() {
+    const name = this.#name;
+    for (const { name: own, pick } of this.examples.rows)
+      pick.setAttribute("aria-pressed", String(own === name));
+    const given = name ? known(this.kind, name) : null;
+    this.hint.hidden = name !== "";
+    this.box.classList.toggle("md-full", name !== "");
+    if (!name) return this.shown.replaceChildren();
+    const drop = () => {
+      this.show("");
+      this.#tell(this.words.removed);
+      this.input.focus();
+      this.#moved();
+    };
+    const remove = button("✕", drop, {
+      class: "dp-btn md-remove",
+      "aria-label": this.words.remove,
+      title: this.words.remove,
+    });
+    const figure = given ? this.figure(given) : el("p", { class: "f-help" }, ELSEWHERE);
+    this.shown.replaceChildren(figure, remove);
+  }
+
+  /**
+   * Draw the media; subclasses show the picture or a player.
+   * @param {import("../shell/visitor_media.mjs").Given} given
+   * @returns {HTMLElement}
+   */
+  figure(given) {
+    return el("p", {}, given.given);
+  }
+}

@@ -1,0 +1,167 @@
+// The field that chooses a custom generation method: a listed one or any name, with its details.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { methodOf } from "../../../visualizers/stage/about.mjs";
+import { Choice } from "../shell/name_choice.mjs";
+import { newName } from "../shell/pending_runs.mjs";
+import { ask } from "../shell/questions.mjs";
+import { Field } from "./field.mjs";
+import { openMethod } from "./method_navigation.mjs";
+import { fetchMethod, listed, method, watchMethods } from "./methods.mjs";
+
+/** @typedef {import("./methods.mjs").Method} Method */
+
+const SOURCES = {
+  shipped: tr("It comes along."),
+  hub: tr("From the hub."),
+  folder: tr("A folder of this machine."),
+};
+const ASKING = tr("Looking…");
+
+export class MethodField extends Field {
+  /** @type {Method | null} details of the chosen method */
+  known = null;
+  #followers = [];
+  // The method that the entered arguments belong to.
+  #named = "";
+  /** @type {(before: string, now: string) => void} */
+  changed = () => {};
+  #offered = [];
+  #press = "";
+
+  constructor(param, id) {
+    super(param, id);
+    const select = /** @type {HTMLSelectElement} */ (this.input);
+    this.choice = new Choice(select, param.label, tr("hub id or folder"));
+    this.choice.offer([{ name: param.value, title: param.value }]);
+    this.choice.own.addEventListener("input", () => this.came("yours"));
+    for (const input of [select, this.choice.own])
+      input.addEventListener("change", () => this.#choose());
+    this.told = el("p", { class: "me-told" });
+    this.say = el("p", { class: "me-say", role: "status" });
+    this.ran = el("p", { class: "me-told", "aria-live": "polite" });
+    this.acts = el("div", { class: "me-acts" });
+    select.after(this.choice.own);
+    this.box.append(el("div", { class: "me-about" }, this.told, this.say, this.acts, this.ran));
+    this.box.classList.add("f-model");
+    watchMethods((name) => {
+      this.#list();
+      if (name === this.value) this.look();
+    });
+    this.#list();
+  }
+
+  read() {
+    return this.choice?.value ?? "";
+  }
+
+  /** @param {any} value */
+  write(value) {
+    this.choice.value = String(value ?? "");
+    this.#named = this.value;
+    this.look();
+  }
+
+  // Another method is chosen: the old one's arguments do not apply to it.
+  #choose() {
+    const { value } = this;
+    if (value && value !== this.#named) {
+      this.changed(this.#named, value);
+      this.#named = value;
+    }
+    this.look();
+  }
+
+  /**
+   * Call a function with the chosen method's details, now and after every change.
+   * @param {(found: Method | null) => void} follower
+   */
+  follow(follower) {
+    this.#followers.push(follower);
+    follower(this.known);
+  }
+
+  /**
+   * Show which code the displayed run used.
+   * @param {any} [info] of its trace
+   */
+  tell(info) {
+    const words = info ? tr("In the run shown: {method}…", { method: methodOf(info, 12) }) : "";
+    if (this.ran.textContent !== words) this.ran.textContent = words;
+  }
+
+  async #list() {
+    const { offers = [], makes = false } = await listed();
+    this.#offered = offers;
+    this.makes = makes;
+    const { value } = this;
+    this.choice.offer(offers.map(({ name, group }) => ({ name, title: name, group: said(group) })));
+    this.choice.value = value;
+    this.#draw();
+  }
+
+  // Fetches and shows the details of the chosen method.
+  async look() {
+    const { value } = this;
+    if (this.known?.name !== value) this.#know(null, value ? ASKING : tr("Name a method first."));
+    if (!value) return;
+    const found = await method(value);
+    if (value === this.value) this.#know(found, found.error ?? "");
+  }
+
+  #know(found, words = "") {
+    this.known = found;
+    this.say.textContent = said(words);
+    this.#draw();
+    for (const follower of this.#followers)
+      follower(found?.error || found?.to_fetch ? null : found);
+  }
+
+  #draw() {
+    const { value, known } = this;
+    const offer = this.#offered.find(({ name }) => name === value);
+    const told = said(known?.summary || offer?.told || "");
+    const tab = offer?.tab ? tr("A tab of this page does the same and shows its reasons.") : "";
+    const source = known && !known.error && !known.to_fetch ? SOURCES[known.source] : "";
+    this.told.textContent = [told, source, tab].filter(Boolean).join(" ");
+    if (known?.to_fetch)
+      this.say.textContent = tr("It is on the hub; its code is not on this machine yet.");
+    else if (known?.why_not)
+      this.say.textContent = tr("Nobody has confirmed its code here yet: look at it first.");
+    this.acts.replaceChildren(...this.#buttons());
+  }
+
+  #buttons() {
+    const { known } = this;
+    const small = { class: "dp-btn me-btn" };
+    const made = this.makes
+      ? [button(tr("New method…"), () => openMethod({ make: true }), small)]
+      : [];
+    if (this.#press) return [button(tr("Stop"), () => this.#stop(), small)];
+    if (known?.to_fetch) return [button(tr("Fetch its code"), () => this.#fetch(), small), ...made];
+    const broken = this.#offered.some(
+      ({ name, group }) => name === this.value && group === "Yours",
+    );
+    if (!known || (known.error && !broken)) return made;
+    const words = known.own || broken ? tr("Change its code") : tr("Show its code");
+    return [button(words, () => openMethod({ name: this.value }), small), ...made];
+  }
+
+  async #fetch() {
+    const { value } = this;
+    this.#press = newName();
+    this.say.textContent = tr("Fetching its code…");
+    this.acts.replaceChildren(...this.#buttons());
+    /** @type {HTMLElement | null} */ (this.acts.firstElementChild)?.focus();
+    const { error } = await fetchMethod(value, this.#press);
+    this.#press = "";
+    this.#draw();
+    if (error) this.say.textContent = said(error);
+    else openMethod({ name: value });
+  }
+
+  #stop() {
+    ask({ action: "method_stop", press: this.#press });
+  }
+}

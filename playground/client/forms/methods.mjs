@@ -1,0 +1,98 @@
+// The server's data about custom generation methods: cached by name, with change notifications.
+import { ask, connectedAsk } from "../shell/questions.mjs";
+
+/**
+ * One of a method's own arguments.
+ * @typedef {{ name: string, kind: string, default: any, required: boolean, told: string }} Argument
+ *
+ * Details of a method: an error, or `to_fetch`, or all other fields.
+ * @typedef {object} Method
+ * @property {string} name
+ * @property {string} [error]
+ * @property {boolean} [to_fetch] on the hub but not on this machine
+ * @property {string} source
+ * @property {string | null} revision
+ * @property {string} sha256
+ * @property {string} summary
+ * @property {Argument[]} arguments
+ * @property {Record<string, string>} files
+ * @property {boolean} trusted
+ * @property {boolean} own made on this page
+ * @property {string} why_not why it may not run, empty if it may
+ * @property {boolean} can_trust
+ *
+ * @typedef {{ name: string, told: string, group: string, tab: string | null }} Offered
+ * @typedef {{ offers: Offered[], templates: string[], makes: boolean, folder: string, shut_in: string }} Listed
+ */
+
+/** @type {Map<string, Promise<Method>>} */
+const known = new Map();
+/** @type {Promise<Listed> | null} */
+let list = null;
+const watchers = new Set();
+
+const question = async (asked) => {
+  await connectedAsk;
+  return ask(asked);
+};
+
+/**
+ * Return the list of available methods and templates, cached until a method changes.
+ * @returns {Promise<Listed>}
+ */
+export function listed() {
+  list ??= question({ action: "methods" });
+  return list;
+}
+
+/**
+ * Return the details of a method, cached until it changes.
+ * @param {string} name
+ * @returns {Promise<Method>}
+ */
+export function method(name) {
+  const before = known.get(name);
+  if (before) return before;
+  const found = question({ action: "method", name }).then((told) => ({ name, ...told }));
+  known.set(name, found);
+  return found;
+}
+
+/**
+ * Download a method from the hub to this machine, on the visitor's request.
+ * @param {string} name
+ * @param {string} press id that stops the download
+ */
+export async function fetchMethod(name, press) {
+  const told = await question({ action: "method", name, press, fetch: true });
+  if (!told.error) learnt(name, told);
+  return told;
+}
+
+/**
+ * Allow the displayed code to run; its hash guards against a change since it was shown.
+ * @param {Method} shown
+ */
+export async function trustMethod({ name, sha256 }) {
+  const told = await question({ action: "method_trust", name, sha256 });
+  if (!told.error) learnt(name, told);
+  return told;
+}
+
+/**
+ * Replace or drop the cached details of a method, and notify the watchers.
+ * @param {string} name
+ * @param {Method} [told] new details, if known
+ */
+export function learnt(name, told) {
+  if (told) known.set(name, Promise.resolve({ ...told, name }));
+  else known.delete(name);
+  list = null;
+  for (const changed of watchers) changed(name);
+}
+
+/**
+ * Call a function with a method's name whenever its details change.
+ * @param {(name: string) => void} changed
+ */
+export const watchMethods = (changed) => watchers.add(changed);

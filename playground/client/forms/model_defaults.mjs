@@ -1,0 +1,130 @@
+// Compares a model's generation_config.json with the tab's defaults, with a button to apply it.
+import { button, el, scroller } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { ask, connectedAsk } from "../shell/questions.mjs";
+import { declared, strategyOf } from "../shell/spec.mjs";
+import { ENDED, same, said as worded } from "./settings.mjs";
+
+/** @typedef {{ name: string, label: string, value: any, default: any }} Differing */
+
+const isEmbedded = (name) => declared().models.some((m) => m.name === name && m.embedded);
+
+const OWN = tr("The model's own settings");
+
+const agreed = (count) =>
+  count === 1
+    ? tr("1 setting more: the same as the defaults here.")
+    : tr("{count} settings more: the same as the defaults here.", { count });
+
+/** The panel that compares a model's own settings with the form's and can apply them. */
+export class OwnDefaults {
+  #model = "";
+  /** @type {Differing[]} */
+  #differs = [];
+
+  /**
+   * @param {string} strategy
+   * @param {string} id prefix of the element's id
+   * @param {() => Record<string, any>} values the form's current values
+   * @param {(values: Record<string, any>) => void} take applies values to the form
+   */
+  constructor(strategy, id, values, take) {
+    this.strategy = strategy;
+    this.values = values;
+    this.take = take;
+    this.box = el("section", {
+      id: `${id}-own`,
+      class: "own-box",
+      "aria-label": OWN,
+    });
+    this.say = el("p", { class: "dp-note own-say", role: "status" });
+    this.box.hidden = true;
+  }
+
+  /**
+   * Ask again when a run ends: it may have downloaded a model whose file could not be read before.
+   * @param {Run} run
+   */
+  ran(run) {
+    if (ENDED.includes(run.status) && this.box.hidden) this.look(this.#model, true);
+  }
+
+  /**
+   * Show a model's own settings. Does nothing if the model is already shown.
+   * @param {string} model
+   * @param {boolean} [again] ask even for the model already shown
+   */
+  async look(model, again = false) {
+    if (model === this.#model && !again) return;
+    this.#model = model;
+    this.#differs = [];
+    this.box.hidden = true;
+    // Models embedded in this repository have no generation_config.json.
+    if (!model || isEmbedded(model)) return;
+    await connectedAsk;
+    const answer = await ask({ action: "defaults", strategy: this.strategy, model });
+    if (model === this.#model) this.#draw(answer);
+  }
+
+  #draw({ error, differs = [], same: kept = 0, left_out: leftOut = [] }) {
+    this.#differs = differs;
+    this.box.hidden = !error && !differs.length && !kept && !leftOut.length;
+    if (this.box.hidden) return;
+    const all = differs.length === 1 ? tr("Use the model's value") : tr("Use the model's values");
+    this.use = button(all, () => this.#take(), { class: "dp-btn own-use" });
+    this.use.hidden = !differs.length;
+    const none = differs.length ? "" : tr("None of its settings differs from those here.");
+    const parts = [
+      el("h3", { class: "dp-label" }, OWN),
+      error ? el("p", { class: "dp-note bad" }, `⚠ ${said(error)}`) : null,
+      differs.length ? this.#table() : null,
+      el("p", { class: "dp-note" }, [none, kept ? agreed(kept) : ""].filter(Boolean).join(" ")),
+      this.use,
+      this.say,
+      leftOut.length ? this.#unused(leftOut) : null,
+    ];
+    this.box.replaceChildren(...parts.filter((part) => part !== null));
+    this.moved();
+  }
+
+  #table() {
+    const heads = [tr("Setting"), tr("The model's"), tr("Default here")];
+    const head = heads.map((text) => el("th", { scope: "col" }, text));
+    const { params = [] } = strategyOf(this.strategy) ?? {};
+    const labelOf = (name) => params.find((param) => param.name === name)?.label;
+    const row = ({ name, label, value, default: first }) =>
+      el(
+        "tr",
+        { "data-param": name },
+        el("th", { scope: "row" }, labelOf(name) ?? label),
+        el("td", {}, worded(value)),
+        el("td", {}, worded(first)),
+      );
+    const body = el("tbody", {}, this.#differs.map(row));
+    const table = el("table", { class: "dp-table" }, el("thead", {}, el("tr", {}, head)), body);
+    return scroller(tr("The model's own settings beside the defaults"), table);
+  }
+
+  #unused(sentences) {
+    const title = tr("Not used here: {n} of its fields", { n: sentences.length });
+    const list = sentences.map((text) => el("li", {}, said(text)));
+    return el("details", { class: "own-unused" }, el("summary", {}, title), el("ul", {}, list));
+  }
+
+  #take() {
+    this.take(Object.fromEntries(this.#differs.map(({ name, value }) => [name, value])));
+  }
+
+  // After a change of the form: update the button and the sentence.
+  moved() {
+    if (this.box.hidden || !this.#differs.length) return;
+    const values = this.values();
+    const taken = this.#differs.filter(({ name, value }) => same(values[name], value)).length;
+    const whole = taken === this.#differs.length;
+    /** @type {HTMLButtonElement} */ (this.use).disabled = whole;
+    this.say.textContent = whole
+      ? tr("The form has the model's values; a badge marks each.")
+      : tr("Nothing of this is used unless you press the button.");
+  }
+}

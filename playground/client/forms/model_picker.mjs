@@ -1,0 +1,136 @@
+// The model picker: a model and, if the strategy needs one, a draft model; listed or typed.
+import { el } from "../../../visualizers/shared/dom.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { Choice } from "../shell/name_choice.mjs";
+import { declared, whenTried } from "../shell/spec.mjs";
+import { Drafts } from "./draft_models.mjs";
+import { Preflight } from "./preflight.mjs";
+
+const ROLES = ["target", "seq2seq", "captions", "speech"];
+
+const titleOf = (name) => declared().models.find((m) => m.name === name)?.title ?? name;
+
+/** @param {string[]} names */
+const named = (names) => names.map((name) => ({ name, title: titleOf(name) }));
+
+/**
+ * Return a run's backend, dtype, quantization and device as a short text.
+ * @param {any} info model entry of the trace
+ */
+export function waysOf({ dtype, device, weights }) {
+  const backend = weights?.backend === "torch" ? "" : weights?.backend;
+  const ways = [backend, dtype, weights?.quantization].filter(Boolean).join(", ");
+  const places = Object.entries(weights?.layers_on ?? {}).map(([place, n]) =>
+    tr("{n} on {place}", { n, place }),
+  );
+  const same = weights?.agreement?.same_top;
+  const agrees =
+    same === undefined
+      ? ""
+      : tr(", another model: the same first choice at {n} % of places", {
+          n: (100 * same).toFixed(1),
+        });
+  const where = places.length
+    ? tr("; layers: {places}", { places: places.join(", ") })
+    : tr(" on {device}", { device });
+  return `${ways}${agrees}${where}`;
+}
+
+/**
+ * Return the same as a sentence.
+ * @param {any} info model entry of the trace
+ */
+export const heldAs = (info) =>
+  tr("In the run shown, {model} is held as {ways}.", {
+    model: titleOf(info.id).split(" · ")[0],
+    ways: waysOf(info),
+  });
+
+class ModelChoice extends Choice {
+  constructor(id, label, typed) {
+    super(el("select", { id: `${id}-input` }), label, typed);
+    const name = el("label", { for: `${id}-input` }, label);
+    this.box = el("div", { class: "f-field f-choice f-model", id }, name, this.select, this.own);
+  }
+}
+
+export class Models {
+  /**
+   * @param {{ name: string, draft: string, model: string, assistant: string, refused: Record<string, string> }} strategy
+   * @param {string} id prefix of the elements' ids
+   * @param {string[]} roles roles of the models to list
+   */
+  constructor(strategy, id, roles = ROLES) {
+    this.kind = strategy.draft;
+    this.model = new ModelChoice(`${id}-model`, tr("Model"), tr("hub id or folder"));
+    const offered = declared().models.filter((m) => roles.includes(m.role));
+    this.model.offer(named(offered.map((m) => m.name)), strategy.refused);
+    whenTried(() => this.model.refuse(strategy.refused));
+    this.draft = null;
+    if (this.kind !== "none") {
+      this.draft = new ModelChoice(`${id}-assistant`, tr("Draft model"), tr("hub id or folder"));
+      this.model.select.addEventListener("change", () => this.#offerDrafts());
+    }
+    this.note = el("p", { class: "f-help f-held", "aria-live": "polite" });
+    // Returns the weight settings; the owner of a form replaces it.
+    this.params = () => ({});
+    // Called when the model's inputs are known; the owner replaces it.
+    this.learned = () => {};
+    const asked = () => ({
+      model: this.model.value,
+      strategy: strategy.name,
+      params: this.params(),
+    });
+    this.about = new Preflight(asked, () => this.learned());
+    this.model.select.addEventListener("change", () => this.about.forget());
+    this.model.own.addEventListener("input", () => this.about.forget());
+    this.model.own.addEventListener("change", () => this.model.value && this.about.look());
+    this.model.box.append(this.note, this.about.box);
+    this.#pair(strategy);
+    this.boxes = [this.model, this.draft].filter(Boolean).map((choice) => choice.box);
+    this.show(strategy.model, strategy.assistant);
+  }
+
+  // Asks for further draft models only when the visitor chooses a model or opens the draft's list.
+  #pair({ name }) {
+    if (!this.draft && name !== "early_exit") return;
+    const chosen = () => this.draft?.value ?? "";
+    this.drafts = new Drafts(name, (names) => {
+      const wanted = chosen();
+      this.draft?.offer(named(names.includes(wanted) || !wanted ? names : [...names, wanted]));
+      if (this.draft) this.draft.value = wanted || names[0];
+    });
+    (this.draft ?? this.model).box.append(this.drafts.say);
+    const look = () => this.drafts.look(this.model.value, chosen);
+    this.model.box.addEventListener("change", look);
+    this.draft?.box.addEventListener("change", look);
+    this.draft?.select.addEventListener("focus", look);
+  }
+
+  // Lists the draft models that fit the chosen model.
+  #offerDrafts(wanted) {
+    if (!this.draft) return;
+    const { [this.kind]: drafts } = declared().drafts;
+    const names = drafts[this.model.value] ?? drafts[""];
+    this.draft.offer(named(names));
+    this.draft.value = wanted || names[0] || "";
+  }
+
+  show(model, assistant) {
+    this.about.forget();
+    this.model.value = model;
+    this.#offerDrafts(assistant);
+  }
+
+  /**
+   * Show dtype and device of the displayed run's weights, and where its layers are.
+   * @param {any} [info] model entry of the trace
+   */
+  tell(info) {
+    this.note.textContent = info?.id ? heldAs(info) : "";
+  }
+
+  values() {
+    return { model: this.model.value, assistant: this.draft ? this.draft.value : "" };
+  }
+}

@@ -1,0 +1,63 @@
+// Facts about a model and its cost, shown under the model field before anything is downloaded.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { ask, connectedAsk } from "../shell/questions.mjs";
+import { learn } from "./media_inputs.mjs";
+
+const ASKING = tr("Asking…");
+
+/** The button that asks about the named model, and the facts it shows. */
+export class Preflight {
+  // Number of the latest question; answers to older ones are dropped.
+  #number = 0;
+
+  /**
+   * @param {() => Record<string, any>} asked the model and the form's settings for its weights
+   * @param {() => void} learned called when the model's inputs are known
+   */
+  constructor(asked, learned = () => {}) {
+    this.asked = asked;
+    this.learned = learned;
+    this.say = el("p", { class: "f-help pf-say", role: "status" });
+    this.facts = el("dl", { class: "pf-facts" });
+    this.facts.hidden = true;
+    const go = button(tr("What is it?"), () => this.look(), { class: "dp-btn pf-go" });
+    this.box = el("div", { class: "pf-box" }, go, this.say, this.facts);
+  }
+
+  // Clear the facts when the model's name changes.
+  forget() {
+    this.#number++;
+    this.#tell("");
+  }
+
+  async look() {
+    const asked = this.asked();
+    const number = ++this.#number;
+    if (!asked.model) return this.#tell(tr("Name a model first."));
+    this.#tell(ASKING);
+    await connectedAsk;
+    const { error, told, notes, ...takes } = await ask({ action: "preflight", ...asked });
+    if (!error) learn(asked.model, takes);
+    if (number !== this.#number) return;
+    this.learned();
+    if (error) this.#tell(said(error));
+    else this.#tell(notes.map(said).join(" "), told);
+  }
+
+  /**
+   * @param {string} text
+   * @param {[string, string][]} [facts]
+   */
+  #tell(text, facts = []) {
+    this.say.textContent = text;
+    this.facts.replaceChildren(
+      ...facts.flatMap(([subject, fact]) => [
+        el("dt", {}, said(subject)),
+        el("dd", {}, said(fact)),
+      ]),
+    );
+    this.facts.hidden = !facts.length;
+  }
+}

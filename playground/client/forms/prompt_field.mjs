@@ -1,0 +1,145 @@
+// The prompt field: a text to continue, or the messages of a chat.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { Talk } from "./chat_field.mjs";
+import { Reading } from "./chat_preview.mjs";
+
+const PROMPT_ROWS = 3;
+
+/** The prompt of a form, as text or as chat messages. */
+export class PromptField {
+  /** @type {Talk | null} */
+  #talk = null;
+  /** @type {(() => Talk) | null} null where it is a text only */
+  #begin = null;
+  // Prompt and answer of the latest run, for a chat field that is created later.
+  /** @type {[any, string] | null} */
+  #answer = null;
+  // Whether the model accepts a picture or a sound without a prompt.
+  #optional = false;
+  // The latest text that a preset or a run filled in.
+  #shown = "";
+
+  /**
+   * @param {string} id prefix of the elements' ids
+   * @param {{ prompt?: string, rows?: number, go: () => void, models?: () => string[] }} options
+   *   go: called on Ctrl+Enter or Shift+Enter; models: names of the models that read the prompt;
+   *   without it the field offers text only
+   */
+  constructor(id, { prompt = "", rows = PROMPT_ROWS, go, models }) {
+    this.area = el("textarea", { id: `${id}-input`, rows });
+    this.area.value = prompt;
+    this.#shown = prompt;
+    this.area.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || !(event.shiftKey || event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      go();
+    });
+    this.label = el("label", { for: `${id}-input` }, tr("Prompt"));
+    this.box = el("div", { class: "f-field pf-prompt", id }, this.label);
+    if (!models) {
+      this.box.append(this.area);
+      return;
+    }
+    // Most visitors never chat, so the chat's elements are created on first use.
+    this.#begin = () => {
+      this.reading = new Reading(models, () => this.ask());
+      const talk = new Talk(id, go);
+      talk.box.append(this.reading.box);
+      this.box.append(talk.box);
+      return talk;
+    };
+    const kind = (name, title, chat) =>
+      button(name, () => this.#choose(chat), { class: "dp-btn pf-kind", title });
+    this.asText = kind(tr("Text"), tr("The model continues a text"), false);
+    this.asChat = kind(tr("Chat"), tr("The model answers messages"), true);
+    const group = { class: "pf-kinds", role: "group", "aria-label": tr("Kind of prompt") };
+    const kinds = el("div", group, this.asText, this.asChat);
+    this.box.append(kinds, this.area);
+    this.box.addEventListener("input", () => this.reading?.look());
+    this.#turn(false);
+  }
+
+  /**
+   * Make the prompt optional or required after the model has changed. A preset's text is cleared
+   * for a model with a picture or sound, and returns for a text model.
+   * @param {boolean} on whether the prompt may stay empty
+   */
+  optional(on) {
+    if (on === this.#optional) return;
+    this.#optional = on;
+    this.#name();
+    const { area } = this;
+    if (area.value === (on ? this.#shown : "")) area.value = on ? "" : this.#shown;
+  }
+
+  #name() {
+    const text = this.#optional ? tr("Prompt (optional)") : tr("Prompt");
+    this.label.textContent = this.chat ? tr("Messages") : text;
+  }
+
+  get chat() {
+    return this.asChat?.getAttribute("aria-pressed") === "true";
+  }
+
+  // Return the prompt, or the messages with their template arguments.
+  ask() {
+    if (!this.chat || !this.#talk) return { prompt: this.area.value };
+    return { prompt: null, ...this.#talk.values() };
+  }
+
+  /**
+   * Show a prompt or messages. If both are unknown, as for a branch, nothing changes.
+   * @param {{ prompt?: string | null, messages?: any[] | null, template?: any }} asked
+   */
+  show({ prompt, messages, template }) {
+    if (messages && this.#begin) {
+      this.#messages().show(messages, template);
+      this.#turn(true);
+    } else if (prompt !== null && prompt !== undefined) {
+      this.area.value = prompt;
+      if (prompt) this.#shown = prompt;
+      this.#turn(false);
+    }
+    this.reading?.look();
+  }
+
+  /**
+   * Offer the text of a run that has ended as the next message.
+   * @param {{ messages: any[] | null, template: any }} asked
+   * @param {string} text
+   */
+  answered(asked, text) {
+    this.#answer = [asked, text];
+    this.#talk?.answered(asked, text);
+  }
+
+  #messages() {
+    if (!this.#talk && this.#begin) {
+      this.#talk = this.#begin();
+      if (this.#answer) this.#talk.answered(...this.#answer);
+    }
+    return this.#talk;
+  }
+
+  // Switch between text and chat. The text becomes the first message of an empty chat.
+  #choose(chat) {
+    if (chat === this.chat) return;
+    const talk = chat ? this.#messages() : null;
+    if (talk?.blank)
+      talk.show([{ role: "user", content: this.area.value }], talk.values().template);
+    this.#turn(chat);
+    this.box.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+
+  #turn(chat) {
+    this.asText?.setAttribute("aria-pressed", String(!chat));
+    this.asChat?.setAttribute("aria-pressed", String(chat));
+    this.area.hidden = chat;
+    if (this.#talk) this.#talk.box.hidden = !chat;
+    this.#name();
+    // In chat mode the text area is hidden, so the label must not point to it.
+    if (chat) this.label.removeAttribute("for");
+    else this.label.setAttribute("for", this.area.id);
+  }
+}

@@ -1,0 +1,165 @@
+// Compares the settings of a form, a run and a preset, and describes the differences.
+import { toldApart, toldIn } from "../../../visualizers/shared/speech.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { declared, strategyOf } from "../shell/spec.mjs";
+import { keyOf } from "./chat_field.mjs";
+
+/** @typedef {import("../shell/spec.mjs").Param} Param */
+
+const MOST_NAMED = 3;
+
+/** Statuses of a run that has ended. */
+export const ENDED = ["finished", "stopped", "failed"];
+
+// A list may be typed as JSON or as words separated by commas.
+function listOf(text) {
+  try {
+    const list = JSON.parse(text);
+    if (Array.isArray(list)) return list;
+  } catch {
+    // Not JSON: read it as words.
+  }
+  return text
+    .split(",")
+    .map((part) => part.trim())
+    .filter(Boolean);
+}
+
+const isList = (text) => /^\s*\[/.test(text);
+const isObject = (text) => /^\s*\{/.test(text);
+
+// Rewrite a JSON object so that order of names and spaces make no difference.
+function spelled(text) {
+  try {
+    return JSON.stringify(Object.entries(JSON.parse(text)).sort(([a], [b]) => (a < b ? -1 : 1)));
+  } catch {
+    return text;
+  }
+}
+
+/**
+ * Return whether two values of a control mean the same, however a list or object is typed.
+ * @param {any} a
+ * @param {any} b
+ */
+export function same(a, b) {
+  const [one, two] = [a ?? "", b ?? ""].map(String);
+  if (one === two) return true;
+  if (isObject(one) && isObject(two)) return spelled(one) === spelled(two);
+  if (!isList(one) && !isList(two)) return false;
+  return JSON.stringify(listOf(one).map(String)) === JSON.stringify(listOf(two).map(String));
+}
+
+/**
+ * Return the values that differ from a form's defaults.
+ * @param {Param[]} params
+ * @param {Record<string, any>} values
+ */
+export const changedOf = (params, values) =>
+  Object.fromEntries(
+    params
+      .filter(({ name, value }) => !same(values[name], value))
+      .map(({ name }) => [name, values[name]]),
+  );
+
+/**
+ * Return the settings of a run that differ from the defaults, as [label, value in words].
+ * Undefined if its strategy or its form is unknown.
+ * @param {Run} run
+ * @returns {[string, string][] | undefined}
+ */
+export function changedIn(run) {
+  const params = strategyOf(run.strategy)?.params;
+  if (!params || !run.form) return undefined;
+  const changed = changedOf(params, run.form.values);
+  const own = params.filter((p) => p.name in changed);
+  return [
+    ...toldIn(run.form.speech),
+    ...own.map((p) => /** @type {[string, string]} */ ([p.label, said(changed[p.name])])),
+  ];
+}
+
+/** Return a control's value in words. */
+export const said = (value) => {
+  if (value === "" || value === null || value === undefined) return tr("off");
+  if (typeof value === "boolean") return value ? tr("on") : tr("off");
+  return String(value);
+};
+
+const title = (name) =>
+  declared()
+    .models.find((m) => m.name === name)
+    ?.title.split(" · ")[0] ?? name;
+
+/**
+ * List how the controls differ from the form that made a run, each in a few words.
+ * @param {any} form of the run
+ * @param {any} asked the controls' current values
+ * @returns {string[]}
+ */
+export function differences(form, asked) {
+  const found = [];
+  const known = form.messages || form.prompt !== null;
+  if (known && (form.prompt !== asked.prompt || keyOf(form) !== keyOf(asked)))
+    found.push(asked.messages ? tr("other messages") : tr("another prompt"));
+  const named = (label, was, now) => found.push(`${label} ${was} → ${now}`);
+  if ((form.image ?? null) !== (asked.image ?? null)) found.push(tr("another picture"));
+  if ((form.audio ?? null) !== (asked.audio ?? null)) found.push(tr("another sound"));
+  for (const told of toldApart(form.speech, asked.speech)) named(...told);
+  if (form.model !== asked.model) named(tr("Model"), title(form.model), title(asked.model));
+  if (form.assistant !== asked.assistant)
+    named(tr("Draft model"), title(form.assistant), title(asked.assistant));
+  if (!same(form.seed, asked.seed)) named(tr("Seed"), form.seed, said(asked.seed));
+  for (const { name, label } of strategyOf(form.strategy)?.params ?? [])
+    if (!same(form.values[name], asked.params[name]))
+      named(label, said(form.values[name]), said(asked.params[name]));
+  return found;
+}
+
+/**
+ * Return the sentence that names the changed settings, empty if there are none.
+ * @param {string[]} found
+ */
+export function sentenceOf(found) {
+  if (!found.length) return "";
+  const more = found.length - MOST_NAMED;
+  const named = found.slice(0, MOST_NAMED).join(", ");
+  return more > 0
+    ? tr("Settings have changed since this run: {named} and {more} more. Run to see it.", {
+        named,
+        more,
+      })
+    : tr("Settings have changed since this run: {named}. Run to see it.", { named });
+}
+
+/**
+ * Return the form with a preset's values; what the preset leaves out has its default.
+ * @param {any} strategy
+ * @param {any} preset
+ */
+export function formOf(strategy, preset) {
+  const values = strategy.params.map(({ name, value }) => [name, preset.params[name] ?? value]);
+  return {
+    strategy: strategy.name,
+    prompt: preset.prompt,
+    messages: preset.messages,
+    template: preset.template,
+    image: preset.image,
+    audio: preset.audio,
+    speech: null,
+    model: preset.model || strategy.model,
+    assistant: strategy.assistant,
+    seed: String(preset.seed),
+    values: Object.fromEntries(values),
+  };
+}
+
+/**
+ * Return the preset that a form equals, undefined if it equals none.
+ * @param {any} form
+ */
+export function presetOf(form) {
+  const strategy = strategyOf(form.strategy);
+  const asked = { ...form, params: form.values };
+  return strategy?.presets.find((p) => !differences(formOf(strategy, p), asked).length);
+}

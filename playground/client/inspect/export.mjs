@@ -1,0 +1,365 @@
+// The export panel of a run: data files, code with a check, and figures.
+import { button, el, give, saveAs } from "../../../visualizers/shared/dom.mjs";
+import { fileOf, trace } from "../../../visualizers/shared/record.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { saveTrace } from "../../../visualizers/stage/download.mjs";
+import { sizeOf } from "../shell/file_sizes.mjs";
+import { stages } from "../shell/page_state.mjs";
+import { newName } from "../shell/pending_runs.mjs";
+import { ask } from "../shell/questions.mjs";
+import { csv } from "../shell/steps_csv.mjs";
+import { zip } from "../shell/zip.mjs";
+import { figurePng, figureSvg, figures, fileName, title } from "./figures.mjs";
+import { RichOutputs } from "./generate_outputs.mjs";
+import { savedPage } from "./saved_page.mjs";
+
+// Charts appear shortly after the run ends, and curves are drawn only once they have a size.
+const DRAWN_MS = 300;
+const LIST_MS = 300;
+const NO_PICTURE = tr("This figure could not be drawn as a picture; another format may work.");
+const NO_CODE = tr("The code could not be fetched.");
+
+// Form of the code -> its label and its file name.
+const FORMS = {
+  generate: ["model.generate()", "run.py"],
+  pipeline: ['pipeline("text-generation")', "run_pipeline.py"],
+};
+
+// An error whose message is shown to the visitor.
+class Refusal extends Error {}
+
+const refuse = (sentence) => {
+  throw new Refusal(sentence);
+};
+
+/**
+ * Return a trace without steps: code and model comparison need only the request and the output.
+ * @param {Run} run
+ */
+export function slim(run) {
+  const ids = new Set([...run.prompt_ids, ...run.outputs.flatMap((o) => o.token_ids)]);
+  const pieces = Object.fromEntries([...ids].map((id) => [id, run.pieces[id] ?? ""]));
+  return { ...trace(run), steps: [], emitted: [], pieces };
+}
+
+const row = (label, ...nodes) =>
+  el(
+    "div",
+    { class: "ex-row" },
+    el("span", { class: "ex-label" }, label),
+    el("div", { class: "dp-row" }, nodes),
+  );
+
+class Exporting {
+  #run = null;
+  #known = null;
+  #files = null;
+  #buttons = [];
+  // Id that stops the check in progress.
+  #press = "";
+
+  constructor(root) {
+    this.root = root;
+    this.say = el("p", { class: "dp-note ex-say", role: "status" });
+    this.badge = el("span", { class: "ex-badge", role: "status", hidden: true });
+    this.chooser = el("select", { class: "ex-select", "aria-label": tr("Figure") });
+    this.code = el("pre", { class: "ex-code", tabindex: 0, "aria-label": tr("Code") });
+    const opened = () => {
+      if (this.shown.open && this.#run) this.#showCode();
+    };
+    this.shown = el(
+      "details",
+      { class: "ex-details", ontoggle: opened },
+      el("summary", {}, tr("Show the code")),
+      this.code,
+    );
+    this.rich = new RichOutputs(slim, (ending) => this.#name(ending));
+    const outputs = row(tr("transformers' outputs"), this.rich.nodes);
+    const rows = [this.#dataRow(), this.#codeRow(), outputs, this.#figureRow()];
+    root.append(...rows, this.say, this.shown);
+    this.chooser.addEventListener("focus", () => this.#list());
+  }
+
+  // A button that shows the reason if its action fails.
+  #button(label, act, hint) {
+    const guarded = async () => {
+      this.say.textContent = "";
+      try {
+        await act();
+      } catch (error) {
+        this.say.textContent = `⚠ ${error instanceof Refusal ? error.message : NO_PICTURE}`;
+      }
+    };
+    const made = button(label, guarded, { title: hint });
+    this.#buttons.push(made);
+    return made;
+  }
+
+  #dataRow() {
+    const rows = () => saveAs(this.#name(".csv"), "text/csv", csv(this.#run));
+    const page = async () => {
+      this.#give(this.#name(".html"), new Blob([await this.#page()], { type: "text/html" }));
+    };
+    return row(
+      tr("Data"),
+      this.#button(
+        tr("Trace (.json)"),
+        () => saveTrace(this.#run),
+        tr("Everything that was recorded; opens again here"),
+      ),
+      this.#button(tr("Steps (.csv)"), rows, tr("One row a step, for a spreadsheet")),
+      this.#button(
+        tr("Page (.html)"),
+        page,
+        tr(
+          "All pictures of this run, still alive, with a player, in one file without a server: under 1 MB, 5 MB with a map of layers",
+        ),
+      ),
+    );
+  }
+
+  #codeRow() {
+    const save = (ending, type, contentOf) => async () =>
+      saveAs(this.#name(ending), type, contentOf(await this.#codeFiles()));
+    const script = save(".py", "text/x-python", ({ files }) => files[this.#script]);
+    const notebook = save(".ipynb", "application/x-ipynb+json", ({ files }) => files["run.ipynb"]);
+    const archive = async () => this.#give(this.#name(".zip"), await zip(await this.#everything()));
+    this.check = this.#button(
+      tr("Verify"),
+      () => this.#verify(),
+      tr("Run the exported code in a fresh process and compare the tokens"),
+    );
+    this.halt = button(tr("Stop the check"), () => ask({ action: "stop", press: this.#press }));
+    this.halt.hidden = true;
+    this.form = el(
+      "select",
+      {
+        class: "ex-form",
+        "aria-label": tr("Form of the code"),
+        onchange: () => this.#chosen(),
+      },
+      Object.entries(FORMS).map(([value, [label]]) => el("option", { value }, label)),
+    );
+    return row(
+      tr("Code"),
+      this.form,
+      this.#button(tr("Script (.py)"), script),
+      this.#button(tr("Notebook (.ipynb)"), notebook),
+      this.#button(
+        tr("All files (.zip)"),
+        archive,
+        tr(
+          "Script, notebook, the folder with the loop where one is needed, settings, trace, table, page and pictures",
+        ),
+      ),
+      this.check,
+      this.halt,
+      this.badge,
+    );
+  }
+
+  #figureRow() {
+    const svg = async () => {
+      const card = this.#figure();
+      saveAs(`${this.#slug(card)}.svg`, "image/svg+xml", (await figureSvg(card)).text);
+    };
+    const png = async () => {
+      const card = this.#figure();
+      saveAs(`${this.#slug(card)}.png`, "image/png", await figurePng(card));
+    };
+    return row(tr("Figures"), this.chooser, this.#button("SVG", svg), this.#button("PNG", png));
+  }
+
+  // Saves a file and shows its size.
+  #give(name, blob) {
+    give(URL.createObjectURL(blob), name);
+    this.say.textContent = tr("Saved {name}, {size}.", { name, size: sizeOf(blob.size) });
+  }
+
+  #page() {
+    return savedPage(this.#run, this.#visuals());
+  }
+
+  // Path in the archive -> content, for everything that can be exported.
+  async #everything() {
+    const run = this.#run;
+    this.say.textContent = tr("Packing…");
+    const { files } = await this.#codeFiles();
+    const packed = {
+      ...files,
+      [this.#name(".json")]: fileOf(run),
+      [this.#name(".csv")]: csv(run),
+      [this.#name(".html")]: await this.#page(),
+    };
+    await this.#drawAll(packed);
+    return packed;
+  }
+
+  // Draws all figures; closed panels are opened meanwhile, because they draw nothing while closed.
+  async #drawAll(packed) {
+    const fold = stages.unfold(this.#listed);
+    await new Promise((drawn) => setTimeout(drawn, DRAWN_MS));
+    for (const card of figures(this.#stage)) {
+      // One failed figure must not stop the archive.
+      const name = `figures/${this.#slug(card)}`;
+      try {
+        packed[`${name}.svg`] = (await figureSvg(card)).text;
+        packed[`${name}.png`] = new Uint8Array(await (await figurePng(card)).arrayBuffer());
+      } catch {
+        packed[`${name}.txt`] = NO_PICTURE;
+      }
+    }
+    fold();
+  }
+
+  #name(ending) {
+    return `${this.#run.strategy}-seed${this.#run.seed}${ending}`;
+  }
+
+  get #stage() {
+    return this.root.closest(".dp-stage");
+  }
+
+  get #listed() {
+    return stages.list.find((s) => s.root === this.#stage);
+  }
+
+  #visuals() {
+    return this.#listed.visuals;
+  }
+
+  #figure() {
+    const found = figures(this.#stage)[this.chooser.selectedIndex];
+    return found || refuse(tr("There is no figure to save."));
+  }
+
+  #slug(card) {
+    return this.#name(`-${fileName(card)}`);
+  }
+
+  // One request for all who need the files: the server drops a question once the page asks a newer one.
+  #codeFiles() {
+    const run = this.#run;
+    if (this.#files?.run !== run.id) {
+      const answer = codeFilesOf(run);
+      this.#files = { run: run.id, answer };
+      answer.catch(() => {
+        this.#files = null;
+      });
+    }
+    return this.#files.answer;
+  }
+
+  get #script() {
+    return FORMS[this.form.value][1];
+  }
+
+  // Switches the form of the code, and back if this run has no such form.
+  async #chosen() {
+    this.badge.hidden = true;
+    this.say.textContent = "";
+    if (this.form.value === "pipeline" && this.#run) {
+      try {
+        const { no_pipeline: reason } = await this.#codeFiles();
+        if (reason) refuse(said(reason));
+      } catch (error) {
+        this.form.value = "generate";
+        const words = error instanceof Refusal ? error.message : NO_CODE;
+        this.say.textContent = `⚠ ${words}`;
+      }
+    }
+    if (this.shown.open && this.#run) this.#showCode();
+  }
+
+  async #showCode() {
+    try {
+      this.code.textContent = (await this.#codeFiles()).files[this.#script];
+    } catch (error) {
+      this.code.textContent = error instanceof Refusal ? error.message : NO_CODE;
+    }
+  }
+
+  async #verify() {
+    const asked = this.#run;
+    this.#press = newName();
+    this.check.disabled = true;
+    this.form.disabled = true;
+    this.halt.hidden = false;
+    this.#mark("busy", tr("Running the code in a fresh process…"));
+    const form = this.form.value;
+    const answer = await ask({ action: "verify", trace: slim(asked), press: this.#press, form });
+    this.check.disabled = false;
+    this.form.disabled = false;
+    this.halt.hidden = true;
+    if (asked !== this.#run) return;
+    if (answer.error)
+      return this.#mark("bad", tr("Not checked: {why}", { why: said(answer.error) }));
+    const verdict = answer.equal ? tr("✓ Verified. ") : tr("✗ Not the same. ");
+    const seconds = answer.seconds.toFixed(1);
+    const took = tr(" It took {seconds} s in a fresh process.", { seconds });
+    this.#mark(answer.equal ? "good" : "bad", verdict + said(answer.message) + took);
+  }
+
+  #mark(kind, text) {
+    this.badge.className = `ex-badge ${kind}`;
+    this.badge.textContent = text;
+    this.badge.hidden = false;
+  }
+
+  #list() {
+    if (!this.#stage) return;
+    const names = figures(this.#stage).map(title);
+    const at = Math.max(0, this.chooser.selectedIndex);
+    if (names.join() === [...this.chooser.options].map((o) => o.text).join()) return;
+    this.chooser.replaceChildren(...names.map((text) => el("option", {}, text)));
+    this.chooser.selectedIndex = Math.min(at, names.length - 1);
+  }
+
+  /** @param {Run} run */
+  update(run) {
+    if (run.id !== this.#known) this.#forget(run);
+    this.#run = run;
+    const idle = run.status === "running" || run.status === "failed";
+    const checking = this.badge.classList.contains("busy") && !this.badge.hidden;
+    for (const b of this.#buttons) b.disabled = idle || (b === this.check && checking);
+    this.rich.update(run, !idle);
+    if (!idle) setTimeout(() => this.#list(), LIST_MS);
+  }
+
+  /** @param {Run} run */
+  #forget(run) {
+    this.#known = run.id;
+    this.#files = null;
+    this.form.value = "generate";
+    this.badge.hidden = true;
+    this.say.textContent = "";
+    this.code.textContent = "";
+    this.shown.open = false;
+  }
+
+  select() {}
+
+  clear() {
+    this.#run = null;
+    this.rich.forget();
+  }
+}
+
+/** @param {Run} run */
+async function codeFilesOf(run) {
+  const answer = await ask({ action: "files", trace: slim(run) });
+  if (answer.error) refuse(said(answer.error));
+  return answer;
+}
+
+/** @type {ViewSpec} */
+export const exporting = {
+  title: tr("Export"),
+  whole: true,
+  place: "drawer",
+  empty: tr(
+    "After a run: its data, the code that makes it again with transformers alone, and its figures.",
+  ),
+  mount: (root) => new Exporting(root),
+};

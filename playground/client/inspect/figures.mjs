@@ -1,0 +1,129 @@
+// The figures of a run's stage, rendered as SVG or PNG.
+import { colours } from "../../../visualizers/shared/colours.mjs";
+import { el } from "../../../visualizers/shared/dom.mjs";
+import { pictureIn } from "../../../visualizers/shared/pictures.mjs";
+import { plotly } from "../../../visualizers/shared/plotly.mjs";
+import { spoken, tr } from "../../../visualizers/shared/tr.mjs";
+
+const NOT_FIGURES = [
+  "beside",
+  "about",
+  "look",
+  "status",
+  "predict",
+  "since",
+  "scrub",
+  "family",
+  "export",
+  "what_if",
+  "why",
+];
+const SVG = "http://www.w3.org/2000/svg";
+const VIEW = "dp-v-";
+
+const viewOf = (card) =>
+  ([...card.classList].find((c) => c.startsWith(VIEW)) || "").slice(VIEW.length);
+
+export const figures = (root) =>
+  [...root.querySelectorAll(".dp-card")].filter((card) => {
+    const body = card.lastElementChild;
+    return !NOT_FIGURES.includes(viewOf(card)) && body && !body.hidden && card.offsetParent;
+  });
+
+export const title = (card) => card.getAttribute("aria-label") || tr("figure");
+
+/** Return a figure's file name: its English title, in other languages the view's name. */
+export const fileName = (card) =>
+  (spoken() === "en" ? title(card) : viewOf(card) || "figure")
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-");
+
+// The page's own styles, recognised by its colour variables; Gradio's are left out.
+const styles = () =>
+  [...document.querySelectorAll("style")]
+    .map((s) => s.textContent)
+    .filter((text) => text.includes("--dp-bg"))
+    .join("\n");
+
+export async function figureSvg(card) {
+  const whole = pictureIn(card);
+  if (whole) return whole;
+  const plot = card.querySelector(".js-plotly-plot");
+  return plot ? plotSvg(plot) : cardSvg(card);
+}
+
+async function plotSvg(plot) {
+  const Plotly = await plotly();
+  const { width, height } = plot.getBoundingClientRect();
+  const size = { width: Math.round(width), height: Math.round(height) };
+  const url = await Plotly.toImage(plot, { format: "svg", ...size });
+  return { text: decodeURIComponent(url.slice(url.indexOf(",") + 1)), width, height };
+}
+
+// A card made of HTML: a copy with the page's styles, in a foreignObject.
+function cardSvg(card) {
+  const width = Math.ceil(Math.max(card.getBoundingClientRect().width, card.scrollWidth));
+  const outer = dressed(card, width);
+  const height = heightOf(outer, width);
+  const picture = document.createElementNS(SVG, "svg");
+  const holder = document.createElementNS(SVG, "foreignObject");
+  for (const node of [picture, holder]) {
+    node.setAttribute("width", String(width));
+    node.setAttribute("height", String(height));
+  }
+  picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  holder.append(outer);
+  picture.append(holder);
+  return { text: new XMLSerializer().serializeToString(picture), width, height };
+}
+
+function dressed(card, width) {
+  const copy = card.cloneNode(true);
+  copy.style.width = `${width}px`;
+  copy.style.boxSizing = "border-box";
+  // New tokens fade in; without this the figure would show them half transparent.
+  for (const token of copy.querySelectorAll(".new")) token.classList.remove("new");
+  const inner = document.createElement("div");
+  const outer = document.createElement("div");
+  outer.className = document.querySelector(".dark") ? "dark" : "";
+  inner.style.cssText =
+    "font-family: system-ui, sans-serif; line-height: 1.5; color: var(--dp-text); background: var(--dp-bg)";
+  inner.append(el("div", { class: "dp-stage" }, copy));
+  const still = "*, ::before { animation: none !important; transition: none !important; }";
+  outer.append(el("style", {}, styles(), still), inner);
+  return outer;
+}
+
+// Measures in an empty frame: the SVG lacks Gradio's styles, so the height on the page differs.
+function heightOf(node, width) {
+  const away = { position: "absolute", left: "-9999px", border: 0 };
+  const style = { ...away, width: `${width}px`, height: "10px" };
+  const frame = el("iframe", { "aria-hidden": "true", style });
+  document.body.append(frame);
+  const inside = frame.contentDocument;
+  inside.body.style.margin = "0";
+  inside.body.append(inside.importNode(node, true));
+  const height = Math.ceil(inside.documentElement.scrollHeight);
+  frame.remove();
+  return height;
+}
+
+export async function figurePng(card) {
+  const { text, width, height } = await figureSvg(card);
+  const scale = 2;
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  await image.decode();
+  const canvas = el("canvas", {
+    width: Math.round(width * scale),
+    height: Math.round(height * scale),
+  });
+  const brush = canvas.getContext("2d");
+  brush.fillStyle = colours().bg;
+  brush.fillRect(0, 0, canvas.width, canvas.height);
+  brush.drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((done, bad) => {
+    const take = (blob) => (blob ? done(blob) : bad(new Error("no picture")));
+    canvas.toBlob(take, "image/png");
+  });
+}

@@ -1,0 +1,160 @@
+// Download of transformers' own generate() outputs for a run, with their size shown first.
+import { button, el, give } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { sizeOf } from "../shell/file_sizes.mjs";
+import { ask } from "../shell/questions.mjs";
+import { visitor } from "../shell/visitor_media.mjs";
+
+const PLACE = "./rich";
+const CHOICES = {
+  output_scores: [tr("Scores"), tr("Of every step what the processors left of the logits")],
+  output_logits: [tr("Logits"), tr("Of every step the logits themselves")],
+  output_hidden_states: [
+    tr("Hidden states"),
+    tr("Of every step and layer what the model holds at each position"),
+  ],
+  output_attentions: [
+    tr("Attentions"),
+    tr("Of every step, layer and head how much each position looks at every other"),
+  ],
+};
+const MAKING = tr("Making the run again with these outputs…");
+
+/** The choice of outputs, their size and the download button. */
+export class RichOutputs {
+  /** @type {Run | null} */
+  #run = null;
+  #known = "";
+  #idle = false;
+  // Number of the latest size request; answers to older ones are dropped.
+  #asked = 0;
+  #fits = false;
+  /** @type {AbortController | null} */
+  #going = null;
+
+  /**
+   * @param {(run: Run) => object} slim reduces a run to what the server needs
+   * @param {(ending: string) => string} name returns the file name with an ending
+   */
+  constructor(slim, name) {
+    this.slim = slim;
+    this.name = name;
+    this.boxes = Object.entries(CHOICES).map(([flag, [, hint]], at) =>
+      el("input", {
+        type: "checkbox",
+        name: flag,
+        checked: at === 0,
+        title: hint,
+        onchange: () => this.#choose(),
+      }),
+    );
+    this.go = button(tr("Download"), () => this.#fetch(), {
+      title: tr("The run is made again by transformers and its outputs come as a safetensors file"),
+    });
+    this.halt = button(tr("Stop"), () => this.#going?.abort());
+    this.halt.hidden = true;
+    this.say = el("span", { class: "ex-size", role: "status" });
+    this.nodes = [
+      el(
+        "fieldset",
+        { class: "ex-flags", "aria-label": tr("transformers' outputs") },
+        this.boxes.map((box) => el("label", { title: box.title }, box, CHOICES[box.name][0])),
+      ),
+      this.go,
+      this.halt,
+      this.say,
+    ];
+    this.#offer();
+  }
+
+  get #flags() {
+    return Object.fromEntries(this.boxes.map((box) => [box.name, box.checked]));
+  }
+
+  #offer() {
+    for (const box of this.boxes) box.disabled = !this.#idle || this.#going !== null;
+    this.go.disabled = !this.#idle || !this.#fits || this.#going !== null;
+    this.halt.hidden = this.#going === null;
+  }
+
+  /**
+   * @param {Run} run
+   * @param {boolean} idle whether the run has ended
+   */
+  update(run, idle) {
+    const same = run.id === this.#known && idle === this.#idle;
+    this.#run = run;
+    if (same) return;
+    this.forget();
+    this.#run = run;
+    this.#known = run.id;
+    this.#idle = idle;
+    this.#offer();
+    if (idle) this.#choose();
+  }
+
+  /** Forget the run and abort its download. */
+  forget() {
+    this.#going?.abort();
+    this.#going = null;
+    this.#run = null;
+    this.#known = "";
+    this.#idle = false;
+    this.#fits = false;
+    this.#asked += 1;
+    this.say.textContent = "";
+    this.#offer();
+  }
+
+  // Only the server knows the size of the outputs, and whether the run has them.
+  async #choose() {
+    const run = this.#run;
+    if (!run) return;
+    const number = ++this.#asked;
+    this.#fits = false;
+    this.#offer();
+    if (!this.boxes.some((box) => box.checked)) {
+      this.say.textContent = tr("Choose at least one.");
+      return;
+    }
+    const answer = await ask({ action: "rich_size", trace: this.slim(run), flags: this.#flags });
+    if (number !== this.#asked) return;
+    this.#fits = !answer.error;
+    this.say.textContent = answer.error ? `⚠ ${said(answer.error)}` : sizeOf(answer.size);
+    this.#offer();
+  }
+
+  async #fetch() {
+    const run = this.#run;
+    if (!run) return;
+    const going = new AbortController();
+    this.#going = going;
+    this.#offer();
+    this.say.textContent = MAKING;
+    const told = await this.#told(run, going.signal);
+    if (this.#going !== going) return;
+    this.#going = null;
+    this.say.textContent = told;
+    this.#offer();
+  }
+
+  // Fetch the file and return the sentence to show.
+  async #told(run, signal) {
+    try {
+      const answer = await fetch(new URL(PLACE, document.baseURI), {
+        method: "POST",
+        headers: { "Content-Type": "application/json", "X-Visitor": visitor() },
+        body: JSON.stringify({ trace: this.slim(run), flags: this.#flags }),
+        signal,
+      });
+      if (!answer.ok) return `⚠ ${said((await answer.json()).error)}`;
+      const blob = await answer.blob();
+      const name = this.name(".safetensors");
+      give(URL.createObjectURL(blob), name);
+      return tr("Saved {name}, {size}.", { name, size: sizeOf(blob.size) });
+    } catch {
+      return signal.aborted ? tr("Stopped.") : `⚠ ${tr("The outputs could not be fetched.")}`;
+    }
+  }
+}

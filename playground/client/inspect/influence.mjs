@@ -1,0 +1,229 @@
+// The influence panel: which places of the input mattered for a token, by one of three methods.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { nodeOf, ownPlace } from "../../../visualizers/shared/record.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { piece } from "../../../visualizers/shared/text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { ask } from "../shell/questions.mjs";
+import { drawn } from "./influence_parts.mjs";
+import { askAbout } from "./step_questions.mjs";
+
+const PAUSE_MS = 300;
+const ATTENTION = "attention";
+export const METHODS = [
+  [ATTENTION, tr("Attention")],
+  ["gradient", tr("Gradient × input")],
+  ["leave-one-out", tr("Leave one out")],
+];
+// Takes many forward passes, so it is asked only by a press and not on every new step.
+const BY_HAND = "leave-one-out";
+const HINT = tr("Choose how to ask. Attention is one pass over the text, leaving out takes many.");
+const RUNNING = tr("When the run has ended, every step of it can be asked what it looked at.");
+const AGAIN = tr("This is another step: press again to ask about it.");
+const STOPPED = tr("Stopped.");
+
+/**
+ * Make a labelled select.
+ * @param {string} label
+ * @param {() => void} onchange
+ */
+function picker(label, onchange) {
+  const select = el("select", { onchange });
+  return { select, node: el("label", { class: "lk-pick" }, label, " ", select) };
+}
+
+class Looked {
+  /** @type {Run | null} */
+  #run = null;
+  #index = -1;
+  // For a beam search: the node that the stage shows at this step.
+  #node = {};
+  #key = "";
+  #timer = 0;
+  // Number of the latest question; answers to earlier ones are dropped.
+  #newest = 0;
+  #method = "";
+
+  constructor(root) {
+    this.asker = crypto.randomUUID?.() ?? `${Math.random()}`.slice(2);
+    this.methods = METHODS.map(([name, title]) =>
+      button(title, () => this.#choose(name), { "aria-pressed": "false", "data-method": name }),
+    );
+    this.stop = button(tr("Stop"), () => this.#giveUp(), { class: "dp-btn lk-stop" });
+    const label = tr("How to ask");
+    this.row = el("div", { class: "dp-row lk-methods", role: "group", "aria-label": label });
+    this.row.append(...this.methods, this.stop);
+    const again = () => this.#ask();
+    this.at = picker(tr("Token"), again);
+    this.layer = picker(tr("Layer"), again);
+    this.head = picker(tr("Head"), again);
+    this.picks = el("div", { class: "dp-row lk-picks" });
+    this.picks.append(this.at.node, this.layer.node, this.head.node);
+    this.say = el("p", { class: "dp-note lk-say", role: "status" });
+    this.found = el("div", { class: "lk-found" });
+    root.classList.add("lk-root");
+    root.append(this.row, this.picks, this.say, this.found);
+    this.root = root;
+    this.#rest("");
+  }
+
+  /**
+   * Follow the selected step of a run that changed.
+   * @param {Run} run
+   */
+  update(run) {
+    if (run.steps[run.selected ?? -1]) this.select(run, run.selected);
+  }
+
+  /**
+   * Show a step: ask about it after a pause, unless the method is only asked by a press.
+   * @param {Run} run
+   * @param {number} index
+   */
+  select(run, index) {
+    const running = run.status === "running";
+    const node = nodeOf(run, run.steps[index])?.node.node_id;
+    const key = `${run.id}:${index}:${node}:${running}`;
+    if (key === this.#key) return;
+    this.#key = key;
+    this.#run = run;
+    this.#index = index;
+    this.#node = node === undefined ? {} : { node_id: node };
+    const able = !running && run.status !== "failed";
+    for (const one of this.methods) one.disabled = !able;
+    this.#offerTokens(run, run.steps[index]);
+    if (!able) return this.#rest(running ? RUNNING : "");
+    if (this.#method === BY_HAND) return this.#rest(AGAIN);
+    if (!this.#method) return this.#rest(HINT);
+    this.#newest += 1;
+    this.root.setAttribute("aria-busy", "true");
+    clearTimeout(this.#timer);
+    this.#timer = window.setTimeout(() => this.#ask(), PAUSE_MS);
+  }
+
+  clear() {
+    this.#run = null;
+    this.#key = "";
+    this.#rest(HINT);
+  }
+
+  // A drafting round emits several tokens, each decided at a different position.
+  #offerTokens(run, step) {
+    const several = step.emit.length > 1 && step.detail?.kind !== "beam";
+    const options = step.emit.map((id, i) =>
+      el("option", { value: i }, `${i + 1} ${piece(run, id)}`),
+    );
+    this.at.select.replaceChildren(...(several ? options : []));
+    if (several) this.at.select.value = String(ownPlace(step));
+    this.at.node.hidden = !several;
+  }
+
+  #choose(method) {
+    this.#method = method;
+    this.#ask();
+  }
+
+  // Shows that no question is open, and why.
+  #rest(sentence, kind = "") {
+    this.#newest += 1;
+    clearTimeout(this.#timer);
+    this.root.removeAttribute("aria-busy");
+    this.stop.hidden = true;
+    this.#pressed();
+    this.#tell(sentence, kind);
+    this.found.replaceChildren();
+    this.layer.node.hidden = true;
+    this.head.node.hidden = true;
+  }
+
+  #pressed() {
+    for (const one of this.methods)
+      one.setAttribute("aria-pressed", String(one.dataset.method === this.#method));
+  }
+
+  #tell(sentence, kind = "") {
+    this.say.className = `dp-note lk-say ${kind}`;
+    if (this.say.textContent !== sentence) this.say.textContent = sentence;
+  }
+
+  #giveUp() {
+    ask({ action: "looked_stop", asker: this.asker });
+    if (this.#method === BY_HAND) this.#method = "";
+    this.#rest(STOPPED);
+    this.methods[0].focus();
+  }
+
+  async #ask() {
+    const run = this.#run;
+    const index = this.#index;
+    if (!run?.steps[index] || !this.#method) return;
+    // A hidden panel does not ask; clearing the key makes it ask when it is opened.
+    if (!this.root.isConnected || this.root.offsetParent === null) {
+      this.#key = "";
+      return;
+    }
+    clearTimeout(this.#timer);
+    this.#newest += 1;
+    const mine = this.#newest;
+    this.root.setAttribute("aria-busy", "true");
+    this.stop.hidden = false;
+    this.#pressed();
+    this.#tell(tr("Asking…"));
+    const { select } = this.at;
+    const answer = await askAbout(run, {
+      action: "looked",
+      step: index,
+      method: this.#method,
+      asker: this.asker,
+      ...this.#node,
+      ...(select.options.length ? { at: Number(select.value) } : {}),
+      ...this.#heads(),
+    });
+    if (mine !== this.#newest || answer.superseded) return;
+    if (!run.steps[index]) return;
+    if (answer.error) return this.#rest(`⚠ ${said(answer.error)}`, "bad");
+    this.#show(run, answer);
+  }
+
+  // The chosen layer and head; the server averages over what is missing.
+  #heads() {
+    const chosen = (name, { select }) => (select.value ? { [name]: Number(select.value) } : {});
+    if (this.#method !== ATTENTION) return {};
+    return { ...chosen("layer", this.layer), ...chosen("head", this.head) };
+  }
+
+  /** @param {Run} run */
+  #show(run, answer) {
+    this.root.removeAttribute("aria-busy");
+    this.stop.hidden = true;
+    const whole = answer.method === ATTENTION;
+    const [part] = answer.parts;
+    offer(this.layer, whole ? part.layers : 0, tr("mean of all"));
+    offer(this.head, whole ? part.heads : 0, tr("mean of all"));
+    const { lead, nodes } = drawn(run, answer);
+    this.say.className = "lk-say lk-lead";
+    this.say.replaceChildren(...lead);
+    this.found.replaceChildren(...nodes);
+  }
+}
+
+// Fills a picker with layers or heads, numbered from 1, and keeps the choice.
+function offer({ select, node }, count, mean) {
+  node.hidden = count === 0;
+  if (select.options.length === count + 1) return;
+  const { value } = select;
+  const options = Array.from({ length: count }, (_, i) =>
+    el("option", { value: i }, String(i + 1)),
+  );
+  select.replaceChildren(...(count ? [el("option", { value: "" }, mean), ...options] : []));
+  if (value && Number(value) < count) select.value = value;
+}
+
+/** @type {ViewSpec} */
+export const looked = {
+  title: tr("What it looked at"),
+  tab: tr("Looked at"),
+  place: "answers",
+  empty: tr("After a run: ask what a step looked at, and what its token hung on."),
+  mount: (root) => new Looked(root),
+};

@@ -1,0 +1,80 @@
+// The conformance checks of a custom method; each result appears as soon as it is known.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { newName } from "../shell/pending_runs.mjs";
+import { ask } from "../shell/questions.mjs";
+
+const RESULTS = { passed: tr("✓ passed"), failed: tr("✗ failed"), noted: tr("· noted") };
+
+export class MethodChecks {
+  // Id that stops the running check, empty if none runs.
+  #press = "";
+
+  /**
+   * @param {string} name
+   * @param {() => any} given returns the arguments for the check
+   * @param {() => Promise<boolean>} before called first; the check is skipped if it returns false
+   */
+  constructor(name, given, before) {
+    this.name = name;
+    this.given = given;
+    this.before = before;
+    this.go = button(tr("Check"), () => this.check(), {
+      title: tr("Reads it, and runs it four times on the small model, shut in"),
+    });
+    this.halt = button(tr("Stop the check"), () => this.stop());
+    this.halt.hidden = true;
+    this.say = el("p", { class: "dp-note", role: "status" });
+    this.list = el("ul", { class: "me-checks", "aria-label": tr("What the check found") });
+    this.node = el("div", {}, this.say, this.list);
+  }
+
+  async check() {
+    if (this.#press || !(await this.before())) return;
+    const press = newName();
+    this.#press = press;
+    this.list.replaceChildren();
+    this.#busy(true);
+    const found = [];
+    for (;;) {
+      this.say.textContent = tr("Checking: {n} looked at; it takes up to a minute…", {
+        n: found.length,
+      });
+      const asked = { action: "method_check", name: this.name, arguments: this.given() };
+      const { checks = [], over, error } = await ask({ ...asked, press, known: found.length });
+      found.push(...checks);
+      this.list.append(...checks.map(row));
+      if (over || error) {
+        this.say.textContent = error ? said(error) : verdictOf(found);
+        break;
+      }
+    }
+    this.#press = "";
+    this.#busy(false);
+  }
+
+  #busy(on) {
+    this.go.disabled = on;
+    this.halt.hidden = !on;
+  }
+
+  stop() {
+    if (this.#press) ask({ action: "method_stop", press: this.#press });
+  }
+}
+
+const row = ({ what, result, told }) =>
+  el(
+    "li",
+    { class: `me-check ${result}` },
+    el("span", { class: "me-result" }, RESULTS[result]),
+    el("b", {}, said(what)),
+    el("span", {}, said(told)),
+  );
+
+function verdictOf(found) {
+  const failed = found.filter(({ result }) => result === "failed").length;
+  if (!failed) return tr("It does what others expect of a method.");
+  return failed === 1 ? tr("One check failed.") : tr("{n} checks failed.", { n: failed });
+}

@@ -1,0 +1,80 @@
+// The form that makes a new method from a template.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { told } from "../../../visualizers/shared/terms.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { ask } from "../shell/questions.mjs";
+
+const ABOUT = tr(
+  "A [custom generation method] is a folder with a function generate(model, …) in it. It begins as a copy that runs as it stands; you change it here, and Run uses it.",
+);
+const BEGIN = "next_token";
+
+export class MethodMaking {
+  /**
+   * @param {import("../forms/methods.mjs").Listed} about
+   * @param {(name: string) => void} made called with the new method's name
+   */
+  constructor({ offers, templates, folder }, made) {
+    this.made = made;
+    const toldOf = (name) => offers.find((o) => o.name === name)?.told ?? "";
+    this.name = el("input", {
+      type: "text",
+      id: "method-new-name",
+      maxlength: 63,
+      spellcheck: "false",
+      "aria-describedby": "method-new-say",
+      onkeydown: (event) => {
+        if (event.key !== "Enter") return;
+        event.preventDefault();
+        this.#make();
+      },
+    });
+    const say = el("p", { class: "dp-note" });
+    const tell = () => {
+      say.textContent = said(toldOf(this.template.value));
+    };
+    this.template = el(
+      "select",
+      { id: "method-new-template", onchange: tell },
+      templates.map((name) => el("option", { value: name, selected: name === BEGIN }, name)),
+    );
+    tell();
+    this.say = el("p", { class: "dp-status", id: "method-new-say", role: "status" });
+    const field = (label, input) =>
+      el("div", { class: "f-field f-text" }, el("label", { for: input.id }, label), input);
+    this.node = el(
+      "div",
+      { class: "me-make" },
+      el("p", { class: "dp-note" }, told(ABOUT)),
+      field(tr("Its name"), this.name),
+      field(tr("Begin with"), this.template),
+      say,
+      button(tr("Make it"), () => this.#make(), { class: "dp-btn f-go" }),
+      this.say,
+      el("p", { class: "dp-note" }, tr("It is kept in "), el("code", {}, folder), "."),
+    );
+  }
+
+  async #make() {
+    const name = this.name.value.trim();
+    const template = this.template.value;
+    this.say.className = "dp-status";
+    this.say.textContent = tr("Writing it…");
+    const { error } = await ask({ action: "method_new", name, template });
+    if (!error) return this.made(name);
+    this.point(error);
+    this.name.focus();
+  }
+
+  point(sentence) {
+    this.say.className = "dp-status bad";
+    this.say.textContent = said(sentence);
+  }
+
+  focus() {
+    this.name.focus();
+  }
+
+  leave() {}
+}

@@ -1,0 +1,84 @@
+// The bars of the What if view: each candidate's probability before and after the settings, with
+// lines where a filter cuts.
+import { el } from "../../../visualizers/shared/dom.mjs";
+import { titleOf } from "../../../visualizers/shared/processors.mjs";
+import { lengthOf, percent, piece } from "../../../visualizers/shared/text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+
+const HEADS = [tr("token"), "", tr("model → as used")];
+
+// Rows are reused for the same token, so that their bars animate.
+/** The table of candidates with their bars. */
+export class Bars {
+  #rows = new Map();
+
+  constructor() {
+    const heads = HEADS.map((text) => el("th", { scope: "col" }, text));
+    this.body = el("tbody", {});
+    this.node = el(
+      "table",
+      { class: "wi-bars", "aria-label": tr("Candidates under these settings") },
+      el("thead", {}, el("tr", {}, heads)),
+      this.body,
+    );
+    this.node.hidden = true;
+  }
+
+  clear() {
+    this.#rows.clear();
+    this.body.replaceChildren();
+    this.node.hidden = true;
+  }
+
+  /** @param {Run} run */
+  show(run, { options, rest, stages, token, recorded }) {
+    const known = this.#rows;
+    this.#rows = new Map();
+    const lines = [];
+    let removed = null;
+    for (const option of options) {
+      if (option.removed !== removed) lines.push(cutOf(stages, option.removed));
+      removed = option.removed;
+      const row = known.get(option.id) ?? rowOf(piece(run, option.id));
+      fill(row, option, option.id === token, option.id === recorded && token !== recorded);
+      this.#rows.set(option.id, row);
+      lines.push(row.line);
+    }
+    const others = rowOf(tr("all others"));
+    fill(others, { raw: rest.raw, used: rest.used, removed: null }, false, false);
+    this.body.replaceChildren(...lines, others.line);
+    this.node.hidden = false;
+  }
+}
+
+function rowOf(name) {
+  const used = el("i", {});
+  const raw = el("u", {});
+  const number = el("td", { class: "n" });
+  const tag = el("span", { class: "wi-tag" });
+  const mark = el("span", { class: "wi-mark", "aria-hidden": "true" });
+  const words = el("span", { class: "wi-name" }, name);
+  const label = el("th", { scope: "row", class: "t", title: name }, mark, words, tag);
+  const bar = el("td", { class: "b" }, el("span", {}, used, raw));
+  return { line: el("tr", {}, label, bar, number), used, raw, number, tag, mark };
+}
+
+function fill({ line, used, raw, number, tag, mark }, option, taken, was) {
+  line.className = `${option.removed ? "gone" : ""}${taken ? " on" : ""}`;
+  used.style.width = lengthOf(option.used);
+  raw.style.width = lengthOf(option.raw);
+  number.textContent = `${percent(option.raw)} → ${percent(option.used)}`;
+  mark.textContent = taken ? "▸ " : "";
+  tag.textContent = taken ? tr(" taken") : was ? tr(" recorded") : "";
+}
+
+// The line below which a processor has removed all candidates.
+function cutOf(stages, name) {
+  const { kept, cut } = stages.find((s) => s.name === name);
+  const left = { title: titleOf(name), n: kept.toLocaleString("en") };
+  const words =
+    cut === null
+      ? tr("{title} leaves {n}", left)
+      : tr("{title} leaves {n}, each with at least {p}", { ...left, p: percent(cut) });
+  return el("tr", { class: "wi-cut" }, el("td", { colspan: HEADS.length }, el("span", {}, words)));
+}

@@ -1,0 +1,207 @@
+// The Why view: the server explains why one token of the selected step was chosen or not.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { nodeOf, ownToken } from "../../../visualizers/shared/record.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { piece } from "../../../visualizers/shared/text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { askAbout } from "./step_questions.mjs";
+
+const PAUSE_MS = 250;
+const RUNNING = tr("When the run has ended, every token of it can be asked about.");
+const HINT = tr("A word begins with a space.");
+
+class Why {
+  /** @type {Run | null} */
+  #run = null;
+  #index = -1;
+  // In a beam search: the node that the stage shows at this step.
+  #node = {};
+  #key = "";
+  #timer = 0;
+  // Number of the newest question; answers to older ones are dropped.
+  #newest = 0;
+  #last = {};
+  /** @type {Asked | null} */
+  #wanted = null;
+  // Whether the view says that the run has not ended yet.
+  #waits = false;
+
+  /** @param {Context} ctx */
+  constructor(root, ctx) {
+    this.ctx = ctx;
+    this.typed = el("input", {
+      type: "text",
+      maxlength: 200,
+      placeholder: tr(" another token"),
+      "aria-label": tr("Ask about another token"),
+      title: HINT,
+      onkeydown: (event) => {
+        if (event.key !== "Enter") return;
+        event.preventDefault();
+        this.#typedAsk();
+      },
+    });
+    this.go = button(tr("Why not?"), () => this.#typedAsk(), { class: "dp-btn wy-go" });
+    this.own = button("", () => this.#ask(this.#node), { class: "dp-btn wy-own" });
+    this.say = el("div", { class: "wy-say", role: "status" });
+    this.more = el("div", { class: "wy-more" });
+    const line = el("div", { class: "wy-line" }, this.typed, this.go);
+    root.classList.add("wy-root");
+    root.append(this.say, this.more, line, el("p", { class: "dp-note wy-hint" }, HINT), this.own);
+    this.root = root;
+    ctx.ask = (question) => this.#asked(question);
+    // A panel that becomes visible asks about its step by itself.
+    new IntersectionObserver(() => this.#soon()).observe(root);
+  }
+
+  /** @param {Run} run */
+  update(run) {
+    if (run.steps[run.selected ?? -1]) this.select(run, run.selected);
+  }
+
+  /**
+   * @param {Run} run
+   * @param {number} index
+   */
+  select(run, index) {
+    const running = run.status === "running";
+    const node = nodeOf(run, run.steps[index])?.node.node_id;
+    const key = `${run.id}:${index}:${node}:${running}`;
+    if (key === this.#key) return this.#want();
+    const same = this.#run === run && this.#index === index && this.#node.node_id === node;
+    this.#node = node === undefined ? {} : { node_id: node };
+    this.#key = key;
+    this.#run = run;
+    this.#index = index;
+    const able = !running && run.status !== "failed";
+    for (const field of [this.typed, this.go, this.own]) field.disabled = !able;
+    this.own.hidden = true;
+    const waited = this.#waits;
+    this.#waits = running;
+    if (!able) return this.#tell(running ? RUNNING : "");
+    if (!same || waited) {
+      this.#last = {};
+      this.#tell("");
+    }
+    if (this.#wanted) this.#want();
+    else this.#soon();
+  }
+
+  clear() {
+    this.#run = null;
+    this.#key = "";
+    this.#last = {};
+    this.#newest += 1;
+    clearTimeout(this.#timer);
+    this.#tell("");
+  }
+
+  /**
+   * Take another view's question about a candidate, a node or a drafted token. Selects its step.
+   * @param {Asked} question
+   */
+  #asked(question) {
+    this.#wanted = question;
+    if (question.step !== undefined && question.step !== this.#run?.selected)
+      this.ctx.select(question.step);
+    this.ctx.open("why");
+    if (this.#run && this.#run.selected === this.#index) this.#want();
+  }
+
+  // Ask the pending question once its step is selected.
+  #want() {
+    const { step, ...what } = this.#wanted ?? {};
+    if (!this.#wanted || !this.#run || (step ?? this.#index) !== this.#index) return;
+    this.#wanted = null;
+    if (this.typed.disabled) return;
+    this.#ask(what);
+    this.root.closest("section")?.scrollIntoView({ block: "nearest" });
+  }
+
+  #typedAsk() {
+    if (!this.typed.value) return this.typed.focus();
+    this.#ask({ text: this.typed.value });
+  }
+
+  // Explain the chosen token, but only if that needs no forward pass of the model.
+  #soon() {
+    clearTimeout(this.#timer);
+    this.#timer = window.setTimeout(() => {
+      const run = this.#run;
+      if (!run || run.status === "running" || run.status === "failed") return;
+      if (!this.root.isConnected || this.root.offsetParent === null) return;
+      if (this.say.childElementCount || !run.steps[this.#index]?.emit.length) return;
+      this.#ask({ quick: true, ...this.#node });
+    }, PAUSE_MS);
+  }
+
+  async #ask(what) {
+    const run = this.#run;
+    const index = this.#index;
+    if (!run?.steps[index]) return;
+    clearTimeout(this.#timer);
+    this.#newest += 1;
+    const mine = this.#newest;
+    this.#last = what;
+    this.root.setAttribute("aria-busy", "true");
+    if (!what.quick) this.#tell(tr("Asking…"));
+    const answer = await askAbout(run, { action: "why", step: index, ...what });
+    if (mine !== this.#newest) return;
+    this.root.removeAttribute("aria-busy");
+    // A player may have rewound to before the step meanwhile.
+    if (!run.steps[index]) return;
+    if (answer.error) return this.#tell(`⚠ ${said(answer.error)}`, "bad");
+    this.#show(run, answer.answer);
+  }
+
+  #tell(text, kind = "") {
+    this.say.className = `wy-say ${kind}`;
+    this.say.replaceChildren(...(text ? [el("p", { class: "dp-note" }, text)] : []));
+    if (kind === "") this.more.replaceChildren();
+    if (text) return;
+    this.root.removeAttribute("aria-busy");
+  }
+
+  /** @param {Run} run */
+  #show(run, { name, chosen, sentence, facts, scope, exact, said: more, token_id: id }) {
+    const step = run.steps[this.#index];
+    const title = el(
+      "p",
+      { class: "wy-title" },
+      chosen ? tr("Why ") : tr("Why not "),
+      el("b", {}, name),
+      el("span", {}, tr(" at step {step}", { step: this.#index + 1 })),
+    );
+    this.say.className = `wy-say ${chosen ? "on" : "off"}`;
+    this.say.replaceChildren(
+      title,
+      el("p", { class: "wy-sentence" }, said(sentence)),
+      ...(more ? [el("p", { class: "dp-note" }, said(more))] : []),
+    );
+    const { quick: _, ...again } = this.#last;
+    const exactly = button(tr("Answer exactly"), () => this.#ask(again), { class: "dp-btn" });
+    this.more.replaceChildren(
+      el("dl", { class: "wy-facts" }, facts.flatMap(factOf)),
+      el("p", { class: "dp-note" }, said(scope)),
+      exact || run.method ? "" : exactly,
+    );
+    const own = ownToken(step);
+    this.own.hidden = chosen || own === undefined || own === id;
+    if (!this.own.hidden) this.own.textContent = tr("Why “{token}”?", { token: piece(run, own) });
+  }
+}
+
+const factOf = ({ name, value, meaning }) => [
+  el("dt", {}, said(name)),
+  el("dd", {}, el("b", {}, said(value)), el("span", {}, said(meaning))),
+];
+
+/** @type {ViewSpec} */
+export const why = {
+  title: tr("Why"),
+  place: "answers",
+  empty: tr(
+    "After a run: ask why a step took its token, and why not another one. Press the question mark beside a candidate, or type a token.",
+  ),
+  mount: (root, ctx) => new Why(root, ctx),
+};

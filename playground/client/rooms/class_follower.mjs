@@ -1,0 +1,98 @@
+// Keeps a class on its teacher's card: the class moves and sees answers together with the teacher.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { roomPanel, taughtHere } from "./room_panel.mjs";
+
+/** The classroom panel of the open lesson, in step with the lesson's view. */
+export class ClassLed {
+  /** @type {import("./room_panel.mjs").RoomPanel | null} */
+  #panel = null;
+  /** @type {import("../lessons/lesson.mjs").LessonView | null} */
+  #view = null;
+  // The card the room last reported, and the card requested but not yet reported (0 for none).
+  #card = 0;
+  #revealed = false;
+  #asked = 0;
+
+  constructor() {
+    this.box = el("div", { class: "ls-room" });
+    this.brief = el("div", { class: "ls-brief" });
+    this.bets = el("div", { class: "ls-their-bets", hidden: true });
+    this.look = button(tr("What they bet"), () => this.#toggleBets(), {
+      class: "dp-btn ls-look",
+      "aria-expanded": "false",
+    });
+    // In presentation mode: the code, the number of participants and their bets.
+    this.screen = el("div", { class: "ls-class", hidden: true }, this.brief, this.look, this.bets);
+    this.node = el("div", { class: "ls-led" }, this.box, this.screen);
+  }
+
+  /** Follow another lesson; a room that this browser opened for it is entered again. */
+  showing(view) {
+    if (view.lesson.about.name !== this.#view?.lesson.about.name) this.#close();
+    this.#view = view;
+    if (!this.#panel && view.lesson.itself && taughtHere(view.lesson.about.name)) this.toggle(view);
+  }
+
+  /** Show or hide the panel of a lesson's room. An open room stays open. */
+  toggle(view) {
+    if (this.#panel) return this.#close();
+    this.#view = view;
+    const { about, itself } = view.lesson;
+    if (!itself) {
+      this.box.replaceChildren(
+        el(
+          "p",
+          { class: "dp-status bad", role: "alert" },
+          tr("A class can bet on lessons that are on the shelf."),
+        ),
+      );
+      return;
+    }
+    this.#panel = roomPanel(this.box, {
+      lesson: about.name,
+      language: about.language,
+      cardNumber: Math.min(view.at + 1, view.cards.length),
+      moved: (card, revealed) => this.#moved(card, revealed),
+      asked: (card) => {
+        this.#asked = card;
+        this.bets.hidden = true;
+      },
+    });
+    this.brief.replaceChildren(this.#panel.brief);
+    this.bets.replaceChildren(this.#panel.onScreen);
+  }
+
+  #close() {
+    this.#panel?.leave();
+    this.#panel = null;
+    this.#card = this.#asked = 0;
+    this.screen.hidden = true;
+    this.box.replaceChildren();
+  }
+
+  #toggleBets() {
+    this.bets.hidden = !this.bets.hidden;
+    this.look.setAttribute("aria-expanded", String(!this.bets.hidden));
+  }
+
+  // The room reported its card: follow it, unless a request for another card is still pending.
+  #moved(card, revealed) {
+    this.#card = card;
+    this.#revealed = revealed;
+    this.screen.hidden = false;
+    if (this.#asked && card !== this.#asked) return;
+    this.#asked = 0;
+    if (this.#view.at !== card - 1) this.#view.go(card - 1, { focus: false });
+    if (revealed) this.#view.reveal({ focus: false });
+  }
+
+  /** Move the class to the teacher's card, or reveal the answer that the teacher has revealed. */
+  lead() {
+    if (!this.#panel?.open || !this.#view || this.#view.ended) return;
+    const card = this.#view.at + 1;
+    if (card === this.#card && !this.#asked) {
+      if (this.#view.view?.revealed && !this.#revealed) this.#panel.reveal();
+    } else if (card !== this.#asked) this.#panel.show(card);
+  }
+}

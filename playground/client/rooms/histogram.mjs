@@ -1,0 +1,152 @@
+// The answers of a class: a table with a bar per answer, next to the model's probabilities.
+import { el, scroller } from "../../../visualizers/shared/dom.mjs";
+import { lengthOf, percent, visible } from "../../../visualizers/shared/text.mjs";
+import { spoken, tr } from "../../../visualizers/shared/tr.mjs";
+import { isRight, optionsOf, unitOf } from "../lessons/bets.mjs";
+
+/**
+ * One possible answer.
+ * @typedef {object} Bar
+ * @property {string} text
+ * @property {number} votes
+ * @property {number} [p] the model's own probability
+ * @property {boolean} [right] whether it is correct; undefined before the reveal
+ */
+
+const KINDS = { token: places, truth: places, choice: places, number: bins, order: orders };
+
+/**
+ * Format a number with three significant digits.
+ * @param {number} value
+ */
+export const number = (value) => value.toLocaleString(spoken(), { maximumSignificantDigits: 3 });
+
+/**
+ * Create the histogram of the bets on a card, with its sentences.
+ * @param {any} bet of the card
+ * @param {any} tally the server's counts
+ * @param {any} [key] the bet's solution, once it may be shown
+ */
+export function histogram(bet, tally, key) {
+  const bars = KINDS[bet.kind]?.(bet, tally, key) ?? [];
+  return el(
+    "div",
+    { class: "rm-histogram" },
+    bars.length ? drawn(bars, tally.votes) : null,
+    sentences(bet, tally, key).map((text) => el("p", {}, text)),
+  );
+}
+
+/** @returns {Bar[]} */
+function places(bet, { counts }, key) {
+  return optionsOf(bet).map((text, place) => ({
+    text,
+    votes: counts[place],
+    p: key?.probabilities[place],
+    right: key?.right.includes(place),
+  }));
+}
+
+/** @returns {Bar[]} */
+function bins(bet, tally, key) {
+  return tally.bins.map(([low, high, votes], place) => {
+    const last = place === tally.bins.length - 1;
+    const inside = key && key.value >= low && (key.value < high || (last && key.value <= high));
+    const middle = key && low === high && Math.abs(key.value - low) <= bet.by / 2;
+    const ends = low === high ? number(low) : `${number(low)}–${number(high)}`;
+    return { text: `${ends}${unitOf(bet)}`, votes, right: key && (inside || middle) };
+  });
+}
+
+/** @returns {Bar[]} */
+function orders(bet, { orders: found, others }, key) {
+  const options = optionsOf(bet);
+  const rows = found.map(([order, votes]) => ({
+    text: order.map((place) => visible(options[place])).join(" › "),
+    votes,
+    right: key && isRight(bet, key, order),
+  }));
+  return others ? [...rows, { text: tr("other orders"), votes: others }] : rows;
+}
+
+/** @param {Bar[]} bars */
+function drawn(bars, votes) {
+  const model = bars.some((bar) => bar.p !== undefined);
+  const heads = [tr("Answer"), tr("The class"), ...(model ? [tr("The model")] : [])];
+  const rows = bars.map((bar) =>
+    el(
+      "tr",
+      { class: bar.right ? "right" : null },
+      el(
+        "th",
+        { scope: "row" },
+        bar.text,
+        bar.right ? el("span", { class: "rm-right" }, tr("✓ right")) : null,
+      ),
+      cell(shareOf(bar.votes, votes), told(bar.votes, votes), "class"),
+      model ? cell(bar.p, percent(bar.p), "model") : null,
+    ),
+  );
+  const head = el(
+    "tr",
+    {},
+    heads.map((text) => el("th", { scope: "col" }, text)),
+  );
+  const table = el(
+    "table",
+    { class: model ? "rm-table" : "rm-table alone" },
+    el("thead", {}, head),
+    el("tbody", {}, rows),
+  );
+  return scroller(tr("What the class bet"), table);
+}
+
+/**
+ * The number of votes and their share in whole percent; a class is too small for decimals.
+ * @drawing
+ */
+const told = (votes, all) => (votes ? `${votes} · ${Math.round((100 * votes) / all)} %` : "0");
+
+/**
+ * The share of all votes, on the same scale as the model's probabilities.
+ * @drawing
+ */
+const shareOf = (votes, all) => votes / (all || 1);
+
+const cell = (share, text, kind) => {
+  const bar = el("i", { style: { width: lengthOf(share) } });
+  return el(
+    "td",
+    {},
+    el(
+      "div",
+      { class: "rm-cell" },
+      el("span", { class: "rm-number" }, text),
+      el("span", { class: `rm-track ${kind}`, "aria-hidden": "true" }, bar),
+    ),
+  );
+};
+
+function sentences(bet, tally, key) {
+  const found = [];
+  if (bet.kind === "number" && tally.median !== null)
+    found.push(
+      tr("Half of the class bet on {median} or less.", {
+        median: `${number(tally.median)}${unitOf(bet)}`,
+      }),
+    );
+  if (key && tally.right !== null && tally.votes)
+    found.push(
+      tr("{right} of {votes} bets were right.", { right: tally.right, votes: tally.votes }),
+    );
+  if (key && tally.perplexity !== null)
+    found.push(
+      tr(
+        "The crowd’s perplexity is {n}: to the tokens that it bet on the model gave, in the geometric mean, one in {n}.",
+        {
+          n: number(tally.perplexity),
+        },
+      ),
+    );
+  return found;
+}

@@ -1,0 +1,159 @@
+// The page of a participant: the class's current card, the bet on it, and the result.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { CardView } from "../lessons/card.mjs";
+import { histogram } from "./histogram.mjs";
+import { listen } from "./room_events.mjs";
+import { ask } from "./room_requests.mjs";
+
+/** A participant's view of a classroom. */
+export class ParticipantView {
+  /** The scene shown. */
+  #scene = null;
+  /** @type {CardView | null} */
+  #view = null;
+  /** The bet that the server has counted, as JSON. */
+  #sent = "";
+  #mine = null;
+
+  /**
+   * @param {HTMLElement} root
+   * @param {string} code of the room
+   */
+  constructor(root, code) {
+    this.code = code;
+    this.title = el("h1", { class: "rm-lesson" });
+    this.where = el("h2", { class: "ls-where" });
+    this.body = el("div", { class: "ls-body" });
+    this.go = button(tr("Bet"), () => this.#send(), { class: "dp-btn rm-go" });
+    this.acts = el("p", { class: "rm-acts", hidden: true }, this.go);
+    this.says = el("p", { class: "rm-says", role: "status" });
+    this.verdict = el("p", { class: "dp-sr", role: "status" });
+    this.line = el("p", { class: "rm-line", role: "alert" });
+    root.replaceChildren(
+      el("header", { class: "rm-head" }, this.title, this.where),
+      this.line,
+      this.body,
+      this.acts,
+      this.says,
+      this.verdict,
+    );
+    this.leave = listen(code, {
+      heard: (name, data) => (name === "mine" ? this.#own(data) : this.#show(data)),
+      line: (connected) => {
+        this.line.textContent = connected ? "" : tr("The connection is lost; trying again …");
+      },
+      over: (sentence) => this.#over(sentence),
+    });
+  }
+
+  #own(mine) {
+    this.#mine = mine;
+  }
+
+  #show(scene) {
+    const before = this.#scene;
+    this.#scene = scene;
+    if (before?.card !== scene.card || before.revealed !== scene.revealed) {
+      if (before?.card !== scene.card) this.#draw(scene);
+      if (scene.revealed) this.#reveal(scene);
+    }
+  }
+
+  #draw({ title, card, cards, before }) {
+    document.title = title;
+    this.title.textContent = title;
+    this.where.textContent = tr("Card {n} of {total}", { n: card, total: cards });
+    const was = this.body.contains(document.activeElement);
+    this.#view = new CardView(before, { bet: () => this.#changed() });
+    this.#sent = "";
+    if (this.#mine?.card === card && this.#view.question) {
+      this.#sent = JSON.stringify(this.#mine.answer);
+      this.#view.question.set(this.#mine.answer);
+    }
+    this.body.replaceChildren(this.#view.node);
+    this.acts.hidden = !before.bet;
+    this.verdict.textContent = `${this.where.textContent}: ${before.title}`;
+    this.#say(before.bet ? "" : tr("This card asks nothing. Look at the board."));
+    this.#changed();
+    if (was) this.#focus();
+    if (!was) scrollTo({ top: 0 });
+  }
+
+  #focus() {
+    const heading = this.body.querySelector("h3");
+    heading?.setAttribute("tabindex", "-1");
+    heading?.focus();
+  }
+
+  #changed() {
+    const chosen = this.#view.answer;
+    const counts = chosen !== null && JSON.stringify(chosen) === this.#sent;
+    this.go.disabled = chosen === null || counts;
+    this.go.textContent = counts
+      ? tr("✓ Your bet is in")
+      : this.#sent
+        ? tr("Change my bet")
+        : tr("Bet");
+    if (counts) this.#say(tr("You can change it until the answer is shown."));
+    else if (this.#sent) this.#say(tr("Not sent yet: your earlier bet counts."));
+  }
+
+  async #send() {
+    const { card } = this.#scene;
+    const { answer } = this.#view;
+    this.go.disabled = true;
+    try {
+      await ask(`room/${this.code}/vote`, { card, answer });
+      if (this.#scene.card !== card) return;
+      this.#mine = { card, answer };
+      this.#sent = JSON.stringify(answer);
+      this.#changed();
+    } catch (error) {
+      if (this.#scene.card !== card) return;
+      this.#changed();
+      this.#say(/** @type {Error} */ (error).message, true);
+    }
+  }
+
+  #reveal({ after, tally, before }) {
+    this.acts.hidden = true;
+    // An answer that was chosen but not sent does not count, so the card is reset.
+    if (this.#view.question && JSON.stringify(this.#view.answer) !== this.#sent)
+      this.#again(before);
+    this.#view.reveal(after, {}, { focus: false });
+    this.#say("");
+    if (tally) {
+      const heading = el("h4", { class: "rm-class" }, tr("What the class bet"));
+      this.body.append(el("section", {}, heading, histogram(before.bet, tally, after.key)));
+    }
+    this.verdict.textContent = this.#view.verdict.textContent;
+  }
+
+  #again(before) {
+    this.#view = new CardView(before);
+    if (this.#sent) this.#view.question.set(JSON.parse(this.#sent));
+    this.body.replaceChildren(this.#view.node);
+  }
+
+  #say(text, bad = false) {
+    this.says.textContent = text;
+    this.says.classList.toggle("bad", bad);
+  }
+
+  #over(sentence) {
+    this.line.textContent = "";
+    this.acts.hidden = true;
+    this.where.textContent = "";
+    this.body.replaceChildren(
+      el("p", { class: "rm-over" }, sentence),
+      el("p", {}, el("a", { href: "./room" }, tr("Enter another room"))),
+    );
+    this.#say("");
+  }
+}
+
+const root = document.getElementById("room");
+if (root) {
+  new ParticipantView(root, location.pathname.split("/").pop());
+}

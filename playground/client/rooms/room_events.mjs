@@ -1,0 +1,114 @@
+// The event stream of a classroom, opened again whenever it ends or breaks. The server ends each
+// stream after two minutes and sends something every few seconds: silence means a dead connection.
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { secretly } from "./room_requests.mjs";
+
+const SILENT_MS = 40_000;
+const WAITS_MS = [500, 1000, 2000, 4000, 8000, 15_000];
+
+/**
+ * @typedef {object} Listener
+ * @property {(name: string, data: any) => void} heard called with each event
+ * @property {(connected: boolean) => void} line called with whether the server can be reached
+ * @property {(sentence: string) => void} over called with the reason when the stream ends for good
+ */
+
+/**
+ * Listen to a classroom until it ends. Returns a function that stops listening.
+ * @param {string} code
+ * @param {Listener} listener
+ * @param {string} [secret] the teacher's secret
+ */
+export function listen(code, listener, secret) {
+  const leaving = new AbortController();
+  keepListening(code, listener, secret, leaving.signal);
+  return () => leaving.abort();
+}
+
+async function keepListening(code, listener, secret, leaving) {
+  for (let failed = 0; !leaving.aborted; ) {
+    const found = await once(code, listener, secret, leaving);
+    if (leaving.aborted || found === "over") return;
+    failed = found === "broken" ? failed + 1 : 0;
+    if (failed) listener.line(false);
+    await pause(WAITS_MS[failed] ?? WAITS_MS.at(-1), leaving);
+  }
+}
+
+// Read one stream. Returns "over" if the room has ended, "broken" if the stream failed, and "ended"
+// if the server closed it.
+async function once(code, listener, secret, leaving) {
+  const line = new AbortController();
+  const cut = () => line.abort();
+  leaving.addEventListener("abort", cut);
+  let timer = setTimeout(cut, SILENT_MS);
+  const alive = () => {
+    clearTimeout(timer);
+    timer = setTimeout(cut, SILENT_MS);
+  };
+  try {
+    const place = new URL(`room/${code}/events`, document.baseURI);
+    const answer = await fetch(place, {
+      headers: secretly(secret),
+      signal: line.signal,
+      cache: "no-store",
+    });
+    if (!answer.ok) return await refused(answer, listener);
+    listener.line(true);
+    return await read(answer.body, listener, alive);
+  } catch {
+    return "broken";
+  } finally {
+    clearTimeout(timer);
+    leaving.removeEventListener("abort", cut);
+  }
+}
+
+async function refused(answer, listener) {
+  if (answer.status === 429 || answer.status >= 500) return "broken";
+  const found = await answer.json().catch(() => ({}));
+  listener.over(found.error ? said(found.error) : over());
+  return "over";
+}
+
+async function read(body, listener, alive) {
+  const reader = body.getReader();
+  const decoder = new TextDecoder();
+  for (let text = ""; ; ) {
+    const { done, value } = await reader.read();
+    if (done) return "ended";
+    alive();
+    const parts = (text + decoder.decode(value, { stream: true })).split("\n\n");
+    text = parts.pop();
+    for (const part of parts) {
+      const [name, data] = event(part);
+      if (name === "ended") {
+        listener.over(over());
+        return "over";
+      }
+      if (name) listener.heard(name, data);
+    }
+  }
+}
+
+/** @returns {[string, any]} name and data of an event; a keep-alive has no name */
+function event(part) {
+  const lines = part.split("\n");
+  const after = (start) => lines.find((line) => line.startsWith(start))?.slice(start.length);
+  const name = after("event: ");
+  return name ? [name, JSON.parse(after("data: "))] : ["", null];
+}
+
+const over = () => tr("This room has ended.");
+
+// Resolves after some milliseconds, or at once when aborted.
+/** @returns {Promise<void>} */
+const pause = (ms, signal) =>
+  new Promise((resolve) => {
+    const timer = setTimeout(resolve, ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      resolve();
+    });
+  });

@@ -1,0 +1,121 @@
+// A run and its branches as an indented list: open one, save its trace, or compare two.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { saveTrace } from "../../../visualizers/stage/download.mjs";
+import { together } from "./branch_comparison.mjs";
+import {
+  figureOf,
+  firstWords,
+  lineage,
+  members,
+  nameOf,
+  parentOf,
+  rootOf,
+  titleOf,
+  told,
+} from "./related_runs.mjs";
+
+class Row {
+  constructor(member, { open, tick }) {
+    this.member = member;
+    this.tick = el("input", { type: "checkbox", onchange: () => tick(this.tick.checked) });
+    this.title = el("b", {});
+    this.where = el("span", { class: "fm-where" });
+    this.text = el("span", { class: "fm-words" });
+    this.value = el("span", { class: "fm-value" });
+    this.pick = el(
+      "button",
+      { type: "button", class: "fm-open", onclick: open },
+      this.title,
+      " ",
+      this.where,
+      " ",
+      this.text,
+    );
+    this.save = button(tr("Trace"), () => saveTrace(member), {
+      title: tr("Save the trace of this branch"),
+    });
+    this.item = el("li", {}, this.tick, this.pick, this.value, this.save);
+  }
+
+  draw(depth, now, checked) {
+    const { member, item } = this;
+    const alone = member.parent && !parentOf(member);
+    const lost = alone ? tr(" of a run that is not on this page") : "";
+    const name = nameOf(member);
+    item.style.setProperty("--depth", depth);
+    item.classList.toggle("child", depth > 0);
+    this.title.textContent = titleOf(member.strategy);
+    this.where.textContent = told(member) + lost;
+    this.text.textContent = firstWords(member);
+    this.value.textContent = figureOf(member);
+    this.tick.setAttribute("aria-label", tr("Compare {name}", { name }));
+    this.pick.setAttribute("aria-label", tr("Open {name}", { name }));
+    this.save.setAttribute("aria-label", tr("Save the trace of {name}", { name }));
+    this.pick.toggleAttribute("aria-current", now);
+    item.classList.toggle("now", now);
+    this.save.disabled = member.status === "running";
+    this.tick.checked = checked;
+  }
+}
+
+export class FamilyTree {
+  #rows = new Map();
+  #checked = new Set();
+  #run = null;
+
+  constructor(open) {
+    this.open = open;
+    this.tree = el("ul", { class: "fm-tree", "aria-label": tr("The family of this run") });
+    this.result = el("div", { class: "fm-result" });
+    this.compare = button(tr("Compare the two that are ticked"), () => {
+      const pair = [...this.#checked].map((id) => members.get(id));
+      this.result.replaceChildren(...together(pair));
+    });
+    this.node = el(
+      "div",
+      { class: "fm-family", hidden: true },
+      el("h4", {}, tr("The family of this run")),
+      this.tree,
+      el("div", { class: "dp-row" }, this.compare),
+      this.result,
+    );
+  }
+
+  #row(member) {
+    if (!this.#rows.has(member.id)) {
+      const tick = (on) => {
+        if (on) this.#checked.add(member.id);
+        else this.#checked.delete(member.id);
+        this.draw(this.#run);
+      };
+      this.#rows.set(member.id, new Row(member, { open: () => this.open(member), tick }));
+    }
+    return this.#rows.get(member.id);
+  }
+
+  #forget(others) {
+    for (const [id, row] of this.#rows) {
+      if (others.has(id)) continue;
+      row.item.remove();
+      this.#rows.delete(id);
+      this.#checked.delete(id);
+      this.result.replaceChildren();
+    }
+  }
+
+  /** @param {Run} run */
+  draw(run) {
+    this.#run = run;
+    const list = run && members.has(run.id) ? lineage(rootOf(run)) : [];
+    this.node.hidden = list.length < 2 && !run?.parent;
+    this.#forget(new Set(list.map(([member]) => member.id)));
+    list.forEach(([member, depth], i) => {
+      const row = this.#row(member);
+      if (this.tree.children[i] !== row.item)
+        this.tree.insertBefore(row.item, this.tree.children[i] || null);
+      row.draw(depth, member === run, this.#checked.has(member.id));
+    });
+    this.compare.disabled = this.#checked.size !== 2;
+  }
+}

@@ -1,0 +1,19 @@
+// The gallery: a list of recorded runs; a click opens one in the replay tab.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { partOf } from "../shell/other_tabs.mjs";
+import { declared } from "../shell/spec.mjs";
+
+export function mountGallery(root) {
+  const open = (name) => partOf("replay")?.restore({ recorded: name, step: null });
+  const runs = declared().gallery.map(({ name, title, shows }) =>
+    el(
+      "li",
+      {},
+      button(title, () => open(name), { class: "dp-btn dp-preset" }),
+      el("p", { class: "pr-shows" }, shows),
+    ),
+  );
+  const title = el("h3", { class: "dp-label" }, tr("Recorded runs"));
+  root.replaceChildren(el("div", { class: "dp-presets" }, title, el("ul", {}, runs)));
+}

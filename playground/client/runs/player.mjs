@@ -1,0 +1,85 @@
+// The player: shows a recorded trace step by step in every view of its strategy, without a model.
+import { el } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { PlayBar } from "../../../visualizers/stage/play.mjs";
+import { linked } from "../shell/address.mjs";
+import { keepPart } from "../shell/other_tabs.mjs";
+import { stages, store } from "../shell/page_state.mjs";
+import { declared } from "../shell/spec.mjs";
+import { fetchRecorded } from "./recorded_runs.mjs";
+
+class Player {
+  #run = null;
+  // Name of the recorded run requested last; answers for any other are dropped.
+  #asked = "";
+
+  constructor(root, trigger) {
+    this.trigger = trigger;
+    this.title = el("p", { class: "pl-title" });
+    this.note = el("p", { class: "dp-status bad", role: "alert", hidden: true });
+    this.stage = el("div", { class: "dp-stage" });
+    this.bar = new PlayBar((count) => store.rewind(this.#run, count, "replayed"));
+    this.shell = el("div", { class: "dp-card pl-shell" }, this.note, this.title, this.bar.node);
+    this.shell.hidden = true;
+    root.replaceChildren(this.shell, this.stage);
+    root.addEventListener("keydown", (event) => this.bar.press(event));
+    store.watch({ covered: ({ key, on }) => key === "replay" && this.bar.hold(on) });
+    keepPart("replay", this);
+    linked(root, () => this.#link());
+    const [first] = declared().gallery;
+    if (first) this.#fetch(first.name, null, () => !this.#run).catch(() => {});
+  }
+
+  #link() {
+    const { entry, selected } = this.#run ?? {};
+    return entry ? `?tab=replay&trace=${entry}&step=${selected + 1}` : "?tab=replay";
+  }
+
+  async #fetch(name, step, wanted = () => true) {
+    const found = await fetchRecorded(name);
+    if (!wanted()) return;
+    this.#open({ ...found, name: found.title });
+    Object.assign(this.#run, { entry: name });
+    store.select(this.#run, (step ?? found.look_at) - 1);
+  }
+
+  // Show the recorded run named by a link or chosen in the gallery.
+  async restore({ recorded, step }) {
+    if (!recorded) return;
+    this.#asked = recorded;
+    this.note.hidden = true;
+    // Clear the note about a previously loaded file.
+    // Empty the paragraphs, never remove them: Gradio owns the node and writes its next text there.
+    for (const line of document.querySelectorAll("#replay-note p")) {
+      line.replaceChildren();
+      line.removeAttribute("class");
+    }
+    await this.#fetch(recorded, step, () => this.#asked === recorded);
+    this.bar.node.focus({ preventScroll: true });
+  }
+
+  refuse(error) {
+    this.shell.hidden = false;
+    this.note.hidden = false;
+    this.note.textContent = said(error);
+  }
+
+  receive(text) {
+    if (!text) return;
+    this.#asked = "";
+    this.note.hidden = true;
+    this.#open(JSON.parse(text));
+    this.bar.node.focus({ preventScroll: true });
+  }
+
+  #open({ trace, shown, visuals, name, form = null, shows = "" }) {
+    this.#run = store.showTrace("replay", { trace, shown }, "replayed");
+    Object.assign(this.#run, { form, shows });
+    stages.mount(this.stage, { strategy: "replay", visuals }, this.trigger);
+    this.shell.hidden = false;
+    this.title.textContent = name;
+    this.bar.load(trace.steps.length);
+  }
+}
+
+export const player = (root, trigger) => new Player(root, trigger);

@@ -1,0 +1,180 @@
+// The page's runs by id, filled from the server's messages. Messages are numbered: duplicates are
+// ignored, and after a gap the page requests the whole run.
+import { addStep, emptyRecord, NOTHING } from "../../../visualizers/shared/record.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { newRun, Recordings } from "../../../visualizers/stage/recordings.mjs";
+
+/**
+ * @typedef {import("../messages.js").Message} Message
+ * @typedef {import("../messages.js").NumberedMessage} NumberedMessage
+ * @typedef {import("../messages.js").StartMessage} StartMessage
+ * @typedef {import("../messages.js").DeltaMessage} DeltaMessage
+ * @typedef {import("../messages.js").FinishMessage} FinishMessage
+ * @typedef {import("../messages.js").FailMessage} FailMessage
+ * @typedef {import("../messages.js").ProgressMessage} ProgressMessage
+ * @typedef {import("../messages.js").StateMessage} StateMessage
+ */
+
+export const GONE = tr(
+  "The connection was lost while this ran. What had come is kept; press Run to start anew.",
+);
+const DECODING = tr("Decoding…");
+
+/** The runs that the server sends, as recordings that the stages show. */
+export class Store extends Recordings {
+  // Time of the latest sign of life from the server, as performance.now().
+  heard = 0;
+
+  /**
+   * Take a message of the server.
+   * @param {string} text a message as JSON
+   */
+  receive(text) {
+    if (!text) return;
+    /** @type {Message} */
+    const message = JSON.parse(text);
+    this.heard = performance.now();
+    if (message.kind === "progress") this.goesOn(message);
+    else if (message.kind === "state") this.#receiveState(message);
+    else this.#receiveNumbered(message);
+  }
+
+  /**
+   * Note a new request for a key: clear the error of an earlier one.
+   * @param {string} key
+   */
+  asked(key) {
+    this.heard = performance.now();
+    const run = this.shown(key);
+    if (run && run.status !== "failed") Object.assign(run, { error: "", again: false });
+  }
+
+  /**
+   * Show a run's progress. A run that is being stopped keeps the status "stopping".
+   * @param {{ strategy: string, run: string, phase: Activity["phase"], says: string }} message
+   */
+  goesOn({ strategy: key, run, phase, says }) {
+    const now = this.activity(key);
+    now?.wanted?.(run);
+    const stopping = now?.phase === "stopping" && (!now.run || now.run === run);
+    const words = stopping ? { phase: now.phase, says: now.says } : { phase, says };
+    this.act(key, { ...words, run });
+  }
+
+  /**
+   * End the activity of every key that shows a run.
+   * @param {string} id
+   * @param {FailMessage | null} stopped the message that the run was stopped before it began
+   */
+  #over(id, key = "", stopped = null) {
+    const shownAt = (k) => this.activity(k).run === id || (k === key && !this.activity(k).run);
+    for (const at of this.busyKeys().filter(shownAt))
+      this.act(at, stopped && { phase: "stopped", says: stopped.error, run: "" });
+  }
+
+  /** @param {NumberedMessage} message */
+  #receiveNumbered(message) {
+    if (message.kind === "start") this.#begin(message);
+    if (message.kind === "fail" && !this.runs.has(message.run)) return this.#refuse(message);
+    const run = this.runs.get(message.run);
+    // A page that missed the start message requests the whole run, or it would never show anything.
+    if (!run || message.seq > run.next) return this.tell("missed", message.run);
+    if (message.seq < run.next) return;
+    this.#take(run, message);
+    if (message.kind === "finish" || message.kind === "fail") this.#over(message.run);
+    this.tell("changed", run);
+  }
+
+  /** @param {StateMessage} message */
+  #receiveState({ run: id, messages }) {
+    if (messages[0]?.kind === "start") this.#begin({ ...messages[0], run: id });
+    const run = this.runs.get(id);
+    if (!messages.length) return this.#gone(id);
+    if (!run) return;
+    const { selected, follow } = run;
+    Object.assign(run, emptyRecord());
+    for (const part of messages) this.#take(run, part);
+    if (!follow) Object.assign(run, { selected, follow });
+    if (run.status !== "running") this.#over(id);
+    this.tell("restored");
+    this.tell("changed", run);
+  }
+
+  // The server no longer has the run.
+  #gone(id) {
+    for (const key of this.busyKeys().filter((k) => this.activity(k).run === id))
+      this.act(key, { phase: "stopped", says: GONE, run: "" });
+  }
+
+  /** @param {StartMessage | FailMessage} message */
+  #begin(message) {
+    if (this.runs.has(message.run)) return;
+    this.keep(message.strategy, newRun(message.run, message.seq, "running"));
+    if (message.kind === "start") this.goesOn({ ...message, phase: "decoding", says: DECODING });
+  }
+
+  /**
+   * Show the error of a request that never started; the earlier run stays on the page.
+   * @param {FailMessage} message
+   */
+  #refuse(message) {
+    this.#over(message.run, message.strategy, message.stopped ? message : null);
+    if (message.stopped) return;
+    if (!this.shown(message.strategy)) {
+      this.#begin(message);
+      Object.assign(this.runs.get(message.run), NOTHING);
+    }
+    const run = this.shown(message.strategy);
+    Object.assign(run, { error: message.error, again: message.again ?? false });
+    this.tell("changed", run);
+  }
+
+  /**
+   * @param {Run} run
+   * @param {NumberedMessage} message
+   */
+  #take(run, message) {
+    run.next = message.seq + 1;
+    if ("parting" in message) run.parting = message.parting;
+    if (message.kind === "start") this.#takeStart(run, message);
+    else if (message.kind === "delta") takeDelta(run, message);
+    else if (message.kind === "finish") takeFinish(run, message);
+    else if (message.kind === "fail")
+      Object.assign(run, { status: "failed", error: message.error });
+  }
+
+  /**
+   * @param {Run} run
+   * @param {StartMessage} message
+   */
+  #takeStart(run, { header, link, form }) {
+    Object.assign(run, header, { link, form });
+    run.pieces = { ...header.pieces };
+    this.tell("linked", link);
+  }
+}
+
+/**
+ * @param {Run} run
+ * @param {DeltaMessage} message
+ */
+function takeDelta(run, { steps = [], shown = [], pieces = {}, texts = [] }) {
+  Object.assign(run.pieces, pieces);
+  for (const [i, step] of steps.entries()) addStep(run, step, shown[i]);
+  for (const [sequence, keep, text] of texts)
+    run.texts[sequence] = (run.texts[sequence] || "").slice(0, keep) + text;
+}
+
+/**
+ * @param {Run} run
+ * @param {FinishMessage} message
+ */
+function takeFinish(run, { rest: { last, ...rest } }) {
+  Object.assign(run, rest);
+  if (last) {
+    run.steps[last.step.index] = last.step;
+    run.shown[last.step.index] = last.shown;
+  }
+  const stopped = run.outputs.some((o) => o.finish_reason === "cancelled");
+  run.status = stopped ? "stopped" : "finished";
+}

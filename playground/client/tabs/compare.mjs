@@ -1,0 +1,350 @@
+// The compare tab: two to four runs of one prompt, and the first token at which their texts differ.
+import { ended } from "../../../visualizers/compare/divergence.mjs";
+import { compareFigures } from "../../../visualizers/compare/view.mjs";
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { visible } from "../../../visualizers/shared/text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { Form } from "../forms/form.mjs";
+import { MediaFields } from "../forms/media_fields.mjs";
+import { Presets } from "../forms/presets.mjs";
+import { PromptField } from "../forms/prompt_field.mjs";
+import { changedOf } from "../forms/settings.mjs";
+import { compareForm } from "../forms/strategy_form.mjs";
+import { follow, press, stop } from "../runs/press.mjs";
+import { fetchRecorded } from "../runs/recorded_runs.mjs";
+import { formLink, linked } from "../shell/address.mjs";
+import { keepPart } from "../shell/other_tabs.mjs";
+import { stages, store } from "../shell/page_state.mjs";
+import { pressFor } from "../shell/pending_runs.mjs";
+import { withMedia } from "../shell/visitor_media.mjs";
+import { watchers } from "./compare_observer.mjs";
+import { leadOf, mark, pairsOf, sideOf, tellHeld } from "./compare_summary.mjs";
+
+const KEY = "compare";
+const VIEWS = ["status", "strip", "compare_watch", "candidates"];
+const TITLE = tr("Where the texts part");
+const EMPTY = tr(
+  "Run all: the tokens common to every text are set apart, and the first that differs is marked with what each run saw there.",
+);
+
+const PROMPT_ROWS = 2;
+const NUMBERS = 1_073_741_824;
+
+const newStage = () => el("div", { class: "dp-stage cmp-stage" });
+
+class Comparison {
+  #columns = [];
+  // Number of the current comparison; the server repeats it in its messages.
+  #number = Math.floor(Math.random() * 1e9);
+  // The form of the last run, null while the recorded example is shown.
+  #latest = null;
+  #dirty = false;
+  // What to look at in the chosen preset.
+  #shows = "";
+
+  constructor(root, spec, trigger) {
+    this.spec = spec;
+    this.trigger = trigger;
+    this.note = el("p", { class: "dp-status", role: "status" });
+    this.grid = el("div", { class: "cmp-grid" });
+    this.part = el("section", { class: "dp-card cmp-part", "aria-label": TITLE });
+    const results = el("div", { class: "cmp-results" });
+    root.classList.add("dp-stage");
+    root.replaceChildren(this.#ask(), this.grid, this.part, results);
+    this.figures = compareFigures(results);
+    this.#choose(spec.compare.presets[0]);
+    keepPart("compare", this);
+    // A preset's hint no longer applies once the visitor changes the form.
+    root.addEventListener("input", () => {
+      if (this.note.textContent === this.#shows) this.note.textContent = "";
+    });
+    linked(root, () => (this.#latest ? formLink("compare", this.#latest) : "?tab=compare"));
+    this.#example().catch(() => {});
+  }
+
+  // Shows a recorded comparison until the visitor runs one.
+  async #example() {
+    const before = this.#number;
+    const typed = JSON.stringify(this.#asked());
+    const { preset, columns, parting, figures } = await fetchRecorded("compare");
+    const found = this.spec.compare.presets.find((p) => p.key === preset);
+    // Do not overwrite what the visitor typed, chose or started during the fetch.
+    if (this.#number !== before || JSON.stringify(this.#asked()) !== typed || !found) return;
+    const bad = this.note.classList.contains("bad") ? this.note.textContent : "";
+    this.#choose(found);
+    const runs = columns.map((column, i) =>
+      store.showTrace(this.#columns[i].key, column, "recorded"),
+    );
+    Object.assign(runs.at(-1), { parting });
+    // Select in every column the token at which the texts diverge.
+    for (const run of runs) store.select(run, run.tokens[0][parting?.at ?? 0]?.step ?? 0);
+    this.figures.show(figures);
+    if (bad) this.#say(bad, true);
+    else this.#say(tr("A recorded comparison. {shows}", { shows: found.shows }));
+    this.#moved();
+  }
+
+  // Fills the form from a link and runs it.
+  restore({ form }, itself) {
+    if (!form) return;
+    this.seed.value = form.seed;
+    if (form.base) this.base.value = form.base;
+    this.judge.show(form.base_weights ?? {});
+    this.#replace(form.columns.map(({ values, ...column }) => ({ ...column, params: values })));
+    const given = (kind) => form.columns.map((column) => column[kind]).find(Boolean);
+    const speech = Object.assign({}, ...form.columns.map((column) => column.speech));
+    this.media.show({ image: given("image"), audio: given("audio"), speech });
+    this.#lookAtMedia();
+    this.prompt.show(form);
+    if (itself) this.#press(true);
+  }
+
+  refuse(error) {
+    this.#say(said(error), true);
+  }
+
+  #ask() {
+    const { spec } = this;
+    this.prompt = new PromptField("compare-prompt", {
+      rows: PROMPT_ROWS,
+      go: () => this.#press(),
+      models: () => this.#columns.map((c) => c.form.ask().model),
+    });
+    this.prompt.area.classList.add("cmp-prompt");
+    this.media = new MediaFields("compare");
+    this.media.learned = () => this.#lookAtMedia();
+    const number = { type: "number", min: 0, step: 1, value: 0 };
+    this.seed = el("input", { ...number, "aria-label": tr("Seed") });
+    this.base = el(
+      "select",
+      { "aria-label": tr("Base model that judges all texts") },
+      spec.models
+        .filter((m) => m.role === "target")
+        .map((m) => el("option", { value: m.name }, m.title)),
+    );
+    const { params, only } = spec.weights;
+    this.judge = new Form(params, "compare-judge", {}, { only });
+    const run = button(tr("Run all"), () => this.#press(), { class: "dp-btn f-go" });
+    const halt = button(tr("Stop"), () => stop(KEY, (id) => this.trigger("stop", { id })));
+    follow(run, halt, KEY);
+    store.watch({ active: (key) => key === KEY && this.#follow(store.activity(KEY)) });
+    this.more = button(tr("Add a column"), () => {
+      this.#add(this.#columns.at(-1).form.ask());
+      this.#fresh();
+    });
+    const loadAndRun = (preset) => {
+      this.#choose(preset);
+      this.#press();
+    };
+    const load = (preset) => this.#choose(preset);
+    const tries = new Presets(spec.compare.presets, load, loadAndRun, tr("Comparisons to try")).box;
+    tries.classList.add("cmp-presets");
+    const line = el(
+      "div",
+      { class: "dp-row cmp-line" },
+      run,
+      halt,
+      el("label", {}, tr("Seed"), this.seed),
+      el("label", {}, tr("Judged by"), this.base),
+      this.more,
+    );
+    const { weights } = this.judge;
+    weights?.querySelector("summary")?.prepend(tr("The judge: "));
+    const judge = weights && el("div", { class: "cmp-judge f-compact" }, weights);
+    return el(
+      "div",
+      { class: "dp-card cmp-ask" },
+      tries,
+      this.media.box,
+      this.prompt.box,
+      line,
+      judge,
+      this.note,
+    );
+  }
+
+  #add(start) {
+    if (this.#columns.length >= this.spec.compare.labels.length) return;
+    const label = this.spec.compare.labels[this.#columns.length];
+    const held = el("span", { class: "cmp-held" });
+    const column = {
+      label,
+      held,
+      stage: newStage(),
+      remove: null,
+      form: null,
+      node: null,
+      key: "",
+    };
+    column.remove = button("✕", () => this.#drop(column), {
+      class: "dp-btn cmp-remove",
+      "aria-label": tr("Remove column {label}", { label }),
+    });
+    column.form = compareForm(tr("column {label}", { label }), start, () => tellHeld(column));
+    column.form.box.addEventListener("input", () => tellHeld(column));
+    column.node = el(
+      "section",
+      { class: "cmp-column", "aria-label": tr("Column {label}", { label }) },
+      el("div", { class: "cmp-head" }, el("b", {}, label), held, column.remove),
+      column.form.box,
+      column.stage,
+    );
+    column.form.box.addEventListener("change", () => this.#lookAtMedia());
+    this.#columns.push(column);
+    this.grid.append(column.node);
+    this.#limit();
+    this.#lookAtMedia();
+  }
+
+  #replace(starts) {
+    this.#columns = [];
+    this.grid.replaceChildren();
+    for (const start of starts) this.#add(start);
+    this.#fresh();
+  }
+
+  #drop(column) {
+    this.#replace(this.#columns.filter((c) => c !== column).map((c) => c.form.ask()));
+  }
+
+  #limit() {
+    this.more.disabled = this.#columns.length >= this.spec.compare.labels.length;
+    for (const column of this.#columns) column.remove.hidden = this.#columns.length <= 2;
+  }
+
+  #choose(preset) {
+    this.#replace(preset.columns);
+    this.prompt.show(preset);
+    this.#shows = preset.shows;
+    this.#say(preset.shows);
+  }
+
+  // Gives the columns new stages and keys, so that messages of an earlier run are ignored.
+  #fresh(number = (this.#number + 1) % NUMBERS) {
+    this.#number = number;
+    watchers.clear();
+    this.figures.clear();
+    this.#columns.forEach((column, i) => {
+      const stage = newStage();
+      column.stage.replaceWith(stage);
+      column.stage = stage;
+      column.key = `compare-${this.#number}-${i}`;
+      watchers.set(column.key, () => {
+        const run = store.shown(column.key);
+        if (run) column.form.ran(run);
+        tellHeld(column);
+        this.#moved();
+      });
+      tellHeld(column);
+      stages.mount(stage, { strategy: column.key, visuals: VIEWS }, this.trigger);
+    });
+    this.part.replaceChildren(el("h3", {}, TITLE), el("p", { class: "dp-empty" }, EMPTY));
+  }
+
+  // The values of all controls.
+  #asked() {
+    return {
+      ...this.prompt.ask(),
+      seed: this.seed.value === "" ? null : Number(this.seed.value),
+      base: this.base.value,
+      base_weights: changedOf(this.spec.weights.params, this.judge.values()),
+      columns: this.#columns.map((c) => this.#withMedia(c.form.ask())),
+    };
+  }
+
+  // Adds only the media that the column's model can read.
+  #withMedia(asked) {
+    return { ...asked, ...this.media.ask(asked.model) };
+  }
+
+  // Shows the media fields that the models of all columns need.
+  #lookAtMedia() {
+    this.media.follow(this.#columns.map((c) => c.form.ask().model));
+    this.prompt.optional(this.media.any);
+  }
+
+  #press(linked = false) {
+    if (!store.busy(KEY)) this.media.ready(() => this.#send(linked));
+  }
+
+  #send(linked) {
+    const asked = this.#asked();
+    const columns = this.#columns.map((c) => this.#withMedia(c.form.different()));
+    this.#latest = { ...asked, columns };
+    const link = formLink(KEY, this.#latest);
+    // Keep the number of a run in progress: its messages carry that number.
+    const going = linked ? pressFor(link) : undefined;
+    this.#fresh(going?.number);
+    const number = this.#number;
+    const send = async (more) =>
+      this.trigger("input", { number, ...(await withMedia(asked)), ...more });
+    press(KEY, send, link, { linked, number });
+  }
+
+  /** @param {Activity | undefined} activity */
+  #follow(activity) {
+    if (activity) this.#say(said(activity.says));
+    this.note.classList.toggle("busy", store.busy(KEY));
+  }
+
+  #say(text, bad = false) {
+    this.note.className = `dp-status${bad ? " bad" : ""}`;
+    this.note.textContent = text;
+  }
+
+  // Several columns may change in one frame; compute the divergence once.
+  #moved() {
+    if (this.#dirty) return;
+    this.#dirty = true;
+    requestAnimationFrame(() => {
+      this.#dirty = false;
+      this.#showParting();
+    });
+  }
+
+  #showParting() {
+    const there = this.#columns
+      .map((column) => ({ column, run: store.shown(column.key) }))
+      .filter(({ run }) => run?.steps.length);
+    const runs = there.map(({ run }) => run);
+    // Columns run one after another, so the last run has the divergence of all.
+    const found = runs.at(-1)?.parting;
+    if (!found) return;
+    for (const { column } of there) mark(column, found);
+    this.part.dataset.at = found.at === null ? "" : String(found.at);
+    const over = runs.every(ended) && runs.length === this.#columns.length;
+    const [first] = runs;
+    const shared = (first.tokens[0] || []).slice(0, found.common);
+    const same = shared.map((t) => first.pieces[t.id] ?? "").join("");
+    const sides = () => there.map(({ column, run }) => sideOf(column, run, found.at));
+    this.part.replaceChildren(
+      el("h3", {}, TITLE),
+      el("p", { class: "cmp-lead" }, leadOf(found, over)),
+      ...pairsOf(found, this.spec.compare.labels, over),
+      ...(same ? [el("p", { class: "cmp-same" }, visible(same))] : []),
+      ...(found.at === null ? [] : [el("div", { class: "cmp-sides" }, sides())]),
+    );
+  }
+
+  receive(text) {
+    if (!text) return;
+    const message = JSON.parse(text);
+    if (message.number !== this.#number) return;
+    store.heard = performance.now();
+    const { id: run, phase = "starting", says = tr("Starting…") } = message;
+    if (message.kind === "begin" || message.kind === "progress")
+      store.goesOn({ strategy: KEY, run, phase, says });
+    if (message.kind === "refused") {
+      store.act(KEY, null);
+      this.#say(said(message.error), true);
+    }
+    if (message.kind === "figures") {
+      store.act(KEY, null);
+      this.note.textContent = [tr("Done."), ...message.notes.map((note) => said(note))].join(" ");
+      this.figures.show(message);
+    }
+  }
+}
+
+export const compare = (root, spec, trigger) => new Comparison(root, spec, trigger);

@@ -1,0 +1,105 @@
+// The draws tab: samples one prompt with many seeds and shows the texts as a prefix tree.
+
+import { prefixTree } from "../../../visualizers/prefix_tree/view.mjs";
+import { el } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { Field } from "../forms/field.mjs";
+import { Form } from "../forms/form.mjs";
+import { MediaFields } from "../forms/media_fields.mjs";
+import { Models } from "../forms/model_picker.mjs";
+import { PromptField } from "../forms/prompt_field.mjs";
+import { goAndStop, press } from "../runs/press.mjs";
+import { fetchRecorded } from "../runs/recorded_runs.mjs";
+import { formLink, linked } from "../shell/address.mjs";
+import { keepPart } from "../shell/other_tabs.mjs";
+import { store } from "../shell/page_state.mjs";
+import { declared, strategyOf } from "../shell/spec.mjs";
+import { withMedia } from "../shell/visitor_media.mjs";
+import { layout } from "./strategy_tab.mjs";
+
+const KEY = "draws";
+const ABOUT = tr(
+  "Sample the same prompt with many seeds. The width of a branch is how often it was drawn; beside it stands the probability the model gave it, computed exactly. With more draws the two come closer.",
+);
+
+export function mountDraws(root, trigger) {
+  const { draws, seed } = declared();
+  const tree = el("div", { id: "draws-tree", class: "dp-stage dp-draws" });
+  const shown = prefixTree(tree);
+  const models = new Models(strategyOf("sampling"), "draws");
+  const first = new Field({ ...seed, label: tr("First seed") }, "draws-seed");
+  const form = new Form(draws.params, "draws", {}, { only: draws.only });
+  models.params = () => form.values();
+  const asked = () => {
+    const { draws: count, ...params } = form.values();
+    const seed = first.value;
+    const said = { ...prompt.ask(), ...media.ask(), ...models.values() };
+    return { ...said, draws: count, seed, params };
+  };
+  // The form of the last run, null while the recorded example is shown.
+  let latest = null;
+  // Error of the link that opened the tab, empty for none.
+  let refused = "";
+  const run = (linked = false) =>
+    media.ready(() => {
+      const wanted = asked();
+      latest = wanted;
+      const send = async (more) => trigger("input", { ...(await withMedia(wanted)), ...more });
+      press(KEY, send, formLink("draws", wanted), { linked });
+    });
+  const prompt = new PromptField("draws-prompt", {
+    prompt: draws.prompt,
+    go: () => run(),
+    models: () => [models.values().model],
+  });
+  const media = new MediaFields("draws");
+  const follow = () => {
+    media.follow([models.values().model]);
+    prompt.optional(media.any);
+  };
+  for (const one of [models, media]) one.learned = follow;
+  models.model.box.addEventListener("change", follow);
+  const stop = (id) => trigger("stop", { id });
+  layout(root, tr("Many draws"), ABOUT, {
+    ask: [media.box, prompt.box, goAndStop("draws", tr("Draw"), KEY, () => run(), stop)],
+    right: tree,
+    settings: [...models.boxes, form.weights, first.box, form.box],
+  });
+  first.value = 0;
+  const example = async () => {
+    const message = await fetchRecorded("draws");
+    if (latest) return;
+    shown.show(message);
+    if (refused) shown.refuse(refused);
+  };
+  keepPart("draws", {
+    restore({ form: given }, itself) {
+      if (!given) return;
+      models.show(given.model, given.assistant);
+      media.show(given);
+      follow();
+      prompt.show(given);
+      first.value = given.seed;
+      form.show({ ...given.values, draws: given.draws ?? draws.params[0].value });
+      if (itself) run(true);
+    },
+    refuse: (error) => {
+      refused = said(error);
+      shown.refuse(refused);
+    },
+  });
+  linked(root, () => (latest ? formLink("draws", latest) : "?tab=draws"));
+  example().catch(() => {});
+  store.watch({ active: (key) => key === KEY && shown.say(store.activity(KEY)) });
+  return { receive: (text) => text && receive(JSON.parse(text), shown) };
+}
+
+function receive(message, shown) {
+  const { kind, id: run, phase, says } = message;
+  store.heard = performance.now();
+  if (kind === "progress") store.goesOn({ strategy: KEY, run, phase, says });
+  else if (kind === "running") store.goesOn({ strategy: KEY, run, phase: "decoding", says: "" });
+  else store.act(KEY, null);
+  if (kind !== "progress") shown.show(message);
+}

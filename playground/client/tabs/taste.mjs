@@ -1,0 +1,229 @@
+// The blind taste test: ten votes on pairs of texts, then the strategies that wrote them.
+import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { visible } from "../../../visualizers/shared/text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { Field } from "../forms/field.mjs";
+import { PromptField } from "../forms/prompt_field.mjs";
+import { compareForm } from "../forms/strategy_form.mjs";
+import { goAndStop, press } from "../runs/press.mjs";
+import { fetchRecorded } from "../runs/recorded_runs.mjs";
+import { linked } from "../shell/address.mjs";
+import { keepPart } from "../shell/other_tabs.mjs";
+import { store } from "../shell/page_state.mjs";
+import { declared } from "../shell/spec.mjs";
+import { layout } from "./strategy_tab.mjs";
+import { resultOf } from "./taste_chart.mjs";
+import { pairsOf, ROUND, sided } from "./taste_votes.mjs";
+
+/** @typedef {import("./taste_votes.mjs").Pair} Pair */
+/** @typedef {import("./taste_votes.mjs").Voted} Voted */
+
+const KEY = "taste";
+const KEPT = "dp-taste";
+const ABOUT = tr(
+  "Two strategies continued the same prompt. Read both, say which one you like better, and see after ten pairs which they were. Your votes stay in this browser.",
+);
+const LIVE = tr(
+  "Or let two strategies of your choice continue a prompt of yours: what they write is one more pair, on sides that chance chooses.",
+);
+const LEFT = tr("Left");
+const RIGHT = tr("Right");
+const KEYS = [
+  ["1", LEFT, 0],
+  ["2", RIGHT, 1],
+  ["0", tr("No difference"), null],
+];
+const STARTS = [
+  { strategy: "greedy", params: {} },
+  { strategy: "sampling", params: { temperature: 0.7, top_k: 0, top_p: 0.9 } },
+];
+
+// A browser may forbid storage, and stored data may be malformed: both give an empty list.
+function keptVotes() {
+  try {
+    const kept = JSON.parse(localStorage.getItem(KEPT) ?? "[]");
+    const whole = (v) => [0, 1, null].includes(v?.vote) && v.texts?.length === 2;
+    return Array.isArray(kept) ? kept.filter(whole).slice(0, ROUND) : [];
+  } catch {
+    return [];
+  }
+}
+
+/** @param {Voted[]} votes */
+function keepVotes(votes) {
+  try {
+    localStorage.setItem(KEPT, JSON.stringify(votes));
+  } catch {
+    // Without storage the votes are lost when the page is reloaded.
+  }
+}
+
+class Taste {
+  /** @type {Voted[]} */
+  #votes = keptVotes();
+  /** @type {Pair[]} the remaining pairs; the first one is shown */
+  #pairs = [];
+  #recorded = null;
+
+  constructor(root, trigger) {
+    this.trigger = trigger;
+    this.say = el("p", { class: "dp-status", role: "status" });
+    this.box = el("div", { class: "ts-box" });
+    this.last = el("p", { class: "dp-note ts-last", "aria-live": "polite" });
+    const stage = el("div", { id: "taste-stage", class: "dp-stage ts-stage" });
+    stage.append(this.say, this.box, this.last);
+    this.prompt = new PromptField("taste-prompt", {
+      prompt: declared().taste.prompt,
+      go: () => this.#write(),
+    });
+    this.forms = STARTS.map((start, i) =>
+      compareForm(tr("text {n}", { n: i + 1 }), start, () => {}),
+    );
+    this.seed = new Field(declared().seed, "taste-seed");
+    this.seed.value = 0;
+    const stop = (id) => trigger("stop", { id });
+    const acts = goAndStop("taste", tr("Write two"), KEY, () => this.#write(), stop);
+    layout(root, tr("Blind taste test"), ABOUT, {
+      ask: [el("p", { class: "dp-note" }, LIVE), this.prompt.box, acts],
+      right: stage,
+      settings: [this.seed.box, ...this.forms.map((form) => form.box)],
+    });
+    root.addEventListener("keydown", (event) => this.#press(event));
+    store.watch({ active: (key) => key === KEY && this.#tell(store.activity(KEY)?.says ?? "") });
+    keepPart("taste", { restore() {}, refuse: (error) => this.#tell(error, true) });
+    linked(root, () => "?tab=taste");
+    this.#begin().catch(() => this.#draw());
+  }
+
+  async #begin() {
+    const { prompts } = await fetchRecorded("taste");
+    this.#recorded = prompts;
+    const seen = new Set(this.#votes.map(({ prompt }) => prompt));
+    const fresh = prompts.filter(({ prompt }) => !seen.has(prompt));
+    this.#pairs.push(...pairsOf(fresh.length ? fresh : prompts, Math.random));
+    this.#draw();
+  }
+
+  #tell(sentence, bad = false) {
+    this.say.className = `dp-status${bad ? " bad" : ""}${store.busy(KEY) ? " busy" : ""}`;
+    const words = said(sentence);
+    if (this.say.textContent !== words) this.say.textContent = words;
+  }
+
+  #draw() {
+    if (this.#votes.length >= ROUND) return this.#drawResult();
+    const [pair] = this.#pairs;
+    if (!pair) return this.box.replaceChildren();
+    const had = this.box.contains(document.activeElement);
+    const number = this.#votes.length + 1;
+    const text = ({ text }, side) =>
+      el(
+        "section",
+        { class: "dp-card ts-text", "aria-label": side },
+        el("h3", {}, side),
+        el("p", {}, el("span", { class: "dp-prompt" }, visible(pair.prompt ?? "")), text),
+      );
+    const [left, right] = pair.texts;
+    const title = el(
+      "h3",
+      { class: "ts-title", tabindex: -1 },
+      tr("Pair {n} of {total}: which do you like better?", { n: number, total: ROUND }),
+    );
+    const votes = KEYS.map(([key, label, vote]) =>
+      button(label, () => this.#vote(vote), { class: "dp-btn ts-vote", "aria-keyshortcuts": key }),
+    );
+    for (const [i, node] of votes.entries())
+      node.prepend(el("kbd", { "aria-hidden": "true" }, KEYS[i][0]), " ");
+    this.box.replaceChildren(
+      title,
+      el("div", { class: "ts-pair" }, text(left, LEFT), text(right, RIGHT)),
+      el("div", { class: "dp-row ts-votes", role: "group", "aria-label": tr("Your vote") }, votes),
+    );
+    if (had) title.focus({ preventScroll: true });
+  }
+
+  #vote(vote) {
+    const pair = this.#pairs.shift();
+    this.#votes.push({ ...pair, vote });
+    keepVotes(this.#votes);
+    const one = vote ? tr("the right one") : tr("the left one");
+    // The strategies stay hidden until the end: knowing one would bias the next votes.
+    this.last.textContent = tr("Pair {n}: {vote}. What they were is told after {total} pairs.", {
+      n: this.#votes.length,
+      vote: vote === null ? tr("no difference") : one,
+      total: ROUND,
+    });
+    this.#draw();
+  }
+
+  #drawResult() {
+    this.last.textContent = "";
+    const title = el("h3", { class: "ts-title", tabindex: -1 }, tr("What your ten votes came to"));
+    const again = button(tr("Ten more pairs"), () => this.#again(), { class: "dp-btn" });
+    const had = this.box.contains(document.activeElement);
+    this.box.replaceChildren(
+      title,
+      ...resultOf(this.#votes),
+      el("div", { class: "dp-row" }, again),
+    );
+    if (had) title.focus({ preventScroll: true });
+  }
+
+  #again() {
+    this.#votes = [];
+    keepVotes([]);
+    this.#pairs = pairsOf(this.#recorded ?? [], Math.random);
+    this.#draw();
+  }
+
+  #press(event) {
+    const { target, key } = event;
+    if (event.ctrlKey || event.metaKey || event.altKey || this.#votes.length >= ROUND) return;
+    if (target.closest("input, textarea, select")) return;
+    const found = KEYS.find(([name]) => name === key);
+    if (!found || !this.#pairs.length) return;
+    event.preventDefault();
+    this.#vote(found[2]);
+  }
+
+  #write() {
+    const asked = {
+      prompt: this.prompt.area.value,
+      seed: this.seed.value,
+      columns: this.forms.map((form) => form.ask()),
+    };
+    press(KEY, (more) => this.trigger("input", { ...asked, ...more }));
+  }
+
+  receive(text) {
+    if (!text) return;
+    const { id: run = "", phase, says, pair, failed, stopped } = JSON.parse(text);
+    store.heard = performance.now();
+    if (phase) return store.goesOn({ strategy: KEY, run, phase, says });
+    if (failed) {
+      store.act(KEY, stopped ? { phase: "stopped", says: failed, run: "" } : null);
+      if (!stopped) this.#tell(failed, true);
+      return;
+    }
+    store.act(KEY, null);
+    this.#came(pair);
+  }
+
+  // Show the visitor's own pair before the recorded ones.
+  #came(pair) {
+    if (this.#votes.length >= ROUND) this.#again();
+    if (pair.texts[0].text === pair.texts[1].text)
+      return this.#tell(
+        tr(
+          "Both wrote the same text, so there is nothing to choose. Try another prompt or other settings.",
+        ),
+      );
+    this.#pairs.unshift(sided(pair, Math.random));
+    this.last.textContent = "";
+    this.#draw();
+    this.#tell(tr("Both texts are there."));
+  }
+}
+
+export const mountTaste = (root, trigger) => new Taste(root, trigger);

@@ -1,0 +1,125 @@
+// The logic of the blind taste test: drawing pairs, choosing sides and counting votes. No DOM.
+
+import { tr } from "../../../visualizers/shared/tr.mjs";
+
+/**
+ * A text with the strategy that wrote it and its measures.
+ * @typedef {{ strategy: string, params: Record<string, any>, text: string, perplexity: number | null,
+ *   rep_3: number, tokens: number }} Written
+ */
+
+/** @typedef {{ prompt: string, texts: [Written, Written] }} Pair the left text, then the right one */
+
+/** @typedef {Pair & { vote: Side | null }} Voted null: no difference */
+
+/** @typedef {0 | 1} Side */
+
+/** The measures of a text, each with the words for its lower end. */
+export const MEASURES = [
+  { name: "perplexity", less: tr("the lower perplexity") },
+  { name: "rep_3", less: tr("fewer repeated 3-grams") },
+  { name: "tokens", less: tr("fewer tokens") },
+];
+
+export const ROUND = 10;
+
+/**
+ * Return a shuffled copy of a list (Fisher-Yates).
+ * @template T
+ * @param {T[]} list
+ * @param {() => number} random returns a number in [0, 1)
+ */
+export function shuffled(list, random) {
+  const made = [...list];
+  for (let i = made.length - 1; i > 0; i--) {
+    const j = Math.floor(random() * (i + 1));
+    [made[i], made[j]] = [made[j], made[i]];
+  }
+  return made;
+}
+
+/**
+ * Return a pair with its two texts on random sides.
+ * @param {Pair} pair
+ * @param {() => number} random
+ * @returns {Pair}
+ */
+export function sided({ prompt, texts: [a, b] }, random) {
+  return { prompt, texts: random() < 0.5 ? [a, b] : [b, a] };
+}
+
+/**
+ * Draw the pairs of a round from recorded texts. Each pair has its own prompt, and every pair of
+ * strategies comes about equally often.
+ * @param {{ prompt: string, texts: Written[] }[]} prompts
+ * @param {() => number} random
+ * @returns {Pair[]}
+ */
+export function pairsOf(prompts, random) {
+  const ways = prompts[0].texts.length;
+  const both = [];
+  for (let a = 0; a < ways; a++) for (let b = a + 1; b < ways; b++) both.push([a, b]);
+  const order = shuffled(both, random);
+  const found = [];
+  for (const { prompt, texts } of shuffled(prompts, random)) {
+    if (found.length === ROUND) break;
+    // Two strategies may have written the same text, which nobody can vote on.
+    const at = order.findIndex(([a, b]) => texts[a].text !== texts[b].text);
+    if (at < 0) continue;
+    const [[a, b]] = order.splice(at, 1);
+    order.push([a, b]);
+    found.push(sided({ prompt, texts: [texts[a], texts[b]] }, random));
+  }
+  return found;
+}
+
+/**
+ * Count how often the preferred text had the lower value, among votes whose two texts differ in it.
+ * @param {Voted[]} votes
+ * @param {string} name
+ */
+export function lessOf(votes, name) {
+  const told = votes.filter(({ vote, texts: [a, b] }) => {
+    const known = a[name] !== null && b[name] !== null;
+    return vote !== null && known && a[name] !== b[name];
+  });
+  const less = told.filter(({ vote, texts }) => texts[vote][name] < texts[1 - vote][name]);
+  return { less: less.length, of: told.length };
+}
+
+/**
+ * Count wins, losses and ties of every strategy, sorted by wins.
+ * @param {Voted[]} votes
+ * @param {(written: Written) => string} nameOf
+ */
+export function standings(votes, nameOf) {
+  /** @type {Map<string, { name: string, won: number, lost: number, even: number }>} */
+  const found = new Map();
+  for (const { vote, texts } of votes)
+    for (const [side, written] of texts.entries()) {
+      const name = nameOf(written);
+      const row = found.get(name) ?? { name, won: 0, lost: 0, even: 0 };
+      if (vote === null) row.even += 1;
+      else if (vote === side) row.won += 1;
+      else row.lost += 1;
+      found.set(name, row);
+    }
+  return [...found.values()].sort((a, b) => b.won - a.won);
+}
+
+/**
+ * The two-sided p-value of so many wins in so many trials. Votes stay in the browser.
+ * @computed engine.statistics.sign_test.sign_test
+ * @param {number} wins
+ * @param {number} trials
+ */
+export function signTest(wins, trials) {
+  const fewer = Math.min(wins, trials - wins);
+  let tail = 0;
+  let ways = 1;
+  for (let k = 0; k <= fewer; k++) {
+    tail += ways;
+    ways = (ways * (trials - k)) / (k + 1);
+  }
+  return Math.min(1, (2 * tail) / 2 ** trials);
+}

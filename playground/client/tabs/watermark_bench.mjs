@@ -1,0 +1,218 @@
+// The watermark bench tab: writes a marked and an unmarked text from one seed, and tests any text.
+import { el } from "../../../visualizers/shared/dom.mjs";
+import { said, sayWithin } from "../../../visualizers/shared/server_text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { Field } from "../forms/field.mjs";
+import { Form } from "../forms/form.mjs";
+import { Models } from "../forms/model_picker.mjs";
+import { PromptField } from "../forms/prompt_field.mjs";
+import { goAndStop, press } from "../runs/press.mjs";
+import { fetchRecorded } from "../runs/recorded_runs.mjs";
+import { formLink, linked } from "../shell/address.mjs";
+import { keepPart } from "../shell/other_tabs.mjs";
+import { store } from "../shell/page_state.mjs";
+import { declared, strategyOf } from "../shell/spec.mjs";
+import { layout } from "./strategy_tab.mjs";
+
+const KEY = "watermark_bench";
+const ABOUT = tr(
+  "Write a marked and an unmarked text from one seed, or paste any text, and watch the verdict move as you replace words. The prompt is never counted.",
+);
+const NOTHING = tr(
+  "The verdict appears here: every token's colour, T, the green count, z, the exact p-value, and z over the text.",
+);
+const NO_PAIR = tr(
+  "Write both texts to see them side by side, with what the mark costs in perplexity.",
+);
+const RECORDED = tr(
+  "A recorded pair. Press Write both to make your own, or edit the text above and watch its verdict.",
+);
+const TEXT_ROWS = 5;
+// Characters; much longer addresses may be cut in transit.
+const LONGEST_LINKED = 2000;
+
+// Verdicts use a separate element, because a verdict and a generated text may arrive together.
+let askJudge = null;
+let bench = null;
+
+const note = (words) => el("p", { class: "dp-note" }, words);
+
+// Safe as HTML: the server escapes the texts in it.
+function drawn(node, html) {
+  node.innerHTML = html;
+  sayWithin(node, ".t, .wm-draft");
+}
+
+class Bench {
+  // Whether the visitor or a link has changed the form.
+  #touched = false;
+
+  constructor(root, trigger) {
+    this.trigger = trigger;
+    const { watermark_bench: bench, seed } = declared();
+    this.models = new Models(strategyOf("watermark"), "wb");
+    this.seed = new Field(seed, "wb-seed");
+    this.seed.value = 0;
+    const only = { ...strategyOf("watermark").only, ...bench.only };
+    this.form = new Form(bench.params, "wb", {}, { only });
+    this.models.params = () => this.form.values();
+    this.prompt = new PromptField("wb-prompt", {
+      prompt: bench.prompt,
+      go: () => this.#write(),
+    });
+    this.say = el("p", { class: "dp-status", role: "status" });
+    this.judged = el("div", { id: "wb-judged", class: "wb-part" }, note(NOTHING));
+    this.pair = el("div", { id: "wb-pair", class: "wb-part" }, note(NO_PAIR));
+    layout(root, tr("Watermark bench"), ABOUT, {
+      ask: [
+        this.prompt.box,
+        goAndStop(
+          "wb",
+          tr("Write both"),
+          KEY,
+          () => this.#write(),
+          (id) => trigger("stop", { id }),
+        ),
+        this.say,
+      ],
+      right: [this.#textField(), this.judged, this.pair],
+      settings: [...this.models.boxes, this.form.weights, this.seed.box, this.form.box],
+    });
+    const settings = root.querySelector(".dp-settings");
+    store.watch({ active: (key) => key === KEY && this.#tell(store.activity(KEY)?.says ?? "") });
+    for (const part of [this.prompt.area, this.text, settings])
+      part.addEventListener("input", () => {
+        this.#touched = true;
+        this.#judge();
+      });
+    keepPart("watermark_bench", this);
+    linked(root, () => (this.#touched ? this.#link() : "?tab=watermark_bench"));
+    this.#example().catch(() => {});
+  }
+
+  async #example() {
+    const { pair, text } = await fetchRecorded("watermark_bench");
+    if (this.#touched) return;
+    drawn(this.pair, pair);
+    this.pair.prepend(note(RECORDED));
+    this.text.value = text;
+    this.#judge();
+  }
+
+  #link() {
+    const { text, ...asked } = this.#ask();
+    const form = { ...asked, device: asked.params.device };
+    return formLink("watermark_bench", text.length > LONGEST_LINKED ? form : { ...form, text });
+  }
+
+  // Fills the form from a link; a text in it is tested at once.
+  restore({ form }, itself) {
+    if (!form) return;
+    this.#touched = true;
+    this.prompt.area.value = form.prompt;
+    this.models.show(form.model, form.assistant);
+    this.seed.value = form.seed;
+    this.form.show({
+      ...form.values,
+      device: form.device ?? declared().watermark_bench.params[0].value,
+    });
+    this.text.value = form.text ?? "";
+    if (!itself) return;
+    if (form.text) this.#judge();
+    else this.#write(true);
+  }
+
+  refuse(error) {
+    this.#tell(error, true);
+  }
+
+  #textField() {
+    this.text = el("textarea", {
+      id: "wb-text-input",
+      rows: TEXT_ROWS,
+      placeholder: tr("Paste a text; it is judged as you type."),
+    });
+    const name = tr("Text to judge: written below, pasted or edited");
+    const label = el("label", { for: "wb-text-input" }, name);
+    return el("div", { class: "f-field", id: "wb-text" }, label, this.text);
+  }
+
+  #ask() {
+    return {
+      prompt: this.prompt.area.value,
+      ...this.models.values(),
+      seed: this.seed.value,
+      text: this.text.value,
+      params: this.form.values(),
+    };
+  }
+
+  #write(linked = false) {
+    const asked = this.#ask();
+    this.#touched = true;
+    const send = (more) => this.trigger("input", { ...asked, ...more });
+    press(KEY, send, this.#link(), { linked });
+  }
+
+  #judge() {
+    askJudge?.("input", this.#ask());
+  }
+
+  // The judge's element is connected: test the text that was entered before.
+  connected() {
+    if (this.text.value) this.#judge();
+  }
+
+  #tell(sentence, bad = false) {
+    this.say.className = `dp-status${bad ? " bad" : ""}${store.busy(KEY) ? " busy" : ""}`;
+    this.say.textContent = said(sentence);
+  }
+
+  receive(text) {
+    if (!text) return;
+    const message = JSON.parse(text);
+    store.heard = performance.now();
+    const { phase, says, failed } = message;
+    const run = message.id ?? store.activity(KEY)?.run ?? "";
+    if (phase) store.goesOn({ strategy: KEY, run, phase, says });
+    if (message.pair) drawn(this.pair, message.pair);
+    if (message.text !== undefined) this.#written(message.text);
+    if (message.judged !== undefined) this.judgedAs(message.judged);
+    if (failed) this.#failed(failed, message.stopped);
+  }
+
+  #failed(sentence, stopped) {
+    this.pair.querySelector(".wm-writing")?.remove();
+    store.act(KEY, stopped ? { phase: "stopped", says: sentence, run: "" } : null);
+    if (!stopped) this.#tell(sentence, true);
+  }
+
+  // Shows a verdict without ending the run that may be active.
+  receiveVerdict(text) {
+    const { judged, failed } = JSON.parse(text);
+    if (failed) this.#tell(failed, true);
+    else this.judgedAs(judged);
+  }
+
+  judgedAs(verdict) {
+    if (verdict) drawn(this.judged, verdict);
+    else this.judged.replaceChildren(note(NOTHING));
+  }
+
+  #written(text) {
+    this.text.value = text;
+    store.act(KEY, null);
+    this.form.show({ ...this.form.values(), device: declared().watermark_bench.params[0].value });
+  }
+}
+
+export function mountBench(root, trigger) {
+  bench = new Bench(root, trigger);
+  return bench;
+}
+
+export function connectJudge(trigger) {
+  askJudge = trigger;
+  bench?.connected();
+  return { receive: (text) => text && bench?.receiveVerdict(text) };
+}

@@ -1,0 +1,1 @@
+"""What a visitor fills in: declarations, fields, links and media."""

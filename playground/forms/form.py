@@ -1,0 +1,149 @@
+"""Conversion of the page's forms to requests; the engine validates the values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.declare.params import Param, defaults_of, params_of
+from engine.declare.weights import ASSISTANT, NEEDS, weights_defaults, weights_params
+from engine.errors import MethodError, ParameterError, shown
+from engine.run.request import DecodeRequest
+from engine.sandbox.method_lookup import is_here
+from engine.strategies import STRATEGIES
+from engine.strategies.base import Strategy
+from playground.forms import controls, speech, visitor_media
+
+
+def form_request(asked: Mapping[str, Any]) -> DecodeRequest:
+    """Convert a form to a request.
+
+    Args:
+        asked: ``strategy``, ``model``, ``assistant``, ``prompt`` or ``messages`` with ``template``,
+            ``image``, ``audio``, ``speech``, ``seed`` and ``params``.
+
+    Raises:
+        ParameterError: a field cannot be read; values are not checked yet.
+    """
+    strategy, messages = strategy_of(asked), asked.get("messages")
+    given = visitor_media.of_form(asked)
+    return DecodeRequest(
+        strategy.name,
+        asked.get("model") or strategy.default_model,
+        _prompt(asked.get("prompt"), given) if messages is None else None,
+        params=form_params(strategy, asked.get("params") or {}),
+        weights=form_weights(strategy, asked.get("params") or {}),
+        seed=controls.whole(asked.get("seed")),
+        assistant=assistant_of(strategy, asked),
+        messages=messages,
+        template=None if messages is None else asked.get("template"),
+        speech=speech.of_form(asked),
+        **given,
+    )
+
+
+def _prompt(prompt: Any, given: Mapping[str, Any]) -> Any:
+    """Return the prompt; an empty one becomes None if there is an image or audio file."""
+    return None if given and prompt == "" else prompt
+
+
+def check_here(request: DecodeRequest) -> DecodeRequest:
+    """Return the request if its custom method's code is on this machine: Run never downloads code.
+
+    Raises:
+        MethodError: the method is not on this machine.
+    """
+    name = request.params.get("method")
+    if isinstance(name, str) and not is_here(name.strip()):
+        raise MethodError(
+            f"The code of {shown(name.strip())} is not on this machine yet: “Fetch its code” below its name brings and"
+            " shows it."
+        )
+    return request
+
+
+def strategy_of(asked: Mapping[str, Any]) -> Strategy:
+    """Return the strategy that a form names.
+
+    Raises:
+        ParameterError: no strategy has this name.
+    """
+    name = asked.get("strategy")
+    # A list or an object is not hashable, and the lookup would raise.
+    strategy = STRATEGIES.get(name) if isinstance(name, str) else None
+    if strategy is None:
+        raise ParameterError("strategy", name, f"it must be one of {', '.join(STRATEGIES)}")
+    return strategy
+
+
+def assistant_of(strategy: Strategy, asked: Mapping[str, Any]) -> Any:
+    """Return the draft model that a form names, or None if the strategy uses none."""
+    return (asked.get("assistant") or None) if strategy.assistant != "none" else None
+
+
+def form_params(strategy: Strategy, given: Any) -> dict[str, Any]:
+    """Return the parameters that differ from the strategy's defaults, as raw values.
+
+    Raises:
+        ParameterError: a value cannot be read; the sentence names the parameter.
+    """
+    if not isinstance(given, Mapping):
+        raise ParameterError("params", given, "it must be an object of names and values")
+    held = weights_params(assistant=True)
+    return _changed(
+        params_of(strategy.config),
+        defaults_of(strategy.config),
+        {name: value for name, value in given.items() if name not in held},
+    )
+
+
+def form_weights(strategy: Strategy, given: Any) -> dict[str, Any]:
+    """Return the weight parameters (precision, placement) that differ from their defaults, raw.
+
+    Raises:
+        ParameterError: a value cannot be read; the sentence names the parameter.
+    """
+    if not isinstance(given, Mapping):
+        raise ParameterError("params", given, "it must be an object of names and values")
+    drafted = strategy.assistant != "none"
+    kinds = weights_params(drafted)
+    said = {name: value for name, value in given.items() if name in weights_params(True)}
+    found = _changed(kinds, weights_defaults(drafted), said)
+    # A disabled control may hold any value.
+    return {name: value for name, value in found.items() if _acts(name, found)}
+
+
+def one_models_weights(given: Any) -> dict[str, Any]:
+    """Return the weight parameters of a model that only scores text, as raw values.
+
+    Raises:
+        ParameterError: a value cannot be read; values are not checked yet.
+    """
+    if not isinstance(given, Mapping):
+        raise ParameterError("weights", given, "it must be an object of names and values")
+    found = _changed(weights_params(False), weights_defaults(False), given)
+    return {name: value for name, value in found.items() if _acts(name, found)}
+
+
+def _acts(name: str, weights: Mapping[str, Any]) -> bool:
+    prefix = ASSISTANT if name.startswith(ASSISTANT) else ""
+    other, value = NEEDS.get(name.removeprefix(prefix), ("", None))
+    return weights.get(prefix + other) == value
+
+
+def _changed(
+    kinds: Mapping[str, Param], defaults: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    params = {
+        # Unknown names stay: the engine rejects them by name.
+        name: controls.read(name, kinds[name], value) if name in kinds else value
+        for name, value in given.items()
+    }
+    return {n: v for n, v in params.items() if n not in defaults or not _same(v, defaults[n])}
+
+
+def _same(value: Any, default: Any) -> bool:
+    # In Python True == 1, but a flag and a number are different values.
+    if isinstance(value, bool) or isinstance(default, bool):
+        return value is default
+    return (tuple(value) if isinstance(value, list) else value) == default

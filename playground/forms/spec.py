@@ -1,0 +1,331 @@
+"""The page's declaration as JSON values, from which the scripts draw every form.
+
+One declaration serves tabs, comparison columns, branches, many draws and the watermark bench. The
+bounds of a control come from the strategy's file only.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+from engine.analysis import gallery
+from engine.analysis.comparisons import LABELS, ComparePreset, presets
+from engine.analysis.first_visit import answers
+from engine.declare.groups import FOLDED, MAIN
+from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
+from engine.declare.weights import ASSISTANT, NEEDS, weights_defaults, weights_params
+from engine.inspection.processors import askable
+from engine.inspection.what_if import why_not
+from engine.models.catalogue import CATALOGUE, CatalogueEntry, drafts_for
+from engine.models.hub import offered
+from engine.run.request import MAX_SEED
+from engine.run.weights import offered_weights
+from engine.sandbox.method_templates import templates
+from engine.statistics.glossary import of_parameter, words
+from engine.strategies import STRATEGIES
+from engine.strategies.base import Preset, Strategy
+from engine.strategies.chat_presets import MODEL, TALKS
+from engine.strategies.compatibility import refusal
+from engine.strategies.custom import Arguments, MethodName
+from engine.strategies.media_presets import SENSES
+from engine.strategies.parameter_conditions import acting
+from playground.forms import controls, media_inputs
+from playground.shell import lazy_imports
+from visualizers.page import arranged
+
+SEED = Integer(
+    label="Seed", help="The same seed gives the same draws.", minimum=0, maximum=MAX_SEED
+)
+_SERVED = ("why", "what_if", "looked")
+"""Question tabs that the server answers."""
+_QUESTIONS = (*_SERVED, "draw", "xray", "formula")
+"""All question tabs of a step, in order."""
+_MAX_STOPS = 100_000
+"""A slider with more stops than this is too fine to set by hand."""
+
+
+def spec() -> dict[str, Any]:
+    """Return the whole declaration. A parameter shared by several strategies occurs in it once.
+
+    It changes while the server runs: models that are installed appear, and so do refused models
+    once torch has loaded and they can be checked.
+    """
+    held = tuple(offered_weights(assistant=True).items())
+    return _spec(_offered(), held, lazy_imports.is_settled())
+
+
+@lru_cache(maxsize=2)
+def _spec(
+    models: tuple[CatalogueEntry, ...], held: tuple[tuple[str, Param], ...], tried: bool
+) -> dict[str, Any]:
+    kinds: list[dict[str, Any]] = []
+    return {
+        "main": MAIN,
+        "groups": FOLDED,
+        "seed": param_spec("seed", SEED, 0),
+        "strategies": [_strategy(s, dict(held), kinds, tried) for s in STRATEGIES.values()],
+        "params": kinds,
+        "models": [
+            {
+                "name": e.name,
+                "title": f"{e.title} · {e.parameters} · {e.licence}",
+                "role": e.role,
+                "embedded": e.embedded,
+                **media_inputs.declared(e),
+            }
+            for e in models
+        ],
+        "media": media_inputs.offered_media(),
+        "drafts": _drafts(),
+        "weights": one_models_weights(),
+        "terms": words(),
+        "methods": list(templates()),
+        "compare": {"labels": LABELS, "presets": [_comparison(p) for p in presets()]},
+    }
+
+
+def _offered() -> tuple[CatalogueEntry, ...]:
+    return tuple(e for e in CATALOGUE.values() if e.available and offered(e.name))
+
+
+def visuals_of(names: tuple[str, ...]) -> list[str]:
+    """Return a strategy's views in order, plus the playground's own (questions, family, export)."""
+    views = arranged(names)
+    views.insert(views.index("status") + 1, "since")
+    own = [name for name in views if name not in _QUESTIONS]
+    asked = [name for name in _QUESTIONS if name in views or name in _SERVED]
+    return [*own, *asked, "family", "beside", "export"]
+
+
+def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
+    """Return one control as JSON values: its texts, bounds and initial value."""
+    about: dict[str, Any] = {
+        "name": name,
+        "label": kind.label,
+        "help": kind.help,
+        "group": kind.group,
+        "optional": kind.optional,
+        "term": of_parameter(name),
+        "value": controls.show(kind, default),
+    }
+    if isinstance(kind, Flag):
+        return about | {"kind": "flag"}
+    if isinstance(kind, Choice):
+        choices = [controls.show(kind, c) for c in kind.choices]
+        return about | {"kind": "choice", "choices": [""] * kind.optional + choices}
+    if isinstance(kind, (Number, Integer)):
+        bounds = {"minimum": kind.minimum, "maximum": kind.maximum, "step": kind.step}
+        ends = _slider(kind)
+        return about | {
+            "kind": "number",
+            **bounds,
+            "slider": None if kind.optional else ends,
+            "reach": ends,
+        }
+    kind_of = {MethodName: "method", Arguments: "arguments"}
+    return about | {"kind": kind_of.get(type(kind), "text")}
+
+
+def _slider(kind: Number | Integer) -> tuple[float, float] | None:
+    """Return a slider's two ends, both allowed values; None if the parameter has no slider."""
+    low, high = kind.minimum, kind.slider_maximum or kind.maximum
+    if (high - low) / kind.step > _MAX_STOPS:
+        return None
+    if isinstance(kind, Number):
+        # An open bound is not an allowed value, so the slider ends one step inside it.
+        if kind.above_minimum:
+            low += kind.step
+        elif 0 < low < kind.step:
+            low = kind.step
+        if kind.below_maximum and high == kind.maximum:
+            high -= kind.step
+    return low, high
+
+
+def shown_values(strategy: Strategy, params: Any, weights: Any = None) -> dict[str, Any]:
+    """Return a strategy's control values: defaults changed by ``params``, and weights settings."""
+    drafted = strategy.assistant != "none"
+    values = {**defaults_of(strategy.config), **params}
+    values |= {**weights_defaults(drafted), **(weights or {})}
+    kinds = params_of(strategy.config) | weights_params(drafted)
+    return {name: controls.show(kind, values[name]) for name, kind in kinds.items()}
+
+
+def _strategy(
+    strategy: Strategy, held: dict[str, Param], known: list[dict[str, Any]], tried: bool
+) -> dict[str, Any]:
+    drafted = strategy.assistant != "none"
+    own = {n: k for n, k in held.items() if drafted or not n.startswith(ASSISTANT)}
+    kinds = params_of(strategy.config) | own
+    defaults = defaults_of(strategy.config) | weights_defaults(drafted)
+    told = answers(strategy)
+    return {
+        "name": strategy.name,
+        "title": strategy.title,
+        "family": strategy.family,
+        "summary": strategy.summary,
+        "helps": told.helps,
+        "turns": told.turns,
+        "paper": strategy.paper,
+        "model": strategy.default_model,
+        "assistant": strategy.default_assistant or "",
+        "draft": strategy.assistant,
+        "refused": _refused(strategy) if tried else {},
+        "only": _only(strategy),
+        "visuals": visuals_of(strategy.visuals),
+        "what_if": _asked(strategy),
+        "presets": [
+            *(_preset(strategy, p) for p in strategy.presets),
+            *_senses(strategy),
+            *_talks(strategy),
+        ],
+        "params": [_place(param_spec(n, k, defaults[n]), known) for n, k in kinds.items()],
+    }
+
+
+def _refused(strategy: Strategy) -> dict[str, str]:
+    """Map each offered model that cannot serve a strategy to the reason."""
+    reasons = {e.name: refusal(strategy, e.name) for e in _offered()}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def try_models() -> None:
+    """Compute which models each strategy refuses, so that the next declaration is fast."""
+    for strategy in STRATEGIES.values():
+        _refused(strategy)
+
+
+def _only(strategy: Strategy) -> dict[str, dict[str, Any]]:
+    """Map each dependent parameter to its controlling one, the enabling values and the reason."""
+    kinds = params_of(strategy.config)
+    found = {
+        name: {
+            "name": only.name,
+            "values": [controls.show(kinds[only.name], value) for value in only.values],
+            "why": only.why,
+        }
+        for name, only in acting(strategy).items()
+    }
+    return found | only_of_weights(strategy.assistant != "none")
+
+
+def only_of_weights(assistant: bool) -> dict[str, dict[str, Any]]:
+    """Return the same map for the weights settings.
+
+    ``assistant`` adds the weights settings of the draft model.
+    """
+    kinds = weights_params(assistant)
+    return {
+        prefix + name: {
+            "name": prefix + other,
+            "values": [value],
+            "why": f"It acts while {kinds[prefix + other].label} is {value}.",
+        }
+        for prefix in (("", ASSISTANT) if assistant else ("",))
+        for name, (other, value) in NEEDS.items()
+    }
+
+
+def one_models_weights() -> dict[str, Any]:
+    """Return one model's weights controls as ``params``, and their dependencies as ``only``."""
+    defaults = weights_defaults(assistant=False)
+    kinds = offered_weights(assistant=False)
+    return {
+        "params": [param_spec(name, kind, defaults[name]) for name, kind in kinds.items()],
+        "only": only_of_weights(assistant=False),
+    }
+
+
+def _asked(strategy: Strategy) -> dict[str, Any]:
+    """Return the controls that what-if questions offer, and the reason if there are none."""
+    refused = why_not(strategy)
+    kinds = params_of(strategy.config)
+    names = [n for n in askable(strategy.config) if _is_asked(kinds[n])] if not refused else []
+    return {"params": names, "refused": refused}
+
+
+def _is_asked(kind: Param) -> bool:
+    named = isinstance(kind, (Number, Integer, Flag, Choice))
+    return named and kind.group in (MAIN, "sampling", "penalties")
+
+
+def _place(declared: dict[str, Any], known: list[dict[str, Any]]) -> int:
+    """Return a control's index in the list of all controls, appending a new one."""
+    if declared not in known:
+        known.append(declared)
+    return known.index(declared)
+
+
+def _preset(strategy: Strategy, preset: Preset) -> dict[str, Any]:
+    kinds = params_of(strategy.config)
+    return {
+        "name": preset.name,
+        "prompt": preset.prompt,
+        "seed": preset.seed,
+        "model": preset.model or strategy.default_model,
+        "image": preset.image,
+        "audio": preset.audio,
+        "shows": preset.shows,
+        "recorded": _recorded(strategy.name, preset.name),
+        "params": {n: controls.show(kinds[n], v) for n, v in preset.params.items()},
+    }
+
+
+def _senses(strategy: Strategy) -> list[dict[str, Any]]:
+    """Return the presets with a picture or sound whose models are offered."""
+    offered = {entry.name for entry in _offered()}
+    found = SENSES.get(strategy.name, ())
+    return [_preset(strategy, preset) for preset in found if preset.model in offered]
+
+
+def _talks(strategy: Strategy) -> list[dict[str, Any]]:
+    """Return the chat presets, none if their model is not offered."""
+    if MODEL not in {entry.name for entry in _offered()}:
+        return []
+    kinds = params_of(strategy.config)
+    return [
+        {
+            "name": talk.name,
+            "prompt": None,
+            "messages": talk.messages,
+            "template": {},
+            "seed": talk.seed,
+            "model": MODEL,
+            "shows": talk.shows,
+            "recorded": _recorded(strategy.name, talk.name),
+            "params": {n: controls.show(kinds[n], v) for n, v in talk.params.items()},
+        }
+        for talk in TALKS.get(strategy.name, ())
+    ]
+
+
+def _recorded(strategy: str, preset: str) -> str | None:
+    """Return the gallery name of a preset's recorded run, None if there is none."""
+    found = (e for e in gallery.entries() if (e.strategy, e.preset) == (strategy, preset))
+    return next((entry.name for entry in found), None)
+
+
+def _drafts() -> dict[str, dict[str, list[str]]]:
+    """Map tokenizer kind -> target model -> names of fitting draft models.
+
+    The target "" stands for an unknown model.
+    """
+    names = [e.name for e in _offered()]
+    return {
+        kind: {
+            target: [e.name for e in drafts_for(target, kind) if e.name in names]
+            for target in ["", *names]
+        }
+        for kind in ("same_tokenizer", "any_tokenizer")
+    }
+
+
+def _comparison(preset: ComparePreset) -> dict[str, Any]:
+    return {
+        "key": preset.name,
+        "name": preset.name,
+        "prompt": preset.prompt,
+        "shows": preset.shows,
+        "columns": [{"strategy": n, "params": v} for n, v in preset.columns],
+    }

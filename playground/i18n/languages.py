@@ -1,0 +1,96 @@
+"""The page's languages: choosing one for a visitor, and the translation catalogues.
+
+The English text in the code is the key of its translations: ``assets/text/de.json`` maps English to
+German. A test finds missing entries.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from functools import cache
+from html import escape
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from visualizers.page import as_data
+
+FOLDER = Path(__file__).resolve().parents[2] / "assets" / "text"
+ENGLISH = "en"
+PARAMETER = "lang"
+
+
+@cache
+def languages() -> tuple[str, ...]:
+    """Return the codes of all languages, English first."""
+    return (ENGLISH, *sorted(path.stem for path in FOLDER.glob("*.json")))
+
+
+def others() -> tuple[str, ...]:
+    """Return the codes of all languages except English."""
+    return languages()[1:]
+
+
+@cache
+def _words(folder: str, language: str) -> Mapping[str, str]:
+    path = FOLDER / folder / f"{language}.json"
+    return json.loads(path.read_text("utf-8")) if language in others() else {}
+
+
+def texts(language: str) -> Mapping[str, str]:
+    """Return the catalogue of the page's scripts (English -> translation); empty for English."""
+    return _words("", language)
+
+
+def told(language: str) -> Mapping[str, str]:
+    """Return the catalogue of the server's sentences, values as ``{name}``; empty for English."""
+    return _words("told", language)
+
+
+def declared(language: str) -> Mapping[str, str]:
+    """Return the catalogue for ``playground.i18n.translate_spec``; empty for English."""
+    return _words("declared", language)
+
+
+def data(language: str, is_met: Callable[[str], bool] = bool) -> str:
+    """Return HTML elements with the catalogues of scripts and server sentences, as JSON.
+
+    Args:
+        language: the page's language.
+        is_met: returns whether the page may need an English text.
+    """
+    parts = []
+    for place, words in (("dp-texts", texts(language)), ("dp-told", told(language))):
+        met = {text: other for text, other in words.items() if is_met(text)}
+        inside = as_data(met, ensure_ascii=False)
+        parts.append(
+            f'<script type="application/json" id="{place}" lang="{escape(language)}">{inside}</script>'
+        )
+    return "".join(parts)
+
+
+def chosen(query: str, accepted: str) -> str:
+    """Return the language code of a page: from its address, else from the browser, else English.
+
+    Args:
+        query: the address's query string.
+        accepted: the Accept-Language header, as in ``de-CH,de;q=0.9,en;q=0.8``.
+    """
+    asked = parse_qs(query).get(PARAMETER, [""])[0][:2].lower()
+    if asked in languages():
+        return asked
+    weighed = []
+    # Clients choose this header, so its length is bounded.
+    for part in accepted[:200].split(","):
+        name, _, quality = part.strip().partition(";q=")
+        weighed.append((_number(quality), name[:2].lower()))
+    # The sort is stable: equal weights keep the order of the header.
+    weighed.sort(key=lambda one: -one[0])
+    return next((name for weight, name in weighed if weight > 0 and name in languages()), ENGLISH)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text or 1)
+    except ValueError:
+        return 0.0

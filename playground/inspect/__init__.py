@@ -1,0 +1,1 @@
+"""Questions about a model or a run that have one answer."""

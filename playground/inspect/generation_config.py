@@ -1,0 +1,72 @@
+"""Settings as generation_config.json: save, load, and compare with a model's own defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.declare.params import params_of
+from engine.errors import ParameterError
+from engine.export import generation_config as config_io
+from engine.export.own_defaults import OwnDefaults, own_defaults
+from engine.strategies import STRATEGIES
+from playground.forms import controls
+from playground.forms.form import form_params, strategy_of
+from playground.forms.spec import shown_values
+
+ACTIONS = ("write", "read", "defaults")
+
+
+def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer one question about the settings of a form.
+
+    Args:
+        asked: ``action``, one of ACTIONS, and the ``strategy``. ``write`` takes ``params`` and
+            returns the file's ``text``. ``read`` takes a file's ``text`` and returns ``values``,
+            the new value of every control. ``defaults`` compares the file of ``model`` with the
+            strategy's defaults: ``differs``, the number of the ``same``, and ``left_out``,
+            sentences on what cannot be used.
+
+    Raises:
+        EngineError: a control or a file is not valid.
+    """
+    strategy, action = strategy_of(asked), asked.get("action")
+    if action == "write":
+        text = config_io.write(strategy.name, form_params(strategy, asked.get("params") or {}))
+        params = config_io.read(text, strategy.name).params
+        return {"text": text, "params": config_io.changed(strategy.name, params)}
+    if action == "read":
+        found = config_io.read(_text(asked.get("text")), strategy.name)
+        return {
+            "left_out": list(found.left_out),
+            "params": config_io.changed(strategy.name, found.params),
+            "values": shown_values(strategy, found.params),
+        }
+    if action == "defaults":
+        given = asked.get("model")
+        return _own(own_defaults(given if isinstance(given, str) else "", strategy.name))
+    raise ParameterError("action", action, f"it must be one of {', '.join(ACTIONS)}")
+
+
+def _own(found: OwnDefaults) -> dict[str, Any]:
+    kinds = params_of(STRATEGIES[found.strategy].config)
+    return {
+        "model": found.model,
+        "differs": [
+            {
+                "name": name,
+                "label": kinds[name].label,
+                "value": controls.show(kinds[name], value),
+                "default": controls.show(kinds[name], found.defaults[name]),
+            }
+            for name, value in found.params.items()
+        ],
+        "same": len(found.same),
+        "left_out": list(found.left_out.values()),
+    }
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ParameterError("text", value, "it must be the text of a generation_config.json")
+    return value

@@ -1,0 +1,46 @@
+"""Model details for the page: what a model is and costs, before it is loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from engine.declare.weights import read_weights
+from engine.models import files
+from engine.run.preflight import preflight
+from playground.forms.form import form_weights, strategy_of
+
+ACTIONS = ("preflight",)
+
+
+def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the details of a model without loading it.
+
+    Args:
+        asked: The ``model``; the ``strategy`` whose form names it; and its ``params``, which
+            include how the weights are loaded. With ``here`` the hub is not queried, and a remote
+            model has no details.
+
+    Returns:
+        ``told``, pairs of a subject and a text; ``notes``, sentences on possible problems; and
+        ``takes``, ``needs`` and ``speech`` as in ``takes.declared``.
+
+    Raises:
+        EngineError: One sentence naming the problem.
+    """
+    strategy = strategy_of(asked)
+    said = form_weights(strategy, asked.get("params") or {})
+    held, _ = read_weights(said, strategy.name, assistant=True)
+    model = asked.get("model")
+    if asked.get("here") and not _is_here(model):
+        return {"told": [], "notes": []}
+    found = preflight(model, held)
+    speech = None if found.speech is None else dataclasses.asdict(found.speech)
+    takes = {"takes": list(found.takes), "needs": found.needs, "speech": speech}
+    return {"told": found.told(), "notes": list(found.notes), **takes}
+
+
+def _is_here(model: Any) -> bool:
+    files.check_name(model)
+    return files.local_folder(model) is not None

@@ -1,0 +1,74 @@
+"""Questions about a step: why this token, why not another, and how probable a text was."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from engine.errors import BusyError, ParameterError
+from engine.inspection.step_questions import Question, answered, guessed
+from playground.inspect.question_fields import run_sent, whole
+
+Answer = TypeVar("Answer")
+_ODDS = "odds"
+ACTIONS = ("why", _ODDS)
+_AT_WORK = threading.Semaphore(2)
+"""Questions computed at once. Few, so that runs keep the processor."""
+_WAIT_S = 20.0
+
+
+def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Answer one question.
+
+    Args:
+        asked: ``action``, why or odds (the model's probability of the ``text``); ``run``, the id of
+            a run of this server, or ``trace``, a run as JSON values up to the step; ``step`` from
+            0; one of ``token_id``, ``text`` and ``node_id``, or none of them for the token that was
+            chosen; ``at``, a position in a round of drafting; ``quick``, whether an answer from the
+            recorded candidates is enough.
+
+    Returns:
+        The answer as JSON values. Only ``forgotten`` if the run is not cached any more and the page
+        must send its trace.
+
+    Raises:
+        EngineError: One sentence naming what is wrong.
+    """
+    run = run_sent(asked)
+    if run is None:
+        return {"forgotten": True}
+    text = asked.get("text")
+    if text is not None and not isinstance(text, str):
+        raise ParameterError("text", text, "it must be text")
+    if asked.get("action") == _ODDS:
+        step = whole(asked, "step") or 0
+        return {"odds": dataclasses.asdict(_computed(lambda: guessed(run, step, text or "")))}
+    question = Question(
+        step=whole(asked, "step") or 0,
+        token_id=whole(asked, "token_id"),
+        text=text,
+        node_id=whole(asked, "node_id"),
+        at=whole(asked, "at"),
+        quick=asked.get("quick") is True,
+    )
+    answer, said = _computed(lambda: answered(run, question))
+    told = {f.name: getattr(answer, f.name) for f in dataclasses.fields(answer)}
+    del told["claim"]
+    facts = [dataclasses.asdict(fact) for fact in answer.facts]
+    return {"answer": {**told, "facts": facts, "said": said}}
+
+
+def _computed(answer: Callable[[], Answer]) -> Answer:
+    """Compute an answer when a slot is free.
+
+    Raises:
+        BusyError: No slot became free in time.
+    """
+    if not _AT_WORK.acquire(timeout=_WAIT_S):
+        raise BusyError("Others are asking, too; try again in a moment.")
+    try:
+        return answer()
+    finally:
+        _AT_WORK.release()

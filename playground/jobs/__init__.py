@@ -1,0 +1,1 @@
+"""Work in the background: begin, resume, stop and report progress."""

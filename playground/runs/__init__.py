@@ -1,0 +1,1 @@
+"""A run as a stream of messages to the page."""

@@ -1,0 +1,81 @@
+"""Takeover of a run whose server process died: this process decodes its stored request again.
+
+Messages that were already sent are compared, not sent twice. The page sees a pause.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Generator, Mapping
+from typing import Any
+
+from engine.errors import EngineError
+from engine.run.request import DecodeRequest
+from playground.forms.form import check_here, form_request
+from playground.jobs.resumed_run import Remade
+from playground.runs.stream import progress, state_of, stream, whole_state
+from playground.storage.journal import JOURNAL, Press
+from playground.storage.run_store import WrittenRun
+
+# Both SQLite and PostgreSQL can be polled; LISTEN and NOTIFY would be a second code path.
+_LOOK_S = 0.4
+_LOOKING = {"phase": "starting", "says": "Looking for what ran here…"}
+
+
+def going_on(asked: Mapping[str, Any], key: str) -> Generator[str, None, None] | None:
+    """Return the messages of a run that another process began, or None if it cannot be taken over.
+
+    Args:
+        asked: what the page sent; ``press`` and ``run`` must match the stored run.
+        key: the tab that shows the run.
+    """
+    run_id, press = str(asked.get("run", ""))[:64], str(asked.get("press", ""))
+    if not run_id or not press or JOURNAL.has(run_id):
+        return None
+    known = JOURNAL.kept(run_id)
+    # The press id is unguessable: only the page that began a run can take it over.
+    if known is None or known.ended or not known.asked or known.press != press:
+        return None
+    try:
+        again = Press(press, json.loads(known.asked))
+        return _follow(run_id, key, check_here(form_request(again.asked)), again)
+    except EngineError:
+        return None
+
+
+def _follow(
+    run_id: str, key: str, request: DecodeRequest, press: Press
+) -> Generator[str, None, None]:
+    """Stream the messages another process stored for a run; take it over if that process dies."""
+    told = 0
+    while (known := JOURNAL.kept(run_id)) is not None:
+        yield from known.texts[told:]
+        told = len(known.texts)
+        if known.ended:
+            return
+        # ``claim`` is one conditional update of the run's row, so it succeeds in one process only.
+        claimed = None if known.lives else JOURNAL.claim(run_id, known)
+        if claimed is not None:
+            yield from _go_on(run_id, claimed, request, press)
+            return
+        # Gradio notices a closed tab only when it sends something.
+        yield progress(run_id, key, _LOOKING)
+        time.sleep(_LOOK_S)
+    yield whole_state(run_id)
+
+
+def _go_on(
+    run_id: str, known: WrittenRun, request: DecodeRequest, press: Press
+) -> Generator[str, None, None]:
+    """Decode a claimed run again and yield the messages after the stored ones."""
+    whole = False
+    for text in stream(request, press=press, remade=Remade(run_id, known)):
+        news = json.loads(text)
+        if not whole and "seq" in news:
+            whole = True
+            # The page may have messages that were never stored, so the first new one brings the
+            # whole state.
+            yield state_of(run_id, [*known.texts, text])
+        else:
+            yield text

@@ -1,0 +1,1 @@
+"""Middleware, routes, the API, logs and figures of the server."""

@@ -1,0 +1,117 @@
+"""The API for programs: one Gradio endpoint per strategy, which returns a result or an error."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from functools import partial
+from typing import Any
+
+import gradio as gr
+
+from engine import DecodeRequest
+from engine.declare.weights import weights_params
+from engine.errors import ParameterError, StoppedError
+from engine.serving import decode
+from engine.settings import SETTINGS
+from engine.strategies import STRATEGIES
+from engine.trace.events import Failed, Finished
+from engine.trace.json_io import trace_to_dict
+from playground.forms import visitor_media
+from playground.jobs.zerogpu import in_line
+from playground.shell.guard import guarded
+from playground.shell.listeners import LISTENERS
+from playground.shell.visitors import remember, session
+
+# A prompt object has the fields of one of these sets.
+_TEXTS = ({"messages", "template"}, {"prompt"})
+_BEAT_S = 0.25
+"""Seconds between checks that the caller is still connected."""
+
+
+def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
+    """Decode to the end and return the result as JSON values.
+
+    Args:
+        strategy: its name.
+        prompt: text; or an object with ``prompt``, or with ``messages`` and ``template``. The
+            object may also hold ``image`` or ``audio`` (a file in base64, or ``example:NAME``) and
+            ``speech``, options of a speech model.
+        model: a model's name.
+        params: parameters of the strategy and of ``declare.weights``, or None.
+        seed: the seed of the run.
+
+    Returns:
+        ``outputs`` (each with text, token_ids and finish_reason), ``metrics`` and ``notes``.
+
+    Raises:
+        EngineError: a value is not valid, or the run failed.
+        StoppedError: the caller disconnected for longer than ``unheard_s``.
+    """
+    remember()
+    params, weights = apart(params if params is not None else {})
+    read = _read_by_the_model(prompt)
+    run = decode(DecodeRequest(strategy, model, params=params, seed=seed, weights=weights, **read))
+    began, own, last = time.monotonic(), session(), None
+    with closing(run):
+        for events in run.batches(0.0, _BEAT_S):
+            last = events[-1] if events else last
+            # Gradio continues an event after its caller has disconnected.
+            if LISTENERS.alone_s(own, began) > SETTINGS.unheard_s:
+                raise StoppedError("Stopped: nobody waits for it any more.")
+    if isinstance(last, Failed):
+        raise last.error
+    assert isinstance(last, Finished)
+    whole = trace_to_dict(last.trace)
+    return {"outputs": whole["outputs"], "metrics": whole["metrics"], "notes": whole["notes"]}
+
+
+def _read_by_the_model(prompt: Any) -> dict[str, Any]:
+    """Return the prompt fields of a request: text, messages, media and speech options.
+
+    Raises:
+        ParameterError: the object has other fields, or an image or audio file cannot be read.
+    """
+    if not isinstance(prompt, dict):
+        return {"prompt": prompt}
+    given = visitor_media.of_call(prompt)
+    named = {name: value for name, value in prompt.items() if name not in visitor_media.KINDS}
+    told = named.pop("speech", None) if given else None
+    # With an image or audio file the prompt may be empty.
+    if given and named.get("prompt") == "":
+        named["prompt"] = None
+    if not (given or "messages" in named) or not any(set(named) <= own for own in _TEXTS):
+        raise ParameterError(
+            "prompt",
+            named,
+            "it must be text, or an object of messages and template or of prompt, with image or audio",
+        )
+    return {**named, **given, **({} if told is None else {"speech": told})}
+
+
+def apart(params: Any) -> tuple[Any, dict[str, Any]]:
+    """Split ``params`` into decoding parameters and weight parameters (precision, placement)."""
+    # The engine rejects anything that is not an object, in its own words.
+    if not isinstance(params, dict):
+        return params, {}
+    kinds = weights_params(assistant=True)
+    weights = {name: value for name, value in params.items() if name in kinds}
+    return {name: value for name, value in params.items() if name not in kinds}, weights
+
+
+def add_endpoints(queue: str) -> None:
+    """Register ``/<strategy>`` for every strategy; see ``run_once`` for the four inputs.
+
+    Args:
+        queue: the Gradio concurrency id that all runs share.
+    """
+    fields = [gr.JSON(visible=False) for _ in range(4)]
+    button, answer = gr.Button(visible=False), gr.JSON(visible=False)
+    for name in STRATEGIES:
+        button.click(
+            guarded(partial(run_once, name)),
+            fields,
+            answer,
+            api_name=name,
+            **in_line(queue),
+        )

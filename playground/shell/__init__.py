@@ -1,0 +1,1 @@
+"""Everything that touches Gradio's internals or the frame of the page."""

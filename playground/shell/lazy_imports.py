@@ -1,0 +1,133 @@
+"""Lazy imports: torch and transformers load in the background, after the page is being served.
+
+Their import takes longer than the rest of the start, and the page needs neither. Until then
+``import torch`` binds a stand-in module, which loads them on the first attribute access.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+PUT_OFF = (
+    "torch",
+    "transformers",
+    "accelerate",
+    "engine.watermark.processors",
+    "engine.models.slots",
+    "engine.models.cuda_graphs",
+    "engine.models.openvino.model",
+    "sqlalchemy",
+    "playground.storage.tables",
+)
+"""Deferred modules. The project's own ones use these packages when they are imported."""
+_OWN = ("engine", "playground")
+# Not importlib.util.LazyLoader: its lock and the import lock can wait for each other.
+_SETTLED = threading.Event()
+_SETTLED.set()
+
+
+class _StandIn(ModuleType):
+    """A stand-in for a deferred module; its first attribute access loads all of them."""
+
+    __path__: Any = ()
+
+    def __getattr__(self, name: str) -> Any:
+        # ``inspect`` probes dunder names of every module; that must not load torch.
+        if name.startswith("__") and name != "__version__":
+            raise AttributeError(name)
+        bring()
+        return getattr(sys.modules[self.__name__], name)
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Import hook that returns stand-ins for deferred modules."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        del path, target
+        if fullname in PUT_OFF:
+            return ModuleSpec(fullname, self)
+        if fullname.partition(".")[0] not in PUT_OFF:
+            return None
+        # Importing a submodule needs its package. Without this spec the import system would run the
+        # submodule twice.
+        bring()
+        part = importlib.import_module(fullname)
+        del sys.modules[fullname]
+        return ModuleSpec(fullname, _Given(part))
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return _StandIn(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        del module
+
+
+class _Given(Loader):
+    """Loader that returns a module that is already loaded."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module, self.spec = module, module.__spec__
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        del spec
+        return self.module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # The import system has set the spec of this hook.
+        module.__spec__ = self.spec
+
+
+_FINDER = _Finder()
+
+
+def put_off() -> None:
+    """Defer imports until ``allow``; does nothing if one of the modules is already loaded."""
+    if not any(name in sys.modules for name in PUT_OFF):
+        _SETTLED.clear()
+        sys.meta_path.insert(0, _FINDER)
+
+
+def allow() -> None:
+    """Make imports real again; call this before a second thread imports anything."""
+    if _FINDER in sys.meta_path:
+        sys.meta_path.remove(_FINDER)
+        for name in PUT_OFF:
+            # The next import must find the module, not its stand-in.
+            sys.modules.pop(name, None)
+
+
+def bring() -> None:
+    """Import all deferred modules, or wait for the thread that is importing them.
+
+    Raises:
+        ImportError: a package is missing or broken.
+    """
+    allow()
+    # Always all of them: a thread that continued in the middle could see half-initialised modules.
+    for name in PUT_OFF:
+        importlib.import_module(name)
+
+
+def settle() -> None:
+    """Replace the stand-ins in the project's modules, and mark the deferred imports as finished."""
+    # Copies, because imports in other threads change these dicts.
+    for full, module in list(sys.modules.items()):
+        if full.partition(".")[0] in _OWN:
+            for name, value in list(vars(module).items()):
+                if isinstance(value, _StandIn):
+                    setattr(module, name, sys.modules[value.__name__])
+    _SETTLED.set()
+
+
+def is_settled() -> bool:
+    """Return whether no import is deferred."""
+    return _SETTLED.is_set()

@@ -1,0 +1,142 @@
+"""Middleware that writes the current head and the reader's language into Gradio's page.
+
+Gradio adds its own ``head`` only after its scripts have run. In the HTML, the page's scripts load
+in parallel with them. Styles stay with Gradio, because they must come after its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import re
+import threading
+from collections.abc import Callable, Mapping
+from html import escape
+from typing import Any
+
+from starlette.datastructures import Headers, MutableHeaders
+
+from playground.i18n.languages import ENGLISH, chosen
+from visualizers.page import as_data
+
+_BASE = re.compile(rb"<base\b[^>]*>")
+"""The head goes after this tag, because its URLs are relative to it."""
+_CONFIG = re.compile(rb"(?<=<script>window\.gradio_config = )\{.*?\}(?=;</script>)", re.DOTALL)
+"""The JSON configuration that Gradio draws the page from."""
+_SHOWN = ("label", "value")
+"""Component properties with text that a reader sees."""
+_PIECE = re.compile(r"(?<=>)[^<>]+(?=<)")
+"""Text between two HTML tags."""
+_QUICK = 5
+"""gzip level: low, because the page is compressed for every request."""
+
+
+class FreshHead:
+    """ASGI middleware: writes the head into the page, and sends it as gzip where accepted.
+
+    Args:
+        app: the next ASGI app.
+        head: returns the current head in a language.
+        words: returns the catalogue of a language (English -> translation), for text that Gradio
+            draws.
+    """
+
+    def __init__(
+        self, app: Any, head: Callable[[str], str], words: Callable[[str], Mapping[str, str]]
+    ) -> None:
+        self.app, self.head, self.words = app, head, words
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or scope["path"] != "/":
+            await self.app(scope, receive, send)
+            return
+        begun, parts, asked = {}, [], Headers(scope=scope)
+        query = scope.get("query_string", b"").decode("latin1")
+        language = chosen(query, asked.get("accept-language", ""))
+
+        async def whole(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                begun.update(message)
+                return
+            parts.append(message.get("body", b""))
+            if not message.get("more_body", False):
+                body = b"".join(parts)
+                if begun["status"] == 200:
+                    # Building and compressing the page would block the event loop.
+                    body = await asyncio.to_thread(self._written, asked, begun, body, language)
+                await send(begun)
+                await send({"type": "http.response.body", "body": body})
+
+        await self.app(scope, receive, whole)
+
+    def _written(self, asked: Headers, begun: dict[str, Any], page: bytes, language: str) -> bytes:
+        """Return the rewritten page; updates the response headers in ``begun``."""
+        body = with_head(with_words(page, self.words(language)), self.head(language))
+        headers = MutableHeaders(raw=list(begun["headers"]))
+        if "gzip" in asked.get("accept-encoding", ""):
+            # No timestamp, so equal pages compress to equal bytes.
+            body = gzip.compress(body, _QUICK, mtime=0)
+            headers["content-encoding"] = "gzip"
+        # A cache must not answer with another encoding or language.
+        headers.add_vary_header("Accept-Encoding")
+        headers.add_vary_header("Accept-Language")
+        headers["content-length"] = str(len(body))
+        begun["headers"] = headers.raw
+        return body
+
+
+def with_words(page: bytes, words: Mapping[str, str]) -> bytes:
+    """Return the page with translated component labels and texts.
+
+    Args:
+        page: the HTML that Gradio answers.
+        words: English -> translation, by the whole text of a property or of one HTML text node.
+    """
+    found = _CONFIG.search(page)
+    if not words or found is None:
+        return page
+    config = json.loads(found[0])
+    for component in config["components"]:
+        props = component["props"]
+        for name in _SHOWN:
+            if isinstance(props.get(name), str):
+                known = words.get(props[name])
+                props[name] = known or _PIECE.sub(
+                    lambda piece: escape(words.get(piece[0], piece[0]), quote=False), props[name]
+                )
+    written = as_data(config).encode()
+    return page[: found.start()] + written + page[found.end() :]
+
+
+def with_head(page: bytes, head: str) -> bytes:
+    """Return the page with ``head`` inserted after its base tag, or else after ``<head>``."""
+    base = _BASE.search(page)
+    place = base.end() if base else page.index(b"<head>") + len(b"<head>")
+    return page[:place] + head.encode() + page[place:]
+
+
+class Head:
+    """A head cached per language until its source changes, as when a model is installed at runtime.
+
+    Args:
+        make: returns the head in a language.
+        declared: returns the source of the head; the same object means unchanged.
+    """
+
+    def __init__(self, make: Callable[[str], str], declared: Callable[[], Any]) -> None:
+        self.make, self.declared = make, declared
+        self.lock = threading.Lock()
+        self.known = declared()
+        self.texts = {ENGLISH: make(ENGLISH)}
+
+    def __call__(self, language: str) -> str:
+        """Return the current head in a language."""
+        with self.lock:
+            now = self.declared()
+            if now is not self.known:
+                self.known, self.texts = now, {}
+            if language not in self.texts:
+                self.texts[language] = self.make(language)
+            return self.texts[language]

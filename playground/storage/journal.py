@@ -1,0 +1,201 @@
+"""The journal: messages of recent runs by unguessable id, in memory and optionally a database."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.run.jobs import Work
+from engine.settings import SETTINGS
+from playground.storage.database import DATABASE, Database
+from playground.storage.run_store import MAKING, Begun, KeptRuns, Sent, WrittenRun
+
+_LOG = logging.getLogger("playground")
+_KEPT_RUNS = 32 + SETTINGS.max_waiting_runs
+"""Waiting runs count too: Stop must find them."""
+_FLUSH_S = 2.0
+STARTED_ANEW = (
+    "This ended when the server was started anew; what had come is kept. Press Run to start again."
+)
+_LAST = ("finish", "fail")
+
+
+@dataclass(frozen=True)
+class Press:
+    """One press of Run; another process repeats the run from it if this process dies.
+
+    Attributes:
+        name: the page's unguessable id of the press.
+        asked: what the page sent.
+    """
+
+    name: str
+    asked: Mapping[str, Any]
+
+
+class Messages:
+    """The messages of one run, as JSON texts.
+
+    Args:
+        run_id: the run's id.
+        kept: the database store, or None for memory only.
+        texts: messages that earlier attempts sent.
+        making: number of takeovers before this attempt.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        kept: KeptRuns | None = None,
+        texts: list[str] | None = None,
+        making: int = 0,
+    ) -> None:
+        self.run_id, self.texts = run_id, list(texts or ())
+        # Each attempt has its own number range: a page may hold messages that were never stored.
+        self._first = making * MAKING
+        self._kept = kept
+
+    def add(self, message: dict[str, Any]) -> str:
+        """Add run id and sequence number to a message, store it, and return it as JSON."""
+        seq = self._first + len(self.texts)
+        text = _text({"run": self.run_id, "seq": seq, **message})
+        self.texts.append(text)
+        self.keep(Sent(self.run_id, seq, text, message["kind"] in _LAST))
+        return text
+
+    def keep(self, line: Begun | Sent) -> None:
+        """Queue a line for the database; a failure never stops the run."""
+        if self._kept is None:
+            return
+        try:
+            self._kept.add(line)
+        except Exception as error:
+            # A run with a missing message is not stored at all: a text with a hole would be
+            # silently wrong.
+            _LOG.error("a run is not kept for later: %s", type(error).__name__)
+            self._kept = None
+
+
+class Journal:
+    """The messages of recent runs.
+
+    Args:
+        kept: the database store, or None for memory only.
+
+    Attributes:
+        leaving: True while this process shuts down and leaves its unfinished runs to another one.
+    """
+
+    def __init__(self, kept: KeptRuns | None = None) -> None:
+        self._kept = kept
+        self.leaving = False
+        self._runs: OrderedDict[str, tuple[Work, Messages]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def open(self, run: Work, press: Press | None = None) -> Messages:
+        """Start the record of a run and return its messages.
+
+        Args:
+            run: the run.
+            press: the press it came from; None if it cannot be repeated.
+        """
+        messages = Messages(run.run_id, self._kept)
+        if press is not None:
+            # NaN is allowed here: only Python reads this back, and the engine rejects it then.
+            asked = json.dumps(dict(press.asked), separators=(",", ":"))
+            messages.keep(Begun(run.run_id, press.name, asked))
+        self._note(run, messages)
+        return messages
+
+    def reopen(self, run: Work, known: WrittenRun, run_id: str) -> Messages:
+        """Continue the record of a run that is repeated after a takeover.
+
+        Args:
+            run: the repeated run.
+            known: the stored run.
+            run_id: the run's original id.
+        """
+        messages = Messages(run_id, self._kept, known.texts, known.making)
+        self._note(run, messages)
+        return messages
+
+    def _note(self, run: Work, messages: Messages) -> None:
+        with self._lock:
+            self._runs[messages.run_id] = (run, messages)
+            while len(self._runs) > _KEPT_RUNS:
+                self._runs.popitem(last=False)
+
+    def messages(self, run_id: str) -> list[str]:
+        """Return all messages of a run as JSON texts; empty for an unknown run.
+
+        A stored run without an end whose process died gets a final ``fail`` message.
+        """
+        with self._lock:
+            known = self._runs.get(run_id)
+        if known is not None:
+            return list(known[1].texts)
+        found = self.kept(run_id)
+        if found is None or not found.texts or not found.over or found.ended:
+            return found.texts if found else []
+        failed = {"run": run_id, "seq": found.seq, "kind": "fail", "error": STARTED_ANEW}
+        return [*found.texts, _text(failed)]
+
+    def kept(self, run_id: str) -> WrittenRun | None:
+        """Return the stored run after flushing pending writes, or None if the database has none."""
+        if self._kept is None:
+            return None
+        # A writer thread stores messages; runs never wait for the disk, so it may be behind.
+        self._kept.flush(_FLUSH_S)
+        return self._kept.find(run_id)
+
+    def claim(self, run_id: str, known: WrittenRun) -> WrittenRun | None:
+        """Take over a run whose process died; return it, or None if another process was faster."""
+        if self._kept is None or not self._kept.claim(run_id, known.process):
+            return None
+        return self._kept.find(run_id)
+
+    def has(self, run_id: str) -> bool:
+        """Return whether this process has or recently had the run."""
+        with self._lock:
+            return run_id in self._runs
+
+    def cancel(self, run_id: str) -> None:
+        """Stop a run within one step; unknown ids are ignored."""
+        with self._lock:
+            known = self._runs.get(run_id)
+        if known is not None:
+            known[0].cancel()
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Bytes waiting to be written to the database."""
+        return 0 if self._kept is None else self._kept.backlog_bytes
+
+    def leave(self) -> None:
+        """With a database, leave unfinished runs open, so that another process takes them over."""
+        self.leaving = self._kept is not None
+
+    def close(self, within_s: float) -> None:
+        """Flush within ``within_s`` seconds and mark this process as gone."""
+        if self._kept is not None:
+            self._kept.flush(within_s)
+            self._kept.presence.leave()
+
+
+def _text(message: dict[str, Any]) -> str:
+    return json.dumps(message, allow_nan=False, separators=(",", ":"))
+
+
+def journal_of(database: Database | None) -> Journal:
+    """Return a journal stored in ``database``, or in memory only for None."""
+    if database is None:
+        return Journal()
+    return Journal(KeptRuns(database, SETTINGS.journal_age_s, SETTINGS.max_journal_bytes))
+
+
+JOURNAL = journal_of(DATABASE)

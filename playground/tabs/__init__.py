@@ -1,0 +1,1 @@
+"""The tabs of the page and what their buttons do."""

@@ -1,0 +1,110 @@
+"""The Replay tab: plays a trace file or a recorded run without a model."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from engine.analysis import gallery
+from engine.errors import EngineError
+from engine.strategies import STRATEGIES
+from engine.trace import json_io
+from engine.trace.records import Trace
+from playground.forms.links import trace_form
+from playground.forms.spec import visuals_of
+from playground.shell.elements import OF_THE_PAGE, drawn
+from playground.shell.guard import guarded, sentence
+from playground.shell.scripts import on_load, receiving
+from playground.storage.uploads import UPLOADS
+from visualizers import page
+
+_NO_STRATEGY = ("candidates", "xray")
+
+
+def build_replay() -> None:
+    """Build the tab: file upload, player and gallery."""
+    with gr.Tab("Replay", id="replay", elem_id="tab-replay"):
+        gr.HTML(
+            "<h2 class='dp-sr'>Replay</h2>"
+            "<p>Open a trace file, your own or somebody else's, or a recorded run, and play it "
+            "step by step. Nothing is decoded again: every number is the recorded one.</p>",
+            elem_classes="dp-about",
+        )
+        with gr.Row(equal_height=False, elem_classes="dp-columns"):
+            with gr.Column(min_width=0, elem_classes="dp-ask"):
+                file = gr.File(
+                    label="Trace file (.json or .json.gz)",
+                    file_types=[".json", ".gz"],
+                    type="filepath",
+                    height=160,
+                    elem_id="replay-file",
+                )
+                note = gr.HTML("", elem_id="replay-note", apply_default_css=False)
+            with gr.Column(min_width=0, elem_classes="dp-right"):
+                player = drawn(
+                    "replay-player",
+                    receiving(
+                        "p.player(element.querySelector('.dp-player'), trigger)", at_once=True
+                    ),
+                    '<div class="dp-player"></div>',
+                )
+            with gr.Column(min_width=0, elem_classes="dp-settings"):
+                drawn(
+                    "replay-gallery",
+                    on_load("p.gallery(element.querySelector('.dp-tab'))"),
+                )
+        file.upload(guarded(open_file), file, [player, note], **OF_THE_PAGE)
+
+
+def declaration() -> list[dict[str, str]]:
+    """Return the gallery's entries as JSON values."""
+    return [{"name": e.name, "title": e.title, "shows": e.shows} for e in gallery.entries()]
+
+
+def open_file(path: Any) -> tuple[Any, str]:
+    """Return the player's message and a note as HTML.
+
+    An invalid file leaves the player unchanged.
+    """
+    if not path:
+        return gr.skip(), ""
+    name = Path(str(path)).name
+    try:
+        trace = json_io.load(str(path))
+    except EngineError as error:
+        return gr.skip(), f"<p class='dp-status bad' role='alert'>{escape(sentence(error))}</p>"
+    finally:
+        # An upload is read once and then removed.
+        UPLOADS.remove(str(path))
+    return message(trace, name), _told(
+        f"{name}: {len(trace.steps)} step{'s' * (len(trace.steps) != 1)} of {trace.strategy}."
+    )
+
+
+def message(trace: Trace, name: str) -> str:
+    """Return the player's message as JSON: the run, its views, name and form."""
+    sent = {
+        **recorded(trace),
+        "visuals": visuals_of(_visuals(trace)),
+        "name": name,
+        "form": trace_form(trace),
+    }
+    return json.dumps(sent, allow_nan=False, separators=(",", ":"))
+
+
+def recorded(trace: Trace) -> dict[str, Any]:
+    """Return a recorded run as JSON values, with the data of its strategy's views."""
+    return page.recorded(trace, _visuals(trace))
+
+
+def _visuals(trace: Trace) -> tuple[str, ...]:
+    strategy = STRATEGIES.get(trace.strategy)
+    return strategy.visuals if strategy else _NO_STRATEGY
+
+
+def _told(text: str) -> str:
+    return f"<p class='dp-note' role='status'>{escape(text)}</p>"

@@ -1,0 +1,201 @@
+"""The watermark bench: detection on any text, a wrong-key control, and the cost of the mark."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator, Mapping
+from html import escape
+from typing import Any
+
+import gradio as gr
+
+from engine.analysis.watermark_detection import detect_text, watermark_config
+from engine.declare.groups import MAIN
+from engine.declare.params import Choice, defaults_of, params_of
+from engine.errors import EngineError, StoppedError
+from engine.models.loading import load
+from engine.run.weights import held_alone
+from engine.strategies.watermark import MAX_KEY, STRATEGY
+from engine.trace.records import Trace
+from playground.forms.form import form_params, form_request, form_weights
+from playground.forms.spec import one_models_weights, param_spec
+from playground.jobs.background_jobs import ENDED, outliving
+from playground.jobs.zerogpu import in_line, on_gpu
+from playground.runs.run_text import written
+from playground.shell.elements import OF_A_PRESS, OF_THE_PAGE, drawn, hidden, sent_with
+from playground.shell.guard import guarded, sentence
+from playground.shell.scripts import receiving
+from playground.storage.journal import JOURNAL
+from playground.tabs.watermark_view import detection_html, pair_html, said
+
+_FIRST = STRATEGY.presets[0]
+_MARK = (
+    "scheme",
+    "greenlist_ratio",
+    "bias",
+    "seeding_scheme",
+    "context_width",
+    "hashing_key",
+    "ngram_len",
+    "ignore_repeated_ngrams",
+    "z_threshold",
+)
+"""Watermark parameters that the bench offers."""
+_DEVICE = Choice(
+    label="Pasted text was marked on",
+    help="Every kind of device draws other lists.",
+    choices=("the model's own device", "cpu", "cuda", "mps"),
+)
+_TITLES = ("With the mark", "Without it, same seed")
+
+
+def build_watermark_bench(queue: str) -> None:
+    """Build the Bench tab; ``queue`` is the queue id that all runs share."""
+    with gr.Tab("Bench", id="watermark_bench", elem_id="tab-watermark_bench"):
+        page = drawn(
+            "page-watermark_bench", receiving("p.bench(element.querySelector('.dp-tab'), trigger)")
+        )
+        judge = hidden("dp-judge-bus", receiving("p.judge(trigger)"))
+    page.input(on_gpu(outliving(_write, _unknown)), None, page, **in_line(queue), **OF_A_PRESS)
+    page.stop(guarded(_stop), None, None, concurrency_limit=None, **OF_THE_PAGE)
+    judge.input(
+        _judge, None, judge, concurrency_limit=None, trigger_mode="always_last", **OF_THE_PAGE
+    )
+
+
+def declaration() -> dict[str, Any]:
+    """Return the bench's form as JSON values: prompt and controls as in the first preset."""
+    kinds = params_of(STRATEGY.config)
+    first = {**defaults_of(STRATEGY.config), **_FIRST.params}
+    names = ("max_new_tokens", *_MARK)
+    held = one_models_weights()
+    return {
+        "only": held["only"],
+        "prompt": _FIRST.prompt,
+        "params": [
+            param_spec("device", _DEVICE, _DEVICE.choices[0]),
+            *({**param_spec(n, kinds[n], first[n]), "group": MAIN} for n in names),
+            *held["params"],
+        ],
+    }
+
+
+def _unknown(asked: dict[str, Any]) -> str:
+    del asked
+    return json.dumps({"failed": ENDED})
+
+
+def _write(asked: dict[str, Any]) -> Generator[str, None, None]:
+    try:
+        for message in write_both(asked):
+            yield json.dumps(message)
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        stopped = {"stopped": True} if isinstance(error, StoppedError) else {}
+        yield json.dumps({"failed": sentence(error), **stopped})
+
+
+def _stop(event: gr.EventData) -> None:
+    JOURNAL.cancel(str(sent_with(event).get("id", ""))[:64])
+
+
+def _judge(event: gr.EventData) -> str:
+    try:
+        return json.dumps({"judged": judge_text(sent_with(event))})
+    except BaseException as error:
+        return json.dumps({"failed": sentence(error)})
+
+
+def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Decode one prompt with and without the watermark, from the same seed.
+
+    Args:
+        form: What the page sent: prompt or messages with their template, model, seed and params.
+
+    Yields:
+        Messages for the page: the texts so far as HTML in ``pair``, or progress as ``phase`` and
+        ``says`` with the ``id`` for Stop. The last one has the marked ``text`` and its verdict as
+        HTML in ``judged``.
+
+    Raises:
+        EngineError: One sentence naming the problem.
+    """
+    params = form_params(STRATEGY, form.get("params") or {})
+    length = {n: v for n, v in params.items() if n == "max_new_tokens"}
+    mark = {n: v for n, v in params.items() if n in _MARK}
+    held = form_weights(STRATEGY, form.get("params") or {})
+    traces: list[Trace] = []
+    for strategy, given in (
+        (STRATEGY.name, {**mark, **length, **held}),
+        ("sampling", {**length, **held}),
+    ):
+        request = form_request({**form, "strategy": strategy, "params": given})
+        for found in written(request):
+            if isinstance(found, Trace):
+                traces.append(found)
+            elif isinstance(found, str):
+                yield {"pair": _writing(said(request.prompt, request.messages), traces, found)}
+            else:
+                yield found
+        if traces[-1].outputs[0].finish_reason == "cancelled":
+            raise StoppedError("Stopped; what was written stands below.")
+    marked, plain = traces
+    yield {"phase": "checking", "says": "Checking both texts for the mark…"}
+    body = marked.outputs[0].text
+    judged = judge_text(
+        {**form, "prompt": None, "messages": None, "text": body, "params": {**mark, **held}}
+    )
+    yield {"pair": pair_html(marked, plain, mark), "text": body, "judged": judged}
+
+
+def _writing(prompt: str, traces: list[Trace], text: str) -> str:
+    """Return both texts so far as HTML."""
+    texts = [*(trace.outputs[0].text for trace in traces), text, ""][:2]
+    cards = "".join(
+        f"<div class='dp-card'><h3>{title}</h3><p class='wm-draft'>{escape(words)}</p></div>"
+        for title, words in zip(_TITLES, texts, strict=True)
+    )
+    return (
+        f"<p class='wm-prompt'><b>Prompt, never counted:</b> <span class='t'>{escape(prompt)}</span></p>"
+        f"<div class='wm-pair'>{cards}</div><p class='dp-note wm-writing' role='status'>Writing text "
+        f"{len(traces) + 1} of 2 …</p>"
+    )
+
+
+def judge_text(form: Mapping[str, Any]) -> str:
+    """Return the verdict on a text as HTML, or the reason if it cannot be judged.
+
+    An empty text has the verdict "".
+
+    Args:
+        form: The ``text``; the ``model`` whose tokenizer reads it; ``params``, the watermark to
+            look for, the weights settings and the ``device`` type the text was generated on; the
+            ``prompt``, absent if the text includes it.
+    """
+    body, prompt = form.get("text"), form.get("prompt")
+    if body is None or (isinstance(body, str) and not body.strip()):
+        return ""
+    try:
+        params = form_params(STRATEGY, form.get("params") or {})
+        device = params.pop("device", None)
+        # The random lists depend on the device type, so detection must use the same.
+        where = {
+            "prompt": prompt if isinstance(prompt, str) else None,
+            "device": device if device != _DEVICE.choices[0] else None,
+        }
+        mark = {n: v for n, v in params.items() if n in _MARK}
+        held = held_alone(form_weights(STRATEGY, form.get("params") or {}), STRATEGY.name)
+        loaded = load(form.get("model") or STRATEGY.default_model, weights=held)
+        found = detect_text(body, loaded, watermark_config(mark), **where)
+        wrong = detect_text(body, loaded, watermark_config(_wrong_key(mark)), **where)
+    except EngineError as error:
+        return f"<p class='dp-status bad'>{escape(str(error))}</p>"
+    return detection_html(found, loaded.pieces.of(found.ids), wrong)
+
+
+def _wrong_key(mark: dict[str, Any]) -> dict[str, Any]:
+    """Return the same watermark with adjacent keys, as a control that must find nothing."""
+    config = watermark_config(mark)
+    key = config.hashing_key + 1 if config.hashing_key < MAX_KEY else 1
+    return {**mark, "hashing_key": key, "keys": tuple((k + 1) % MAX_KEY for k in config.keys)}

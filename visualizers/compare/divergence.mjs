@@ -1,0 +1,175 @@
+// The first token at which the texts of several runs differ, and each run's candidates there.
+import { el, table } from "../shared/dom.mjs";
+import { titleOf } from "../shared/processors.mjs";
+import { bothOf, fixed, lengthOf, percent, piece, SAY } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
+
+// Number of candidates or beams that fit next to those of another run.
+const SHOWN = 6;
+
+/** @param {Run} run */
+export const ended = (run) => run.status !== "running";
+
+/**
+ * Index of the first token at which two texts differ, null if they are equal. The page computes it,
+ * because a visitor can compare runs that the server has forgotten.
+ * @computed engine.statistics.text_divergence.shared
+ * @param {number[]} a
+ * @param {number[]} b
+ */
+export function partingOf(a, b) {
+  const longest = Math.max(a.length, b.length);
+  for (let at = 0; at < longest; at++) if (a[at] !== b[at]) return at;
+  return null;
+}
+
+// A sentence on the number of tokens that the texts share.
+export function partsAfter(common) {
+  if (common < 1) return tr("The texts part at the very first token.");
+  return common === 1
+    ? tr("The first token is the same; at token 2 the texts part.")
+    : tr("The first {n} tokens are the same; at token {next} the texts part.", {
+        n: common,
+        next: common + 1,
+      });
+}
+
+/**
+ * A sentence on where two of several texts differ.
+ * @param {{ common: number, at: number | null }} pair
+ * @param {string} names of both runs
+ */
+export function pairParts({ common, at }, names, over) {
+  if (at !== null) return tr("{names} part at token {n}.", { names, n: at + 1 });
+  if (over) return tr("{names} are the same, token for token.", { names });
+  return common === 1
+    ? tr("{names} are the same so far: 1 token.", { names })
+    : tr("{names} are the same so far: {n} tokens.", { names, n: common.toLocaleString("en") });
+}
+
+/**
+ * Ids of the nodes of the winner; empty while the search goes on.
+ * @param {Run} run
+ */
+function winner(run) {
+  const last = run.steps.at(-1).detail;
+  const path = new Set();
+  if (!ended(run) || !last || last.winner_node_id === null) return path;
+  const nodes = new Map(run.steps.flatMap((s) => s.detail.pool.map((n) => [n.node_id, n])));
+  for (let node = nodes.get(last.winner_node_id); node; node = nodes.get(node.parent_id))
+    path.add(node.node_id);
+  return path;
+}
+
+/** @param {Step} step */
+export const leadersOf = (step) =>
+  [...step.detail.pool].sort((a, b) => b.sum_logprobs - a.sum_logprobs).slice(0, SHOWN);
+
+/**
+ * The first candidates of a step with their probabilities from the summary.
+ * @param {Run} run
+ * @param {Step} step
+ */
+export function candidatesOf(run, step) {
+  const { raw, processed } = run.shown[step.index].candidates;
+  const all = step.candidates.slice(0, SHOWN);
+  return all.map((c, i) => ({ ...c, raw: raw[i], processed: processed[i] }));
+}
+
+/**
+ * The candidates that a run recorded at a position. Only the last token of a step has candidates;
+ * for others a sentence says why there are none.
+ * @param {Run} run
+ */
+export function partingSide(run, at) {
+  const token = (run.tokens[0] || [])[at];
+  if (!token) return { words: ended(run) ? tr("The text had ended.") : tr("Not there yet.") };
+  const deep = run.steps.filter((s) => s.sequence === 0)[at];
+  if (deep?.detail?.kind === "beam")
+    return { token, step: deep, pool: leadersOf(deep), path: winner(run) };
+  const step = run.steps[token.step];
+  const offset = at - step.keep;
+  if (offset === step.emit.length - 1)
+    return { token, step, list: candidatesOf(run, step), chosen: token.id };
+  const drafted = step.detail?.kind === "draft" && step.detail.tokens[offset];
+  const number = step.index + 1;
+  return { token, step, words: drafted ? draftedIn(drafted, number) : rewrittenBy(number) };
+}
+
+const rewrittenBy = (number) =>
+  tr("Written by step {n}, which changed several tokens at once.", { n: number });
+
+const JUDGED = {
+  accepted: tr("accepted"),
+  rejected: tr("rejected"),
+  unverified: tr("unverified"),
+};
+
+function draftedIn({ status, p, q }, number) {
+  const values = { status: JUDGED[status] ?? status, n: number, p: percent(p) };
+  if (q === null)
+    return tr("Drafted and {status} in round {n}: the target's probability as used {p}.", values);
+  return tr(
+    "Drafted and {status} in round {n}: the target's probability as used {p}, the draft's {q}.",
+    { ...values, q: percent(q) },
+  );
+}
+
+/**
+ * Render the result of ``partingSide`` as bars, as a table of beams, or as a sentence.
+ * @param {Run} run
+ */
+export function partingView(run, found) {
+  if (found.pool) return beams(run, found);
+  if (!found.list) return el("p", { class: "dp-note" }, found.words);
+  return el(
+    "div",
+    { class: "dp-bars" },
+    found.list.flatMap((c) => cells(run, c, c.token_id === found.chosen)),
+  );
+}
+
+/** @param {Run} run */
+function beams(run, { pool, path, note }) {
+  const rows = pool.map((n) => [
+    (path.has(n.node_id) ? "▸ " : "") + piece(run, n.token_id),
+    fixed(n.sum_logprobs, 2),
+    SAY[n.fate],
+  ]);
+  return el(
+    "div",
+    {},
+    table(
+      [tr("token"), tr("log-probability of the text so far, nats"), tr("what became of it")],
+      rows,
+    ),
+    el(
+      "p",
+      { class: "dp-note" },
+      note || tr("The best of all beams at this depth; ▸ is the text that won."),
+    ),
+  );
+}
+
+/** @param {Run} run */
+function cells(run, candidate, chosen) {
+  const { removed_by: removed, raw, processed } = candidate;
+  return [
+    el("span", { class: `t${chosen ? " on" : ""}` }, piece(run, candidate.token_id)),
+    el(
+      "span",
+      { class: `b${removed ? " gone" : ""}` },
+      el("i", { style: { width: lengthOf(processed) } }),
+      el("u", { style: { width: lengthOf(raw) } }),
+    ),
+    el(
+      "span",
+      {
+        class: "n",
+        title: tr("model {own}, as used {used}", { own: percent(raw), used: percent(processed) }),
+      },
+      bothOf(raw, processed),
+    ),
+    el("span", { class: "r" }, removed ? `✕ ${titleOf(removed)}` : ""),
+  ];
+}

@@ -1,0 +1,183 @@
+// Details of one round: the drafter, the source of the draft and the source of the last token.
+import { el, scroller, svg } from "../shared/dom.mjs";
+import { said } from "../shared/server_text.mjs";
+import { told } from "../shared/terms.mjs";
+import { counted, percent, piece, textOfId, visible } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
+import { DRAFTER, seconds } from "./words.mjs";
+
+const note = (...text) => el("p", { class: "dp-note" }, text);
+
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
+function headline(run, step) {
+  const d = step.detail;
+  const layer = d.exit_layer
+    ? tr(" ({n} of {total})", { n: d.exit_layer, total: run.model.layers })
+    : "";
+  return note(
+    el("b", {}, told(tr("[round|Round] {n}. ", { n: step.index + 1 }))),
+    tr("Drafted by {who}: {reason}. {drafts} in {drafting}, {targets} in {verifying}.", {
+      who: (DRAFTER[d.drafter] || tr("a drafter")) + layer,
+      reason: said(d.length_reason),
+      drafts: counted(d.draft_forwards, tr("1 draft pass"), tr("{n} draft passes")),
+      drafting: seconds(d.draft_s),
+      targets: counted(step.forward_passes, tr("1 target pass"), tr("{n} target passes")),
+      verifying: seconds(d.verify_s),
+    }),
+  );
+}
+
+/** @param {Run} run */
+function residual(run, detail) {
+  const lead =
+    detail.final_source === "resampled"
+      ? tr("After the rejection the token came from [residual|max(0, p − q)]: ")
+      : tr("The last token came from: ");
+  const names = detail.residual
+    .slice(0, 6)
+    .map(
+      ([id, p]) => `${(id === detail.final_token_id ? "▸" : "") + piece(run, id)} ${percent(p)}`,
+    );
+  return note(told(lead), names.join(",  "));
+}
+
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
+export function roundOf(run, step) {
+  const d = step.detail;
+  return [
+    headline(run, step),
+    d.match ? arcOf(run, step) : null,
+    d.drafter === "universal" && d.draft_own.length ? railsOf(run, d) : null,
+    d.residual.length ? residual(run, d) : null,
+  ].filter(Boolean);
+}
+
+/**
+ * The label of an arc for screen readers, and the note below it.
+ * @param {number} size of the n-gram that was looked up
+ * @param {number} place of its earlier occurrence, from 1
+ * @param {number} copied number of tokens copied from there
+ */
+function arcWords(size, place, copied) {
+  const found =
+    size === 1
+      ? tr("The last token was found from token {place} on", { place })
+      : tr("The last {size} tokens were found from token {place} on", { size, place });
+  const seen =
+    size === 1
+      ? tr("The last token was seen before, from token {place} on (solid)", { place })
+      : tr("The last {size} tokens were seen before, from token {place} on (solid)", {
+          size,
+          place,
+        });
+  const taken = counted(
+    copied,
+    tr("the 1 token after it was copied"),
+    tr("the {n} tokens after it were copied"),
+  );
+  const became = counted(
+    copied,
+    tr("the 1 token that followed there (dashed) became the draft."),
+    tr("the {n} tokens that followed there (dashed) became the draft."),
+  );
+  return [`${found}; ${taken}`, `${seen}; ${became}`];
+}
+
+/**
+ * Prompt lookup: an arc from the end of the text to the earlier occurrence of its n-gram.
+ * @param {Run} run
+ * @param {Step} step
+ */
+function arcOf(run, step) {
+  const [size, start, copied] = step.detail.match;
+  const written = run.outputs[0] ? run.outputs[0].token_ids : run.tokens[0].map((t) => t.id);
+  const text = [...run.prompt_ids, ...written.slice(0, step.keep)];
+  const tail = text.length - size;
+  const from = Math.max(0, start - 3);
+  const until = Math.min(tail, start + size + copied + 2);
+  const after = Math.max(until, tail - 4);
+  const kindOf = (i) => {
+    if (i >= start && i < start + size) return "src";
+    if (i >= start + size && i < start + size + copied) return "copy";
+    return i >= tail ? "dst" : null;
+  };
+  const range = (a, b) =>
+    text
+      .slice(a, Math.max(a, b))
+      .map((id, i) => el("span", { class: kindOf(a + i) }, piece(run, id)));
+  const gap = (sign) => el("span", { class: "gap" }, sign);
+  const [found, seen] = arcWords(size, start + 1, copied);
+  return el(
+    "div",
+    {
+      class: "dt-arc",
+      role: "img",
+      "aria-label": found,
+    },
+    svg("svg", { "aria-hidden": "true" }, svg("path", { fill: "none" })),
+    el(
+      "div",
+      { class: "dt-text" },
+      from ? gap("…") : null,
+      range(from, until),
+      after > until ? gap(" … ") : null,
+      range(after, text.length),
+      gap(tr(" ⟵ next")),
+    ),
+    note(seen),
+  );
+}
+
+// Draw the arc. Positions of the words are known only once they are in the page.
+export function bend(box) {
+  const found = box.querySelector(".src");
+  const sought = box.querySelector(".dst");
+  const path = box.querySelector("svg path");
+  if (!found || !sought || !path || !box.isConnected) return;
+  const base = box.getBoundingClientRect();
+  const above = (node) => {
+    const at = node.getBoundingClientRect();
+    return [at.left + at.width / 2 - base.left, at.top - base.top];
+  };
+  const [x1, y1] = above(found);
+  const [x2, y2] = above(sought);
+  const high = Math.min(y1, y2) - 26;
+  path.setAttribute("d", `M${x2},${y2} C${x2},${high} ${x1},${high} ${x1},${y1}`);
+}
+
+/**
+ * Universal assisted decoding: tokens of the draft model
+ * above, the same text as target tokens below.
+ * @param {Run} run
+ */
+function railsOf(run, detail) {
+  const rail = (name, pieces, kind) =>
+    el(
+      "div",
+      { class: "dt-rail" },
+      el("span", { class: "who" }, name),
+      el(
+        "span",
+        { class: `cells ${kind}` },
+        pieces.map((p) => el("span", {}, visible(p).replace(/ /g, "·"))),
+      ),
+    );
+  const ours = detail.reencoded.map((id) => textOfId(run, id));
+  const lost = detail.lost
+    ? tr("Lost in re-encoding: “{lost}”.", { lost: visible(detail.lost) })
+    : tr("Nothing was lost between the two tokenizers.");
+  const box = scroller(
+    tr("Draft tokens and target tokens"),
+    rail(tr("draft tokens"), detail.draft_own, "own"),
+    rail(tr("target tokens"), ours, "ours"),
+    note(lost),
+  );
+  box.className = "dt-rails dp-scroll";
+  return box;
+}
