@@ -11,9 +11,9 @@ from playground.jobs import zerogpu
 from playground.shell import gradio_patches, lazy_imports
 
 # A run on a ZeroGPU is a fork of this process, which may not be in the middle of an import.
-if not zerogpu.is_here():
-    lazy_imports.put_off()
-with gradio_patches.stubless():
+if not zerogpu.is_zerogpu():
+    lazy_imports.install()
+with gradio_patches.skip_stub_generation():
     from playground.app import launch
 
 

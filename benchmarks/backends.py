@@ -20,10 +20,10 @@ from benchmarks.about import Goal
 from benchmarks.figures import Figure, tell
 from engine import DecodeRequest, decode, load
 from engine.declare.weights import WeightsParams
-from engine.loops.teacher_forced import teacher_forced
-from engine.models.install import bring
-from engine.models.openvino.comparison import NEAR
-from engine.one_shot_thread import aside
+from engine.loops.teacher_forced import run_teacher_forced
+from engine.models.install import install_model
+from engine.models.openvino.comparison import TOLERANCE
+from engine.one_shot_thread import run_in_thread
 from engine.trace.events import Failed, Finished
 
 PROMPTS = (
@@ -109,7 +109,7 @@ def plain(case: str, model: str, ids: list[int], tokens: int) -> tuple[float, li
     torch.manual_seed(1)
     options = {"do_sample": False, "num_assistant_tokens_schedule": "constant", **given}
     started = _now()
-    out = aside(
+    out = run_in_thread(
         partial(
             load(model).model.generate,
             prompt,
@@ -155,7 +155,7 @@ def parted(
         return None
     loaded = load(model)
     with torch.inference_mode():
-        logits = teacher_forced(loaded, prompt, one[: place + 1]).logits[-1]
+        logits = run_teacher_forced(loaded, prompt, one[: place + 1]).logits[-1]
     gap = abs(float(logits[one[place]] - logits[other[place]]))
     return {"place": place, "gap": float(f"{gap:.3g}")}
 
@@ -185,7 +185,7 @@ def logits_apart(model: str, backend: str) -> float:
     own, other = load(model), load(model, weights=WeightsParams(backend=backend))
     ids = own.tokenizer(" ".join(PROMPTS[:6])).input_ids
     with torch.inference_mode():
-        one, two = (teacher_forced(m, ids[:1], ids[1:]).logits.float() for m in (own, other))
+        one, two = (run_teacher_forced(m, ids[:1], ids[1:]).logits.float() for m in (own, other))
     return float(f"{float((one - two).abs().max()):.3g}")
 
 
@@ -195,7 +195,7 @@ def conversions(model: str) -> list[Figure]:
     assert held is not None
     assert held.agreement is not None
     own = held.agreement
-    near = {"openvino": Goal(NEAR)}
+    near = {"openvino": Goal(TOLERANCE)}
     return [
         *(
             Figure(
@@ -254,7 +254,7 @@ def main() -> None:
     _CLOCK[0] = arguments.clock
     threads, clock = torch.get_num_threads(), arguments.clock
     if "smollm2" in arguments.models:
-        bring("smollm2", lambda what, done, total: None)
+        install_model("smollm2", lambda what, done, total: None)
     print(f"Recorded decode() ÷ plain generate(), {clock} time, {threads} threads", flush=True)
     figures: list[Figure] = []
 

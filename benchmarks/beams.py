@@ -19,7 +19,7 @@ from benchmarks.figures import Figure, tell
 from benchmarks.recording import IDS, MODELS
 from benchmarks.timing import timed
 from engine import DecodeRequest, LoadedModel, decode, load
-from engine.models.install import bring
+from engine.models.install import install_model
 from engine.trace import json_io
 from engine.trace.events import Finished, StepRecorded
 from engine.trace.records import Trace
@@ -90,7 +90,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=40)
     parser.add_argument("--beams", type=int, default=8)
     arguments = parser.parse_args()
-    bring("smollm2", lambda what, done, total: None)
+    install_model("smollm2", lambda what, done, total: None)
     threads = torch.get_num_threads()
     print(
         f"Recording the whole pool of {arguments.beams} beams against generate(), {threads} threads"

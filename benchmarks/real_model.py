@@ -21,10 +21,10 @@ from engine import DecodeRequest, LoadedModel, Trace, decode, load
 from engine.analysis.likelihood import score_trace
 from engine.analysis.watermark_detection import detect_trace
 from engine.cli import weight_options
-from engine.declare.weights import read_weights
-from engine.models.install import bring
-from engine.statistics.metrics import repetition
-from engine.statistics.weights_summary import held_as
+from engine.declare.weights import parse_weights
+from engine.models.install import install_model
+from engine.statistics.metrics import repetition_rate
+from engine.statistics.weights_summary import describe_weights
 from engine.trace.details import BeamDetail, DraftDetail
 from engine.trace.events import Finished
 from engine.trace.records import ModelInfo
@@ -50,7 +50,7 @@ def run(model: LoadedModel, strategy: str, prompt: str, seed: int, **params: Any
 def text(trace: Trace, greedy: Trace) -> Figures:
     """Return how far one text repeats itself."""
     del greedy
-    return {"rep_3": repetition(trace.outputs[0].token_ids, 3)}
+    return {"rep_3": repetition_rate(trace.outputs[0].token_ids, 3)}
 
 
 def differs(trace: Trace, greedy: Trace) -> Figures:
@@ -209,7 +209,7 @@ def page(found: dict[str, list[dict[str, Any]]], tokens: int, real_model: ModelI
     lines = [
         "# A real model beside the embedded one",
         "",
-        f"The same {n} openings of stories continued by {tokens} tokens at most ({held_as(real_model)}):"
+        f"The same {n} openings of stories continued by {tokens} tokens at most ({describe_weights(real_model)}):"
         f" SmolLM2 135M Instruct (weights: `{real_model.revision}`), without its chat template, and Storyteller.",
         f"Means over n = {n} openings ± standard error; the openings are of the kind that Storyteller was"
         " trained on. SmolLM2 has no smaller model of its tokenizer on this machine to draft for it.",
@@ -264,10 +264,12 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=len(OPENINGS), help="openings")
     parser.add_argument("--tokens", type=int, default=40)
     parser.add_argument("--write", action="store_true", help="write docs/real_model.md")
-    weight_options.add(parser, assistant=False)
+    weight_options.add_weight_options(parser, assistant=False)
     arguments = parser.parse_args()
-    held, _ = read_weights(weight_options.given(arguments), "real_model", assistant=False)
-    bring("smollm2", lambda what, done, total: None)
+    held, _ = parse_weights(
+        weight_options.weight_request_fields(arguments), "real_model", assistant=False
+    )
+    install_model("smollm2", lambda what, done, total: None)
     loaded = {name: load(name, "cpu", weights=held) for name in MODELS}
     openings = OPENINGS[: arguments.n]
     found = {name: measure(model, openings, arguments.tokens) for name, model in loaded.items()}
@@ -275,7 +277,12 @@ def main() -> None:
         PAGE.write_text(page(found, arguments.tokens, loaded["smollm2"].info()), "utf-8")
     print(
         json.dumps(
-            {"benchmark": "real_model", "tokens": arguments.tokens, "held": held.said(), **found}
+            {
+                "benchmark": "real_model",
+                "tokens": arguments.tokens,
+                "held": held.changed_values(),
+                **found,
+            }
         )
     )
 

@@ -19,7 +19,7 @@ from benchmarks.about import Goal
 from benchmarks.figures import Figure, tell
 from benchmarks.timing import timed
 from engine import DecodeRequest, LoadedModel, decode, load
-from engine.models.install import bring
+from engine.models.install import install_model
 from engine.trace import json_io
 from engine.trace.events import Finished
 
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--tokens", type=int, default=60)
     arguments = parser.parse_args()
-    bring("smollm2", lambda what, done, total: None)
+    install_model("smollm2", lambda what, done, total: None)
     print(f"Recording 20 candidates against generate(), {torch.get_num_threads()} threads")
     figures = []
     for model in map(load, MODELS):

@@ -18,7 +18,7 @@ from engine.trace.events import Failed, StepRecorded
 
 REPLICAS = 2
 STRATEGIES = ("greedy", "sampling", "beam_search", "speculative")
-NOTHING = f"Ray is not installed here: {cluster.HOW}."
+NOTHING = f"Ray is not installed here: {cluster.INSTALL_COMMAND}."
 _LONG = 400
 _LATE, _MORE_MB, _MORE_FILES, _MORE_THREADS = Goal(1), Goal(32), Goal(4), Goal(4)
 
@@ -46,7 +46,7 @@ def ended(request: DecodeRequest, cancel_at: int | None = None) -> None:
 
 def reports() -> dict[int, dict[str, Any]]:
     """Return what every replica says of itself, by its process."""
-    return {report["pid"]: report for report in cluster.reports()}
+    return {report["pid"]: report for report in cluster.collect_reports()}
 
 
 def cancelled(count: int) -> list[float]:
@@ -80,13 +80,13 @@ def left_behind(runs: int, tokens: int) -> list[Figure]:
 
 def measure(cancels: int, runs: int, tokens: int) -> list[Figure]:
     """Start replicas, and return all figures."""
-    cluster.start(cores=REPLICAS)
+    cluster.start_ray(cores=REPLICAS)
     # Ray reads its environment when it is imported.
-    from engine.serving.deployment import deploy
+    from engine.serving.deployment import deploy_replicas
     from tests.helpers.replicas import WatchedReplica
 
     try:
-        cluster.use(deploy(REPLICAS, replica=WatchedReplica))
+        cluster.use_replicas(deploy_replicas(REPLICAS, replica=WatchedReplica))
         late = cancelled(cancels)
         most = Figure("steps that a replica began after a cancel, the most", [max(late)], _LATE)
         return [
@@ -95,7 +95,7 @@ def measure(cancels: int, runs: int, tokens: int) -> list[Figure]:
             *left_behind(runs, tokens),
         ]
     finally:
-        cluster.leave()
+        cluster.leave_ray()
 
 
 def main() -> None:

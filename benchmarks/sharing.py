@@ -16,10 +16,10 @@ from benchmarks.figures import Figure, tell
 from benchmarks.recording import IDS, MODELS
 from benchmarks.timing import timed
 from engine import DecodeRequest, LoadedModel, decode, load
-from engine.loops.next_token import ALONE
-from engine.models.install import bring
-from engine.run.decoding import finished
-from engine.run.jobs import Work
+from engine.loops.next_token import RECOMPUTED_NOTE
+from engine.models.install import install_model
+from engine.run.decoding import decode_to_trace
+from engine.run.jobs import JobStream
 from engine.settings import SETTINGS
 from engine.trace.events import Failed, Finished
 from engine.trace.records import Trace
@@ -41,7 +41,7 @@ def together(requests: list[DecodeRequest]) -> list[Trace]:
     return [_end_of(run) for run in [decode(request) for request in requests]]
 
 
-def _end_of(run: Work) -> Trace:
+def _end_of(run: JobStream) -> Trace:
     *_, last = run
     if isinstance(last, Failed):
         raise last.error
@@ -71,7 +71,7 @@ def compare(loaded: LoadedModel, runs: int, tokens: int, rounds: int) -> list[Fi
     gains, limits, speeds, doubts = [], [], [], []
     for _ in range(rounds):
         started = time.perf_counter()
-        expected = [finished(request) for request in requests]
+        expected = [decode_to_trace(request) for request in requests]
         between = time.perf_counter()
         found = together(requests)
         ended = time.perf_counter()
@@ -80,7 +80,7 @@ def compare(loaded: LoadedModel, runs: int, tokens: int, rounds: int) -> list[Fi
         gains.append((between - started) / (ended - between))
         limits.append(runs * pass_s(loaded, 1, tokens) / pass_s(loaded, runs, tokens))
         speeds.append(runs * tokens / (ended - between))
-        doubts.append(sum(ALONE in trace.notes for trace in found))
+        doubts.append(sum(RECOMPUTED_NOTE in trace.notes for trace in found))
     about = f"{runs} sampled runs, {loaded.name}"
     return [
         Figure(f"{about}: at once ÷ one after another", gains, GOALS[loaded.name]),
@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=SETTINGS.max_shared_runs)
     parser.add_argument("--tokens", type=int, default=40)
     arguments = parser.parse_args()
-    bring("smollm2", lambda what, done, total: None)
+    install_model("smollm2", lambda what, done, total: None)
     threads = torch.get_num_threads()
     print(f"{arguments.runs} runs at once against one after another, {threads} threads")
     figures = []

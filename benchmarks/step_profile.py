@@ -31,7 +31,7 @@ from engine.loops import recorder
 from engine.loops.beams import greedy_path, search
 from engine.loops.beams.search_state import BeamSearch
 from engine.loops.forward import Forward
-from engine.models.install import bring
+from engine.models.install import install_model
 from engine.run import run
 from engine.run.recording import Recording
 from engine.trace.events import Failed, StepRecorded, TextDelta
@@ -56,8 +56,8 @@ PARTS: Sequence[tuple[str, Any, str]] = (
     ("packing, dataclasses", recorder, "plain_row"),
     ("beams' own decision", BeamSearch, "choose"),
     ("beams' own decision", BeamSearch, "decide"),
-    ("beams' own decision", search.BeamRecord, "update"),
-    ("beams' own decision", search.BeamRecord, "detail"),
+    ("beams' own decision", search.BeamSearchRecord, "update"),
+    ("beams' own decision", search.BeamSearchRecord, "detail"),
     ("stopping criteria", StoppingCriteriaList, "__call__"),
     ("sending", Recording, "add"),
     ("once a run: greedy path", greedy_path, "greedy_path"),
@@ -211,7 +211,7 @@ def main() -> None:
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     if "smollm2" in arguments.models:
-        bring("smollm2", lambda what, done, total: None)
+        install_model("smollm2", lambda what, done, total: None)
     print(f"Recording 20 candidates against generate(), {arguments.threads} threads")
     figures = []
     for loaded in map(load, arguments.models):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from engine.one_shot_thread import aside
+from engine.one_shot_thread import run_in_thread
 
 T = TypeVar("T")
 
@@ -17,5 +17,5 @@ def timed(work: Callable[[], T]) -> tuple[float, T]:
     That is in a thread that ends: one that has computed and stays slows all later runs down.
     """
     started = time.perf_counter()
-    result = aside(work)
+    result = run_in_thread(work)
     return time.perf_counter() - started, result

@@ -24,7 +24,7 @@ from transformers import WatermarkLogitsProcessor
 from benchmarks.about import Goal
 from benchmarks.figures import Figure, tell
 from engine import DecodeRequest, Trace, decode, load
-from engine.analysis.watermark_detection import detect_ids, detect_trace, watermark_config
+from engine.analysis.watermark_detection import build_watermark_config, detect_ids, detect_trace
 from engine.statistics.watermark_statistics import Verdict
 from engine.strategies.watermark import MAX_KEY
 from engine.trace.events import Finished
@@ -116,7 +116,7 @@ def _under_keys(plain: list[Trace], mark: dict[str, Any], keys: int) -> list[Ver
 
     Keys in steps would not do: lefthash seeds with key times token, so they share lists.
     """
-    config, verdicts, source = watermark_config(mark), [], random.Random(0)
+    config, verdicts, source = build_watermark_config(mark), [], random.Random(0)
     for _ in range(keys):
         several = tuple(source.randrange(MAX_KEY) for _ in config.keys)
         other = replace(config, hashing_key=source.randrange(1, MAX_KEY), keys=several)

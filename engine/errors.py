@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-_SHOWN = 80
+_MAX_VALUE_CHARS = 80
 
 
 class EngineError(Exception):
@@ -30,7 +30,7 @@ class ParameterError(EngineError):
 
     def __init__(self, parameter: str, got: Any, allowed: str, hint: str = "") -> None:
         self.parameter, self.got, self.allowed, self.hint = parameter, got, allowed, hint
-        sentence = f"{parameter} = {shown(got)} is not allowed: {allowed}"
+        sentence = f"{parameter} = {format_value(got)} is not allowed: {allowed}"
         super().__init__(sentence + (f"; {hint}." if hint else "."))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -85,10 +85,10 @@ class Cancelled(Exception):
     """Raised in a producer when its consumer has left; never shown to a user."""
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return the repr of a value for a message: one line of ASCII, at most 80 characters."""
     try:
         text = repr(value).encode("ascii", "backslashreplace").decode()
     except RecursionError:
         return "a value that nests too deep"
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 1] + "…"

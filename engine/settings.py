@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, fields
 
-_SECRETS = ("TOKEN", "SECRET", "PASSWORD", "KEY")
+_SECRET_MARKERS = ("TOKEN", "SECRET", "PASSWORD", "KEY")
 
 
 @dataclass(frozen=True)
@@ -190,11 +190,11 @@ def read_settings(environ: dict[str, str] | None = None) -> Settings:
     for setting in fields(Settings):
         name = f"PLAYGROUND_{setting.name.upper()}"
         if name in env:
-            values[setting.name] = _number(name, env[name], type(setting.default))
+            values[setting.name] = _parse_value(name, env[name], type(setting.default))
     return Settings(**values)  # type: ignore[arg-type]
 
 
-def _number(name: str, text: str, kind: type) -> int | float | bool | str:
+def _parse_value(name: str, text: str, kind: type) -> int | float | bool | str:
     if kind is bool:
         return text.strip().lower() in ("1", "true", "yes")
     try:
@@ -206,7 +206,7 @@ def _number(name: str, text: str, kind: type) -> int | float | bool | str:
 SETTINGS = read_settings()
 
 
-def environment(*, secrets: bool) -> dict[str, str]:
+def child_environment(*, secrets: bool) -> dict[str, str]:
     """Return the environment variables for a child process.
 
     Args:
@@ -215,5 +215,5 @@ def environment(*, secrets: bool) -> dict[str, str]:
     return {
         name: value
         for name, value in os.environ.items()
-        if secrets or not any(part in name.upper() for part in _SECRETS)
+        if secrets or not any(part in name.upper() for part in _SECRET_MARKERS)
     }

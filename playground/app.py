@@ -18,41 +18,41 @@ from engine.declare.groups import FAMILIES
 from engine.errors import EngineError
 from engine.models.hub import stop_downloads
 from engine.models.loading import load
-from engine.run.jobs import stop_all
+from engine.run.jobs import stop_all_jobs
 from engine.sandbox import prewarmed_process
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from playground.forms.spec import spec, try_models
+from playground.forms.spec import find_refused_models, page_spec
 from playground.i18n import languages
-from playground.i18n.translate_spec import translated
+from playground.i18n.translate_spec import translate_spec
 from playground.inspect import generate_outputs
-from playground.inspect.questions import build_replies
+from playground.inspect.questions import build_question_bus
 from playground.jobs import zerogpu
-from playground.rooms.registry import Rooms
+from playground.rooms.registry import RoomRegistry
 from playground.rooms.routes import routes as room_routes
-from playground.runs.stream import whole_state
+from playground.runs.stream import run_state
 from playground.server import audit, idle_timeout, logs, media_routes, metrics, refusals
 from playground.server.api import add_endpoints
-from playground.server.middleware import middleware
+from playground.server.middleware import build_middleware
 from playground.shell import lazy_imports, scripts
-from playground.shell.elements import OF_THE_PAGE, hidden, sent_with
-from playground.shell.guard import guarded
-from playground.shell.page_head import FreshHead, Head
+from playground.shell.elements import PAGE_EVENT, add_hidden_element, event_data
+from playground.shell.guard import guard_handler
+from playground.shell.page_head import CachedHead, HeadMiddleware
 from playground.storage.journal import JOURNAL
 from playground.storage.uploads import UPLOADS
 from playground.tabs import draws, lessons, recorded_runs, replay, taste, watermark_bench
 from playground.tabs.compare import build_compare
 from playground.tabs.fork import build_fork
-from playground.tabs.strategy_tab import QUEUE, build_tab
+from playground.tabs.strategy_tab import RUN_QUEUE_ID, build_tab
 
-_ENDS = (signal.SIGTERM, signal.SIGINT)
-_GIVE_WAY_S = 0.0005
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SWITCH_INTERVAL_S = 0.0005
 """Thread switch interval while imports run in the background."""
-_LEAVE_S = 3.0
+_STOP_RUNS_S = 3.0
 """Seconds that runs get to stop at shutdown."""
-_WRITTEN_S = 0.5
+_FLUSH_S = 0.5
 """Seconds to flush the journal at shutdown."""
-_CLOSE_S = 1.0
+_CLOSE_TIMEOUT_S = 1.0
 """Seconds for Gradio to close; it would wait five for streams that nothing ends."""
 
 
@@ -66,34 +66,36 @@ def build_app() -> gr.Blocks:
             elem_id="dp-head",
             apply_default_css=False,
         )
-        bus = hidden("dp-bus", scripts.receiving("p.connect((name, data) => trigger(name, data))"))
-        bus.input(guarded(_resync), None, bus, concurrency_limit=None, **OF_THE_PAGE)
-        build_replies()
-        build_fork(bus, QUEUE)
+        bus = add_hidden_element(
+            "dp-bus", scripts.on_message("p.connect((name, data) => trigger(name, data))")
+        )
+        bus.input(guard_handler(_resync), None, bus, concurrency_limit=None, **PAGE_EVENT)
+        build_question_bus()
+        build_fork(bus, RUN_QUEUE_ID)
         with gr.Tabs(elem_id="strategies"):
             for family in FAMILIES:
                 for strategy in STRATEGIES.values():
                     if strategy.family == family:
                         build_tab(strategy, bus)
-            watermark_bench.build_watermark_bench(QUEUE)
-            build_compare(bus, QUEUE)
-            draws.build_draws(QUEUE)
-            taste.build_taste(QUEUE)
+            watermark_bench.build_watermark_bench(RUN_QUEUE_ID)
+            build_compare(bus, RUN_QUEUE_ID)
+            draws.build_draws(RUN_QUEUE_ID)
+            taste.build_taste(RUN_QUEUE_ID)
             replay.build_replay()
-            lessons.build_lessons(QUEUE)
-        add_endpoints(QUEUE)
+            lessons.build_lessons(RUN_QUEUE_ID)
+        add_endpoints(RUN_QUEUE_ID)
     # The engine's queue decides who waits; a limit on Gradio's queue would refuse Stop as well.
     return demo.queue(max_size=None, api_open=False)
 
 
 def _resync(event: gr.EventData) -> str:
-    return whole_state(str(sent_with(event).get("run", ""))[:64])
+    return run_state(str(event_data(event).get("run", ""))[:64])
 
 
 def whole_spec() -> dict[str, Any]:
     """Return the page's whole declaration in English, as JSON values."""
     return {
-        **spec(),
+        **page_spec(),
         "draws": draws.declaration(),
         "watermark_bench": watermark_bench.declaration(),
         "taste": taste.declaration(),
@@ -107,35 +109,37 @@ def page_head(language: str = languages.ENGLISH) -> str:
     Args:
         language: the reader's language code.
     """
-    place = f"./{recorded_runs.place()}"
+    place = f"./{recorded_runs.recorded_path()}"
     given = {
         "recorded": place,
-        "spec": translated(whole_spec(), language),
-        "here": scripts.HERE,
+        "spec": translate_spec(whole_spec(), language),
+        "here": scripts.PING_URL,
         # Which models a strategy refuses is known only once torch is loaded; the page asks for it
         # later.
-        "refusals": "" if lazy_imports.is_settled() else refusals.PLACE,
-        "plotly": scripts.plotly(),
+        "refusals": "" if lazy_imports.is_finished() else refusals.REFUSALS_URL,
+        "plotly": scripts.plotly_url(),
     }
-    first = next((p["recorded"] for p in spec()["strategies"][0]["presets"] if p["recorded"]), None)
-    return languages.data(language) + scripts.head(
+    first = next(
+        (p["recorded"] for p in page_spec()["strategies"][0]["presets"] if p["recorded"]), None
+    )
+    return languages.catalogue_elements(language) + scripts.head_html(
         given, [f"{place}/{first}.json"] if first else []
     )
 
 
 def serve(host: str, port: int) -> gr.Blocks:
     """Serve the page from threads of this process; ``close()`` of the returned app stops it."""
-    demo, rooms = build_app(), Rooms()
-    idle_timeout.patient()
+    demo, rooms = build_app(), RoomRegistry()
+    idle_timeout.install_idle_timeout()
     # From here on other threads import modules.
-    lazy_imports.allow()
+    lazy_imports.uninstall()
     demo.launch(
         server_name=host,
         server_port=port,
         prevent_thread_lock=True,
         quiet=True,
         # Every waiting run blocks one thread.
-        max_threads=zerogpu.threads(),
+        max_threads=zerogpu.server_threads(),
         share=False,
         run_history=False,
         enable_monitoring=False,
@@ -146,13 +150,17 @@ def serve(host: str, port: int) -> gr.Blocks:
         state_session_capacity=SETTINGS.max_sessions,
         # True makes Gradio request its own page at start, and give up if the server is busy.
         _frontend=False,
-        head=f"<style>{scripts.styles()}</style>",
+        head=f"<style>{scripts.joined_styles()}</style>",
         footer_links=[],
         theme=_theme(),
         app_kwargs={
             "middleware": [
-                *middleware({n: len(fn.inputs) for n, fn in demo.fns.items()}),
-                Middleware(FreshHead, head=Head(page_head, spec), words=languages.told),
+                *build_middleware({n: len(fn.inputs) for n, fn in demo.fns.items()}),
+                Middleware(
+                    HeadMiddleware,
+                    head=CachedHead(page_head, page_spec),
+                    words=languages.server_catalogue,
+                ),
             ],
             "routes": [
                 *scripts.routes(),
@@ -163,7 +171,7 @@ def serve(host: str, port: int) -> gr.Blocks:
                 *audit.routes(),
                 *generate_outputs.routes(),
                 *room_routes(rooms),
-                *metrics.routes(rooms),
+                *metrics.routes(rooms.count_open),
             ],
             "openapi_url": None,
         },
@@ -173,24 +181,24 @@ def serve(host: str, port: int) -> gr.Blocks:
 
 def launch(host: str, port: int) -> None:
     """Serve until SIGTERM or Ctrl-C, then stop running work and exit with status 0."""
-    logs.set_up(SETTINGS)
-    told = _signals()
+    logs.set_up_logging(SETTINGS)
+    told = _open_signal_pipe()
     demo = serve(host, port)
-    threading.Thread(target=_get_ready, daemon=True).start()
+    threading.Thread(target=_warm_up, daemon=True).start()
     sys.stdout.write(f"Decoding Playground is at http://{host}:{port}\n")
     sys.stdout.flush()
-    while told.recv(1)[0] not in _ENDS:
+    while told.recv(1)[0] not in _STOP_SIGNALS:
         continue
     # Before the runs stop: their endings must not be stored, so that another process takes them
     # over.
     JOURNAL.leave()
     stop_downloads()
-    stop_all(_LEAVE_S)
-    prewarmed_process.let_go(for_good=True)
-    JOURNAL.close(_WRITTEN_S)
+    stop_all_jobs(_STOP_RUNS_S)
+    prewarmed_process.end_prewarmed_process(for_good=True)
+    JOURNAL.close(_FLUSH_S)
     closing = threading.Thread(target=demo.close, daemon=True)
     closing.start()
-    closing.join(_CLOSE_S)
+    closing.join(_CLOSE_TIMEOUT_S)
     # ``os._exit`` below skips atexit handlers.
     UPLOADS.clear()
     sys.stdout.flush()
@@ -198,7 +206,7 @@ def launch(host: str, port: int) -> None:
     os._exit(0)
 
 
-def _signals() -> socket.socket:
+def _open_signal_pipe() -> socket.socket:
     """Return a socket that receives one byte, the signal number, for each signal.
 
     Python runs signal handlers in the main thread only. If the system delivers a signal to another
@@ -207,17 +215,17 @@ def _signals() -> socket.socket:
     told, tells = socket.socketpair()
     tells.setblocking(False)
     signal.set_wakeup_fd(tells.detach())
-    for name in _ENDS:
+    for name in _STOP_SIGNALS:
         signal.signal(name, lambda *_: None)
     # On ZeroGPU each run is a forked process; signals sent to it must not reach the server.
-    os.register_at_fork(after_in_child=_no_signals)
+    os.register_at_fork(after_in_child=_reset_signals)
     return told
 
 
-def _no_signals() -> None:
+def _reset_signals() -> None:
     """Restore default signal handling in a forked child."""
     signal.set_wakeup_fd(-1)
-    for name in _ENDS:
+    for name in _STOP_SIGNALS:
         signal.signal(name, signal.SIG_DFL)
 
 
@@ -225,16 +233,16 @@ def _theme() -> themes.Base:
     return themes.Base(font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"])
 
 
-def _get_ready() -> None:
+def _warm_up() -> None:
     """Finish the deferred imports and load the first tab's model ahead of the first Run."""
     usual = sys.getswitchinterval()
     # Imports hold the interpreter for long stretches while the page is being fetched.
-    sys.setswitchinterval(_GIVE_WAY_S)
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
-        lazy_imports.bring()
+        lazy_imports.load()
     finally:
         sys.setswitchinterval(usual)
     with contextlib.suppress(EngineError):
         load(next(iter(STRATEGIES.values())).default_model)
-    try_models()
-    lazy_imports.settle()
+    find_refused_models()
+    lazy_imports.finish()

@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from engine import decode
-from engine.declare.params import Choice, Flag, Integer, Number, build, defaults_of, params_of
+from engine.declare.params import (
+    Choice,
+    Flag,
+    Integer,
+    Number,
+    build_config,
+    defaults_of,
+    params_of,
+)
 from engine.errors import ParameterError
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
@@ -21,7 +29,7 @@ from tests.helpers.patience import PATIENCE_S
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 from tests.helpers.strategies import OURS, make, trace_of
-from visualizers import VISUALS, shown_of
+from visualizers import VISUALS, summarize_trace
 
 NAMES = list(STRATEGIES)
 VIEWS = Path(__file__).parents[1] / "visualizers" / "stage" / "views.mjs"
@@ -97,13 +105,13 @@ def _outside(kind):
 def test_config_bounds(name):
     config = STRATEGIES[name].config
     defaults = defaults_of(config)
-    build(config, defaults, name)
+    build_config(config, defaults, name)
     for parameter, kind in params_of(config).items():
         assert kind.label
         assert kind.help
         for value in _outside(kind):
             with pytest.raises(ParameterError) as caught:
-                build(config, {parameter: value}, name)
+                build_config(config, {parameter: value}, name)
             assert parameter in clean(str(caught.value))
 
 
@@ -116,11 +124,11 @@ def test_unknown_parameter_names_the_nearest(name):
 def test_presets_are_legal_and_every_visual_draws_the_trace(name):
     strategy = STRATEGIES[name]
     for preset in strategy.presets:
-        build(strategy.config, preset.params, name)
+        build_config(strategy.config, preset.params, name)
         assert preset.name
         assert preset.shows
     trace = recorded(name)
     for visual in strategy.visuals:
         assert re.search(rf"^  {visual}[:,]", VIEWS.read_text(), re.MULTILINE), visual
         assert any(VISUALS[visual].draws(step) for step in trace.steps), visual
-    json.dumps(shown_of(trace, strategy.visuals), allow_nan=False)
+    json.dumps(summarize_trace(trace, strategy.visuals), allow_nan=False)

@@ -32,7 +32,7 @@ COMMANDS = [
 DECLARED = next(path for path in FILES if path.startswith("engine/strategies/"))
 NAME = Path(DECLARED).stem
 GENERATED = {"docs/first_visit.md", "docs/strategies.md", "docs/papers.md", "docs/glossary.md"}
-LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "screenshots", "runs")
+LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "screenshots")
 # What is asked of every strategy, and of the pages and files that a new one changes.
 ASKED = (
     "tests/test_contract.py",

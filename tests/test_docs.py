@@ -13,7 +13,7 @@ import pytest
 
 from engine.cli import docs
 from engine.cli.main import main
-from engine.cli.paper_page import ARXIV, FOLDERS, SUFFIXES
+from engine.cli.paper_page import ARXIV_ID, SOURCE_FOLDERS, SOURCE_SUFFIXES
 from engine.declare.params import defaults_of, params_of
 from engine.errors import EngineError
 from engine.statistics import metrics
@@ -23,9 +23,9 @@ from tests.helpers.strategies import trace_of
 from visualizers import VISUALS
 
 ROOT = Path(__file__).parents[1]
-PAGES = docs.pages()
+PAGES = docs.generate_pages()
 GLOSSARY = (ROOT / "docs" / "glossary.md").read_text()
-ENTRIES = docs.glossary(GLOSSARY)[1]
+ENTRIES = docs.split_glossary(GLOSSARY)[1]
 EXPLAINED = {name for entry in ENTRIES for name in re.findall(r"`(\w+)`", entry)}
 # Names of a trace that need no entry, and why.
 PLAIN = {
@@ -92,11 +92,12 @@ def test_the_page_says_when_a_loop_comes_along(strategy, said):
 
 def test_every_paper_that_the_code_names_is_in_the_index():
     named = set()
-    for folder in FOLDERS:
+    for folder in SOURCE_FOLDERS:
         for path in (ROOT / folder).rglob("*"):
-            if path.suffix in SUFFIXES:
+            if path.suffix in SOURCE_SUFFIXES:
                 named |= {
-                    (i, path.relative_to(ROOT).as_posix()) for i in ARXIV.findall(path.read_text())
+                    (i, path.relative_to(ROOT).as_posix())
+                    for i in ARXIV_ID.findall(path.read_text())
                 }
     rows = dict(
         re.findall(
@@ -107,7 +108,7 @@ def test_every_paper_that_the_code_names_is_in_the_index():
     assert {paper for paper, _ in named} == set(rows)
     assert not [(paper, path) for paper, path in named if path not in rows[paper]]
     for strategy in STRATEGIES.values():
-        for paper in ARXIV.findall(strategy.paper):
+        for paper in ARXIV_ID.findall(strategy.paper):
             assert f"`{strategy.name}`" in rows[paper]
 
 
@@ -120,7 +121,7 @@ def test_every_paper_that_the_code_names_is_in_the_index():
     ],
 )
 def test_numbers_that_are_no_papers_are_left_out(text, found):
-    assert ARXIV.findall(text) == found
+    assert ARXIV_ID.findall(text) == found
 
 
 def test_every_field_of_a_trace_is_explained():
@@ -135,11 +136,11 @@ def test_every_field_of_a_trace_is_explained():
 def test_every_picture_metric_and_kind_is_explained():
     words = {*details.FATES, *details.STATUSES, *records.FINISH_REASONS}
     assert not {*VISUALS, *details.DETAIL_TYPES, *words} - EXPLAINED
-    assert not set(metrics.of(trace_of("greedy"))) - EXPLAINED - NEEDS_NONE
+    assert not set(metrics.compute_metrics(trace_of("greedy"))) - EXPLAINED - NEEDS_NONE
     assert {f"`{name}`" for name in STRATEGIES} <= {
         found
         for entry in ENTRIES
-        if docs.GENERATED in entry
+        if docs.STRATEGY_MARK in entry
         for found in re.findall(r"`\w+`", entry)
     }
 
@@ -158,14 +159,14 @@ def test_an_entry_is_one_or_two_sentences_under_its_own_name():
     terms = [re.match(r"\*\*(.+?)\*\*", entry).group(1).casefold() for entry in ENTRIES]
     assert terms == sorted(set(terms))
     for entry in ENTRIES:
-        if docs.GENERATED not in entry:
+        if docs.STRATEGY_MARK not in entry:
             said = entry.split(" — ", 1)[1]
             assert said.endswith(".")
             assert len(re.findall(r"[.:;](?:\s|$)", said)) <= 5, entry
 
 
 def test_the_command_says_what_is_out_of_date_and_writes_it(tmp_path, monkeypatch, capsys):
-    for folder in FOLDERS:
+    for folder in SOURCE_FOLDERS:
         (tmp_path / folder).symlink_to(ROOT / folder)
     place = tmp_path / "docs"
     shutil.copytree(ROOT / "docs", place)
@@ -173,7 +174,7 @@ def test_the_command_says_what_is_out_of_date_and_writes_it(tmp_path, monkeypatc
     assert main(["docs", "--check"]) == 0
     assert "Every page is as the declarations are." in capsys.readouterr().out
     before = (place / "glossary.md").read_text()
-    head, (first, *others) = docs.glossary(before)
+    head, (first, *others) = docs.split_glossary(before)
     (place / "glossary.md").write_text("\n\n".join([head, *others, first]))
     (place / "papers.md").unlink()
     assert main(["docs", "--check"]) == 1

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from playground.i18n.languages import chosen, others, texts
+from playground.i18n.languages import choose_language, client_catalogue, other_languages
 
 ROOT = Path(__file__).parents[1]
 _CALL = re.compile(r'\btr\(\s*"((?:[^"\\]|\\.)*)"')
 _ANY = re.compile(r"\btr\(\s*(?!\")\S")
 _NAMED = re.compile(r"\{(\w+)\}")
-OTHERS = others()
+OTHERS = other_languages()
 _NOTES = re.compile(r"/\*.*?\*/|(?<!\S)//[^\n]*", re.DOTALL)
 _TEXT = re.compile(r'"((?:[^"\\\n]|\\.)*)"|`((?:[^`\\]|\\.)*)`')
 _OF_MARKUP = re.compile(
@@ -26,10 +26,10 @@ _SENTENCE = re.compile(
     r"^(?!M\d|translate|rgb|var\(|calc|[.#\[]|[a-z]{2}-|.*(?:px|=>|aria-|dp-)).*[A-Za-z]{3,} [A-Za-z]{2,}"
 )
 UNTRANSLATED = {
-    "tree.mjs": ("p em strong s ul ol", "math mrow mi mn", "noopener noreferrer"),
-    "python.mjs": ("and as assert async", "True False None"),
-    "method_edit.mjs": ("python -m engine method push",),
-    "tab.mjs": ("Once upon a time,",),
+    "markdown.mjs": ("p em strong s ul ol", "math mrow mi mn", "noopener noreferrer"),
+    "python_highlighter.mjs": ("and as assert async", "True False None"),
+    "method_editor.mjs": ("python -m engine method push",),
+    "strategy_tab.mjs": ("Once upon a time,",),
 }
 """How what looks like a sentence of the page and is none begins, by script."""
 
@@ -51,8 +51,14 @@ def test_german_is_there() -> None:
 
 def test_a_language_has_every_text_and_no_other() -> None:
     wanted = asked()
-    found = [f"{one}: lacks {text!r}" for one in OTHERS for text in wanted - {*texts(one)}]
-    found += [f"{one}: {text!r} is not used" for one in OTHERS for text in {*texts(one)} - wanted]
+    found = [
+        f"{one}: lacks {text!r}" for one in OTHERS for text in wanted - {*client_catalogue(one)}
+    ]
+    found += [
+        f"{one}: {text!r} is not used"
+        for one in OTHERS
+        for text in {*client_catalogue(one)} - wanted
+    ]
     assert not found, "\n".join(found)
 
 
@@ -70,7 +76,7 @@ def test_a_text_keeps_the_names_of_its_values_and_its_signs() -> None:
     found = [
         f"{language}: {english!r} {what}"
         for language in OTHERS
-        for english, other in texts(language).items()
+        for english, other in client_catalogue(language).items()
         for what in changed_by(english, other)
     ]
     assert not found, "\n".join(found)
@@ -123,10 +129,10 @@ def test_every_text_is_written_where_it_is_used() -> None:
     ],
 )
 def test_the_address_chooses_before_the_browser(query: str, accepted: str, language: str) -> None:
-    assert chosen(query, accepted) == language
+    assert choose_language(query, accepted) == language
 
 
 def test_a_language_that_is_not_there_has_no_texts() -> None:
-    assert texts("xx") == {}
-    assert texts("../gallery/index") == {}
-    assert texts("en") == {}
+    assert client_catalogue("xx") == {}
+    assert client_catalogue("../gallery/index") == {}
+    assert client_catalogue("en") == {}

@@ -15,24 +15,24 @@ from typing import Any
 import pytest
 
 from engine.declare.config import LengthParams, NextTokenParams, SamplingParams
-from engine.declare.params import build, params_of
-from engine.declare.weights import read_weights, weights_params
+from engine.declare.params import build_config, params_of
+from engine.declare.weights import parse_weights, weights_params
 from engine.errors import EngineError, ModelError, ParameterError
-from engine.loops.drafting.drafter import BROKEN
-from engine.models.files import no_base
-from engine.models.lora_adapters import _OTHERWISE
-from engine.run.progress import says
+from engine.loops.drafting.drafter import NAN_NOTE
+from engine.models.files import missing_base_error
+from engine.models.lora_adapters import _UNSUPPORTED_FIELDS
+from engine.run.progress import format_progress
 from engine.strategies import STRATEGIES
-from engine.strategies.compatibility import NEEDS
+from engine.strategies.compatibility import REQUIREMENTS
 from engine.trace.checks import read_json_strict
 from engine.trace.events import Checking, Loading, Progress, Waiting
 from engine.trace.json_io import step_from_dict
-from playground.i18n.languages import others, told
-from playground.i18n.translate import NAMED, Sayer
+from playground.i18n.languages import other_languages, server_catalogue
+from playground.i18n.translate import PLACEHOLDER, Translator
 from tests.helpers.raised import ROOT, Told, all_told, errors
 from tests.npm import NODE
 
-OTHERS = others()
+OTHERS = other_languages()
 UNMET = {
     "engine/cli/": "a terminal shows them",
     "engine/analysis/gallery.py": "only the command line makes the gallery",
@@ -104,14 +104,14 @@ _WORDS = re.compile(r"(?!`|python -m ).*[A-Za-z]{2}.* .*[A-Za-z]{2}", re.DOTALL)
 _LETTERS = re.compile(r"[A-Za-z]{2}")
 
 
-class Heard(Sayer):
+class Heard(Translator):
     """Says sentences as the page does; ``left`` keeps the parts with words that have none."""
 
     def __init__(self, language: str) -> None:
-        super().__init__(told(language))
+        super().__init__(server_catalogue(language))
         self.left: list[str] = []
 
-    def unknown(self, sentence: str, depth: int) -> str:
+    def translate_unknown(self, sentence: str, depth: int) -> str:
         whole = depth == 0 and _LETTERS.search(sentence)
         if whole or _WORDS.match(_VALUE.sub("", sentence)):
             self.left.append(sentence)
@@ -125,7 +125,7 @@ def met() -> list[Told]:
 def test_the_sentences_of_the_code_are_found() -> None:
     places = met()
     assert len(places) > 500
-    assert {"ParameterError", "TraceError", "RoomError", "LeftOut"} <= errors()
+    assert {"ParameterError", "TraceError", "RoomError", "MeasurementStopped"} <= errors()
     every = {sentence for place in places for sentence in place.sentences or ()}
     for known in (
         "The file is empty.",
@@ -157,7 +157,7 @@ def test_every_sentence_of_an_error_is_said(language: str) -> None:
         for sentence in place.sentences or ():
             for one in MADE_OF.get(sentence, (sentence,)):
                 sayer.left.clear()
-                sayer.said(one)
+                sayer.translate(one)
                 if sayer.left:
                     missing.append(f"{place.path}:{place.line}: {one} (left: {sayer.left})")
     assert not missing, "\n".join(missing)
@@ -167,56 +167,60 @@ def test_every_sentence_of_an_error_is_said(language: str) -> None:
 def test_what_is_handed_on_is_said(language: str) -> None:
     sentences = [*ALSO, *(one for some in HANDED_ON.values() for one in some)]
     sayer = Heard(language)
-    missing = [sentence for sentence in sentences if sayer.said(sentence) == sentence]
+    missing = [sentence for sentence in sentences if sayer.translate(sentence) == sentence]
     assert not missing, "\n".join(missing)
 
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_the_page_says_the_same(language: str) -> None:
     sentences = [s for place in met() for s in place.sentences or ()]
-    sentences += [*ALSO, *(one for some in HANDED_ON.values() for one in some), *told(language)]
+    sentences += [
+        *ALSO,
+        *(one for some in HANDED_ON.values() for one in some),
+        *server_catalogue(language),
+    ]
     # The page takes sentences in a row apart, which is its own affair.
     single = sorted({sentence for sentence in sentences if not re.search(r"\. ", sentence)})
-    module = (ROOT / "visualizers" / "shared" / "said.mjs").as_uri()
+    module = (ROOT / "visualizers" / "shared" / "server_text.mjs").as_uri()
     code = (
-        f'import {{ sayer }} from "{module}"; import {{ readFileSync }} from "node:fs";'
+        f'import {{ createTranslator }} from "{module}"; import {{ readFileSync }} from "node:fs";'
         'const [texts, all] = JSON.parse(readFileSync(0, "utf8"));'
-        "console.log(JSON.stringify(all.map(sayer(texts))));"
+        "console.log(JSON.stringify(all.map(createTranslator(texts))));"
     )
     answer = subprocess.run(
         [NODE, "--input-type=module", "-e", code],
-        input=json.dumps([dict(told(language)), single]),
+        input=json.dumps([dict(server_catalogue(language)), single]),
         capture_output=True,
         text=True,
         check=True,
     )
-    own = Sayer(told(language))
+    own = Translator(server_catalogue(language))
     page = dict(zip(single, json.loads(answer.stdout), strict=True))
-    assert {s: said for s, said in page.items() if said != own.said(s)} == {}
+    assert {s: said for s, said in page.items() if said != own.translate(s)} == {}
     assert sum(said != sentence for sentence, said in page.items()) > 500
 
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_values_keep_their_names(language: str) -> None:
-    for english, other in told(language).items():
-        names = NAMED.findall(english)
+    for english, other in server_catalogue(language).items():
+        names = PLACEHOLDER.findall(english)
         assert len(set(names)) == len(names), english
-        assert set(names) == set(NAMED.findall(other)), english
+        assert set(names) == set(PLACEHOLDER.findall(other)), english
         assert other.strip(), english
 
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_no_pattern_is_without_words(language: str) -> None:
     """It would match whatever is said, and take it to pieces."""
-    for english in told(language):
-        assert len(re.findall(r"[^\W\d_]", NAMED.sub("", english))) >= 2, english
+    for english in server_catalogue(language):
+        assert len(re.findall(r"[^\W\d_]", PLACEHOLDER.sub("", english))) >= 2, english
         assert "}{" not in english, english
 
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_no_pattern_takes_long_where_it_fails(language: str) -> None:
-    for english in told(language):
-        assert len(NAMED.findall(english)) <= 8, english
+    for english in server_catalogue(language):
+        assert len(PLACEHOLDER.findall(english)) <= 8, english
 
 
 @pytest.mark.parametrize("language", OTHERS)
@@ -227,51 +231,57 @@ def test_every_range_of_a_parameter_is_said(language: str) -> None:
     for kind in kinds:
         for rest in ("", ", or null for off"):
             sayer.left.clear()
-            sayer.said(f"it must be {kind.allowed()}{rest}")
+            sayer.translate(f"it must be {kind.describe_range()}{rest}")
             # Names that may be chosen are values.
-            assert not any(kind.allowed() in left for left in sayer.left), kind
+            assert not any(kind.describe_range() in left for left in sayer.left), kind
 
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_every_reason_is_said(language: str) -> None:
-    for reason in (*(why for _, why in NEEDS.values()), *_OTHERWISE.values(), BROKEN):
-        assert told(language).get(reason), reason
+    for reason in (
+        *(why for _, why in REQUIREMENTS.values()),
+        *_UNSUPPORTED_FIELDS.values(),
+        NAN_NOTE,
+    ):
+        assert server_catalogue(language).get(reason), reason
 
 
 @pytest.mark.parametrize(
     ("act", "german"),
     [
         (
-            lambda: build(SamplingParams, {"temperature": -1}, "sampling"),
+            lambda: build_config(SamplingParams, {"temperature": -1}, "sampling"),
             "temperature = -1 ist nicht erlaubt: möglich ist eine Zahl von 0.001 bis 100.",
         ),
         (
-            lambda: build(SamplingParams, {"top_p": 0}, "sampling"),
+            lambda: build_config(SamplingParams, {"top_p": 0}, "sampling"),
             "top_p = 0 ist nicht erlaubt: möglich ist eine Zahl über 0, höchstens 1.",
         ),
         (
-            lambda: build(SamplingParams, {"min_p": "a; b"}, "sampling"),
+            lambda: build_config(SamplingParams, {"min_p": "a; b"}, "sampling"),
             "min_p = 'a; b' ist nicht erlaubt: möglich ist eine Zahl von 0 bis 1, oder null für aus.",
         ),
         (
-            lambda: build(SamplingParams, {"temperatur": 1}, "sampling"),
+            lambda: build_config(SamplingParams, {"temperatur": 1}, "sampling"),
             "temperatur = 1 ist nicht erlaubt: sampling hat keinen solchen Parameter; meintest du temperature.",
         ),
         (
-            lambda: build(LengthParams, {"max_new_tokens": 4, "min_new_tokens": 5}, "greedy"),
+            lambda: build_config(
+                LengthParams, {"max_new_tokens": 4, "min_new_tokens": 5}, "greedy"
+            ),
             "min_new_tokens = 5 ist nicht erlaubt: höchstens max_new_tokens = 4 ist erlaubt.",
         ),
         (
-            lambda: build(NextTokenParams, {"stop_strings": 7}, "greedy"),
+            lambda: build_config(NextTokenParams, {"stop_strings": 7}, "greedy"),
             "stop_strings = 7 ist nicht erlaubt: möglich ist eine Liste von bis zu 8 Texten mit 1 bis 64 Zeichen, "
             "oder null für aus.",
         ),
         (
-            lambda: read_weights({"dtype": "int8"}, "greedy", False),
+            lambda: parse_weights({"dtype": "int8"}, "greedy", False),
             "dtype = 'int8' ist nicht erlaubt: möglich ist eins von float32, bfloat16, float16, oder null für aus.",
         ),
         (
-            lambda: read_weights({"max_memory": {"cpu": "1GB"}}, "greedy", False),
+            lambda: parse_weights({"max_memory": {"cpu": "1GB"}}, "greedy", False),
             "max_memory = {'cpu': '1GB'} ist nicht erlaubt: es braucht device_map = auto.",
         ),
         (lambda: read_json_strict(b" ", 10), "Die Datei ist leer."),
@@ -289,14 +299,16 @@ def test_every_reason_is_said(language: str) -> None:
 def test_what_is_raised_is_german_from_end_to_end(act: Callable[[], Any], german: str) -> None:
     with pytest.raises(EngineError) as raised:
         act()
-    assert Heard("de").said(str(raised.value)) == german
+    assert Heard("de").translate(str(raised.value)) == german
 
 
 @pytest.mark.parametrize(
     ("error", "german"),
     [
         (
-            no_base("/a", "owner/b", "hf download owner/b brings it where the hub is reached"),
+            missing_base_error(
+                "/a", "owner/b", "hf download owner/b brings it where the hub is reached"
+            ),
             "/a ist ein LoRA-Adapter von 'owner/b', das nicht auf diesem Rechner ist: hf download owner/b bringt "
             'es, wo der Hub zu erreichen ist, oder nenne seine Basis, wie in "/a on BASE".',
         ),
@@ -317,8 +329,8 @@ def test_what_is_raised_is_german_from_end_to_end(act: Callable[[], Any], german
 def test_what_was_made_is_german(error: EngineError, german: str) -> None:
     # The room that reads forms says what is no JSON.
     sayer = Heard("de")
-    own = german.replace("it is not valid JSON", sayer.said("it is not valid JSON"))
-    assert sayer.said(str(error)) == own
+    own = german.replace("it is not valid JSON", sayer.translate("it is not valid JSON"))
+    assert sayer.translate(str(error)) == own
 
 
 @pytest.mark.parametrize(
@@ -347,4 +359,4 @@ def test_what_was_made_is_german(error: EngineError, german: str) -> None:
     ],
 )
 def test_what_goes_on_is_german(event: Progress, german: str) -> None:
-    assert Heard("de").said(says(event)) == german
+    assert Heard("de").translate(format_progress(event)) == german

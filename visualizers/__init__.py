@@ -19,7 +19,7 @@ from engine.trace.details import (
     WatermarkDetail,
 )
 from engine.trace.records import Step, Trace
-from visualizers.base import Shown, Summaries, Visual
+from visualizers.base import StepSummary, Summaries, Visual
 from visualizers.beam_tree import summary as beams
 from visualizers.contrastive import summary as contrast
 from visualizers.distribution import race
@@ -32,7 +32,7 @@ from visualizers.text import summary as text
 from visualizers.watermark import summary as marks
 
 
-def _of(kind: type[Detail]) -> Callable[[Step], bool]:
+def _has_detail(kind: type[Detail]) -> Callable[[Step], bool]:
     """Return a predicate: True for steps whose detail has this type."""
     return lambda step: isinstance(step.detail, kind)
 
@@ -42,40 +42,40 @@ def _is_decided_here(step: Step) -> bool:
     return not isinstance(step.detail, ForwardDetail)
 
 
-COMMON = ("text",)
+COMMON_VISUALS = ("text",)
 """Views that every run has, whatever its strategy."""
 VISUALS: dict[str, Visual] = {
     visual.name: visual
     for visual in (
-        Visual("text", text.Written),
-        Visual("beam_tree", beams.Search, _of(BeamDetail)),
-        Visual("beam_rescore", None, _of(BeamDetail)),
-        Visual("contrastive", contrast.Looks, _of(ContrastiveDetail)),
-        Visual("layer_heatmap", layers.Readings, _of(LayerDetail), plotly=True),
-        Visual("watermark", marks.Marks, _of(WatermarkDetail)),
-        Visual("draft_timeline", drafts.Rounds, _of(DraftDetail)),
-        Visual("forward_timeline", passes.Passes, _of(ForwardDetail)),
-        Visual("candidates", step.Candidates),
-        Visual("xray", step.Stages),
-        Visual("formula", formulas.Formulas, _is_decided_here),
-        Visual("draw", race.Draws, _is_decided_here),
-        Visual("chart", step.Chart, step.is_one_by_one),
+        Visual("text", text.TextSummary),
+        Visual("beam_tree", beams.BeamTreeSummary, _has_detail(BeamDetail)),
+        Visual("beam_rescore", None, _has_detail(BeamDetail)),
+        Visual("contrastive", contrast.ContrastiveSummary, _has_detail(ContrastiveDetail)),
+        Visual("layer_heatmap", layers.LayerSummary, _has_detail(LayerDetail), plotly=True),
+        Visual("watermark", marks.WatermarkSummary, _has_detail(WatermarkDetail)),
+        Visual("draft_timeline", drafts.DraftSummary, _has_detail(DraftDetail)),
+        Visual("forward_timeline", passes.ForwardSummary, _has_detail(ForwardDetail)),
+        Visual("candidates", step.CandidateSummary),
+        Visual("xray", step.StageSummary),
+        Visual("formula", formulas.FormulaSummary, _is_decided_here),
+        Visual("draw", race.DrawSummary, _is_decided_here),
+        Visual("chart", step.ChartSummary, step.has_single_token_candidates),
     )
 }
 
 
-def summaries(run: Trace, names: Iterable[str]) -> Summaries:
+def start_summaries(run: Trace, names: Iterable[str]) -> Summaries:
     """Return the empty summaries of a run's views; see ``Summaries``."""
-    return Summaries(run, (*COMMON, *names), VISUALS)
+    return Summaries(run, (*COMMON_VISUALS, *names), VISUALS)
 
 
-def shown_of(trace: Trace, names: Iterable[str]) -> list[dict[str, Shown]]:
+def summarize_trace(trace: Trace, names: Iterable[str]) -> list[dict[str, StepSummary]]:
     """Return the summaries of a complete run: one mapping view -> values per step."""
-    begun = summaries(trace, names)
+    begun = start_summaries(trace, names)
     return [begun.add(step) for step in trace.steps]
 
 
-def pictures_of(trace: Trace) -> tuple[str, ...]:
+def list_visuals(trace: Trace) -> tuple[str, ...]:
     """Return the names of the views that have something to draw for a run, in page order."""
     own = [v for v in VISUALS.values() if any(v.draws(step) for step in trace.steps)]
-    return tuple(visual.name for visual in own if visual.name not in COMMON)
+    return tuple(visual.name for visual in own if visual.name not in COMMON_VISUALS)

@@ -10,21 +10,21 @@ from typing import Any, Protocol
 from engine.trace.details import BeamNode
 from engine.trace.records import Step, Trace
 
-Shown = dict[str, Any]
+StepSummary = dict[str, Any]
 """JSON values that a view shows of a step and of the run up to it."""
 
 
 class Fold(Protocol):
     """The summary of one view; it takes the steps of a run one by one, in order."""
 
-    def add(self, step: Step) -> Shown | None:
+    def add(self, step: Step) -> StepSummary | None:
         """Return the values for this step and the run up to it, or None if there are none.
 
         Values of the step itself are not repeated: a view gets the step, too.
         """
 
 
-def every(step: Step) -> bool:
+def is_always_drawn(step: Step) -> bool:
     """Return True: the view draws every step."""
     del step
     return True
@@ -38,7 +38,7 @@ class Visual:
     """Name of the component, also used in ``Strategy.visuals``."""
     fold: Callable[[Trace], Fold] | None = None
     """Trace without steps and outputs -> an empty summary; None for views without one."""
-    draws: Callable[[Step], bool] = every
+    draws: Callable[[Step], bool] = is_always_drawn
     """Step -> True if the view has something to draw for it."""
     plotly: bool = False
     """True if it is drawn with Plotly."""
@@ -57,35 +57,35 @@ class Summaries:
         found = {name: visuals[name].fold for name in names if name in visuals}
         self.folds = {name: fold(run) for name, fold in found.items() if fold is not None}
 
-    def add(self, step: Step) -> dict[str, Shown]:
+    def add(self, step: Step) -> dict[str, StepSummary]:
         """Return view -> values for the next step; views without values are left out."""
         shown = {name: fold.add(step) for name, fold in self.folds.items()}
         return {name: values for name, values in shown.items() if values is not None}
 
 
-_SMALL = 0.01
-_DIVERSITY = "HammingDiversity"
+_MIN_ROUNDED_BITS = 0.01
+_DIVERSITY_PROCESSOR = "HammingDiversity"
 """The one processor whose effect can be undone, as a node records its diversity penalty."""
 
 
-def models_own(node: BeamNode, step: Step) -> float | None:
+def model_probability(node: BeamNode, step: Step) -> float | None:
     """Return the model's probability of a node's token; None if other processors changed it.
 
     Args:
         node: a node of the step's pool.
         step: a beam search step; its processors apply to all beams.
     """
-    if any(stage.name != _DIVERSITY for stage in step.stages):
+    if any(stage.name != _DIVERSITY_PROCESSOR for stage in step.stages):
         return None
-    return min(1.0, probability(node.logprob + node.diversity_penalty))
+    return min(1.0, to_probability(node.logprob + node.diversity_penalty))
 
 
-def bits(nats: float) -> float:
+def nats_to_bits(nats: float) -> float:
     """Convert nats to bits: four decimals, but three significant digits below 0.01."""
     value = nats / math.log(2)
-    return round(value, 4) if abs(value) >= _SMALL else float(f"{value:.3g}")
+    return round(value, 4) if abs(value) >= _MIN_ROUNDED_BITS else float(f"{value:.3g}")
 
 
-def probability(logprob: float) -> float:
+def to_probability(logprob: float) -> float:
     """Convert a log-probability to a probability with eight significant digits."""
     return float(f"{math.exp(logprob):.8g}")

@@ -16,19 +16,19 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from engine.statistics.glossary import words
+from engine.statistics.glossary import glossary_texts
 from engine.trace import json_io
 from engine.trace.records import Trace
-from visualizers import VISUALS, pictures_of, shown_of
-from visualizers.bundle import join, modules_in
+from visualizers import VISUALS, list_visuals, summarize_trace
+from visualizers.bundle import bundle_modules, read_modules
 
-FOLDER = Path(__file__).resolve().parent
-HOLE = "<!--run-->"
+VISUALIZERS_FOLDER = Path(__file__).resolve().parent
+RUN_PLACEHOLDER = "<!--run-->"
 CORE_VIEWS = ("about", "look", "status", "media", "strip", "predict", "scrub")
 """Views above the strategy's views, on the page of every run."""
-_ENTRY = "visualizers/stage/page.mjs"
-_PART = re.compile(r"<!--(styles|plotly|scripts|terms|texts|language)-->")
-_HIGH = "80vh"
+_ENTRY_MODULE = "visualizers/stage/page.mjs"
+_PLACEHOLDER = re.compile(r"<!--(styles|plotly|scripts|terms|texts|language)-->")
+_FRAME_HEIGHT = "80vh"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Page:
         """Return an iframe with the page."""
         # Without a frame the styles of the page and of the notebook would affect each other.
         inside = escape(self.html, quote=True)
-        style = f"width: 100%; height: {_HIGH}; border: 0"
+        style = f"width: 100%; height: {_FRAME_HEIGHT}; border: 0"
         return f'<iframe srcdoc="{inside}" style="{style}" title="A recorded run"></iframe>'
 
 
@@ -58,33 +58,33 @@ def page(trace: Trace, *, dark: bool = False) -> Page:
         trace: a trace from ``decode`` or ``engine.trace.json_io.load``.
         dark: True for a dark theme.
     """
-    pictures = pictures_of(trace)
+    pictures = list_visuals(trace)
     data = {
-        "recorded": recorded(trace, pictures),
-        "visuals": arranged(pictures),
+        "recorded": to_recording(trace, pictures),
+        "visuals": order_views(pictures),
         "dark": dark,
     }
-    before, _, after = skeleton(pictures).rpartition(HOLE)
-    return Page(before + as_data(data) + after)
+    before, _, after = page_skeleton(pictures).rpartition(RUN_PLACEHOLDER)
+    return Page(before + to_script_json(data) + after)
 
 
-def recorded(trace: Trace, pictures: Iterable[str]) -> dict[str, Any]:
+def to_recording(trace: Trace, pictures: Iterable[str]) -> dict[str, Any]:
     """Return a recorded run as JSON values: its trace, and the summaries of its views by step."""
-    return {"trace": json_io.trace_to_dict(trace), "shown": shown_of(trace, pictures)}
+    return {"trace": json_io.trace_to_dict(trace), "shown": summarize_trace(trace, pictures)}
 
 
-def arranged(pictures: Iterable[str]) -> list[str]:
+def order_views(pictures: Iterable[str]) -> list[str]:
     """Return the views in page order: core views, the given views, the chart last."""
     return [*CORE_VIEWS, *sorted(pictures, key=lambda name: name == "chart")]
 
 
-def skeleton(
+def page_skeleton(
     pictures: Iterable[str],
     language: str = "en",
     texts: str = "",
     terms: Mapping[str, list[str]] | None = None,
 ) -> str:
-    """Return the page without a run, with ``HOLE`` as the placeholder for the run's JSON.
+    """Return the page without a run, with ``RUN_PLACEHOLDER`` as the placeholder for the run's JSON.
 
     Args:
         pictures: names of the views; unknown names are ignored.
@@ -93,30 +93,34 @@ def skeleton(
         terms: glossary terms of the page; None for the English ones.
     """
     plotly = any(name in VISUALS and VISUALS[name].plotly for name in pictures)
-    return _skeleton(plotly, language, texts, as_data(words() if terms is None else terms))
+    return _fill_skeleton(
+        plotly, language, texts, to_script_json(glossary_texts() if terms is None else terms)
+    )
 
 
 @lru_cache(maxsize=8)
-def _skeleton(plotly: bool, language: str, texts: str, terms: str) -> str:
+def _fill_skeleton(plotly: bool, language: str, texts: str, terms: str) -> str:
     parts = {
-        "styles": styles(),
-        "plotly": _inline(plotly_file().read_text("utf-8")) if plotly else "",
-        "scripts": _inline(join(modules_in(FOLDER), _ENTRY)),
+        "styles": read_styles(),
+        "plotly": _escape_script(find_plotly_file().read_text("utf-8")) if plotly else "",
+        "scripts": _escape_script(bundle_modules(read_modules(VISUALIZERS_FOLDER), _ENTRY_MODULE)),
         "terms": terms,
         "texts": texts,
         "language": language,
     }
-    frame = (FOLDER / "stage" / "page.html").read_text("utf-8")
-    return _PART.sub(lambda match: parts[match[1]], frame)
+    frame = (VISUALIZERS_FOLDER / "stage" / "page.html").read_text("utf-8")
+    return _PLACEHOLDER.sub(lambda match: parts[match[1]], frame)
 
 
-def styles() -> str:
+def read_styles() -> str:
     """Return the CSS of all views: the shared styles, then those of each view."""
-    own = sorted(FOLDER.glob("*/*.css"), key=lambda path: (path.parent.name != "stage", path))
+    own = sorted(
+        VISUALIZERS_FOLDER.glob("*/*.css"), key=lambda path: (path.parent.name != "stage", path)
+    )
     return "\n".join(path.read_text("utf-8") for path in own)
 
 
-def plotly_file() -> Path:
+def find_plotly_file() -> Path:
     """Return the path of plotly.min.js; plotly is not imported.
 
     Raises:
@@ -128,13 +132,13 @@ def plotly_file() -> Path:
     return Path(found.origin).parent / "package_data" / "plotly.min.js"
 
 
-def _inline(script: str) -> str:
+def _escape_script(script: str) -> str:
     """Escape a script for a script element, so that nothing in it ends the element."""
     # "<!--" in a script element starts a state in which "</script>" may not end it.
     return re.sub(r"</(script)", r"<\\/\1", script, flags=re.IGNORECASE).replace("<!--", "<\\!--")
 
 
-def as_data(value: Any, *, ensure_ascii: bool = True) -> str:
+def to_script_json(value: Any, *, ensure_ascii: bool = True) -> str:
     """Return a value as JSON for a script element, with ``<`` escaped so that no text can end it.
 
     Args:

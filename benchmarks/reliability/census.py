@@ -200,7 +200,7 @@ def _configs(client: Client, event: int) -> Iterator[Attempt]:
 
 def _read_config(raw: bytes) -> tuple[str, str]:
     try:
-        generation_config.read(raw, "sampling")
+        generation_config.parse_config(raw, "sampling")
     except EngineError as error:
         return answers.judged(str(error))
     return answers.RESULT, ""

@@ -21,7 +21,7 @@ from engine import DecodeRequest
 from engine.errors import DecodeError
 from engine.models import loading
 from engine.run import jobs
-from engine.run.scheduler import LINE
+from engine.run.scheduler import RUN_QUEUE
 from tests.helpers.faults import PLACES, exported, failing, messages_of
 from tests.helpers.patience import PATIENCE_S
 
@@ -72,8 +72,8 @@ def _leaks(folder: Path, threads: set[threading.Thread]) -> list[str]:
     fresh = [thread.name for thread in threading.enumerate() if thread not in threads]
     entries = list(loading._CACHE.values())
     held = {
-        "places in the line": len(LINE._places) + len(LINE._inside),
-        "work under way": len(jobs._GOING),
+        "places in the line": len(RUN_QUEUE._places) + len(RUN_QUEUE._inside),
+        "work under way": len(jobs._ACTIVE_JOBS),
         "threads": len(fresh),
         "temporary files": len(list(folder.iterdir())),
         "models held": sum(entry.loaded.lock.locked() for entry in entries),

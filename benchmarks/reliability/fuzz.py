@@ -34,7 +34,7 @@ from engine.analysis import gallery
 from engine.declare.params import params_of
 from engine.errors import EngineError
 from engine.export import generation_config
-from engine.run.request import check
+from engine.run.request import check_request
 from engine.strategies import STRATEGIES
 from engine.trace.json_io import trace_to_dict
 from tests.helpers.bad_inputs import MODELS
@@ -129,7 +129,7 @@ def _searches() -> st.SearchStrategy[str]:
         "params": as_json | odd,
         "seed": number,
         "step": number,
-        "trace": st.sampled_from([e.name for e in gallery.entries()]) | odd,
+        "trace": st.sampled_from([e.name for e in gallery.list_entries()]) | odd,
         "ids": ids | odd,
         "kept": ids | odd,
         "at": number,
@@ -195,7 +195,7 @@ def requests(n: int, seed: int) -> list[tuple[str, Any]]:
     """Return ``n`` requests of all kinds, with their kinds."""
     schema = json.loads((ROOT / "docs" / "trace.schema.json").read_text())
     chance = random.Random(seed)
-    runs = [trace_to_dict(gallery.open_entry(entry.file)) for entry in gallery.entries()]
+    runs = [trace_to_dict(gallery.open_entry(entry.file)) for entry in gallery.list_entries()]
     for run in runs:
         run["steps"] = run["steps"][:_STEPS]
     makers: dict[str, Callable[[int], list[Any]]] = {
@@ -258,9 +258,9 @@ def validated(n: int, seed: int) -> Measured:
     for name, values in drawn(_calls(), n - n // 4, seed):
         prompt, model, params, number = values
         request = DecodeRequest(name, model, prompt, params=params, seed=number)
-        tries.append(partial(check, request))
+        tries.append(partial(check_request, request))
     for name, values in drawn(_calls(), n // 4, seed + 1):
-        tries.append(partial(generation_config.read, _json(values[2]), name))
+        tries.append(partial(generation_config.parse_config, _json(values[2]), name))
     for attempt in tries:
         began = time.perf_counter()
         kind, said = _judged(attempt)

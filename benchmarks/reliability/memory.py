@@ -47,7 +47,7 @@ class _Sequence:
             act()
         for request, run in self.going:
             self._end(request, run)
-        jobs.stop_all(PATIENCE_S)
+        jobs.stop_all_jobs(PATIENCE_S)
 
     def _load(self) -> None:
         """Load a model; the limit pushes others out."""

@@ -1,6 +1,6 @@
 """The engine's line without its clock: who is served next, in steps that take logarithmic time.
 
-``engine.run.scheduler.RunLine`` looks through all places whenever one looks for its turn, which is right for the
+``engine.run.scheduler.RunQueue`` looks through all places whenever one looks for its turn, which is right for the
 tens that wait in one process and too slow for the millions that a simulation serves. A test drives both.
 """
 

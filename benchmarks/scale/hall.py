@@ -193,15 +193,15 @@ def replicas(load: Load) -> Iterator[tuple[Ask, str]]:
     """Start replicas on this machine; yields whom to ask for a run, and the address of their cluster."""
     from engine.serving import cluster
     from engine.serving.client import RemoteRun
-    from engine.serving.deployment import deploy
+    from engine.serving.deployment import deploy_replicas
 
-    cores = cluster.share_of_cores(load.replicas)
-    address = cluster.start(load.replicas * cores)
+    cores = cluster.cores_per_replica(load.replicas)
+    address = cluster.start_ray(load.replicas * cores)
     try:
-        cluster.use(deploy(load.replicas, cpus_per_replica=cores))
+        cluster.use_replicas(deploy_replicas(load.replicas, cpus_per_replica=cores))
         yield RemoteRun, address
     finally:
-        cluster.leave()
+        cluster.leave_ray()
 
 
 def held() -> dict[str, Any]:

@@ -72,6 +72,6 @@ _PRESETS = (
 )
 
 
-def presets() -> list[ComparePreset]:
+def available_presets() -> list[ComparePreset]:
     """Return the presets whose strategies are all registered."""
     return [p for p in _PRESETS if all(name in STRATEGIES for name, _ in p.columns)]

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.analysis import gallery, taste
-from engine.analysis.comparisons import ComparePreset, presets
+from engine.analysis.comparisons import ComparePreset, available_presets
 from engine.analysis.likelihood import Scores
-from engine.statistics.prefix_tree import Draw
+from engine.statistics.prefix_tree import SampledText
 from engine.strategies.base import STORY
 from engine.trace import json_io
 from engine.trace.records import Trace
@@ -26,7 +26,7 @@ DRAWS_PROMPT, DRAWS_COUNT, DRAWS_TOKENS = STORY, 128, 6
 
 
 @dataclass(frozen=True)
-class JudgedRun:
+class ScoredRun:
     """A column of a comparison: its run and the base model's scores of its text."""
 
     trace: Trace
@@ -41,29 +41,29 @@ class RecordedComparison:
 
     preset: str
     base: str
-    columns: tuple[JudgedRun, ...]
+    columns: tuple[ScoredRun, ...]
 
 
 @dataclass(frozen=True)
 class RecordedDraws:
     """Recorded draws with the texts of their tokens and the seconds they took."""
 
-    draws: tuple[Draw, ...]
+    draws: tuple[SampledText, ...]
     pieces: Mapping[int, str]
     seconds: float
 
 
-def comparison(folder: Path = FOLDER) -> RecordedComparison:
+def load_comparison(folder: Path = FOLDER) -> RecordedComparison:
     """Return the recorded comparison.
 
     Raises:
         OSError: the file is missing.
     """
-    data = _read(folder / "compare.json.gz")
+    data = _read_json(folder / "compare.json.gz")
     columns = [
-        JudgedRun(
+        ScoredRun(
             json_io.trace_from_dict(column["trace"]),
-            Scores(**{n: _tuples(v) for n, v in column["scores"].items()}),
+            Scores(**{n: _list_to_tuple(v) for n, v in column["scores"].items()}),
             tuple(column["pieces"]),
         )
         for column in data["columns"]
@@ -71,20 +71,20 @@ def comparison(folder: Path = FOLDER) -> RecordedComparison:
     return RecordedComparison(data["preset"], data["base"], tuple(columns))
 
 
-def draws(folder: Path = FOLDER) -> RecordedDraws:
+def load_draws(folder: Path = FOLDER) -> RecordedDraws:
     """Return the recorded draws.
 
     Raises:
         OSError: the file is missing.
     """
-    data = _read(folder / "draws.json.gz")
-    made = [Draw(seed, tuple(ids), tuple(logprobs)) for seed, ids, logprobs in data["draws"]]
+    data = _read_json(folder / "draws.json.gz")
+    made = [SampledText(seed, tuple(ids), tuple(logprobs)) for seed, ids, logprobs in data["draws"]]
     return RecordedDraws(
         tuple(made), {int(i): text for i, text in data["pieces"].items()}, data["seconds"]
     )
 
 
-def unmarked(folder: Path = FOLDER) -> Trace:
+def load_unmarked_twin(folder: Path = FOLDER) -> Trace:
     """Return the unmarked twin of the first watermarked run: same prompt, seed and length.
 
     Raises:
@@ -93,16 +93,16 @@ def unmarked(folder: Path = FOLDER) -> Trace:
     return json_io.load(folder / "unmarked.json.gz")
 
 
-def tasted(folder: Path = FOLDER) -> dict[str, Any]:
+def load_continuations(folder: Path = FOLDER) -> dict[str, Any]:
     """Return the recorded continuations of a taste test; see ``taste.made``.
 
     Raises:
         OSError: the file is missing.
     """
-    return _read(folder / "taste.json.gz")
+    return _read_json(folder / "taste.json.gz")
 
 
-def make(folder: Path) -> list[Path]:
+def record_examples(folder: Path) -> list[Path]:
     """Record all examples and return their files.
 
     Raises:
@@ -112,21 +112,21 @@ def make(folder: Path) -> list[Path]:
     compared, drawn, twin, texts = (
         folder / f"{name}.json.gz" for name in ("compare", "draws", "unmarked", "taste")
     )
-    _write(compared, _compared(presets()[0]))
-    _write(drawn, _drawn())
-    json_io.save(_unmarked(), twin)
-    _write(texts, taste.made())
+    _write_json(compared, _record_comparison(available_presets()[0]))
+    _write_json(drawn, _record_draws())
+    json_io.save(_record_unmarked_twin(), twin)
+    _write_json(texts, taste.record_continuations())
     return [compared, drawn, twin, texts]
 
 
-def _compared(preset: ComparePreset) -> dict[str, Any]:
+def _record_comparison(preset: ComparePreset) -> dict[str, Any]:
     # Imported late: reading the examples needs no torch.
     from engine.analysis.likelihood import score_trace
     from engine.models.loading import load
 
     columns, base = [], None
     for strategy, params in preset.columns:
-        trace = gallery.recorded(strategy, preset.prompt, params, preset.seed)
+        trace = gallery.record_run(strategy, preset.prompt, params, preset.seed)
         base = base or load(trace.model.id)
         scores = score_trace(trace, base, load(trace.model.id))
         columns.append(
@@ -140,7 +140,7 @@ def _compared(preset: ComparePreset) -> dict[str, Any]:
     return {"preset": preset.name, "base": base.name, "columns": columns}
 
 
-def _drawn() -> dict[str, Any]:
+def _record_draws() -> dict[str, Any]:
     from engine.analysis.many_draws import draw_many
     from engine.run.request import DecodeRequest
 
@@ -155,23 +155,23 @@ def _drawn() -> dict[str, Any]:
     return {"draws": made, "pieces": pieces, "seconds": seconds}
 
 
-def _unmarked() -> Trace:
+def _record_unmarked_twin() -> Trace:
     from engine.strategies.watermark import STRATEGY
 
     preset = STRATEGY.presets[0]
-    length = min(gallery.TOKENS, preset.params["max_new_tokens"])
-    return gallery.recorded("sampling", preset.prompt, {"max_new_tokens": length}, preset.seed)
+    length = min(gallery.MAX_NEW_TOKENS, preset.params["max_new_tokens"])
+    return gallery.record_run("sampling", preset.prompt, {"max_new_tokens": length}, preset.seed)
 
 
-def _read(path: Path) -> Any:
+def _read_json(path: Path) -> Any:
     return json.loads(gzip.decompress(path.read_bytes()))
 
 
-def _write(path: Path, data: Any) -> None:
+def _write_json(path: Path, data: Any) -> None:
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     # mtime=0: the same record gives the same bytes.
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
-def _tuples(value: Any) -> Any:
+def _list_to_tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value

@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from engine.analysis import gallery
 from engine.strategies.base import Strategy
 
-_QUOTED = re.compile(r"\{(\w+-\d)\.(\w+)\}")
-_SENTENCES = re.compile(r"(?<=\.) (?=[A-Z{])")
+_FIGURE_QUOTE = re.compile(r"\{(\w+-\d)\.(\w+)\}")
+_SENTENCE_BREAK = re.compile(r"(?<=\.) (?=[A-Z{])")
 
 
-def _score(value: float) -> str:
+def _format_score(value: float) -> str:
     return f"{value:.3f}".replace("-", "−")
 
 
-_WORDS: dict[str, Callable[[float], str]] = {
+_FIGURE_FORMATS: dict[str, Callable[[float], str]] = {
     "rep_3": lambda value: f"{value:.0%}".replace("%", " %"),
     "perplexity": lambda value: f"{value:.3g}",
     "tokens_per_forward": lambda value: f"{value:.1f}",
-    "score": _score,
-    "greedy_score": _score,
+    "score": _format_score,
+    "greedy_score": _format_score,
     "first_words": str,
     "outputs": str,
     "z": lambda value: f"{value:.1f}".replace("-", "−"),
@@ -31,7 +31,7 @@ _WORDS: dict[str, Callable[[float], str]] = {
 
 
 @dataclass(frozen=True)
-class Answers:
+class StrategyAnswers:
     """A few sentences about a strategy, with their figures filled in."""
 
     chooses: str
@@ -42,14 +42,14 @@ class Answers:
     """The effect of its main parameter."""
 
 
-def answers(strategy: Strategy) -> Answers:
+def strategy_answers(strategy: Strategy) -> StrategyAnswers:
     """Return the answers that the page and docs/first_visit.md show for a strategy."""
-    figures = {entry.name: entry.figures for entry in gallery.entries()}
-    told = (filled(text, figures) for text in (strategy.helps, strategy.turns))
-    return Answers(strategy.summary, *told)
+    figures = {entry.name: entry.figures for entry in gallery.list_entries()}
+    told = (fill_figures(text, figures) for text in (strategy.helps, strategy.turns))
+    return StrategyAnswers(strategy.summary, *told)
 
 
-def filled(text: str, figures: dict[str, dict[str, float]]) -> str:
+def fill_figures(text: str, figures: dict[str, dict[str, float]]) -> str:
     """Return a text with every ``{strategy-1.figure}`` replaced by that figure of the recorded run.
 
     A sentence that quotes an unknown run or figure is dropped.
@@ -60,7 +60,7 @@ def filled(text: str, figures: dict[str, dict[str, float]]) -> str:
     """
 
     def known(sentence: str) -> bool:
-        return all(name in figures.get(run, {}) for run, name in _QUOTED.findall(sentence))
+        return all(name in figures.get(run, {}) for run, name in _FIGURE_QUOTE.findall(sentence))
 
-    kept = " ".join(sentence for sentence in _SENTENCES.split(text) if known(sentence))
-    return _QUOTED.sub(lambda m: _WORDS[m[2]](figures[m[1]][m[2]]), kept)
+    kept = " ".join(sentence for sentence in _SENTENCE_BREAK.split(text) if known(sentence))
+    return _FIGURE_QUOTE.sub(lambda m: _FIGURE_FORMATS[m[2]](figures[m[1]][m[2]]), kept)

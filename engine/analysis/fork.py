@@ -12,21 +12,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.declare.params import defaults_of, params_of
-from engine.declare.weights import ASSISTANT
+from engine.declare.weights import ASSISTANT_PREFIX
 from engine.errors import EngineError, ParameterError
 from engine.models.text import decode_ids, encode_after
-from engine.run.media_request import given_again
+from engine.run.media_request import load_media_fields
 from engine.run.request import DecodeRequest
-from engine.run.weights import recorded_weights, weights_beside
+from engine.run.weights import drop_loaded_weights, weights_from_trace
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.trace.details import BeamDetail, BeamNode
-from engine.trace.records import Parent, Step, Trace, own_place, replay_ids
+from engine.trace.records import Parent, Step, Trace, chosen_emit_index, replay_ids
 
 
 @dataclass(frozen=True)
-class Place:
+class BranchPoint:
     """A position in a run from which a branch can continue.
 
     Attributes:
@@ -54,7 +54,7 @@ class Branch:
     parent: Parent
 
 
-def place_of(trace: Trace, step: Any, *, node_id: Any = None, run_id: str = "") -> Place:
+def branch_point(trace: Trace, step: Any, *, node_id: Any = None, run_id: str = "") -> BranchPoint:
     """Return the position that a step decided; it keeps all tokens before the step's last one.
 
     Args:
@@ -82,9 +82,9 @@ def place_of(trace: Trace, step: Any, *, node_id: Any = None, run_id: str = "") 
         raise ParameterError("node_id", node_id, "only beam searches have nodes")
     else:
         before = tuple(s for s in trace.steps[:step] if s.sequence == found.sequence)
-        kept = [*replay_ids(before)[: found.keep], *found.emit[: max(own_place(found), 0)]]
+        kept = [*replay_ids(before)[: found.keep], *found.emit[: max(chosen_emit_index(found), 0)]]
     vocab = trace.model.vocab_size or None
-    return Place(trace.prompt_ids, kept, step, run_id, trace.eos_token_ids, vocab)
+    return BranchPoint(trace.prompt_ids, kept, step, run_id, trace.eos_token_ids, vocab)
 
 
 def _path_before(trace: Trace, step: Step, detail: BeamDetail, node_id: Any) -> list[int]:
@@ -104,13 +104,13 @@ def _path_before(trace: Trace, step: Step, detail: BeamDetail, node_id: Any) -> 
     return path[::-1]
 
 
-def branch(
-    place: Place, *, token_id: Any = None, text: str | None = None, tokenizer: Any = None
+def make_branch(
+    place: BranchPoint, *, token_id: Any = None, text: str | None = None, tokenizer: Any = None
 ) -> Branch:
     """Append a token or a text at a branch point.
 
     Args:
-        place: the branch point, see ``place_of``.
+        place: the branch point, see ``branch_point``.
         token_id: a token of the model's vocabulary; give either this or `text`.
         text: 1 to PLAYGROUND_MAX_PROMPT_CHARS characters, tokenized as a continuation; earlier ids
             stay the same.
@@ -122,13 +122,17 @@ def branch(
     if (token_id is None) == (text is None):
         raise ParameterError("token_id", token_id, "give exactly one of token_id and text")
     before = (*place.prompt_ids, *place.kept_ids)
-    added = (_checked(token_id, place),) if text is None else _encoded(text, tokenizer, before)
+    added = (
+        (_check_token(token_id, place),)
+        if text is None
+        else _encode_typed_text(text, tokenizer, before)
+    )
     return Branch(
         (*before, *added), Parent(place.run_id, place.step, len(place.kept_ids), added, text)
     )
 
 
-def _checked(token_id: Any, place: Place) -> int:
+def _check_token(token_id: Any, place: BranchPoint) -> int:
     limit = place.vocab_size
     allowed = "a token id of the model" + (f", 0 to {limit - 1}" if limit else "")
     if not isinstance(token_id, int) or isinstance(token_id, bool) or token_id < 0:
@@ -140,7 +144,7 @@ def _checked(token_id: Any, place: Place) -> int:
     return token_id
 
 
-def _encoded(text: Any, tokenizer: Any, before: Sequence[int]) -> tuple[int, ...]:
+def _encode_typed_text(text: Any, tokenizer: Any, before: Sequence[int]) -> tuple[int, ...]:
     limit = SETTINGS.max_prompt_chars
     if not isinstance(text, str) or not 1 <= len(text) <= limit:
         raise ParameterError("text", text, f"write 1 to {limit} characters")
@@ -177,7 +181,7 @@ def shared_params(config: Mapping[str, Any], strategy: Strategy) -> dict[str, An
     return shared
 
 
-def request_for(
+def branch_request(
     trace: Trace,
     made: Branch,
     strategy: str | None = None,
@@ -192,7 +196,7 @@ def request_for(
 
     Args:
         trace: the parent.
-        made: the branch, see ``branch``.
+        made: the branch, see ``make_branch``.
         strategy: a name of STRATEGIES; a different one inherits the settings that both have.
         model: a different model must have the same vocabulary.
         params: parameters of the strategy.
@@ -209,17 +213,17 @@ def request_for(
     if assistant is None and name == trace.strategy and trace.assistant is not None:
         assistant = trace.assistant.id
     drafted = STRATEGIES[name].assistant != "none"
-    held = recorded_weights(trace) if weights is None else weights
+    held = weights_from_trace(trace) if weights is None else weights
     if weights is None:
-        held = {n: v for n, v in held.items() if drafted or not n.startswith(ASSISTANT)}
+        held = {n: v for n, v in held.items() if drafted or not n.startswith(ASSISTANT_PREFIX)}
     return DecodeRequest(
         name,
         trace.model.id if model is None else model,
-        weights=weights_beside(held, model, assistant),
+        weights=drop_loaded_weights(held, model, assistant),
         input_ids=list(made.input_ids),
         params=shared_params(trace.config, STRATEGIES[name]) if params is None else params,
         seed=trace.seed if seed is None else seed,
         assistant=assistant,
         parent=made.parent,
-        **given_again(trace),
+        **load_media_fields(trace),
     )

@@ -10,22 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import TraceError
-from engine.statistics.run_figures import quoted
+from engine.statistics.run_figures import quotable_figures
 from engine.trace import json_io
 from engine.trace.records import Trace
 
 if TYPE_CHECKING:
     from engine.strategies.base import Preset, Strategy
-    from engine.strategies.chat_presets import Talk
+    from engine.strategies.chat_presets import ChatPreset
 
 _LOG = logging.getLogger("engine")
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "gallery"
-INDEX = "index.json"
+INDEX_FILE = "index.json"
 CANDIDATES = 8
-PRESETS = 2
-TOKENS = 100
+PRESETS_PER_STRATEGY = 2
+MAX_NEW_TOKENS = 100
 """Most new tokens of a recorded run; enough to show what the presets' sentences describe."""
-_ENDING = ".json.gz"
+_FILE_SUFFIX = ".json.gz"
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class GalleryEntry:
     @property
     def name(self) -> str:
         """Name of the run in links."""
-        return self.file.removesuffix(_ENDING)
+        return self.file.removesuffix(_FILE_SUFFIX)
 
 
-def entries(folder: Path = FOLDER) -> list[GalleryEntry]:
+def list_entries(folder: Path = FOLDER) -> list[GalleryEntry]:
     """Return the gallery's entries; empty if the index is missing or damaged."""
-    path = folder / INDEX
+    path = folder / INDEX_FILE
     if not path.is_file():
         return []
     try:
@@ -65,9 +65,9 @@ def entries(folder: Path = FOLDER) -> list[GalleryEntry]:
         return []
 
 
-def entry_named(name: str, folder: Path = FOLDER) -> GalleryEntry | None:
+def find_entry(name: str, folder: Path = FOLDER) -> GalleryEntry | None:
     """Return the entry with the name that links use; None if it does not exist."""
-    return next((entry for entry in entries(folder) if entry.name == name), None)
+    return next((entry for entry in list_entries(folder) if entry.name == name), None)
 
 
 def open_entry(file: str, folder: Path = FOLDER) -> Trace:
@@ -76,12 +76,12 @@ def open_entry(file: str, folder: Path = FOLDER) -> Trace:
     Raises:
         TraceError: the gallery has no such file.
     """
-    if file not in {entry.file for entry in entries(folder)}:
+    if file not in {entry.file for entry in list_entries(folder)}:
         raise TraceError(f"The gallery has no run named {file[:60]!r}.")
     return json_io.load(folder / file)
 
 
-def make(
+def record_gallery(
     folder: Path, tell: Callable[[str], None] = _LOG.warning, *, talks_only: bool = False
 ) -> list[GalleryEntry]:
     """Record the first presets and the conversations of every strategy, and write the index.
@@ -96,95 +96,95 @@ def make(
         EngineError: a run failed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    standing = entries(folder)
-    presets = [e for e in standing if e.model is None] if talks_only else _of_presets(folder)
-    made = [*presets, *_of_talks(folder, [e for e in standing if e.model is not None], tell)]
-    for old in folder.glob(f"*{_ENDING}"):
+    standing = list_entries(folder)
+    presets = [e for e in standing if e.model is None] if talks_only else _record_presets(folder)
+    made = [*presets, *_record_talks(folder, [e for e in standing if e.model is not None], tell)]
+    for old in folder.glob(f"*{_FILE_SUFFIX}"):
         if old.name not in {entry.file for entry in made}:
             old.unlink()
     write_index(made, folder)
     return made
 
 
-def _of_presets(folder: Path) -> list[GalleryEntry]:
+def _record_presets(folder: Path) -> list[GalleryEntry]:
     from engine.strategies import STRATEGIES
 
     made = []
     for strategy in STRATEGIES.values():
-        for number, preset in enumerate(strategy.presets[:PRESETS]):
-            file = f"{strategy.name}-{number + 1}{_ENDING}"
+        for number, preset in enumerate(strategy.presets[:PRESETS_PER_STRATEGY]):
+            file = f"{strategy.name}-{number + 1}{_FILE_SUFFIX}"
             if not number:
-                record(
+                record_preset(
                     strategy.name, preset
                 )  # warm up: loading must not count in the recorded times
-            made.append(_saved(folder / file, strategy, preset))
+            made.append(_save_recording(folder / file, strategy, preset))
     return made
 
 
-def _of_talks(
+def _record_talks(
     folder: Path, standing: list[GalleryEntry], tell: Callable[[str], None]
 ) -> list[GalleryEntry]:
     """Record the conversations, or return the earlier entries if their model is not installed."""
     from engine.models.catalogue import CATALOGUE
     from engine.strategies import STRATEGIES
-    from engine.strategies.chat_presets import MODEL, TALKS
+    from engine.strategies.chat_presets import CHAT_MODEL, CHAT_PRESETS
 
-    wanted = [(s, t) for n, s in STRATEGIES.items() for t in TALKS.get(n, ()) if t.recorded]
-    if not CATALOGUE[MODEL].available:
+    wanted = [(s, t) for n, s in STRATEGIES.items() for t in CHAT_PRESETS.get(n, ()) if t.recorded]
+    if not CATALOGUE[CHAT_MODEL].available:
         kept = [entry for entry in standing if entry.strategy in STRATEGIES]
         tell(
-            f"{CATALOGUE[MODEL].title} is not on this machine, so conversations with it are not "
+            f"{CATALOGUE[CHAT_MODEL].title} is not on this machine, so conversations with it are not "
             f"recorded: those recorded before stay, {len(kept)} of {len(wanted)}; "
-            f"`python -m engine fetch {MODEL}` brings it."
+            f"`python -m engine fetch {CHAT_MODEL}` brings it."
         )
         return kept
     made: list[GalleryEntry] = []
     for strategy, talk in wanted:
         number = 1 + sum(entry.strategy == strategy.name for entry in made)
-        file = f"{strategy.name}-{MODEL}-{number}{_ENDING}"
+        file = f"{strategy.name}-{CHAT_MODEL}-{number}{_FILE_SUFFIX}"
         if not made:
-            record(strategy.name, talk)  # warm up, as for presets
-        made.append(_saved(folder / file, strategy, talk, MODEL))
+            record_preset(strategy.name, talk)  # warm up, as for presets
+        made.append(_save_recording(folder / file, strategy, talk, CHAT_MODEL))
     return made
 
 
-def _saved(
-    path: Path, strategy: Strategy, preset: Preset | Talk, model: str | None = None
+def _save_recording(
+    path: Path, strategy: Strategy, preset: Preset | ChatPreset, model: str | None = None
 ) -> GalleryEntry:
     """Record a preset into a file and return its entry; the title names `model` if it is given."""
     from engine.models.catalogue import CATALOGUE
 
-    trace = record(strategy.name, preset)
+    trace = record_preset(strategy.name, preset)
     json_io.save(trace, path)
     whose = "" if model is None else f" ({CATALOGUE[model].title})"
     title = f"{strategy.title}: {preset.name}{whose}"
     about = strategy.name, preset.name, title, preset.shows, preset.look_at
-    return GalleryEntry(path.name, *about, quoted(trace), model)
+    return GalleryEntry(path.name, *about, quotable_figures(trace), model)
 
 
 def write_index(made: list[GalleryEntry], folder: Path = FOLDER) -> None:
     """Write the index of the gallery."""
     items = [{n: v for n, v in vars(entry).items() if v is not None} for entry in made]
     text = json.dumps(items, ensure_ascii=False, indent=1)
-    (folder / INDEX).write_text(text + "\n")
+    (folder / INDEX_FILE).write_text(text + "\n")
 
 
-def record(strategy: str, preset: Preset | Talk) -> Trace:
-    """Run a preset or a conversation for at most ``TOKENS`` new tokens.
+def record_preset(strategy: str, preset: Preset | ChatPreset) -> Trace:
+    """Run a preset or a conversation for at most ``MAX_NEW_TOKENS`` new tokens.
 
     Raises:
         EngineError: the run failed.
     """
-    from engine.strategies.chat_presets import MODEL, Talk
+    from engine.strategies.chat_presets import CHAT_MODEL, ChatPreset
 
     params = dict(preset.params)
-    params["max_new_tokens"] = min(TOKENS, params.get("max_new_tokens", TOKENS))
-    if isinstance(preset, Talk):
-        return recorded(strategy, None, params, preset.seed, MODEL, preset.messages)
-    return recorded(strategy, preset.prompt, params, preset.seed, preset.model)
+    params["max_new_tokens"] = min(MAX_NEW_TOKENS, params.get("max_new_tokens", MAX_NEW_TOKENS))
+    if isinstance(preset, ChatPreset):
+        return record_run(strategy, None, params, preset.seed, CHAT_MODEL, preset.messages)
+    return record_run(strategy, preset.prompt, params, preset.seed, preset.model)
 
 
-def recorded(
+def record_run(
     strategy: str,
     prompt: str | None,
     params: dict[str, Any],
@@ -198,7 +198,7 @@ def recorded(
         EngineError: the run failed.
     """
     # Imported late: reading the gallery needs no torch.
-    from engine.run.decoding import finished
+    from engine.run.decoding import decode_to_trace
     from engine.run.request import DecodeRequest
 
     request = DecodeRequest(
@@ -210,4 +210,4 @@ def recorded(
         seed=seed,
         top_candidates=CANDIDATES,
     )
-    return finished(request)
+    return decode_to_trace(request)

@@ -15,29 +15,29 @@ from typing import Any
 import torch
 
 from engine.analysis.generate_outputs_flags import (
-    RichFlags,
-    check_can_be_made,
-    check_is_of,
-    ended_early,
-    passes_of,
+    OutputFlags,
+    check_has_outputs,
+    check_model_matches,
+    count_passes,
+    is_ended_early,
 )
 from engine.analysis.generate_outputs_sizes import check_size
-from engine.analysis.thread_generator import seeded
+from engine.analysis.thread_generator import use_generator
 from engine.errors import Cancelled, DecodeError, ParameterError
-from engine.models.loading import LoadedModel, pinned
+from engine.models.loading import LoadedModel, pin_models
+from engine.models.model_views import build_generation_view
 from engine.models.openvino import model as on_openvino
-from engine.models.twin import twin
-from engine.run.preparation import Models, Prepared, prepare
-from engine.run.request import check, request_of
-from engine.run.run import StopWhen, generate_arguments, generate_of
-from engine.run.scheduler import Tell, nobody, running
-from engine.run.torch_threads import threads_for
+from engine.run.preparation import ModelLoader, Prepared, prepare
+from engine.run.request import check_request, request_from_trace
+from engine.run.run import StopCriterion, generate_arguments, get_generate
+from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
+from engine.run.torch_threads import limit_torch_threads
 from engine.settings import SETTINGS
-from engine.strategies.drafting_params import draft_values
+from engine.strategies.drafting_params import draft_model_settings
 from engine.trace.records import Trace
 
 
-def rich_output(
+def rerun_generate(
     trace: Trace,
     model: LoadedModel | None = None,
     *,
@@ -47,7 +47,7 @@ def rich_output(
     output_hidden_states: bool = False,
     output_attentions: bool = False,
     cancelled: threading.Event | None = None,
-    tell: Tell | None = None,
+    tell: EventCallback | None = None,
 ) -> Any:
     """Repeat a run with generate(), ``return_dict_in_generate`` and these flags; return its output.
 
@@ -58,10 +58,10 @@ def rich_output(
         trace: the run; its steps are not needed.
         model: the model of the run; None loads it by name, in the run's weight format.
         assistant: the draft model of the run; None loads it likewise.
-        output_scores: see ``RichFlags``.
-        output_logits: see ``RichFlags``.
-        output_hidden_states: see ``RichFlags``.
-        output_attentions: see ``RichFlags``.
+        output_scores: see ``OutputFlags``.
+        output_logits: see ``OutputFlags``.
+        output_hidden_states: see ``OutputFlags``.
+        output_attentions: see ``OutputFlags``.
         cancelled: stops the run when set.
         tell: receives Waiting and Loading events.
 
@@ -74,39 +74,41 @@ def rich_output(
         EngineError: transformers cannot produce these outputs, they would be too large, or the
             repeated run has other tokens on this machine.
     """
-    flags = RichFlags(
+    flags = OutputFlags(
         output_scores=output_scores,
         output_logits=output_logits,
         output_hidden_states=output_hidden_states,
         output_attentions=output_attentions,
     )
-    check_can_be_made(trace)
-    cancelled, tell = cancelled or threading.Event(), tell or nobody
-    run = prepare(check(request_of(trace, model, assistant)), Models(cancelled, tell))
+    check_has_outputs(trace)
+    cancelled, tell = cancelled or threading.Event(), tell or ignore_event
+    run = prepare(
+        check_request(request_from_trace(trace, model, assistant)), ModelLoader(cancelled, tell)
+    )
     target = run.target
-    check_is_of(trace, target)
-    _check_shows(target, flags)
+    check_model_matches(trace, target)
+    _check_has_attentions(target, flags)
     check_size(trace, flags, target)
     with ExitStack() as held:
-        held.enter_context(pinned(target, run.assistant))
-        held.enter_context(_turn(run, flags, cancelled, tell))
-        held.enter_context(threads_for(target, run.assistant))
-        output = _generated(run, trace, flags, cancelled)
-    _check_same(output, run, trace, flags)
+        held.enter_context(pin_models(target, run.assistant))
+        held.enter_context(_wait_for_turn(run, flags, cancelled, tell))
+        held.enter_context(limit_torch_threads(target, run.assistant))
+        output = _call_generate(run, trace, flags, cancelled)
+    _check_same_tokens(output, run, trace, flags)
     _check_complete(output, target, flags)
     return output
 
 
-def _turn(
-    run: Prepared, flags: RichFlags, cancelled: threading.Event, tell: Tell
+def _wait_for_turn(
+    run: Prepared, flags: OutputFlags, cancelled: threading.Event, tell: EventCallback
 ) -> AbstractContextManager[None]:
     """Return a context that holds a turn in the queue for the models of a run."""
-    kind = ("rich", run.target.name, *flags.named())
+    kind = ("rich", run.target.name, *flags.enabled_names())
     size = float(run.config.max_new_tokens)
-    return running(cancelled, run.target, run.assistant, tell=tell, kind=kind, size=size)
+    return wait_for_turn(cancelled, run.target, run.assistant, tell=tell, kind=kind, size=size)
 
 
-class _StopAt:
+class _StopAtLength:
     """Stopping criterion for a stopped run: ends all rows at a given length."""
 
     def __init__(self, length: int) -> None:
@@ -119,31 +121,33 @@ class _StopAt:
         return torch.full((input_ids.shape[0],), stop, device=input_ids.device, dtype=torch.bool)
 
 
-def _generated(run: Prepared, trace: Trace, flags: RichFlags, cancelled: threading.Event) -> Any:
+def _call_generate(
+    run: Prepared, trace: Trace, flags: OutputFlags, cancelled: threading.Event
+) -> Any:
     """Call generate() with the arguments of the run and return its output object."""
     target, config = run.target, run.config
-    stop = StopWhen(cancelled, time.perf_counter() + SETTINGS.max_runtime_s)
+    stop = StopCriterion(cancelled, time.perf_counter() + SETTINGS.max_runtime_s)
     stopping: list[Any] = [stop]
-    if ended_early(trace):
-        stopping.append(_StopAt(_start(run) + passes_of(trace)))
+    if is_ended_early(trace):
+        stopping.append(_StopAtLength(_text_start(run) + count_passes(trace)))
     prompt = torch.tensor([run.prompt_ids], device=target.device)
     arguments = generate_arguments(run, config, prompt, stopping)
     wanted = {"return_dict_in_generate": True, **dataclasses.asdict(flags)}
     for name, value in wanted.items():
         setattr(arguments["generation_config"], name, value)
-    model, drafting = _models(run, flags)
+    model, drafting = _select_models(run, flags)
     if run.assistant is not None:
         arguments["assistant_model"] = drafting
         if run.strategy.assistant == "any_tokenizer":
             arguments["tokenizer"] = target.tokenizer
             arguments["assistant_tokenizer"] = run.assistant.tokenizer
     # transformers reads the drafting options from the drafting model's own configuration.
-    for name, value in draft_values(config).items():
+    for name, value in draft_model_settings(config).items():
         setattr(drafting.generation_config, name, value)
     generator = torch.Generator(target.device).manual_seed(run.request.seed)
     try:
-        with torch.no_grad(), seeded(generator):
-            output = generate_of(target)(model, **arguments)
+        with torch.no_grad(), use_generator(generator):
+            output = get_generate(target)(model, **arguments)
     except (ValueError, NotImplementedError) as error:
         if cancelled.is_set():
             raise Cancelled from None
@@ -159,30 +163,32 @@ def _generated(run: Prepared, trace: Trace, flags: RichFlags, cancelled: threadi
     return output
 
 
-def _models(run: Prepared, flags: RichFlags) -> tuple[Any, Any]:
+def _select_models(run: Prepared, flags: OutputFlags) -> tuple[Any, Any]:
     """Return the model that generates and the model whose configuration controls drafting."""
     # sdpa keeps no attention weights. A twin shares the weights and leaves the loaded model as it is.
     attention = "eager" if flags.output_attentions else None
-    model = twin(run.target.model, attention)
-    return model, model if run.assistant is None else twin(run.assistant.model, attention)
+    model = build_generation_view(run.target.model, attention)
+    return model, model if run.assistant is None else build_generation_view(
+        run.assistant.model, attention
+    )
 
 
-def _start(run: Prepared) -> int:
+def _text_start(run: Prepared) -> int:
     """Return the number of ids before the new text in the sequences that generate() returns."""
     return 1 if run.target.is_encoder_decoder else len(run.prompt_ids)
 
 
-def _check_same(output: Any, run: Prepared, trace: Trace, flags: RichFlags) -> None:
+def _check_same_tokens(output: Any, run: Prepared, trace: Trace, flags: OutputFlags) -> None:
     """Compare the tokens of generate() with those of the run.
 
     Raises:
         DecodeError: they differ.
     """
-    start, own = _start(run), run.target.model.generation_config
+    start, own = _text_start(run), run.target.model.generation_config
     padding = {own.pad_token_id, *trace.eos_token_ids}
     rows = [row[start:] for row in output.sequences.tolist()]
     wanted = [list(entry.token_ids) for entry in trace.outputs]
-    parts = [_parts(row, ids, padding) for row, ids in zip(rows, wanted, strict=False)]
+    parts = [_first_difference(row, ids, padding) for row, ids in zip(rows, wanted, strict=False)]
     place = next((at for at in parts if at is not None), None)
     if place is None and len(rows) == len(wanted):
         return
@@ -196,7 +202,7 @@ def _check_same(output: Any, run: Prepared, trace: Trace, flags: RichFlags) -> N
     )
 
 
-def _parts(row: list[int], ids: list[int], padding: set[Any]) -> int | None:
+def _first_difference(row: list[int], ids: list[int], padding: set[Any]) -> int | None:
     """Return the first index where `row` and `ids` differ; None if only padding follows `ids`."""
     for at, (ours, theirs) in enumerate(zip(ids, row, strict=False)):
         if ours != theirs:
@@ -206,13 +212,13 @@ def _parts(row: list[int], ids: list[int], padding: set[Any]) -> int | None:
     return None
 
 
-def _check_shows(loaded: LoadedModel, flags: RichFlags) -> None:
-    if flags.output_attentions and isinstance(loaded.model, on_openvino.OnGraph):
+def _check_has_attentions(loaded: LoadedModel, flags: OutputFlags) -> None:
+    if flags.output_attentions and isinstance(loaded.model, on_openvino.GraphModelMixin):
         shown = f"{loaded.name} is computed by a graph of OpenVINO, which shows no attentions"
         raise ParameterError("output_attentions", True, shown, "leave it out")
 
 
-def _check_complete(output: Any, loaded: LoadedModel, flags: RichFlags) -> None:
+def _check_complete(output: Any, loaded: LoadedModel, flags: OutputFlags) -> None:
     """Check that the model returned every hidden state and attention that was requested.
 
     Raises:
@@ -223,14 +229,14 @@ def _check_complete(output: Any, loaded: LoadedModel, flags: RichFlags) -> None:
             continue
         name = flag.removeprefix("output_")
         found = [steps for field, steps in output.items() if field.endswith(name)]
-        layers = [layer for steps in found for step in steps for layer in _layers(step)]
+        layers = [layer for steps in found for step in steps for layer in _layer_tensors(step)]
         if not layers or any(layer is None for layer in layers):
             raise ParameterError(
                 flag, True, f"{loaded.name} does not show its {name}", "leave it out"
             )
 
 
-def _layers(step: Any) -> tuple[Any, ...]:
+def _layer_tensors(step: Any) -> tuple[Any, ...]:
     """Return the layer tensors of one step, or one encoder layer's; None for a missing tensor."""
     if step is None or isinstance(step, torch.Tensor):
         return (step,)

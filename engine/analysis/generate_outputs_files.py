@@ -17,32 +17,32 @@ from typing import Any
 
 import torch
 
-from engine.analysis.generate_outputs_flags import RichFlags
+from engine.analysis.generate_outputs_flags import OutputFlags
 from engine.errors import EngineError
-from engine.run.recording import versions
+from engine.run.recording import library_versions
 from engine.trace.records import Trace
 
 FORMAT = "transformers-generate-output/1"
-CLASSES = (
+OUTPUT_CLASSES = (
     "GenerateDecoderOnlyOutput",
     "GenerateEncoderDecoderOutput",
     "GenerateBeamDecoderOnlyOutput",
     "GenerateBeamEncoderDecoderOutput",
 )
-WHOLE = ("sequences", "sequences_scores", "beam_indices")
+SINGLE_TENSOR_FIELDS = ("sequences", "sequences_scores", "beam_indices")
 """Fields that hold a single tensor."""
-OF_THE_ENCODER = ("encoder_attentions", "encoder_hidden_states")
+ENCODER_FIELDS = ("encoder_attentions", "encoder_hidden_states")
 """Fields without steps: one tensor for each layer."""
-_NAME = re.compile(r"(\w+?)(?:\.(\d{1,6}))?(?:\.layer\.(\d{1,4}))?")
+_TENSOR_NAME = re.compile(r"(\w+?)(?:\.(\d{1,6}))?(?:\.layer\.(\d{1,4}))?")
 
 
-class RichFileError(EngineError):
+class OutputFileError(EngineError):
     """A file does not hold outputs of generate(); the message gives the reason."""
 
     code = "rich"
 
 
-def rich_metadata(trace: Trace, flags: RichFlags) -> dict[str, str]:
+def output_metadata(trace: Trace, flags: OutputFlags) -> dict[str, str]:
     """Return the metadata of an output file; all values are text.
 
     Args:
@@ -51,56 +51,56 @@ def rich_metadata(trace: Trace, flags: RichFlags) -> dict[str, str]:
 
     Returns:
         ``strategy``, ``config`` (JSON), ``seed``, ``model``, ``revision``, ``dtype``, ``device``,
-        ``versions`` (JSON, of the software that produced the outputs), ``recorded_with`` (JSON, of
+        ``library_versions`` (JSON, of the software that produced the outputs), ``recorded_with`` (JSON, of
         the software that recorded the run), ``flags`` (JSON) and ``prompt_ids`` (JSON).
     """
     model, assistant = trace.model, trace.assistant
     told = {
         "strategy": trace.strategy,
-        "config": _json({name: v for name, v in trace.config.items() if v is not None}),
+        "config": _to_json({name: v for name, v in trace.config.items() if v is not None}),
         "seed": str(trace.seed),
         "model": model.id,
         "revision": model.revision or "",
         "dtype": model.dtype,
         "device": model.device,
-        "versions": _json(versions()),
-        "recorded_with": _json(trace.versions),
-        "flags": _json(asdict(flags)),
-        "prompt_ids": _json(list(trace.prompt_ids)),
+        "versions": _to_json(library_versions()),
+        "recorded_with": _to_json(trace.versions),
+        "flags": _to_json(asdict(flags)),
+        "prompt_ids": _to_json(list(trace.prompt_ids)),
     }
     if assistant is not None:
         told |= {"assistant": assistant.id, "assistant_revision": assistant.revision or ""}
     return told
 
 
-def rich_bytes(output: Any, metadata: Mapping[str, str] | None = None) -> bytes:
+def output_to_bytes(output: Any, metadata: Mapping[str, str] | None = None) -> bytes:
     """Return outputs of generate() as the bytes of a safetensors file.
 
     Args:
-        output: an output object of generate() or ``rich_output``.
-        metadata: text values by name, see ``rich_metadata``.
+        output: an output object of generate() or ``rerun_generate``.
+        metadata: text values by name, see ``output_metadata``.
 
     Raises:
         RichFileError: `output` is of another class.
     """
     from safetensors.torch import save
 
-    tensors = dict(_tensors(output))
-    return save(tensors, metadata=_described(output, metadata))
+    tensors = dict(_named_tensors(output))
+    return save(tensors, metadata=_checked_file_metadata(output, metadata))
 
 
-def save_rich(output: Any, path: str | Path, metadata: Mapping[str, str] | None = None) -> None:
+def save_output(output: Any, path: str | Path, metadata: Mapping[str, str] | None = None) -> None:
     """Write outputs of generate() to a file, completely or not at all.
 
     Args:
-        output: see ``rich_bytes``.
+        output: see ``output_to_bytes``.
         path: the file; an existing one is replaced.
-        metadata: see ``rich_bytes``.
+        metadata: see ``output_to_bytes``.
 
     Raises:
         RichFileError: `output` is of another class, or the file cannot be written.
     """
-    target, data = Path(path), rich_bytes(output, metadata)
+    target, data = Path(path), output_to_bytes(output, metadata)
     partial = target.with_name(target.name + ".part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -110,26 +110,26 @@ def save_rich(output: Any, path: str | Path, metadata: Mapping[str, str] | None 
     except OSError as error:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
-        raise RichFileError(f"{target.name} could not be written: {error.strerror}.") from None
+        raise OutputFileError(f"{target.name} could not be written: {error.strerror}.") from None
 
 
-def load_rich(path: str | Path) -> Any:
+def load_output(path: str | Path) -> Any:
     """Load the output object of a file: the same class and tensors, without the cache.
 
     Args:
-        path: a file written by ``save_rich``.
+        path: a file written by ``save_output``.
 
     Raises:
         RichFileError: the file has another format.
     """
-    metadata, tensors = _read(Path(path))
+    metadata, tensors = _read_file(Path(path))
     kind = metadata.get("class", "")
-    if metadata.get("format") != FORMAT or kind not in CLASSES:
-        raise RichFileError(f"{Path(path).name} holds no outputs of generate() as {FORMAT}.")
+    if metadata.get("format") != FORMAT or kind not in OUTPUT_CLASSES:
+        raise OutputFileError(f"{Path(path).name} holds no outputs of generate() as {FORMAT}.")
     fields: dict[str, Any] = {}
     steps: dict[str, dict[tuple[int, ...], Any]] = {}
     for name, tensor in tensors.items():
-        field, *places = _place(name)
+        field, *places = _parse_tensor_name(name)
         if places:
             steps.setdefault(field, {})[tuple(places)] = tensor
         else:
@@ -137,63 +137,63 @@ def load_rich(path: str | Path) -> Any:
     import transformers.generation
 
     try:
-        nested = {field: _nested(found) for field, found in steps.items()}
+        nested = {field: _nest_tensors(found) for field, found in steps.items()}
         return getattr(transformers.generation, kind)(**fields, **nested)
     except (TypeError, KeyError):
-        raise RichFileError(f"{Path(path).name} has tensors that a {kind} has not.") from None
+        raise OutputFileError(f"{Path(path).name} has tensors that a {kind} has not.") from None
 
 
-def metadata_of(path: str | Path) -> dict[str, str]:
-    """Return the metadata of a file, see ``rich_metadata``; tensors are not read.
+def read_metadata(path: str | Path) -> dict[str, str]:
+    """Return the metadata of a file, see ``output_metadata``; tensors are not read.
 
     Raises:
         RichFileError: the file is no safetensors file.
     """
-    return _read(Path(path), tensors=False)[0]
+    return _read_file(Path(path), tensors=False)[0]
 
 
-def described(kind: str, metadata: Mapping[str, str] | None) -> dict[str, str]:
+def file_metadata(kind: str, metadata: Mapping[str, str] | None) -> dict[str, str]:
     """Return the complete metadata of a file for an output object of the class `kind`."""
     return {"format": FORMAT, "class": kind, **(metadata or {})}
 
 
-def _described(output: Any, metadata: Mapping[str, str] | None) -> dict[str, str]:
+def _checked_file_metadata(output: Any, metadata: Mapping[str, str] | None) -> dict[str, str]:
     kind = type(output).__name__
-    if kind not in CLASSES:
-        raise RichFileError(
-            f"A {kind} is no output of generate(): it must be a {CLASSES[0]} or alike."
+    if kind not in OUTPUT_CLASSES:
+        raise OutputFileError(
+            f"A {kind} is no output of generate(): it must be a {OUTPUT_CLASSES[0]} or alike."
         )
-    return described(kind, metadata)
+    return file_metadata(kind, metadata)
 
 
-def _tensors(output: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def _named_tensors(output: Any) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield (name, copy) of every tensor."""
-    _described(output, None)
+    _checked_file_metadata(output, None)
     for field, value in output.items():
-        if field in WHOLE:
-            yield field, _own(value)
-        elif field in OF_THE_ENCODER:
-            yield from _layers(field, value)
+        if field in SINGLE_TENSOR_FIELDS:
+            yield field, _copy_to_cpu(value)
+        elif field in ENCODER_FIELDS:
+            yield from _named_layers(field, value)
         elif isinstance(value, tuple):
             for step, found in enumerate(value):
                 if isinstance(found, torch.Tensor):
-                    yield f"{field}.{step}", _own(found)
+                    yield f"{field}.{step}", _copy_to_cpu(found)
                 else:
-                    yield from _layers(f"{field}.{step}", found or ())
+                    yield from _named_layers(f"{field}.{step}", found or ())
 
 
-def _layers(name: str, layers: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def _named_layers(name: str, layers: Any) -> Iterator[tuple[str, torch.Tensor]]:
     for layer, tensor in enumerate(layers):
         if tensor is not None:
-            yield f"{name}.layer.{layer}", _own(tensor)
+            yield f"{name}.layer.{layer}", _copy_to_cpu(tensor)
 
 
-def _own(tensor: torch.Tensor) -> torch.Tensor:
+def _copy_to_cpu(tensor: torch.Tensor) -> torch.Tensor:
     # Steps may share memory, which safetensors refuses to save.
     return tensor.detach().to("cpu").clone(memory_format=torch.contiguous_format)
 
 
-def _read(path: Path, tensors: bool = True) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
+def _read_file(path: Path, tensors: bool = True) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -202,22 +202,22 @@ def _read(path: Path, tensors: bool = True) -> tuple[dict[str, str], dict[str, t
             found = {name: file.get_tensor(name) for name in names}
             return dict(file.metadata() or {}), found
     except (SafetensorError, OSError):
-        raise RichFileError(f"{path.name} is no safetensors file that can be read.") from None
+        raise OutputFileError(f"{path.name} is no safetensors file that can be read.") from None
 
 
-def _place(name: str) -> tuple[Any, ...]:
+def _parse_tensor_name(name: str) -> tuple[Any, ...]:
     """Return the field in a tensor's name, followed by its numbers.
 
     Raises:
         RichFileError: the name has another form.
     """
-    found = _NAME.fullmatch(name)
+    found = _TENSOR_NAME.fullmatch(name)
     if found is None:
-        raise RichFileError(f"{name[:60]!r} is no name of a tensor of generate()'s outputs.")
+        raise OutputFileError(f"{name[:60]!r} is no name of a tensor of generate()'s outputs.")
     return found[1], *(int(number) for number in found.groups()[1:] if number is not None)
 
 
-def _nested(found: dict[tuple[int, ...], Any], gaps: bool = False) -> tuple[Any, ...]:
+def _nest_tensors(found: dict[tuple[int, ...], Any], gaps: bool = False) -> tuple[Any, ...]:
     """Return numbered tensors as nested tuples.
 
     Args:
@@ -239,8 +239,8 @@ def _nested(found: dict[tuple[int, ...], Any], gaps: bool = False) -> tuple[Any,
         steps.setdefault(step, {})[tuple(rest)] = tensor
     if count != len(steps):
         raise KeyError
-    return tuple(_nested(steps[at], gaps=True) for at in range(count))
+    return tuple(_nest_tensors(steps[at], gaps=True) for at in range(count))
 
 
-def _json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

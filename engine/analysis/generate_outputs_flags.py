@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from engine.declare.params import build
+from engine.declare.params import build_config
 from engine.errors import EngineError, ModelError, ParameterError
 from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
-from engine.strategies.bundled_loops import own_loop_of
+from engine.strategies.bundled_loops import find_bundled_loop
 from engine.trace.records import Trace
 
-_ENDED_EARLY = ("cancelled", "error")
+_EARLY_FINISH_REASONS = ("cancelled", "error")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RichFlags:
+class OutputFlags:
     """Output flags with their names in generate(); at least one is set.
 
     Raises:
@@ -42,27 +42,27 @@ class RichFlags:
                 "output_scores", False, f"at least one of {', '.join(asdict(self))} must be true"
             )
 
-    def named(self) -> list[str]:
+    def enabled_names(self) -> list[str]:
         """Return the names of the flags that are set."""
         return [name for name, value in asdict(self).items() if value]
 
 
-def flags_of(values: Any) -> RichFlags:
+def parse_flags(values: Any) -> OutputFlags:
     """Return flags from a mapping of names to bools; missing names are False.
 
     Raises:
-        ParameterError: a name is unknown, or see ``RichFlags``.
+        ParameterError: a name is unknown, or see ``OutputFlags``.
     """
-    known = [field.name for field in fields(RichFlags)]
+    known = [field.name for field in fields(OutputFlags)]
     if not isinstance(values, Mapping):
         raise ParameterError("flags", values, "it must be an object of names and true or false")
     for name in values:
         if name not in known:
             raise ParameterError("flags", name, f"it must be one of {', '.join(known)}")
-    return RichFlags(**{name: values.get(name, False) for name in known})
+    return OutputFlags(**{name: values.get(name, False) for name in known})
 
 
-def check_can_be_made(trace: Trace) -> None:
+def check_has_outputs(trace: Trace) -> None:
     """Check that transformers' generate() can produce outputs of a run.
 
     Raises:
@@ -82,7 +82,7 @@ def check_can_be_made(trace: Trace) -> None:
             "A function of its own decided what this run may write; no record has it."
         )
     values = {name: value for name, value in trace.config.items() if value is not None}
-    own = own_loop_of(strategy, build(strategy.config, values, strategy.name))
+    own = find_bundled_loop(strategy, build_config(strategy.config, values, strategy.name))
     if own is not None:
         raise EngineError(
             f"transformers' generate() cannot make this run and has no outputs of it: {own.why}."
@@ -91,7 +91,7 @@ def check_can_be_made(trace: Trace) -> None:
         raise EngineError("The run wrote nothing, so there are no outputs of it.")
 
 
-def check_is_of(trace: Trace, loaded: LoadedModel) -> None:
+def check_model_matches(trace: Trace, loaded: LoadedModel) -> None:
     """Check that a model can be the one of a run.
 
     Raises:
@@ -117,16 +117,16 @@ def check_is_of(trace: Trace, loaded: LoadedModel) -> None:
         )
 
 
-def ended_early(trace: Trace) -> bool:
+def is_ended_early(trace: Trace) -> bool:
     """Return whether a user or the time limit stopped a run before its texts had ended."""
-    if any(output.finish_reason in _ENDED_EARLY for output in trace.outputs):
+    if any(output.finish_reason in _EARLY_FINISH_REASONS for output in trace.outputs):
         return True
     # "stop" stands for stop strings and for the limit of seconds alike.
     stopped = any(output.finish_reason == "stop" for output in trace.outputs)
     return stopped and not trace.config.get("stop_strings")
 
 
-def passes_of(trace: Trace) -> int:
+def count_passes(trace: Trace) -> int:
     """Return the number of decisions of generate(): one per token of the longest row or beam step.
 
     For a beam search whose steps are not in the trace, the metrics give the number of passes.
@@ -137,7 +137,7 @@ def passes_of(trace: Trace) -> int:
     return max(longest, len(trace.steps) or int(trace.metrics.get("forward_passes", 0)))
 
 
-def rows_of_trace(trace: Trace) -> int:
+def count_rows(trace: Trace) -> int:
     """Return the batch size of every pass of a run: the number of beams or of sequences."""
     beams = trace.config.get("num_beams") or 1
     return max(beams, trace.config.get("num_return_sequences") or 1)

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 import torch
 
 from engine.errors import ModelError
-from engine.loops.recorder import rounded
-from engine.loops.teacher_forced import teacher_forced
-from engine.models.context_check import check_fits
-from engine.models.loading import LoadedModel, pinned
-from engine.models.text import decode_ids, encode_both, tokenized
-from engine.run.media_request import inputs_of
-from engine.run.scheduler import Tell, nobody, running
+from engine.loops.recorder import round_decimals
+from engine.loops.teacher_forced import run_teacher_forced
+from engine.models.context_check import check_fits_context
+from engine.models.loading import LoadedModel, pin_models
+from engine.models.text import decode_ids, encode_pair, tokenize_text
+from engine.run.media_request import load_media_inputs
+from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
 from engine.trace.records import Trace
 
 # math.exp overflows a little above 709.
-_LOWEST = 700.0
+_MAX_NATS = 700.0
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Scores:
     @property
     def mean_logprob(self) -> float | None:
         """Mean log-probability in nats per token; None if the text is empty."""
-        return rounded(sum(self.logprobs) / len(self.logprobs)) if self.logprobs else None
+        return round_decimals(sum(self.logprobs) / len(self.logprobs)) if self.logprobs else None
 
     @property
     def perplexity(self) -> float | None:
         """exp(-mean log-probability); None if the text is empty."""
         mean = self.mean_logprob
-        return None if mean is None else rounded(math.exp(min(-mean, _LOWEST)))
+        return None if mean is None else round_decimals(math.exp(min(-mean, _MAX_NATS)))
 
 
 def score_trace(
@@ -54,7 +54,7 @@ def score_trace(
     base: LoadedModel,
     writer: LoadedModel | None = None,
     cancelled: threading.Event | None = None,
-    tell: Tell = nobody,
+    tell: EventCallback = ignore_event,
 ) -> Scores:
     """Score the first output of a run under a base model.
 
@@ -72,15 +72,17 @@ def score_trace(
     new = list(trace.outputs[0].token_ids) if trace.outputs else []
     if trace.media and base.reader is None:
         raise ModelError(f"{base.name} is given text alone, and this text is about something else.")
-    if writer is None or same_vocabulary(writer, base):
-        given = inputs_of(trace, base)
+    if writer is None or has_same_vocabulary(writer, base):
+        given = load_media_inputs(trace, base)
         return score_ids(base, list(trace.prompt_ids), new, cancelled, tell, given)
-    prompt, new = _recut(trace, base, writer)
+    prompt, new = _retokenize(trace, base, writer)
     scores = score_ids(base, prompt, new, cancelled, tell)
     return Scores(base.name, scores.token_ids, scores.logprobs, scores.entropies, recut=True)
 
 
-def _recut(trace: Trace, base: LoadedModel, writer: LoadedModel) -> tuple[list[int], list[int]]:
+def _retokenize(
+    trace: Trace, base: LoadedModel, writer: LoadedModel
+) -> tuple[list[int], list[int]]:
     """Return prompt and text as ids of the scoring model."""
     if base.tokenizer is None or writer.tokenizer is None:
         raise ModelError(f"{base.name} cannot read a text of {trace.model.id}: no tokenizer.")
@@ -90,9 +92,9 @@ def _recut(trace: Trace, base: LoadedModel, writer: LoadedModel) -> tuple[list[i
     text = trace.outputs[0].text if trace.outputs else ""
     if base.is_encoder_decoder or writer.is_encoder_decoder:
         # With an encoder, the text is a sequence of its own and does not continue the prompt.
-        ids = tokenized(base.tokenizer, prompt, split_special_tokens=True)["input_ids"]
-        return ids, encode_both(base.tokenizer, "", text)[1]
-    return encode_both(base.tokenizer, prompt, text)
+        ids = tokenize_text(base.tokenizer, prompt, split_special_tokens=True)["input_ids"]
+        return ids, encode_pair(base.tokenizer, "", text)[1]
+    return encode_pair(base.tokenizer, prompt, text)
 
 
 def score_ids(
@@ -100,7 +102,7 @@ def score_ids(
     prompt_ids: list[int],
     new_ids: list[int],
     cancelled: threading.Event | None = None,
-    tell: Tell = nobody,
+    tell: EventCallback = ignore_event,
     given: Mapping[str, torch.Tensor] | None = None,
 ) -> Scores:
     """Score new tokens after a prompt with one forward pass.
@@ -111,7 +113,7 @@ def score_ids(
         new_ids: the tokens to score; an empty list gives empty scores.
         cancelled: stops waiting for the model when set.
         tell: receives Waiting events.
-        given: further model inputs, such as a picture; see ``inputs_of``.
+        given: further model inputs, such as a picture; see ``load_media_inputs``.
 
     Raises:
         Cancelled: `cancelled` was set while waiting.
@@ -120,21 +122,21 @@ def score_ids(
     if not new_ids:
         return Scores(base.name, (), (), ())
     length = len(prompt_ids) + len(new_ids)
-    check_fits(base, (*prompt_ids, *new_ids), length)
+    check_fits_context(base, (*prompt_ids, *new_ids), length)
     kind, size = ("score", base.name), float(length)
-    line = running(cancelled or threading.Event(), base, tell=tell, kind=kind, size=size)
-    with pinned(base), line, torch.inference_mode():
-        read = teacher_forced(base, prompt_ids, new_ids, media_inputs=given)
+    line = wait_for_turn(cancelled or threading.Event(), base, tell=tell, kind=kind, size=size)
+    with pin_models(base), line, torch.inference_mode():
+        read = run_teacher_forced(base, prompt_ids, new_ids, media_inputs=given)
         logits = read.logits.to(torch.float32)
         logprobs = torch.log_softmax(logits, dim=-1)
         wanted = torch.tensor(new_ids, device=logprobs.device)[:, None]
         entropies = torch.special.entr(logprobs.exp()).sum(-1)
         rows = torch.stack([logprobs.gather(-1, wanted)[:, 0], entropies]).cpu().tolist()
-    own, spread = (tuple(rounded(value) for value in row) for row in rows)
+    own, spread = (tuple(round_decimals(value) for value in row) for row in rows)
     return Scores(base.name, tuple(new_ids), own, spread)
 
 
-def same_vocabulary(a: LoadedModel, b: LoadedModel) -> bool:
+def has_same_vocabulary(a: LoadedModel, b: LoadedModel) -> bool:
     """Return whether token ids stand for the same text in both models."""
     if a is b:
         return True

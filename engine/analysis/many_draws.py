@@ -15,29 +15,29 @@ import transformers
 
 from engine.errors import Cancelled, DecodeError, ParameterError
 from engine.loops.forward import Forward
-from engine.loops.recorder import rounded
-from engine.loops.rows import grown
-from engine.models.bare import bare
-from engine.models.loading import LoadedModel, pinned
-from engine.one_shot_thread import aside
+from engine.loops.recorder import round_decimals
+from engine.loops.rows import append_tokens
+from engine.models.loading import LoadedModel, pin_models
+from engine.models.model_views import copy_without_defaults
+from engine.one_shot_thread import run_in_thread
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
-from engine.run.preparation import Models, begun, fitted
-from engine.run.request import CheckedRequest, DecodeRequest, check
-from engine.run.run import StopWhen, begin_with, generate_of, rules_of
-from engine.run.scheduler import Tell, nobody, running
+from engine.run.preparation import ModelLoader, encode_prompt, fit_request
+from engine.run.request import CheckedRequest, DecodeRequest, check_request
+from engine.run.run import StopCriterion, build_media_processors, get_generate, prompt_arguments
+from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
 from engine.settings import SETTINGS
-from engine.statistics.prefix_tree import Draw
+from engine.statistics.prefix_tree import SampledText
 
 MAX_DRAWS = 512
 MAX_TOKENS = 64
-BATCH = 32
+BATCH_SIZE = 32
 
 
 @dataclass(frozen=True)
-class Batch:
+class DrawBatch:
     """A finished batch of draws."""
 
-    draws: tuple[Draw, ...]
+    draws: tuple[SampledText, ...]
     prompt_ids: tuple[int, ...]
     pieces: dict[int, str]
     elapsed_s: float
@@ -48,8 +48,8 @@ def draw_many(
     request: DecodeRequest,
     count: int,
     cancelled: threading.Event | None = None,
-    tell: Tell = nobody,
-) -> Iterator[Batch]:
+    tell: EventCallback = ignore_event,
+) -> Iterator[DrawBatch]:
     """Sample `count` texts with the seeds seed, seed + 1, … and yield every finished batch.
 
     Args:
@@ -63,33 +63,35 @@ def draw_many(
         EngineError: the request is invalid, or the model cannot serve it.
     """
     cancelled = cancelled or threading.Event()
-    checked = _checked(request, count)
+    checked = _check_request(request, count)
     try:
-        loaded = Models(cancelled, tell)(
+        loaded = ModelLoader(cancelled, tell)(
             request.model, checked.strategy.default_model, checked.weights[0]
         )
     except Cancelled:
         return
-    checked = fitted(checked, loaded)
-    checked, ids, inputs = begun(checked, loaded)
+    checked = fit_request(checked, loaded)
+    checked, ids, inputs = encode_prompt(checked, loaded)
     context = loaded.context_length
     if context is not None and len(ids) + checked.config.max_new_tokens > context:
         room = context - len(ids)
         raise ParameterError(
             "max_new_tokens", checked.config.max_new_tokens, f"the context leaves {room} tokens"
         )
-    stop = StopWhen(cancelled, math.inf)
+    stop = StopCriterion(cancelled, math.inf)
     kind = ("draws", loaded.name)
     busy_s = 0.0
-    for first in range(0, count, BATCH):
-        seeds = range(request.seed + first, request.seed + min(first + BATCH, count))
+    for first in range(0, count, BATCH_SIZE):
+        seeds = range(request.seed + first, request.seed + min(first + BATCH_SIZE, count))
         size = float(checked.config.max_new_tokens * len(seeds))
         try:
-            line = running(cancelled, loaded, tell=tell, kind=kind, size=size)
-            with pinned(loaded), line:
+            line = wait_for_turn(cancelled, loaded, tell=tell, kind=kind, size=size)
+            with pin_models(loaded), line:
                 started = time.perf_counter()
                 stop.deadline = started + SETTINGS.max_runtime_s - busy_s
-                draws = aside(partial(_batch, checked, loaded, ids, inputs, list(seeds), stop))
+                draws = run_in_thread(
+                    partial(_draw_batch, checked, loaded, ids, inputs, list(seeds), stop)
+                )
                 busy_s += time.perf_counter() - started
         except Cancelled:
             return
@@ -99,15 +101,15 @@ def draw_many(
             raise DecodeError(f"The limit of {SETTINGS.max_runtime_s:g} seconds was reached.")
         named = {i for draw in draws for i in draw.token_ids}
         pieces = loaded.pieces.of(named)
-        yield Batch(draws, tuple(ids), pieces, rounded(busy_s))
+        yield DrawBatch(draws, tuple(ids), pieces, round_decimals(busy_s))
 
 
-def _checked(request: DecodeRequest, count: Any) -> CheckedRequest:
+def _check_request(request: DecodeRequest, count: Any) -> CheckedRequest:
     if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= MAX_DRAWS:
         raise ParameterError("draws", count, f"it must be a whole number from 2 to {MAX_DRAWS}")
     if request.strategy != "sampling":
         raise ParameterError("strategy", request.strategy, "many draws need sampling")
-    checked = check(request)
+    checked = check_request(request)
     if checked.config.max_new_tokens > MAX_TOKENS:
         raise ParameterError(
             "max_new_tokens", checked.config.max_new_tokens, f"many draws take 1 to {MAX_TOKENS}"
@@ -119,14 +121,14 @@ def _checked(request: DecodeRequest, count: Any) -> CheckedRequest:
     return checked
 
 
-def _batch(
+def _draw_batch(
     checked: CheckedRequest,
     loaded: LoadedModel,
     ids: list[int],
     inputs: Mapping[str, torch.Tensor],
     seeds: list[int],
-    stop: StopWhen,
-) -> tuple[Draw, ...]:
+    stop: StopCriterion,
+) -> tuple[SampledText, ...]:
     """Draw one batch through transformers' generate(), which prepares caches and processors."""
     strategy, config = checked.strategy, replace(checked.config, num_return_sequences=len(seeds))
     prompt = torch.tensor([ids], device=loaded.device)
@@ -135,14 +137,14 @@ def _batch(
     def loop(*args: Any, **kwargs: Any) -> torch.Tensor:
         return _draw_rows(*args, seeds=seeds, kept=kept, **kwargs)
 
-    rules = rules_of(checked, config, loaded, ids)
-    returned = generate_of(loaded)(
-        bare(loaded.model),
+    rules = build_media_processors(checked, config, loaded, ids)
+    returned = get_generate(loaded)(
+        copy_without_defaults(loaded.model),
         generation_config=generation_config(config, strategy.generate_kwargs(config), loaded),
         custom_generate=loop,
         stopping_criteria=[stop, *stop_criteria(config, loaded)],
         logits_processor=transformers.LogitsProcessorList(rules),
-        **begin_with(loaded, prompt, inputs),
+        **prompt_arguments(loaded, prompt, inputs),
         **generate_inputs(config, loaded, len(seeds), len(ids)),
     )
     start = 1 if loaded.is_encoder_decoder else len(ids)
@@ -151,7 +153,7 @@ def _batch(
     # A row has None from its end on; the tokens there are padding.
     ends = [sum(value is not None for value in row) for row in steps]
     return tuple(
-        Draw(seed, tuple(row[:end]), tuple(rounded(v) for v in values[:end]))
+        SampledText(seed, tuple(row[:end]), tuple(round_decimals(v) for v in values[:end]))
         for seed, row, values, end in zip(seeds, rows, steps, ends, strict=True)
     )
 
@@ -194,6 +196,6 @@ def _draw_rows(
             raise DecodeError(f"The model's logits are not finite at token {len(kept)}.")
         active = unfinished.tolist()
         kept.append([v if on else None for v, on in zip(chosen, active, strict=True)])
-        input_ids = grown(input_ids, tokens, unfinished, generation_config)
+        input_ids = append_tokens(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
     return input_ids

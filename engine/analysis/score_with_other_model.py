@@ -17,32 +17,32 @@ from typing import Any
 
 import torch
 
-from engine.analysis.likelihood import same_vocabulary
-from engine.declare.weights import WeightsParams, read_weights
+from engine.analysis.likelihood import has_same_vocabulary
+from engine.declare.weights import WeightsParams, parse_weights
 from engine.errors import Cancelled, ModelError
-from engine.loops.recorder import rounded
-from engine.loops.teacher_forced import teacher_forced
-from engine.models.context_check import check_fits
+from engine.loops.recorder import round_decimals
+from engine.loops.teacher_forced import run_teacher_forced
+from engine.models.context_check import check_fits_context
 from engine.models.devices import default_device
-from engine.models.loading import LoadedModel, pinned
-from engine.models.weights import asked_for
+from engine.models.loading import LoadedModel, pin_models
+from engine.models.weights import to_weights_request
 from engine.run.decoding import decode
-from engine.run.media_request import given_again, inputs_of
+from engine.run.media_request import load_media_fields, load_media_inputs
 from engine.run.request import DecodeRequest
-from engine.run.scheduler import Tell, nobody, running
-from engine.run.weights import held_alone
-from engine.statistics.metrics import perplexity_of
-from engine.statistics.text_divergence import shared
-from engine.statistics.weights_summary import held_as
+from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
+from engine.run.weights import read_single_weights
+from engine.statistics.metrics import perplexity_from_logprobs
+from engine.statistics.text_divergence import common_prefix_length
+from engine.statistics.weights_summary import describe_weights
 from engine.trace.events import Failed, Finished
 from engine.trace.records import ModelInfo, Trace
 
-_ROWS = 32
+_ROWS_PER_CHUNK = 32
 """Rows compared at a time; each needs two distributions in double precision."""
 
 
 @dataclass(frozen=True)
-class Side:
+class ModelScores:
     """The scores that one of the two models gives the text."""
 
     model: ModelInfo
@@ -62,11 +62,11 @@ class Side:
     @property
     def perplexity(self) -> float | None:
         """exp(-mean log-probability) of the text; None if the text is empty."""
-        return perplexity_of(self.logprobs) if self.logprobs else None
+        return perplexity_from_logprobs(self.logprobs) if self.logprobs else None
 
 
 @dataclass(frozen=True)
-class Beside:
+class ModelComparison:
     """The model of a run compared with another model, token by token.
 
     Attributes:
@@ -81,8 +81,8 @@ class Beside:
 
     token_ids: tuple[int, ...]
     kl: tuple[float, ...]
-    own: Side
-    other: Side
+    own: ModelScores
+    other: ModelScores
     vocabulary: int
     parted: int | None
     pieces: dict[int, str]
@@ -90,13 +90,13 @@ class Beside:
     @property
     def mean_kl(self) -> float | None:
         """Mean divergence in nats per token; None if the text is empty."""
-        return rounded(sum(self.kl) / len(self.kl)) if self.kl else None
+        return round_decimals(sum(self.kl) / len(self.kl)) if self.kl else None
 
     @property
     def agreement(self) -> float | None:
         """Share of positions with the same top token in both models; None for an empty text."""
         same = [a == b for a, b in zip(self.own.tops, self.other.tops, strict=True)]
-        return rounded(sum(same) / len(same)) if same else None
+        return round_decimals(sum(same) / len(same)) if same else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
@@ -108,19 +108,19 @@ class Beside:
             "agreement": self.agreement,
             "vocabulary": self.vocabulary,
             "parted": self.parted,
-            "own": _side_dict(self.own),
-            "other": _side_dict(self.other),
+            "own": _scores_to_dict(self.own),
+            "other": _scores_to_dict(self.other),
             "pieces": {str(i): text for i, text in self.pieces.items()},
         }
 
 
-def beside(
+def compare_models(
     trace: Trace,
     own: LoadedModel,
     other: LoadedModel,
     cancelled: threading.Event | None = None,
-    tell: Tell = nobody,
-) -> Beside:
+    tell: EventCallback = ignore_event,
+) -> ModelComparison:
     """Score the first output of a run with the run's model and with another model.
 
     Args:
@@ -139,28 +139,30 @@ def beside(
     new = list(trace.outputs[0].token_ids) if trace.outputs else []
     if not new:
         raise ModelError("The run wrote nothing that another model could read.")
-    if not same_vocabulary(own, other):
+    if not has_same_vocabulary(own, other):
         raise ModelError(
             f"{other.name} has another tokenizer than {own.name}: their tokens cannot be compared."
         )
     prompt = list(trace.prompt_ids)
     for loaded in (own, other):
-        check_fits(loaded, (*prompt, *new), len(prompt) + len(new))
+        check_fits_context(loaded, (*prompt, *new), len(prompt) + len(new))
     size = 2.0 * (len(prompt) + len(new))
-    line = running(cancelled, own, other, tell=tell, kind=("beside", own.name), size=size)
-    with pinned(own, other), line, torch.inference_mode():
-        compared = _compared(trace, (own, other), new, cancelled)
+    line = wait_for_turn(cancelled, own, other, tell=tell, kind=("beside", own.name), size=size)
+    with pin_models(own, other), line, torch.inference_mode():
+        compared = _score_both(trace, (own, other), new, cancelled)
     # After the turn has ended: each greedy run queues by itself.
-    with pinned(own, other):
-        written = [_greedy(trace, loaded, len(new), cancelled) for loaded in (own, other)]
-    return _put_together(new, (own, other), compared, written)
+    with pin_models(own, other):
+        written = [_run_greedy(trace, loaded, len(new), cancelled) for loaded in (own, other)]
+    return _build_comparison(new, (own, other), compared, written)
 
 
-Held = tuple[str, WeightsParams]
+NameAndWeights = tuple[str, WeightsParams]
 """Name of a model and its weight format."""
 
 
-def asked_beside(trace: Trace, model: str | None, weights: Mapping[str, Any]) -> tuple[Held, Held]:
+def models_to_load(
+    trace: Trace, model: str | None, weights: Mapping[str, Any]
+) -> tuple[NameAndWeights, NameAndWeights]:
     """Return names and weight formats of the run's model and of the model to compare.
 
     Args:
@@ -172,12 +174,14 @@ def asked_beside(trace: Trace, model: str | None, weights: Mapping[str, Any]) ->
         ParameterError: the weight format does not exist, or this deployment does not offer it.
     """
     device = default_device()
-    own, _ = read_weights(asked_for(trace, device, assistant=False), "beside", assistant=False)
-    return (trace.model.id, own), (model or trace.model.id, held_alone(weights, "beside"))
+    own, _ = parse_weights(
+        to_weights_request(trace, device, assistant=False), "beside", assistant=False
+    )
+    return (trace.model.id, own), (model or trace.model.id, read_single_weights(weights, "beside"))
 
 
 @dataclass
-class _Compared:
+class _PairScores:
     """Scores of every token from both passes; pairs are in the order (own, other)."""
 
     kl: list[float]
@@ -187,47 +191,49 @@ class _Compared:
     vocabulary: int
 
 
-def _compared(
+def _score_both(
     trace: Trace,
     models: tuple[LoadedModel, LoadedModel],
     new: list[int],
     cancelled: threading.Event,
-) -> _Compared:
+) -> _PairScores:
     logits = []
     for loaded in models:
         if cancelled.is_set():
             raise Cancelled
-        given = inputs_of(trace, loaded)
-        read = teacher_forced(loaded, trace.prompt_ids, new, media_inputs=given)
+        given = load_media_inputs(trace, loaded)
+        read = run_teacher_forced(loaded, trace.prompt_ids, new, media_inputs=given)
         logits.append(read.logits.cpu())
     # An embedding table may be padded beyond the tokenizer's entries: compare the common ids only.
     width = min(row.shape[-1] for row in logits)
-    found = _Compared([], ([], []), ([], []), ([], []), width)
-    for start in range(0, len(new), _ROWS):
+    found = _PairScores([], ([], []), ([], []), ([], []), width)
+    for start in range(0, len(new), _ROWS_PER_CHUNK):
         if cancelled.is_set():
             raise Cancelled
-        wanted = torch.tensor(new[start : start + _ROWS])[:, None]
+        wanted = torch.tensor(new[start : start + _ROWS_PER_CHUNK])[:, None]
         parts = [
-            torch.log_softmax(rows[start : start + _ROWS, :width].to(torch.float64), dim=-1)
+            torch.log_softmax(
+                rows[start : start + _ROWS_PER_CHUNK, :width].to(torch.float64), dim=-1
+            )
             for rows in logits
         ]
-        found.kl += [rounded(max(0.0, value)) for value in _divergence(*parts)]
+        found.kl += [round_decimals(max(0.0, value)) for value in _kl_divergence(*parts)]
         for place, part in enumerate(parts):
             of_token = part.gather(-1, wanted)
-            found.logprobs[place].extend(rounded(v) for v in of_token[:, 0].tolist())
+            found.logprobs[place].extend(round_decimals(v) for v in of_token[:, 0].tolist())
             found.ranks[place].extend((1 + (part > of_token).sum(-1)).tolist())
             found.tops[place].extend(part.argmax(-1).tolist())
     return found
 
 
-def _divergence(own: torch.Tensor, other: torch.Tensor) -> list[float]:
+def _kl_divergence(own: torch.Tensor, other: torch.Tensor) -> list[float]:
     """Return KL(own || other) in nats for each row of two (rows, vocabulary) log-probabilities."""
     p = own.exp()
     # 0 * log(0 / q) is 0 by definition, but NaN in floating point.
     return torch.where(p > 0, p * (own - other), torch.zeros_like(p)).sum(-1).tolist()
 
 
-def _greedy(trace: Trace, loaded: LoadedModel, count: int, cancelled: threading.Event) -> Trace:
+def _run_greedy(trace: Trace, loaded: LoadedModel, count: int, cancelled: threading.Event) -> Trace:
     """Return a greedy run of at most `count` tokens; it waits in the queue like any other run."""
     request = DecodeRequest(
         "greedy",
@@ -235,7 +241,7 @@ def _greedy(trace: Trace, loaded: LoadedModel, count: int, cancelled: threading.
         input_ids=list(trace.prompt_ids),
         params={"max_new_tokens": count},
         top_candidates=1,
-        **given_again(trace),
+        **load_media_fields(trace),
     )
     last = None
     with closing(decode(request)) as run:
@@ -249,16 +255,16 @@ def _greedy(trace: Trace, loaded: LoadedModel, count: int, cancelled: threading.
     return last.trace
 
 
-def _put_together(
+def _build_comparison(
     new: Sequence[int],
     models: tuple[LoadedModel, LoadedModel],
-    found: _Compared,
+    found: _PairScores,
     written: list[Trace],
-) -> Beside:
+) -> ModelComparison:
     texts = [list(run.outputs[0].token_ids) for run in written]
-    common, parts = shared(texts, [True, True])
+    common, parts = common_prefix_length(texts, [True, True])
     sides = [
-        Side(
+        ModelScores(
             loaded.info(),
             loaded.memory_bytes(),
             tuple(found.logprobs[place]),
@@ -270,7 +276,7 @@ def _put_together(
         for place, loaded in enumerate(models)
     ]
     named = {*new, *(i for side in sides for i in (*side.tops, *side.greedy))}
-    return Beside(
+    return ModelComparison(
         tuple(new),
         tuple(found.kl),
         sides[0],
@@ -281,14 +287,14 @@ def _put_together(
     )
 
 
-def _side_dict(side: Side) -> dict[str, Any]:
+def _scores_to_dict(side: ModelScores) -> dict[str, Any]:
     return {
         "model": side.model.id,
-        "held": held_as(side.model),
+        "held": describe_weights(side.model),
         "bytes": side.bytes,
         "perplexity": side.perplexity,
         "logprobs": list(side.logprobs),
-        "probabilities": [rounded(math.exp(value)) for value in side.logprobs],
+        "probabilities": [round_decimals(math.exp(value)) for value in side.logprobs],
         "ranks": list(side.ranks),
         "tops": list(side.tops),
         "greedy": list(side.greedy),

@@ -9,12 +9,12 @@ from typing import Any
 
 from engine.analysis import gallery
 from engine.models.loading import LoadedModel
-from engine.run.scheduler import Tell, nobody
-from engine.statistics.metrics import repetition
+from engine.run.scheduler import EventCallback, ignore_event
+from engine.statistics.metrics import repetition_rate
 from engine.trace.records import Trace
 
 TOKENS = 60
-WAYS: tuple[tuple[str, dict[str, Any]], ...] = (
+TASTE_STRATEGIES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("greedy", {}),
     ("beam_search", {"num_beams": 5}),
     ("sampling", {"temperature": 0.7, "top_k": 0, "top_p": 0.9}),
@@ -50,7 +50,7 @@ PROMPTS = (
 
 
 @dataclass(frozen=True)
-class TastedText:
+class MeasuredText:
     """A text of a strategy and its measurements.
 
     Attributes:
@@ -70,13 +70,13 @@ class TastedText:
     tokens: int
 
 
-def continuation_of(
+def measure_continuation(
     trace: Trace,
     params: Mapping[str, Any],
     base: LoadedModel,
     cancelled: threading.Event | None = None,
-    tell: Tell = nobody,
-) -> TastedText:
+    tell: EventCallback = ignore_event,
+) -> MeasuredText:
     """Return the first output of a run with its measurements.
 
     Args:
@@ -93,17 +93,17 @@ def continuation_of(
 
     output = trace.outputs[0]
     scores = score_trace(trace, base, cancelled=cancelled, tell=tell)
-    return TastedText(
+    return MeasuredText(
         trace.strategy,
         params,
         output.text,
         scores.perplexity,
-        repetition(output.token_ids, 3),
+        repetition_rate(output.token_ids, 3),
         len(output.token_ids),
     )
 
 
-def made() -> dict[str, Any]:
+def record_continuations() -> dict[str, Any]:
     """Continue every prompt with every strategy and return the texts as JSON values.
 
     Raises:
@@ -114,10 +114,10 @@ def made() -> dict[str, Any]:
     prompts = []
     for seed, prompt in enumerate(PROMPTS):
         texts = []
-        for strategy, params in WAYS:
+        for strategy, params in TASTE_STRATEGIES:
             given = {**params, "max_new_tokens": TOKENS}
-            trace = gallery.recorded(strategy, prompt, given, seed)
-            found = continuation_of(trace, params, load(trace.model.id))
+            trace = gallery.record_run(strategy, prompt, given, seed)
+            found = measure_continuation(trace, params, load(trace.model.id))
             texts.append(asdict(found))
         prompts.append({"prompt": prompt, "texts": texts})
     return {"prompts": prompts}

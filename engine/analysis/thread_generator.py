@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 
-def seeded(generator: torch.Generator) -> Any:
+def use_generator(generator: torch.Generator) -> Any:
     """Return a context in which this thread's draws in generate() use `generator`.
 
     The draws equal those after ``torch.manual_seed`` with the same seed on the same device.
@@ -18,11 +18,11 @@ def seeded(generator: torch.Generator) -> Any:
     """
     # torch's global generator is shared by all threads; seeding it would change other runs.
 
-    return _mode()(generator)
+    return _generator_mode()(generator)
 
 
 @lru_cache(maxsize=1)
-def _mode() -> type:
+def _generator_mode() -> type:
     """Return the mode class, defined on first use so that its base is imported late."""
     from torch.overrides import TorchFunctionMode
 

@@ -10,28 +10,28 @@ from typing import Any
 
 import torch
 
-from engine.declare.config import as_dict
-from engine.declare.params import build, params_of
+from engine.declare.config import config_to_dict
+from engine.declare.params import build_config, params_of
 from engine.errors import EngineError, ParameterError
-from engine.models.text import encode_after, encode_both, encode_inside
-from engine.one_shot_thread import aside
+from engine.models.text import encode_after, encode_inside, encode_pair
+from engine.one_shot_thread import run_in_thread
 from engine.settings import SETTINGS
 from engine.statistics.watermark_statistics import Verdict
-from engine.strategies.watermark import WatermarkConfig, check_vocabulary
+from engine.strategies.watermark import WatermarkConfig, check_greenlist_ratio
 from engine.trace.records import Trace
 from engine.watermark import processors
 from engine.watermark.marks import (
-    START,
-    Chances,
+    START_TOKEN,
+    NullHypothesis,
     Tally,
     TokenMark,
-    chances_of,
-    curve_of,
-    judge,
-    marks_of,
+    judge_marks,
+    mark_tokens,
+    null_hypothesis,
     weighted_mean_g,
+    z_score_curve,
 )
-from engine.watermark.schemes import GreenList, Scheme, scheme_of
+from engine.watermark.schemes import GreenList, Scheme, scheme_from_config
 
 
 class DetectError(EngineError):
@@ -86,7 +86,7 @@ class Detection:
 
 
 @lru_cache(maxsize=8)
-def _processor(scheme: Scheme, vocab_size: int, device: str) -> Any:
+def _cached_processor(scheme: Scheme, vocab_size: int, device: str) -> Any:
     return processors.make_processor(scheme, vocab_size, device)
 
 
@@ -114,30 +114,30 @@ def detect_ids(
         ParameterError: an id is outside the vocabulary, or the green list would be empty.
     """
     _check_device(device)
-    scheme = scheme_of(as_dict(config))
-    check_vocabulary(scheme, vocab_size)
+    scheme = scheme_from_config(config_to_dict(config))
+    check_greenlist_ratio(scheme, vocab_size)
     outside = next((i for i in ids if not 0 <= i < vocab_size), None)
     if outside is not None:
         raise ParameterError(
             "ids", outside, f"token ids of this model go from 0 to {vocab_size - 1}"
         )
 
-    def count() -> tuple[int, tuple[TokenMark, ...], Chances]:
-        processor = _processor(scheme, vocab_size, device)
+    def count() -> tuple[int, tuple[TokenMark, ...], NullHypothesis]:
+        processor = _cached_processor(scheme, vocab_size, device)
         tally = Tally(processor, config.ignore_repeated_ngrams, bos_token_id, eos_token_ids)
-        marks = marks_of(list(ids), tally)
-        return len(tally.ids), marks, chances_of(processor)
+        marks = mark_tokens(list(ids), tally)
+        return len(tally.ids), marks, null_hypothesis(processor)
 
     # In a thread that ends: one that stayed would slow down every later run of the process.
-    length, marks, chances = aside(count)
-    if length < scheme.shortest:
+    length, marks, chances = run_in_thread(count)
+    if length < scheme.min_tokens:
         raise DetectError(
             f"The text has {length} tokens; {scheme.name} with this context needs at least "
-            f"{scheme.shortest} to judge."
+            f"{scheme.min_tokens} to judge."
         )
-    verdict = judge(marks, chances, config.z_threshold)
+    verdict = judge_marks(marks, chances, config.z_threshold)
     assert verdict is not None, "a text of the shortest length has a token that counts"
-    curve = tuple(curve_of(marks, chances))
+    curve = tuple(z_score_curve(marks, chances))
     return Detection(
         scheme,
         device,
@@ -193,12 +193,12 @@ def detect_trace(
     if not 0 <= sequence < len(trace.outputs):
         raise DetectError(f"The trace has {len(trace.outputs)} outputs; there is no {sequence}.")
     known = params_of(WatermarkConfig)
-    values = {n: v for n, v in trace.config.items() if n in known and n not in _NOT_ASKED}
-    config = watermark_config({**values, **(overrides or {})})
+    values = {n: v for n, v in trace.config.items() if n in known and n not in _IGNORED_SETTINGS}
+    config = build_watermark_config({**values, **(overrides or {})})
     ids = trace.outputs[sequence].token_ids
     steps = trace.steps_of(sequence)
     # Only the first step records whether the first token is the model's start token.
-    starts = bool(steps) and getattr(steps[0].detail, "reason", "") == START
+    starts = bool(steps) and getattr(steps[0].detail, "reason", "") == START_TOKEN
     return detect_ids(
         ids,
         config,
@@ -209,7 +209,7 @@ def detect_trace(
     )
 
 
-_NOT_ASKED = ("prefix_allowed_tokens_fn", "max_new_tokens", "min_new_tokens", "max_time")
+_IGNORED_SETTINGS = ("prefix_allowed_tokens_fn", "max_new_tokens", "min_new_tokens", "max_time")
 
 
 def detect_text(
@@ -243,7 +243,7 @@ def detect_text(
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise ParameterError("text", text, "it holds half a surrogate pair") from None
-    ids = _ids_of(text, loaded.tokenizer, prompt)
+    ids = _encode_text(text, loaded.tokenizer, prompt)
     return detect_ids(
         ids,
         config,
@@ -253,15 +253,15 @@ def detect_text(
     )
 
 
-def _ids_of(text: str, tokenizer: Any, prompt: str | None) -> list[int]:
+def _encode_text(text: str, tokenizer: Any, prompt: str | None) -> list[int]:
     if prompt and text.startswith(prompt):
         return encode_after(tokenizer, prompt, text[len(prompt) :])
     # A leading space means that the text was copied out of a longer one.
     return (
-        encode_inside(tokenizer, text) if text[0].isspace() else encode_both(tokenizer, "", text)[1]
+        encode_inside(tokenizer, text) if text[0].isspace() else encode_pair(tokenizer, "", text)[1]
     )
 
 
-def watermark_config(values: Mapping[str, Any]) -> WatermarkConfig:
+def build_watermark_config(values: Mapping[str, Any]) -> WatermarkConfig:
     """Return a validated config from parameters of the watermark strategy."""
-    return build(WatermarkConfig, values, "watermark")
+    return build_config(WatermarkConfig, values, "watermark")

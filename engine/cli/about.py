@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from engine.cli import weight_options
-from engine.cli.argument_values import printable
+from engine.cli.argument_values import escape_controls
 
 
 def add(commands: Any) -> None:
@@ -19,21 +19,21 @@ def add(commands: Any) -> None:
         "model", help="a name of the catalogue, a hub id, a folder, a GGUF file or a LoRA adapter"
     )
     about.add_argument("--json", action="store_true")
-    weight_options.add(about, assistant=False)
+    weight_options.add_weight_options(about, assistant=False)
     about.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from engine.declare.weights import read_weights
+    from engine.declare.weights import parse_weights
     from engine.run.preflight import preflight
 
-    held, _ = read_weights(weight_options.given(arguments), "", assistant=False)
+    held, _ = parse_weights(weight_options.weight_request_fields(arguments), "", assistant=False)
     found = preflight(arguments.model, held)
     if arguments.json:
         print(json.dumps(found.to_dict()))
         return
-    print(printable(found.name))
-    for subject, text in found.told():
-        print(printable(f"    {subject + ':':15}{text}"))
+    print(escape_controls(found.name))
+    for subject, text in found.to_pairs():
+        print(escape_controls(f"    {subject + ':':15}{text}"))
     for note in found.notes:
-        print(printable(note))
+        print(escape_controls(note))

@@ -9,10 +9,10 @@ from typing import Any
 
 from engine.errors import ParameterError
 
-_TURNS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+_BIDI_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 
 
-def json_value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """Parse text as JSON; return it unchanged if it is none. The engine validates the value."""
     try:
         return json.loads(text)
@@ -20,18 +20,20 @@ def json_value(text: str) -> Any:
         return text
 
 
-def printable(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Return text with control and bidirectional characters escaped, safe for a terminal."""
     # Model output and trace files are untrusted: escape sequences could control the terminal.
-    return "".join(c if c in "\n\t" or not _steers(c) else ascii(c)[1:-1] for c in text)
+    return "".join(
+        c if c in "\n\t" or not _is_terminal_control(c) else ascii(c)[1:-1] for c in text
+    )
 
 
-def _steers(character: str) -> bool:
+def _is_terminal_control(character: str) -> bool:
     """Return True for control characters and for those that change the writing direction."""
-    return unicodedata.category(character) == "Cc" or character in _TURNS
+    return unicodedata.category(character) == "Cc" or character in _BIDI_CONTROLS
 
 
-def settings_of(texts: Iterable[str], option: str = "--set") -> dict[str, Any]:
+def parse_settings(texts: Iterable[str], option: str = "--set") -> dict[str, Any]:
     """Parse NAME=VALUE texts into a mapping; the last value of a repeated name counts.
 
     Args:
@@ -46,5 +48,5 @@ def settings_of(texts: Iterable[str], option: str = "--set") -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals:
             raise ParameterError(option, text, "it must be name=value")
-        found[name] = json_value(value)
+        found[name] = parse_value(value)
     return found

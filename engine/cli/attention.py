@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.cli import media_options
-from engine.cli.argument_values import printable
+from engine.cli.argument_values import escape_controls
 from engine.inspection.influence_methods import ATTENTION, METHODS
 from engine.trace import json_io
 
@@ -36,23 +36,29 @@ def add(commands: Any) -> None:
     command.add_argument("--head", type=int, help="attention: from 0, the mean where not given")
     command.add_argument("--node", type=int, help="beam searches: a node of the step's pool")
     command.add_argument("--at", type=int, help="drafting: which token of the round, from 0")
-    media_options.bring(command)
+    media_options.add_media_file_options(command)
     command.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from engine.inspection.influence import Look, looked
+    from engine.inspection.influence import InfluenceQuestion, compute_influence
 
     trace = json_io.load(arguments.file)
-    media_options.brought(arguments)
-    look = Look(arguments.step, arguments.method, arguments.node, arguments.at)
-    found = looked(trace, look)
-    print(printable(f"step {look.step}: {found.piece!r}, log-probability {found.logprob:.4f} nats"))
-    for line in _lines(found, arguments.layer, arguments.head):
-        print(printable(line))
+    media_options.open_media_files(arguments)
+    look = InfluenceQuestion(arguments.step, arguments.method, arguments.node, arguments.at)
+    found = compute_influence(trace, look)
+    print(
+        escape_controls(
+            f"step {look.step}: {found.piece!r}, log-probability {found.logprob:.4f} nats"
+        )
+    )
+    for line in _format_answer(found, arguments.layer, arguments.head):
+        print(escape_controls(line))
 
 
-def _lines(found: Attention | Attribution, layer: int | None, head: int | None) -> Iterator[str]:
+def _format_answer(
+    found: Attention | Attribution, layer: int | None, head: int | None
+) -> Iterator[str]:
     """Yield one line per position with its score, then the caveat."""
     from engine.inspection.attention import Attention
 
@@ -61,25 +67,27 @@ def _lines(found: Attention | Attribution, layer: int | None, head: int | None) 
             chosen = (("layer", layer, part.layers), ("head", head, part.heads))
             said = [f"mean of {n} {name}s" if i is None else f"{name} {i}" for name, i, n in chosen]
             yield f"{_TITLES[part.kind]} ({', '.join(said)})"
-            yield from _rows(part.positions, part.row(layer, head), "{:.4f}")
+            yield from _format_positions(part.positions, part.row(layer, head), "{:.4f}")
     else:
         for part in found.parts:
             yield f"{_TITLES[part.kind]} ({found.method}, nats)"
-            yield from _rows(part.positions, part.values, "{:+.4f}")
+            yield from _format_positions(part.positions, part.values, "{:+.4f}")
         if found.note:
             yield found.note
     yield found.caveat
 
 
-def _rows(positions: Positions, values: Sequence[float | None], form: str) -> Iterator[str]:
+def _format_positions(
+    positions: Positions, values: Sequence[float | None], form: str
+) -> Iterator[str]:
     names = [repr(piece) for piece in positions.pieces] or [
-        _name(positions, place) for place in range(positions.count)
+        _position_name(positions, place) for place in range(positions.count)
     ]
     for place, (name, value) in enumerate(zip(names, values, strict=True)):
         yield f"{place:4} {'-' if value is None else form.format(value):>9}  {name}"
 
 
-def _name(positions: Positions, place: int) -> str:
+def _position_name(positions: Positions, place: int) -> str:
     """Return the picture patch or the second of sound of a position that has no token."""
     if positions.grid is not None:
         patch = place - positions.leading

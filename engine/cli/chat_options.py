@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engine.cli.argument_values import settings_of
+from engine.cli.argument_values import parse_settings
 from engine.errors import ParameterError
 from engine.settings import SETTINGS
 
 
-def add(parser: Any) -> None:
+def add_chat_options(parser: Any) -> None:
     """Add the conversation options to a parser."""
     chat = parser.add_argument_group("talk to a model by its chat template, in place of --prompt")
     chat.add_argument("--system", metavar="TEXT", help="what it is told before all else")
@@ -39,7 +39,7 @@ def add(parser: Any) -> None:
     )
 
 
-def conversation(arguments: argparse.Namespace) -> dict[str, Any]:
+def chat_request_fields(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the request fields ``messages`` and ``template``; empty without a conversation.
 
     Raises:
@@ -54,13 +54,13 @@ def conversation(arguments: argparse.Namespace) -> dict[str, Any]:
     if not asked:
         return {}
     system = [] if arguments.system is None else [{"role": "system", "content": arguments.system}]
-    before = [] if arguments.chat_file is None else _messages(arguments.chat_file)
+    before = [] if arguments.chat_file is None else _read_messages(arguments.chat_file)
     after = [{"role": "user", "content": text} for text in arguments.said]
-    template = settings_of(arguments.template, "--template")
+    template = parse_settings(arguments.template, "--template")
     return {"messages": [*system, *before, *after], "template": template}
 
 
-def _messages(name: str) -> list[Any]:
+def _read_messages(name: str) -> list[Any]:
     limit = SETTINGS.max_request_bytes
     try:
         with Path(name).open("rb") as file:

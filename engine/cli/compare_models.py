@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli import weight_options
-from engine.cli.argument_values import printable
-from engine.export.model_comparison_csv import beside_csv
+from engine.cli.argument_values import escape_controls
+from engine.export.model_comparison_csv import model_comparison_csv
 from engine.trace import json_io
 
 
@@ -23,35 +23,41 @@ def add(commands: Any) -> None:
     )
     command.add_argument("file", help="trace of the run whose text both read")
     command.add_argument("--model", help="the other model; that of the run where none is named")
-    weight_options.add(command, assistant=False)
+    weight_options.add_weight_options(command, assistant=False)
     command.add_argument("--json", action="store_true", help="everything, as JSON")
     command.add_argument("--csv", metavar="FILE", help="file to write the tokens to, as a table")
     command.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from engine.analysis.score_with_other_model import asked_beside, beside
+    from engine.analysis.score_with_other_model import compare_models, models_to_load
     from engine.models.loading import load
 
     trace = json_io.load(arguments.file)
-    own, other = asked_beside(trace, arguments.model, weight_options.given(arguments))
+    own, other = models_to_load(
+        trace, arguments.model, weight_options.weight_request_fields(arguments)
+    )
     first, second = (load(name, weights=held) for name, held in (own, other))
-    found = beside(trace, first, second)
+    found = compare_models(trace, first, second)
     if arguments.csv:
-        Path(arguments.csv).write_text(beside_csv(found), "utf-8")
-    lines = [json.dumps(found.to_dict(), allow_nan=False)] if arguments.json else _summary(found)
+        Path(arguments.csv).write_text(model_comparison_csv(found), "utf-8")
+    lines = (
+        [json.dumps(found.to_dict(), allow_nan=False)]
+        if arguments.json
+        else _format_comparison(found)
+    )
     for line in lines:
-        print(printable(line))
+        print(escape_controls(line))
     return 0
 
 
-def _summary(found: Any) -> list[str]:
-    from engine.statistics.weights_summary import held_as
+def _format_comparison(found: Any) -> list[str]:
+    from engine.statistics.weights_summary import describe_weights
 
     own, other = found.own, found.other
     rows = [
         ("", own.model.id, other.model.id),
-        ("held as", held_as(own.model), held_as(other.model)),
+        ("held as", describe_weights(own.model), describe_weights(other.model)),
         ("bytes", f"{own.bytes:,}", f"{other.bytes:,}"),
         ("perplexity", f"{own.perplexity:.3f}", f"{other.perplexity:.3f}"),
         ("tokens/s, greedy", *(f"{side.tokens_per_s or 0:.1f}" for side in (own, other))),

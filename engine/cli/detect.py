@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.cli.argument_values import settings_of
+from engine.cli.argument_values import parse_settings
 from engine.trace import json_io
 
 
@@ -33,15 +33,17 @@ def add(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    values = settings_of(arguments.settings)
+    values = parse_settings(arguments.settings)
     answer = (
-        _of_trace(arguments, values) if arguments.trace is not None else _of_text(arguments, values)
+        _detect_in_trace(arguments, values)
+        if arguments.trace is not None
+        else _detect_in_text(arguments, values)
     )
     sys.stdout.write(json.dumps(answer, allow_nan=False) + "\n")
     return 0
 
 
-def _of_trace(arguments: argparse.Namespace, values: dict[str, Any]) -> dict[str, Any]:
+def _detect_in_trace(arguments: argparse.Namespace, values: dict[str, Any]) -> dict[str, Any]:
     from engine.analysis.watermark_detection import DetectError, detect_trace
 
     if arguments.model is not None or arguments.prompt is not None:
@@ -65,13 +67,13 @@ def _of_trace(arguments: argparse.Namespace, values: dict[str, Any]) -> dict[str
     }
 
 
-def _of_text(arguments: argparse.Namespace, values: dict[str, Any]) -> dict[str, Any]:
-    from engine.analysis.watermark_detection import DetectError, detect_text, watermark_config
+def _detect_in_text(arguments: argparse.Namespace, values: dict[str, Any]) -> dict[str, Any]:
+    from engine.analysis.watermark_detection import DetectError, build_watermark_config, detect_text
     from engine.models.loading import load
 
     if arguments.model is None:
         raise DetectError("Say with --model whose text it may be: tokens are counted, not words.")
-    config = watermark_config(values)
+    config = build_watermark_config(values)
     loaded = load(arguments.model)
     text = sys.stdin.read() if arguments.text == "-" else arguments.text
     found = detect_text(text, loaded, config, prompt=arguments.prompt, device=arguments.device)

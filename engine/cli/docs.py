@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 """Root folder of the repository."""
-FOLDER = "docs"
-GENERATED = " — *Strategy.* "
+DOCS_FOLDER = "docs"
+STRATEGY_MARK = " — *Strategy.* "
 """Mark of the glossary entries generated from the strategy registry."""
-ON_THE_PAGE = " — *On the page.* "
+PAGE_TERM_MARK = " — *On the page.* "
 """Mark of the glossary entries generated from engine/statistics/glossary."""
 _FIRST_VISIT = """# A first visit
 
@@ -28,7 +28,7 @@ _FIRST_VISIT = """# A first visit
 What five minutes with the page should leave behind. Every figure is that of a recorded run of assets/gallery, which
 the tab opens with or which is in the list under *Replay*; another model gives others.
 """
-_ENTRY = re.compile(r"^\*\*(.+?)\*\*", re.MULTILINE)
+_ENTRY_HEAD = re.compile(r"^\*\*(.+?)\*\*", re.MULTILINE)
 
 
 def add(commands: Any) -> None:
@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
     command.set_defaults(handler=_run)
 
 
-def pages(root: Path = ROOT) -> dict[str, str]:
+def generate_pages(root: Path = ROOT) -> dict[str, str]:
     """Return path -> Markdown text of every generated page.
 
     Args:
@@ -60,21 +60,21 @@ def pages(root: Path = ROOT) -> dict[str, str]:
         "papers.md": papers_page,
         "strategies.md": strategies_page,
     }
-    if not (root / FOLDER / "glossary.md").is_file():
-        raise EngineError(f"{root} has no {FOLDER}/glossary.md: run this in a whole checkout.")
-    return {f"{FOLDER}/{name}": make(root) for name, make in makers.items()}
+    if not (root / DOCS_FOLDER / "glossary.md").is_file():
+        raise EngineError(f"{root} has no {DOCS_FOLDER}/glossary.md: run this in a whole checkout.")
+    return {f"{DOCS_FOLDER}/{name}": make(root) for name, make in makers.items()}
 
 
 def first_visit_page(root: Path) -> str:
     """Return docs/first_visit.md: three questions and answers about every strategy."""
-    from engine.analysis.first_visit import answers
+    from engine.analysis.first_visit import strategy_answers
     from engine.declare.groups import FAMILIES
     from engine.strategies import STRATEGIES
 
     del root
     parts = [_FIRST_VISIT]
     for strategy in sorted(STRATEGIES.values(), key=lambda s: [*FAMILIES].index(s.family)):
-        told = answers(strategy)
+        told = strategy_answers(strategy)
         parts.append(
             f"## {strategy.title}\n\n**How does it choose?** {told.chooses}\n\n**When does it help, and "
             f"when does it hurt?** {told.helps}\n\n**What does its main parameter do?** {told.turns}\n"
@@ -87,44 +87,46 @@ def glossary_page(root: Path) -> str:
     from engine.statistics.glossary import TERMS
     from engine.strategies import STRATEGIES
 
-    head, entries = glossary((root / FOLDER / "glossary.md").read_text())
-    shown = [_on_the_page(term) for term in TERMS.values()]
-    names = {_term(entry) for entry in shown}
+    head, entries = split_glossary((root / DOCS_FOLDER / "glossary.md").read_text())
+    shown = [_format_term(term) for term in TERMS.values()]
+    names = {_entry_term(entry) for entry in shown}
     # A generated page term replaces a hand-written entry of the same name.
     written = [
         entry
         for entry in entries
-        if GENERATED not in entry and ON_THE_PAGE not in entry and _term(entry) not in names
+        if STRATEGY_MARK not in entry
+        and PAGE_TERM_MARK not in entry
+        and _entry_term(entry) not in names
     ]
     made = [
-        f"**{s.title}** · `{s.name}`{GENERATED}{_first_sentence(s.summary)} "
+        f"**{s.title}** · `{s.name}`{STRATEGY_MARK}{_first_sentence(s.summary)} "
         f"[More](strategies.md#{s.name})."
         for s in STRATEGIES.values()
     ]
-    return "\n\n".join([head, *sorted([*written, *shown, *made], key=_term)]) + "\n"
+    return "\n\n".join([head, *sorted([*written, *shown, *made], key=_entry_term)]) + "\n"
 
 
-def _on_the_page(term: Term) -> str:
+def _format_term(term: Term) -> str:
     codes = ", ".join(f"`{name}`" for name in dict.fromkeys((*term.codes, *term.params)))
     named = f"**{term.name}**" + (f" · {codes}" if codes else "")
-    return f"{named}{ON_THE_PAGE}{term.says} {term.beware}".strip()
+    return f"{named}{PAGE_TERM_MARK}{term.says} {term.beware}".strip()
 
 
-def glossary(text: str) -> tuple[str, list[str]]:
+def split_glossary(text: str) -> tuple[str, list[str]]:
     """Split a glossary into its head and its entries, the paragraphs that begin with a bold term.
 
     Raises:
         EngineError: there is no entry.
     """
-    start = _ENTRY.search(text)
+    start = _ENTRY_HEAD.search(text)
     if start is None:
         raise EngineError("The glossary has no entry: each is a paragraph that begins **term**.")
     entries = [entry.strip() for entry in text[start.start() :].split("\n\n")]
     return text[: start.start()].strip(), [entry for entry in entries if entry]
 
 
-def _term(entry: str) -> str:
-    found = _ENTRY.match(entry)
+def _entry_term(entry: str) -> str:
+    found = _ENTRY_HEAD.match(entry)
     if found is None:
         raise EngineError(f"This entry of the glossary begins with no bold term: {entry[:60]}")
     return found.group(1).casefold()
@@ -137,7 +139,7 @@ def _first_sentence(text: str) -> str:
 def _run(arguments: argparse.Namespace) -> int:
     stale = [
         (path, text)
-        for path, text in pages(ROOT).items()
+        for path, text in generate_pages(ROOT).items()
         if not (ROOT / path).is_file() or (ROOT / path).read_text() != text
     ]
     for path, text in stale:

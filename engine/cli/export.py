@@ -31,24 +31,30 @@ def add(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from engine.export.files import archive, config_of, everything, export_files, pipeline_files
+    from engine.export.files import (
+        all_files,
+        export_files,
+        generation_config_text,
+        pipeline_files,
+        zip_files,
+    )
 
     trace, target = json_io.load(arguments.file), Path(arguments.to)
     if arguments.form == "csv":
         from engine.export.steps_csv import steps_csv
 
-        _write({target: steps_csv(trace).encode()})
+        _write_files({target: steps_csv(trace).encode()})
     elif arguments.form == "config":
-        _write({target: config_of(trace).encode()})
+        _write_files({target: generation_config_text(trace).encode()})
     elif arguments.form == "zip":
-        _write({target: archive(everything(trace))})
+        _write_files({target: zip_files(all_files(trace))})
     else:
         files = pipeline_files(trace) if arguments.form == "pipeline" else export_files(trace)
-        _write({target / path: text.encode() for path, text in files.items()})
+        _write_files({target / path: text.encode() for path, text in files.items()})
     return 0
 
 
-def _write(files: dict[Path, bytes]) -> None:
+def _write_files(files: dict[Path, bytes]) -> None:
     """Write files atomically: each appears whole or not at all.
 
     Raises:

@@ -37,29 +37,31 @@ def add(commands: Any) -> None:
     )
     for name, about in _FLAGS.items():
         rich.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=about)
-    media_options.bring(rich)
+    media_options.add_media_file_options(rich)
     rich.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from engine.analysis.generate_outputs import rich_output
-    from engine.analysis.generate_outputs_files import rich_metadata, save_rich
-    from engine.analysis.generate_outputs_flags import check_can_be_made, flags_of
+    from engine.analysis.generate_outputs import rerun_generate
+    from engine.analysis.generate_outputs_files import output_metadata, save_output
+    from engine.analysis.generate_outputs_flags import check_has_outputs, parse_flags
     from engine.analysis.generate_outputs_sizes import check_size
-    from engine.run.progress import says
+    from engine.run.progress import format_progress
 
     trace = json_io.load(arguments.file)
-    media_options.brought(arguments)
-    flags = flags_of({f"output_{name}": getattr(arguments, name) for name in _FLAGS})
-    check_can_be_made(trace)
+    media_options.open_media_files(arguments)
+    flags = parse_flags({f"output_{name}": getattr(arguments, name) for name in _FLAGS})
+    check_has_outputs(trace)
     sys.stdout.write(f"{check_size(trace, flags):,} bytes\n")
     sys.stdout.flush()  # the size is visible before the repeated run, which takes long
     if arguments.to is None:
         return 0
     with StatusLine() as line:
-        output = rich_output(
-            trace, **asdict(flags), tell=lambda event: line.show(says(event), type(event).__name__)
+        output = rerun_generate(
+            trace,
+            **asdict(flags),
+            tell=lambda event: line.show(format_progress(event), type(event).__name__),
         )
-    save_rich(output, arguments.to, rich_metadata(trace, flags))
+    save_output(output, arguments.to, output_metadata(trace, flags))
     sys.stdout.write(f"{arguments.to}\n")
     return 0

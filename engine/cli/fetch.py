@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from engine.cli.status_line import BytesLine, StatusLine
+from engine.cli.status_line import DownloadBar, StatusLine
 
 
 def add(commands: Any) -> None:
@@ -17,8 +17,8 @@ def add(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from engine.models.install import bring
+    from engine.models.install import install_model
 
     with StatusLine() as line:
-        folder = bring(arguments.model, BytesLine(line).tell)
+        folder = install_model(arguments.model, DownloadBar(line).show_progress)
     sys.stdout.write(f"{arguments.model} is at {folder}\n")

@@ -20,17 +20,17 @@ def add(commands: Any) -> None:
 
 def _run(arguments: argparse.Namespace) -> None:
     from engine.analysis import examples
-    from engine.analysis.gallery import FOLDER, make
+    from engine.analysis.gallery import FOLDER, record_gallery
 
     folder = arguments.to or FOLDER
-    for entry in make(folder, _tell, talks_only=arguments.talks):
+    for entry in record_gallery(folder, _print_progress, talks_only=arguments.talks):
         size = (folder / entry.file).stat().st_size
         sys.stdout.write(f"{size:8} bytes  {entry.file:32} {entry.title}\n")
-    beside = [] if arguments.talks else examples.make(folder / examples.FOLDER.name)
+    beside = [] if arguments.talks else examples.record_examples(folder / examples.FOLDER.name)
     for path in beside:
         name = str(path.relative_to(folder))
         sys.stdout.write(f"{path.stat().st_size:8} bytes  {name:32} an example\n")
 
 
-def _tell(sentence: str) -> None:
+def _print_progress(sentence: str) -> None:
     sys.stderr.write(f"{sentence}\n")

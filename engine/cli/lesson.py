@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.argument_values import printable
-from engine.cli.push import say
+from engine.cli.argument_values import escape_controls
+from engine.cli.push import print_escaped
 from engine.errors import EngineError
 
 if TYPE_CHECKING:
-    from engine.lessons.library import Shelved
+    from engine.lessons.library import LessonFile
 
 
 def add(commands: Any) -> None:
@@ -39,27 +39,27 @@ def add(commands: Any) -> None:
     show.set_defaults(handler=_show)
 
 
-def _file(name: str, language: str = "en") -> Shelved:
+def _find_lesson_file(name: str, language: str = "en") -> LessonFile:
     """Find a lesson's file by its name or its path."""
-    from engine.lessons.library import Shelved, find, lesson_of
+    from engine.lessons.library import LessonFile, find_lesson_file, load_lesson
 
     if not name.endswith(".md"):
-        return find(name, language)
-    lesson = lesson_of(Path(name))
-    return Shelved(lesson.name, lesson.language, Path(name))
+        return find_lesson_file(name, language)
+    lesson = load_lesson(Path(name))
+    return LessonFile(lesson.name, lesson.language, Path(name))
 
 
-def _all() -> list[Shelved]:
-    from engine.lessons.library import shelved
+def _all_lesson_files() -> list[LessonFile]:
+    from engine.lessons.library import list_lesson_files
 
-    return [file for languages in shelved().values() for file in languages.values()]
+    return [file for languages in list_lesson_files().values() for file in languages.values()]
 
 
 def _list(arguments: argparse.Namespace) -> None:
-    from engine.lessons.library import lesson_of
+    from engine.lessons.library import load_lesson
 
-    for file in _all():
-        lesson = lesson_of(file.path, file.name)
+    for file in _all_lesson_files():
+        lesson = load_lesson(file.path, file.name)
         about = {
             "name": file.name,
             "language": file.language,
@@ -70,8 +70,8 @@ def _list(arguments: argparse.Namespace) -> None:
         if arguments.json:
             print(json.dumps(about))
         else:
-            say(
-                printable(
+            print_escaped(
+                escape_controls(
                     "{name}  ({language})\n    {title}: {cards} cards, {minutes} minutes".format(
                         **about
                     )
@@ -80,31 +80,37 @@ def _list(arguments: argparse.Namespace) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from engine.lessons.lesson_checks import faults
-    from engine.lessons.library import opened
+    from engine.lessons.lesson_checks import find_faults
+    from engine.lessons.library import open_lesson
 
     wrong = 0
-    for file in [_file(name) for name in arguments.names] or _all():
+    for file in [_find_lesson_file(name) for name in arguments.names] or _all_lesson_files():
         try:
-            found = faults(opened(file))
+            found = find_faults(open_lesson(file))
         except EngineError as error:
             found = [str(error)]
         wrong += bool(found)
         told = "".join(f"\n    {fault}" for fault in found) or " its runs bear it out."
-        say(printable(f"{file.path.name}:{told}"))
+        print_escaped(escape_controls(f"{file.path.name}:{told}"))
     return int(wrong > 0)
 
 
 def _record(arguments: argparse.Namespace) -> None:
-    from engine.lessons.library import record
+    from engine.lessons.library import record_lesson_runs
 
     for name in arguments.names:
-        written = record(_file(name).path, say, anew=arguments.anew)
-        say(f"{name}: {len(written)} recorded.")
+        written = record_lesson_runs(
+            _find_lesson_file(name).path, print_escaped, anew=arguments.anew
+        )
+        print_escaped(f"{name}: {len(written)} recorded.")
 
 
 def _show(arguments: argparse.Namespace) -> None:
-    from engine.lessons.library import opened
-    from engine.lessons.plain_text import as_text
+    from engine.lessons.library import open_lesson
+    from engine.lessons.plain_text import lesson_to_text
 
-    say(printable(as_text(opened(_file(arguments.name, arguments.language)))))
+    print_escaped(
+        escape_controls(
+            lesson_to_text(open_lesson(_find_lesson_file(arguments.name, arguments.language)))
+        )
+    )

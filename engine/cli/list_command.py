@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import Any
 
-from engine.cli.argument_values import printable
+from engine.cli.argument_values import escape_controls
 from engine.declare.params import Param
 
 
@@ -36,7 +36,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from engine.declare.weights import weights_defaults as defaults
     from engine.declare.weights import weights_params as kinds
     from engine.models.catalogue import CATALOGUE
-    from engine.models.sources import how_to_fetch
+    from engine.models.sources import fetch_command
     from engine.strategies import STRATEGIES
 
     strategies = [
@@ -45,8 +45,10 @@ def _run(arguments: argparse.Namespace) -> None:
             "title": s.title,
             "family": s.family,
             "summary": s.summary,
-            "params": _told(params_of(s.config), defaults_of(s.config)),
-            "weights": _told(*(make(s.assistant != "none") for make in (kinds, defaults))),
+            "params": _describe_params(params_of(s.config), defaults_of(s.config)),
+            "weights": _describe_params(
+                *(make(s.assistant != "none") for make in (kinds, defaults))
+            ),
         }
         for s in STRATEGIES.values()
     ]
@@ -57,9 +59,9 @@ def _run(arguments: argparse.Namespace) -> None:
             "parameters": e.parameters,
             "good_for": e.good_for,
             "available_offline": e.folder is not None and e.available,
-            "how_to_fetch": how_to_fetch(e.name) if e.brought and not e.available else "",
-            "cannot_serve": _refusals(e.name),
-            "own_settings": _own_settings(e.name),
+            "how_to_fetch": fetch_command(e.name) if e.brought and not e.available else "",
+            "cannot_serve": _incompatibilities_by_strategy(e.name),
+            "own_settings": _defaults_by_strategy(e.name),
         }
         for e in CATALOGUE.values()
     ]
@@ -69,14 +71,18 @@ def _run(arguments: argparse.Namespace) -> None:
             "parameters": "",
             "good_for": "",
             "how_to_fetch": "",
-            "cannot_serve": _refusals(name),
-            "own_settings": _own_settings(name),
+            "cannot_serve": _incompatibilities_by_strategy(name),
+            "own_settings": _defaults_by_strategy(name),
         }
         for name in arguments.model
     ]
     if arguments.json:
         print(json.dumps({"strategies": strategies, "models": models}))
-        return
+    else:
+        _print_tables(strategies, models)
+
+
+def _print_tables(strategies: list[dict[str, Any]], models: list[dict[str, Any]]) -> None:
     for strategy in strategies:
         print(f"{strategy['name']:22}{strategy['title']}: {', '.join(strategy['params'])}")
     for model in models:
@@ -85,21 +91,21 @@ def _run(arguments: argparse.Namespace) -> None:
             print(f"    not on this machine yet: {model['how_to_fetch']}")
         for sentence in dict.fromkeys(model["cannot_serve"].values()):
             print(f"    {sentence}")
-        for line in _own_lines(model["name"]):
-            print(printable(f"    {line}"))
+        for line in _format_model_defaults(model["name"]):
+            print(escape_controls(f"    {line}"))
 
 
 def _print_drafts(target: str, *, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from engine.models.draft_pairs import made_for_early_exit, pairs_for
+    from engine.models.draft_pairs import early_exit_reason, find_draft_pairs
     from engine.models.files import check_name
 
     check_name(target)
-    same = pairs_for(target, "same_tokenizer")
+    same = find_draft_pairs(target, "same_tokenizer")
     names = {pair.name for pair in same}
-    others = [pair for pair in pairs_for(target, "any_tokenizer") if pair.name not in names]
-    exits = made_for_early_exit(target)
+    others = [pair for pair in find_draft_pairs(target, "any_tokenizer") if pair.name not in names]
+    exits = early_exit_reason(target)
     if as_json:
         listed = {"speculative": same, "universal_assisted": others}
         drafts = {strategy: [asdict(pair) for pair in pairs] for strategy, pairs in listed.items()}
@@ -108,13 +114,15 @@ def _print_drafts(target: str, *, as_json: bool) -> None:
     for strategy, pairs in (("speculative", same), ("universal_assisted", others)):
         print(f"{strategy}:" if pairs else f"{strategy}: no draft is known here")
         for pair in pairs:
-            print(printable(f"    {pair.name:32}{pair.reason}"))
+            print(escape_controls(f"    {pair.name:32}{pair.reason}"))
     print(
-        printable(f"early_exit: {exits or 'nothing says that its layers were trained to be left'}")
+        escape_controls(
+            f"early_exit: {exits or 'nothing says that its layers were trained to be left'}"
+        )
     )
 
 
-def _own_settings(name: str) -> dict[str, Any]:
+def _defaults_by_strategy(name: str) -> dict[str, Any]:
     """Return strategy -> settings of the model's generation_config; empty if damaged or unset."""
     from engine.errors import EngineError
     from engine.export.generation_config import model_defaults
@@ -130,7 +138,7 @@ def _own_settings(name: str) -> dict[str, Any]:
     return {o.strategy: {"params": o.params, "left_out": o.left_out} for o in found}
 
 
-def _own_lines(name: str) -> list[str]:
+def _format_model_defaults(name: str) -> list[str]:
     """Format the model's generation_config as lines, for the strategy that it selects."""
     from engine.errors import EngineError
     from engine.export.own_defaults import own_defaults
@@ -150,17 +158,19 @@ def _own_lines(name: str) -> list[str]:
     return lines
 
 
-def _told(kinds: dict[str, Param], defaults: dict[str, Any]) -> dict[str, Any]:
+def _describe_params(kinds: dict[str, Param], defaults: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: {"default": defaults[name], "allowed": kind.allowed(), "help": kind.help}
+        name: {"default": defaults[name], "allowed": kind.describe_range(), "help": kind.help}
         for name, kind in kinds.items()
     }
 
 
-def _refusals(name: str) -> dict[str, str]:
+def _incompatibilities_by_strategy(name: str) -> dict[str, str]:
     """Return strategy -> why the model cannot run it; empty if the model is not on this machine."""
     from engine.strategies import STRATEGIES
-    from engine.strategies.compatibility import refusal
+    from engine.strategies.compatibility import incompatibility_reason
 
-    found = {strategy.name: refusal(strategy, name) for strategy in STRATEGIES.values()}
+    found = {
+        strategy.name: incompatibility_reason(strategy, name) for strategy in STRATEGIES.values()
+    }
     return {strategy: sentence for strategy, sentence in found.items() if sentence}

@@ -27,7 +27,7 @@ from engine.cli import (
     serve,
     verify,
 )
-from engine.cli.argument_values import printable
+from engine.cli.argument_values import escape_controls
 from engine.errors import EngineError
 
 # Handlers import torch themselves, so that help and commands without a model start fast.
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return arguments.handler(arguments) or 0
     except EngineError as error:
-        sys.stderr.write(f"{printable(str(error))}\n")
+        sys.stderr.write(f"{escape_controls(str(error))}\n")
         return 2
     except KeyboardInterrupt:
         return 130

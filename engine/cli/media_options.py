@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 
-def add(command: Any) -> None:
+def add_media_options(command: Any) -> None:
     """Add the options of ``run``: picture, sound and speech settings."""
     group = command.add_argument_group("give the model something to look at or to listen to")
     file = "a file, or example:NAME"
@@ -19,20 +19,20 @@ def add(command: Any) -> None:
     )
 
 
-def bring(command: Any) -> None:
+def add_media_file_options(command: Any) -> None:
     """Add the options that supply the picture or sound of a trace, which its file lacks."""
     command.add_argument("--image", metavar="FILE", help="the picture that the run was given")
     command.add_argument("--audio", metavar="FILE", help="the sound that the run was given")
 
 
-def brought(arguments: argparse.Namespace) -> None:
+def open_media_files(arguments: argparse.Namespace) -> None:
     """Open the given files, which puts them into the media cache."""
-    from engine.media import opened
+    from engine.media import open_media
 
-    opened(arguments.image, arguments.audio)
+    open_media(arguments.image, arguments.audio)
 
 
-def given(arguments: argparse.Namespace) -> dict[str, Any]:
+def media_request_fields(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the request fields ``image``, ``audio`` and ``speech`` that the options set."""
     told = {"language": arguments.language, "task": arguments.task}
     speech: dict[str, Any] = {name: value for name, value in told.items() if value is not None}

@@ -7,14 +7,14 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
-from engine.cli.argument_values import printable, settings_of
-from engine.cli.push import add_target, agreed, say
+from engine.cli.argument_values import escape_controls, parse_settings
+from engine.cli.push import add_target_options, ask_confirmation, print_escaped
 from engine.errors import MethodError
 
 if TYPE_CHECKING:
-    from engine.sandbox.method_lookup import Found
+    from engine.sandbox.method_lookup import FoundMethod
 
-_SOURCES = {
+_SOURCE_LABELS = {
     "shipped": "comes along with the playground",
     "hub": "the hub, commit {}",
     "folder": "a folder of this machine",
@@ -27,7 +27,7 @@ def add(commands: Any) -> None:
         "method", help="custom generation methods: list, show, trust, new, check, push"
     )
     acts = method.add_subparsers(dest="act", required=True)
-    _add_found(acts)
+    _add_name_commands(acts)
     new = acts.add_parser("new", help="write a folder from a template")
     new.add_argument("name", help="of the folder, which is not there yet")
     new.add_argument(
@@ -44,11 +44,11 @@ def add(commands: Any) -> None:
     check.set_defaults(handler=_check)
     push = acts.add_parser("push", help="upload a method to the hub, shown first")
     push.add_argument("folder", help="with custom_generate/generate.py and a README")
-    add_target(push)
+    add_target_options(push)
     push.set_defaults(handler=_push)
 
 
-def _add_found(acts: Any) -> None:
+def _add_name_commands(acts: Any) -> None:
     """Add the subcommands that take a method by its name."""
     name = "one that is listed, owner/name or owner/name@revision of the hub, or a folder's path with / or ./"
     listing = acts.add_parser("list", help="methods that can be named, and what they are")
@@ -66,14 +66,14 @@ def _add_found(acts: Any) -> None:
 
 
 def _list(arguments: argparse.Namespace) -> None:
-    from engine.sandbox.method_lookup import offered
+    from engine.sandbox.method_lookup import list_offers
 
-    for name, offer in offered().items():
+    for name, offer in list_offers().items():
         if arguments.json:
             print(json.dumps({"name": name} | dataclasses.asdict(offer)))
             continue
         same = f"; the strategy {offer.tab} does the same." if offer.tab else ""
-        say(f"{name}  ({offer.kind})\n    {offer.told}{same}".rstrip())
+        print_escaped(f"{name}  ({offer.kind})\n    {offer.told}{same}".rstrip())
 
 
 def _show(arguments: argparse.Namespace) -> None:
@@ -83,7 +83,7 @@ def _show(arguments: argparse.Namespace) -> None:
 
     found = find_method(arguments.name)
     if not arguments.json:
-        _tell(found)
+        _print_method(found)
         return
     method = found.method
     told = {
@@ -99,8 +99,8 @@ def _show(arguments: argparse.Namespace) -> None:
 
 
 def _trust(arguments: argparse.Namespace) -> int:
-    from engine.sandbox.method_lookup import find_method, pin
-    from engine.sandbox.trust import is_trusted, trust
+    from engine.sandbox.method_lookup import find_method, pin_commit
+    from engine.sandbox.trust import is_trusted, trust_code
 
     if arguments.yes and arguments.sha256 is None:
         raise MethodError("--yes needs --sha256: the hash of the code that was read and is meant.")
@@ -111,33 +111,35 @@ def _trust(arguments: argparse.Namespace) -> int:
         raise MethodError(
             f"The code of {name} has another sha256, {sha256}; nothing was confirmed."
         )
-    _tell(found)
+    _print_method(found)
     known = is_trusted(found)
-    if not (known or arguments.yes or agreed(f"Let this code of {name} run on this machine?")):
-        say("Nothing was confirmed.")
+    if not (
+        known or arguments.yes or ask_confirmation(f"Let this code of {name} run on this machine?")
+    ):
+        print_escaped("Nothing was confirmed.")
         return 1
     if not known:
-        trust(sha256)
+        trust_code(sha256)
     repository, _, asked = name.partition("@")
     if asked and found.revision:
-        pin(found)
-        say(f"{repository} means {found.revision} on this machine from now on.")
-    say(
+        pin_commit(found)
+        print_escaped(f"{repository} means {found.revision} on this machine from now on.")
+    print_escaped(
         f"{name} may run; nothing had to be confirmed." if known else f"{name} may run from now on."
     )
     return 0
 
 
-def _tell(found: Found) -> None:
+def _print_method(found: FoundMethod) -> None:
     """Print a method's source, hash, trust, arguments and code."""
     from engine.sandbox.folder import CODE
     from engine.sandbox.trust import is_trusted
 
     method = found.method
-    say(found.name)
-    say(f"    source:  {_SOURCES[found.source].format(found.revision)}")
-    say(f"    sha256:  {method.sha256}")
-    say(f"    may run: {'yes' if is_trusted(found) else 'not before it is confirmed'}")
+    print_escaped(found.name)
+    print_escaped(f"    source:  {_SOURCE_LABELS[found.source].format(found.revision)}")
+    print_escaped(f"    sha256:  {method.sha256}")
+    print_escaped(f"    may run: {'yes' if is_trusted(found) else 'not before it is confirmed'}")
     rows = [("argument", "kind", "default", "what it is")]
     rows += [
         (a.name, a.kind, "none" if a.required else json.dumps(a.default), a.told)
@@ -146,55 +148,57 @@ def _tell(found: Found) -> None:
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows if method.arguments else [("It has no arguments of its own.", "", "", "")]:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        say("  ".join([*cells, row[3]]).rstrip())
+        print_escaped("  ".join([*cells, row[3]]).rstrip())
     for path in method.files:
         if path.startswith(f"{CODE}/"):
-            say(f"\n--- {path}\n{method.source(path)}".replace("\r\n", "\n").rstrip())
+            print_escaped(f"\n--- {path}\n{method.source(path)}".replace("\r\n", "\n").rstrip())
 
 
 def _new(arguments: argparse.Namespace) -> None:
-    from engine.sandbox.method_templates import new_method
+    from engine.sandbox.method_templates import create_method
 
-    folder = new_method(arguments.name, arguments.template)
+    folder = create_method(arguments.name, arguments.template)
     print(f"{folder}/custom_generate/generate.py is yours to change.")
     print(f"python -m engine method check {folder} says whether it does what others expect.")
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from engine.sandbox.arguments import checked_arguments
+    from engine.sandbox.arguments import check_arguments
     from engine.sandbox.folder import read_method
     from engine.sandbox.method_check import FAILED, check_method
 
-    given = settings_of(arguments.settings)
-    own = checked_arguments(read_method(arguments.folder).arguments, given)
+    given = parse_settings(arguments.settings)
+    own = check_arguments(read_method(arguments.folder).arguments, given)
     failed = 0
     for check in check_method(arguments.folder, arguments.model, own):
         failed += check.result == FAILED
         if arguments.json:
             print(json.dumps(dataclasses.asdict(check)), flush=True)
         else:
-            print(printable(f"{check.result:8}{check.what}: {check.told}"), flush=True)
+            print(escape_controls(f"{check.result:8}{check.what}: {check.told}"), flush=True)
     return int(failed > 0)
 
 
 def _push(arguments: argparse.Namespace) -> int:
-    from engine.export.hub_upload import token_of_environment
-    from engine.export.push_method import prepared_method, send_method
+    from engine.export.hub_upload import read_hub_token
+    from engine.export.push_method import prepare_method_upload, send_method_upload
     from engine.sandbox.folder import read_method
 
-    method, token = read_method(arguments.folder), token_of_environment()
-    upload = prepared_method(method, arguments.to, token, arguments.revision)
+    method, token = read_method(arguments.folder), read_hub_token()
+    upload = prepare_method_upload(method, arguments.to, token, arguments.revision)
     if not upload.files:
-        say(f"{arguments.to} has all of {method.name} already; there is nothing to upload.")
+        print_escaped(
+            f"{arguments.to} has all of {method.name} already; there is nothing to upload."
+        )
         return 0
     count = len(upload.files)
-    say(
+    print_escaped(
         f"This would change {count} file{'s' * (count > 1)} of {arguments.to}, branch {arguments.revision}:"
     )
-    for diff in upload.told():
-        say(f"\n{diff}")
-    if not arguments.yes and not agreed(f"Upload it to {arguments.to}?"):
-        say("Nothing was uploaded.")
+    for diff in upload.diffs():
+        print_escaped(f"\n{diff}")
+    if not arguments.yes and not ask_confirmation(f"Upload it to {arguments.to}?"):
+        print_escaped("Nothing was uploaded.")
         return 1
-    say(f"Uploaded: {send_method(upload, token, create_pr=arguments.create_pr)}")
+    print_escaped(f"Uploaded: {send_method_upload(upload, token, create_pr=arguments.create_pr)}")
     return 0

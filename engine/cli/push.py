@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.cli.argument_values import printable
+from engine.cli.argument_values import escape_controls
 from engine.errors import TraceError
 from engine.trace import json_io
 from engine.trace.checks import read_json_strict
@@ -21,11 +21,11 @@ def add(commands: Any) -> None:
         "push", help="upload a run's settings to the hub as generation_config.json, shown first"
     )
     push.add_argument("file", help="a trace, or a generation_config.json")
-    add_target(push)
+    add_target_options(push)
     push.set_defaults(handler=_run)
 
 
-def add_target(parser: argparse.ArgumentParser) -> None:
+def add_target_options(parser: argparse.ArgumentParser) -> None:
     """Add the upload options: repository, branch, pull request and confirmation."""
     parser.add_argument("--to", required=True, help="the repository, owner/name; it must be there")
     parser.add_argument("--revision", default="main", help="its branch; main where nothing is said")
@@ -36,47 +36,51 @@ def add_target(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from engine.export.generation_config import FILE
-    from engine.export.hub_upload import token_of_environment
-    from engine.export.push import prepared, send
+    from engine.export.generation_config import FILE_NAME
+    from engine.export.hub_upload import read_hub_token
+    from engine.export.push import prepare_upload, send_upload
 
-    text, left_out = _settings(arguments.file)
-    token = token_of_environment()
-    upload = prepared(text, arguments.to, token, arguments.revision)
+    text, left_out = _read_settings(arguments.file)
+    token = read_hub_token()
+    upload = prepare_upload(text, arguments.to, token, arguments.revision)
     for sentence in left_out:
-        say(f"Left out: {sentence}")
-    if not upload.changes:
-        say(f"{FILE} of {arguments.to} says this already; there is nothing to upload.")
+        print_escaped(f"Left out: {sentence}")
+    if not upload.has_changes:
+        print_escaped(
+            f"{FILE_NAME} of {arguments.to} says this already; there is nothing to upload."
+        )
         return 0
-    say(f"This would be {FILE} of {arguments.to}, branch {arguments.revision}:\n\n{upload.text}")
-    say(f"What it changes:\n\n{upload.diff()}\n")
-    if not arguments.yes and not agreed(f"Upload it to {arguments.to}?"):
-        say("Nothing was uploaded.")
+    print_escaped(
+        f"This would be {FILE_NAME} of {arguments.to}, branch {arguments.revision}:\n\n{upload.text}"
+    )
+    print_escaped(f"What it changes:\n\n{upload.diff()}\n")
+    if not arguments.yes and not ask_confirmation(f"Upload it to {arguments.to}?"):
+        print_escaped("Nothing was uploaded.")
         return 1
-    say(f"Uploaded: {send(upload, token, create_pr=arguments.create_pr)}")
+    print_escaped(f"Uploaded: {send_upload(upload, token, create_pr=arguments.create_pr)}")
     return 0
 
 
-def say(text: str) -> None:
+def print_escaped(text: str) -> None:
     """Print a line with control characters escaped."""
-    sys.stdout.write(printable(text) + "\n")
+    sys.stdout.write(escape_controls(text) + "\n")
 
 
-def agreed(question: str) -> bool:
+def ask_confirmation(question: str) -> bool:
     """Ask a yes/no question on the terminal; return True for yes, False by default."""
-    sys.stdout.write(printable(f"{question} [y/N] "))
+    sys.stdout.write(escape_controls(f"{question} [y/N] "))
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _settings(name: str) -> tuple[str, tuple[str, ...]]:
+def _read_settings(name: str) -> tuple[str, tuple[str, ...]]:
     """Return the text of generation_config.json, and sentences on settings that were left out.
 
     Raises:
         EngineError: the file is neither a trace nor a generation_config.json.
     """
-    from engine.export.files import config_of
-    from engine.export.generation_config import MAX_BYTES, read, write
+    from engine.export.files import generation_config_text
+    from engine.export.generation_config import MAX_BYTES, format_config, parse_config
 
     try:
         with Path(name).open("rb") as file:
@@ -85,9 +89,9 @@ def _settings(name: str) -> tuple[str, tuple[str, ...]]:
         raise TraceError(f"{Path(name).name} cannot be read: {error.strerror}.") from None
     # Above MAX_BYTES the file can only be a trace; json_io has its own limit.
     if data.startswith(_GZIP) or len(data) > MAX_BYTES or _is_trace(data):
-        return config_of(json_io.load(name)), ()
-    found = read(data)
-    return write(found.strategy, found.params), found.left_out
+        return generation_config_text(json_io.load(name)), ()
+    found = parse_config(data)
+    return format_config(found.strategy, found.params), found.left_out
 
 
 def _is_trace(data: bytes) -> bool:

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from engine.cli.argument_values import printable
+from engine.cli.argument_values import escape_controls
 from engine.trace import json_io
 from engine.trace.records import Trace, replay_ids
 
@@ -19,11 +19,11 @@ def add(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    for line in _lines(json_io.load(arguments.file)):
-        print(printable(line))
+    for line in _format_trace(json_io.load(arguments.file)):
+        print(escape_controls(line))
 
 
-def _lines(trace: Trace) -> Iterator[str]:
+def _format_trace(trace: Trace) -> Iterator[str]:
     """Yield a run as lines. Its texts come from the file and are not escaped."""
     yield f"{trace.strategy} · {trace.model.id} · seed {trace.seed}"
     if trace.messages is None:

@@ -8,14 +8,14 @@ import sys
 from typing import Any
 
 from engine.cli import chat_options, media_options, weight_options
-from engine.cli.argument_values import json_value, printable, settings_of
+from engine.cli.argument_values import escape_controls, parse_settings, parse_value
 from engine.cli.status_line import StatusLine
 from engine.errors import EngineError, ParameterError
 from engine.trace import json_io
-from engine.trace.events import Checking, Failed, Finished, Loading, StartedAnew, TextDelta, Waiting
+from engine.trace.events import Checking, Failed, Finished, Loading, RunReplaced, TextDelta, Waiting
 from engine.trace.records import Trace
 
-_LEAVE_S = 10.0
+_JOIN_TIMEOUT_S = 10.0
 
 
 def add(commands: Any) -> None:
@@ -25,21 +25,21 @@ def add(commands: Any) -> None:
     run.add_argument("--model")
     run.add_argument("--assistant")
     run.add_argument("--prompt")
-    chat_options.add(run)
-    media_options.add(run)
+    chat_options.add_chat_options(run)
+    media_options.add_media_options(run)
     fork = run.add_argument_group("continue a recorded run")
     fork.add_argument("--fork", metavar="TRACE", help="trace file of the run to continue")
-    fork.add_argument("--at", type=json_value, metavar="STEP", help="step that is decided anew")
-    fork.add_argument("--token", type=json_value, metavar="ID", help="token id to put there")
+    fork.add_argument("--at", type=parse_value, metavar="STEP", help="step that is decided anew")
+    fork.add_argument("--token", type=parse_value, metavar="ID", help="token id to put there")
     fork.add_argument("--text", help="text to put there")
-    fork.add_argument("--node", type=json_value, metavar="ID", help="node of a beam search")
+    fork.add_argument("--node", type=parse_value, metavar="ID", help="node of a beam search")
     run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings")
-    run.add_argument("--max-new-tokens", type=json_value)
+    run.add_argument("--max-new-tokens", type=parse_value)
     # SUPPRESS tells a missing seed from 0: a fork without a seed keeps that of its parent.
-    run.add_argument("--seed", type=json_value, default=argparse.SUPPRESS)
+    run.add_argument("--seed", type=parse_value, default=argparse.SUPPRESS)
     run.add_argument("--device")
-    weight_options.add(run, assistant=True)
-    run.add_argument("--top", type=json_value, default=20, help="candidates recorded per step")
+    weight_options.add_weight_options(run, assistant=True)
+    run.add_argument("--top", type=parse_value, default=20, help="candidates recorded per step")
     run.add_argument("--trace", help="file to write the trace to; .gz compresses it")
     run.set_defaults(handler=_run)
 
@@ -48,11 +48,11 @@ def _run(arguments: argparse.Namespace) -> int:
     from engine import DecodeRequest
     from engine.serving import decode
 
-    params = settings_of(arguments.settings)
+    params = parse_settings(arguments.settings)
     if arguments.max_new_tokens is not None:
         params["max_new_tokens"] = arguments.max_new_tokens
     if arguments.fork:
-        request = _forked(arguments, params)
+        request = _make_fork_request(arguments, params)
     else:
         request = DecodeRequest(
             arguments.strategy,
@@ -62,42 +62,42 @@ def _run(arguments: argparse.Namespace) -> int:
             seed=getattr(arguments, "seed", 0),
             assistant=arguments.assistant,
             top_candidates=arguments.top,
-            weights=weight_options.given(arguments),
-            **chat_options.conversation(arguments),
-            **media_options.given(arguments),
+            weights=weight_options.weight_request_fields(arguments),
+            **chat_options.chat_request_fields(arguments),
+            **media_options.media_request_fields(arguments),
         )
-    running = decode(_loaded(request, arguments))
+    running = decode(_load_models(request, arguments))
     trace = _print_events(running)
     # A worker thread still inside torch when the interpreter exits would abort the process.
-    running.join(_LEAVE_S)
+    running.join(_JOIN_TIMEOUT_S)
     if arguments.trace:
         json_io.save(trace, arguments.trace)
     return 0
 
 
-def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
+def _make_fork_request(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
     """Return the request that continues a trace; given settings replace the parent run's."""
-    from engine.analysis.fork import branch, place_of, request_for
-    from engine.declare.weights import read_weights
+    from engine.analysis.fork import branch_point, branch_request, make_branch
+    from engine.declare.weights import parse_weights
     from engine.models.loading import load
-    from engine.run.weights import recorded_weights
+    from engine.run.weights import weights_from_trace
 
     if arguments.prompt is not None:
         raise ParameterError("--prompt", arguments.prompt, "--fork has the prompt of its trace")
-    if chat_options.conversation(arguments):
+    if chat_options.chat_request_fields(arguments):
         raise ParameterError("--message", arguments.said, "--fork has the messages of its trace")
     trace = json_io.load(arguments.fork)
-    media_options.brought(arguments)
-    place = place_of(trace, arguments.at, node_id=arguments.node)
+    media_options.open_media_files(arguments)
+    place = branch_point(trace, arguments.at, node_id=arguments.node)
     model = arguments.model or trace.model.id
     tokenizer = None
     if arguments.text is not None:
-        held = {**recorded_weights(trace), **weight_options.given(arguments)}
+        held = {**weights_from_trace(trace), **weight_options.weight_request_fields(arguments)}
         # The typed text is encoded by the tokenizer of the branch's model.
-        own, _ = read_weights(held, trace.strategy, assistant=True)
+        own, _ = parse_weights(held, trace.strategy, assistant=True)
         tokenizer = load(model, weights=own).tokenizer
-    made = branch(place, token_id=arguments.token, text=arguments.text, tokenizer=tokenizer)
-    request = request_for(
+    made = make_branch(place, token_id=arguments.token, text=arguments.text, tokenizer=tokenizer)
+    request = branch_request(
         trace,
         made,
         arguments.strategy,
@@ -109,17 +109,17 @@ def _forked(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
         request,
         params={**request.params, **params},
         top_candidates=arguments.top,
-        weights={**request.weights, **weight_options.given(arguments)},
-        **media_options.given(arguments),
+        weights={**request.weights, **weight_options.weight_request_fields(arguments)},
+        **media_options.media_request_fields(arguments),
     )
 
 
-def _loaded(request: Any, arguments: argparse.Namespace) -> Any:
+def _load_models(request: Any, arguments: argparse.Namespace) -> Any:
     """Load the request's models on the ``--device``; without it, return the request unchanged."""
     from engine.models.loading import load
-    from engine.run.request import check
+    from engine.run.request import check_request
 
-    checked = check(request)
+    checked = check_request(request)
     if arguments.device is None:
         return request
     strategy, (own, draft) = checked.strategy, checked.weights
@@ -132,29 +132,29 @@ def _loaded(request: Any, arguments: argparse.Namespace) -> Any:
     return dataclasses.replace(request, **changes)
 
 
-class _Aside(StatusLine):
+class _RunStatus(StatusLine):
     """Status line of a run: queue position, loading and measurements."""
 
-    def say(self, event: Any) -> None:
+    def show_event(self, event: Any) -> None:
         """Show a Waiting, Loading or Checking event."""
-        from engine.run.progress import says
+        from engine.run.progress import format_progress
 
         about = event.what if isinstance(event, Checking) else type(event).__name__
         # Measurements come after the text, so its line is ended first.
         before = "\n" if isinstance(event, Checking) and about != self.last else ""
-        self.show(says(event), about, before)
+        self.show(format_progress(event), about, before)
 
 
 def _print_events(run: Any) -> Trace:
     """Stream the first output's text and return the trace; reprint revised text on a new line."""
-    from engine.run.progress import anew
+    from engine.run.progress import format_restart
 
-    text, aside = "", _Aside()
+    text, aside = "", _RunStatus()
     # Only a terminal could be attacked by control characters; files and pipes get the exact text.
-    say = printable if sys.stdout.isatty() else str
+    say = escape_controls if sys.stdout.isatty() else str
     for event in run:
         if isinstance(event, Waiting | Loading | Checking):
-            aside.say(event)
+            aside.show_event(event)
             continue
         aside.end()
         if isinstance(event, TextDelta) and event.sequence == 0:
@@ -163,9 +163,9 @@ def _print_events(run: Any) -> Trace:
             text = text[: event.keep_chars] + event.text
             sys.stdout.write(say(event.text))
             sys.stdout.flush()
-        elif isinstance(event, StartedAnew):
+        elif isinstance(event, RunReplaced):
             sys.stdout.write("\n")
-            sys.stderr.write(f"{anew(event.step)}\n")
+            sys.stderr.write(f"{format_restart(event.step)}\n")
             text = ""  # the new run streams its text from the start
         elif isinstance(event, Failed):
             raise event.error
@@ -174,6 +174,6 @@ def _print_events(run: Any) -> Trace:
             for output in event.trace.outputs[1:]:
                 sys.stdout.write(f"---\n{say(output.text)}\n")
             for note in event.trace.notes:
-                sys.stderr.write(f"{printable(note)}\n")
+                sys.stderr.write(f"{escape_controls(note)}\n")
             return event.trace
     raise EngineError("The run ended without a result.")

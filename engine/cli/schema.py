@@ -1,4 +1,4 @@
-"""The command ``schema``: prints the JSON Schema of a trace."""
+"""The command ``trace_schema``: prints the JSON Schema of a trace."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 import sys
 from typing import Any
 
-from engine.trace.schema import schema
+from engine.trace.schema import trace_schema
 
 
 def add(commands: Any) -> None:
-    """Add the command ``schema``."""
+    """Add the command ``trace_schema``."""
     command = commands.add_parser("schema", help="print the JSON Schema of a trace")
     command.add_argument(
         "--columns",
@@ -22,4 +22,4 @@ def add(commands: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    sys.stdout.write(json.dumps(schema(columns=arguments.columns), indent=1) + "\n")
+    sys.stdout.write(json.dumps(trace_schema(columns=arguments.columns), indent=1) + "\n")

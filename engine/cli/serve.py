@@ -13,11 +13,11 @@ from typing import Any
 def add(commands: Any) -> None:
     """Add the command ``serve``."""
     serve = commands.add_parser("serve", help="start replicas that decode for web processes")
-    serve.add_argument("--replicas", type=_count, default=2)
-    serve.add_argument("--gpus-per-replica", type=_share, default=0.0, metavar="F")
+    serve.add_argument("--replicas", type=_positive_int, default=2)
+    serve.add_argument("--gpus-per-replica", type=_non_negative_float, default=0.0, metavar="F")
     serve.add_argument(
         "--cpus-per-replica",
-        type=_count,
+        type=_positive_int,
         metavar="C",
         help="the machine's cores are shared otherwise",
     )
@@ -33,23 +33,25 @@ def add(commands: Any) -> None:
 def _serve(arguments: argparse.Namespace) -> int:
     from engine.serving import cluster
 
-    cluster.needed()
+    cluster.check_ray_installed()
     replicas, gpus = arguments.replicas, arguments.gpus_per_replica
-    cores = arguments.cpus_per_replica or cluster.share_of_cores(replicas)
+    cores = arguments.cpus_per_replica or cluster.cores_per_replica(replicas)
     address = arguments.address
     if address:
-        cluster.join(address)
+        cluster.join_ray(address)
     else:
-        address = cluster.start(replicas * cores, gpus=None if gpus else 0.0, host=arguments.host)
+        address = cluster.start_ray(
+            replicas * cores, gpus=None if gpus else 0.0, host=arguments.host
+        )
     # Imported late: Ray reads its environment variables when it is imported.
-    from engine.serving.deployment import deploy
+    from engine.serving.deployment import deploy_replicas
 
     ended = threading.Event()
     # Ray's own signal handlers would leave its processes running.
     for name in (signal.SIGTERM, signal.SIGINT):
         signal.signal(name, lambda *_: ended.set())
     try:
-        deploy(replicas, gpus, cores)
+        deploy_replicas(replicas, gpus, cores)
         count = "1 replica is" if replicas == 1 else f"{replicas} replicas are"
         # A client that joins by address sends a token only if RAY_AUTH_MODE is set there, too.
         mode = os.environ.get("RAY_AUTH_MODE")
@@ -59,19 +61,19 @@ def _serve(arguments: argparse.Namespace) -> int:
         ended.wait()
     finally:
         if arguments.address:  # a joined cluster goes on, so the deployment is removed from it
-            cluster.remove()
-        cluster.leave()
+            cluster.remove_replicas()
+        cluster.leave_ray()
     return 0
 
 
-def _count(text: str) -> int:
+def _positive_int(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError("it must be at least 1")
     return value
 
 
-def _share(text: str) -> float:
+def _non_negative_float(text: str) -> float:
     value = float(text)
     if value < 0:
         raise argparse.ArgumentTypeError("it must not be negative")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import sys
 
-from engine.cli.argument_values import printable
-from engine.run.rate import Rate, rest
+from engine.cli.argument_values import escape_controls
+from engine.run.rate import TransferRate, format_time_left
 
-_CELLS = 24
-_PART = 25
+_BAR_CELLS = 24
+_PERCENT_STEP = 25
 """Percentage points between two lines of progress without a terminal."""
 
 
@@ -48,14 +48,14 @@ class StatusLine:
             self.open = False
 
 
-class BytesLine:
+class DownloadBar:
     """Progress of a download on a status line: bar, bytes and time left."""
 
     def __init__(self, line: StatusLine) -> None:
         self.line, self.what = line, ""
-        self.rate = Rate()
+        self.rate = TransferRate()
 
-    def tell(self, what: str, done: int, total: int) -> None:
+    def show_progress(self, what: str, done: int, total: int) -> None:
         """Show the progress.
 
         Args:
@@ -64,19 +64,19 @@ class BytesLine:
             total: bytes in all, 0 if unknown.
         """
         if what != self.what:
-            self.what, self.rate = what, Rate()
+            self.what, self.rate = what, TransferRate()
         if not total:
             self._show(f"{what}…", what)
             return
         part = min(1.0, done / total)
-        filled = round(part * _CELLS)
-        bar = "█" * filled + "░" * (_CELLS - filled)
-        left = rest(done, total, self.rate.of(done))
+        filled = round(part * _BAR_CELLS)
+        bar = "█" * filled + "░" * (_BAR_CELLS - filled)
+        left = format_time_left(done, total, self.rate.per_second(done))
         text = f"{what} {bar} {done / 1e6:.0f} of {total / 1e6:.0f} MB{left}"
-        self._show(text, f"{what} {int(part * 100) // _PART}")
+        self._show(text, f"{what} {int(part * 100) // _PERCENT_STEP}")
 
     def _show(self, text: str, about: str) -> None:
-        text = printable(text)
+        text = escape_controls(text)
         if self.line.live:
             # A line that wraps could not be rewritten.
             text = text[: max(1, shutil.get_terminal_size().columns - 1)]

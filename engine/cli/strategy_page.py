@@ -8,22 +8,22 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.declare.bundled_loop import OwnLoop
+from engine.declare.bundled_loop import BundledLoop
 from engine.declare.config import (
     LengthParams,
     NextTokenParams,
     PenaltyParams,
     SamplingParams,
-    as_dict,
+    config_to_dict,
 )
 from engine.declare.groups import FAMILIES
-from engine.declare.params import Param, build, defaults_of, params_of
+from engine.declare.params import Param, build_config, defaults_of, params_of
 from engine.errors import EngineError, ParameterError
-from engine.export.plan import Plan, plan_of
-from engine.export.script import spelled
+from engine.export.plan import Plan, plan_export
+from engine.export.script import value_to_code
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
-from engine.strategies.bundled_loops import own_loop_of
+from engine.strategies.bundled_loops import find_bundled_loop
 from engine.trace.records import ModelInfo, Trace
 
 _HEAD = """# Strategies
@@ -33,66 +33,66 @@ _HEAD = """# Strategies
 Every strategy of the playground as it is declared. `ids` is the prompt, (1, length) token ids; parameters that a
 call does not name have transformers' own defaults. Ranges include their ends unless they say above or below.
 """
-_SHARED = {
+_SHARED_SECTIONS = {
     "length": ("Length and stopping", LengthParams, ("num_return_sequences",)),
     "penalties": ("Penalties, tokens and numerics", PenaltyParams, ()),
     "filters": ("Filters before a draw", SamplingParams, ()),
 }
 """Anchor -> (title, config class that declares the parameters, further parameters)."""
-_BESIDE = ({"do_sample": True},)
+_COMPANION_SETTINGS = ({"do_sample": True},)
 """Settings with which other parameters may need an exported loop that they do not need alone."""
-_LONGEST = 60
+_MAX_CODE_CHARS = 60
 
 
 def strategies_page(root: Path) -> str:
     """Return docs/strategies.md as Markdown; ``root`` is ignored, as only declarations matter."""
     del root
-    parts = [_HEAD, _contents()]
-    parts += [_strategy(strategy) for strategy in STRATEGIES.values()]
+    parts = [_HEAD, _contents_table()]
+    parts += [_strategy_section(strategy) for strategy in STRATEGIES.values()]
     parts.append("## Parameters that many share\n")
-    for anchor, (title, *_) in _SHARED.items():
-        kinds, defaults = _shared(anchor)
-        parts.append(f'<a id="{anchor}"></a>\n\n### {title}\n\n{_parameters(kinds, defaults)}')
+    for anchor, (title, *_) in _SHARED_SECTIONS.items():
+        kinds, defaults = _shared_params(anchor)
+        parts.append(f'<a id="{anchor}"></a>\n\n### {title}\n\n{_params_table(kinds, defaults)}')
     return "\n".join(parts)
 
 
-def _contents() -> str:
+def _contents_table() -> str:
     rows = [
-        [title, ", ".join(f"[{s.title}](#{s.name})" for s in _family(family))]
+        [title, ", ".join(f"[{s.title}](#{s.name})" for s in _strategies_of_family(family))]
         for family, title in FAMILIES.items()
     ]
-    return _table(("family", "strategies"), rows)
+    return _markdown_table(("family", "strategies"), rows)
 
 
-def _shared(anchor: str) -> tuple[dict[str, Param], dict[str, Any]]:
+def _shared_params(anchor: str) -> tuple[dict[str, Param], dict[str, Any]]:
     """Return the parameters and the defaults of a shared section."""
-    _, config, besides = _SHARED[anchor]
+    _, config, besides = _SHARED_SECTIONS[anchor]
     everything = params_of(NextTokenParams)
     kinds = params_of(config) | {name: everything[name] for name in besides}
     defaults = defaults_of(config) | {name: defaults_of(NextTokenParams)[name] for name in besides}
     return kinds, defaults
 
 
-def _family(name: str) -> list[Strategy]:
+def _strategies_of_family(name: str) -> list[Strategy]:
     return [strategy for strategy in STRATEGIES.values() if strategy.family == name]
 
 
-def _strategy(strategy: Strategy) -> str:
-    own, shared = _own_and_shared(strategy.config)
+def _strategy_section(strategy: Strategy) -> str:
+    own, shared = _split_params(strategy.config)
     sections = [
         f'<a id="{strategy.name}"></a>\n\n## {strategy.title} · `{strategy.name}`',
         f"{strategy.summary}\n\nSource: {strategy.paper}.",
-        _facts(strategy),
-        f"**Parameters**\n\n{_parameters(own, defaults_of(strategy.config))}\nBesides: {shared}."
+        _default_models(strategy),
+        f"**Parameters**\n\n{_params_table(own, defaults_of(strategy.config))}\nBesides: {shared}."
         if own
         else f"**Parameters:** {shared}.",
-        f"**In transformers**\n\n{_call(strategy)}\n\n{_loops(strategy)}",
-        f"**Presets**\n\n{_presets(strategy)}",
+        f"**In transformers**\n\n{_transformers_call(strategy)}\n\n{_bundled_loop_text(strategy)}",
+        f"**Presets**\n\n{_presets_table(strategy)}",
     ]
     return "\n\n".join(section.rstrip() for section in sections) + "\n"
 
 
-def _facts(strategy: Strategy) -> str:
+def _default_models(strategy: Strategy) -> str:
     models = f"model `{strategy.default_model}`"
     if strategy.default_assistant:
         models += f", draft model `{strategy.default_assistant}`"
@@ -100,12 +100,12 @@ def _facts(strategy: Strategy) -> str:
     return f"By default {models}. Pictures: {pictures}."
 
 
-def _own_and_shared(config: type) -> tuple[dict[str, Param], str]:
+def _split_params(config: type) -> tuple[dict[str, Param], str]:
     """Return the parameters specific to this config, and links to the shared sections."""
     own, defaults = params_of(config), defaults_of(config)
     links = []
-    for anchor, (title, *_) in _SHARED.items():
-        kinds, usual = _shared(anchor)
+    for anchor, (title, *_) in _SHARED_SECTIONS.items():
+        kinds, usual = _shared_params(anchor)
         same = [n for n in kinds if own.get(n) == kinds[n] and defaults[n] == usual[n]]
         missing = [name for name in kinds if name not in same]
         if not same:
@@ -116,43 +116,43 @@ def _own_and_shared(config: type) -> tuple[dict[str, Param], str]:
     return own, ", ".join(links)
 
 
-def _parameters(kinds: dict[str, Param], defaults: dict[str, Any]) -> str:
+def _params_table(kinds: dict[str, Param], defaults: dict[str, Any]) -> str:
     rows = [
-        [f"`{name}`", _code(_default(defaults[name])), _range(kind), kind.help]
+        [f"`{name}`", _format_code(_format_default(defaults[name])), _format_range(kind), kind.help]
         for name, kind in kinds.items()
     ]
-    return _table(("parameter", "default", "range", "what it does"), rows)
+    return _markdown_table(("parameter", "default", "range", "what it does"), rows)
 
 
-def _default(value: Any) -> str:
+def _format_default(value: Any) -> str:
     return "off" if value is None else json.dumps(value)
 
 
-def _range(kind: Param) -> str:
-    return f"{kind.allowed()}, or off" if kind.optional else kind.allowed()
+def _format_range(kind: Param) -> str:
+    return f"{kind.describe_range()}, or off" if kind.optional else kind.describe_range()
 
 
-def _code(text: str) -> str:
-    return f"`{text}`" if len(text) <= _LONGEST else f"`{text[: _LONGEST - 1]}…`"
+def _format_code(text: str) -> str:
+    return f"`{text}`" if len(text) <= _MAX_CODE_CHARS else f"`{text[: _MAX_CODE_CHARS - 1]}…`"
 
 
-def _presets(strategy: Strategy) -> str:
+def _presets_table(strategy: Strategy) -> str:
     rows = []
     for preset in strategy.presets:
         given = ", ".join(f"`{n}={json.dumps(v)}`" for n, v in preset.params.items())
         model = f", model `{preset.model}`" if preset.model else ""
         seed = f", seed {preset.seed}" if preset.seed else ""
         rows.append([preset.name, preset.prompt, f"{given}{model}{seed}", preset.shows])
-    return _table(("name", "prompt", "settings", "look at"), rows)
+    return _markdown_table(("name", "prompt", "settings", "look at"), rows)
 
 
-def _call(strategy: Strategy) -> str:
+def _transformers_call(strategy: Strategy) -> str:
     """Return the transformers call that decodes like the strategy with its defaults."""
-    plan = _plan(strategy)
-    values = {name: spelled(value) for name, value in plan.values.items()}
+    plan = _default_plan(strategy)
+    values = {name: value_to_code(value) for name, value in plan.values.items()}
     lines = []
     if strategy.moved_to:
-        own, _ = _own_and_shared(strategy.config)
+        own, _ = _split_params(strategy.config)
         values |= {name: repr(getattr(plan.config, name)) for name in own}
         values |= {"custom_generate": repr(strategy.moved_to), "trust_remote_code": "True"}
     elif plan.own:
@@ -169,14 +169,14 @@ def _call(strategy: Strategy) -> str:
     return "\n".join(["```python", *lines, f"model.generate(\n    ids,\n{call})", "```"])
 
 
-def _plan(strategy: Strategy) -> Plan:
+def _default_plan(strategy: Strategy) -> Plan:
     """Return the export plan of a run with the strategy's defaults."""
     info = ModelInfo(strategy.default_model)
     draft = ModelInfo(strategy.default_assistant) if strategy.default_assistant else None
-    return plan_of(
+    return plan_export(
         Trace(
             strategy=strategy.name,
-            config=as_dict(strategy.config()),
+            config=config_to_dict(strategy.config()),
             model=info,
             versions={},
             seed=0,
@@ -190,39 +190,39 @@ def _plan(strategy: Strategy) -> Plan:
     )
 
 
-def _loops(strategy: Strategy) -> str:
+def _bundled_loop_text(strategy: Strategy) -> str:
     """Return sentences on which loop exported code includes, and for which parameters."""
-    always = own_loop_of(strategy, strategy.config())
+    always = find_bundled_loop(strategy, strategy.config())
     if always is not None:
-        return f"Exported code always brings {_named(always.loop)} along: {always.why}."
+        return f"Exported code always brings {_loop_reference(always.loop)} along: {always.why}."
     found: dict[tuple[str, str, str], list[str]] = {}
     own = params_of(strategy.config)
-    for beside in ({}, *(one for one in _BESIDE if own.keys() >= one.keys())):
-        alone = _brought(strategy, beside)
-        for name, value in ((name, v) for name, kind in own.items() for v in _samples(kind)):
-            brought = _brought(strategy, beside | {name: value})
-            if not brought or alone or (beside and _brought(strategy, {name: value})):
+    for beside in ({}, *(one for one in _COMPANION_SETTINGS if own.keys() >= one.keys())):
+        alone = _bundled_loop(strategy, beside)
+        for name, value in ((name, v) for name, kind in own.items() for v in _sample_values(kind)):
+            brought = _bundled_loop(strategy, beside | {name: value})
+            if not brought or alone or (beside and _bundled_loop(strategy, {name: value})):
                 continue
             said = "".join(f" together with `{n}={v}`" for n, v in beside.items())
-            names = found.setdefault((_named(brought.loop), brought.why, said), [])
+            names = found.setdefault((_loop_reference(brought.loop), brought.why, said), [])
             names += [] if name in names else [name]
     if not found:
         return "Exported code makes that call alone."
     return " ".join(
-        f"Exported code brings {loop} along once {_joined(names)} is used{said}: {why}."
+        f"Exported code brings {loop} along once {_join_alternatives(names)} is used{said}: {why}."
         for (loop, why, said), names in found.items()
     )
 
 
-def _brought(strategy: Strategy, params: dict[str, Any]) -> OwnLoop | None:
+def _bundled_loop(strategy: Strategy, params: dict[str, Any]) -> BundledLoop | None:
     """Return the loop that exported code includes with these parameters; None if invalid."""
     try:
-        return own_loop_of(strategy, build(strategy.config, params, strategy.name))
+        return find_bundled_loop(strategy, build_config(strategy.config, params, strategy.name))
     except ParameterError:
         return None
 
 
-def _samples(kind: Param) -> Iterable[Any]:
+def _sample_values(kind: Param) -> Iterable[Any]:
     """Return sample values of many types; the caller skips those that the parameter rejects."""
     low, high = getattr(kind, "minimum", None), getattr(kind, "maximum", None)
     middle = [] if low is None or high is None else [(low + high) / 2]
@@ -230,7 +230,7 @@ def _samples(kind: Param) -> Iterable[Any]:
     return [True, False, low, high, *middle, *getattr(kind, "choices", ()), *lists]
 
 
-def _named(loop: Any) -> str:
+def _loop_reference(loop: Any) -> str:
     source = Path(sys.modules[loop.__module__].__file__ or "")
     try:
         path = source.resolve().relative_to(Path(__file__).resolve().parents[2])
@@ -239,15 +239,15 @@ def _named(loop: Any) -> str:
     return f"`{loop.__name__}` of {path.as_posix()}"
 
 
-def _joined(names: Sequence[str]) -> str:
+def _join_alternatives(names: Sequence[str]) -> str:
     *others, last = [f"`{name}`" for name in names]
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] * len(head), *([_cell(cell) for cell in row] for row in rows)]
+def _markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *([_escape_cell(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return " ".join(text.replace("|", "\\|").split())

@@ -22,14 +22,14 @@ def add(commands: Any) -> None:
         default="generate",
         help="which of the two forms of the code is run",
     )
-    media_options.bring(check)
+    media_options.add_media_file_options(check)
     check.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from engine.export.verify import verify
+    from engine.export.verify import verify_export
 
-    media_options.brought(arguments)
-    verification = verify(json_io.load(arguments.file), form=arguments.form)
+    media_options.open_media_files(arguments)
+    verification = verify_export(json_io.load(arguments.file), form=arguments.form)
     sys.stdout.write(f"{verification.message} ({verification.seconds:.1f} s)\n")
     return 0 if verification.equal else 1

@@ -8,7 +8,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class OwnLoop:
+class BundledLoop:
     """A loop included in exported code, because generate() alone cannot reproduce the run."""
 
     loop: Callable[..., Any]
@@ -19,7 +19,7 @@ class OwnLoop:
     """Further keyword arguments of the loop; plain values."""
 
 
-def never(config: Any) -> OwnLoop | None:
+def needs_no_loop(config: Any) -> BundledLoop | None:
     """Return None: generate() alone gives the same tokens with any parameters."""
     del config
     return None

@@ -383,14 +383,14 @@ class NextTokenParams(PenaltyParams, LengthParams):
                 raise ParameterError(name, forced, "it must not be one of suppress_tokens")
 
 
-def as_dict(config: Any) -> dict[str, Any]:
+def config_to_dict(config: Any) -> dict[str, Any]:
     """Return a config as JSON values: tuples become lists, callables their name."""
-    return {f.name: _plain(getattr(config, f.name)) for f in dataclasses.fields(config)}
+    return {f.name: _to_plain(getattr(config, f.name)) for f in dataclasses.fields(config)}
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     if callable(value):
         return f"<callable {getattr(value, '__name__', 'object')}>"
     return value

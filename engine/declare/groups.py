@@ -15,10 +15,10 @@ FAMILIES = {
 }
 """Families in the order of the page and of lists."""
 
-MAIN = "main"
+MAIN_GROUP = "main"
 """The group whose controls are always visible."""
 
-FOLDED = {
+COLLAPSED = {
     "weights": "Weights",
     "length": "Length and stopping",
     "sampling": "More sampling filters",
@@ -28,10 +28,10 @@ FOLDED = {
 }
 """The other groups, each collapsed under its title."""
 
-GROUPS = (MAIN, *FOLDED)
+GROUPS = (MAIN_GROUP, *COLLAPSED)
 
 
-def one_of(what: str, name: str, allowed: Iterable[str]) -> str:
+def require_one_of(what: str, name: str, allowed: Iterable[str]) -> str:
     """Return ``name`` if it is allowed.
 
     Args:

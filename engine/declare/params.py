@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.groups import GROUPS, MAIN, one_of
-from engine.errors import ParameterError, shown
+from engine.declare.groups import GROUPS, MAIN_GROUP, require_one_of
+from engine.errors import ParameterError, format_value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +33,13 @@ class Param:
 
     label: str
     help: str
-    group: str = MAIN
+    group: str = MAIN_GROUP
     optional: bool = False
 
     def __post_init__(self) -> None:
-        one_of(f"The group of {self.label!r}", self.group, GROUPS)
+        require_one_of(f"The group of {self.label!r}", self.group, GROUPS)
 
-    def allowed(self) -> str:
+    def describe_range(self) -> str:
         """Return the valid range in words."""
         raise NotImplementedError
 
@@ -55,7 +55,7 @@ class Param:
             return self.parse(value)
         except (TypeError, ValueError, OverflowError):
             off = ", or null for off" if self.optional else ""
-            raise ParameterError(name, value, f"it must be {self.allowed()}{off}") from None
+            raise ParameterError(name, value, f"it must be {self.describe_range()}{off}") from None
 
 
 def _is_number(value: Any) -> bool:
@@ -73,7 +73,7 @@ class Number(Param):
     below_maximum: bool = False
     slider_maximum: float | None = None
 
-    def allowed(self) -> str:
+    def describe_range(self) -> str:
         low = f"above {self.minimum:g}" if self.above_minimum else f"at least {self.minimum:g}"
         high = f"below {self.maximum:g}" if self.below_maximum else f"at most {self.maximum:g}"
         return f"a number {low} and {high}"
@@ -98,7 +98,7 @@ class Integer(Param):
     step: int = 1
     slider_maximum: int | None = None
 
-    def allowed(self) -> str:
+    def describe_range(self) -> str:
         return f"a whole number from {self.minimum} to {self.maximum}"
 
     def parse(self, value: Any) -> int:
@@ -113,7 +113,7 @@ class Integer(Param):
 class Flag(Param):
     """True or False; no other truthy values."""
 
-    def allowed(self) -> str:
+    def describe_range(self) -> str:
         return "true or false"
 
     def parse(self, value: Any) -> bool:
@@ -128,8 +128,8 @@ class Choice(Param):
 
     choices: tuple[Any, ...]
 
-    def allowed(self) -> str:
-        return "one of " + ", ".join(_spelled(choice) for choice in self.choices)
+    def describe_range(self) -> str:
+        return "one of " + ", ".join(_format_choice(choice) for choice in self.choices)
 
     def parse(self, value: Any) -> Any:
         for choice in self.choices:
@@ -138,7 +138,7 @@ class Choice(Param):
         raise ValueError
 
 
-def _spelled(value: Any) -> str:
+def _format_choice(value: Any) -> str:
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
 
 
@@ -148,14 +148,14 @@ class Text(Param):
 
     maximum_length: int = 8000
 
-    def allowed(self) -> str:
+    def describe_range(self) -> str:
         return f"text of 1 to {self.maximum_length} characters"
 
     def parse(self, value: Any) -> str:
-        return _text(value, self.maximum_length)
+        return _parse_text(value, self.maximum_length)
 
 
-def _text(value: Any, maximum_length: int) -> str:
+def _parse_text(value: Any, maximum_length: int) -> str:
     if not isinstance(value, str):
         raise TypeError
     if not 1 <= len(value) <= maximum_length:
@@ -171,7 +171,7 @@ class Strings(Param):
     maximum_items: int = 8
     maximum_length: int = 64
 
-    def allowed(self) -> str:
+    def describe_range(self) -> str:
         return (
             f"a list of up to {self.maximum_items} texts of 1 to {self.maximum_length} characters"
         )
@@ -182,7 +182,7 @@ class Strings(Param):
             raise TypeError
         if len(items) > self.maximum_items:
             raise ValueError
-        return tuple(_text(item, self.maximum_length) for item in items) or None
+        return tuple(_parse_text(item, self.maximum_length) for item in items) or None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +192,7 @@ class TokenIds(Param):
     minimum_items: int = 1
     maximum_items: int = 2048
 
-    def allowed(self) -> str:
+    def describe_range(self) -> str:
         return f"a list of {self.minimum_items} to {self.maximum_items} token ids of the vocabulary"
 
     def parse(self, value: Any) -> tuple[int, ...]:
@@ -202,10 +202,10 @@ class TokenIds(Param):
             raise TypeError
         if not self.minimum_items <= len(items) <= self.maximum_items:
             raise ValueError
-        return tuple(token_id(item) for item in items)
+        return tuple(parse_token_id(item) for item in items)
 
 
-def token_id(value: Any) -> int:
+def parse_token_id(value: Any) -> int:
     """Return a token id; refuse bools, floats and negative numbers."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError
@@ -223,7 +223,7 @@ class TokenLists(Param):
     nested: bool = False
     """Whether an entry may be a list of alternatives (constrained beam search)."""
 
-    def allowed(self) -> str:
+    def describe_range(self) -> str:
         return (
             f"a list of 1 to {self.maximum_items} entries, each a text or a list of 1 to "
             f"{self.maximum_length} token ids of the vocabulary"
@@ -234,18 +234,18 @@ class TokenLists(Param):
             raise TypeError
         if not 1 <= len(value) <= self.maximum_items:
             raise ValueError
-        return tuple(self._entry(entry, self.nested) for entry in value)
+        return tuple(self._parse_entry(entry, self.nested) for entry in value)
 
-    def _entry(self, entry: Any, nested: bool) -> Any:
+    def _parse_entry(self, entry: Any, nested: bool) -> Any:
         if isinstance(entry, str):
-            return _text(entry, self.maximum_length)
+            return _parse_text(entry, self.maximum_length)
         if not isinstance(entry, (list, tuple)):
             raise TypeError
         if not 1 <= len(entry) <= self.maximum_length:
             raise ValueError
         if nested and isinstance(entry[0], (list, tuple, str)):
-            return tuple(self._entry(item, False) for item in entry)
-        return tuple(token_id(item) for item in entry)
+            return tuple(self._parse_entry(item, False) for item in entry)
+        return tuple(parse_token_id(item) for item in entry)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -254,7 +254,7 @@ class Biases(Param):
 
     maximum_items: int = 64
 
-    def allowed(self) -> str:
+    def describe_range(self) -> str:
         return f"a list of 1 to {self.maximum_items} pairs [token ids or text, finite bias from -1000 to 1000]"
 
     def parse(self, value: Any) -> tuple[Any, ...]:
@@ -263,28 +263,28 @@ class Biases(Param):
             raise TypeError
         if not 1 <= len(items) <= self.maximum_items:
             raise ValueError
-        return tuple(self._pair(item) for item in items)
+        return tuple(self._parse_pair(item) for item in items)
 
-    def _pair(self, item: Any) -> tuple[Any, float]:
+    def _parse_pair(self, item: Any) -> tuple[Any, float]:
         if not isinstance(item, (list, tuple)) or len(item) != 2:
             raise TypeError
         ids, bias = item
         if not _is_number(bias) or not math.isfinite(bias) or abs(bias) > 1000:
             raise ValueError
         if isinstance(ids, str):
-            return _text(ids, 64), float(bias)
+            return _parse_text(ids, 64), float(bias)
         if not isinstance(ids, (list, tuple)):
             raise TypeError
         if not 1 <= len(ids) <= 64:
             raise ValueError
-        return tuple(token_id(item) for item in ids), float(bias)
+        return tuple(parse_token_id(item) for item in ids), float(bias)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Decay(Param):
     """(start, factor) of exponential_decay_length_penalty."""
 
-    def allowed(self) -> str:
+    def describe_range(self) -> str:
         return "a pair [start from 0 to 100000, factor from 0.5 to 10]"
 
     def parse(self, value: Any) -> tuple[int, float]:
@@ -302,7 +302,7 @@ class Decay(Param):
 class AllowedTokens(Param):
     """Allowed outputs: a callable (Python only) or a list of continuations."""
 
-    def allowed(self) -> str:
+    def describe_range(self) -> str:
         return "a list of 1 to 64 allowed continuations, each a text or a list of 1 to 64 token ids"
 
     def parse(self, value: Any) -> Callable[..., Any] | tuple[Any, ...]:
@@ -327,7 +327,7 @@ def defaults_of(config_class: type) -> dict[str, Any]:
     return {f.name: f.default for f in dataclasses.fields(config_class) if "param" in f.metadata}
 
 
-def build(config_class: type, values: Mapping[str, Any], owner: str) -> Any:
+def build_config(config_class: type, values: Mapping[str, Any], owner: str) -> Any:
     """Return a config made from a user's values.
 
     Args:
@@ -342,21 +342,23 @@ def build(config_class: type, values: Mapping[str, Any], owner: str) -> Any:
     checked = {}
     for name, value in values.items():
         if not isinstance(name, str) or name not in known:
-            raise _unknown(name, value, known, owner)
+            raise _unknown_parameter(name, value, known, owner)
         checked[name] = known[name].check(name, value)
     config = config_class(**checked)
     config.check()
     return config
 
 
-def _unknown(name: Any, value: Any, known: Mapping[str, Param], owner: str) -> ParameterError:
+def _unknown_parameter(
+    name: Any, value: Any, known: Mapping[str, Param], owner: str
+) -> ParameterError:
     near = difflib.get_close_matches(str(name)[:64], known, n=1)
-    main = [n for n, kind in known.items() if kind.group == MAIN]
+    main = [n for n, kind in known.items() if kind.group == MAIN_GROUP]
     hint = (
         f"did you mean {near[0]}"
         if near
         else f"{owner} knows {', '.join(main)} and {len(known) - len(main)} more"
     )
     plain = isinstance(name, str) and name.isascii() and name.isidentifier() and len(name) <= 64
-    spelled = name if plain else shown(name)
+    spelled = name if plain else format_value(name)
     return ParameterError(spelled, value, f"{owner} has no such parameter", hint)

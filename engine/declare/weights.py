@@ -19,19 +19,19 @@ from engine.errors import ParameterError
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTIZATIONS = ("8bit", "4bit")
 TORCH, OPENVINO, EIGHT_BITS = BACKENDS = ("torch", "openvino", "openvino-int8")
-ASSISTANT = "assistant_"
-GROUP = "weights"
+ASSISTANT_PREFIX = "assistant_"
+WEIGHTS_GROUP = "weights"
 _UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _SIZE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?) ?(KB|MB|GB|KiB|MiB|GiB)", re.ASCII)
 _DEVICE = re.compile(r"cpu|mps|[0-9]|1[0-5]", re.ASCII)
-_MOST_BYTES = 10**15
+_MAX_BYTES = 10**15
 
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryLimits(Param):
     """Device -> most memory for a model's weights there; the normal form is pairs."""
 
-    def allowed(self) -> str:
+    def describe_range(self) -> str:
         return (
             'an object such as {"cpu": "200MB", "0": "10GiB"}: cpu, mps or the number of an '
             "accelerator from 0 to 15, each with a size in KB, MB, GB, KiB, MiB or GiB"
@@ -41,18 +41,18 @@ class MemoryLimits(Param):
         pairs = value.items() if isinstance(value, Mapping) else value
         if not isinstance(value, (Mapping, list, tuple)) or not 1 <= len(value) <= len(_UNITS) * 3:
             raise TypeError
-        return tuple(sorted(self._pair(*pair) for pair in pairs))
+        return tuple(sorted(self._parse_pair(*pair) for pair in pairs))
 
-    def _pair(self, device: Any, size: Any) -> tuple[str, str]:
+    def _parse_pair(self, device: Any, size: Any) -> tuple[str, str]:
         name = str(device) if isinstance(device, int) and not isinstance(device, bool) else device
         if not isinstance(name, str) or not isinstance(size, str):
             raise TypeError
-        if not _DEVICE.fullmatch(name) or not 0 < bytes_of(size) <= _MOST_BYTES:
+        if not _DEVICE.fullmatch(name) or not 0 < parse_size(size) <= _MAX_BYTES:
             raise ValueError
         return name, size
 
 
-def bytes_of(size: str) -> float:
+def parse_size(size: str) -> float:
     """Return the bytes of a size such as ``200MB``.
 
     Raises:
@@ -73,7 +73,7 @@ class WeightsParams:
             label="Computed by",
             help="OpenVINO computes the same faster on a CPU; openvino-int8 holds the matrices with 8 "
             "bits a value: faster still, and another model.",
-            group=GROUP,
+            group=WEIGHTS_GROUP,
             choices=BACKENDS,
         ),
         TORCH,
@@ -83,7 +83,7 @@ class WeightsParams:
             label="Precision",
             help="Number format of the weights and of what is computed with them; off is float32 "
             "on a CPU and bfloat16 elsewhere.",
-            group=GROUP,
+            group=WEIGHTS_GROUP,
             choices=DTYPES,
             optional=True,
         ),
@@ -94,7 +94,7 @@ class WeightsParams:
             label="Quantisation",
             help="Hold the matrices of the layers with 8 or 4 bits a value (bitsandbytes LLM.int8 or "
             "nf4); less memory, other probabilities.",
-            group=GROUP,
+            group=WEIGHTS_GROUP,
             choices=QUANTIZATIONS,
             optional=True,
         ),
@@ -104,7 +104,7 @@ class WeightsParams:
         Flag(
             label="Double quantisation",
             help="Quantise the scales of the 4-bit blocks too, which saves 0.4 bits a value.",
-            group=GROUP,
+            group=WEIGHTS_GROUP,
         ),
         False,
     )
@@ -112,7 +112,7 @@ class WeightsParams:
         Choice(
             label="4-bit compute precision",
             help="Number format in which 4-bit weights are multiplied; off is float32.",
-            group=GROUP,
+            group=WEIGHTS_GROUP,
             choices=DTYPES,
             optional=True,
         ),
@@ -123,7 +123,7 @@ class WeightsParams:
             label="Placement",
             help="Auto spreads the layers over accelerators, main memory and disk, as far as each "
             "has room.",
-            group=GROUP,
+            group=WEIGHTS_GROUP,
             choices=("auto",),
             optional=True,
         ),
@@ -134,7 +134,7 @@ class WeightsParams:
             label="Memory limits",
             help='What the placement may fill, such as {"cpu": "200MB", "0": "10GiB"}; layers '
             "beyond it wait on disk and are read at every step.",
-            group=GROUP,
+            group=WEIGHTS_GROUP,
             optional=True,
         ),
         None,
@@ -150,20 +150,20 @@ class WeightsParams:
             ParameterError: one sentence naming the field and what it requires.
         """
         if self.backend != TORCH:
-            self._check_on_graphs(prefix)
-        for name, (other, value) in NEEDS.items():
-            if name in (said := self.said()) and getattr(self, other) != value:
+            self._check_torch_only(prefix)
+        for name, (other, value) in REQUIRED_SETTINGS.items():
+            if name in (said := self.changed_values()) and getattr(self, other) != value:
                 allowed = f"it needs {prefix}{other} = {value}"
                 raise ParameterError(prefix + name, said[name], allowed)
 
-    def _check_on_graphs(self, prefix: str) -> None:
+    def _check_torch_only(self, prefix: str) -> None:
         """Refuse settings that only the torch backend supports."""
-        for name, value in self.said().items():
+        for name, value in self.changed_values().items():
             if name != "backend" and (name, value) != ("dtype", "float32"):
                 allowed = f"it needs {prefix}backend = {TORCH}"
                 raise ParameterError(prefix + name, value, allowed)
 
-    def said(self, prefix: str = "") -> dict[str, Any]:
+    def changed_values(self, prefix: str = "") -> dict[str, Any]:
         """Return the values that differ from the defaults, as JSON values of a request."""
         values = {name: getattr(self, name) for name in _KINDS}
         changed = {name: value for name, value in values.items() if value != _DEFAULTS[name]}
@@ -172,7 +172,7 @@ class WeightsParams:
         return {prefix + name: value for name, value in changed.items()}
 
 
-NEEDS = {
+REQUIRED_SETTINGS = {
     "bnb_4bit_use_double_quant": ("quantization", "4bit"),
     "bnb_4bit_compute_dtype": ("quantization", "4bit"),
     "max_memory": ("device_map", "auto"),
@@ -184,23 +184,25 @@ _DEFAULTS = defaults_of(WeightsParams)
 
 def weights_params(assistant: bool) -> dict[str, Param]:
     """Return every parameter by name, with those of the draft model if there is one."""
-    return _KINDS | (_OF_ASSISTANT if assistant else {})
+    return _KINDS | (_ASSISTANT_KINDS if assistant else {})
 
 
 def weights_defaults(assistant: bool) -> dict[str, Any]:
     """Return the default of every parameter of ``weights_params``."""
-    return {name: _DEFAULTS[name.removeprefix(ASSISTANT)] for name in weights_params(assistant)}
+    return {
+        name: _DEFAULTS[name.removeprefix(ASSISTANT_PREFIX)] for name in weights_params(assistant)
+    }
 
 
-_OF_ASSISTANT = {
-    ASSISTANT + name: dataclasses.replace(
+_ASSISTANT_KINDS = {
+    ASSISTANT_PREFIX + name: dataclasses.replace(
         kind, label=f"Draft: {kind.label[0].lower()}{kind.label[1:]}"
     )
     for name, kind in _KINDS.items()
 }
 
 
-def read_weights(values: Any, owner: str, assistant: bool) -> tuple[WeightsParams, WeightsParams]:
+def parse_weights(values: Any, owner: str, assistant: bool) -> tuple[WeightsParams, WeightsParams]:
     """Return the weight settings of a run's model and of its draft model.
 
     Args:
@@ -214,20 +216,22 @@ def read_weights(values: Any, owner: str, assistant: bool) -> tuple[WeightsParam
     if not isinstance(values, Mapping):
         raise ParameterError("weights", values, "it must be an object of names and values")
     kinds = weights_params(assistant)
-    parts: dict[str, dict[str, Any]] = {"": {}, ASSISTANT: {}}
+    parts: dict[str, dict[str, Any]] = {"": {}, ASSISTANT_PREFIX: {}}
     for name, value in values.items():
         if not isinstance(name, str) or name not in kinds:
-            raise _unknown(name, value, kinds, owner)
-        prefix = ASSISTANT if name.startswith(ASSISTANT) else ""
-        parts[prefix][name.removeprefix(ASSISTANT)] = kinds[name].check(name, value)
+            raise _unknown_parameter(name, value, kinds, owner)
+        prefix = ASSISTANT_PREFIX if name.startswith(ASSISTANT_PREFIX) else ""
+        parts[prefix][name.removeprefix(ASSISTANT_PREFIX)] = kinds[name].check(name, value)
     own, draft = (WeightsParams(**part) for part in parts.values())
     own.check()
-    draft.check(ASSISTANT)
+    draft.check(ASSISTANT_PREFIX)
     return own, draft
 
 
-def _unknown(name: Any, value: Any, kinds: Mapping[str, Param], owner: str) -> ParameterError:
-    if isinstance(name, str) and name in _OF_ASSISTANT:
+def _unknown_parameter(
+    name: Any, value: Any, kinds: Mapping[str, Param], owner: str
+) -> ParameterError:
+    if isinstance(name, str) and name in _ASSISTANT_KINDS:
         return ParameterError(name, value, f"{owner} has no draft model")
     near = difflib.get_close_matches(str(name)[:64], kinds, n=1)
     hint = f"did you mean {near[0]}" if near else f"there are {', '.join(_KINDS)}"

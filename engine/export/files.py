@@ -6,12 +6,12 @@ import io
 import zipfile
 
 from engine.export.folder import folder_files
-from engine.export.generation_config import write
-from engine.export.media_code import check_text
-from engine.export.notebook import notebook
-from engine.export.pipeline import pipeline_script, why_not
-from engine.export.plan import plan_of
-from engine.export.script import script
+from engine.export.generation_config import format_config
+from engine.export.media_code import check_media_exportable
+from engine.export.notebook import notebook_json
+from engine.export.pipeline import pipeline_script, unsupported_reason
+from engine.export.plan import plan_export
+from engine.export.script import script_text
 from engine.export.steps_csv import steps_csv
 from engine.trace.json_io import dumps
 from engine.trace.records import Trace
@@ -21,7 +21,7 @@ PIPELINE = "run_pipeline.py"
 NOTEBOOK = "run.ipynb"
 CONFIG = "generation_config.json"
 # A fixed date: the same run gives the same archive.
-_DATE = (1980, 1, 1, 0, 0, 0)
+_ARCHIVE_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 def export_files(trace: Trace) -> dict[str, str]:
@@ -30,11 +30,11 @@ def export_files(trace: Trace) -> dict[str, str]:
     Raises:
         ExportError: the run cannot be written as code.
     """
-    plan = plan_of(trace)
-    check_text(plan)
+    plan = plan_export(trace)
+    check_media_exportable(plan)
     folder = {f"{plan.folder_name}/{path}": text for path, text in folder_files(plan).items()}
-    files = {SCRIPT: script(plan), NOTEBOOK: notebook(plan), **folder}
-    return files if why_not(plan) else {**files, PIPELINE: pipeline_script(plan)}
+    files = {SCRIPT: script_text(plan), NOTEBOOK: notebook_json(plan), **folder}
+    return files if unsupported_reason(plan) else {**files, PIPELINE: pipeline_script(plan)}
 
 
 def pipeline_files(trace: Trace) -> dict[str, str]:
@@ -43,21 +43,21 @@ def pipeline_files(trace: Trace) -> dict[str, str]:
     Raises:
         ExportError: the run cannot be written as code or as a pipeline.
     """
-    plan = plan_of(trace)
+    plan = plan_export(trace)
     folder = {f"{plan.folder_name}/{path}": text for path, text in folder_files(plan).items()}
     return {PIPELINE: pipeline_script(plan), **folder}
 
 
-def no_pipeline(trace: Trace) -> str | None:
+def pipeline_refusal(trace: Trace) -> str | None:
     """Return the reason why a run cannot be a pipeline; None if it can.
 
     Raises:
         ExportError: the run cannot be written as code.
     """
-    return why_not(plan_of(trace))
+    return unsupported_reason(plan_export(trace))
 
 
-def everything(trace: Trace) -> dict[str, str]:
+def all_files(trace: Trace) -> dict[str, str]:
     """Return path -> text of all exports of a run except images: code, settings, table and trace.
 
     Raises:
@@ -66,22 +66,22 @@ def everything(trace: Trace) -> dict[str, str]:
     name = f"{trace.strategy}-seed{trace.seed}"
     return {
         **export_files(trace),
-        CONFIG: config_of(trace),
+        CONFIG: generation_config_text(trace),
         f"{name}.csv": steps_csv(trace),
         f"{name}.json": dumps(trace),
     }
 
 
-def config_of(trace: Trace) -> str:
+def generation_config_text(trace: Trace) -> str:
     """Return a run's settings as the text of a generation_config.json file."""
     given = {name: value for name, value in trace.config.items() if value is not None}
-    return write(trace.strategy, given)
+    return format_config(trace.strategy, given)
 
 
-def archive(files: dict[str, str]) -> bytes:
+def zip_files(files: dict[str, str]) -> bytes:
     """Return the files as a zip archive."""
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as packed:
         for path, text in files.items():
-            packed.writestr(zipfile.ZipInfo(path, _DATE), text, zipfile.ZIP_DEFLATED)
+            packed.writestr(zipfile.ZipInfo(path, _ARCHIVE_DATE), text, zipfile.ZIP_DEFLATED)
     return data.getvalue()

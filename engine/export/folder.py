@@ -14,7 +14,7 @@ from engine.errors import ExportError
 from engine.export.plan import Plan
 from engine.loops.recorder import Recorder
 
-_ENTRY = '''"""{title}: a decoding loop for transformers' generate(), from the Decoding Playground.
+_ENTRY_TEMPLATE = '''"""{title}: a decoding loop for transformers' generate(), from the Decoding Playground.
 
 {summary}
 
@@ -111,8 +111,8 @@ def generate(
     longest, fill = max(map(len, rows)), generation_config.pad_token_id or 0
     return torch.stack([pad(row, (0, longest - len(row)), value=fill) for row in rows])
 '''
-_RECORDER = Recorder.__module__
-_FROM_CALL = ("assistant_model", "tokenizer", "assistant_tokenizer")
+_RECORDER_MODULE = Recorder.__module__
+_CALL_ARGUMENTS = ("assistant_model", "tokenizer", "assistant_tokenizer")
 
 
 def folder_files(plan: Plan) -> dict[str, str]:
@@ -126,15 +126,17 @@ def folder_files(plan: Plan) -> dict[str, str]:
     if plan.own is None:
         return {}
     loop = plan.own.loop
-    modules = _closure((loop.__module__, _RECORDER))
-    files = {f"custom_generate/{_flat(n)}.py": _relative(n) for n in sorted(modules)}
-    files["custom_generate/generate.py"] = _entry(plan)
-    files["custom_generate/requirements.txt"] = _requirements(plan)
-    files["README.md"] = _readme(plan, files)
+    modules = _import_closure((loop.__module__, _RECORDER_MODULE))
+    files = {
+        f"custom_generate/{_flat_module_name(n)}.py": _rewrite_imports(n) for n in sorted(modules)
+    }
+    files["custom_generate/generate.py"] = _entry_source(plan)
+    files["custom_generate/requirements.txt"] = _requirements_text(plan)
+    files["README.md"] = _readme_text(plan, files)
     return files
 
 
-def digest(files: dict[str, str]) -> str:
+def folder_sha256(files: dict[str, str]) -> str:
     """Return the SHA-256 of the folder's Python files, which the exported code checks."""
     # The exported script hashes the folder in the same way, see ``_pin`` in the script module.
     total = hashlib.sha256()
@@ -145,16 +147,16 @@ def digest(files: dict[str, str]) -> str:
     return total.hexdigest()
 
 
-def _entry(plan: Plan) -> str:
+def _entry_source(plan: Plan) -> str:
     own = plan.own
     assert own is not None
     names = list(inspect.signature(own.loop).parameters)
-    taken = [name for name in _FROM_CALL if name in names]
+    taken = [name for name in _CALL_ARGUMENTS if name in names]
     # transformers' loader copies only files that an import statement names.
-    imports = [f"from .{_flat(own.loop.__module__)} import {own.loop.__name__} as loop"]
-    imports.append(f"from .{_flat(_RECORDER)} import {Recorder.__name__}")
+    imports = [f"from .{_flat_module_name(own.loop.__module__)} import {own.loop.__name__} as loop"]
+    imports.append(f"from .{_flat_module_name(_RECORDER_MODULE)} import {Recorder.__name__}")
     call = "".join(f", {name}=..." for name in [*plan.loop_values, *taken])
-    text = _ENTRY.format(
+    text = _ENTRY_TEMPLATE.format(
         title=plan.strategy.title,
         summary=plan.strategy.summary,
         folder=plan.folder_name,
@@ -168,7 +170,7 @@ def _entry(plan: Plan) -> str:
     return text.replace("ONE_BY_ONE = ", f"TAKEN = {tuple(taken)!r}\nONE_BY_ONE = ", 1)
 
 
-def _requirements(plan: Plan) -> str:
+def _requirements_text(plan: Plan) -> str:
     version = plan.trace.versions.get("transformers", "")
     return f"transformers=={version}\n" if _is_version(version) else "transformers\n"
 
@@ -177,7 +179,7 @@ def _is_version(text: str) -> bool:
     return bool(text) and all(part.isdecimal() for part in text.split("."))
 
 
-def _readme(plan: Plan, files: dict[str, str]) -> str:
+def _readme_text(plan: Plan, files: dict[str, str]) -> str:
     assert plan.own is not None
     sums = "\n".join(
         f"- `{path}` {hashlib.sha256(text.encode()).hexdigest()}" for path, text in files.items()
@@ -191,14 +193,14 @@ def _readme(plan: Plan, files: dict[str, str]) -> str:
     )
 
 
-def _flat(module: str) -> str:
+def _flat_module_name(module: str) -> str:
     """Return the flat file name of an engine module: engine.loops.rows becomes loops_rows."""
     # Two modules of one folder must not get the same flat name.
     return module.removeprefix("engine.").replace(".", "_")
 
 
 @lru_cache(maxsize=64)
-def _closure(roots: tuple[str, ...]) -> frozenset[str]:
+def _import_closure(roots: tuple[str, ...]) -> frozenset[str]:
     """Return the engine modules that `roots` import, directly or indirectly, and the roots."""
     found: set[str] = set()
     waiting = list(roots)
@@ -206,19 +208,19 @@ def _closure(roots: tuple[str, ...]) -> frozenset[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting += [module for _, module, _ in _own_imports(_source(name))]
+            waiting += [module for _, module, _ in _engine_imports(_module_source(name))]
     return frozenset(found)
 
 
 @lru_cache(maxsize=128)
-def _source(module: str) -> str:
+def _module_source(module: str) -> str:
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.origin or not module.startswith("engine."):
         raise ExportError(f"The source of {module} is not in this installation.")
     return Path(spec.origin).read_text()
 
 
-def _own_imports(source: str) -> list[tuple[Any, str, str]]:
+def _engine_imports(source: str) -> list[tuple[Any, str, str]]:
     """Return (statement, module, replacement) of every ``from engine… import …`` statement."""
     found = []
     for node in ast.walk(ast.parse(source)):
@@ -233,20 +235,26 @@ def _own_imports(source: str) -> list[tuple[Any, str, str]]:
             (alias,) = node.names
             module = f"{node.module}.{alias.name}"
             found.append(
-                (node, module, f"from . import {_flat(module)} as {alias.asname or alias.name}")
+                (
+                    node,
+                    module,
+                    f"from . import {_flat_module_name(module)} as {alias.asname or alias.name}",
+                )
             )
         else:
-            found.append((node, node.module, f"from .{_flat(node.module)} import {names}"))
+            found.append(
+                (node, node.module, f"from .{_flat_module_name(node.module)} import {names}")
+            )
     return found
 
 
 @lru_cache(maxsize=128)
-def _relative(module: str) -> str:
+def _rewrite_imports(module: str) -> str:
     """Return a module's source with its engine imports made relative and flat."""
-    lines = _source(module).splitlines()
+    lines = _module_source(module).splitlines()
     # From the last statement to the first, so that earlier line numbers stay valid.
     for node, _, replacement in sorted(
-        _own_imports("\n".join(lines)), key=lambda entry: -entry[0].lineno
+        _engine_imports("\n".join(lines)), key=lambda entry: -entry[0].lineno
     ):
         indent = lines[node.lineno - 1][: node.col_offset]
         lines[node.lineno - 1 : node.end_lineno] = [f"{indent}{replacement}"]

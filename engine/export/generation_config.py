@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.declare.config import SamplingParams, as_dict
-from engine.declare.params import build, defaults_of, params_of
-from engine.errors import EngineError, ParameterError, TraceError, shown
+from engine.declare.config import SamplingParams, config_to_dict
+from engine.declare.params import build_config, defaults_of, params_of
+from engine.errors import EngineError, ParameterError, TraceError, format_value
 from engine.models.catalogue import CATALOGUE
 from engine.run.generation import config_values
 from engine.settings import SETTINGS
@@ -26,14 +26,20 @@ from engine.trace.checks import read_json_strict
 from engine.watermark.schemes import GreenList
 
 MAX_BYTES = 100_000
-BLOCK = "decoding_playground"
-FILE = "generation_config.json"
+BLOCK_KEY = "decoding_playground"
+FILE_NAME = "generation_config.json"
 SPECIAL_IDS = ("bos_token_id", "pad_token_id", "decoder_start_token_id")
-_ABOUT_THE_FILE = ("transformers_version", "_from_model_config")
-_CODE = ("custom_generate", "trust_remote_code", "auto_map", "custom_pipelines", "code_revision")
+_FILE_METADATA_FIELDS = ("transformers_version", "_from_model_config")
+_CODE_FIELDS = (
+    "custom_generate",
+    "trust_remote_code",
+    "auto_map",
+    "custom_pipelines",
+    "code_revision",
+)
 # GenerationConfig has these fields, but our loops take them as arguments.
-_GIVEN_APART = ("stop_strings", "num_beam_groups", "diversity_penalty", "force_words_ids")
-_MARKS = tuple(field.name for field in dataclasses.fields(GreenList))
+_SEPARATE_ARGUMENTS = ("stop_strings", "num_beam_groups", "diversity_penalty", "force_words_ids")
+_GREENLIST_FIELDS = tuple(field.name for field in dataclasses.fields(GreenList))
 
 
 class ConfigError(EngineError):
@@ -43,7 +49,7 @@ class ConfigError(EngineError):
 
 
 @dataclass(frozen=True)
-class Read:
+class ParsedConfig:
     """The parameters that a file sets.
 
     Attributes:
@@ -57,7 +63,7 @@ class Read:
     left_out: tuple[str, ...] = ()
 
 
-def write(strategy: str, params: Mapping[str, Any]) -> str:
+def format_config(strategy: str, params: Mapping[str, Any]) -> str:
     """Return a strategy's parameters, defaults included, as the text of a generation_config.json.
 
     Parameters without a field in GenerationConfig go into one block that transformers ignores.
@@ -68,27 +74,27 @@ def write(strategy: str, params: Mapping[str, Any]) -> str:
     """
     import transformers
 
-    declared = _declared(strategy)
-    config = build(declared.config, params, strategy)
-    values = {n: v for n, v in as_dict(config).items() if v is not None}
+    declared = _find_strategy(strategy)
+    config = build_config(declared.config, params, strategy)
+    values = {n: v for n, v in config_to_dict(config).items() if v is not None}
     for name, value in values.items():
         if isinstance(value, str) and value.startswith("<callable "):
             raise ConfigError(f"{name} is a Python function, which a file cannot hold.")
-    known = {*config_values(config), *_GIVEN_APART}
+    known = {*config_values(config), *_SEPARATE_ARGUMENTS}
     standard = {n: v for n, v in values.items() if n in known and not _has_text(n, v)}
     select = declared.generate_kwargs(config)
     standard |= {n: v for n, v in select.items() if isinstance(v, (bool, int, float, str))}
     mark = select.get("watermarking_config")
     # transformers writes SynthID's object too, but cannot read it back.
     if mark is not None and values.get("scheme") == "greenlist":
-        standard["watermarking_config"] = {n: values[n] for n in _MARKS}
+        standard["watermarking_config"] = {n: values[n] for n in _GREENLIST_FIELDS}
     own = {n: v for n, v in values.items() if n not in standard}
     block = {"strategy": strategy, "params": own}
     about = {"transformers_version": transformers.__version__}
-    return json.dumps({**standard, **about, BLOCK: block}, indent=2, allow_nan=False) + "\n"
+    return json.dumps({**standard, **about, BLOCK_KEY: block}, indent=2, allow_nan=False) + "\n"
 
 
-def read(data: bytes | str, strategy: str | None = None) -> Read:
+def parse_config(data: bytes | str, strategy: str | None = None) -> ParsedConfig:
     """Read the text of a generation_config.json.
 
     Args:
@@ -99,10 +105,10 @@ def read(data: bytes | str, strategy: str | None = None) -> Read:
         ConfigError: the text is no JSON, or a field is forbidden or belongs to another strategy.
         ParameterError: a value is out of range.
     """
-    fields = _object(data)
-    block = _block(fields.pop(BLOCK, None))
-    name = strategy or block.get("strategy") or fitting(fields)
-    declared = _declared(name)
+    fields = _parse_object(data)
+    block = _check_block(fields.pop(BLOCK_KEY, None))
+    name = strategy or block.get("strategy") or infer_strategy(fields)
+    declared = _find_strategy(name)
     if block.get("strategy", name) != name:
         raise ConfigError(f"The file was saved for {block['strategy']}, not for {name}.")
     if block:
@@ -110,28 +116,28 @@ def read(data: bytes | str, strategy: str | None = None) -> Read:
     params: dict[str, Any] = {}
     left_out: list[str] = []
     for field, value in fields.items():
-        _sort(declared, field, value, params, left_out, fields)
+        _assign_field(declared, field, value, params, left_out, fields)
     kinds = params_of(declared.config)
     unknown = next((n for n in block.get("params", {}) if n not in kinds), None)
     if unknown is not None:
         raise ConfigError(f"{name} has no parameter {unknown[:40]!r}, which the file sets.")
     params |= block.get("params", {})
-    build(declared.config, params, name)
+    build_config(declared.config, params, name)
     normal = {n: kinds[n].check(n, v) for n, v in params.items()}
-    return Read(name, normal, tuple(left_out))
+    return ParsedConfig(name, normal, tuple(left_out))
 
 
-def fitting(fields: Mapping[str, Any]) -> str:
+def infer_strategy(fields: Mapping[str, Any]) -> str:
     """Return the strategy that matches the mode transformers would choose for these fields."""
     sampled = fields.get("do_sample") is True
-    beams = _above(fields.get("num_beams"), 1)
+    beams = _is_above(fields.get("num_beams"), 1)
     choices = (
         ("beam_search", fields.get("force_words_ids") or fields.get("constraints")),
-        ("diverse_beam_search", beams and _above(fields.get("num_beam_groups"), 1)),
+        ("diverse_beam_search", beams and _is_above(fields.get("num_beam_groups"), 1)),
         ("beam_sampling", beams and sampled),
         ("beam_search", beams),
         ("dola", fields.get("dola_layers") is not None),
-        ("contrastive_search", not sampled and _above(fields.get("penalty_alpha"), 0)),
+        ("contrastive_search", not sampled and _is_above(fields.get("penalty_alpha"), 0)),
         ("prompt_lookup", fields.get("prompt_lookup_num_tokens") is not None),
         ("early_exit", fields.get("assistant_early_exit") is not None),
         ("watermark", fields.get("watermarking_config") is not None),
@@ -152,10 +158,10 @@ def model_defaults(model: str) -> dict[str, Any]:
     path = _defaults_file(model)
     if path is None or not path.is_file():
         return {}
-    # One byte more than allowed, so that ``_object`` notices a larger file.
+    # One byte more than allowed, so that ``_parse_object`` notices a larger file.
     with path.open("rb") as file:
-        fields = _object(file.read(MAX_BYTES + 1))
-    ignored = (*SPECIAL_IDS, *_ABOUT_THE_FILE, "eos_token_id", BLOCK)
+        fields = _parse_object(file.read(MAX_BYTES + 1))
+    ignored = (*SPECIAL_IDS, *_FILE_METADATA_FIELDS, "eos_token_id", BLOCK_KEY)
     return {n: v for n, v in fields.items() if n not in ignored and v is not None}
 
 
@@ -164,17 +170,17 @@ def _defaults_file(model: str) -> Path | None:
 
     entry = CATALOGUE.get(model)
     if entry is not None and entry.folder is not None:
-        return entry.folder / FILE
+        return entry.folder / FILE_NAME
     if Path(model).is_absolute():
-        return None if SETTINGS.public else Path(model) / FILE
+        return None if SETTINGS.public else Path(model) / FILE_NAME
     try:
-        found = try_to_load_from_cache(model, FILE)
+        found = try_to_load_from_cache(model, FILE_NAME)
     except ValueError:  # not the form of a hub id
         return None
     return Path(found) if isinstance(found, str) else None
 
 
-def _object(data: bytes | str) -> dict[str, Any]:
+def _parse_object(data: bytes | str) -> dict[str, Any]:
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     try:
         fields = read_json_strict(raw, MAX_BYTES)
@@ -185,24 +191,24 @@ def _object(data: bytes | str) -> dict[str, Any]:
     return fields
 
 
-def _block(block: Any) -> dict[str, Any]:
+def _check_block(block: Any) -> dict[str, Any]:
     if block is None:
         return {}
     whole = isinstance(block, dict) and set(block) <= {"strategy", "params"}
     if not whole or not isinstance(block.get("strategy"), str):
-        raise ConfigError(f"{BLOCK} must hold a strategy and its params.")
+        raise ConfigError(f"{BLOCK_KEY} must hold a strategy and its params.")
     if not isinstance(block.get("params", {}), dict):
-        raise ConfigError(f"{BLOCK}.params must be an object.")
+        raise ConfigError(f"{BLOCK_KEY}.params must be an object.")
     return block
 
 
-def _declared(name: Any) -> Strategy:
+def _find_strategy(name: Any) -> Strategy:
     if name not in STRATEGIES:
-        raise ConfigError(f"There is no strategy {shown(name)} here.")
+        raise ConfigError(f"There is no strategy {format_value(name)} here.")
     return STRATEGIES[name]
 
 
-def _sort(
+def _assign_field(
     strategy: Strategy,
     field: str,
     value: Any,
@@ -211,7 +217,7 @@ def _sort(
     fields: Mapping[str, Any],
 ) -> None:
     """Add one field of a file to `params` or `left_out`, or raise ConfigError."""
-    if field in _CODE or field.startswith("__"):
+    if field in _CODE_FIELDS or field.startswith("__"):
         raise ConfigError(f"The file sets {field[:40]}, which could run code; it is not read.")
     kinds = params_of(strategy.config)
     if field in kinds:
@@ -219,13 +225,13 @@ def _sort(
             params[field] = value
     elif field in SPECIAL_IDS:
         left_out.append(f"{field} belongs to the model and is not changed.")
-    elif field in _ABOUT_THE_FILE or value is None or _is_off(field, value):
+    elif field in _FILE_METADATA_FIELDS or value is None or _is_default(field, value):
         return
     elif field == "watermarking_config" and "greenlist_ratio" in kinds:
-        params |= _mark(value)
+        params |= _watermark_params(value)
     elif field in params_of(SamplingParams) and fields.get("do_sample") is not True:
         params_of(SamplingParams)[field].check(field, value)
-        left_out.append(strategy.without(field))
+        left_out.append(strategy.describe_missing_filter(field))
     else:
         _check_mode(strategy, field, value, fields)
 
@@ -236,28 +242,30 @@ def _check_mode(strategy: Strategy, field: str, value: Any, fields: Mapping[str,
     # Types are compared too, since True == 1.
     if field in select and type(select[field]) is type(value) and select[field] == value:
         return
-    other = fitting(fields)
-    if other != strategy.name and field in _fields_of_modes():
+    other = infer_strategy(fields)
+    if other != strategy.name and field in _mode_fields():
         raise ConfigError(
-            f"{field} = {shown(value)} does not fit {strategy.name}; the file is one for {other}."
+            f"{field} = {format_value(value)} does not fit {strategy.name}; the file is one for {other}."
         )
     if field in known_fields():
-        raise ConfigError(f"{field} = {shown(value)} is not offered here, so the file is not used.")
+        raise ConfigError(
+            f"{field} = {format_value(value)} is not offered here, so the file is not used."
+        )
     near = difflib.get_close_matches(field, params_of(strategy.config), n=1)
     hint = f"; did you mean {near[0]}" if near else ""
     raise ConfigError(f"The file has a field {field[:40]!r} that nobody here knows{hint}.")
 
 
-def _mark(value: Any) -> dict[str, Any]:
+def _watermark_params(value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ParameterError("watermarking_config", value, "it must be an object")
-    unknown = next((name for name in value if name not in _MARKS), None)
+    unknown = next((name for name in value if name not in _GREENLIST_FIELDS), None)
     if unknown is not None:
         raise ConfigError(f"watermarking_config has a field {unknown[:40]!r} that is not offered.")
     return {"scheme": "greenlist", **value}
 
 
-def _fields_of_modes() -> set[str]:
+def _mode_fields() -> set[str]:
     modes = {"do_sample", "num_beams", "watermarking_config", "constraints"}
     return modes | {name for s in STRATEGIES.values() for name in params_of(s.config)}
 
@@ -269,7 +277,7 @@ def known_fields() -> Mapping[str, Any]:
     return GenerationConfig().__dict__
 
 
-def _is_off(field: str, value: Any) -> bool:
+def _is_default(field: str, value: Any) -> bool:
     """Return whether a field has transformers' default value."""
     from transformers import GenerationConfig
 
@@ -280,7 +288,7 @@ def _is_off(field: str, value: Any) -> bool:
     return same and field not in modes
 
 
-def _above(value: Any, limit: float) -> bool:
+def _is_above(value: Any, limit: float) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value > limit
 
 
@@ -291,8 +299,8 @@ def _has_text(name: str, value: Any) -> bool:
     return any(isinstance(item, str) or _has_text(name, item) for item in value)
 
 
-def changed(strategy: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def non_default_params(strategy: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters that differ from the strategy's defaults."""
-    defaults = defaults_of(_declared(strategy).config)
+    defaults = defaults_of(_find_strategy(strategy).config)
     # Types are compared too, since True == 1.
     return {n: v for n, v in params.items() if defaults[n] != v or type(defaults[n]) is not type(v)}

@@ -24,7 +24,7 @@ class PushError(EngineError):
     code = "push"
 
 
-def token_of_environment() -> str:
+def read_hub_token() -> str:
     """Return the token in HF_TOKEN, which is the only source.
 
     Raises:
@@ -43,20 +43,20 @@ def check_target(to: str) -> None:
         ParameterError: `to` is no hub id.
         PushError: HF_HUB_OFFLINE is 1.
     """
-    if not files.is_hub_id(to) or files.repository_of(to)[1] is not None:
+    if not files.is_hub_id(to) or files.split_revision(to)[1] is not None:
         raise ParameterError("--to", to, "it must be a hub id like owner/name")
     if os.environ.get("HF_HUB_OFFLINE") == "1":
         raise PushError("HF_HUB_OFFLINE is 1: the hub is switched off, so nothing can be uploaded.")
 
 
-def client(token: str) -> Any:
+def hub_client(token: str) -> Any:
     """Return a hub client that uses this token only."""
     from huggingface_hub import HfApi, constants
 
     return HfApi(endpoint=constants.ENDPOINT, token=token)
 
 
-def file_there(to: str, name: str, commit: str, token: str, most: int) -> str | None:
+def download_text(to: str, name: str, commit: str, token: str, most: int) -> str | None:
     """Return a file of a repository as text; None if it does not exist.
 
     Args:
@@ -71,7 +71,7 @@ def file_there(to: str, name: str, commit: str, token: str, most: int) -> str | 
     # Not the hub's cache, which is for models: the file is only compared and then discarded.
     with tempfile.TemporaryDirectory(prefix="push-") as place:
         try:
-            path = client(token).hf_hub_download(
+            path = hub_client(token).hf_hub_download(
                 to, name, revision=commit, cache_dir=place, etag_timeout=TIMEOUT_S
             )
         except RemoteEntryNotFoundError:
@@ -81,7 +81,7 @@ def file_there(to: str, name: str, commit: str, token: str, most: int) -> str | 
             return file.read(most + 1).decode("utf-8", "replace")
 
 
-def commit(
+def commit_files(
     to: str,
     contents: dict[str, bytes],
     message: str,
@@ -99,8 +99,8 @@ def commit(
     """
     from huggingface_hub import CommitOperationAdd
 
-    with in_words(to, revision):
-        done = client(token).create_commit(
+    with translate_hub_errors(to, revision):
+        done = hub_client(token).create_commit(
             to,
             [CommitOperationAdd(name, content) for name, content in contents.items()],
             commit_message=message,
@@ -112,7 +112,7 @@ def commit(
 
 
 @contextmanager
-def in_words(to: str, revision: str) -> Iterator[None]:
+def translate_hub_errors(to: str, revision: str) -> Iterator[None]:
     """Turn errors of the hub's client into a PushError without the client's text."""
     from huggingface_hub.errors import (
         GatedRepoError,
@@ -135,12 +135,12 @@ def in_words(to: str, revision: str) -> Iterator[None]:
         ) from None
     except HfHubHTTPError as error:
         code = error.response.status_code if error.response is not None else 0
-        raise PushError(_refused(to, code)) from None
+        raise PushError(_refusal_message(to, code)) from None
     except (unreachable, OSError, ValueError):  # a login page is no JSON
         raise PushError(f"The hub cannot be reached, so nothing was uploaded to {to}.") from None
 
 
-def _refused(to: str, code: int) -> str:
+def _refusal_message(to: str, code: int) -> str:
     if code == _UNAUTHORISED:
         return f"The hub does not know the token in HF_TOKEN, so nothing was uploaded to {to}."
     if code == _FORBIDDEN:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from engine.errors import ExportError
 from engine.export.plan import MediaSource, Plan
-from engine.media import file_of, media_of
+from engine.media import load_trace_media, to_file_bytes
 from engine.models.readers.families import BLIP, PROMPTED, WHISPER
 from engine.trace.records import MediaInfo
 
-FILES = {"image": "picture.png", "audio": "sound.wav"}
+FILE_NAMES = {"image": "picture.png", "audio": "sound.wav"}
 """Kind of media -> name of the file that the code reads from its own folder."""
-_MARK = "getattr(processor, 'image_token', '')"
-_RULES = """speech = GenerationConfig.from_pretrained(MODEL, revision=REVISION)
+_IMAGE_TOKEN = "getattr(processor, 'image_token', '')"
+_SPEECH_RULES = """speech = GenerationConfig.from_pretrained(MODEL, revision=REVISION)
 speech.return_timestamps, speech.no_speech_threshold = {times!r}, None
 rules = model._retrieve_logit_processors(speech, None, {begin}, 1, DEVICE)  # the model's own"""
 
@@ -25,8 +25,8 @@ def media_imports(plan: Plan) -> tuple[list[str], list[str]]:
         return [], []
     paths = [] if media.info.example is not None else ["from pathlib import Path", ""]
     if media.info.kind == "image":
-        return [*paths, "from PIL import Image"], [_processor(media)]
-    names = [_processor(media)] + (["GenerationMixin"] if media.kind == WHISPER else [])
+        return [*paths, "from PIL import Image"], [_processor_class(media)]
+    names = [_processor_class(media)] + (["GenerationMixin"] if media.kind == WHISPER else [])
     return [*paths, "import soundfile", "import soxr"], names
 
 
@@ -38,31 +38,31 @@ def media_constants(plan: Plan) -> list[str]:
     what = "pixels" if media.info.kind == "image" else "rate and samples"
     note = f"  # SHA-256 of its {what}: {media.info.sha256}"
     if media.info.example is not None:
-        return [f"FILE = {_place(media.info)!r}{note}"]
+        return [f"FILE = {_file_path(media.info)!r}{note}"]
     return [
         'here = Path(globals().get("__file__", "notebook")).resolve().parent',
-        f"FILE = here / {FILES[media.info.kind]!r}{note}",
+        f"FILE = here / {FILE_NAMES[media.info.kind]!r}{note}",
     ]
 
 
-def _place(info: MediaInfo) -> str:
+def _file_path(info: MediaInfo) -> str:
     if info.example is not None:
         return f"assets/media/{info.example}{'.png' if info.kind == 'image' else '.flac'}"
-    return FILES[info.kind]
+    return FILE_NAMES[info.kind]
 
 
-def _processor(media: MediaSource) -> str:
+def _processor_class(media: MediaSource) -> str:
     if media.info.kind == "audio":
         return "AutoFeatureExtractor"
     return "AutoProcessor" if media.whole else "AutoImageProcessor"
 
 
-def given_lines(plan: Plan) -> list[str]:
+def model_input_lines(plan: Plan) -> list[str]:
     """Return the lines that define ``given``, the input arguments of generate()."""
     media = plan.media
     assert media is not None
-    load = f"{_processor(media)}.from_pretrained(MODEL, revision=REVISION)"
-    lines = [f"processor = {load}", *_opened(media), *_processed(plan, media)]
+    load = f"{_processor_class(media)}.from_pretrained(MODEL, revision=REVISION)"
+    lines = [f"processor = {load}", *_open_lines(media), *_process_lines(plan, media)]
     dtype = "{n: v.to(DEVICE, model.dtype if v.is_floating_point() else v.dtype) for n, v in found.items()}"
     lines += [f"given = {dtype}", "prompt = torch.tensor([PROMPT_IDS], device=DEVICE)"]
     if media.kind == BLIP:
@@ -79,12 +79,12 @@ def given_lines(plan: Plan) -> list[str]:
         lines.append('given |= {"inputs": prompt, "attention_mask": torch.ones_like(prompt)}')
     if media.kind == WHISPER:
         times = bool((plan.trace.speech or {}).get("return_timestamps"))
-        lines += _RULES.format(times=times, begin=media.begin).splitlines()
+        lines += _SPEECH_RULES.format(times=times, begin=media.begin).splitlines()
         lines.append('given["logits_processor"] = rules')
     return lines
 
 
-def _opened(media: MediaSource) -> list[str]:
+def _open_lines(media: MediaSource) -> list[str]:
     if media.info.kind == "image":
         return ["image = Image.open(FILE).convert('RGB')"]
     return [
@@ -94,13 +94,13 @@ def _opened(media: MediaSource) -> list[str]:
     ]
 
 
-def _processed(plan: Plan, media: MediaSource) -> list[str]:
+def _process_lines(plan: Plan, media: MediaSource) -> list[str]:
     if media.info.kind == "audio":
         rate = "sampling_rate=processor.sampling_rate"
         return [f"found = dict(processor(samples, {rate}, return_tensors='pt'))"]
     if not media.whole:
         return ["found = dict(processor(images=image, return_tensors='pt'))"]
-    text = f"{_MARK} + (PROMPT or '')"
+    text = f"{_IMAGE_TOKEN} + (PROMPT or '')"
     return [
         f"found = dict(processor(images=image, text={text}, return_tensors='pt'))",
         "read = found.pop('input_ids').shape[1]",
@@ -111,13 +111,13 @@ def _processed(plan: Plan, media: MediaSource) -> list[str]:
     ]
 
 
-def short_lines(plan: Plan) -> list[str]:
+def short_input_lines(plan: Plan) -> list[str]:
     """Return the lines that define ``given`` in the short script."""
     media = plan.media
     assert media is not None
     place = ", ".join(plan.model.arguments)
-    load = f"{_processor(media)}.from_pretrained({place})"
-    file = _place(media.info)
+    load = f"{_processor_class(media)}.from_pretrained({place})"
+    file = _file_path(media.info)
     if media.info.kind == "audio":
         rate = "samples, sampling_rate=rate"
         return [
@@ -128,7 +128,7 @@ def short_lines(plan: Plan) -> list[str]:
     if media.whole:
         return [
             f"processor = {load}",
-            f"text = {_MARK} + {plan.trace.prompt or ''!r}",
+            f"text = {_IMAGE_TOKEN} + {plan.trace.prompt or ''!r}",
             f"given = processor({image}, text=text, return_tensors='pt')",
         ]
     lines = [f"given = {load}({image}, return_tensors='pt')"]
@@ -141,7 +141,7 @@ def short_lines(plan: Plan) -> list[str]:
     return lines
 
 
-def check_text(plan: Plan) -> None:
+def check_media_exportable(plan: Plan) -> None:
     """Check that a run with a picture or a sound can be written as code.
 
     Raises:
@@ -151,13 +151,13 @@ def check_text(plan: Plan) -> None:
         return
     if plan.trace.messages is not None:
         raise ExportError("A conversation about a picture cannot be written as code.")
-    if plan.media.kind == WHISPER and plan.brings:
+    if plan.media.kind == WHISPER and plan.has_folder:
         raise ExportError(
             "A loop that comes along cannot be written as code for this model, whose generate() is its own."
         )
 
 
-def write_file(plan: Plan, folder: str) -> None:
+def write_media_file(plan: Plan, folder: str) -> None:
     """Write the picture or sound that the code reads into a folder; built-in examples are skipped.
 
     Raises:
@@ -165,6 +165,6 @@ def write_file(plan: Plan, folder: str) -> None:
     """
     if plan.media is None or plan.media.info.example is not None:
         return
-    found = media_of(plan.trace)
+    found = load_trace_media(plan.trace)
     for medium in filter(None, (found.picture, found.sound)):
-        (Path(folder) / FILES[plan.media.info.kind]).write_bytes(file_of(medium))
+        (Path(folder) / FILE_NAMES[plan.media.info.kind]).write_bytes(to_file_bytes(medium))

@@ -7,18 +7,18 @@ import io
 import math
 from typing import Any
 
-from engine.export.steps_csv import inert
+from engine.export.steps_csv import escape_cell
 
 COLUMNS = ("place", "token_id", "text", "kl_nats", "p", "p_beside", "rank", "rank_beside", "agree")
 
 
-def beside_csv(found: Any) -> str:
+def model_comparison_csv(found: Any) -> str:
     """Return the table; places and ranks start at 1.
 
     ``agree`` is 1 if both models rank the same token first, else 0.
 
     Args:
-        found: an ``engine.analysis.score_with_other_model.Beside``.
+        found: an ``engine.analysis.score_with_other_model.ModelComparison``.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -29,7 +29,7 @@ def beside_csv(found: Any) -> str:
             (
                 place + 1,
                 token_id,
-                inert(found.pieces[token_id]),
+                escape_cell(found.pieces[token_id]),
                 found.kl[place],
                 math.exp(own.logprobs[place]),
                 math.exp(other.logprobs[place]),

@@ -5,36 +5,40 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from engine.export.pipeline import TITLE, pipeline_call, why_not
+from engine.export.pipeline import TITLE, pipeline_call, unsupported_reason
 from engine.export.plan import Plan
-from engine.export.script import cells, summary
-from engine.export.short_script import short
+from engine.export.script import code_sections, code_summary
+from engine.export.short_script import short_code
 
-_FOLDED = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
+_FOLDED_METADATA = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
 """Metadata of a cell whose code is collapsed."""
 
 
-def notebook(plan: Plan) -> str:
+def notebook_json(plan: Plan) -> str:
     """Return the notebook as JSON text.
 
     It has the short script, one collapsed cell per section of the script, and the pipeline.
     """
-    listed = [_cell(0, "markdown", f"# {plan.strategy.title}\n\n{_plain_markdown(summary(plan))}")]
-    lines = short(plan)
+    listed = [
+        _make_cell(
+            0, "markdown", f"# {plan.strategy.title}\n\n{_escape_markdown(code_summary(plan))}"
+        )
+    ]
+    lines = short_code(plan)
     if lines is not None:
-        listed.append(_cell(len(listed), "markdown", "## The run in short"))
-        listed.append(_cell(len(listed), "code", lines))
-    exact = _cell(len(listed), "markdown", "## The same run exactly as it was recorded")
+        listed.append(_make_cell(len(listed), "markdown", "## The run in short"))
+        listed.append(_make_cell(len(listed), "code", lines))
+    exact = _make_cell(len(listed), "markdown", "## The same run exactly as it was recorded")
     listed.append({**exact, "metadata": {"jp-MarkdownHeadingCollapsed": True}})
-    for title, code in cells(plan):
-        listed.append(_cell(len(listed), "markdown", f"### {title}"))
-        listed.append({**_cell(len(listed), "code", code), "metadata": _FOLDED})
-    reason = why_not(plan)
-    about = f"### {TITLE}" + (f"\n\n{_plain_markdown(reason)}" if reason else "")
-    listed.append(_cell(len(listed), "markdown", about))
+    for title, code in code_sections(plan):
+        listed.append(_make_cell(len(listed), "markdown", f"### {title}"))
+        listed.append({**_make_cell(len(listed), "code", code), "metadata": _FOLDED_METADATA})
+    reason = unsupported_reason(plan)
+    about = f"### {TITLE}" + (f"\n\n{_escape_markdown(reason)}" if reason else "")
+    listed.append(_make_cell(len(listed), "markdown", about))
     if reason is None:
-        code = _cell(len(listed), "code", pipeline_call(plan))
-        listed.append({**code, "metadata": _FOLDED})
+        code = _make_cell(len(listed), "code", pipeline_call(plan))
+        listed.append({**code, "metadata": _FOLDED_METADATA})
     metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
         "language_info": {"name": "python"},
@@ -43,7 +47,7 @@ def notebook(plan: Plan) -> str:
     return json.dumps(book, indent=1, ensure_ascii=False) + "\n"
 
 
-def _cell(number: int, kind: str, text: str) -> dict[str, Any]:
+def _make_cell(number: int, kind: str, text: str) -> dict[str, Any]:
     # Numbered ids instead of random ones: the same run gives the same notebook.
     cell: dict[str, Any] = {
         "cell_type": kind,
@@ -54,6 +58,6 @@ def _cell(number: int, kind: str, text: str) -> dict[str, Any]:
     return cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})
 
 
-def _plain_markdown(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """Escape text so that Markdown shows it unchanged."""
     return text.replace("<", "&lt;").replace("`", "'")

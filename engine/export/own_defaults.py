@@ -7,9 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.params import build, defaults_of
-from engine.errors import EngineError, shown
-from engine.export.generation_config import changed, fitting, known_fields, model_defaults, read
+from engine.declare.params import build_config, defaults_of
+from engine.errors import EngineError, format_value
+from engine.export.generation_config import (
+    infer_strategy,
+    known_fields,
+    model_defaults,
+    non_default_params,
+    parse_config,
+)
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 
@@ -49,23 +55,23 @@ def own_defaults(model: str, strategy: str | None = None) -> OwnDefaults:
         ConfigError: the file is damaged.
     """
     fields = model_defaults(model)
-    declared = STRATEGIES[strategy or fitting(fields)]
+    declared = STRATEGIES[strategy or infer_strategy(fields)]
     params: dict[str, Any] = {}
     left_out: dict[str, str] = {}
     # Field by field: one that this strategy cannot use must not make the others unusable.
     for field, value in fields.items():
         try:
-            found = _read(declared, field, value)
-            build(declared.config, {**params, **found}, declared.name)
+            found = _params_of_field(declared, field, value)
+            build_config(declared.config, {**params, **found}, declared.name)
         except EngineError as error:
-            left_out[field] = _refused(declared, field, value, error)
+            left_out[field] = _refusal_reason(declared, field, value, error)
             continue
         params |= found
         if not found:
-            reason = _left_out(declared, field, value)
+            reason = _left_out_reason(declared, field, value)
             left_out |= {field: reason} if reason else {}
     defaults = defaults_of(declared.config)
-    differs = changed(declared.name, params)
+    differs = non_default_params(declared.name, params)
     return OwnDefaults(
         model,
         declared.name,
@@ -76,35 +82,35 @@ def own_defaults(model: str, strategy: str | None = None) -> OwnDefaults:
     )
 
 
-def _read(strategy: Strategy, field: str, value: Any) -> Mapping[str, Any]:
+def _params_of_field(strategy: Strategy, field: str, value: Any) -> Mapping[str, Any]:
     """Return the parameters that one field sets, possibly none.
 
     Raises:
         EngineError: the strategy cannot use the field.
     """
-    if _chooses_another(strategy, field, value):
+    if _is_other_mode(strategy, field, value):
         return {}
-    return read(json.dumps({field: value}), strategy.name).params
+    return parse_config(json.dumps({field: value}), strategy.name).params
 
 
-def _refused(strategy: Strategy, field: str, value: Any, error: EngineError) -> str:
+def _refusal_reason(strategy: Strategy, field: str, value: Any, error: EngineError) -> str:
     if field in known_fields() and field not in defaults_of(strategy.config):
-        return f"{field} = {shown(value)} is not offered here."
+        return f"{field} = {format_value(value)} is not offered here."
     return str(error)
 
 
-def _left_out(strategy: Strategy, field: str, value: Any) -> str:
+def _left_out_reason(strategy: Strategy, field: str, value: Any) -> str:
     """Return why a field sets no parameter; empty if it has no effect anyway."""
-    if _chooses_another(strategy, field, value):
-        other = STRATEGIES[fitting({field: value})]
-        return f"{field} = {shown(value)} chooses {other.title}, which is another strategy."
-    return " ".join(read(json.dumps({field: value}), strategy.name).left_out)
+    if _is_other_mode(strategy, field, value):
+        other = STRATEGIES[infer_strategy({field: value})]
+        return f"{field} = {format_value(value)} chooses {other.title}, which is another strategy."
+    return " ".join(parse_config(json.dumps({field: value}), strategy.name).left_out)
 
 
-def _chooses_another(strategy: Strategy, field: str, value: Any) -> bool:
+def _is_other_mode(strategy: Strategy, field: str, value: Any) -> bool:
     """Return whether a field selects another strategy and is no parameter of this one."""
     mode = strategy.generate_kwargs(strategy.config())
     if field in defaults_of(strategy.config) or mode.get(field) == value:
         return False
-    other = fitting({field: value})
+    other = infer_strategy({field: value})
     return other not in ("greedy", strategy.name)

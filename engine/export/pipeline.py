@@ -7,15 +7,21 @@ from textwrap import indent
 from typing import Any
 
 from engine.errors import ExportError
-from engine.export.plan import Built, Plan
-from engine.export.script import BELOW, MARK, call_arguments, cells, summary
-from engine.export.short_script import by_template, draft_lines, generate_arguments
+from engine.export.plan import ConfigObject, Plan
+from engine.export.script import (
+    EXACT_RUN_HEADING,
+    IDS_PREFIX,
+    call_arguments,
+    code_sections,
+    code_summary,
+)
+from engine.export.short_script import draft_lines, generate_argument_code, is_from_chat_template
 
 TITLE = "The run as a pipeline"
-_IN_SHORT = '"""The run as a pipeline; nothing below needs it."""'
+_SHORT_DOCSTRING = '"""The run as a pipeline; nothing below needs it."""'
 
 
-def why_not(plan: Plan) -> str | None:
+def unsupported_reason(plan: Plan) -> str | None:
     """Return the reason why a run cannot be a pipeline; None if it can."""
     if plan.method is not None:
         return "A pipeline reads what a method returns in a way of its own; the script calls generate()."
@@ -28,7 +34,7 @@ def why_not(plan: Plan) -> str | None:
         )
     if plan.trace.literal_tokens:
         return "A message spells a control token, and a pipeline would read it as one."
-    if not plan.trace.prompt and not by_template(plan.trace):
+    if not plan.trace.prompt and not is_from_chat_template(plan.trace):
         return "A pipeline begins with a text, and this run began with token ids."
     return None
 
@@ -39,13 +45,13 @@ def pipeline_script(plan: Plan) -> str:
     Raises:
         ExportError: the run cannot be a pipeline.
     """
-    reason = why_not(plan)
+    reason = unsupported_reason(plan)
     if reason is not None:
         raise ExportError(reason)
-    parts = [*cells(plan)[:-1], (TITLE, pipeline_call(plan))]
+    parts = [*code_sections(plan)[:-1], (TITLE, pipeline_call(plan))]
     body = "\n\n".join(f"# {title}\n{code}" for title, code in parts)
-    about = f'"""{summary(plan)}\n\nHere pipeline("text-generation") calls it.\n"""'
-    return f"{about}\n\n{_in_short(plan)}{body}\n"
+    about = f'"""{code_summary(plan)}\n\nHere pipeline("text-generation") calls it.\n"""'
+    return f"{about}\n\n{_short_function(plan)}{body}\n"
 
 
 def pipeline_call(plan: Plan) -> str:
@@ -64,8 +70,8 @@ def pipeline_call(plan: Plan) -> str:
         '    prefix="",  # a model\'s own prefix is no part of the prompt',
         ")",
         "# What is not said here a pipeline would choose by itself.",
-        *(f"config.{name} = {value!r}" for name, value in _said(plan).items()),
-        *_encoded(plan),
+        *(f"config.{name} = {value!r}" for name, value in _explicit_sampling(plan).items()),
+        *_encoding_lines(plan),
         *([] if plan.own else ["torch.manual_seed(SEED)"]),
         "out = pipe(",
         "    text,",
@@ -79,13 +85,13 @@ def pipeline_call(plan: Plan) -> str:
         "    # What follows the end of a text is padding.",
         "    ends = (i + 1 for i, token in enumerate(new) if token in (END or []))",
         "    new = new[: next(ends, len(new))]",
-        f'    print("{MARK.strip()}", new)',
+        f'    print("{IDS_PREFIX.strip()}", new)',
         "    print(tokenizer.decode(new, skip_special_tokens=True))",
     ]
     return "\n".join(lines)
 
 
-def _encoded(plan: Plan) -> list[str]:
+def _encoding_lines(plan: Plan) -> list[str]:
     """Return the lines that define the text and how the pipeline tokenizes it."""
     if plan.trace.messages is None:
         return [
@@ -102,7 +108,7 @@ def _encoded(plan: Plan) -> list[str]:
     ]
 
 
-def _said(plan: Plan) -> dict[str, Any]:
+def _explicit_sampling(plan: Plan) -> dict[str, Any]:
     """Return the sampling settings that a pipeline needs explicitly."""
     # Without them a pipeline samples at a temperature of 0.7.
     drawn = bool(plan.values.get("do_sample", False))
@@ -110,22 +116,22 @@ def _said(plan: Plan) -> dict[str, Any]:
     return said | ({"temperature": plan.values.get("temperature", 1.0)} if drawn else {})
 
 
-def _in_short(plan: Plan) -> str:
-    lines = pipeline_short(plan)
+def _short_function(plan: Plan) -> str:
+    lines = short_pipeline_code(plan)
     if lines is None:
         return ""
-    return f"\ndef in_short():\n    {_IN_SHORT}\n{indent(lines, '    ')}\n\n\n{BELOW}\n\n"
+    return f"\ndef in_short():\n    {_SHORT_DOCSTRING}\n{indent(lines, '    ')}\n\n\n{EXACT_RUN_HEADING}\n\n"
 
 
-def pipeline_short(plan: Plan) -> str | None:
+def short_pipeline_code(plan: Plan) -> str | None:
     """Return the pipeline call in a few lines; None if impossible, see ``short.short``."""
     config = plan.config
     if plan.trace.messages is not None:
         return None
     if config.prefix_allowed_tokens_fn is not None or (plan.own and config.stop_strings):
         return None
-    told = replace(plan, values={**plan.values, **_said(plan)})
-    built = sorted({v.name for v in told.values.values() if isinstance(v, Built)})
+    told = replace(plan, values={**plan.values, **_explicit_sampling(plan)})
+    built = sorted({v.name for v in told.values.values() if isinstance(v, ConfigObject)})
     names = [*built, "pipeline", *([] if plan.own else ["set_seed"])]
     names += ["GenerationConfig"] if plan.own else []
     names += ["AutoModelForCausalLM"] if plan.assistant else []
@@ -140,7 +146,7 @@ def pipeline_short(plan: Plan) -> str | None:
         lines.append("tokenizer = pipe.tokenizer")
     if not plan.own:
         lines.append(f"set_seed({plan.trace.seed})")
-    arguments = generate_arguments(told) + (["ids_only=True"] if plan.own else [])
+    arguments = generate_argument_code(told) + (["ids_only=True"] if plan.own else [])
     lines.append(f"out = pipe({', '.join([repr(plan.trace.prompt), *arguments])})")
     lines.append("""print(*(answer["generated_text"] for answer in out), sep='\\n')""")
     return "\n".join(lines)

@@ -8,37 +8,37 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from engine.declare.bundled_loop import OwnLoop
-from engine.declare.config import as_dict
-from engine.declare.params import build
+from engine.declare.bundled_loop import BundledLoop
+from engine.declare.config import config_to_dict
+from engine.declare.params import build_config
 from engine.errors import EngineError, ExportError
-from engine.models.build_key import SHA256, folder_of
-from engine.models.catalogue import CATALOGUE, brought_to
-from engine.models.files import check_config, is_hub_id, local_folder, repository_of
-from engine.models.meta_model import built, described
-from engine.models.readers import family_of, processors_in
+from engine.models.build_key import SHA256, build_folder
+from engine.models.catalogue import CATALOGUE, install_path
+from engine.models.files import check_config, is_hub_id, local_folder, split_revision
+from engine.models.meta_model import build_meta_model, describe_model
+from engine.models.readers import family_of, load_processors
 from engine.models.readers.families import PROMPTED
 from engine.models.sources import SOURCES
-from engine.models.weights import weights_of
+from engine.models.weights import weights_from_info
 from engine.run.chat_request import check_template
 from engine.run.generation import config_values
 from engine.sandbox.folder import Method
-from engine.sandbox.method_lookup import find_method, is_here
+from engine.sandbox.method_lookup import find_method, is_local_method
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
-from engine.strategies.bundled_loops import own_loop_of
+from engine.strategies.bundled_loops import find_bundled_loop
 from engine.strategies.compatibility import uses_cache
-from engine.strategies.drafting_params import draft_values
+from engine.strategies.drafting_params import draft_model_settings
 from engine.trace.records import MediaInfo, ModelInfo, Trace
 
-_GIVEN_BY_LOOP = ("recorder", "generator")
+_SUPPLIED_ARGUMENTS = ("recorder", "generator")
 _DTYPES = ("float32", "bfloat16", "float16")
 _COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
-_PLAIN = (bool, int, float, str, type(None))
+_PLAIN_TYPES = (bool, int, float, str, type(None))
 
 
 @dataclass(frozen=True)
-class Built:
+class ConfigObject:
     """A configuration object that the code constructs: a class of transformers and its fields."""
 
     name: str
@@ -46,7 +46,7 @@ class Built:
 
 
 @dataclass(frozen=True)
-class Source:
+class ScriptModel:
     """Where the code loads a model from."""
 
     info: ModelInfo
@@ -109,9 +109,9 @@ class Plan:
     strategy: Strategy
     config: Any
     values: Mapping[str, Any]
-    model: Source
-    assistant: Source | None = None
-    own: OwnLoop | None = None
+    model: ScriptModel
+    assistant: ScriptModel | None = None
+    own: BundledLoop | None = None
     loop_values: Mapping[str, Any] = field(default_factory=dict)
     draft_values: Mapping[str, Any] = field(default_factory=dict)
     use_cache: bool = True
@@ -128,7 +128,7 @@ class Plan:
         return "AutoModelForSeq2SeqLM" if many else "AutoModelForCausalLM"
 
     @property
-    def brings(self) -> bool:
+    def has_folder(self) -> bool:
         """Whether the export includes a folder with a loop or a method."""
         return self.own is not None or self.method is not None
 
@@ -143,7 +143,7 @@ class Plan:
         return self.method.name if self.method else f"{self.strategy.name}_loop"
 
 
-def plan_of(trace: Trace) -> Plan:
+def plan_export(trace: Trace) -> Plan:
     """Return the plan of a run's exported code.
 
     Raises:
@@ -152,31 +152,33 @@ def plan_of(trace: Trace) -> Plan:
     if trace.strategy not in STRATEGIES:
         raise ExportError(f"There is no strategy {trace.strategy[:40]!r} here to write code for.")
     strategy = STRATEGIES[trace.strategy]
-    config = _config(strategy, trace)
+    config = _build_config(strategy, trace)
     try:
         check_template(trace.template)
     except EngineError as error:
         raise ExportError(f"The run's conversation cannot be written as code: {error}") from None
-    own = own_loop_of(strategy, config)
-    values = _values(strategy, config, own)
+    own = find_bundled_loop(strategy, config)
+    values = _generation_values(strategy, config, own)
     return Plan(
         trace=trace,
         strategy=strategy,
         config=config,
         values=values,
-        model=_source(trace.model),
-        assistant=_source(trace.assistant) if trace.assistant else None,
+        model=_model_source(trace.model),
+        assistant=_model_source(trace.assistant) if trace.assistant else None,
         own=own,
-        loop_values=_loop_values(own, config) if own else dict(trace.config.get("arguments") or {}),
-        method=_method(trace),
-        draft_values=draft_values(config),
-        use_cache=_use_cache(strategy, trace.model.id),
-        media=_media(trace),
-        attention=_attention(trace.model.id),
+        loop_values=_loop_arguments(own, config)
+        if own
+        else dict(trace.config.get("arguments") or {}),
+        method=_recorded_method(trace),
+        draft_values=draft_model_settings(config),
+        use_cache=_has_cache(strategy, trace.model.id),
+        media=_media_source(trace),
+        attention=_attention_implementation(trace.model.id),
     )
 
 
-def _media(trace: Trace) -> MediaSource | None:
+def _media_source(trace: Trace) -> MediaSource | None:
     """Return how a run's model receives its picture or sound; None for text only.
 
     Raises:
@@ -187,7 +189,7 @@ def _media(trace: Trace) -> MediaSource | None:
     name, (info, *_) = trace.model.id, trace.media
     try:
         folder = local_folder(name)
-        found = None if folder is None else built(name, folder, check_config(folder))
+        found = None if folder is None else build_meta_model(name, folder, check_config(folder))
     except EngineError as error:
         raise ExportError(f"The run cannot be written as code: {error}") from None
     family = None if found is None else family_of(found[1])
@@ -195,15 +197,15 @@ def _media(trace: Trace) -> MediaSource | None:
         raise ExportError(
             f"The model {name[:60]!r} is not on this machine, so how it is given a picture or a sound is not known."
         )
-    whole = processors_in(name, folder).whole is not None and family.kind == PROMPTED
+    whole = load_processors(name, folder).whole is not None and family.kind == PROMPTED
     # A branch's prompt includes its parents' text after the forced beginning; no trace records where.
-    if family.speaks and trace.parent is not None:
+    if family.is_speech_model and trace.parent is not None:
         raise ExportError("A branch of a speech model's run cannot be written as code.")
     begin = len(trace.prompt_ids)
     return MediaSource(info, found[0].__name__, family.kind, family.encodes, whole, begin)
 
 
-def _method(trace: Trace) -> Method | None:
+def _recorded_method(trace: Trace) -> Method | None:
     """Return the run's custom method; None for a built-in strategy.
 
     Raises:
@@ -216,7 +218,7 @@ def _method(trace: Trace) -> Method | None:
         raise ExportError("The method was a Python function, which a trace cannot hold.")
     if trace.method.revision is not None and "@" not in name:
         name = f"{name}@{trace.method.revision}"
-    if not is_here(name):
+    if not is_local_method(name):
         raise ExportError(
             f"The method {name} is not on this machine, so its code cannot come along."
         )
@@ -231,14 +233,14 @@ def _method(trace: Trace) -> Method | None:
     return found
 
 
-def _use_cache(strategy: Strategy, model: str) -> bool:
+def _has_cache(strategy: Strategy, model: str) -> bool:
     """Return whether a run used a cache; True if the model is unknown on this machine.
 
     Raises:
         ExportError: generate() cannot draft for the model.
     """
     try:
-        found = described(model)
+        found = describe_model(model)
     except EngineError:
         found = None
     if found is None:
@@ -252,27 +254,27 @@ def _use_cache(strategy: Strategy, model: str) -> bool:
     return uses_cache(strategy, can)
 
 
-def _attention(model: str) -> str:
+def _attention_implementation(model: str) -> str:
     try:
-        found = described(model)
+        found = describe_model(model)
     except EngineError:
         found = None
     return "sdpa" if found is None else found[1].attention
 
 
-def _config(strategy: Strategy, trace: Trace) -> Any:
+def _build_config(strategy: Strategy, trace: Trace) -> Any:
     values = {name: value for name, value in trace.config.items() if value is not None}
     # A trace records a Python function as the text "<callable …>".
     for name, value in values.items():
         if isinstance(value, str) and value.startswith("<callable "):
             raise ExportError(f"{name} was a Python function, which a trace cannot hold.")
     try:
-        return build(strategy.config, values, strategy.name)
+        return build_config(strategy.config, values, strategy.name)
     except EngineError as error:
         raise ExportError(f"The run's parameters do not fit {strategy.name}: {error}") from None
 
 
-def _values(strategy: Strategy, config: Any, own: OwnLoop | None) -> dict[str, Any]:
+def _generation_values(strategy: Strategy, config: Any, own: BundledLoop | None) -> dict[str, Any]:
     """Return the GenerationConfig fields that differ from transformers' defaults."""
     from transformers import GenerationConfig
 
@@ -283,7 +285,7 @@ def _values(strategy: Strategy, config: Any, own: OwnLoop | None) -> dict[str, A
         for name, value in config_values(config).items()
         if name in ("max_new_tokens", "top_k") or (defaults.get(name) or False) != value
     }
-    values |= {name: _plain(value) for name, value in select.items()}
+    values |= {name: _plain_value(value) for name, value in select.items()}
     values.pop("eos_token_id", None)  # the code sets it separately, from the trace
     if own is None and strategy.loop is not None:
         # transformers moved these modes out; their fields make generate() load code from the hub.
@@ -291,57 +293,61 @@ def _values(strategy: Strategy, config: Any, own: OwnLoop | None) -> dict[str, A
     return values
 
 
-def _plain(value: Any) -> Any:
-    """Return a plain value unchanged and an object of transformers as ``Built``."""
-    if isinstance(value, (*_PLAIN, list, tuple, dict)):
+def _plain_value(value: Any) -> Any:
+    """Return a plain value unchanged and an object of transformers as ``ConfigObject``."""
+    if isinstance(value, (*_PLAIN_TYPES, list, tuple, dict)):
         return value
     for kind in type(value).__mro__:
         if kind.__module__.startswith("transformers."):
-            return Built(kind.__name__, value.to_dict())
+            return ConfigObject(kind.__name__, value.to_dict())
     raise ExportError(f"A value of type {type(value).__name__} cannot be written as code.")
 
 
-def _loop_values(own: OwnLoop, config: Any) -> dict[str, Any]:
+def _loop_arguments(own: BundledLoop, config: Any) -> dict[str, Any]:
     """Return the loop's keyword arguments from the config and from its declaration."""
-    known = as_dict(config)
+    known = config_to_dict(config)
     kinds = inspect.signature(own.loop).parameters.values()
-    wanted = [p.name for p in kinds if p.kind is p.KEYWORD_ONLY and p.name not in _GIVEN_BY_LOOP]
+    wanted = [
+        p.name for p in kinds if p.kind is p.KEYWORD_ONLY and p.name not in _SUPPLIED_ARGUMENTS
+    ]
     return {name: known[name] for name in wanted if name in known} | dict(own.extra)
 
 
-def _source(info: ModelInfo) -> Source:
+def _model_source(info: ModelInfo) -> ScriptModel:
     if info.dtype not in _DTYPES:
         raise ExportError(f"The model's dtype {info.dtype[:40]!r} is not one the code can ask for.")
     # A trace may come from anyone: check what it says before it becomes code that others run.
     try:
-        weights_of(info)
+        weights_from_info(info)
     except EngineError as error:
         raise ExportError(f"The run's weights cannot be written as code: {error}") from None
     # Folders of converted GGUF files and merged adapters are named by a SHA-256.
     if SHA256.fullmatch(info.revision or ""):
-        place = str(folder_of(str(info.revision)))
-        return Source(replace(info, revision=None), place, False, converted=True)
+        place = str(build_folder(str(info.revision)))
+        return ScriptModel(replace(info, revision=None), place, False, converted=True)
     if info.id.startswith("/") and info.id.lower().endswith(".gguf"):
         raise ExportError(
             "The model is a GGUF file, and the run does not say which: it has no sha256."
         )
     entry = CATALOGUE.get(info.id)
     if entry is not None and entry.embedded:
-        return Source(info, f"assets/models/{info.id}", True)
+        return ScriptModel(info, f"assets/models/{info.id}", True)
     if entry is not None and entry.brought:
-        return _brought(info)
+        return _fetched_source(info)
     if info.id.startswith("/"):
-        return Source(info, info.id, False)
+        return ScriptModel(info, info.id, False)
     if is_hub_id(info.id):
-        place, revision = repository_of(info.id)
-        return Source(info, place, False, revision=revision)
+        place, revision = split_revision(info.id)
+        return ScriptModel(info, place, False, revision=revision)
     raise ExportError(
         f"The model {info.id[:60]!r} has no place to load it from: it was given as an object."
     )
 
 
-def _brought(info: ModelInfo) -> Source:
+def _fetched_source(info: ModelInfo) -> ScriptModel:
     """Return the hub repository if the weights came from the hub, else their local folder."""
     if _COMMIT.fullmatch(info.revision or ""):
-        return Source(info, SOURCES[info.id].hub, False)
-    return Source(replace(info, revision=None), str(brought_to(info.id)), False, brought=True)
+        return ScriptModel(info, SOURCES[info.id].hub, False)
+    return ScriptModel(
+        replace(info, revision=None), str(install_path(info.id)), False, brought=True
+    )

@@ -12,20 +12,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import TraceError
-from engine.export.generation_config import FILE, MAX_BYTES, SPECIAL_IDS
+from engine.export.generation_config import FILE_NAME, MAX_BYTES, SPECIAL_IDS
 from engine.export.hub_upload import (
     TIMEOUT_S,
     PushError,
     check_target,
-    client,
-    commit,
-    file_there,
-    in_words,
+    commit_files,
+    download_text,
+    hub_client,
+    translate_hub_errors,
 )
 from engine.trace.checks import read_json_strict
 
-MESSAGE = "Set generation_config.json from the Decoding Playground"
-_KEPT = (*SPECIAL_IDS, "eos_token_id")
+COMMIT_MESSAGE = "Set generation_config.json from the Decoding Playground"
+_PRESERVED_FIELDS = (*SPECIAL_IDS, "eos_token_id")
 
 
 @dataclass(frozen=True)
@@ -47,19 +47,19 @@ class Upload:
     before: str | None
 
     @property
-    def changes(self) -> bool:
+    def has_changes(self) -> bool:
         """Whether the new file differs from the current one."""
         return self.text != self.before
 
     def diff(self) -> str:
         """Return the changes as a unified diff."""
         old = [] if self.before is None else self.before.splitlines()
-        there = "/dev/null" if self.before is None else f"{self.to}/{FILE} ({self.revision})"
-        lines = difflib.unified_diff(old, self.text.splitlines(), there, FILE, lineterm="")
+        there = "/dev/null" if self.before is None else f"{self.to}/{FILE_NAME} ({self.revision})"
+        lines = difflib.unified_diff(old, self.text.splitlines(), there, FILE_NAME, lineterm="")
         return "\n".join(lines)
 
 
-def prepared(text: str, to: str, token: str, revision: str = "main") -> Upload:
+def prepare_upload(text: str, to: str, token: str, revision: str = "main") -> Upload:
     """Compare settings with the file in a repository and return the upload; nothing is uploaded.
 
     Special token ids in the repository's file belong to its model and are kept.
@@ -76,14 +76,14 @@ def prepared(text: str, to: str, token: str, revision: str = "main") -> Upload:
             is damaged.
     """
     check_target(to)
-    with in_words(to, revision):
-        parent = client(token).model_info(to, revision=revision, timeout=TIMEOUT_S).sha
-        before = file_there(to, FILE, str(parent), token, MAX_BYTES)
+    with translate_hub_errors(to, revision):
+        parent = hub_client(token).model_info(to, revision=revision, timeout=TIMEOUT_S).sha
+        before = download_text(to, FILE_NAME, str(parent), token, MAX_BYTES)
     fields = json.loads(text)
-    return Upload(to, revision, str(parent), _with_ids(fields, before, to), before)
+    return Upload(to, revision, str(parent), _merge_special_ids(fields, before, to), before)
 
 
-def send(upload: Upload, token: str, *, create_pr: bool = False) -> str:
+def send_upload(upload: Upload, token: str, *, create_pr: bool = False) -> str:
     """Upload prepared settings; return the URL of the commit or of the pull request.
 
     Raises:
@@ -91,10 +91,10 @@ def send(upload: Upload, token: str, *, create_pr: bool = False) -> str:
             reached.
     """
     # The hub refuses the commit if `parent` is not the newest one.
-    return commit(
+    return commit_files(
         upload.to,
-        {FILE: upload.text.encode()},
-        MESSAGE,
+        {FILE_NAME: upload.text.encode()},
+        COMMIT_MESSAGE,
         upload.parent,
         upload.revision,
         token,
@@ -102,7 +102,7 @@ def send(upload: Upload, token: str, *, create_pr: bool = False) -> str:
     )
 
 
-def _with_ids(fields: dict[str, Any], before: str | None, to: str) -> str:
+def _merge_special_ids(fields: dict[str, Any], before: str | None, to: str) -> str:
     """Return the text of the new file, including the special ids of the current one."""
     kept: dict[str, Any] = {}
     if before is not None:
@@ -112,7 +112,9 @@ def _with_ids(fields: dict[str, Any], before: str | None, to: str) -> str:
             old = None
         if not isinstance(old, dict):
             raise PushError(
-                f"The {FILE} of {to} is no valid JSON object, so its special token ids cannot be kept."
+                f"The {FILE_NAME} of {to} is no valid JSON object, so its special token ids cannot be kept."
             )
-        kept = {n: old[n] for n in _KEPT if old.get(n) is not None and fields.get(n) is None}
+        kept = {
+            n: old[n] for n in _PRESERVED_FIELDS if old.get(n) is not None and fields.get(n) is None
+        }
     return json.dumps({**kept, **fields}, indent=2, allow_nan=False) + "\n"

@@ -6,10 +6,17 @@ import difflib
 from dataclasses import dataclass
 
 from engine.errors import MethodError
-from engine.export.hub_upload import TIMEOUT_S, check_target, client, commit, file_there, in_words
+from engine.export.hub_upload import (
+    TIMEOUT_S,
+    check_target,
+    commit_files,
+    download_text,
+    hub_client,
+    translate_hub_errors,
+)
 from engine.sandbox.folder import MAX_BYTES, README, Method
 
-MESSAGE = "Upload a custom generation method"
+COMMIT_MESSAGE = "Upload a custom generation method"
 
 
 @dataclass(frozen=True)
@@ -30,7 +37,7 @@ class MethodUpload:
     files: dict[str, bytes]
     before: dict[str, str | None]
 
-    def told(self) -> list[str]:
+    def diffs(self) -> list[str]:
         """Return a unified diff for every new or changed file."""
         return [self._diff(path) for path in self.files]
 
@@ -43,7 +50,9 @@ class MethodUpload:
         )
 
 
-def prepared_method(method: Method, to: str, token: str, revision: str = "main") -> MethodUpload:
+def prepare_method_upload(
+    method: Method, to: str, token: str, revision: str = "main"
+) -> MethodUpload:
     """Compare a method with the files in a repository and return the upload; nothing is uploaded.
 
     Args:
@@ -62,10 +71,10 @@ def prepared_method(method: Method, to: str, token: str, revision: str = "main")
             f"{README} of {method.name} lacks the tag custom_generate in its front matter."
         )
     check_target(to)
-    with in_words(to, revision):
-        parent = str(client(token).model_info(to, revision=revision, timeout=TIMEOUT_S).sha)
+    with translate_hub_errors(to, revision):
+        parent = str(hub_client(token).model_info(to, revision=revision, timeout=TIMEOUT_S).sha)
         there = {
-            path: file_there(to, path, parent, token, MAX_BYTES) for path in sorted(method.files)
+            path: download_text(to, path, parent, token, MAX_BYTES) for path in sorted(method.files)
         }
     changed = {
         path: method.files[path]
@@ -75,13 +84,19 @@ def prepared_method(method: Method, to: str, token: str, revision: str = "main")
     return MethodUpload(to, revision, parent, changed, {path: there[path] for path in changed})
 
 
-def send_method(upload: MethodUpload, token: str, *, create_pr: bool = False) -> str:
+def send_method_upload(upload: MethodUpload, token: str, *, create_pr: bool = False) -> str:
     """Upload a prepared method; return the URL of the commit or of the pull request.
 
     Raises:
         PushError: the token may not write, the repository has changed since, or the hub cannot be
             reached.
     """
-    return commit(
-        upload.to, upload.files, MESSAGE, upload.parent, upload.revision, token, create_pr=create_pr
+    return commit_files(
+        upload.to,
+        upload.files,
+        COMMIT_MESSAGE,
+        upload.parent,
+        upload.revision,
+        token,
+        create_pr=create_pr,
     )

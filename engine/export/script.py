@@ -5,58 +5,72 @@ from __future__ import annotations
 import inspect
 from textwrap import indent
 
-from engine.export.folder import digest, folder_files
-from engine.export.media_code import given_lines, media_constants, media_imports
-from engine.export.plan import Built, Plan, Source
-from engine.export.short_script import TYPED, by_template, short, spelled
-from engine.export.weights_code import assistant_line, backend_lines, load_lines, quantized_names
+from engine.export.folder import folder_files, folder_sha256
+from engine.export.media_code import media_constants, media_imports, model_input_lines
+from engine.export.plan import ConfigObject, Plan, ScriptModel
+from engine.export.short_script import (
+    CONTROL_TOKEN_NOTE,
+    is_from_chat_template,
+    short_code,
+    value_to_code,
+)
+from engine.export.weights_code import (
+    assistant_line,
+    backend_lines,
+    load_lines,
+    quantization_imports,
+)
 from engine.loops import prefix_constraint
 from engine.models.readers.families import BLIP, WHISPER
-from engine.models.sources import how_to_fetch
+from engine.models.sources import fetch_command
 
-IN_SHORT = '"""The run in plain generate(); nothing below needs it."""'
-_RULE = f"# {'-' * 77}"
-BELOW = f"""{_RULE}
+SHORT_DOCSTRING = '"""The run in plain generate(); nothing below needs it."""'
+_HORIZONTAL_RULE = f"# {'-' * 77}"
+EXACT_RUN_HEADING = f"""{_HORIZONTAL_RULE}
 # The same run exactly as it was recorded: all that follows, which prints its tokens.
-{_RULE}"""
-MARK = "token_ids "
+{_HORIZONTAL_RULE}"""
+IDS_PREFIX = "token_ids "
 """Start of the line with a list of ids that the code prints for each sequence."""
 
 
-def cells(plan: Plan) -> list[tuple[str, str]]:
+def code_sections(plan: Plan) -> list[tuple[str, str]]:
     """Return the sections of the script as (title, code), in order."""
-    parts = [("Imports and the run's constants", _head(plan))]
-    if plan.brings:
+    parts = [("Imports and the run's constants", _head_code(plan))]
+    if plan.has_folder:
         parts.append(
-            (f"The {_brought(plan)} in the folder beside this file, unchanged", _pin(plan))
+            (
+                f"The {_folder_content(plan)} in the folder beside this file, unchanged",
+                _folder_check_code(plan),
+            )
         )
-    parts.append(("The model", _models(plan)))
-    parts.append(("The parameters", _config(plan)))
-    parts.append(("The run", _run(plan)))
+    parts.append(("The model", _model_code(plan)))
+    parts.append(("The parameters", _config_code(plan)))
+    parts.append(("The run", _run_code(plan)))
     return parts
 
 
-def script(plan: Plan) -> str:
+def script_text(plan: Plan) -> str:
     """Return the script, which prints a line ``token_ids [...]`` and the text of every sequence."""
-    body = "\n\n".join(f"# {title}\n{code}" for title, code in cells(plan))
-    return f'"""{summary(plan)}"""\n\n{_in_short(plan)}{body}\n'
+    body = "\n\n".join(f"# {title}\n{code}" for title, code in code_sections(plan))
+    return f'"""{code_summary(plan)}"""\n\n{_short_function(plan)}{body}\n'
 
 
-def _in_short(plan: Plan) -> str:
+def _short_function(plan: Plan) -> str:
     """Return the function with the short script and the heading of the exact run."""
-    lines = short(plan)
+    lines = short_code(plan)
     if lines is None:
         return ""
     inside = indent(lines, "    ")
-    return f"\ndef in_short():\n    {IN_SHORT}\n{inside}\n\n\n{BELOW}\n\n"
+    return f"\ndef in_short():\n    {SHORT_DOCSTRING}\n{inside}\n\n\n{EXACT_RUN_HEADING}\n\n"
 
 
-def summary(plan: Plan) -> str:
+def code_summary(plan: Plan) -> str:
     """Return a description of the code for its docstring."""
     trace = plan.trace
     versions = ", ".join(f"{name} {version}" for name, version in sorted(trace.versions.items()))
     how = (
-        f"The folder {_comment(plan.folder_name)} beside this file holds the method, whose code was not written here."
+        f"The folder {_escape_comment(plan.folder_name)} beside this file holds the method, "
+        "whose code was not written here."
         if plan.method
         else f"The folder {plan.folder_name} beside this file holds the loop: {plan.own.why}."
         if plan.own
@@ -66,7 +80,7 @@ def summary(plan: Plan) -> str:
         f"{plan.strategy.title} with seed {trace.seed}, recorded by the Decoding Playground.",
         "",
         how,
-        f"Recorded with {_comment(versions)}; other versions may give other tokens.",
+        f"Recorded with {_escape_comment(versions)}; other versions may give other tokens.",
     ]
     lines += backend_lines(plan)
     if plan.model.embedded:
@@ -74,27 +88,33 @@ def summary(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _brought(plan: Plan) -> str:
+def _folder_content(plan: Plan) -> str:
     return "method" if plan.method else "loop"
 
 
-def _comment(text: str) -> str:
+def _escape_comment(text: str) -> str:
     """Return `text` without characters that could end a docstring or a comment."""
     return "".join(c for c in text if c.isprintable()).replace("\\", "/").replace('"', "'")
 
 
-def _head(plan: Plan) -> str:
+def _head_code(plan: Plan) -> str:
     packages, needed = media_imports(plan)
-    names = ["GenerationConfig", plan.auto, *_built_names(plan), *quantized_names(plan), *needed]
+    names = [
+        "GenerationConfig",
+        plan.auto,
+        *_config_class_names(plan),
+        *quantization_imports(plan),
+        *needed,
+    ]
     if _has_tokenizer(plan):
         names.append("AutoTokenizer")
     if plan.config.stop_strings:
         names.append("StopStringCriteria")
     if _needs_cache(plan):
         names += ["DynamicCache", "EncoderDecoderCache"]
-    standard = ["import hashlib"] if plan.brings else []
+    standard = ["import hashlib"] if plan.has_folder else []
     standard += ["import random"] if plan.method else []
-    standard += ["from pathlib import Path", ""] if plan.brings else []
+    standard += ["from pathlib import Path", ""] if plan.has_folder else []
     lines = [
         *standard,
         *(["import numpy"] if plan.method else []),
@@ -102,23 +122,23 @@ def _head(plan: Plan) -> str:
         "import torch",
         f"from transformers import {', '.join(sorted(set(names)))}",
         "",
-        f"MODEL = {_place(plan.model)}",
+        f"MODEL = {_place_code(plan.model)}",
         f"REVISION = {plan.model.info.revision!r}",
     ]
     if plan.assistant:
-        lines.append(f"ASSISTANT = {_place(plan.assistant)}")
+        lines.append(f"ASSISTANT = {_place_code(plan.assistant)}")
         lines.append(f"ASSISTANT_REVISION = {plan.assistant.info.revision!r}")
     lines += [
         f"DEVICE = {plan.model.info.device!r}",
         f"SEED = {plan.trace.seed!r}",
-        *_prompt(plan),
+        *_prompt_lines(plan),
         *media_constants(plan),
         f"END = {list(plan.trace.eos_token_ids) or None!r}  # end-of-sequence ids",
     ]
     return "\n".join(lines)
 
 
-def _prompt(plan: Plan) -> list[str]:
+def _prompt_lines(plan: Plan) -> list[str]:
     trace = plan.trace
     ids = f"PROMPT_IDS = {list(trace.prompt_ids)!r}"
     if trace.messages is None:
@@ -127,17 +147,17 @@ def _prompt(plan: Plan) -> list[str]:
     return [
         f"MESSAGES = {[dict(message) for message in trace.messages]!r}",
         f"TEMPLATE = {trace.template!r}",
-        *([f"# {TYPED}"] if trace.literal_tokens else []),
+        *([f"# {CONTROL_TOKEN_NOTE}"] if trace.literal_tokens else []),
         f"{ids}  # what its chat template makes of MESSAGES",
     ]
 
 
-def _read(plan: Plan) -> list[str]:
+def _prompt_tensor_lines(plan: Plan) -> list[str]:
     """Return the lines that define the prompt tensor or the media inputs."""
     if plan.media is not None:
-        return given_lines(plan)
+        return model_input_lines(plan)
     ids = "prompt = torch.tensor([PROMPT_IDS], device=DEVICE)"
-    if not by_template(plan.trace):
+    if not is_from_chat_template(plan.trace):
         return [ids]
     return [
         "prompt = tokenizer.apply_chat_template(",
@@ -148,10 +168,10 @@ def _read(plan: Plan) -> list[str]:
     ]
 
 
-def _place(source: Source) -> str:
+def _place_code(source: ScriptModel) -> str:
     note = "  # a folder of the playground's repository" if source.embedded else ""
     if source.brought:
-        note = f"  # where {how_to_fetch(source.info.id)} keeps it"
+        note = f"  # where {fetch_command(source.info.id)} keeps it"
     if source.converted:
         note = "  # what the playground made of the file or the adapter"
     return f"{source.place!r}{note}"
@@ -170,11 +190,11 @@ def _has_tokenizer(plan: Plan) -> bool:
     return text or plan.needs_tokenizers or bool(plan.config.stop_strings)
 
 
-def _built_names(plan: Plan) -> list[str]:
-    return [value.name for value in plan.values.values() if isinstance(value, Built)]
+def _config_class_names(plan: Plan) -> list[str]:
+    return [value.name for value in plan.values.values() if isinstance(value, ConfigObject)]
 
 
-def _pin(plan: Plan) -> str:
+def _folder_check_code(plan: Plan) -> str:
     return f'''here = Path(globals().get("__file__", "notebook")).resolve().parent
 FOLDER = here / {plan.folder_name!r}
 found = hashlib.sha256()
@@ -182,11 +202,11 @@ code = FOLDER / "custom_generate"
 for name in sorted(path.relative_to(code).as_posix() for path in code.rglob("*.py")):
     found.update(name.encode() + b"\\0" + (code / name).read_bytes() + b"\\0")
 # The code below runs this folder, so it must be the one that was exported.
-expected = {digest(folder_files(plan))!r}
+expected = {folder_sha256(folder_files(plan))!r}
 assert found.hexdigest() == expected, "the folder was changed"'''
 
 
-def _models(plan: Plan) -> str:
+def _model_code(plan: Plan) -> str:
     lines = load_lines(plan, plan.auto)
     if _has_tokenizer(plan):
         lines.append("tokenizer = AutoTokenizer.from_pretrained(MODEL, revision=REVISION)")
@@ -203,16 +223,16 @@ def _models(plan: Plan) -> str:
     return "\n".join(lines)
 
 
-def _config(plan: Plan) -> str:
+def _config_code(plan: Plan) -> str:
     own = "model.generation_config.pad_token_id"
-    fields = [f"    {name}={spelled(value)}," for name, value in plan.values.items()]
+    fields = [f"    {name}={value_to_code(value)}," for name, value in plan.values.items()]
     return "\n".join(
         [
             f"pad = {own}",
             "if pad is None and END:",
             "    pad = END[0]",
             *(
-                f"# {_comment(note)}"
+                f"# {_escape_comment(note)}"
                 for note in plan.trace.notes
                 if note.startswith("bad_words_ids:")
             ),
@@ -226,14 +246,14 @@ def _config(plan: Plan) -> str:
     )
 
 
-def _run(plan: Plan) -> str:
+def _run_code(plan: Plan) -> str:
     start = "1" if plan.model.info.is_encoder_decoder else "len(PROMPT_IDS)"
     before, arguments = call_arguments(plan)
     lines = [
         *before,
-        *_read(plan),
-        *([] if plan.own else _seeded(plan)),
-        f"out = {_call(plan)}(",
+        *_prompt_tensor_lines(plan),
+        *([] if plan.own else _seed_lines(plan)),
+        f"out = {_generate_function(plan)}(",
         *_first_arguments(plan),
         "    generation_config=config,",
         *(f"    {argument}," for argument in arguments),
@@ -247,14 +267,14 @@ def _run(plan: Plan) -> str:
         "    else:  # what follows the end of a text is padding",
         "        ends = (i + 1 for i, token in enumerate(new) if token in (END or []))",
         "        new = new[: next(ends, len(new))]",
-        f'    print("{MARK.strip()}", new)',
+        f'    print("{IDS_PREFIX.strip()}", new)',
     ]
     if _has_tokenizer(plan):
-        lines += _printed(plan)
+        lines += _print_lines(plan)
     return "\n".join(lines)
 
 
-def _call(plan: Plan) -> str:
+def _generate_function(plan: Plan) -> str:
     """Return the name of the function that the code calls."""
     # A speech model's own generate() cuts long sounds into windows and calls this one for each.
     speaks = plan.media is not None and plan.media.kind == WHISPER
@@ -263,23 +283,26 @@ def _call(plan: Plan) -> str:
 
 def _first_arguments(plan: Plan) -> list[str]:
     if plan.media is None:
-        return [f"    {_named(plan)}prompt,", "    attention_mask=torch.ones_like(prompt),"]
+        return [
+            f"    {_prompt_keyword(plan)}prompt,",
+            "    attention_mask=torch.ones_like(prompt),",
+        ]
     return [*(["    model,"] if plan.media.kind == WHISPER else []), "    **given,"]
 
 
-def _seeded(plan: Plan) -> list[str]:
+def _seed_lines(plan: Plan) -> list[str]:
     """Return the lines that seed every random generator a run may use."""
     others = ["random.seed(SEED)", "numpy.random.seed(SEED % 2**32)"] if plan.method else []
     return [*others, "torch.manual_seed(SEED)"]
 
 
-def _named(plan: Plan) -> str:
+def _prompt_keyword(plan: Plan) -> str:
     """Return the keyword for the prompt; without one, a method receives it as ``inputs``."""
     takes = plan.method.takes if plan.method else ()
     return "input_ids=" if "input_ids" in takes and "inputs" not in takes else ""
 
 
-def _printed(plan: Plan) -> list[str]:
+def _print_lines(plan: Plan) -> list[str]:
     """Return the lines that print the text of a sequence after the prompt."""
     read = "tokenizer.decode({}, skip_special_tokens=True, clean_up_tokenization_spaces=False)"
     if plan.model.info.is_encoder_decoder:
@@ -309,30 +332,30 @@ def call_arguments(plan: Plan) -> tuple[list[str], list[str]]:
         arguments.append(f"negative_prompt_ids={negative}")
     if config.prefix_allowed_tokens_fn is not None:
         start = "1" if plan.model.info.is_encoder_decoder else "len(PROMPT_IDS)"
-        before += [_allowed_source(), ""]
+        before += [_allowed_tokens_source(), ""]
         what = (
             f"{config.prefix_allowed_tokens_fn!r}, {start}, END or (), {plan.model.info.vocab_size}"
         )
-        arguments.append(f"prefix_allowed_tokens_fn=allowed_continuations({what})")
+        arguments.append(f"prefix_allowed_tokens_fn=make_prefix_allowed_tokens_fn({what})")
     if _needs_cache(plan):
         cache = "EncoderDecoderCache(DynamicCache(), DynamicCache())"
         arguments.append(f"past_key_values={cache}")
-    if plan.brings:
+    if plan.has_folder:
         arguments += ["custom_generate=str(FOLDER)", "trust_remote_code=True"]
-        arguments += ["seed=SEED"] if takes_seed(plan) else []
+        arguments += ["seed=SEED"] if has_seed_argument(plan) else []
         arguments += [f"{name}={value!r}" for name, value in plan.loop_values.items()]
     return before, arguments
 
 
-def takes_seed(plan: Plan) -> bool:
+def has_seed_argument(plan: Plan) -> bool:
     """Return whether the exported loop or method takes the run's seed."""
     if plan.method is not None:
         return "seed" in plan.method.takes and "seed" not in plan.loop_values
     return plan.own is not None
 
 
-def _allowed_source() -> str:
-    """Return the source of ``allowed_continuations`` with the import it needs."""
+def _allowed_tokens_source() -> str:
+    """Return the source of ``make_prefix_allowed_tokens_fn`` with the import it needs."""
     # Only this function is exported, so it may use no names of its module except Any and torch.
-    source = inspect.getsource(prefix_constraint.allowed_continuations)
+    source = inspect.getsource(prefix_constraint.make_prefix_allowed_tokens_fn)
     return "from typing import Any\n\n\n" + source.rstrip() + "\n"

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.export.media_code import media_imports, short_lines
-from engine.export.plan import Built, Plan, Source
-from engine.export.weights_code import held_arguments, is_moved, quantized_names
-from engine.run.media_request import SPEECH
+from engine.export.media_code import media_imports, short_input_lines
+from engine.export.plan import ConfigObject, Plan, ScriptModel
+from engine.export.weights_code import (
+    from_pretrained_arguments,
+    is_moved_to_device,
+    quantization_imports,
+)
+from engine.run.media_request import SPEECH_FIELDS
 from engine.trace.records import Trace
 
-TYPED = "A message spells a control token, which stayed text: apply_chat_template gives other ids."
+CONTROL_TOKEN_NOTE = (
+    "A message spells a control token, which stayed text: apply_chat_template gives other ids."
+)
 """Comment in the code of a conversation that uses ids instead of messages."""
 
 
-def short(plan: Plan) -> str | None:
+def short_code(plan: Plan) -> str | None:
     """Return the run in a few lines of Python; None if that is impossible.
 
     The lines omit revision, attention and the repository's own defaults. ``script`` has the exact
@@ -22,17 +28,23 @@ def short(plan: Plan) -> str | None:
     """
     config = plan.config
     # A Python function cannot be a plain line, nor can a tokenizer that an exported loop needs.
-    if config.prefix_allowed_tokens_fn is not None or (plan.brings and config.stop_strings):
+    if config.prefix_allowed_tokens_fn is not None or (plan.has_folder and config.stop_strings):
         return None
-    if plan.media is not None and (plan.brings or plan.trace.parent is not None):
+    if plan.media is not None and (plan.has_folder or plan.trace.parent is not None):
         return None
-    text = plan.trace.prompt is not None or by_template(plan.trace)
+    text = plan.trace.prompt is not None or is_from_chat_template(plan.trace)
     auto = plan.auto
-    built = sorted({v.name for v in plan.values.values() if isinstance(v, Built)})
+    built = sorted({v.name for v in plan.values.values() if isinstance(v, ConfigObject)})
     tokens = text or plan.media is not None or plan.needs_tokenizers or bool(config.stop_strings)
     packages, needed = media_imports(plan)
-    names = [auto, *needed, *(["AutoTokenizer"] if tokens else []), *built, *quantized_names(plan)]
-    names += ["GenerationConfig"] if plan.brings else []
+    names = [
+        auto,
+        *needed,
+        *(["AutoTokenizer"] if tokens else []),
+        *built,
+        *quantization_imports(plan),
+    ]
+    names += ["GenerationConfig"] if plan.has_folder else []
     names += [] if plan.own else ["set_seed"]
     ids = plan.media is None and not text
     lines = ["import torch"] if ids or config.negative_prompt_ids else []
@@ -42,28 +54,28 @@ def short(plan: Plan) -> str | None:
         lines.append(
             f"tokenizer = AutoTokenizer.from_pretrained({', '.join(plan.model.arguments)})"
         )
-    lines.append(f"model = {_loaded(plan.model, auto)}")
+    lines.append(f"model = {_model_call(plan.model, auto)}")
     lines += draft_lines(plan, auto)
     if not plan.own:
         lines.append(f"set_seed({plan.trace.seed})")
     if plan.trace.literal_tokens:
-        lines.append(f"# {TYPED}")
-    asked = f"**{_read(plan.trace)}" if text else _ids(plan)
+        lines.append(f"# {CONTROL_TOKEN_NOTE}")
+    asked = f"**{_tokenizer_call(plan.trace)}" if text else _ids_tensor(plan)
     if plan.media is not None:
-        lines += short_lines(plan)
+        lines += short_input_lines(plan)
         asked = "**given"
     moved = "" if plan.model.info.device == "cpu" else f".to({plan.model.info.device!r})"
-    arguments = [asked + moved, *generate_arguments(plan), *_told(plan.trace)]
+    arguments = [asked + moved, *generate_argument_code(plan), *_speech_arguments(plan.trace)]
     lines.append(f"out = model.generate({', '.join(arguments)})")
-    return "\n".join([*lines, *_printed(plan, tokens)])
+    return "\n".join([*lines, *_print_lines(plan, tokens)])
 
 
-def by_template(trace: Trace) -> bool:
+def is_from_chat_template(trace: Trace) -> bool:
     """Return whether apply_chat_template turns the run's messages into its ids."""
     return trace.messages is not None and not trace.literal_tokens
 
 
-def _read(trace: Trace) -> str:
+def _tokenizer_call(trace: Trace) -> str:
     if trace.prompt is not None:
         return f'tokenizer({trace.prompt!r}, return_tensors="pt")'
     told = "".join(f", {name}={value!r}" for name, value in (trace.template or {}).items())
@@ -73,27 +85,27 @@ def _read(trace: Trace) -> str:
     )
 
 
-def _told(trace: Trace) -> list[str]:
+def _speech_arguments(trace: Trace) -> list[str]:
     """Return the speech model's settings, such as its language, as arguments."""
     speech = trace.speech or {}
-    return [f"{name}={speech[name]!r}" for name in SPEECH if name in speech]
+    return [f"{name}={speech[name]!r}" for name in SPEECH_FIELDS if name in speech]
 
 
-def _ids(plan: Plan) -> str:
+def _ids_tensor(plan: Plan) -> str:
     return f"torch.tensor([{list(plan.trace.prompt_ids)!r}])"
 
 
-def _loaded(source: Source, auto: str) -> str:
+def _model_call(source: ScriptModel, auto: str) -> str:
     info = source.info
-    moved = "" if info.device == "cpu" or not is_moved(info) else f".to({info.device!r})"
-    return f"{auto}.from_pretrained({', '.join([*source.arguments, *held_arguments(info)])}){moved}"
+    moved = "" if info.device == "cpu" or not is_moved_to_device(info) else f".to({info.device!r})"
+    return f"{auto}.from_pretrained({', '.join([*source.arguments, *from_pretrained_arguments(info)])}){moved}"
 
 
 def draft_lines(plan: Plan, auto: str, model: str = "model") -> list[str]:
     """Return the lines that load the draft model and set its drafting options."""
     lines = []
     if plan.assistant:
-        lines.append(f"assistant = {_loaded(plan.assistant, auto)}")
+        lines.append(f"assistant = {_model_call(plan.assistant, auto)}")
     if plan.needs_tokenizers and plan.assistant:
         place = ", ".join(plan.assistant.arguments)
         lines.append(f"assistant_tokenizer = AutoTokenizer.from_pretrained({place})")
@@ -103,15 +115,15 @@ def draft_lines(plan: Plan, auto: str, model: str = "model") -> list[str]:
     return lines
 
 
-def generate_arguments(plan: Plan) -> list[str]:
+def generate_argument_code(plan: Plan) -> list[str]:
     """Return the keyword arguments of generate() as code."""
     config = plan.config
-    arguments = [f"{name}={spelled(value)}" for name, value in plan.values.items()]
+    arguments = [f"{name}={value_to_code(value)}" for name, value in plan.values.items()]
     if config.eos_token_id is not None:
         arguments.append(f"eos_token_id={list(plan.trace.eos_token_ids)!r}")
     if not plan.use_cache:
         arguments.append("use_cache=False")
-    if plan.brings:  # an exported loop needs the complete configuration
+    if plan.has_folder:  # an exported loop needs the complete configuration
         end = f"eos_token_id={list(plan.trace.eos_token_ids) or None!r}"
         listed = arguments if config.eos_token_id is not None else [*arguments, end]
         arguments = [f"generation_config=GenerationConfig({', '.join(listed)})"]
@@ -126,22 +138,22 @@ def generate_arguments(plan: Plan) -> list[str]:
         rows = max(plan.values.get("num_beams", 1) or 1, config.num_return_sequences)
         ids = [list(config.negative_prompt_ids)] * rows
         arguments.append(f"negative_prompt_ids=torch.tensor({ids!r})")
-    if plan.brings:
+    if plan.has_folder:
         arguments += [f"custom_generate={plan.folder_name!r}", "trust_remote_code=True"]
         arguments += [] if plan.method else [f"seed={plan.trace.seed}"]
         arguments += [f"{name}={value!r}" for name, value in plan.loop_values.items()]
     return arguments
 
 
-def spelled(value: Any) -> str:
+def value_to_code(value: Any) -> str:
     """Return a value of the configuration as Python code."""
-    if isinstance(value, Built):
+    if isinstance(value, ConfigObject):
         return f"{value.name}({', '.join(f'{n}={v!r}' for n, v in value.fields.items())})"
     return repr(value)
 
 
-def _printed(plan: Plan, tokens: bool) -> list[str]:
-    out = 'getattr(out, "sequences", out)' if plan.brings else "out"
+def _print_lines(plan: Plan, tokens: bool) -> list[str]:
+    out = 'getattr(out, "sequences", out)' if plan.has_folder else "out"
     if not tokens:
         return [f"print({out}.tolist())"]
     return [f"print(*tokenizer.batch_decode({out}, skip_special_tokens=True), sep='\\n')"]

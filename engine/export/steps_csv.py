@@ -6,7 +6,7 @@ import csv
 import io
 import math
 
-from engine.trace.records import Step, Trace, own_token
+from engine.trace.records import Step, Trace, chosen_token_id
 
 COLUMNS = (
     "step",
@@ -41,12 +41,12 @@ def steps_csv(trace: Trace) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
     for step in trace.steps:
-        writer.writerow(_row(step, trace))
+        writer.writerow(_step_row(step, trace))
     return out.getvalue()
 
 
-def _row(step: Step, trace: Trace) -> list[object]:
-    token = own_token(step)
+def _step_row(step: Step, trace: Trace) -> list[object]:
+    token = chosen_token_id(step)
     own = next((c for c in step.candidates if c.token_id == token), None)
     others = [c for c in step.candidates if c.token_id != token]
     second = max(others, key=lambda c: c.raw_logprob, default=None)
@@ -55,31 +55,35 @@ def _row(step: Step, trace: Trace) -> list[object]:
         step.sequence + 1,
         step.keep,
         " ".join(map(str, step.emit)),
-        inert("".join(trace.pieces[i] for i in step.emit)),
+        escape_cell("".join(trace.pieces[i] for i in step.emit)),
         *(
-            [_number(own.raw_logprob), _number(own.processed_logprob), own.rank + 1]
+            [
+                _finite_or_empty(own.raw_logprob),
+                _finite_or_empty(own.processed_logprob),
+                own.rank + 1,
+            ]
             if own
             else [""] * 3
         ),
-        _bits(step.entropy),
-        _bits(step.stages[-1].entropy if step.stages else step.entropy),
-        _number(step.logsumexp),
+        _nats_to_bits(step.entropy),
+        _nats_to_bits(step.stages[-1].entropy if step.stages else step.entropy),
+        _finite_or_empty(step.logsumexp),
         step.forward_passes,
-        _number(step.elapsed_s),
+        _finite_or_empty(step.elapsed_s),
         second.token_id if second else "",
-        inert(trace.pieces[second.token_id]) if second else "",
-        _number(second.raw_logprob) if second else "",
+        escape_cell(trace.pieces[second.token_id]) if second else "",
+        _finite_or_empty(second.raw_logprob) if second else "",
     ]
 
 
-def _bits(nats: float) -> float:
+def _nats_to_bits(nats: float) -> float:
     return round(nats / math.log(2), _DIGITS)
 
 
-def _number(value: float) -> object:
+def _finite_or_empty(value: float) -> object:
     return value if math.isfinite(value) else ""
 
 
-def inert(text: str) -> str:
+def escape_cell(text: str) -> str:
     """Return a text as a cell that no spreadsheet reads as a formula."""
     return f"'{text}" if text.startswith(_ACTIVE) else text

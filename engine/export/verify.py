@@ -17,18 +17,18 @@ from pathlib import Path
 
 from engine.errors import BusyError, ExportError, ParameterError
 from engine.export.files import PIPELINE, SCRIPT, export_files, pipeline_files
-from engine.export.media_code import write_file
-from engine.export.plan import plan_of
-from engine.export.script import MARK
-from engine.run.request import check, request_of
-from engine.sandbox.method_templates import templates
-from engine.settings import SETTINGS, environment
+from engine.export.media_code import write_media_file
+from engine.export.plan import plan_export
+from engine.export.script import IDS_PREFIX
+from engine.run.request import check_request, request_from_trace
+from engine.sandbox.method_templates import list_templates
+from engine.settings import SETTINGS, child_environment
 from engine.trace.records import Trace
 
 ROOT = Path(__file__).resolve().parents[2]
 _POLL_S = 0.1
-_NICE, _NICEST = 10, 19
-_ONE = threading.Lock()
+_NICENESS, _MAX_NICENESS = 10, 19
+_CHECK_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ FORMS = {"generate": SCRIPT, "pipeline": PIPELINE}
 """Form of the code -> name of the script."""
 
 
-def verify(
+def verify_export(
     trace: Trace, cancelled: Callable[[], bool] = lambda: False, form: str = "generate"
 ) -> Verification:
     """Run the exported script in a separate process and compare its tokens with the trace.
@@ -65,9 +65,9 @@ def verify(
         raise ParameterError("form", form, f"it must be one of {', '.join(FORMS)}")
     _refuse_unfinished(trace)
     # Validate like a request: this deployment runs code only for runs it would decode itself.
-    check(request_of(trace))
+    check_request(request_from_trace(trace))
     files = pipeline_files(trace) if form == "pipeline" else export_files(trace)
-    if not _ONE.acquire(blocking=False):
+    if not _CHECK_LOCK.acquire(blocking=False):
         raise BusyError("Another check is running; try again in a moment.")
     try:
         with tempfile.TemporaryDirectory(prefix="export-") as place:
@@ -75,18 +75,18 @@ def verify(
                 target = Path(place) / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_text(text)
-            write_file(plan_of(trace), place)
+            write_media_file(plan_export(trace), place)
             started = time.perf_counter()
-            code, said, failed = _run(Path(place), FORMS[form], cancelled)
+            code, said, failed = _run_script(Path(place), FORMS[form], cancelled)
             seconds = round(time.perf_counter() - started, 1)
     finally:
-        _ONE.release()
+        _CHECK_LOCK.release()
     if code != 0:
         return Verification(False, seconds, f"The code stopped with an error: {_last_line(failed)}")
-    return compare(trace, printed_ids(said), seconds)
+    return compare_tokens(trace, parse_printed_ids(said), seconds)
 
 
-def compare(trace: Trace, printed: list[list[int]], seconds: float) -> Verification:
+def compare_tokens(trace: Trace, printed: list[list[int]], seconds: float) -> Verification:
     """Compare printed token ids with the outputs of the run."""
     wanted = [list(output.token_ids) for output in trace.outputs]
     rows = tuple(tuple(row) for row in printed)
@@ -110,10 +110,10 @@ def compare(trace: Trace, printed: list[list[int]], seconds: float) -> Verificat
     return Verification(False, seconds, message, rows)
 
 
-def printed_ids(said: str) -> list[list[int]]:
+def parse_printed_ids(said: str) -> list[list[int]]:
     """Return the lists of token ids in the output of the code."""
-    lines = [line for line in said.splitlines() if line.startswith(MARK + "[")]
-    return [list(ast.literal_eval(line.removeprefix(MARK))) for line in lines]
+    lines = [line for line in said.splitlines() if line.startswith(IDS_PREFIX + "[")]
+    return [list(ast.literal_eval(line.removeprefix(IDS_PREFIX))) for line in lines]
 
 
 def _refuse_unfinished(trace: Trace) -> None:
@@ -122,7 +122,7 @@ def _refuse_unfinished(trace: Trace) -> None:
     if any(output.finish_reason in ("cancelled", "error") for output in trace.outputs):
         raise ExportError("The run was stopped before its end, so there is nothing to compare.")
     # Look up the name instead of trusting the trace, which may come from anyone.
-    if trace.method is not None and trace.method.name not in templates():
+    if trace.method is not None and trace.method.name not in list_templates():
         raise ExportError(
             "A method that did not come along runs nowhere but shut in, so its script is not run here."
         )
@@ -132,11 +132,11 @@ def _refuse_unfinished(trace: Trace) -> None:
         raise ExportError("Folders are not read here, so this run cannot be checked.")
 
 
-def _run(place: Path, script: str, cancelled: Callable[[], bool]) -> tuple[int, str, str]:
+def _run_script(place: Path, script: str, cancelled: Callable[[], bool]) -> tuple[int, str, str]:
     """Run a script; return its exit status, standard output and standard error."""
     home = place / "modules"
     # Exported code must not see the server's tokens and passwords.
-    environ = environment(secrets=False)
+    environ = child_environment(secrets=False)
     environ |= {"HF_HUB_OFFLINE": "1", "HF_MODULES_CACHE": str(home)}
     environ |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "PYTHONDONTWRITEBYTECODE": "1"}
     # Files instead of pipes: nothing reads while the script runs, and a full pipe would block it.
@@ -153,7 +153,7 @@ def _run(place: Path, script: str, cancelled: Callable[[], bool]) -> tuple[int, 
         )
         with suppress(ProcessLookupError):
             # Decoding has priority over checks.
-            os.setpriority(os.PRIO_PROCESS, process.pid, min(_NICEST, os.nice(0) + _NICE))
+            os.setpriority(os.PRIO_PROCESS, process.pid, min(_MAX_NICENESS, os.nice(0) + _NICENESS))
         deadline = time.monotonic() + SETTINGS.max_check_s
         try:
             while process.poll() is None:

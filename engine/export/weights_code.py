@@ -7,17 +7,17 @@ from engine.export.plan import Plan
 from engine.models.weights import QUANT_TYPE
 from engine.trace.records import HeldWeights, ModelInfo
 
-QUANTIZED = "BitsAndBytesConfig"
+QUANTIZATION_CLASS = "BitsAndBytesConfig"
 
 
-def held_arguments(info: ModelInfo) -> list[str]:
+def from_pretrained_arguments(info: ModelInfo) -> list[str]:
     """Return the arguments of ``from_pretrained`` for the run's weight format, as code."""
     held = info.weights
     arguments = [f'dtype="{info.dtype}"']
     if held is None:
         return arguments
     if held.quantization is not None:
-        arguments.append(f"quantization_config={_quantized(held)}")
+        arguments.append(f"quantization_config={_quantization_config(held)}")
     if held.device_map is not None:
         arguments.append(f'device_map="{held.device_map}"')
     if held.max_memory is not None:
@@ -26,18 +26,18 @@ def held_arguments(info: ModelInfo) -> list[str]:
     return arguments
 
 
-def _quantized(held: HeldWeights) -> str:
+def _quantization_config(held: HeldWeights) -> str:
     if held.quantization == "8bit":
-        return f"{QUANTIZED}(load_in_8bit=True)"
+        return f"{QUANTIZATION_CLASS}(load_in_8bit=True)"
     fields = ["load_in_4bit=True", f'bnb_4bit_quant_type="{QUANT_TYPE}"']
     if held.bnb_4bit_use_double_quant:
         fields.append("bnb_4bit_use_double_quant=True")
     if held.bnb_4bit_compute_dtype is not None:
         fields.append(f'bnb_4bit_compute_dtype="{held.bnb_4bit_compute_dtype}"')
-    return f"{QUANTIZED}({', '.join(fields)})"
+    return f"{QUANTIZATION_CLASS}({', '.join(fields)})"
 
 
-def is_moved(info: ModelInfo) -> bool:
+def is_moved_to_device(info: ModelInfo) -> bool:
     """Return whether the code moves the model to its device after loading."""
     # bitsandbytes and a device map place the weights while loading.
     return info.weights is None or info.weights.backend != TORCH
@@ -60,11 +60,11 @@ def backend_lines(plan: Plan) -> list[str]:
     return []
 
 
-def quantized_names(plan: Plan) -> list[str]:
+def quantization_imports(plan: Plan) -> list[str]:
     """Return the names that the code imports from transformers for quantized weights."""
     infos = [source.info for source in (plan.model, plan.assistant) if source is not None]
     held = [info.weights for info in infos if info.weights is not None]
-    return [QUANTIZED] if any(weights.quantization for weights in held) else []
+    return [QUANTIZATION_CLASS] if any(weights.quantization for weights in held) else []
 
 
 def load_lines(plan: Plan, auto: str) -> list[str]:
@@ -76,10 +76,10 @@ def load_lines(plan: Plan, auto: str) -> list[str]:
     """
     own = plan.model.info
     draft = None if plan.assistant is None else plan.assistant.info
-    alike = draft is None or held_arguments(own) == held_arguments(draft)
+    alike = draft is None or from_pretrained_arguments(own) == from_pretrained_arguments(draft)
     given = "" if alike else ", **held"
-    arguments = held_arguments(own) if alike else ["**held"]
-    moved = _moved(own, alike)
+    arguments = from_pretrained_arguments(own) if alike else ["**held"]
+    moved = _device_move(own, alike)
     return [
         f"def load(place, revision{given}):",
         f"    model = {auto}.from_pretrained(",
@@ -89,7 +89,7 @@ def load_lines(plan: Plan, auto: str) -> list[str]:
         f'        attn_implementation="{plan.attention}",',
         "        use_safetensors=True,",
         f"    ){moved}.eval()",
-        *_moved_where_plain(alike),
+        *_conditional_move_lines(alike),
         "    # A repository's sampling defaults are not inherited, only its special token ids.",
         '    names = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")',
         "    old = model.generation_config",
@@ -97,7 +97,7 @@ def load_lines(plan: Plan, auto: str) -> list[str]:
         "    return model",
         "",
         "",
-        _loaded("model", "MODEL, REVISION", own, alike),
+        _load_call("model", "MODEL, REVISION", own, alike),
     ]
 
 
@@ -105,20 +105,20 @@ def assistant_line(plan: Plan) -> str:
     """Return the line that loads the draft model."""
     assert plan.assistant is not None
     info = plan.assistant.info
-    alike = held_arguments(plan.model.info) == held_arguments(info)
-    return _loaded("assistant", "ASSISTANT, ASSISTANT_REVISION", info, alike)
+    alike = from_pretrained_arguments(plan.model.info) == from_pretrained_arguments(info)
+    return _load_call("assistant", "ASSISTANT, ASSISTANT_REVISION", info, alike)
 
 
-def _loaded(name: str, place: str, info: ModelInfo, alike: bool) -> str:
-    arguments = [place] if alike else [place, *held_arguments(info)]
+def _load_call(name: str, place: str, info: ModelInfo, alike: bool) -> str:
+    arguments = [place] if alike else [place, *from_pretrained_arguments(info)]
     return f"{name} = load({', '.join(arguments)})"
 
 
-def _moved(own: ModelInfo, alike: bool) -> str:
-    return ".to(DEVICE)" if alike and is_moved(own) else ""
+def _device_move(own: ModelInfo, alike: bool) -> str:
+    return ".to(DEVICE)" if alike and is_moved_to_device(own) else ""
 
 
-def _moved_where_plain(alike: bool) -> list[str]:
+def _conditional_move_lines(alike: bool) -> list[str]:
     if alike:
         return []
     return ['    if list(held) == ["dtype"]:', "        model = model.to(DEVICE)"]

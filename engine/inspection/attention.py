@@ -14,10 +14,10 @@ import numpy as np
 import torch
 
 from engine.errors import EngineError, ModelError, ParameterError
-from engine.inspection.positions import Positions, of_encoder, of_text
-from engine.inspection.target_token import Decided
-from engine.loops.teacher_forced import pass_inputs
-from engine.models.shells import shell_of
+from engine.inspection.positions import Positions, encoder_positions, text_positions
+from engine.inspection.target_token import TargetToken
+from engine.loops.teacher_forced import teacher_forced_inputs
+from engine.models.model_views import build_inspection_view
 from engine.settings import SETTINGS
 
 CROSS, SELF = "cross", "self"
@@ -30,7 +30,7 @@ _FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Heads:
+class AttentionWeights:
     """Attention weights of every head at one position.
 
     Attributes:
@@ -87,12 +87,12 @@ class Attention:
     token_id: int
     piece: str
     logprob: float
-    parts: tuple[Heads, ...]
+    parts: tuple[AttentionWeights, ...]
     caveat: str = CAVEAT
 
 
-def attention_of(
-    loaded: Any, decided: Decided, media_inputs: Mapping[str, torch.Tensor] | None = None
+def compute_attention(
+    loaded: Any, decided: TargetToken, media_inputs: Mapping[str, torch.Tensor] | None = None
 ) -> Attention:
     """Compute the attention at the position that predicted a token, in one forward pass.
 
@@ -102,48 +102,57 @@ def attention_of(
     Args:
         loaded: the LoadedModel; the caller must have its turn, see ``permits.running``.
         decided: the token and its text.
-        media_inputs: see ``pass_inputs``.
+        media_inputs: see ``teacher_forced_inputs``.
 
     Raises:
         EngineError: the model returns no attention, or it would exceed the memory limit.
     """
     new = [*decided.before, decided.token_id]
-    inputs = pass_inputs(loaded, decided.prompt_ids, new, media_inputs)
+    inputs = teacher_forced_inputs(loaded, decided.prompt_ids, new, media_inputs)
     # Models run with sdpa, which keeps no attention weights; switching the shared model to eager
     # would change the digits of other runs.
-    shell = shell_of(loaded.model, "eager")
+    shell = build_inspection_view(loaded.model, "eager")
     _check_size(loaded, inputs)
     with torch.inference_mode():
         try:
             out = shell(**inputs, use_cache=False, output_attentions=True)
         except (TypeError, ValueError, NotImplementedError):
             # Models without attention lack this argument or refuse it.
-            raise none_of(loaded) from None
+            raise no_attention_error(loaded) from None
     logprobs = torch.log_softmax(out.logits[0, -1].double(), -1)
     logprob = float(logprobs[decided.token_id])
     return Attention(
-        decided.token_id, loaded.pieces[decided.token_id], logprob, _parts(loaded, inputs, out)
+        decided.token_id,
+        loaded.pieces[decided.token_id],
+        logprob,
+        _attention_parts(loaded, inputs, out),
     )
 
 
-def _parts(loaded: Any, inputs: dict[str, torch.Tensor], out: Any) -> tuple[Heads, ...]:
+def _attention_parts(
+    loaded: Any, inputs: dict[str, torch.Tensor], out: Any
+) -> tuple[AttentionWeights, ...]:
     text = inputs.get("decoder_input_ids", inputs.get("input_ids"))
     assert text is not None
     ids = text[0].tolist()
     own = out.get("decoder_attentions") or out.get("attentions")
-    found = Heads(SELF, of_text(loaded, ids), _weights(loaded, own, len(ids)))
+    found = AttentionWeights(
+        SELF, text_positions(loaded, ids), _last_row_weights(loaded, own, len(ids))
+    )
     cross = out.get("cross_attentions")
     if not cross or "decoder_input_ids" not in inputs:
         return (found,)
-    weights = _weights(loaded, cross)
-    return Heads(CROSS, of_encoder(loaded, inputs, weights.shape[-1]), weights), found
+    weights = _last_row_weights(loaded, cross)
+    return AttentionWeights(
+        CROSS, encoder_positions(loaded, inputs, weights.shape[-1]), weights
+    ), found
 
 
-def _weights(loaded: Any, layers: Any, count: int | None = None) -> np.ndarray:
+def _last_row_weights(loaded: Any, layers: Any, count: int | None = None) -> np.ndarray:
     """Return (layers, heads, positions) attention weights of the last position."""
     rows = [layer[0, :, -1].float().cpu() for layer in layers or () if _is_attention(layer, count)]
     if not rows or len({row.shape for row in rows}) > 1:
-        raise none_of(loaded)
+        raise no_attention_error(loaded)
     return torch.stack(rows).numpy()
 
 
@@ -154,7 +163,7 @@ def _is_attention(layer: Any, count: int | None) -> bool:
     return count is None or layer.shape[-1] == count
 
 
-def none_of(loaded: Any) -> ModelError:
+def no_attention_error(loaded: Any) -> ModelError:
     """Return the error for a model without attention weights."""
     return ModelError(f"{loaded.name} gives no attention: its layers are of another kind.")
 
@@ -167,7 +176,8 @@ def _check_size(loaded: Any, inputs: Mapping[str, torch.Tensor]) -> None:
     """
     config = loaded.model.config.get_text_config(decoder=True)
     heads = next(
-        (n for name in _HEADS if isinstance(n := getattr(config, name, None), int)), loaded.layers
+        (n for name in _HEAD_COUNT_NAMES if isinstance(n := getattr(config, name, None), int)),
+        loaded.layers,
     )
     text = inputs.get("decoder_input_ids", inputs.get("input_ids"))
     read = inputs["input_ids"] if "decoder_input_ids" in inputs and "input_ids" in inputs else None
@@ -181,4 +191,10 @@ def _check_size(loaded: Any, inputs: Mapping[str, torch.Tensor]) -> None:
         )
 
 
-_HEADS = ("num_attention_heads", "decoder_attention_heads", "num_heads", "n_head", "n_heads")
+_HEAD_COUNT_NAMES = (
+    "num_attention_heads",
+    "decoder_attention_heads",
+    "num_heads",
+    "n_head",
+    "n_heads",
+)

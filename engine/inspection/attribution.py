@@ -14,10 +14,15 @@ import torch
 
 from engine.errors import ModelError
 from engine.inspection.influence_methods import GRADIENT
-from engine.inspection.positions import Positions, is_sound, of_encoder, of_text
-from engine.inspection.target_token import Decided
-from engine.loops.teacher_forced import pass_inputs
-from engine.models.shells import shell_of
+from engine.inspection.positions import (
+    Positions,
+    encoder_positions,
+    find_sound_input,
+    text_positions,
+)
+from engine.inspection.target_token import TargetToken
+from engine.loops.teacher_forced import teacher_forced_inputs
+from engine.models.model_views import build_inspection_view
 
 INPUT, OUTPUT = "encoder", "decoder"
 """The encoder's input, and the decoder's own text so far."""
@@ -28,7 +33,7 @@ GRADIENT_CAVEAT = (
 
 
 @dataclass(frozen=True)
-class Scored:
+class PositionScores:
     """One number for every position of an input.
 
     Attributes:
@@ -60,13 +65,13 @@ class Attribution:
     token_id: int
     piece: str
     logprob: float
-    parts: tuple[Scored, ...]
+    parts: tuple[PositionScores, ...]
     caveat: str
     note: str = ""
 
 
-def gradient_of(
-    loaded: Any, decided: Decided, media_inputs: Mapping[str, torch.Tensor] | None = None
+def compute_gradient_times_input(
+    loaded: Any, decided: TargetToken, media_inputs: Mapping[str, torch.Tensor] | None = None
 ) -> Attribution:
     """Return gradient times input: the derivative by each embedding, multiplied by the embedding.
 
@@ -77,14 +82,14 @@ def gradient_of(
     Args:
         loaded: the LoadedModel; the caller must have its turn, see ``permits.running``.
         decided: the token and its text.
-        media_inputs: see ``pass_inputs``.
+        media_inputs: see ``teacher_forced_inputs``.
 
     Raises:
         ModelError: the model gives no gradient with respect to its embeddings.
     """
     new = [*decided.before, decided.token_id]
-    inputs = pass_inputs(loaded, decided.prompt_ids, new, media_inputs)
-    shell = shell_of(loaded.model)
+    inputs = teacher_forced_inputs(loaded, decided.prompt_ids, new, media_inputs)
+    shell = build_inspection_view(loaded.model)
     # Gradients must work even if the caller is in inference mode.
     with torch.inference_mode(False), torch.enable_grad():
         media = {
@@ -92,11 +97,11 @@ def gradient_of(
             for name, value in inputs.items()
             if name in (media_inputs or {})
         }
-        leaves = _Leaves(shell)
+        leaves = _EmbeddingLeaves(shell)
         try:
-            out = shell(**{**_plain(inputs), **media}, use_cache=False)
+            out = shell(**{**_clone_inputs(inputs), **media}, use_cache=False)
             logprob = torch.log_softmax(out.logits[0, -1].float(), -1)[decided.token_id]
-            places = _places(inputs, leaves, media)
+            places = _find_leaves(inputs, leaves, media)
             grads = torch.autograd.grad(logprob, list(places.values()), allow_unused=True)
         except (NotImplementedError, RuntimeError) as error:
             # OutOfMemoryError is a RuntimeError; the caller handles it.
@@ -108,17 +113,17 @@ def gradient_of(
         name: None if grad is None else (grad * leaf).detach().float()
         for (name, leaf), grad in zip(places.items(), grads, strict=True)
     }
-    parts = _parts(loaded, inputs, out, products)
+    parts = _score_parts(loaded, inputs, out, products)
     piece = loaded.pieces[decided.token_id]
     return Attribution(GRADIENT, decided.token_id, piece, logprob, parts, GRADIENT_CAVEAT)
 
 
-def _plain(inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _clone_inputs(inputs: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """Clone inputs: tensors from inference mode cannot be saved for a backward pass."""
     return {name: value.clone() for name, value in inputs.items()}
 
 
-class _Leaves:
+class _EmbeddingLeaves:
     """Turns the outputs of a shell's embeddings into leaves of the autograd graph and keeps them.
 
     Args:
@@ -130,19 +135,19 @@ class _Leaves:
         """(ids, leaf) in the order of the pass; ids are None for inputs that are embeddings."""
         # Hooks instead of `inputs_embeds`: architectures treat that argument differently, e.g. some
         # scale what they look up.
-        for module in _embeddings(shell):
-            module.register_forward_hook(self._embedded)
-        decoder = _decoder(shell)
+        for module in _embedding_modules(shell):
+            module.register_forward_hook(self._on_embedding)
+        decoder = _find_language_model(shell)
         if decoder is not None:
-            decoder.register_forward_pre_hook(self._merged, with_kwargs=True)
+            decoder.register_forward_pre_hook(self._on_merged_embeddings, with_kwargs=True)
 
-    def _embedded(self, module: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
+    def _on_embedding(self, module: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
         del module
         leaf = output.detach().clone().requires_grad_()
         self.found.append((args[0] if args else None, leaf))
         return leaf
 
-    def _merged(self, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _on_merged_embeddings(self, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """Make the embeddings that already contain a picture's parts a leaf."""
         del module
         given = kwargs.get("inputs_embeds")
@@ -152,7 +157,7 @@ class _Leaves:
         self.found.append((None, leaf))
         return args, {**kwargs, "inputs_embeds": leaf}
 
-    def of(self, ids: torch.Tensor, *, last: bool) -> torch.Tensor | None:
+    def find_leaf(self, ids: torch.Tensor, *, last: bool) -> torch.Tensor | None:
         """Return the first or last leaf for these ids, or for embeddings of the same shape."""
         same = [
             leaf
@@ -162,7 +167,7 @@ class _Leaves:
         return same[-1 if last else 0] if same else None
 
 
-def _embeddings(shell: Any) -> list[Any]:
+def _embedding_modules(shell: Any) -> list[Any]:
     """Return the token embedding modules of decoder and encoder, each once."""
     found = [shell.get_input_embeddings()]
     for get in ("get_encoder", "get_decoder"):
@@ -175,14 +180,14 @@ def _embeddings(shell: Any) -> list[Any]:
                 continue
     unique = {id(module): module for module in found if isinstance(module, torch.nn.Module)}
     # Patch embeddings take no ids; for a picture the pixel values are the leaf.
-    return [module for module in unique.values() if _takes_ids(module)]
+    return [module for module in unique.values() if _is_token_embedding(module)]
 
 
-def _takes_ids(module: torch.nn.Module) -> bool:
+def _is_token_embedding(module: torch.nn.Module) -> bool:
     return getattr(module, "num_embeddings", None) is not None
 
 
-def _decoder(shell: Any) -> Any | None:
+def _find_language_model(shell: Any) -> Any | None:
     """Return the module that receives embeddings with a picture's parts, None for none."""
     for name in ("language_model",):
         for owner in (getattr(shell, "model", None), shell):
@@ -192,60 +197,62 @@ def _decoder(shell: Any) -> Any | None:
     return None
 
 
-def _places(
-    inputs: Mapping[str, torch.Tensor], leaves: _Leaves, media: Mapping[str, torch.Tensor]
+def _find_leaves(
+    inputs: Mapping[str, torch.Tensor], leaves: _EmbeddingLeaves, media: Mapping[str, torch.Tensor]
 ) -> dict[str, torch.Tensor]:
     """Return the leaf of INPUT and of OUTPUT."""
     places = {}
     text = inputs.get("decoder_input_ids")
     if text is not None and "input_ids" in inputs:
-        places[INPUT] = leaves.of(inputs["input_ids"], last=False)
+        places[INPUT] = leaves.find_leaf(inputs["input_ids"], last=False)
     elif text is not None:
         places[INPUT] = next((v for v in media.values() if v.requires_grad), None)
-    places[OUTPUT] = leaves.of(inputs["input_ids"] if text is None else text, last=True)
+    places[OUTPUT] = leaves.find_leaf(inputs["input_ids"] if text is None else text, last=True)
     if any(leaf is None for leaf in places.values()):
         raise NotImplementedError
     return places
 
 
-def _parts(
+def _score_parts(
     loaded: Any,
     inputs: dict[str, torch.Tensor],
     out: Any,
     products: Mapping[str, torch.Tensor | None],
-) -> tuple[Scored, ...]:
+) -> tuple[PositionScores, ...]:
     text = inputs.get("decoder_input_ids", inputs.get("input_ids"))
     assert text is not None
     parts = []
     if INPUT in products:
         length = out.encoder_last_hidden_state.shape[1]
-        positions = of_encoder(loaded, inputs, length)
-        parts.append(Scored(INPUT, positions, _of_input(positions, inputs, products[INPUT])))
-    values = _of_tokens(products[OUTPUT], text.shape[1])
-    parts.append(Scored(OUTPUT, of_text(loaded, text[0].tolist()), values))
+        positions = encoder_positions(loaded, inputs, length)
+        parts.append(
+            PositionScores(INPUT, positions, _sum_per_position(positions, inputs, products[INPUT]))
+        )
+    values = _sum_per_token(products[OUTPUT], text.shape[1])
+    parts.append(PositionScores(OUTPUT, text_positions(loaded, text[0].tolist()), values))
     return tuple(parts)
 
 
-def _of_tokens(product: torch.Tensor | None, count: int) -> tuple[float | None, ...]:
+def _sum_per_token(product: torch.Tensor | None, count: int) -> tuple[float | None, ...]:
     return (None,) * count if product is None else tuple(product[0].sum(-1).tolist())
 
 
-def _of_input(
+def _sum_per_position(
     positions: Positions, inputs: Mapping[str, torch.Tensor], product: torch.Tensor | None
 ) -> tuple[float | None, ...]:
     """Return one number per encoder position, None for positions outside the input."""
     if product is None:
         return (None,) * positions.count
     if positions.ids:
-        return _of_tokens(product, positions.count)
+        return _sum_per_token(product, positions.count)
     if positions.grid is not None:
-        return (*(None,) * positions.leading, *over_patches(product[0], positions.grid))
-    if is_sound(inputs):
-        return over_frames(product[0], positions.count)
+        return (*(None,) * positions.leading, *sum_over_patches(product[0], positions.grid))
+    if find_sound_input(inputs):
+        return sum_over_frames(product[0], positions.count)
     return (None,) * positions.count
 
 
-def over_patches(values: torch.Tensor, grid: tuple[int, int]) -> tuple[float, ...]:
+def sum_over_patches(values: torch.Tensor, grid: tuple[int, int]) -> tuple[float, ...]:
     """Sum (channels, height, width) values over each patch, row by row."""
     rows, columns = grid
     high, wide = values.shape[-2] // rows, values.shape[-1] // columns
@@ -253,7 +260,7 @@ def over_patches(values: torch.Tensor, grid: tuple[int, int]) -> tuple[float, ..
     return tuple(cut.sum(dim=(0, 2, 4)).flatten().tolist())
 
 
-def over_frames(values: torch.Tensor, count: int) -> tuple[float, ...]:
+def sum_over_frames(values: torch.Tensor, count: int) -> tuple[float, ...]:
     """Sum values, time last, over ``count`` equal parts of the time."""
     flat = values.reshape(-1, values.shape[-1]).sum(0)
     return tuple(float(part.sum()) for part in torch.tensor_split(flat, count))

@@ -10,31 +10,35 @@ from engine.inspection.explanation import (
     CHOSEN,
     CONSIDERED,
     Claim,
-    Wording,
-    number,
-    percent,
-    plain,
-    quoted,
+    Explainer,
+    format_number,
+    format_percent,
+    format_value,
+    quote_token,
 )
-from engine.inspection.filter_chain import Chain, local_bias, smallest
+from engine.inspection.filter_chain import FilterChain, build_local_bias, find_smallest_bias
 from engine.inspection.filter_report import (
-    known_biases,
-    removals,
+    find_removals,
+    report_rank,
+    report_removals,
     row_values,
-    tell_removals,
-    tell_standing,
+    run_sequence_bias,
     token_name,
 )
-from engine.inspection.rerun import Moment
+from engine.inspection.rerun import ReplayedStep
 from engine.trace.details import ContrastiveDetail, ContrastiveOption
 
-_SURE = 2e-5
+_MIN_LEAD = 2e-5
 """Smallest lead in the score that the recording's rounding cannot cause."""
-_MOST = 64
+_MAX_CLAIMED_TOP_K = 64
 
 
 def explain(
-    place: Moment, chain: Chain, detail: ContrastiveDetail, token_id: int, draft: Wording
+    place: ReplayedStep,
+    chain: FilterChain,
+    detail: ContrastiveDetail,
+    token_id: int,
+    draft: Explainer,
 ) -> None:
     """Write why a token was chosen or not.
 
@@ -45,72 +49,76 @@ def explain(
         token_id: the token in question.
         draft: receives the explanation.
     """
-    here = tell_standing(draft, chain, token_id)
+    here = report_rank(draft, chain, token_id)
     options = {option.token_id: option for option in detail.options}
-    winner = detail.options[_winner(place, detail)]
+    winner = detail.options[_winner_index(place, detail)]
     option = options.get(token_id)
     if option is None:
         start = 1 if place.trace.model.is_encoder_decoder else len(place.trace.prompt_ids)
-        found = removals(chain, place, token_id, len(chain.text) - start)
+        found = find_removals(chain, place, token_id, len(chain.text) - start)
         if found:
-            tell_removals(draft, found)
+            report_removals(draft, found)
             return
         k = int(place.trace.config["top_k"])
         draft.say(
             f"{token_name(place, token_id)} was not looked at: it is number {here.place:,} after the "
             f"processors, and only the first {k} are run through the model."
         )
-        if here.place <= _MOST:
+        if here.place <= _MAX_CLAIMED_TOP_K:
             draft.say(f"At top_k ≥ {here.place} it is one of the candidates.")
             draft.claim = Claim({"top_k": here.place}, CONSIDERED, at_step=True)
         return
-    _numbers(place, chain, option, draft)
+    _add_score_facts(place, chain, option, draft)
     if option is winner:
         draft.chosen = True
-        _won(place, chain, detail, option, draft)
+        _explain_winner(place, chain, detail, option, draft)
     else:
-        _lost(place, chain, detail, option, winner, draft)
+        _explain_loser(place, chain, detail, option, winner, draft)
 
 
-def _winner(place: Moment, detail: ContrastiveDetail) -> int:
+def _winner_index(place: ReplayedStep, detail: ContrastiveDetail) -> int:
     chosen = place.step.emit[-1]
     return next(i for i, option in enumerate(detail.options) if option.token_id == chosen)
 
 
-def word_at(place: Moment, chain: Chain, position: int) -> str:
+def describe_position(place: ReplayedStep, chain: FilterChain, position: int) -> str:
     """Return the earlier token at a position, quoted, with its position."""
     # An encoder-decoder's ids begin with the decoder's start token.
     text = chain.text[1:] if place.trace.model.is_encoder_decoder else chain.text
     if position < 0:
         return "the start of the text"
-    return f"{quoted(place.piece(text[position]))} at position {position + 1}"
+    return f"{quote_token(place.piece(text[position]))} at position {position + 1}"
 
 
-def _numbers(place: Moment, chain: Chain, option: ContrastiveOption, draft: Wording) -> None:
+def _add_score_facts(
+    place: ReplayedStep, chain: FilterChain, option: ContrastiveOption, draft: Explainer
+) -> None:
     alpha = float(place.trace.config["penalty_alpha"])
-    word = word_at(place, chain, option.position)
-    draft.fact("Score", number(option.score), "(1 − α) × probability − α × likeness.")
+    word = describe_position(place, chain, option.position)
+    draft.fact("Score", format_number(option.score), "(1 − α) × probability − α × likeness.")
     draft.fact(
-        "Largest likeness", number(option.max_cosine), f"Cosine with the hidden state of {word}."
+        "Largest likeness",
+        format_number(option.max_cosine),
+        f"Cosine with the hidden state of {word}.",
     )
     draft.fact(
         "What likeness cost",
-        number(option.degeneration_penalty),
-        f"α = {plain(alpha)} times the cosine.",
+        format_number(option.degeneration_penalty),
+        f"α = {format_value(alpha)} times the cosine.",
     )
     draft.fact(
         "What probability gave",
-        number(option.confidence),
-        f"(1 − α) times {percent(option.probability)}.",
+        format_number(option.confidence),
+        f"(1 − α) times {format_percent(option.probability)}.",
     )
 
 
-def _won(
-    place: Moment,
-    chain: Chain,
+def _explain_winner(
+    place: ReplayedStep,
+    chain: FilterChain,
     detail: ContrastiveDetail,
     option: ContrastiveOption,
-    draft: Wording,
+    draft: Explainer,
 ) -> None:
     name = token_name(place, option.token_id)
     others = [other for other in detail.options if other is not option]
@@ -120,51 +128,56 @@ def _won(
     second = max(others, key=lambda other: other.score)
     favourite = max(detail.options, key=lambda other: other.probability)
     draft.say(
-        f"{name} has the best score, {number(option.score)}, ahead of "
-        f"{token_name(place, second.token_id)} with {number(second.score)}."
+        f"{name} has the best score, {format_number(option.score)}, ahead of "
+        f"{token_name(place, second.token_id)} with {format_number(second.score)}."
     )
     if favourite is option:
         draft.say("It is also the most probable candidate; greedy search would take it, too.")
         return
-    word = word_at(place, chain, favourite.position)
+    word = describe_position(place, chain, favourite.position)
     draft.say(
         f"The most probable candidate, {token_name(place, favourite.token_id)}, resembles {word} "
-        f"and loses {number(favourite.degeneration_penalty)} for it; this one loses "
-        f"{number(option.degeneration_penalty)}."
+        f"and loses {format_number(favourite.degeneration_penalty)} for it; this one loses "
+        f"{format_number(option.degeneration_penalty)}."
     )
 
 
-def _lost(
-    place: Moment,
-    chain: Chain,
+def _explain_loser(
+    place: ReplayedStep,
+    chain: FilterChain,
     detail: ContrastiveDetail,
     option: ContrastiveOption,
     winner: ContrastiveOption,
-    draft: Wording,
+    draft: Explainer,
 ) -> None:
-    name, word = token_name(place, option.token_id), word_at(place, chain, option.position)
-    draft.say(
-        f"{name} scores {number(option.score)} against {number(winner.score)} of "
-        f"{token_name(place, winner.token_id)}: {percent(option.probability)} give it "
-        f"{number(option.confidence)}, and its likeness to {word} costs "
-        f"{number(option.degeneration_penalty)}."
+    name, word = (
+        token_name(place, option.token_id),
+        describe_position(place, chain, option.position),
     )
-    alpha = alpha_for(detail.options, option, float(place.trace.config["penalty_alpha"]))
+    draft.say(
+        f"{name} scores {format_number(option.score)} against {format_number(winner.score)} of "
+        f"{token_name(place, winner.token_id)}: {format_percent(option.probability)} give it "
+        f"{format_number(option.confidence)}, and its likeness to {word} costs "
+        f"{format_number(option.degeneration_penalty)}."
+    )
+    alpha = find_winning_alpha(detail.options, option, float(place.trace.config["penalty_alpha"]))
     if alpha is not None:
-        draft.say(f"With penalty_alpha = {plain(alpha)} it would have been taken.")
-        draft.fact("Alpha that takes it", plain(alpha), "With the candidates of this step.")
+        draft.say(f"With penalty_alpha = {format_value(alpha)} it would have been taken.")
+        draft.fact("Alpha that takes it", format_value(alpha), "With the candidates of this step.")
         draft.claim = Claim({"penalty_alpha": alpha}, CHOSEN, at_step=True)
         return
-    bias = smallest(lambda b: _best_with(chain, detail, option, place, b), 0.1)
+    bias = find_smallest_bias(lambda b: _is_best_with_bias(chain, detail, option, place, b), 0.1)
     if bias is None:
         draft.say("No alpha and no higher logit would have made it the choice.")
         return
-    draft.say(f"No alpha prefers it; with a logit {number(bias)} higher it would have been taken.")
-    value = local_bias(chain.text, option.token_id, bias, known_biases(place))
+    draft.say(
+        f"No alpha prefers it; with a logit {format_number(bias)} higher it would have been taken."
+    )
+    value = build_local_bias(chain.text, option.token_id, bias, run_sequence_bias(place))
     draft.claim = Claim({"sequence_bias": value}, CHOSEN)
 
 
-def alpha_for(
+def find_winning_alpha(
     options: Sequence[ContrastiveOption], option: ContrastiveOption, given: float
 ) -> float | None:
     """Return an alpha, near the given one, at which an option has the best score, or None.
@@ -175,7 +188,7 @@ def alpha_for(
     for other in options:
         if other is option:
             continue
-        lead = option.probability - other.probability - _SURE
+        lead = option.probability - other.probability - _MIN_LEAD
         slope = lead + option.max_cosine - other.max_cosine
         if slope > 0:
             high = min(high, lead / slope)
@@ -194,19 +207,19 @@ def alpha_for(
     return None
 
 
-def _best_with(
-    chain: Chain,
+def _is_best_with_bias(
+    chain: FilterChain,
     detail: ContrastiveDetail,
     option: ContrastiveOption,
-    place: Moment,
+    place: ReplayedStep,
     bias: float,
 ) -> bool:
     """Return True if an option has the best score with a bias; similarities stay as recorded."""
     alpha = float(place.trace.config["penalty_alpha"])
-    probs = torch.softmax(row_values(chain.biased(option.token_id, bias), chain.row), -1)
+    probs = torch.softmax(row_values(chain.scores_with_bias(option.token_id, bias), chain.row), -1)
     own = (1 - alpha) * float(probs[option.token_id]) - alpha * option.max_cosine
     return all(
-        own > (1 - alpha) * float(probs[other.token_id]) - alpha * other.max_cosine + _SURE
+        own > (1 - alpha) * float(probs[other.token_id]) - alpha * other.max_cosine + _MIN_LEAD
         for other in detail.options
         if other is not option
     )

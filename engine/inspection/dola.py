@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import torch
 
-from engine.inspection.explanation import CHOSEN, Claim, Wording, number, percent
-from engine.inspection.filter_chain import Chain
+from engine.inspection.explanation import CHOSEN, Claim, Explainer, format_number, format_percent
+from engine.inspection.filter_chain import FilterChain
 from engine.inspection.filter_report import row_values, token_name
 from engine.inspection.next_token import Race
 from engine.inspection.next_token import explain as explain_choice
-from engine.inspection.rerun import Moment
-from engine.loops.dola import LayerContrast, contrast_of
+from engine.inspection.rerun import ReplayedStep
+from engine.loops.dola import LayerContrast, contrast_layers
 from engine.trace.details import LayerDetail
 
 
 def explain(
-    place: Moment,
-    chain: Chain,
+    place: ReplayedStep,
+    chain: FilterChain,
     detail: LayerDetail,
     token_id: int,
-    draft: Wording,
+    draft: Explainer,
     race: Race | None,
 ) -> None:
     """Write why a token was chosen or not.
@@ -37,7 +37,7 @@ def explain(
     grown = float(contrast[token_id])
     final = torch.log_softmax(chain.logits[chain.row], -1)
     if grown > -torch.inf:
-        _say_growth(place, token_id, layer, contrast, draft)
+        _explain_growth(place, token_id, layer, contrast, draft)
     explain_choice(place, chain, token_id, draft, race, "DoLa")
     draft.fact(
         "Contrasted layer", str(layer), "The candidate layer that differs most from the last."
@@ -46,34 +46,34 @@ def explain(
         early = float(final[token_id]) - grown
         draft.fact(
             "Growth since that layer",
-            number(grown),
-            f"{number(float(final[token_id]))} in the last layer less {number(early)} in layer "
+            format_number(grown),
+            f"{format_number(float(final[token_id]))} in the last layer less {format_number(early)} in layer "
             f"{layer}; natural logarithms.",
         )
         if not draft.chosen and race is None:
-            _other_layer(place, chain, detail, token_id, draft)
+            _explain_other_layer(place, chain, detail, token_id, draft)
 
 
-def _say_growth(
-    place: Moment, token_id: int, layer: int, contrast: torch.Tensor, draft: Wording
+def _explain_growth(
+    place: ReplayedStep, token_id: int, layer: int, contrast: torch.Tensor, draft: Explainer
 ) -> None:
     chosen, name = place.step.emit[-1], token_name(place, token_id)
-    own = _grew(float(contrast[token_id]))
+    own = _growth_phrase(float(contrast[token_id]))
     if token_id == chosen:
         draft.say(f"From layer {layer} to the last the log-probability of {name} {own}.")
         return
     draft.say(
         f"From layer {layer} to the last the log-probability of {name} {own}, that of "
-        f"{token_name(place, chosen)} {_grew(float(contrast[chosen]))}."
+        f"{token_name(place, chosen)} {_growth_phrase(float(contrast[chosen]))}."
     )
 
 
-def _grew(by: float) -> str:
-    return f"grew by {number(by)}" if by >= 0 else f"fell by {number(-by)}"
+def _growth_phrase(by: float) -> str:
+    return f"grew by {format_number(by)}" if by >= 0 else f"fell by {format_number(-by)}"
 
 
-def _other_layer(
-    place: Moment, chain: Chain, detail: LayerDetail, token_id: int, draft: Wording
+def _explain_other_layer(
+    place: ReplayedStep, chain: FilterChain, detail: LayerDetail, token_id: int, draft: Explainer
 ) -> None:
     """Write which other layer would have made the token the choice."""
     first = chain.links[0].processor
@@ -83,10 +83,12 @@ def _other_layer(
         return
     for layer in sorted(set(range(layers.raw.shape[1])) - {detail.premature_layer}):
         rows = torch.full((len(layers.final),), layer, device=layers.final.device)
-        scores = row_values(chain.run(contrast_of(layers, rows), 1), chain.row)
+        scores = row_values(chain.run_processors(contrast_layers(layers, rows), 1), chain.row)
         if int(scores.argmax()) == token_id:
             p = float(torch.softmax(scores, -1)[token_id])
             draft.say(f"Contrasted with layer {layer} it would have been taken.")
-            draft.fact("Layer that takes it", str(layer), f"It would have had {percent(p)} there.")
+            draft.fact(
+                "Layer that takes it", str(layer), f"It would have had {format_percent(p)} there."
+            )
             draft.claim = Claim({"dola_layers": [layer]}, CHOSEN, at_step=True)
             return

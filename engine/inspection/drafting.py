@@ -11,23 +11,23 @@ from engine.inspection.explanation import (
     ACCEPTED,
     CHOSEN,
     Claim,
-    Wording,
-    apart,
-    number,
-    percent,
-    share,
+    Explainer,
+    format_distinct,
+    format_number,
+    format_percent,
+    format_share,
 )
-from engine.inspection.filter_chain import Chain
-from engine.inspection.filter_report import removals, tell_removals, tell_standing, token_name
-from engine.inspection.next_token import Race, start_of
-from engine.inspection.next_token import explain_on as explain_choice
-from engine.inspection.rerun import Moment
-from engine.loops.drafting.assisted import residual
+from engine.inspection.filter_chain import FilterChain
+from engine.inspection.filter_report import find_removals, report_rank, report_removals, token_name
+from engine.inspection.next_token import Race, count_prompt_ids
+from engine.inspection.next_token import explain_against_chosen as explain_choice
+from engine.inspection.rerun import ReplayedStep
+from engine.loops.drafting.assisted import residual_distribution
 from engine.trace.details import DraftDetail, DraftToken
 
 
 @dataclass(frozen=True)
-class Numbers:
+class RoundNumbers:
     """The numbers that decided a sampled round with draft probabilities.
 
     Attributes:
@@ -44,7 +44,7 @@ class Numbers:
 
 
 def explain(
-    place: Moment, detail: DraftDetail, token_id: int | None, draft: Wording, at: int | None
+    place: ReplayedStep, detail: DraftDetail, token_id: int | None, draft: Explainer, at: int | None
 ) -> int:
     """Write why a token was written at a position of a round or not; return it.
 
@@ -63,51 +63,53 @@ def explain(
     if not 0 <= where < len(emit):
         raise ParameterError("at", at, f"the round wrote tokens 0 to {len(emit) - 1}")
     token = emit[where] if token_id is None else token_id
-    chain = Chain(place.views[where], 0)
+    chain = FilterChain(place.views[where], 0)
     drafted = detail.tokens[where] if where < len(detail.tokens) else None
     draft.chosen = token == emit[where]
     weight = place.trace.config.get("assistant_ensemble_weight")
-    if (drafted is not None and drafted.u is not None) or _with_q(place):
-        _sampled(place, detail, chain, token, draft, where, weight)
+    if (drafted is not None and drafted.u is not None) or _has_draft_probabilities(place):
+        _explain_sampled(place, detail, chain, token, draft, where, weight)
         return token
-    _matched(place, detail, chain, token, draft, where, weight)
+    _explain_target_choice(place, detail, chain, token, draft, where, weight)
     return token
 
 
-def _with_q(place: Moment) -> bool:
+def _has_draft_probabilities(place: ReplayedStep) -> bool:
     """Return True if the round compared u with p / q: sampled, with draft probabilities."""
     guess = place.draft
     sampled = bool(place.trace.config.get("do_sample"))
     return sampled and guess is not None and guess.scores is not None and len(guess.tokens) > 0
 
 
-def numbers_of(place: Moment) -> Numbers:
+def redraw_round_numbers(place: ReplayedStep) -> RoundNumbers:
     """Redraw p, q, u and the noise of a sampled round."""
     guess, generator = place.draft, place.generator()
     assert guess is not None
     assert guess.scores is not None
-    scores = torch.cat([Chain(view, 0).scores for view in place.views])
+    scores = torch.cat([FilterChain(view, 0).scores for view in place.views])
     p = torch.softmax(scores, -1)
     q = torch.softmax(guess.scores.to(p.device), -1)
     # In the order of the loop: the uniform numbers first, then the noise of the final token.
     u = torch.rand(len(guess.tokens), generator=generator, device=p.device, dtype=p.dtype)
     noise = torch.empty_like(p[0]).exponential_(1, generator=generator)
-    return Numbers(p, q, u, noise)
+    return RoundNumbers(p, q, u, noise)
 
 
-def _say_drafted(place: Moment, drafted: DraftToken | None, token: int, draft: Wording) -> None:
+def _explain_drafted(
+    place: ReplayedStep, drafted: DraftToken | None, token: int, draft: Explainer
+) -> None:
     if drafted is None:
         draft.say("Nothing was drafted for this place.")
     elif drafted.token_id != token:
         draft.say(f"The draft had {token_name(place, drafted.token_id)} here.")
 
 
-def _matched(
-    place: Moment,
+def _explain_target_choice(
+    place: ReplayedStep,
     detail: DraftDetail,
-    chain: Chain,
+    chain: FilterChain,
     token: int,
-    draft: Wording,
+    draft: Explainer,
     where: int,
     weight: float | None,
 ) -> None:
@@ -115,7 +117,7 @@ def _matched(
     drafted = detail.tokens[where] if where < len(detail.tokens) else None
     chosen = place.step.emit[where]
     if weight is not None and drafted is not None:
-        _mixed(place, detail, chain, token, draft, where, weight)
+        _explain_mixture(place, detail, chain, token, draft, where, weight)
         return
     race = None
     if place.trace.config.get("do_sample"):
@@ -129,34 +131,34 @@ def _matched(
         verdict = "was right" if token == chosen else "was wrong"
         draft.say(f"The draft had guessed it and {verdict}.")
     else:
-        _say_drafted(place, drafted, token, draft)
-    _draft_facts(draft, drafted if drafted and drafted.token_id == token else None)
+        _explain_drafted(place, drafted, token, draft)
+    _add_draft_facts(draft, drafted if drafted and drafted.token_id == token else None)
 
 
-def _draft_facts(draft: Wording, drafted: DraftToken | None) -> None:
+def _add_draft_facts(draft: Explainer, drafted: DraftToken | None) -> None:
     if drafted is None:
         return
-    _both(draft, drafted.p, drafted.q)
+    _add_probability_facts(draft, drafted.p, drafted.q)
 
 
-def _both(draft: Wording, p: float, q: float | None) -> None:
+def _add_probability_facts(draft: Explainer, p: float, q: float | None) -> None:
     """Add p and q of a token; q is None if the draft gave no probabilities."""
-    draft.fact("Target's p", percent(p), "After the target's processors.")
+    draft.fact("Target's p", format_percent(p), "After the target's processors.")
     if q is not None:
-        draft.fact("Draft's q", percent(q), "After the draft's processors.")
+        draft.fact("Draft's q", format_percent(q), "After the draft's processors.")
 
 
-def _mixed(
-    place: Moment,
+def _explain_mixture(
+    place: ReplayedStep,
     detail: DraftDetail,
-    chain: Chain,
+    chain: FilterChain,
     token: int,
-    draft: Wording,
+    draft: Explainer,
     where: int,
     weight: float,
 ) -> None:
     """Explain greedy verification against a mixture of both models."""
-    tell_standing(draft, chain, token)
+    report_rank(draft, chain, token)
     guess = place.draft
     assert guess is not None
     assert guess.scores is not None
@@ -164,8 +166,8 @@ def _mixed(
     q = torch.softmax(guess.scores[where].to(p.device), -1)
     mixture = weight * p + (1 - weight) * q
     best, chosen = int(mixture.argmax()), place.step.emit[where]
-    own, first = apart(float(mixture[token]), float(mixture[best]))
-    draft.fact("Mixture", share(float(mixture[token])), "w × p + (1 − w) × q.")
+    own, first = format_distinct(float(mixture[token]), float(mixture[best]))
+    draft.fact("Mixture", format_share(float(mixture[token])), "w × p + (1 − w) × q.")
     name = token_name(place, token)
     if token == chosen:
         draft.say(f"{name} has the largest share of the mixture of both models, {first}.")
@@ -174,68 +176,70 @@ def _mixed(
             f"{name} has {own} in the mixture of both models, and {token_name(place, chosen)} "
             f"has {first}."
         )
-    _both(draft, float(p[token]), float(q[token]))
-    _say_drafted(place, detail.tokens[where], token, draft)
+    _add_probability_facts(draft, float(p[token]), float(q[token]))
+    _explain_drafted(place, detail.tokens[where], token, draft)
 
 
-def _sampled(
-    place: Moment,
+def _explain_sampled(
+    place: ReplayedStep,
     detail: DraftDetail,
-    chain: Chain,
+    chain: FilterChain,
     token: int,
-    draft: Wording,
+    draft: Explainer,
     where: int,
     weight: float | None,
 ) -> None:
     """Explain a position that compares u with p / q."""
-    tell_standing(draft, chain, token)
-    numbers = numbers_of(place)
+    report_rank(draft, chain, token)
+    numbers = redraw_round_numbers(place)
     drafted = detail.tokens[where] if where < len(detail.tokens) else None
     p = numbers.p[where]
-    _both(draft, float(p[token]), None if drafted is None else float(numbers.q[where][token]))
+    _add_probability_facts(
+        draft, float(p[token]), None if drafted is None else float(numbers.q[where][token])
+    )
     if drafted is not None and drafted.token_id == token:
-        _judged(place, numbers, drafted, draft, where, weight)
+        _explain_verdict(place, numbers, drafted, draft, where, weight)
         return
     if float(p[token]) == 0:
-        found = removals(chain, place, token, len(chain.text) - start_of(place))
+        found = find_removals(chain, place, token, len(chain.text) - count_prompt_ids(place))
         if found:
-            tell_removals(draft, found)
+            report_removals(draft, found)
             return
     if drafted is not None and drafted.status == "accepted":
         name = token_name(place, token)
         draft.say(
             f"{name} was never asked: the draft had {token_name(place, drafted.token_id)} here, and "
-            f"it stood, with u = {share(float(numbers.u[where]))} not above "
-            f"{number(_ratio(numbers, drafted.token_id, where, weight))}."
+            f"it stood, with u = {format_share(float(numbers.u[where]))} not above "
+            f"{format_number(_acceptance_ratio(numbers, drafted.token_id, where, weight))}."
         )
         return
-    _drawn(place, numbers, token, drafted, draft, where)
+    _explain_draw(place, numbers, token, drafted, draft, where)
 
 
-def _ratio(numbers: Numbers, token: int, where: int, weight: float | None) -> float:
+def _acceptance_ratio(numbers: RoundNumbers, token: int, where: int, weight: float | None) -> float:
     """Return the limit of u: p / q, or 1 - w + w p / q with a mixture weight w."""
     ratio = float(numbers.p[where, token] / numbers.q[where, token])
     return ratio if weight is None else 1 - weight + weight * ratio
 
 
-def _judged(
-    place: Moment,
-    numbers: Numbers,
+def _explain_verdict(
+    place: ReplayedStep,
+    numbers: RoundNumbers,
     drafted: DraftToken,
-    draft: Wording,
+    draft: Explainer,
     where: int,
     weight: float | None,
 ) -> None:
     token, u = drafted.token_id, float(numbers.u[where])
-    ratio = _ratio(numbers, token, where, weight)
-    told, limit = apart(u, ratio)
+    ratio = _acceptance_ratio(numbers, token, where, weight)
+    told, limit = format_distinct(u, ratio)
     name = token_name(place, token)
     compared = "p ÷ q" if weight is None else "1 − w + w × p ÷ q"
     draft.fact("u", told, "The uniform number that judged it, from the run's seed.")
     draft.fact(compared, limit, "The drafted token stands while u is not above this.")
     both = (
-        f"the target gives it {percent(float(numbers.p[where, token]))} and the draft gave it "
-        f"{percent(float(numbers.q[where, token]))}"
+        f"the target gives it {format_percent(float(numbers.p[where, token]))} and the draft gave it "
+        f"{format_percent(float(numbers.q[where, token]))}"
     )
     if drafted.status == "accepted":
         why = (
@@ -254,24 +258,24 @@ def _judged(
     draft.claim = Claim({"u": {where: ratio * (1 - 1e-6)}}, ACCEPTED)
 
 
-def _drawn(
-    place: Moment,
-    numbers: Numbers,
+def _explain_draw(
+    place: ReplayedStep,
+    numbers: RoundNumbers,
     token: int,
     drafted: DraftToken | None,
-    draft: Wording,
+    draft: Explainer,
     where: int,
 ) -> None:
     """Explain the final token's draw: from max(p - q, 0) after a rejection, else from p."""
     rest = numbers.p[where]
     if drafted is not None:
-        rest = residual(rest, numbers.q[where])
+        rest = residual_distribution(rest, numbers.q[where])
     chosen, name = place.step.emit[where], token_name(place, token)
     p = float(rest[token])
     arrivals = numbers.noise / rest
     draft.fact(
         "Share of what was left" if drafted else "Share of the draw",
-        percent(p),
+        format_percent(p),
         "max(p − q, 0), made to sum to 1." if drafted else "p itself: the whole draft stood.",
     )
     if drafted is not None:
@@ -284,12 +288,12 @@ def _drawn(
         return
     source = "of what was left" if drafted is not None else "of the target"
     if token == chosen:
-        draft.say(f"{name} won the draw with {percent(p)} {source}.")
+        draft.say(f"{name} won the draw with {format_percent(p)} {source}.")
         return
-    late, first = apart(float(arrivals[token]), float(arrivals[chosen]))
-    noise, below = apart(float(numbers.noise[token]), p * float(arrivals[chosen]))
+    late, first = format_distinct(float(arrivals[token]), float(arrivals[chosen]))
+    noise, below = format_distinct(float(numbers.noise[token]), p * float(arrivals[chosen]))
     draft.say(
-        f"{name} could have been drawn, with {percent(p)} {source}, but {token_name(place, chosen)} "
+        f"{name} could have been drawn, with {format_percent(p)} {source}, but {token_name(place, chosen)} "
         f"arrived first, at {first} against {late}. Its noise was {noise} and would have had to be "
         f"below {below}."
     )

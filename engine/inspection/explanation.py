@@ -52,7 +52,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Reason:
+class Explanation:
     """Why a step chose a token or did not.
 
     Attributes:
@@ -77,7 +77,7 @@ class Reason:
 
 
 @dataclass
-class Wording:
+class Explainer:
     """Collects the sentences and facts of an explanation."""
 
     sentences: list[str] = field(default_factory=list)
@@ -98,22 +98,22 @@ _MARKS = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\u0000": "␀", "\u00a0": "⍽
 _INVISIBLE = re.compile("[\u0000-\u001f\u00a0\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
-def visible(text: str) -> str:
+def mark_invisible(text: str) -> str:
     """Replace invisible characters by visible marks, as the page does."""
     return _INVISIBLE.sub(lambda m: _MARKS.get(m[0]) or f"⟨U+{ord(m[0]):04X}⟩", text)
 
 
-def shown(piece: str) -> str:
+def format_token(piece: str) -> str:
     """Format a token like the page: leading and trailing spaces are dots."""
-    return re.sub("^ +| +$", lambda m: "·" * len(m[0]), visible(piece))
+    return re.sub("^ +| +$", lambda m: "·" * len(m[0]), mark_invisible(piece))
 
 
-def quoted(piece: str) -> str:
+def quote_token(piece: str) -> str:
     """Return a token in quotation marks."""
-    return f"“{shown(piece)}”"
+    return f"“{format_token(piece)}”"
 
 
-def percent(p: float) -> str:
+def format_percent(p: float) -> str:
     """Format a probability like the page: more digits for larger values."""
     if p >= 0.9995:
         return "100 %"
@@ -124,7 +124,7 @@ def percent(p: float) -> str:
     return "<0.01 %" if p > 0 else "0"
 
 
-def number(value: float, digits: int = 3) -> str:
+def format_number(value: float, digits: int = 3) -> str:
     """Format a number with ``digits`` significant digits and a true minus sign.
 
     Numbers with more than three integer digits show all of them.
@@ -137,27 +137,29 @@ def number(value: float, digits: int = 3) -> str:
         return "0"
     # Very small and very large numbers use a power of ten with superscript digits.
     size = math.floor(math.log10(abs(value)))
-    if not _SMALL <= size <= _LARGE:
-        return f"{value / 10**size:.{digits - 1}f} × 10{str(size).translate(_RAISED)}".replace(
-            "-", "−"
+    if not _MIN_EXPONENT <= size <= _MAX_EXPONENT:
+        return (
+            f"{value / 10**size:.{digits - 1}f} × 10{str(size).translate(_SUPERSCRIPTS)}".replace(
+                "-", "−"
+            )
         )
     return f"{value:,.{max(0, digits - 1 - size)}f}".replace("-", "−")
 
 
-_SMALL, _LARGE = -5, 8
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_MIN_EXPONENT, _MAX_EXPONENT = -5, 8
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def apart(a: float, b: float) -> tuple[str, str]:
+def format_distinct(a: float, b: float) -> tuple[str, str]:
     """Format two numbers with enough digits to differ."""
     for digits in range(3, 9):
-        pair = number(a, digits), number(b, digits)
+        pair = format_number(a, digits), format_number(b, digits)
         if pair[0] != pair[1]:
             return pair
-    return number(a), number(b)
+    return format_number(a), format_number(b)
 
 
-def level(a: float, b: float) -> tuple[str, str, str]:
+def format_gap(a: float, b: float) -> tuple[str, str, str]:
     """Format two sums and the gap from the first to the second, so that the three agree.
 
     They have two decimals, or more if the gap is small.
@@ -171,37 +173,37 @@ def level(a: float, b: float) -> tuple[str, str, str]:
     return own, needed, gap
 
 
-def total(value: float) -> str:
+def format_total(value: float) -> str:
     """Format a sum of log-probabilities."""
     return f"{value:,.2f}".replace("-", "−")
 
 
-def share(value: float) -> str:
+def format_share(value: float) -> str:
     """Format a share strictly between 0 and 1 so that it does not read as 0 or 1."""
     for digits in range(3, 9):
         text = f"{value:.{digits}f}"
         if 0 < float(text) < 1:
             return text.rstrip("0")
-    return plain(round(value, 8))
+    return format_value(round(value, 8))
 
 
-def plain(value: float) -> str:
+def format_value(value: float) -> str:
     """Format a parameter's value as a user types it."""
     return f"{value:.10g}"
 
 
-def ordinal(n: int) -> str:
+def format_ordinal(n: int) -> str:
     """Return first, second, third, or number n."""
     return {1: "first", 2: "second", 3: "third"}.get(n, f"number {n}")
 
 
-def joined(parts: Sequence[str]) -> str:
+def join_words(parts: Sequence[str]) -> str:
     """Return "a", "a and b", or "a, b and c"."""
     *head, last = parts
     return f"{', '.join(head)} and {last}" if head else last
 
 
-def at_least(bound: float, holds: Callable[[float], bool], most: float) -> float | None:
+def round_up_until(bound: float, holds: Callable[[float], bool], most: float) -> float | None:
     """Return the shortest decimal number at or above a bound that satisfies a condition, or None.
 
     Args:
@@ -209,19 +211,19 @@ def at_least(bound: float, holds: Callable[[float], bool], most: float) -> float
         holds: tests a number.
         most: the number stays below it.
     """
-    return _rounded(bound, holds, math.ceil, 1, lambda value: value < most)
+    return _round_until(bound, holds, math.ceil, 1, lambda value: value < most)
 
 
-def at_most(bound: float, holds: Callable[[float], bool], least: float) -> float | None:
+def round_down_until(bound: float, holds: Callable[[float], bool], least: float) -> float | None:
     """Return the shortest decimal number at or below a bound that satisfies a condition, or None.
 
     It is larger than ``least`` and at least nine tenths of the bound.
     """
     near = lambda value: value > least and value >= 0.9 * bound  # noqa: E731
-    return _rounded(bound, holds, math.floor, -1, near)
+    return _round_until(bound, holds, math.floor, -1, near)
 
 
-def _rounded(
+def _round_until(
     bound: float,
     holds: Callable[[float], bool],
     cut: Callable[[float], int],

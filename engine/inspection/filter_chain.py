@@ -8,18 +8,18 @@ from typing import Any
 
 import torch
 
-from engine.inspection.rerun import View, as_it_is
+from engine.inspection.rerun import ObservedPass, copy_processor
 from engine.loops.dola import LayerContrast
-from engine.loops.recorder import NEVER, display_name
+from engine.loops.recorder import IMPOSSIBLE_SCORE, display_name
 
-SMALLEST = 1e-4
+MIN_BIAS = 1e-4
 """Resolution of a bias: four decimals."""
-LARGEST = 999.0
-_FIXED = ("UnbatchedClassifierFreeGuidanceLogitsProcessor",)
+MAX_BIAS = 999.0
+_FIXED_PROCESSORS = ("UnbatchedClassifierFreeGuidanceLogitsProcessor",)
 
 
 @dataclass(frozen=True)
-class Link:
+class FilterLink:
     """One processor of a pass.
 
     Attributes:
@@ -35,7 +35,7 @@ class Link:
     after: torch.Tensor
 
 
-class Chain:
+class FilterChain:
     """The processors of a pass with their inputs and outputs.
 
     Args:
@@ -43,15 +43,18 @@ class Chain:
         row: the row in question.
     """
 
-    def __init__(self, view: View, row: int) -> None:
+    def __init__(self, view: ObservedPass, row: int) -> None:
         self.row, self.ids, self.logits = row, view.input_ids, view.logits
         befores = (view.logits, *view.stages)
         self.links = tuple(
-            Link(display_name(processor), processor, before, after)
+            FilterLink(display_name(processor), processor, before, after)
             for processor, before, after in zip(view.processors, befores, view.stages, strict=False)
         )
         # The output of these needs a pass of the model and depends on nothing that can be changed.
-        fixed = (type(k.processor).__name__ in _FIXED or _is_contrast(k) for k in self.links)
+        fixed = (
+            type(k.processor).__name__ in _FIXED_PROCESSORS or _is_layer_contrast(k)
+            for k in self.links
+        )
         self.start = next((i for i, is_fixed in enumerate(fixed) if not is_fixed), len(self.links))
 
     @property
@@ -65,11 +68,11 @@ class Chain:
         return self.links[-1].after if self.links else self.logits
 
     @property
-    def free(self) -> torch.Tensor:
+    def changeable_scores(self) -> torch.Tensor:
         """(rows, vocab) scores before the first processor that can be rerun."""
         return self.links[self.start].before if self.start < len(self.links) else self.scores
 
-    def run(
+    def run_processors(
         self, scores: torch.Tensor, start: int, instead: Sequence[Any] | None = None
     ) -> torch.Tensor:
         """Return (rows, vocab) scores after the processors from ``start`` on.
@@ -83,39 +86,39 @@ class Chain:
         for processor in own[start:]:
             if processor is not None:
                 # Processors may keep state and may write into the scores.
-                scores = as_it_is(processor)(self.ids, scores.clone())
+                scores = copy_processor(processor)(self.ids, scores.clone())
         return scores
 
-    def biased(self, token_id: int, bias: float) -> torch.Tensor:
+    def scores_with_bias(self, token_id: int, bias: float) -> torch.Tensor:
         """Return (rows, vocab) final scores with a bias on one token of the row."""
-        scores = self.free.clone()
+        scores = self.changeable_scores.clone()
         scores[self.row, token_id] += bias
-        return self.run(scores, self.start)
+        return self.run_processors(scores, self.start)
 
-    def without(self, place: int) -> torch.Tensor:
+    def scores_without(self, place: int) -> torch.Tensor:
         """Return (rows, vocab) final scores without one processor."""
         own: list[Any] = [link.processor for link in self.links]
         own[place] = None
-        return self.run(self.links[place].before, place, own)
+        return self.run_processors(self.links[place].before, place, own)
 
-    def removed_at(self, token_id: int) -> int | None:
+    def removal_index(self, token_id: int) -> int | None:
         """Return the index of the processor that removed a token, None if it survived."""
         for place, link in enumerate(self.links):
-            if is_gone(link.after, self.row, token_id):
+            if is_removed(link.after, self.row, token_id):
                 return place
         return None
 
 
-def _is_contrast(link: Link) -> bool:
+def _is_layer_contrast(link: FilterLink) -> bool:
     return isinstance(link.processor, LayerContrast)
 
 
-def is_gone(scores: torch.Tensor, row: int, token_id: int) -> bool:
+def is_removed(scores: torch.Tensor, row: int, token_id: int) -> bool:
     """Return True if the token was removed."""
-    return not float(scores[row, token_id]) > NEVER
+    return not float(scores[row, token_id]) > IMPOSSIBLE_SCORE
 
 
-def smallest(holds: Callable[[float], bool], begin: float) -> float | None:
+def find_smallest_bias(holds: Callable[[float], bool], begin: float) -> float | None:
     """Return about the smallest bias, to four decimals, that satisfies a condition.
 
     Args:
@@ -124,26 +127,26 @@ def smallest(holds: Callable[[float], bool], begin: float) -> float | None:
         begin: a first guess above 0.
 
     Returns:
-        The bias, or None if none up to ``LARGEST`` was found.
+        The bias, or None if none up to ``MAX_BIAS`` was found.
     """
-    high = max(begin, SMALLEST)
+    high = max(begin, MIN_BIAS)
     while not holds(high):
         high *= 2
-        if high > LARGEST:
+        if high > MAX_BIAS:
             return None
     low = 0.0
-    while high - low > SMALLEST / 2:
+    while high - low > MIN_BIAS / 2:
         middle = (low + high) / 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     # Rounding may land just below the bound.
     for more in (1, 2, 10):
-        value = round(high + more * SMALLEST, 4)
+        value = round(high + more * MIN_BIAS, 4)
         if holds(value):
             return value
     return None
 
 
-def local_bias(text: Sequence[int], token_id: int, bias: float, known: Any = ()) -> list[Any]:
+def build_local_bias(text: Sequence[int], token_id: int, bias: float, known: Any = ()) -> list[Any]:
     """Return a ``sequence_bias`` value that biases a token after this text only.
 
     Args:

@@ -11,18 +11,19 @@ import torch
 from engine.inspection.explanation import (
     SURVIVES,
     Claim,
-    Wording,
-    joined,
-    number,
-    percent,
-    quoted,
+    Explainer,
+    format_number,
+    format_percent,
+    join_words,
+    quote_token,
 )
-from engine.inspection.filter_chain import Chain, as_it_is, is_gone
-from engine.inspection.filter_thresholds import LEAVE, Case, Removal, removal
-from engine.inspection.rerun import Moment
-from engine.loops.recorder import NEVER
+from engine.inspection.filter_chain import FilterChain, copy_processor, is_removed
+from engine.inspection.filter_thresholds import explain_removal
+from engine.inspection.removal import NO_REPLACEMENT, Removal, RemovalCase
+from engine.inspection.rerun import ReplayedStep
+from engine.loops.recorder import IMPOSSIBLE_SCORE
 
-LEAST_EFFECT = 0.005
+MIN_EFFECT = 0.005
 """Smaller changes of a logit are not reported."""
 WARPERS = (
     "Temperature",
@@ -38,7 +39,7 @@ WARPERS = (
 
 
 @dataclass(frozen=True)
-class Standing:
+class TokenRank:
     """A token's rank and probability before and after the processors of one row.
 
     Attributes:
@@ -56,12 +57,12 @@ class Standing:
     left: int
 
 
-def standing(chain: Chain, token_id: int) -> Standing:
+def rank_token(chain: FilterChain, token_id: int) -> TokenRank:
     """Return a token's rank and probability before and after the processors."""
     raw, final = chain.logits[chain.row], chain.scores[chain.row]
-    possible = final > NEVER
+    possible = final > IMPOSSIBLE_SCORE
     final = final.masked_fill(~possible, -torch.inf)
-    return Standing(
+    return TokenRank(
         float(torch.softmax(raw.double(), -1)[token_id]),
         int((raw > raw[token_id]).sum()) + 1,
         float(torch.softmax(final.double(), -1)[token_id]),
@@ -70,7 +71,9 @@ def standing(chain: Chain, token_id: int) -> Standing:
     )
 
 
-def removals(chain: Chain, place: Moment, token_id: int, new: int) -> list[Removal]:
+def find_removals(
+    chain: FilterChain, place: ReplayedStep, token_id: int, new: int
+) -> list[Removal]:
     """Return every removal between a token and its survival.
 
     Each processor is checked as if the earlier ones had let the token through.
@@ -81,15 +84,15 @@ def removals(chain: Chain, place: Moment, token_id: int, new: int) -> list[Remov
         token_id: a token that was removed.
         new: number of new tokens before this one.
     """
-    first = chain.removed_at(token_id)
+    first = chain.removal_index(token_id)
     if first is None:
         return []
     found, scores = [], chain.links[first].before
     for link in chain.links[first:]:
-        after = as_it_is(link.processor)(chain.ids, scores.clone())
-        if is_gone(after, chain.row, token_id):
+        after = copy_processor(link.processor)(chain.ids, scores.clone())
+        if is_removed(after, chain.row, token_id):
             assert place.run is not None
-            case = Case(
+            case = RemovalCase(
                 link.processor,
                 chain.ids,
                 scores,
@@ -100,8 +103,8 @@ def removals(chain: Chain, place: Moment, token_id: int, new: int) -> list[Remov
                 place.piece,
                 place.trace.prompt_ids,
             )
-            found.append(removal(case))
-            if not found[-1].survives or found[-1].instead is LEAVE:
+            found.append(explain_removal(case))
+            if not found[-1].survives or found[-1].instead is NO_REPLACEMENT:
                 break
             # Go on as if the changed processor had run, so later removals are found as well.
             other = found[-1].instead
@@ -110,21 +113,21 @@ def removals(chain: Chain, place: Moment, token_id: int, new: int) -> list[Remov
     return found
 
 
-def tell_removals(draft: Wording, found: Sequence[Removal]) -> None:
+def report_removals(draft: Explainer, found: Sequence[Removal]) -> None:
     """Write why a token was removed and what would have let it through."""
     draft.say(found[0].why)
     for other in found:
         for fact in other.facts:
             draft.fact(*fact)
     if all(other.survives for other in found):
-        draft.say(f"It survives {joined([other.survives for other in found])}.")
+        draft.say(f"It survives {join_words([other.survives for other in found])}.")
         changes = {name: value for other in found for name, value in other.changes.items()}
         draft.claim = Claim(changes, SURVIVES, at_step=True)
 
 
-def tell_standing(draft: Wording, chain: Chain, token_id: int) -> Standing:
+def report_rank(draft: Explainer, chain: FilterChain, token_id: int) -> TokenRank:
     """Add the numbers common to all explanations of a distribution."""
-    here = standing(chain, token_id)
+    here = rank_token(chain, token_id)
     vocabulary = chain.logits.shape[-1]
     draft.fact(
         "Rank in the model",
@@ -133,43 +136,43 @@ def tell_standing(draft: Wording, chain: Chain, token_id: int) -> Standing:
     )
     draft.fact(
         "Probability in the model",
-        percent(here.raw),
+        format_percent(here.raw),
         "Over the whole vocabulary, before any processor.",
     )
     if chain.links:
         draft.fact(
             "Probability as used",
-            percent(here.used),
+            format_percent(here.used),
             "After every processor; the step was decided with it."
             if here.used
             else "A processor removed it.",
         )
-        _effects(draft, chain, token_id)
+        _report_effects(draft, chain, token_id)
     return here
 
 
-def _effects(draft: Wording, chain: Chain, token_id: int) -> None:
+def _report_effects(draft: Explainer, chain: FilterChain, token_id: int) -> None:
     """Add what each processor without removals did to the token's logit."""
     for link in chain.links:
-        if is_gone(link.after, chain.row, token_id):
+        if is_removed(link.after, chain.row, token_id):
             return
         before = float(link.before[chain.row, token_id])
         after = float(link.after[chain.row, token_id])
-        if link.name in WARPERS or abs(after - before) < LEAST_EFFECT or link.name in _OWN_WORDS:
+        if link.name in WARPERS or abs(after - before) < MIN_EFFECT or link.name in _SELF_EXPLAINED:
             continue
         sign = "+" if after > before else "−"
         draft.fact(
             link.name,
-            f"{sign}{number(abs(after - before))}",
-            f"What it did to the token's logit: {number(before)} became {number(after)}.",
+            f"{sign}{format_number(abs(after - before))}",
+            f"What it did to the token's logit: {format_number(before)} became {format_number(after)}.",
         )
 
 
 # The explanations of DoLa and of watermarks report these themselves.
-_OWN_WORDS = ("LayerContrast", "SynthIDTextWatermark", "SynthId")
+_SELF_EXPLAINED = ("LayerContrast", "SynthIDTextWatermark", "SynthId")
 
 
-def culprit(chain: Chain, token_id: int) -> str:
+def find_blocking_filter(chain: FilterChain, token_id: int) -> str:
     """Return the processor without which the token would have been the best, "" for none.
 
     Filters that only cut are skipped: they never change which token leads.
@@ -177,7 +180,7 @@ def culprit(chain: Chain, token_id: int) -> str:
     for place, link in reversed(list(enumerate(chain.links))):
         if place < chain.start or link.name in WARPERS:
             continue
-        if int(chain.without(place)[chain.row].argmax()) == token_id:
+        if int(chain.scores_without(place)[chain.row].argmax()) == token_id:
             return link.name
     return ""
 
@@ -185,14 +188,14 @@ def culprit(chain: Chain, token_id: int) -> str:
 def row_values(scores: torch.Tensor, row: int) -> torch.Tensor:
     """Return (vocab,) scores of a row with removed tokens at -inf."""
     values = scores[row]
-    return values.masked_fill(~(values > NEVER), -torch.inf)
+    return values.masked_fill(~(values > IMPOSSIBLE_SCORE), -torch.inf)
 
 
-def token_name(place: Moment, token_id: int) -> str:
+def token_name(place: ReplayedStep, token_id: int) -> str:
     """Return a token in quotation marks."""
-    return quoted(place.piece(token_id))
+    return quote_token(place.piece(token_id))
 
 
-def known_biases(place: Moment) -> Any:
+def run_sequence_bias(place: ReplayedStep) -> Any:
     """Return the run's own ``sequence_bias``."""
     return getattr(place.run.config, "sequence_bias", None) if place.run else None

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import math
 
-from engine.inspection.explanation import Wording, apart, level, number, percent, shown, total
+from engine.inspection.explanation import (
+    Explainer,
+    format_distinct,
+    format_gap,
+    format_number,
+    format_percent,
+    format_token,
+    format_total,
+)
 from engine.inspection.filter_report import token_name
-from engine.inspection.rerun import Moment
+from engine.inspection.rerun import ReplayedStep
 from engine.trace.details import (
     BeamDetail,
     BeamNode,
@@ -14,16 +22,16 @@ from engine.trace.details import (
     DraftDetail,
     ForwardDetail,
     WatermarkDetail,
-    draw_of,
+    find_draw,
 )
-from engine.trace.records import Candidate, Step, own_token
+from engine.trace.records import Candidate, Step, chosen_token_id
 
 
-def explain(place: Moment, token_id: int, draft: Wording) -> None:
+def explain(place: ReplayedStep, token_id: int, draft: Explainer) -> None:
     """Write what the recording says about a token of a step."""
     step = place.step
     name = token_name(place, token_id)
-    own = own_token(step)
+    own = chosen_token_id(step)
     draft.chosen = token_id == own
     found = {candidate.token_id: candidate for candidate in step.candidates}
     candidate = found.get(token_id)
@@ -37,7 +45,7 @@ def explain(place: Moment, token_id: int, draft: Wording) -> None:
             "more is known of it."
         )
         return
-    _numbers(draft, candidate, step)
+    _add_candidate_facts(draft, candidate, step)
     chosen = None if own is None else found.get(own)
     after = " after the processors" if step.stages else ""
     # A custom method may choose a token that a processor removed.
@@ -48,68 +56,68 @@ def explain(place: Moment, token_id: int, draft: Wording) -> None:
     elif draft.chosen:
         first = not step.stages and not candidate.rank
         largest = ", the largest probability of all" if first else ""
-        verb = "drawn" if draw_of(step.detail) else "taken"
-        draft.say(f"{name} was {verb}, with {_p(candidate)}{after}{largest}.")
+        verb = "drawn" if find_draw(step.detail) else "taken"
+        draft.say(f"{name} was {verb}, with {_format_probability(candidate)}{after}{largest}.")
     elif chosen is not None:
         draft.say(
-            f"{name} was not taken: it had {_p(candidate)}{after}, and "
-            f"{token_name(place, chosen.token_id)}, which was, had {_p(chosen)}."
+            f"{name} was not taken: it had {_format_probability(candidate)}{after}, and "
+            f"{token_name(place, chosen.token_id)}, which was, had {_format_probability(chosen)}."
         )
-    _special(place, token_id, draft)
+    _explain_strategy_detail(place, token_id, draft)
 
 
-def _p(candidate: Candidate) -> str:
-    return percent(math.exp(candidate.processed_logprob))
+def _format_probability(candidate: Candidate) -> str:
+    return format_percent(math.exp(candidate.processed_logprob))
 
 
-def _numbers(draft: Wording, candidate: Candidate, step: Step) -> None:
+def _add_candidate_facts(draft: Explainer, candidate: Candidate, step: Step) -> None:
     draft.fact("Rank in the model", f"{candidate.rank + 1:,}", "1 is the most probable.")
     draft.fact(
         "Probability in the model",
-        percent(math.exp(candidate.raw_logprob)),
+        format_percent(math.exp(candidate.raw_logprob)),
         "Over the whole vocabulary, before any processor.",
     )
     if not isinstance(step.detail, ForwardDetail):
-        draft.fact("Probability as used", _p(candidate), "After every processor.")
+        draft.fact("Probability as used", _format_probability(candidate), "After every processor.")
     elif step.stages:
         seen = "Those that were seen at work; the method may have done more."
-        draft.fact("Probability after the processors", _p(candidate), seen)
+        draft.fact("Probability after the processors", _format_probability(candidate), seen)
 
 
-def _special(place: Moment, token_id: int, draft: Wording) -> None:
+def _explain_strategy_detail(place: ReplayedStep, token_id: int, draft: Explainer) -> None:
     """Add what the strategy's own record says about the token."""
     detail = place.step.detail
     if isinstance(detail, WatermarkDetail) and detail.is_green is not None:
         colour = "green" if token_id in detail.green_candidates else "red"
         draft.say(f"It is {colour} here.")
-    draw = draw_of(detail)
+    draw = find_draw(detail)
     if draw is not None and not draft.chosen:
         for racer in draw.racers:
             if racer.token_id == token_id:
-                late, first = apart(racer.arrival, draw.racers[0].arrival)
+                late, first = format_distinct(racer.arrival, draw.racers[0].arrival)
                 draft.say(f"In the draw it arrived at {late}, the winner at {first}.")
     elif isinstance(detail, ContrastiveDetail):
         for option in detail.options:
             if option.token_id == token_id:
-                cost = number(option.degeneration_penalty)
-                draft.say(f"Its score is {number(option.score)}; likeness cost it {cost}.")
+                cost = format_number(option.degeneration_penalty)
+                draft.say(f"Its score is {format_number(option.score)}; likeness cost it {cost}.")
     elif isinstance(detail, DraftDetail) and detail.tokens:
         guesses = "".join(place.piece(token.token_id) for token in detail.tokens)
-        draft.say(f"The draft of this round was “{shown(guesses)}”.")
+        draft.say(f"The draft of this round was “{format_token(guesses)}”.")
 
 
-def explain_node(place: Moment, node: BeamNode, draft: Wording) -> None:
+def explain_node(place: ReplayedStep, node: BeamNode, draft: Explainer) -> None:
     """Write what the recording says about a node of a search."""
     detail = place.step.detail
     assert isinstance(detail, BeamDetail)
     name = token_name(place, node.token_id)
-    own = total(node.sum_logprobs)
+    own = format_total(node.sum_logprobs)
     draft.chosen = node.fate in ("kept", "finished")
     draft.fact("Sum of the text with it", own, "Of log-probabilities; natural logarithms.")
-    draft.fact("Score", number(node.score), "The sum over the length to the length penalty.")
+    draft.fact("Score", format_number(node.score), "The sum over the length to the length penalty.")
     kept = [n.sum_logprobs for n in detail.pool if n.fate == "kept" and n.group == node.group]
     if node.fate == "pruned" and kept and node.sum_logprobs < min(kept):
-        own, needed, missed = level(node.sum_logprobs, min(kept))
+        own, needed, missed = format_gap(node.sum_logprobs, min(kept))
         draft.say(
             f"{name} missed the last place by {missed}: its text has {own} and would have needed "
             f"{needed}."

@@ -11,31 +11,31 @@ from dataclasses import dataclass
 import torch
 
 from engine.errors import EngineError, ParameterError
-from engine.inspection.attention import Attention, attention_of
-from engine.inspection.attribution import Attribution, gradient_of
+from engine.inspection.attention import Attention, compute_attention
+from engine.inspection.attribution import Attribution, compute_gradient_times_input
 from engine.inspection.influence_methods import ATTENTION, GRADIENT, METHODS
-from engine.inspection.leave_one_out import leave_one_out_of
-from engine.inspection.logits_cache import KeptRun
-from engine.inspection.target_token import Decided, decided_at
-from engine.media import media_of
-from engine.models.context_check import check_fits
+from engine.inspection.leave_one_out import compute_leave_one_out
+from engine.inspection.logits_cache import CachedRun
+from engine.inspection.target_token import TargetToken, find_target_token
+from engine.media import load_trace_media
+from engine.models.context_check import check_fits_context
 from engine.models.devices import default_device
-from engine.models.loading import LoadedModel, as_recorded, pinned
-from engine.models.weights import asked_for
-from engine.one_shot_thread import aside
-from engine.run.media_request import inputs_of
-from engine.run.preparation import Models
-from engine.run.scheduler import nobody, running
-from engine.run.weights import held_alone
+from engine.models.loading import LoadedModel, find_recorded_model, pin_models
+from engine.models.weights import to_weights_request
+from engine.one_shot_thread import run_in_thread
+from engine.run.media_request import load_media_inputs
+from engine.run.preparation import ModelLoader
+from engine.run.scheduler import ignore_event, wait_for_turn
+from engine.run.weights import read_single_weights
 from engine.trace.records import Trace
 
-_READY = 12
-_ready: OrderedDict[str, Attention | Attribution] = OrderedDict()
+_CACHE_SIZE = 12
+_answer_cache: OrderedDict[str, Attention | Attribution] = OrderedDict()
 _lock = threading.Lock()
 
 
 @dataclass(frozen=True)
-class Look:
+class InfluenceQuestion:
     """A question about influence on a step.
 
     Attributes:
@@ -51,9 +51,9 @@ class Look:
     at: int | None = None
 
 
-def looked(
-    asked: KeptRun | Trace,
-    look: Look,
+def compute_influence(
+    asked: CachedRun | Trace,
+    look: InfluenceQuestion,
     cancelled: threading.Event | None = None,
     model: LoadedModel | None = None,
 ) -> Attention | Attribution:
@@ -64,7 +64,7 @@ def looked(
 
     Args:
         asked: a cached run, or a trace; steps after the one in question may be missing.
-        look: see ``Look``.
+        look: see ``InfluenceQuestion``.
         cancelled: stops waiting and computing when set.
         model: a LoadedModel that replaces the one the trace names.
 
@@ -76,64 +76,66 @@ def looked(
     """
     if look.method not in METHODS:
         raise ParameterError("method", look.method, f"it must be one of {', '.join(METHODS)}")
-    trace = asked.trace if isinstance(asked, KeptRun) else asked
-    decided = decided_at(trace, look.step, node_id=look.node_id, at=look.at)
-    media_of(trace)
+    trace = asked.trace if isinstance(asked, CachedRun) else asked
+    decided = find_target_token(trace, look.step, node_id=look.node_id, at=look.at)
+    load_trace_media(trace)
     cancelled = cancelled or threading.Event()
-    own = asked.loaded() if isinstance(asked, KeptRun) else None
-    loaded = model or own or _model_of(trace, cancelled)
+    own = asked.get_model() if isinstance(asked, CachedRun) else None
+    loaded = model or own or _load_run_model(trace, cancelled)
     ids = (*decided.prompt_ids, *decided.before, decided.token_id)
-    check_fits(loaded, ids, len(ids) - 1)
-    key = _key(trace, loaded, look.method, decided)
+    check_fits_context(loaded, ids, len(ids) - 1)
+    key = _cache_key(trace, loaded, look.method, decided)
     with _lock:
-        found = _ready.get(key)
+        found = _answer_cache.get(key)
     if found is None:
         # OpenMP keeps workers for every thread that ever computed; idle ones slow small models.
-        found = aside(lambda: _computed(trace, loaded, look.method, decided, cancelled))
+        found = run_in_thread(
+            lambda: _compute_answer(trace, loaded, look.method, decided, cancelled)
+        )
         # An answer cut short by the time limit may be complete next time.
         keep = isinstance(found, Attention) or not found.note
         with _lock:
             if keep:
-                _ready[key] = found
-            while len(_ready) > _READY:
-                _ready.popitem(last=False)
+                _answer_cache[key] = found
+            while len(_answer_cache) > _CACHE_SIZE:
+                _answer_cache.popitem(last=False)
     return found
 
 
-def _model_of(trace: Trace, cancelled: threading.Event) -> LoadedModel:
+def _load_run_model(trace: Trace, cancelled: threading.Event) -> LoadedModel:
     """Return the run's model, loaded with the weights settings of the run."""
-    there = as_recorded(trace.model)
+    there = find_recorded_model(trace.model)
     if there is not None:
         return there
-    said = asked_for(trace, default_device(), assistant=False)
-    held = held_alone(said, "attention")
-    return Models(cancelled, nobody)(trace.model.id, weights=held)
+    said = to_weights_request(trace, default_device(), assistant=False)
+    held = read_single_weights(said, "attention")
+    return ModelLoader(cancelled, ignore_event)(trace.model.id, weights=held)
 
 
-def _computed(
+def _compute_answer(
     trace: Trace,
     loaded: LoadedModel,
     method: str,
-    decided: Decided,
+    decided: TargetToken,
     cancelled: threading.Event,
 ) -> Attention | Attribution:
     size = float(len(decided.prompt_ids) + len(decided.before))
-    line = running(cancelled, loaded, kind=(method, loaded.name), size=size)
+    line = wait_for_turn(cancelled, loaded, kind=(method, loaded.name), size=size)
     try:
-        with pinned(loaded), line:
-            media_inputs = inputs_of(trace, loaded)
+        with pin_models(loaded), line:
+            media_inputs = load_media_inputs(trace, loaded)
             if method == ATTENTION:
-                return attention_of(loaded, decided, media_inputs)
+                return compute_attention(loaded, decided, media_inputs)
             if method == GRADIENT:
-                return gradient_of(loaded, decided, media_inputs)
-            return leave_one_out_of(loaded, decided, media_inputs, cancelled)
+                return compute_gradient_times_input(loaded, decided, media_inputs)
+            return compute_leave_one_out(loaded, decided, media_inputs, cancelled)
     except torch.OutOfMemoryError:
         raise EngineError(
             "There is not enough memory for this question; ask about an earlier step."
         ) from None
 
 
-def _key(trace: Trace, loaded: LoadedModel, method: str, decided: Decided) -> str:
+def _cache_key(trace: Trace, loaded: LoadedModel, method: str, decided: TargetToken) -> str:
     """Cache key: the identity of the model object (names are not unique) and everything it read."""
     media = [one.sha256 for one in trace.media]
     known = (loaded.order, method, decided.prompt_ids, decided.before)

@@ -6,16 +6,16 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from engine.inspection.attention import Attention, Heads
+from engine.inspection.attention import Attention, AttentionWeights
 from engine.inspection.attribution import Attribution
 from engine.inspection.influence_methods import ATTENTION
 from engine.inspection.positions import Positions
-from engine.loops.recorder import significant
+from engine.loops.recorder import round_significant
 
-_TOP = 10
+_TOP_COUNT = 10
 
 
-def values_of(
+def influence_to_dict(
     found: Attention | Attribution, layer: int | None = None, head: int | None = None
 ) -> dict[str, Any]:
     """Return an answer as JSON values.
@@ -37,30 +37,34 @@ def values_of(
     common = {
         "token": found.token_id,
         "word": found.piece,
-        "logprob": significant(found.logprob),
-        "probability": significant(math.exp(found.logprob)),
+        "logprob": round_significant(found.logprob),
+        "probability": round_significant(math.exp(found.logprob)),
         "caveat": found.caveat,
     }
     if isinstance(found, Attention):
-        parts = [_attention(part, layer, head) for part in found.parts]
+        parts = [_attention_row_to_dict(part, layer, head) for part in found.parts]
         return {**common, "method": ATTENTION, "note": "", "parts": parts}
-    parts = [_part(part.kind, part.positions, part.values) for part in found.parts]
+    parts = [_part_to_dict(part.kind, part.positions, part.values) for part in found.parts]
     return {**common, "method": found.method, "note": found.note, "parts": parts}
 
 
-def _attention(part: Heads, layer: int | None, head: int | None) -> dict[str, Any]:
+def _attention_row_to_dict(
+    part: AttentionWeights, layer: int | None, head: int | None
+) -> dict[str, Any]:
     """Return one row of one kind of attention."""
-    told = _part(part.kind, part.positions, part.row(layer, head))
+    told = _part_to_dict(part.kind, part.positions, part.row(layer, head))
     return {**told, "layers": part.layers, "heads": part.heads}
 
 
-def _part(kind: str, positions: Positions, values: Sequence[float | None]) -> dict[str, Any]:
+def _part_to_dict(
+    kind: str, positions: Positions, values: Sequence[float | None]
+) -> dict[str, Any]:
     """Return an input's numbers, their strengths, and the largest positions with bar lengths."""
     sizes = [0.0 if value is None else abs(value) for value in values]
     order = sorted(range(len(sizes)), key=lambda place: -sizes[place])
     # The first position collects the attention that no head needs; scaled by it, all else is pale.
     most = max(sizes[1:] or sizes, default=0.0) if kind == "self" else max(sizes, default=0.0)
-    top = [place for place in order[:_TOP] if sizes[place]]
+    top = [place for place in order[:_TOP_COUNT] if sizes[place]]
     return {
         "kind": kind,
         "source": positions.source,
@@ -70,7 +74,7 @@ def _part(kind: str, positions: Positions, values: Sequence[float | None]) -> di
         "leading": positions.leading,
         "starts": positions.starts,
         "picture": positions.picture,
-        "values": [None if value is None else significant(value) for value in values],
+        "values": [None if value is None else round_significant(value) for value in values],
         "strengths": [min(1.0, round(size / most, 3)) if most else 0.0 for size in sizes],
         "top": top,
         "lengths": [round(sizes[place] / sizes[top[0]], 3) for place in top],

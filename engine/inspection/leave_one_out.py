@@ -12,19 +12,19 @@ from typing import Any
 import torch
 
 from engine.errors import Cancelled
-from engine.inspection.attribution import INPUT, OUTPUT, Attribution, Scored
+from engine.inspection.attribution import INPUT, OUTPUT, Attribution, PositionScores
 from engine.inspection.influence_methods import LEAVE_ONE_OUT
 from engine.inspection.positions import (
     FRAMES,
     PATCHES,
     Positions,
-    is_sound,
-    of_encoder,
-    of_text,
-    placeholders,
+    encoder_positions,
+    find_sound_input,
+    placeholder_ids,
+    text_positions,
 )
-from engine.inspection.target_token import Decided
-from engine.loops.teacher_forced import pass_inputs
+from engine.inspection.target_token import TargetToken
+from engine.loops.teacher_forced import teacher_forced_inputs
 from engine.settings import SETTINGS
 
 CAVEAT = "Without a token the text is one that nobody wrote, and what two tokens say together, neither shows alone."
@@ -36,7 +36,7 @@ _FLOAT_BYTES = 4
 
 
 @dataclass(frozen=True)
-class _Part:
+class _InputPart:
     """An input whose positions are left out one at a time.
 
     Attributes:
@@ -53,29 +53,31 @@ class _Part:
     places: tuple[int, ...]
     inputs: Mapping[str, Any]
 
-    def without(self, places: Sequence[int]) -> dict[str, Any]:
+    def without_each(self, places: Sequence[int]) -> dict[str, Any]:
         """Return keyword arguments with one row per place, each without that place."""
         value, rows = self.inputs[self.name], len(places)
-        changed: dict[str, Any] = {self.name: self._without(value, places)}
+        changed: dict[str, Any] = {self.name: self._remove_positions(value, places)}
         if self.name == "input_ids":
             changed["attention_mask"] = torch.ones_like(changed[self.name])
-        others = {n: _repeated(n, v, rows) for n, v in self.inputs.items() if n not in changed}
+        others = {n: _repeat_row(n, v, rows) for n, v in self.inputs.items() if n not in changed}
         return {**others, **changed}
 
-    def _without(self, value: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
+    def _remove_positions(self, value: torch.Tensor, places: Sequence[int]) -> torch.Tensor:
         if self.positions.source == PATCHES:
-            return torch.cat([_painted(value, self.positions, place) for place in places])
+            return torch.cat([_paint_patch(value, self.positions, place) for place in places])
         if self.positions.source == FRAMES:
-            return torch.cat([_silenced(value, self.positions.count, place) for place in places])
+            return torch.cat(
+                [_silence_part(value, self.positions.count, place) for place in places]
+            )
         # Deleted, not masked: a mask or unknown token would have its own effect.
         ids = value[0]
         kept = [torch.cat([ids[:place], ids[place + 1 :]]) for place in places]
         return torch.stack(kept)
 
 
-def leave_one_out_of(
+def compute_leave_one_out(
     loaded: Any,
-    decided: Decided,
+    decided: TargetToken,
     media_inputs: Mapping[str, torch.Tensor] | None = None,
     cancelled: threading.Event | None = None,
 ) -> Attribution:
@@ -89,7 +91,7 @@ def leave_one_out_of(
     Args:
         loaded: the LoadedModel; the caller must have its turn, see ``permits.running``.
         decided: the token and its text.
-        media_inputs: see ``pass_inputs``.
+        media_inputs: see ``teacher_forced_inputs``.
         cancelled: stops the computation when set.
 
     Raises:
@@ -97,36 +99,36 @@ def leave_one_out_of(
     """
     started = time.perf_counter()
     new = [*decided.before, decided.token_id]
-    inputs = pass_inputs(loaded, decided.prompt_ids, new, media_inputs)
+    inputs = teacher_forced_inputs(loaded, decided.prompt_ids, new, media_inputs)
     with torch.inference_mode():
         out = loaded.model(**inputs, use_cache=False)
-        whole = _logprobs(out.logits, decided.token_id)[0]
-        parts = _parts(loaded, inputs, out)
+        whole = _last_logprobs(out.logits, decided.token_id)[0]
+        parts = _input_parts(loaded, inputs, out)
         scored, done = [], 0
         for number, part in enumerate(parts, 1):
             # An equal share of the time, plus what earlier parts left over.
             until = started + SETTINGS.max_asking_s * number / len(parts)
-            values = _left_out(loaded, part, decided.token_id, whole, until, cancelled)
+            values = _score_without_each(loaded, part, decided.token_id, whole, until, cancelled)
             done += sum(value is not None for value in values)
-            scored.append(Scored(part.kind, part.positions, values))
+            scored.append(PositionScores(part.kind, part.positions, values))
     wanted = sum(len(part.places) for part in parts)
-    note = "" if done == wanted else _note(done, wanted)
+    note = "" if done == wanted else _partial_note(done, wanted)
     caveat = MEDIA_CAVEAT if media_inputs else CAVEAT
     token = decided.token_id
     piece = loaded.pieces[token]
     return Attribution(LEAVE_ONE_OUT, token, piece, whole, tuple(scored), caveat, note)
 
 
-def _note(done: int, wanted: int) -> str:
+def _partial_note(done: int, wanted: int) -> str:
     return (
         f"Only {done} of {wanted} positions were left out, from the end:"
         f" a question may take {SETTINGS.max_asking_s:g} seconds."
     )
 
 
-def _left_out(
+def _score_without_each(
     loaded: Any,
-    part: _Part,
+    part: _InputPart,
     token_id: int,
     whole: float,
     until: float,
@@ -136,25 +138,25 @@ def _left_out(
     values: list[float | None] = [None] * part.positions.count
     # Without this argument a pass returns logits for all positions, which limits the rows.
     few = "logits_to_keep" in inspect.signature(loaded.model.forward).parameters
-    for places in _batches(part.places, _rows(loaded, part, few)):
+    for places in _split_batches(part.places, _max_rows(loaded, part, few)):
         if cancelled is not None and cancelled.is_set():
             raise Cancelled
         if time.perf_counter() > until:
             break
-        given = part.without(places)
+        given = part.without_each(places)
         if few:
             given["logits_to_keep"] = 1
         out = loaded.model(**given, use_cache=False)
-        for place, without in zip(places, _logprobs(out.logits, token_id), strict=True):
+        for place, without in zip(places, _last_logprobs(out.logits, token_id), strict=True):
             values[place] = whole - without
     return tuple(values)
 
 
-def _batches(places: Sequence[int], size: int) -> Iterable[Sequence[int]]:
+def _split_batches(places: Sequence[int], size: int) -> Iterable[Sequence[int]]:
     return (places[start : start + size] for start in range(0, len(places), size))
 
 
-def _rows(loaded: Any, part: _Part, few: bool) -> int:
+def _max_rows(loaded: Any, part: _InputPart, few: bool) -> int:
     """Return the number of texts per pass."""
     if part.positions.source in (PATCHES, FRAMES):
         return SETTINGS.max_asking_pictures
@@ -166,63 +168,63 @@ def _rows(loaded: Any, part: _Part, few: bool) -> int:
     return max(1, rows)
 
 
-def _logprobs(logits: torch.Tensor, token_id: int) -> list[float]:
+def _last_logprobs(logits: torch.Tensor, token_id: int) -> list[float]:
     """Return the token's log-probability at the end of each row."""
     return torch.log_softmax(logits[:, -1].double(), -1)[:, token_id].tolist()
 
 
-def _parts(loaded: Any, inputs: Mapping[str, torch.Tensor], out: Any) -> list[_Part]:
+def _input_parts(loaded: Any, inputs: Mapping[str, torch.Tensor], out: Any) -> list[_InputPart]:
     text = inputs.get("decoder_input_ids")
     if text is None:
-        own = _text(loaded, OUTPUT, "input_ids", inputs)
+        own = _text_part(loaded, OUTPUT, "input_ids", inputs)
         pixels = inputs.get("pixel_values")
         if own.positions.picture is None or pixels is None or pixels.dim() != 4:
             return [own]
-        return [_pictured(own.positions.picture[1:], inputs), own]
+        return [_picture_part(own.positions.picture[1:], inputs), own]
     encoded = out.encoder_last_hidden_state
     if "input_ids" in inputs:
-        first = _text(loaded, INPUT, "input_ids", inputs)
+        first = _text_part(loaded, INPUT, "input_ids", inputs)
     else:
-        first = _seen(loaded, inputs, encoded.shape[1])
+        first = _media_part(loaded, inputs, encoded.shape[1])
     given: Mapping[str, Any] = inputs
     if "input_ids" not in inputs:
         # Only the decoder's text changes here, so a picture or sound is encoded once.
         given = {"decoder_input_ids": text, "encoder_outputs": encoded}
-    second = _text(loaded, OUTPUT, "decoder_input_ids", given)
+    second = _text_part(loaded, OUTPUT, "decoder_input_ids", given)
     return [second] if first is None else [first, second]
 
 
-def _text(loaded: Any, kind: str, name: str, inputs: Mapping[str, Any]) -> _Part:
+def _text_part(loaded: Any, kind: str, name: str, inputs: Mapping[str, Any]) -> _InputPart:
     ids = inputs[name][0].tolist()
-    positions = of_text(loaded, ids, "encoder" if kind == INPUT else "text")
+    positions = text_positions(loaded, ids, "encoder" if kind == INPUT else "text")
     first = 1 if name == "decoder_input_ids" else 0
-    held = placeholders(loaded)
+    held = placeholder_ids(loaded)
     places = [place for place in range(first, len(ids)) if ids[place] not in held]
     if len(ids) < 2:
         places = []
-    return _Part(kind, name, positions, tuple(reversed(places)), inputs)
+    return _InputPart(kind, name, positions, tuple(reversed(places)), inputs)
 
 
-def _seen(loaded: Any, inputs: Mapping[str, torch.Tensor], length: int) -> _Part | None:
+def _media_part(loaded: Any, inputs: Mapping[str, torch.Tensor], length: int) -> _InputPart | None:
     """Return the parts of a picture or a sound, few enough to try each one."""
-    whole = of_encoder(loaded, inputs, length)
-    name = is_sound(inputs)
+    whole = encoder_positions(loaded, inputs, length)
+    name = find_sound_input(inputs)
     if name is not None:
         count = min(length, SETTINGS.max_left_out_parts)
         frame_s = None if whole.frame_s is None else whole.frame_s * length / count
         positions = Positions(FRAMES, count, frame_s=frame_s)
-        return _Part(INPUT, name, positions, tuple(reversed(range(count))), inputs)
-    return None if whole.grid is None else _pictured(whole.grid, inputs)
+        return _InputPart(INPUT, name, positions, tuple(reversed(range(count))), inputs)
+    return None if whole.grid is None else _picture_part(whole.grid, inputs)
 
 
-def _pictured(grid: tuple[int, int], inputs: Mapping[str, torch.Tensor]) -> _Part:
-    rows, columns = _coarser(grid, SETTINGS.max_left_out_parts)
+def _picture_part(grid: tuple[int, int], inputs: Mapping[str, torch.Tensor]) -> _InputPart:
+    rows, columns = _coarsen_grid(grid, SETTINGS.max_left_out_parts)
     positions = Positions(PATCHES, rows * columns, grid=(rows, columns))
     places = tuple(reversed(range(positions.count)))
-    return _Part(INPUT, "pixel_values", positions, places, inputs)
+    return _InputPart(INPUT, "pixel_values", positions, places, inputs)
 
 
-def _coarser(grid: tuple[int, int], most: int) -> tuple[int, int]:
+def _coarsen_grid(grid: tuple[int, int], most: int) -> tuple[int, int]:
     """Return rows and columns of the grid, merged into at most ``most`` square blocks."""
     block = 1
     while -(-grid[0] // block) * -(-grid[1] // block) > most:
@@ -230,7 +232,7 @@ def _coarser(grid: tuple[int, int], most: int) -> tuple[int, int]:
     return -(-grid[0] // block), -(-grid[1] // block)
 
 
-def _painted(values: torch.Tensor, positions: Positions, place: int) -> torch.Tensor:
+def _paint_patch(values: torch.Tensor, positions: Positions, place: int) -> torch.Tensor:
     """Return (1, channels, height, width) picture with one part in its mean colour."""
     assert positions.grid is not None
     rows, columns = positions.grid
@@ -243,7 +245,7 @@ def _painted(values: torch.Tensor, positions: Positions, place: int) -> torch.Te
     return painted
 
 
-def _silenced(values: torch.Tensor, count: int, place: int) -> torch.Tensor:
+def _silence_part(values: torch.Tensor, count: int, place: int) -> torch.Tensor:
     """Return a sound, time last, with one of ``count`` parts as quiet as possible."""
     length = values.shape[-1]
     part = slice(place * length // count, (place + 1) * length // count)
@@ -253,7 +255,7 @@ def _silenced(values: torch.Tensor, count: int, place: int) -> torch.Tensor:
     return silenced
 
 
-def _repeated(name: str, value: torch.Tensor, rows: int) -> Any:
+def _repeat_row(name: str, value: torch.Tensor, rows: int) -> Any:
     """Repeat a one-row argument for several rows."""
     from transformers.modeling_outputs import BaseModelOutput
 

@@ -23,12 +23,12 @@ from engine.settings import SETTINGS
 from engine.strategies.base import Strategy
 from engine.trace.records import Step, Trace
 
-KEPT, RECOMPUTED, RECORDED = "kept", "recomputed", "recorded"
+CACHED, RECOMPUTED, RECORDED = "kept", "recomputed", "recorded"
 """Sources of logits: the run itself, one pass over its text, or its recorded candidates."""
 
 
 @dataclass(frozen=True)
-class Pass:
+class CachedPass:
     """The inputs of one observation. The tensors must not be written to."""
 
     number: int
@@ -44,19 +44,19 @@ class Pass:
     contrast: torch.Tensor | None = None
     """DoLa: (rows, vocab) output of the loop's own first stage."""
 
-    def bytes(self) -> int:
+    def count_bytes(self) -> int:
         """Return its size in memory, bytes."""
         parts = (self.logits, self.input_ids, self.contrast)
         return sum(part.numel() * part.element_size() for part in parts if part is not None)
 
-    def to(self, device: Any) -> Pass:
+    def to(self, device: Any) -> CachedPass:
         """Return a copy on another device."""
         contrast = None if self.contrast is None else self.contrast.to(device)
-        return Pass(self.number, self.logits.to(device), self.input_ids.to(device), contrast)
+        return CachedPass(self.number, self.logits.to(device), self.input_ids.to(device), contrast)
 
 
 @dataclass(eq=False)
-class KeptRun:
+class CachedRun:
     """A run with its cached logits; its worker appends while others read.
 
     Attributes:
@@ -76,9 +76,9 @@ class KeptRun:
     config: Any
     header: Trace
     steps: list[Step] = field(default_factory=list)
-    passes: list[Pass | None] = field(default_factory=list)
+    passes: list[CachedPass | None] = field(default_factory=list)
     seen: list[range] = field(default_factory=list)
-    source: str = KEPT
+    source: str = CACHED
     full: bool = False
     # Weak: the cache must not keep a model in memory.
     model: weakref.ref[LoadedModel] | None = None
@@ -88,29 +88,29 @@ class KeptRun:
         """The run so far as a trace, without outputs."""
         return dataclasses.replace(self.header, steps=tuple(self.steps))
 
-    def loaded(self) -> LoadedModel | None:
+    def get_model(self) -> LoadedModel | None:
         """Return the run's model while it is in memory, else None."""
         return None if self.model is None else self.model()
 
-    def row(self, step: Step) -> int:
+    def batch_row(self, step: Step) -> int:
         """Return the batch row that a step belongs to."""
         return 0 if self.strategy.one_by_one else step.sequence
 
-    def pass_(self, number: int) -> Pass | None:
+    def get_pass(self, number: int) -> CachedPass | None:
         """Return a pass, None if it is not cached."""
         return self.passes[number] if number < len(self.passes) else None
 
-    def let_go(self) -> None:
+    def drop_logits(self) -> None:
         """Drop all logits."""
         self.full = True
         self.passes.clear()
 
-    def bytes(self) -> int:
+    def count_bytes(self) -> int:
         """Return the size of its logits, bytes."""
-        return sum(one.bytes() for one in self.passes if one is not None)
+        return sum(one.count_bytes() for one in self.passes if one is not None)
 
 
-class Shelf:
+class LogitsCache:
     """A cache of recent runs by id; the oldest are evicted first.
 
     Args:
@@ -121,72 +121,74 @@ class Shelf:
 
     def __init__(self, most_bytes: int, run_bytes: int, most_runs: int) -> None:
         self.most_bytes, self.run_bytes, self.most_runs = most_bytes, run_bytes, most_runs
-        self._runs: OrderedDict[str, KeptRun] = OrderedDict()
+        self._runs: OrderedDict[str, CachedRun] = OrderedDict()
         self._bytes: dict[str, int] = {}
         self._lock = threading.Lock()
 
-    def follow(self, run_id: str) -> Keeper:
+    def start_writer(self, run_id: str) -> CacheWriter:
         """Return the writer that caches a new run."""
-        return Keeper(self, run_id)
+        return CacheWriter(self, run_id)
 
-    def get(self, run_id: str) -> KeptRun | None:
+    def get(self, run_id: str) -> CachedRun | None:
         """Return a run, None if it is not cached."""
         return self._runs.get(run_id)
 
-    def put(self, run_id: str, run: KeptRun) -> None:
+    def put(self, run_id: str, run: CachedRun) -> None:
         """Add a complete run."""
         with self._lock:
-            self._runs[run_id], self._bytes[run_id] = run, run.bytes()
-            self._shrink()
+            self._runs[run_id], self._bytes[run_id] = run, run.count_bytes()
+            self._evict_oldest()
 
-    def bytes(self) -> int:
+    def count_bytes(self) -> int:
         """Return the size of all logits, bytes."""
         return sum(self._bytes.values())
 
-    def grow(self, run_id: str, one: Pass) -> None:
+    def append_pass(self, run_id: str, one: CachedPass) -> None:
         """Append a pass to a run; does nothing for an evicted run."""
         with self._lock:
             run = self._runs.get(run_id)
             if run is None:
                 return
-            size = self._bytes[run_id] + one.bytes()
+            size = self._bytes[run_id] + one.count_bytes()
             if run.full or size > self.run_bytes:
                 self._bytes[run_id] = 0
-                run.let_go()
+                run.drop_logits()
                 return
             run.passes.append(one)
             self._bytes[run_id] = size
-            self._shrink()
+            self._evict_oldest()
 
-    def _shrink(self) -> None:
-        while len(self._runs) > self.most_runs or self.bytes() > self.most_bytes:
+    def _evict_oldest(self) -> None:
+        while len(self._runs) > self.most_runs or self.count_bytes() > self.most_bytes:
             oldest, run = self._runs.popitem(last=False)
             del self._bytes[oldest]
-            run.let_go()
+            run.drop_logits()
 
 
-class Keeper:
+class CacheWriter:
     """Writes a run to the cache while it is decoded; see ``recording.Witness``."""
 
-    def __init__(self, shelf: Shelf, run_id: str) -> None:
+    def __init__(self, shelf: LogitsCache, run_id: str) -> None:
         self.shelf, self.run_id = shelf, run_id
-        self.run: KeptRun | None = None
+        self.run: CachedRun | None = None
         self.count = self.decided_at = 0
 
-    def began(self, run: Prepared, header: Trace) -> None:
+    def on_start(self, run: Prepared, header: Trace) -> None:
         """Create the cached run from what is known before the first step."""
         target = weakref.ref(run.target)
-        self.run = KeptRun(run.strategy, run.config, header, model=target)
+        self.run = CachedRun(run.strategy, run.config, header, model=target)
         self.shelf.put(self.run_id, self.run)
 
-    def saw(self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Sequence[Any]) -> None:
+    def on_logits(
+        self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Sequence[Any]
+    ) -> None:
         """Store the inputs of an observation."""
         first = processors[0] if len(processors) else None
         contrast = first.contrast if isinstance(first, LayerContrast) else None
-        self.shelf.grow(self.run_id, Pass(self.count, logits, input_ids, contrast))
+        self.shelf.append_pass(self.run_id, CachedPass(self.count, logits, input_ids, contrast))
         self.count += 1
 
-    def decided(self, step: Step) -> None:
+    def on_step(self, step: Step) -> None:
         """Append a step, or replace the last one when it was measured again."""
         if self.run is None:
             return
@@ -200,7 +202,7 @@ class Keeper:
         self.decided_at = self.count
         self.run.steps.append(step)
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         """Move the logits to the CPU, which frees the accelerator."""
         run, self.run = self.run, None
         if run is None:
@@ -208,4 +210,6 @@ class Keeper:
         run.passes[:] = [None if one is None else one.to("cpu") for one in run.passes]
 
 
-KEPT_RUNS = Shelf(SETTINGS.max_kept_bytes, SETTINGS.max_kept_run_bytes, SETTINGS.max_kept_runs)
+LOGITS_CACHE = LogitsCache(
+    SETTINGS.max_kept_bytes, SETTINGS.max_kept_run_bytes, SETTINGS.max_kept_runs
+)

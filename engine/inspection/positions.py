@@ -11,10 +11,10 @@ import torch
 
 TEXT, ENCODER, PATCHES, FRAMES = "text", "encoder", "patches", "frames"
 """The decoder's tokens; the encoder's tokens; parts of a picture; parts of a sound."""
-_SOUNDS = ("input_features", "input_values")
-_PLACEHOLDERS = ("image_token_id", "image_token_index", "audio_token_id", "audio_token_index")
-_MOST_MERGED = 64
-_RATE = 16_000
+_SOUND_INPUTS = ("input_features", "input_values")
+_PLACEHOLDER_NAMES = ("image_token_id", "image_token_index", "audio_token_id", "audio_token_index")
+_MAX_MERGE = 64
+_SAMPLE_RATE = 16_000
 
 
 @dataclass(frozen=True)
@@ -49,15 +49,15 @@ class Positions:
         return tuple(round(place * self.frame_s, 3) for place in range(self.count))
 
 
-def of_text(loaded: Any, ids: Sequence[int], source: str = TEXT) -> Positions:
+def text_positions(loaded: Any, ids: Sequence[int], source: str = TEXT) -> Positions:
     """Return the positions of token ids."""
     found = tuple(int(i) for i in ids)
     pieces = tuple(loaded.pieces[i] for i in found)
-    picture = _picture_among(loaded, found) if source == TEXT else None
+    picture = _find_picture(loaded, found) if source == TEXT else None
     return Positions(source, len(found), found, pieces, picture=picture)
 
 
-def of_encoder(loaded: Any, inputs: Mapping[str, torch.Tensor], length: int) -> Positions:
+def encoder_positions(loaded: Any, inputs: Mapping[str, torch.Tensor], length: int) -> Positions:
     """Return the positions of an encoder's output.
 
     Args:
@@ -66,27 +66,27 @@ def of_encoder(loaded: Any, inputs: Mapping[str, torch.Tensor], length: int) -> 
         length: length of the encoder's output.
     """
     if "input_ids" in inputs and inputs["input_ids"].shape[1] == length:
-        return of_text(loaded, inputs["input_ids"][0].tolist(), ENCODER)
+        return text_positions(loaded, inputs["input_ids"][0].tolist(), ENCODER)
     if "pixel_values" in inputs:
-        grid = _grid(loaded.model.config, inputs["pixel_values"].shape, length)
+        grid = _patch_grid(loaded.model.config, inputs["pixel_values"].shape, length)
         leading = 0 if grid is None else length - grid[0] * grid[1]
         return Positions(PATCHES, length, grid=grid, leading=leading)
-    return Positions(FRAMES, length, frame_s=_frame_s(loaded))
+    return Positions(FRAMES, length, frame_s=_frame_seconds(loaded))
 
 
-def is_sound(inputs: Mapping[str, torch.Tensor]) -> str | None:
+def find_sound_input(inputs: Mapping[str, torch.Tensor]) -> str | None:
     """Return the name of the input that holds a sound, None for none."""
-    return next((name for name in _SOUNDS if name in inputs), None)
+    return next((name for name in _SOUND_INPUTS if name in inputs), None)
 
 
-def placeholders(loaded: Any) -> frozenset[int]:
+def placeholder_ids(loaded: Any) -> frozenset[int]:
     """Return the prompt's token ids that are placeholders for a picture or a sound."""
     config = loaded.model.config
-    found = (getattr(config, name, None) for name in _PLACEHOLDERS)
+    found = (getattr(config, name, None) for name in _PLACEHOLDER_NAMES)
     return frozenset(i for i in found if isinstance(i, int))
 
 
-def _grid(config: Any, shape: Sequence[int], length: int) -> tuple[int, int] | None:
+def _patch_grid(config: Any, shape: Sequence[int], length: int) -> tuple[int, int] | None:
     """Return rows and columns of an encoder's patches; encoders that merge patches have fewer."""
     own = [getattr(config, name, None) for name in ("encoder", "vision_config")]
     size = next((s for c in (*own, config) if (s := getattr(c, "patch_size", None))), None)
@@ -94,7 +94,7 @@ def _grid(config: Any, shape: Sequence[int], length: int) -> tuple[int, int] | N
         return None
     high, wide = size if isinstance(size, (list, tuple)) else (size, size)
     merged = 1
-    while merged <= _MOST_MERGED:
+    while merged <= _MAX_MERGE:
         rows, columns = shape[-2] // (high * merged), shape[-1] // (wide * merged)
         if 0 < rows * columns <= length:
             return rows, columns
@@ -102,7 +102,7 @@ def _grid(config: Any, shape: Sequence[int], length: int) -> tuple[int, int] | N
     return None
 
 
-def _frame_s(loaded: Any) -> float | None:
+def _frame_seconds(loaded: Any) -> float | None:
     """Return the seconds of sound that one encoder position covers."""
     config = loaded.model.config
     if config.model_type == "whisper":
@@ -111,12 +111,12 @@ def _frame_s(loaded: Any) -> float | None:
         return 2 * sounds.hop_length / sounds.sampling_rate
     own = getattr(config, "encoder", config)
     samples = getattr(own, "inputs_to_logits_ratio", None)
-    return None if samples is None else samples / _RATE
+    return None if samples is None else samples / _SAMPLE_RATE
 
 
-def _picture_among(loaded: Any, ids: tuple[int, ...]) -> tuple[int, int, int] | None:
+def _find_picture(loaded: Any, ids: tuple[int, ...]) -> tuple[int, int, int] | None:
     """Return the position and size of a picture's tokens, if they form one square."""
-    wanted = placeholders(loaded)
+    wanted = placeholder_ids(loaded)
     places = [place for place, i in enumerate(ids) if i in wanted]
     side = math.isqrt(len(places))
     if not places or side * side != len(places) or places[-1] - places[0] + 1 != len(places):

@@ -15,22 +15,22 @@ from typing import Any
 import torch
 import transformers
 
-from engine.declare.params import build, params_of
+from engine.declare.params import build_config, params_of
 from engine.errors import EngineError, ParameterError
-from engine.inspection.logits_cache import KeptRun
+from engine.inspection.logits_cache import CachedRun
 from engine.loops.recorder import Recorder
 from engine.loops.watermark import watermark_loop
-from engine.models.chat import written
-from engine.models.loading import LoadedModel, as_recorded
-from engine.models.meta_model import BUILDING
+from engine.models.chat import chat_from_ids
+from engine.models.loading import LoadedModel, find_recorded_model
+from engine.models.meta_model import CONSTRUCTION_LOCK
 from engine.models.readers import AUDIO
 from engine.run.generation import generate_inputs, generation_config
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model
 from engine.strategies.base import Context
 
 # Longer than any text.
-_LONGEST = 1 << 24
-NEEDS_THE_MODEL = {
+_MAX_POSITIONS = 1 << 24
+NEEDS_RERUN = {
     "guidance_scale": "guidance asks the model once more at every step",
     "negative_prompt": "guidance asks the model once more at every step",
     "negative_prompt_ids": "guidance asks the model once more at every step",
@@ -44,7 +44,7 @@ NEEDS_THE_MODEL = {
     "ignore_repeated_ngrams": "it changes no distribution, only how the text is judged",
 }
 """Parameters that a what-if analysis cannot change, each with the reason."""
-OFF: Mapping[str, tuple[str, Any]] = {
+OFF_VALUES: Mapping[str, tuple[str, Any]] = {
     "SequenceBias": ("sequence_bias", None),
     "EncoderRepetitionPenalty": ("encoder_repetition_penalty", 1.0),
     "RepetitionPenalty": ("repetition_penalty", 1.0),
@@ -74,12 +74,12 @@ OFF: Mapping[str, tuple[str, Any]] = {
 """Display name of a processor -> its parameter, and the value that removes it."""
 
 
-def askable(config_class: type) -> tuple[str, ...]:
+def changeable_parameters(config_class: type) -> tuple[str, ...]:
     """Return the parameters of a strategy that a what-if can change, in declaration order."""
-    return tuple(name for name in params_of(config_class) if name not in NEEDS_THE_MODEL)
+    return tuple(name for name in params_of(config_class) if name not in NEEDS_RERUN)
 
 
-def changed_config(run: KeptRun, params: Mapping[str, Any]) -> Any:
+def build_changed_config(run: CachedRun, params: Mapping[str, Any]) -> Any:
     """Return a run's config with other values, validated like a request's.
 
     Args:
@@ -91,14 +91,14 @@ def changed_config(run: KeptRun, params: Mapping[str, Any]) -> Any:
     """
     known = params_of(run.strategy.config)
     for name, value in params.items():
-        if name in NEEDS_THE_MODEL and name in known:
-            why = f"it cannot be asked about without running again: {NEEDS_THE_MODEL[name]}"
+        if name in NEEDS_RERUN and name in known:
+            why = f"it cannot be asked about without running again: {NEEDS_RERUN[name]}"
             raise ParameterError(name, value, why)
     old = {name: getattr(run.config, name) for name in known}
-    config = build(run.strategy.config, {**old, **params}, run.strategy.name)
-    loaded, ids = run.loaded() or hollow(run), list(run.header.prompt_ids)
+    config = build_config(run.strategy.config, {**old, **params}, run.strategy.name)
+    loaded, ids = run.get_model() or build_stub_model(run), list(run.header.prompt_ids)
     request = DecodeRequest(run.strategy.name, prompt=run.header.prompt, input_ids=ids)
-    chat = None if run.header.messages is None else written(loaded.tokenizer, ids)
+    chat = None if run.header.messages is None else chat_from_ids(loaded.tokenizer, ids)
     checked = fit_to_model(CheckedRequest(request, run.strategy, config, (), chat=chat), loaded)
     if run.strategy.loop is watermark_loop:
         prompt = torch.tensor([run.header.prompt_ids])
@@ -107,22 +107,22 @@ def changed_config(run: KeptRun, params: Mapping[str, Any]) -> Any:
     return checked.config
 
 
-def processors_of(run: KeptRun, config: Any) -> tuple[list[Any], bool]:
+def build_processors(run: CachedRun, config: Any) -> tuple[list[Any], bool]:
     """Return a run's processors as generate() builds them, and whether tokens are sampled.
 
     Args:
         run: the run.
-        config: the config of its strategy, see ``changed_config``.
+        config: the config of its strategy, see ``build_changed_config``.
 
     Raises:
         ParameterError: guidance is on.
     """
     if config.guidance_scale not in (None, 1.0):
-        why = f"it cannot be asked about without running again: {NEEDS_THE_MODEL['guidance_scale']}"
+        why = f"it cannot be asked about without running again: {NEEDS_RERUN['guidance_scale']}"
         raise ParameterError("guidance_scale", config.guidance_scale, why)
     if run.strategy.one_by_one:
         config = dataclasses.replace(config, num_return_sequences=1)
-    loaded, found = hollow(run), []
+    loaded, found = build_stub_model(run), []
     select = run.strategy.generate_kwargs(config)
 
     def capture(
@@ -139,35 +139,35 @@ def processors_of(run: KeptRun, config: Any) -> tuple[list[Any], bool]:
         attention_mask=torch.ones_like(prompt),
         generation_config=generation_config(config, select, loaded),
         custom_generate=capture,
-        logits_processor=transformers.LogitsProcessorList(_own_rules(run, config)),
+        logits_processor=transformers.LogitsProcessorList(_model_rules(run, config)),
         **generate_inputs(config, loaded, config.num_return_sequences, prompt.shape[1]),
     )
     return found, bool(select["do_sample"])
 
 
-def _own_rules(run: KeptRun, config: Any) -> list[Any]:
-    """Return the processors that the run's model itself adds; see ``MediaReader.rules``.
+def _model_rules(run: CachedRun, config: Any) -> list[Any]:
+    """Return the processors that the run's model itself adds; see ``MediaReader.logits_processors``.
 
     Raises:
         EngineError: the model may have some but is not in memory.
     """
-    loaded = run.loaded() or as_recorded(run.header.model)
+    loaded = run.get_model() or find_recorded_model(run.header.model)
     if not any(one.kind == AUDIO for one in run.header.media):
         return []
     if loaded is None or loaded.reader is None:
         raise EngineError(
             "The speech model of this run is not in memory, and it has rules of its own."
         )
-    return loaded.reader.rules(config, run.header.prompt_ids, run.header.speech)
+    return loaded.reader.logits_processors(config, run.header.prompt_ids, run.header.speech)
 
 
-def hollow(run: KeptRun) -> LoadedModel:
+def build_stub_model(run: CachedRun) -> LoadedModel:
     """Return a stub model with the properties of the run's model that processors use."""
     about, ends = run.header.model, run.header.eos_token_ids
-    return _hollow(about.vocab_size, device_of(run), about.is_encoder_decoder, ends)
+    return _stub_model(about.vocab_size, processor_device(run), about.is_encoder_decoder, ends)
 
 
-def device_of(run: KeptRun) -> str:
+def processor_device(run: CachedRun) -> str:
     """Return the run's device, or the CPU if this machine has no such device."""
     own = run.header.model.device
     there = {"cuda": torch.cuda.is_available, "mps": torch.backends.mps.is_available}
@@ -175,10 +175,12 @@ def device_of(run: KeptRun) -> str:
 
 
 @lru_cache(maxsize=8)
-def _hollow(vocab: int, device: str, encoder_decoder: bool, ends: tuple[int, ...]) -> LoadedModel:
+def _stub_model(
+    vocab: int, device: str, encoder_decoder: bool, ends: tuple[int, ...]
+) -> LoadedModel:
 
     ids: dict[str, Any] = {"bos_token_id": 0, "eos_token_id": list(ends) or None, "pad_token_id": 0}
-    with BUILDING:
+    with CONSTRUCTION_LOCK:
         if encoder_decoder:
             sizes = {"d_model": 2, "d_kv": 2, "d_ff": 2, "num_layers": 1, "num_heads": 1}
             ids["decoder_start_token_id"] = 0
@@ -186,7 +188,7 @@ def _hollow(vocab: int, device: str, encoder_decoder: bool, ends: tuple[int, ...
             model: Any = transformers.T5ForConditionalGeneration(seq2seq)
         else:
             sizes = {"hidden_size": 2, "intermediate_size": 2, "num_hidden_layers": 1}
-            heads = {"num_attention_heads": 1, "max_position_embeddings": _LONGEST}
+            heads = {"num_attention_heads": 1, "max_position_embeddings": _MAX_POSITIONS}
             config = transformers.LlamaConfig(vocab_size=vocab, **sizes, **heads, **ids)
             model = transformers.LlamaForCausalLM(config)
     return LoadedModel(model.to(device).eval(), None, "the model of the run")

@@ -19,24 +19,24 @@ import torch
 from engine.errors import BusyError, Cancelled, DecodeError, EngineError
 from engine.loops.drafting.drafter import Draft
 from engine.loops.recorder import Recorder, Stages
-from engine.models.loading import LoadedModel, in_memory, pinned
+from engine.models.loading import LoadedModel, find_loaded_model, pin_models
 from engine.run.preparation import Prepared, prepare
-from engine.run.request import DecodeRequest, check, request_of
-from engine.run.run import StopWhen, generate_with
-from engine.run.scheduler import running
+from engine.run.request import DecodeRequest, check_request, request_from_trace
+from engine.run.run import StopCriterion, call_generate
+from engine.run.scheduler import wait_for_turn
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
 from engine.trace.records import Step, Trace
 
-LIMIT_S = SETTINGS.max_asking_s
+MAX_RERUN_S = SETTINGS.max_asking_s
 """Seconds that one rerun may compute."""
-ONLY_ONCE = "What a custom method saw can only be seen while it runs."
-WAIT_S = 10.0
+CUSTOM_METHOD_REFUSAL = "What a custom method saw can only be seen while it runs."
+MODEL_WAIT_S = 10.0
 """Seconds to wait for the model."""
 
 
 @dataclass(frozen=True)
-class View:
+class ObservedPass:
     """The input of one pass's logits processors and the output of each.
 
     Attributes:
@@ -53,7 +53,7 @@ class View:
 
 
 @dataclass(frozen=True)
-class Moment:
+class ReplayedStep:
     """A step of a run, with the passes that decided it if a rerun reproduced them.
 
     Attributes:
@@ -70,7 +70,7 @@ class Moment:
     trace: Trace
     step: Step
     run: Prepared | None = None
-    views: tuple[View, ...] = ()
+    views: tuple[ObservedPass, ...] = ()
     row: int = 0
     noise_state: torch.Tensor | None = None
     draft: Draft | None = None
@@ -91,7 +91,7 @@ class Moment:
             return known
         # The trace of a cached run names only its prompt tokens.
         model = self.trace.model
-        loaded = in_memory(model.id, model.revision)
+        loaded = find_loaded_model(model.id, model.revision)
         return f"#{token_id}" if loaded is None else loaded.pieces[token_id]
 
     def generator(self) -> torch.Generator:
@@ -102,21 +102,21 @@ class Moment:
         return generator
 
 
-class _Reached(Exception):
+class _StepReached(Exception):
     """Raised to end the rerun after the wanted step."""
 
 
-class _Watching(Recorder):
+class _PassRecorder(Recorder):
     """A recorder that keeps the passes of the current step."""
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__(1)
         self.random = generator
-        self.views: list[View] = []
+        self.views: list[ObservedPass] = []
         self.state: torch.Tensor | None = None
         self.ended = True
 
-    def processed(
+    def apply_processors(
         self,
         logits: torch.Tensor,
         input_ids: torch.Tensor,
@@ -125,14 +125,14 @@ class _Watching(Recorder):
         # The first pass of a new step starts a new list; the state is from before its draws.
         if self.ended:
             self.views, self.ended, self.state = [], False, self.random.get_state()
-        before = tuple(as_it_is(processor) for processor in processors)
-        scores, stages = super().processed(logits, input_ids, processors)
+        before = tuple(copy_processor(processor) for processor in processors)
+        scores, stages = super().apply_processors(logits, input_ids, processors)
         outputs = tuple(output for _, output in stages)
-        self.views.append(View(logits, input_ids, before, outputs))
+        self.views.append(ObservedPass(logits, input_ids, before, outputs))
         return scores, stages
 
 
-def as_it_is(processor: Any) -> Any:
+def copy_processor(processor: Any) -> Any:
     """Copy a processor so that calls of the original leave the copy's state unchanged."""
     state = getattr(processor, "state", None)
     if state is None:
@@ -142,7 +142,9 @@ def as_it_is(processor: Any) -> Any:
     return twin
 
 
-def place_of(trace: Trace, index: int, model: Any = None, assistant: Any = None) -> Moment:
+def replay_to_step(
+    trace: Trace, index: int, model: Any = None, assistant: Any = None
+) -> ReplayedStep:
     """Rerun a run up to a step and return the step with its passes.
 
     If the rerun is impossible, the result has the recording only, and ``refused`` says why.
@@ -155,17 +157,17 @@ def place_of(trace: Trace, index: int, model: Any = None, assistant: Any = None)
     """
     step = trace.steps[index]
     try:
-        return _again(trace, step, request_of(trace, model, assistant))
+        return _replay_request(trace, step, request_from_trace(trace, model, assistant))
     except EngineError as error:
-        return Moment(trace, step, refused=str(error))
+        return ReplayedStep(trace, step, refused=str(error))
 
 
-def _again(trace: Trace, step: Step, request: DecodeRequest) -> Moment:
+def _replay_request(trace: Trace, step: Step, request: DecodeRequest) -> ReplayedStep:
     if trace.method is not None:
-        raise DecodeError(ONLY_ONCE)
-    run = prepare(check(request))
-    with pinned(run.target, run.assistant), _turn(run):
-        made, found = _made(run, step)
+        raise DecodeError(CUSTOM_METHOD_REFUSAL)
+    run = prepare(check_request(request))
+    with pin_models(run.target, run.assistant), _wait_for_models(run):
+        made, found = _run_until_step(run, step)
     if (made.keep, made.emit) != (step.keep, step.emit):
         raise DecodeError("The run does not come out the same here, so only its record is known.")
     # One-by-one strategies decode each sequence as row 0 of a separate batch.
@@ -175,17 +177,17 @@ def _again(trace: Trace, step: Step, request: DecodeRequest) -> Moment:
 
 
 @contextmanager
-def _turn(run: Prepared) -> Iterator[None]:
-    """Hold the models' turn in the run queue, after waiting at most ``WAIT_S`` seconds.
+def _wait_for_models(run: Prepared) -> Iterator[None]:
+    """Hold the models' turn in the run queue, after waiting at most ``MODEL_WAIT_S`` seconds.
 
     Raises:
         BusyError: another run occupies the model.
     """
     enough = threading.Event()
-    timer = threading.Timer(WAIT_S, enough.set)
+    timer = threading.Timer(MODEL_WAIT_S, enough.set)
     timer.start()
     try:
-        with running(enough, run.target, run.assistant):
+        with wait_for_turn(enough, run.target, run.assistant):
             timer.cancel()
             yield
     except Cancelled:
@@ -196,16 +198,18 @@ def _turn(run: Prepared) -> Iterator[None]:
         timer.cancel()
 
 
-def _made(run: Prepared, wanted: Step) -> tuple[Step, Moment]:
+def _run_until_step(run: Prepared, wanted: Step) -> tuple[Step, ReplayedStep]:
     """Run up to the wanted step; return the new step and its passes."""
     device = run.target.device
     generator = torch.Generator(device).manual_seed(run.request.seed)
-    recorder = _Watching(generator)
-    stop = StopWhen(threading.Event(), recorder.started + min(LIMIT_S, SETTINGS.max_runtime_s))
+    recorder = _PassRecorder(generator)
+    stop = StopCriterion(
+        threading.Event(), recorder.started + min(MAX_RERUN_S, SETTINGS.max_runtime_s)
+    )
     prompt = torch.tensor([run.prompt_ids], device=device)
     context = Context(run.config, run.target, run.assistant, prompt, recorder, generator)
     extra = {**run.strategy.prepare(context), "recorder": recorder, "generator": generator}
-    drafts = _watched_drafts(extra)
+    drafts = _record_drafts(extra)
     found: list[Step] = []
     number = 0
 
@@ -214,7 +218,7 @@ def _made(run: Prepared, wanted: Step) -> tuple[Step, Moment]:
         recorder.ended = True
         if number == wanted.index:
             found.append(step)
-            raise _Reached
+            raise _StepReached
         number += 1
 
     count = run.config.num_return_sequences if run.strategy.one_by_one else 1
@@ -223,17 +227,17 @@ def _made(run: Prepared, wanted: Step) -> tuple[Step, Moment]:
         config = dataclasses.replace(config, num_return_sequences=1)
     try:
         for _ in range(count):
-            generate_with(run, config, prompt, on_step, stop, extra)
-    except _Reached:
+            call_generate(run, config, prompt, on_step, stop, extra)
+    except _StepReached:
         pass
     if not found:
         raise DecodeError(
-            f"Making this step again took more than {LIMIT_S:g} seconds."
+            f"Making this step again took more than {MAX_RERUN_S:g} seconds."
             if stop.expired
             else "The run does not come out the same here, so only its record is known."
         )
     draft = drafts[-1] if drafts else None
-    place = Moment(
+    place = ReplayedStep(
         Trace("", {}, run.target.info(), {}, 0, None, (), {}, (), ()),
         wanted,
         run,
@@ -244,7 +248,7 @@ def _made(run: Prepared, wanted: Step) -> tuple[Step, Moment]:
     return found[0], place
 
 
-def _watched_drafts(extra: dict[str, Any]) -> list[Draft]:
+def _record_drafts(extra: dict[str, Any]) -> list[Draft]:
     """Make the run's drafter record its newest draft; drop measurements after the text."""
     drafts: list[Draft] = []
     make = extra.get("make_drafter")

@@ -8,20 +8,20 @@ from typing import Any
 import torch
 
 from engine.errors import EngineError, ParameterError
-from engine.inspection.logits_cache import KEPT_RUNS, KeptRun, Pass
-from engine.inspection.trace_logits import run_of_trace
+from engine.inspection.logits_cache import LOGITS_CACHE, CachedPass, CachedRun
+from engine.inspection.trace_logits import run_from_trace
 from engine.trace.details import DraftDetail
 from engine.trace.records import Step, Trace
 
 
-class ForgottenError(EngineError):
+class RunNotCachedError(EngineError):
     """The run is not cached; a question with its trace is still possible."""
 
     code = "forgotten"
 
 
 @dataclass(frozen=True)
-class AskedStep:
+class StepRef:
     """A step and the passes that decided it.
 
     Attributes:
@@ -34,9 +34,9 @@ class AskedStep:
         row: batch row of the step; 0 in searches.
     """
 
-    run: KeptRun
+    run: CachedRun
     step: Step
-    passes: tuple[Pass, ...]
+    passes: tuple[CachedPass, ...]
     at: int
     row: int
 
@@ -56,7 +56,7 @@ class AskedStep:
         return self.run.source
 
 
-def place_of(asked: str | Trace, step: Any) -> AskedStep:
+def find_step_ref(asked: str | Trace, step: Any) -> StepRef:
     """Return a step of a run with the logits that decided it.
 
     Args:
@@ -70,19 +70,19 @@ def place_of(asked: str | Trace, step: Any) -> AskedStep:
         EngineError: the trace's strategy is unknown, or the model is busy.
     """
     if isinstance(asked, Trace):
-        return at(run_of_trace(asked, step), step)
-    run = KEPT_RUNS.get(asked)
+        return step_ref_in_run(run_from_trace(asked, step), step)
+    run = LOGITS_CACHE.get(asked)
     if run is None or run.full:
-        raise ForgottenError("The server no longer holds the logits of this run.")
-    return at(run, step)
+        raise RunNotCachedError("The server no longer holds the logits of this run.")
+    return step_ref_in_run(run, step)
 
 
-def at(run: KeptRun, step: Any) -> AskedStep:
-    """Return a step of a cached run; see ``place_of``."""
+def step_ref_in_run(run: CachedRun, step: Any) -> StepRef:
+    """Return a step of a cached run; see ``find_step_ref``."""
     count = len(run.steps)
     if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < count:
         raise ParameterError("step", step, f"the run has steps 0 to {count - 1}")
     found = run.steps[step]
-    passes = tuple(one for n in run.seen[step] if (one := run.pass_(n)) is not None)
+    passes = tuple(one for n in run.seen[step] if (one := run.get_pass(n)) is not None)
     last = len(found.emit) - 1 if isinstance(found.detail, DraftDetail) else len(passes) - 1
-    return AskedStep(run, found, passes, min(last, len(passes) - 1), run.row(found))
+    return StepRef(run, found, passes, min(last, len(passes) - 1), run.batch_row(found))

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from engine.errors import ParameterError
 from engine.trace.details import BeamDetail, BeamNode
-from engine.trace.records import Step, Trace, own_place, replay_ids
+from engine.trace.records import Step, Trace, chosen_emit_index, replay_ids
 
 
 @dataclass(frozen=True)
-class Decided:
+class TargetToken:
     """A token of a run and everything before it.
 
     Attributes:
@@ -25,9 +25,9 @@ class Decided:
     token_id: int
 
 
-def decided_at(
+def find_target_token(
     trace: Trace, index: int, *, node_id: int | None = None, at: int | None = None
-) -> Decided:
+) -> TargetToken:
     """Return the token of a step with the ids before it.
 
     Args:
@@ -45,20 +45,20 @@ def decided_at(
     step = trace.steps[index]
     prompt = tuple(trace.prompt_ids)
     if isinstance(step.detail, BeamDetail):
-        return Decided(prompt, *_of_node(trace, step, step.detail, node_id))
+        return TargetToken(prompt, *_find_node_target(trace, step, step.detail, node_id))
     if node_id is not None:
         raise ParameterError("node_id", node_id, "only beam searches have nodes")
     if not step.emit:
         raise ParameterError("step", index, "this step wrote nothing; ask about another one")
-    place = own_place(step) if at is None else at
+    place = chosen_emit_index(step) if at is None else at
     if not 0 <= place < len(step.emit):
         raise ParameterError("at", at, f"the round wrote tokens 0 to {len(step.emit) - 1}")
     same = tuple(s for s in trace.steps[:index] if s.sequence == step.sequence)
     before = (*replay_ids(same)[: step.keep], *step.emit[:place])
-    return Decided(prompt, before, step.emit[place])
+    return TargetToken(prompt, before, step.emit[place])
 
 
-def _of_node(
+def _find_node_target(
     trace: Trace, step: Step, detail: BeamDetail, node_id: int | None
 ) -> tuple[tuple[int, ...], int]:
     """Return the new ids before a node, and its token."""
@@ -76,10 +76,10 @@ def _of_node(
         if isinstance(earlier.detail, BeamDetail)
         for known in earlier.detail.pool
     }
-    return _path(nodes, node), node.token_id
+    return _parent_tokens(nodes, node), node.token_id
 
 
-def _path(nodes: Mapping[int, BeamNode], node: BeamNode) -> tuple[int, ...]:
+def _parent_tokens(nodes: Mapping[int, BeamNode], node: BeamNode) -> tuple[int, ...]:
     """Return the tokens of a node's ancestors, oldest first."""
     tokens: list[int] = []
     while node.parent_id in nodes:

@@ -10,39 +10,44 @@ from typing import Any
 
 import torch
 
-from engine.declare.params import build
+from engine.declare.params import build_config
 from engine.errors import EngineError, ParameterError
-from engine.inspection.logits_cache import KEPT_RUNS, RECOMPUTED, RECORDED, KeptRun, Pass
+from engine.inspection.logits_cache import LOGITS_CACHE, RECOMPUTED, RECORDED, CachedPass, CachedRun
 from engine.loops import logit_lens as layer_tools
 from engine.loops.contrastive import contrastive_loop
-from engine.loops.dola import contrast_of, dola_loop, layers_of, select_layer
+from engine.loops.dola import (
+    contrast_layers,
+    dola_loop,
+    model_candidate_layers,
+    select_premature_layer,
+)
 from engine.loops.next_token import next_token_loop
-from engine.loops.teacher_forced import Reading, teacher_forced
+from engine.loops.teacher_forced import TeacherForcedPass, run_teacher_forced
 from engine.loops.watermark import watermark_loop
-from engine.media import is_at_hand
-from engine.models.loading import LoadedModel, as_recorded, pinned
-from engine.run.media_request import inputs_of
-from engine.run.scheduler import running
+from engine.media import is_media_available
+from engine.models.loading import LoadedModel, find_recorded_model, pin_models
+from engine.run.media_request import load_media_inputs
+from engine.run.scheduler import wait_for_turn
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.trace.records import Step, Trace, replay_ids
 
-TOKEN_A_PASS = (next_token_loop, watermark_loop, dola_loop)
+ONE_TOKEN_LOOPS = (next_token_loop, watermark_loop, dola_loop)
 """Loops in which each pass decides one token per row from its scores, by argmax or a draw."""
-_READABLE = (*TOKEN_A_PASS, contrastive_loop)
+_RECOMPUTABLE_LOOPS = (*ONE_TOKEN_LOOPS, contrastive_loop)
 """Loops whose first processor's input at every step follows from one pass over the text."""
 _FLOAT_BYTES = 4
 _CHUNK = 8
 """Positions whose layers are projected together: each has a distribution per layer."""
 
 
-def run_of_trace(
+def run_from_trace(
     trace: Trace,
     step: Any = None,
     cancelled: threading.Event | None = None,
     model: LoadedModel | None = None,
-) -> KeptRun:
+) -> CachedRun:
     """Return a cached or recomputed run for a trace.
 
     Args:
@@ -55,25 +60,29 @@ def run_of_trace(
     Raises:
         EngineError: its strategy or its settings are unknown here.
     """
-    key = _key(trace)
-    known = KEPT_RUNS.get(key)
+    key = _cache_key(trace)
+    known = LOGITS_CACHE.get(key)
     if known is not None and not known.full:
         return known
     strategy = STRATEGIES.get(trace.strategy)
     if strategy is None:
         raise EngineError(f"Nothing is known here of the strategy {trace.strategy[:40]!r}.")
-    run = KeptRun(strategy, config_of(trace, strategy), trace, list(trace.steps))
-    loaded = model or as_recorded(trace.model)
-    if loaded is None or not _can_be_read(run, loaded):
-        return _recorded(run)
-    with pinned(loaded), running(cancelled or threading.Event(), loaded), torch.inference_mode():
-        whole = _recompute(run, loaded, step)
+    run = CachedRun(strategy, config_from_trace(trace, strategy), trace, list(trace.steps))
+    loaded = model or find_recorded_model(trace.model)
+    if loaded is None or not _can_recompute(run, loaded):
+        return _fill_from_record(run)
+    with (
+        pin_models(loaded),
+        wait_for_turn(cancelled or threading.Event(), loaded),
+        torch.inference_mode(),
+    ):
+        whole = _recompute_passes(run, loaded, step)
     if whole:
-        KEPT_RUNS.put(key, run)
+        LOGITS_CACHE.put(key, run)
     return run
 
 
-def config_of(trace: Trace, strategy: Strategy) -> Any:
+def config_from_trace(trace: Trace, strategy: Strategy) -> Any:
     """Return a recorded config as the strategy's config object.
 
     Raises:
@@ -83,10 +92,10 @@ def config_of(trace: Trace, strategy: Strategy) -> Any:
         raise EngineError(
             "A function of its own decided what this run may write; no record has it."
         )
-    return build(strategy.config, trace.config, strategy.name)
+    return build_config(strategy.config, trace.config, strategy.name)
 
 
-def _key(trace: Trace) -> str:
+def _cache_key(trace: Trace) -> str:
     """Cache key of a trace: everything its logits and draws depend on."""
     steps = [(step.keep, step.emit, step.sequence) for step in trace.steps]
     seen = [one.sha256 for one in trace.media]
@@ -94,12 +103,12 @@ def _key(trace: Trace) -> str:
     return "trace-" + hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()
 
 
-def _can_be_read(run: KeptRun, loaded: LoadedModel) -> bool:
+def _can_recompute(run: CachedRun, loaded: LoadedModel) -> bool:
     ids = (*run.header.prompt_ids, *(i for step in run.steps for i in step.emit))
     own = run.header.model
     return (
-        run.strategy.loop in _READABLE
-        and is_at_hand(run.header)
+        run.strategy.loop in _RECOMPUTABLE_LOOPS
+        and is_media_available(run.header)
         and all(len(step.emit) == 1 for step in run.steps)
         and loaded.vocab_size == own.vocab_size
         and loaded.is_encoder_decoder == own.is_encoder_decoder
@@ -107,13 +116,13 @@ def _can_be_read(run: KeptRun, loaded: LoadedModel) -> bool:
     )
 
 
-def _recompute(run: KeptRun, loaded: LoadedModel, step: Any) -> bool:
+def _recompute_passes(run: CachedRun, loaded: LoadedModel, step: Any) -> bool:
     """Fill a run's passes; return whether all of them are filled."""
     sequences = sorted({s.sequence for s in run.steps})
     texts = [
         replay_ids(tuple(s for s in run.steps if s.sequence == sequence)) for sequence in sequences
     ]
-    number_of = _numbers(run)
+    number_of = _pass_numbers(run)
     run.source, run.seen = RECOMPUTED, [range(n, n + 1) for n in number_of]
     rows = 1 if run.strategy.one_by_one else len(sequences)
     kinds = 2 if run.strategy.loop is dola_loop else 1
@@ -125,31 +134,39 @@ def _recompute(run: KeptRun, loaded: LoadedModel, step: Any) -> bool:
         own = [s for s in asked if s.sequence == sequence]
         if own:
             # For a run too large, only the text up to the step: its end gives the step's logits.
-            _fill(run, loaded, own, text if whole else text[: own[0].keep + 1], number_of)
+            _fill_passes(run, loaded, own, text if whole else text[: own[0].keep + 1], number_of)
     return whole
 
 
-def _numbers(run: KeptRun) -> list[int]:
+def _pass_numbers(run: CachedRun) -> list[int]:
     """Return the pass number of every step; sequences of a batch share theirs."""
     if run.strategy.one_by_one:
         return list(range(len(run.steps)))
     return [step.keep for step in run.steps]
 
 
-def _fill(
-    run: KeptRun, loaded: LoadedModel, steps: Sequence[Step], text: list[int], number_of: list[int]
+def _fill_passes(
+    run: CachedRun,
+    loaded: LoadedModel,
+    steps: Sequence[Step],
+    text: list[int],
+    number_of: list[int],
 ) -> None:
     layered = run.strategy.loop is dola_loop
-    given = inputs_of(run.header, loaded)
+    given = load_media_inputs(run.header, loaded)
     prompt = run.header.prompt_ids
-    reading = teacher_forced(loaded, prompt, text, states=layered, media_inputs=given)
+    reading = run_teacher_forced(loaded, prompt, text, states=layered, media_inputs=given)
     logits = reading.logits.to(torch.float32)
-    contrast = _contrast(run, loaded, reading, logits) if layered else None
+    contrast = _layer_contrast(run, loaded, reading, logits) if layered else None
     logits, contrast = logits.cpu(), None if contrast is None else contrast.cpu()
     rows = 1 if run.strategy.one_by_one else 1 + max(step.sequence for step in run.steps)
     for step in steps:
-        number, row, length = number_of[step.index], run.row(step), len(reading.before) + step.keep
-        there = run.passes[number] or Pass(
+        number, row, length = (
+            number_of[step.index],
+            run.batch_row(step),
+            len(reading.before) + step.keep,
+        )
+        there = run.passes[number] or CachedPass(
             number,
             torch.zeros(rows, logits.shape[-1]),
             torch.zeros(rows, length, dtype=torch.long),
@@ -162,28 +179,28 @@ def _fill(
         run.passes[number] = there
 
 
-def _contrast(
-    run: KeptRun, loaded: LoadedModel, reading: Reading, logits: torch.Tensor
+def _layer_contrast(
+    run: CachedRun, loaded: LoadedModel, reading: TeacherForcedPass, logits: torch.Tensor
 ) -> torch.Tensor:
     """Return (new, vocab) DoLa contrast at every position, a few positions at a time."""
-    candidates = layers_of(loaded.model, run.config.dola_layers)
+    candidates = model_candidate_layers(loaded.model, run.config.dola_layers)
     if not candidates:
         raise ParameterError("dola_layers", run.config.dola_layers, "it leaves no layer")
     parts = []
     for start in range(0, len(logits), _CHUNK):
         places = slice(start, start + _CHUNK)
         states = [state[places, None] for state in reading.states]
-        layers = layer_tools.project(loaded.model, states, logits[places])
-        parts.append(contrast_of(layers, select_layer(layers.divergence, candidates)))
+        layers = layer_tools.project_layers(loaded.model, states, logits[places])
+        parts.append(contrast_layers(layers, select_premature_layer(layers.divergence, candidates)))
     return torch.cat(parts)
 
 
-def _recorded(run: KeptRun) -> KeptRun:
+def _fill_from_record(run: CachedRun) -> CachedRun:
     """Fill a run's passes from the recorded candidates alone."""
     run.source = RECORDED
-    number_of = _numbers(run)
+    number_of = _pass_numbers(run)
     run.seen = [range(n, n + 1) for n in number_of]
-    if run.strategy.loop not in TOKEN_A_PASS:
+    if run.strategy.loop not in ONE_TOKEN_LOOPS:
         return run
     rows = 1 if run.strategy.one_by_one else 1 + max((s.sequence for s in run.steps), default=0)
     # 0 is a placeholder for the decoder's start token, which no trace records.
@@ -194,14 +211,14 @@ def _recorded(run: KeptRun) -> KeptRun:
         text = texts.setdefault(step.sequence, [])
         if step.candidates and run.strategy.loop is not dola_loop:
             ids = [*before, *text[: step.keep]]
-            _note(run, step, number_of[step.index], rows, ids)
+            _add_candidates(run, step, number_of[step.index], rows, ids)
         text[step.keep :] = step.emit
     return run
 
 
-def _note(run: KeptRun, step: Step, number: int, rows: int, ids: list[int]) -> None:
-    vocab, row = run.header.model.vocab_size, run.row(step)
-    there = run.passes[number] or Pass(
+def _add_candidates(run: CachedRun, step: Step, number: int, rows: int, ids: list[int]) -> None:
+    vocab, row = run.header.model.vocab_size, run.batch_row(step)
+    there = run.passes[number] or CachedPass(
         number,
         torch.full((rows, vocab), -torch.inf),
         torch.zeros(rows, len(ids), dtype=torch.long),

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.inspection.beams import search_of
-from engine.inspection.explanation import shown
-from engine.inspection.rerun import Moment, View
-from engine.inspection.typed_token import ids_before, read
-from engine.loops.beams.step_record import best_kept
+from engine.inspection.explanation import format_token
+from engine.inspection.rerun import ObservedPass, ReplayedStep
+from engine.inspection.search_state import build_search_state
+from engine.inspection.typed_token import ids_before, read_typed_token
+from engine.loops.beams.step_record import best_kept_node
 from engine.trace.details import BeamDetail, DraftDetail
 
 
 @dataclass(frozen=True)
-class Odds:
+class TypedProbability:
     """A typed text as a guess of a step's token.
 
     Attributes:
@@ -36,7 +36,7 @@ class Odds:
     said: str
 
 
-def odds_of(place: Moment, text: str) -> Odds:
+def compute_typed_probability(place: ReplayedStep, text: str) -> TypedProbability:
     """Return the model's probability of a text; a word may be typed without its leading space.
 
     Both readings are tried. A single token is preferred to the first token of several, then the
@@ -51,43 +51,47 @@ def odds_of(place: Moment, text: str) -> Odds:
             one of them.
     """
     readings = dict.fromkeys((text, text if text[:1].isspace() else f" {text}"))
-    found = _computed(place, readings) if place.views else _recorded(place, readings)
+    found = (
+        _score_from_logits(place, readings) if place.views else _score_from_record(place, readings)
+    )
     return min(found, key=lambda odds: (odds.said != "", odds.rank))
 
 
-def _recorded(place: Moment, readings: Iterable[str]) -> list[Odds]:
+def _score_from_record(place: ReplayedStep, readings: Iterable[str]) -> list[TypedProbability]:
     known = {candidate.token_id: candidate for candidate in place.step.candidates}
     found = []
     for text in readings:
-        token, said = read(place, text, ids_before(place))
+        token, said = read_typed_token(place, text, ids_before(place))
         own = known[token]
         logprob = None if own.raw_logprob == -math.inf else own.raw_logprob
-        found.append(Odds(token, shown(place.piece(token)), logprob, own.rank, said))
+        found.append(
+            TypedProbability(token, format_token(place.piece(token)), logprob, own.rank, said)
+        )
     return found
 
 
-def _computed(place: Moment, readings: Iterable[str]) -> list[Odds]:
-    view, row = _decided_from(place)
+def _score_from_logits(place: ReplayedStep, readings: Iterable[str]) -> list[TypedProbability]:
+    view, row = _find_deciding_pass(place)
     is_search = isinstance(place.step.detail, BeamDetail)
     before = view.input_ids[row].tolist() if is_search else ids_before(place)
     logprobs = torch.log_softmax(view.logits[row].double(), -1)
     found = []
     for text in readings:
-        token, said = read(place, text, before)
+        token, said = read_typed_token(place, text, before)
         own = float(logprobs[token])
         rank = int((logprobs > own).sum())
         logprob = None if own == -math.inf else own
-        found.append(Odds(token, shown(place.piece(token)), logprob, rank, said))
+        found.append(TypedProbability(token, format_token(place.piece(token)), logprob, rank, said))
     return found
 
 
-def _decided_from(place: Moment) -> tuple[View, int]:
+def _find_deciding_pass(place: ReplayedStep) -> tuple[ObservedPass, int]:
     """Return the pass, and its row, whose candidates the step recorded."""
     detail = place.step.detail
     if isinstance(detail, DraftDetail):
         return place.views[len(place.step.emit) - 1], 0
     if not isinstance(detail, BeamDetail):
         return place.views[0], place.row
-    search, leader = search_of(place, detail), best_kept(detail.pool)
+    search, leader = build_search_state(place, detail), best_kept_node(detail.pool)
     team = next(team for team in search.teams if team.number == leader.group)
     return place.views[search.teams.index(team)], team.nodes.index(leader.parent_id)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.errors import ParameterError
-from engine.inspection.explanation import quoted
-from engine.inspection.rerun import Moment
+from engine.inspection.explanation import quote_token
+from engine.inspection.rerun import ReplayedStep
 from engine.models.text import decode_ids, encode_after
 from engine.trace.details import BeamDetail
 from engine.trace.records import Step, replay_ids
 
-_LONGEST = 200
+_MAX_CHARACTERS = 200
 
 
-def read(place: Moment, text: str, before: Sequence[int]) -> tuple[int, str]:
+def read_typed_token(place: ReplayedStep, text: str, before: Sequence[int]) -> tuple[int, str]:
     """Return the first token of a text at a step's position, and a sentence if it has more.
 
     Args:
@@ -26,10 +26,10 @@ def read(place: Moment, text: str, before: Sequence[int]) -> tuple[int, str]:
         ParameterError: the text has no tokens, or only recorded candidates are known and it is not
             one of them.
     """
-    if not 1 <= len(text) <= _LONGEST:
-        raise ParameterError("text", text[:20], f"write 1 to {_LONGEST} characters")
+    if not 1 <= len(text) <= _MAX_CHARACTERS:
+        raise ParameterError("text", text[:20], f"write 1 to {_MAX_CHARACTERS} characters")
     if place.run is None:
-        return _recorded(place, text), ""
+        return _find_recorded_candidate(place, text), ""
     tokenizer = place.target.tokenizer
     if tokenizer is None:
         raise ParameterError("text", text, "the model has no tokenizer: choose a candidate")
@@ -39,11 +39,13 @@ def read(place: Moment, text: str, before: Sequence[int]) -> tuple[int, str]:
         raise ParameterError("text", text, "it has no tokens; write something")
     if len(ids) == 1:
         return ids[0], ""
-    first = quoted(place.piece(ids[0]))
-    return ids[0], f"{quoted(text)} takes {len(ids)} tokens here; this is about the first, {first}."
+    first = quote_token(place.piece(ids[0]))
+    return ids[
+        0
+    ], f"{quote_token(text)} takes {len(ids)} tokens here; this is about the first, {first}."
 
 
-def _recorded(place: Moment, text: str) -> int:
+def _find_recorded_candidate(place: ReplayedStep, text: str) -> int:
     """Return the recorded candidate with this text, spaces aside."""
     for candidate in place.step.candidates:
         if place.piece(candidate.token_id).strip() == text.strip():
@@ -53,7 +55,7 @@ def _recorded(place: Moment, text: str) -> int:
     )
 
 
-def ids_before(place: Moment, at: int | None = None) -> Sequence[int]:
+def ids_before(place: ReplayedStep, at: int | None = None) -> Sequence[int]:
     """Return the ids before a token of a step, prompt included.
 
     Args:

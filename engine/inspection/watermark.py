@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import torch
 
-from engine.inspection.explanation import Wording, number, percent
-from engine.inspection.filter_chain import Chain, Link, as_it_is
+from engine.inspection.explanation import Explainer, format_number, format_percent
+from engine.inspection.filter_chain import FilterChain, FilterLink, copy_processor
 from engine.inspection.filter_report import row_values
 from engine.inspection.next_token import Race
 from engine.inspection.next_token import explain as explain_choice
-from engine.inspection.rerun import Moment
+from engine.inspection.rerun import ReplayedStep
 from engine.watermark import processors
 
 
-def explain(place: Moment, chain: Chain, token_id: int, draft: Wording, race: Race | None) -> None:
+def explain(
+    place: ReplayedStep, chain: FilterChain, token_id: int, draft: Explainer, race: Race | None
+) -> None:
     """Write why a token was chosen or not, and the watermark's part in it."""
     explain_choice(place, chain, token_id, draft, race, "the step")
     at = next(
@@ -23,15 +25,17 @@ def explain(place: Moment, chain: Chain, token_id: int, draft: Wording, race: Ra
     )
     link = chain.links[at]
     if isinstance(link.processor, processors.GreenListProcessor):
-        _green(chain, link, token_id, draft)
+        _explain_green_list(chain, link, token_id, draft)
     else:
-        _tournament(chain, link, token_id, draft)
-    _decided(chain, at, token_id, draft, race)
+        _explain_tournament(chain, link, token_id, draft)
+    _explain_watermark_effect(chain, at, token_id, draft, race)
 
 
-def _green(chain: Chain, link: Link, token_id: int, draft: Wording) -> None:
+def _explain_green_list(
+    chain: FilterChain, link: FilterLink, token_id: int, draft: Explainer
+) -> None:
     """Write the token's colour and its effect on the logit."""
-    processor = as_it_is(link.processor)
+    processor = copy_processor(link.processor)
     assert isinstance(processor, processors.GreenListProcessor)
     # The processor records the boosted tokens while it runs.
     processor(chain.ids, link.before.clone())
@@ -46,22 +50,28 @@ def _green(chain: Chain, link: Link, token_id: int, draft: Wording) -> None:
     else:
         green, tested = boosted.get(token_id, False), token_id in boosted
     if green:
-        draft.say(f"It is green here, which added {number(bias)} to its logit.")
+        draft.say(f"It is green here, which added {format_number(bias)} to its logit.")
         draft.fact(
-            "Colour", "green", f"One of the {percent(ratio)} of the vocabulary with a bonus."
+            "Colour", "green", f"One of the {format_percent(ratio)} of the vocabulary with a bonus."
         )
     elif tested:
-        draft.say(f"It is red here; every green token got {number(bias)} more.")
-        draft.fact("Colour", "red", f"{percent(ratio)} of the vocabulary are green at a step.")
+        draft.say(f"It is red here; every green token got {format_number(bias)} more.")
+        draft.fact(
+            "Colour", "red", f"{format_percent(ratio)} of the vocabulary are green at a step."
+        )
     else:
         draft.say("It is not among the 40 best tokens, the only ones that selfhash tests.")
         draft.fact("Colour", "not tested", "Only tested tokens can get the bonus.")
-    draft.fact("Bonus for green", f"+{number(bias)}", "Added to the logit of every green token.")
+    draft.fact(
+        "Bonus for green", f"+{format_number(bias)}", "Added to the logit of every green token."
+    )
 
 
-def _tournament(chain: Chain, link: Link, token_id: int, draft: Wording) -> None:
+def _explain_tournament(
+    chain: FilterChain, link: FilterLink, token_id: int, draft: Explainer
+) -> None:
     """Write the token's result in SynthID's tournament."""
-    processor = as_it_is(link.processor)
+    processor = copy_processor(link.processor)
     assert isinstance(processor, processors.SynthIdProcessor)
     # The processor records its context and whether it acted while it runs.
     processor(chain.ids, link.before.clone())
@@ -79,16 +89,18 @@ def _tournament(chain: Chain, link: Link, token_id: int, draft: Wording) -> None
     way = "raised" if after > before else "lowered"
     draft.say(
         f"Its key bits are 1 in {ones} of the {depth} rounds of the tournament, which {way} its "
-        f"probability from {percent(before)} to {percent(after)}."
+        f"probability from {format_percent(before)} to {format_percent(after)}."
     )
-    draft.fact("Before the tournament", percent(before), "After all other processors.")
-    draft.fact("After the tournament", percent(after), "With this it was drawn.")
+    draft.fact("Before the tournament", format_percent(before), "After all other processors.")
+    draft.fact("After the tournament", format_percent(after), "With this it was drawn.")
     draft.fact("Rounds with a 1", f"{ones} of {depth}", "A 1 beats a 0 in its round.")
 
 
-def _decided(chain: Chain, at: int, token_id: int, draft: Wording, race: Race | None) -> None:
+def _explain_watermark_effect(
+    chain: FilterChain, at: int, token_id: int, draft: Explainer, race: Race | None
+) -> None:
     """Write whether the choice would have been another without the watermark."""
-    values = row_values(chain.without(at), chain.row)
+    values = row_values(chain.scores_without(at), chain.row)
     other = int(values.argmax()) if race is None else race.winner(values)
     same = "the same draw" if race is not None else "the step"
     if draft.chosen and other != token_id:

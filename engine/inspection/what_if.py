@@ -17,23 +17,28 @@ import torch
 import transformers
 
 from engine.errors import Cancelled, DecodeError, EngineError, ParameterError
-from engine.inspection.logits_cache import KEPT, RECORDED, KeptRun, Pass
-from engine.inspection.processors import OFF, changed_config, device_of, processors_of
-from engine.inspection.step_ref import AskedStep, at
-from engine.inspection.trace_logits import TOKEN_A_PASS
+from engine.inspection.logits_cache import CACHED, RECORDED, CachedPass, CachedRun
+from engine.inspection.processors import (
+    OFF_VALUES,
+    build_changed_config,
+    build_processors,
+    processor_device,
+)
+from engine.inspection.step_ref import StepRef, step_ref_in_run
+from engine.inspection.trace_logits import ONE_TOKEN_LOOPS
 from engine.loops.dola import LayerContrast, dola_loop
-from engine.loops.next_token import noise_like, race
-from engine.loops.recorder import NEVER, Observation, Recorder, display_name
-from engine.loops.rows import for_rows
+from engine.loops.next_token import draw_noise, run_race
+from engine.loops.recorder import IMPOSSIBLE_SCORE, Observation, Recorder, display_name
+from engine.loops.rows import fit_processors
 from engine.settings import SETTINGS
 from engine.trace.records import Step
 
-_MOST = 64
+_MAX_NAMES = 64
 """Maximum number of names in a request."""
 
 
 @dataclass(frozen=True)
-class Change:
+class SettingsChange:
     """Changed settings for a run.
 
     Attributes:
@@ -49,7 +54,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Asked:
+class ChangedRun:
     """A run with changed settings, validated and ready for any of its steps.
 
     Attributes:
@@ -61,8 +66,8 @@ class Asked:
         sample: whether tokens are sampled.
     """
 
-    run: KeptRun
-    change: Change
+    run: CachedRun
+    change: SettingsChange
     config: Any
     processors: tuple[Any, ...]
     all: tuple[str, ...]
@@ -75,7 +80,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Changed:
+class FirstChange:
     """The first step of a run whose token would change."""
 
     step: int
@@ -84,7 +89,7 @@ class Changed:
 
 
 @dataclass(frozen=True)
-class Scan:
+class ScanResult:
     """The result of a search through a run for its first change.
 
     Attributes:
@@ -94,12 +99,12 @@ class Scan:
             here, because recomputed logits differ in the last digits.
     """
 
-    first: Changed | None
+    first: FirstChange | None
     looked: int
     unsure: tuple[int, ...] = ()
 
 
-def ask(run: KeptRun, change: Change) -> Asked:
+def apply_change(run: CachedRun, change: SettingsChange) -> ChangedRun:
     """Validate changed settings and build their processors.
 
     Args:
@@ -110,22 +115,22 @@ def ask(run: KeptRun, change: Change) -> Asked:
         ParameterError: one sentence with parameter, value and range.
         EngineError: the strategy's loop decides in another way.
     """
-    if run.strategy.loop not in TOKEN_A_PASS:
-        raise EngineError(why_not(run.strategy))
-    config = changed_config(run, change.params)
-    found, sample = processors_of(run, config)
+    if run.strategy.loop not in ONE_TOKEN_LOOPS:
+        raise EngineError(refusal_reason(run.strategy))
+    config = build_changed_config(run, change.params)
+    found, sample = build_processors(run, config)
     if run.strategy.loop is dola_loop:
-        # DoLa's loop adds this stage itself; ``Repeated.repeat`` fills in the contrast of each pass.
+        # DoLa's loop adds this stage itself; ``PassReplay.repeat`` fills in the contrast of each pass.
         found = [LayerContrast(torch.empty(0)), *found]
-    found = _ordered(found, _names("order", change.order, found))
-    off = set(_names("off", change.off, found))
+    found = _reorder_processors(found, _check_names("order", change.order, found))
+    off = set(_check_names("off", change.off, found))
     active = tuple(one for one in found if display_name(one) not in off)
-    return Asked(run, change, config, active, tuple(display_name(p) for p in found), sample)
+    return ChangedRun(run, change, config, active, tuple(display_name(p) for p in found), sample)
 
 
-def why_not(strategy: Any) -> str:
+def refusal_reason(strategy: Any) -> str:
     """Return why a strategy allows no what-if analysis, "" if it does."""
-    if strategy.loop in TOKEN_A_PASS:
+    if strategy.loop in ONE_TOKEN_LOOPS:
         return ""
     reasons = {
         "search": "its beams decide together, and other beams would need new passes of the model",
@@ -137,12 +142,14 @@ def why_not(strategy: Any) -> str:
     return f"{strategy.title} cannot be asked what if without running again: {reason}."
 
 
-def _names(what: str, given: Any, found: list[Any]) -> list[str]:
+def _check_names(what: str, given: Any, found: list[Any]) -> list[str]:
     """Validate names; drop processors that are absent under the new parameters."""
     listed = list(given) if isinstance(given, (list, tuple)) else None
-    if listed is None or len(listed) > _MOST or not all(isinstance(n, str) for n in listed):
-        raise ParameterError(what, given, f"it must be a list of up to {_MOST} names of processors")
-    known = {*OFF, "LayerContrast", "SynthId", *(display_name(one) for one in found)}
+    if listed is None or len(listed) > _MAX_NAMES or not all(isinstance(n, str) for n in listed):
+        raise ParameterError(
+            what, given, f"it must be a list of up to {_MAX_NAMES} names of processors"
+        )
+    known = {*OFF_VALUES, "LayerContrast", "SynthId", *(display_name(one) for one in found)}
     for name in listed:
         if name not in known:
             raise ParameterError(what, name, f"it must be one of {', '.join(sorted(known))}")
@@ -150,26 +157,26 @@ def _names(what: str, given: Any, found: list[Any]) -> list[str]:
     return [name for name in dict.fromkeys(listed) if name in there]
 
 
-def _ordered(found: list[Any], order: list[str]) -> list[Any]:
+def _reorder_processors(found: list[Any], order: list[str]) -> list[Any]:
     """Put the named processors in the named order, in the slots they occupy together."""
     by_name = {display_name(one): one for one in found}
     turn = iter(order)
     return [by_name[next(turn)] if display_name(one) in order else one for one in found]
 
 
-def settings_of(asked: Asked) -> dict[str, Any] | None:
+def to_parameters(asked: ChangedRun) -> dict[str, Any] | None:
     """Return parameters for a real run with the same settings, None if there are none."""
     params = dict(asked.change.params)
     for name in asked.change.off:
-        if name not in OFF:
+        if name not in OFF_VALUES:
             return None
-        params[OFF[name][0]] = OFF[name][1]
+        params[OFF_VALUES[name][0]] = OFF_VALUES[name][1]
     try:
-        config = changed_config(asked.run, params)
+        config = build_changed_config(asked.run, params)
     except EngineError:
         return None
     # Only if generate() builds the very same processors does a run with these parameters match.
-    real = [display_name(one) for one in processors_of(asked.run, config)[0]]
+    real = [display_name(one) for one in build_processors(asked.run, config)[0]]
     wanted = [name for name in asked.names if name != "LayerContrast"]
     if "LayerContrast" in asked.all and asked.names[:1] != ("LayerContrast",):
         return None
@@ -179,16 +186,16 @@ def settings_of(asked: Asked) -> dict[str, Any] | None:
     return params if real == wanted else None
 
 
-class Repeated:
+class PassReplay:
     """Repeats the passes of a run under changed settings, from the first on.
 
     Args:
-        asked: see ``ask``; its processors may carry state from pass to pass.
+        asked: see ``apply_change``; its processors may carry state from pass to pass.
     """
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: ChangedRun) -> None:
         self.asked, self.run = asked, asked.run
-        self.device = device_of(self.run)
+        self.device = processor_device(self.run)
         self.done = 0
         """Number of passes already repeated or skipped."""
         self.generator = torch.Generator(self.device).manual_seed(self.run.header.seed)
@@ -199,28 +206,28 @@ class Repeated:
         ]
 
     @property
-    def same_luck(self) -> bool:
+    def is_draw_repeatable(self) -> bool:
         """Whether this machine can draw the run's own noise."""
         return self.device == (self.run.header.model.device or "cpu")
 
-    def skip_to(self, one: Pass) -> None:
+    def skip_to(self, one: CachedPass) -> None:
         """Advance to a pass: repeat earlier draws and refill the processors' state."""
         blank = torch.empty(one.logits.shape, device=self.device)
         while self.done < one.number:
             # Draw in the same shape: no generator can skip ahead alike on every device.
             if self.asked.sample:
-                noise_like(blank, self.generator)
+                draw_noise(blank, self.generator)
             length = one.input_ids.shape[1] - (one.number - self.done)
             before = one.input_ids[:, :length].to(self.device)
             for processor in self.stateful:
                 processor(cast(torch.LongTensor, before), torch.zeros_like(blank))
             self.done += 1
 
-    def repeat(self, one: Pass) -> tuple[Observation, torch.Tensor]:
+    def replay_pass(self, one: CachedPass) -> tuple[Observation, torch.Tensor]:
         """Return a pass's observation and its (rows,) tokens; call in the order of the passes."""
         self.skip_to(one)
         here = one.to(self.device)
-        processors = for_rows(self.asked.processors, len(here.logits))
+        processors = fit_processors(self.asked.processors, len(here.logits))
         for i, processor in enumerate(processors):
             if isinstance(processor, LayerContrast) and here.contrast is not None:
                 processors[i] = LayerContrast(here.contrast)
@@ -229,10 +236,10 @@ class Repeated:
         if not self.asked.sample:
             return seen, seen.scores.argmax(-1)
         probs = torch.softmax(seen.scores, dim=-1)
-        return seen, race(probs, noise_like(probs, self.generator))[0]
+        return seen, run_race(probs, draw_noise(probs, self.generator))[0]
 
 
-def decide(place: AskedStep, asked: Asked) -> tuple[Observation, int]:
+def decide_step(place: StepRef, asked: ChangedRun) -> tuple[Observation, int]:
     """Return a step's observation under changed settings, and its token.
 
     Raises:
@@ -240,30 +247,32 @@ def decide(place: AskedStep, asked: Asked) -> tuple[Observation, int]:
     """
     if not place.passes:
         raise EngineError("The logits of this step are not known here: run it again to ask.")
-    seen, tokens = Repeated(asked).repeat(place.passes[-1])
-    check(seen, place.row)
+    seen, tokens = PassReplay(asked).replay_pass(place.passes[-1])
+    check_scores(seen, place.row)
     return seen, int(tokens[place.row])
 
 
-def check(seen: Observation, row: int) -> None:
+def check_scores(seen: Observation, row: int) -> None:
     """Refuse a distribution that cannot be drawn from.
 
     Raises:
         DecodeError: names the processor that removed every token or produced NaN.
     """
     for name, scores in seen.stages:
-        if not bool((scores[row] > NEVER).any()):
+        if not bool((scores[row] > IMPOSSIBLE_SCORE).any()):
             raise DecodeError(f"{name} would remove every token of this step.")
         if bool(scores[row].isnan().any()):
             raise DecodeError(f"The scores would become NaN in {name}.")
 
 
-def scan(run: KeptRun, asked: Asked, cancelled: threading.Event | None = None) -> Scan:
+def scan_run(
+    run: CachedRun, asked: ChangedRun, cancelled: threading.Event | None = None
+) -> ScanResult:
     """Search a run for the first step that changed settings would alter.
 
     Args:
         run: the run.
-        asked: the changed settings, see ``ask``; built for this call because processors keep state.
+        asked: the changed settings, see ``apply_change``; built for this call because processors keep state.
         cancelled: stops the search when set.
 
     Raises:
@@ -272,9 +281,9 @@ def scan(run: KeptRun, asked: Asked, cancelled: threading.Event | None = None) -
             ``max_asking_s``.
     """
     until = time.perf_counter() + SETTINGS.max_asking_s
-    repeated, unsure = Repeated(asked), []
+    repeated, unsure = PassReplay(asked), []
     # Recomputed logits differ by about 1e-5, so each step's own settings are decided as well.
-    own = Repeated(ask(run, Change())) if run.source != KEPT else None
+    own = PassReplay(apply_change(run, SettingsChange())) if run.source != CACHED else None
     last, tokens, usual = -1, torch.empty(0), torch.empty(0)
     for step in list(run.steps):
         if cancelled is not None and cancelled.is_set():
@@ -284,24 +293,26 @@ def scan(run: KeptRun, asked: Asked, cancelled: threading.Event | None = None) -
                 f"Looking through the run was stopped at step {step.index + 1}, after"
                 f" {SETTINGS.max_asking_s:g} seconds; nothing had changed until there."
             )
-        one = _known(run, step)
+        one = _last_pass(run, step)
         # Rows of a batch share a pass, so it is repeated once for all of them.
         if one.number != last:
-            seen, tokens = repeated.repeat(one)
-            usual = own.repeat(one)[1] if own is not None else tokens
+            seen, tokens = repeated.replay_pass(one)
+            usual = own.replay_pass(one)[1] if own is not None else tokens
             last = one.number
-        row = run.row(step)
-        check(seen, row)
+        row = run.batch_row(step)
+        check_scores(seen, row)
         became = int(tokens[row])
         if own is not None and int(usual[row]) != step.emit[0]:
             unsure.append(step.index)
         elif became != step.emit[0]:
-            return Scan(Changed(step.index, became, step.emit[0]), step.index + 1, tuple(unsure))
-    return Scan(None, len(run.steps), tuple(unsure))
+            return ScanResult(
+                FirstChange(step.index, became, step.emit[0]), step.index + 1, tuple(unsure)
+            )
+    return ScanResult(None, len(run.steps), tuple(unsure))
 
 
-def _known(run: KeptRun, step: Step) -> Pass:
-    passes = at(run, step.index).passes
+def _last_pass(run: CachedRun, step: Step) -> CachedPass:
+    passes = step_ref_in_run(run, step.index).passes
     if not passes:
         whose = "without the model" if run.source == RECORDED else "here"
         raise EngineError(f"Which step changes first is not known {whose}.")

@@ -8,26 +8,32 @@ from typing import Any
 
 import torch
 
-from engine.inspection.logits_cache import KEPT, RECORDED
-from engine.inspection.step_ref import AskedStep
-from engine.inspection.what_if import Asked, Change, ask, decide, device_of
+from engine.inspection.logits_cache import CACHED, RECORDED
+from engine.inspection.step_ref import StepRef
+from engine.inspection.what_if import (
+    ChangedRun,
+    SettingsChange,
+    apply_change,
+    decide_step,
+    processor_device,
+)
 from engine.loops.recorder import (
-    NEVER,
+    IMPOSSIBLE_SCORE,
     Observation,
     first_removal,
-    rounded,
-    significant,
-    stages_of,
+    round_decimals,
+    round_significant,
+    stage_statistics,
 )
 
-KEPT_ROWS = 8
+MAX_SURVIVORS = 8
 """Surviving candidates in a report; the new and the recorded token come on top."""
-REMOVED_ROWS = 2
+MAX_REMOVED = 2
 """Candidates in a report per processor, the most probable it removed."""
 
 
 @dataclass(frozen=True)
-class Option:
+class WhatIfCandidate:
     """A candidate of the step."""
 
     token_id: int
@@ -39,7 +45,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Acting:
+class FilterEffect:
     """The effect of one processor on the step.
 
     Attributes:
@@ -63,7 +69,7 @@ class Acting:
 
 
 @dataclass(frozen=True)
-class Otherwise:
+class WhatIfReport:
     """A step under changed settings.
 
     Attributes:
@@ -87,10 +93,10 @@ class Otherwise:
     token_id: int
     recorded: int
     sample: bool
-    options: tuple[Option, ...]
+    options: tuple[WhatIfCandidate, ...]
     rest_raw: float
     rest_used: float
-    stages: tuple[Acting, ...]
+    stages: tuple[FilterEffect, ...]
     entropy: float
     entropy_used: float
     mass: float
@@ -99,7 +105,7 @@ class Otherwise:
     same_luck: bool
 
 
-def answer(place: AskedStep, asked: Asked) -> Otherwise:
+def build_what_if_report(place: StepRef, asked: ChangedRun) -> WhatIfReport:
     """Decide a step under changed settings and report it.
 
     Args:
@@ -109,46 +115,46 @@ def answer(place: AskedStep, asked: Asked) -> Otherwise:
     Raises:
         EngineError: the step's logits are unavailable, or a processor removes every token.
     """
-    seen, token = decide(place, asked)
+    seen, token = decide_step(place, asked)
     row, recorded = place.row, place.step.emit[-1]
-    one = _row_of(seen, row)
+    one = _select_row(seen, row)
     probs = one.logprobs.exp()
-    numbers, final = stages_of(one, probs)
+    numbers, final = stage_statistics(one, probs)
     used = final.exp() if one.stages else probs
     left = used[0] > 0
-    options = _options(one, probs[0], used[0], (token, recorded))
+    options = _choose_candidates(one, probs[0], used[0], (token, recorded))
     entropy = place.step.entropy
     if place.source != RECORDED:
         entropy = float(torch.special.entr(probs).sum())
-    return Otherwise(
+    return WhatIfReport(
         token_id=token,
         recorded=recorded,
         sample=asked.sample,
         options=options,
         rest_raw=max(0.0, 1 - math.fsum(o.raw for o in options)),
         rest_used=max(0.0, 1 - math.fsum(o.used for o in options)),
-        stages=_stages(one, probs, numbers, asked),
-        entropy=rounded(entropy),
-        entropy_used=rounded(float(torch.special.entr(used).sum())),
-        mass=significant(min(1.0, float(probs[0, left].sum()))),
+        stages=_filter_effects(one, probs, numbers, asked),
+        entropy=round_decimals(entropy),
+        entropy_used=round_decimals(float(torch.special.entr(used).sum())),
+        mass=round_significant(min(1.0, float(probs[0, left].sum()))),
         kept=int(left.sum()),
         source=place.source,
-        same_luck=_same_luck(place, asked),
+        same_luck=_is_draw_repeatable(place, asked),
     )
 
 
-def _same_luck(place: AskedStep, asked: Asked) -> bool:
+def _is_draw_repeatable(place: StepRef, asked: ChangedRun) -> bool:
     """Return True if the run's own settings give the step's recorded token here."""
     # Cached logits are the run's own to the last bit, so its settings give its token.
-    if place.source == KEPT or not place.step.emit:
+    if place.source == CACHED or not place.step.emit:
         return True
     # Another kind of device draws other noise from the same seed.
-    if asked.sample and device_of(place.run) != (place.run.header.model.device or "cpu"):
+    if asked.sample and processor_device(place.run) != (place.run.header.model.device or "cpu"):
         return False
-    return decide(place, ask(place.run, Change()))[1] == place.step.emit[-1]
+    return decide_step(place, apply_change(place.run, SettingsChange()))[1] == place.step.emit[-1]
 
 
-def _row_of(seen: Observation, row: int) -> Observation:
+def _select_row(seen: Observation, row: int) -> Observation:
     """Return one row of an observation, on the CPU."""
     one = slice(row, row + 1)
     stages = [(name, scores[one].cpu()) for name, scores in seen.stages]
@@ -157,16 +163,16 @@ def _row_of(seen: Observation, row: int) -> Observation:
     )
 
 
-def _options(
+def _choose_candidates(
     one: Observation, raw: torch.Tensor, used: torch.Tensor, wanted: tuple[int, ...]
-) -> tuple[Option, ...]:
+) -> tuple[WhatIfCandidate, ...]:
     """Select and order the candidates of the report."""
-    best = used.topk(min(KEPT_ROWS, len(used))).indices
+    best = used.topk(min(MAX_SURVIVORS, len(used))).indices
     ids = [*wanted, *(i for i in best.tolist() if used[i] > 0)]
     gone = first_removal(one, torch.arange(len(used))[None])[0]
     for stage in range(len(one.stages)):
         removed = torch.where((gone == stage) & (raw > 0), raw, -1.0)
-        found = removed.topk(min(REMOVED_ROWS, len(raw))).indices.tolist()
+        found = removed.topk(min(MAX_REMOVED, len(raw))).indices.tolist()
         ids += [i for i in found if removed[i] > 0]
     names = [name for name, _ in one.stages]
     listed = [
@@ -174,43 +180,45 @@ def _options(
         for i in dict.fromkeys(ids)
     ]
     return tuple(
-        Option(
+        WhatIfCandidate(
             i,
-            significant(float(raw[i])),
-            significant(float(used[i])),
+            round_significant(float(raw[i])),
+            round_significant(float(used[i])),
             None if gone[i] < 0 else names[int(gone[i])],
         )
         for *_, i in sorted(listed)
     )
 
 
-def _stages(
-    one: Observation, probs: torch.Tensor, numbers: Any, asked: Asked
-) -> tuple[Acting, ...]:
+def _filter_effects(
+    one: Observation, probs: torch.Tensor, numbers: Any, asked: ChangedRun
+) -> tuple[FilterEffect, ...]:
     """Return the effect of every processor, switched-off ones included."""
-    found: dict[str, Acting] = {}
+    found: dict[str, FilterEffect] = {}
     before, there = probs, probs[0] > 0
     for i, (name, scores) in enumerate(one.stages):
-        left = scores[0] > NEVER
+        left = scores[0] > IMPOSSIBLE_SCORE
         gone = there & ~left
         kept = int(left.sum())
-        found[name] = Acting(
+        found[name] = FilterEffect(
             name,
             True,
             kept,
             int(gone.sum()),
-            significant(min(1.0, float(numbers["kept_mass"][0, i]))),
-            rounded(float(numbers["stage_entropy"][0, i])),
-            _cut(before[0], left & (before[0] > 0), gone),
+            round_significant(min(1.0, float(numbers["kept_mass"][0, i]))),
+            round_decimals(float(numbers["stage_entropy"][0, i])),
+            _min_kept_probability(before[0], left & (before[0] > 0), gone),
         )
         before = torch.softmax(scores.masked_fill(~left, -torch.inf), dim=-1)
         there = left
-    return tuple(found.get(name, Acting(name, False)) for name in asked.all)
+    return tuple(found.get(name, FilterEffect(name, False)) for name in asked.all)
 
 
-def _cut(before: torch.Tensor, left: torch.Tensor, gone: torch.Tensor) -> float | None:
+def _min_kept_probability(
+    before: torch.Tensor, left: torch.Tensor, gone: torch.Tensor
+) -> float | None:
     """Return the smallest kept probability if every removed token had less, else None."""
     if not bool(gone.any()) or not bool(left.any()):
         return None
     least = float(before[left].min())
-    return significant(least) if float(before[gone].max()) <= least else None
+    return round_significant(least) if float(before[gone].max()) <= least else None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from engine.errors import ParameterError
 from engine.inspection import beams, contrastive, dola, drafting, from_record, next_token, watermark
-from engine.inspection.explanation import Reason, Wording, shown
-from engine.inspection.filter_chain import Chain
-from engine.inspection.rerun import Moment
+from engine.inspection.explanation import Explainer, Explanation, format_token
+from engine.inspection.filter_chain import FilterChain
+from engine.inspection.rerun import ReplayedStep
 from engine.trace.details import (
     BeamDetail,
     BeamNode,
@@ -15,12 +15,16 @@ from engine.trace.details import (
     LayerDetail,
     WatermarkDetail,
 )
-from engine.trace.records import own_token
+from engine.trace.records import chosen_token_id
 
 
-def why(
-    place: Moment, token_id: int | None = None, *, node_id: int | None = None, at: int | None = None
-) -> Reason:
+def explain_token(
+    place: ReplayedStep,
+    token_id: int | None = None,
+    *,
+    node_id: int | None = None,
+    at: int | None = None,
+) -> Explanation:
     """Explain why a step chose a token or did not.
 
     Args:
@@ -32,22 +36,22 @@ def why(
     Raises:
         ParameterError: the token, node or position does not exist.
     """
-    _check(place, token_id, node_id)
-    draft = Wording()
-    token = _written(place, token_id, node_id, at, draft)
-    return Reason(
+    _check_question(place, token_id, node_id)
+    draft = Explainer()
+    token = _write_explanation(place, token_id, node_id, at, draft)
+    return Explanation(
         token,
-        shown(place.piece(token)),
+        format_token(place.piece(token)),
         " ".join(draft.sentences),
         draft.chosen,
         tuple(draft.facts),
         draft.claim,
-        _scope(place),
+        _scope_sentence(place),
         bool(place.views),
     )
 
 
-def _check(place: Moment, token_id: int | None, node_id: int | None) -> None:
+def _check_question(place: ReplayedStep, token_id: int | None, node_id: int | None) -> None:
     size = place.trace.model.vocab_size
     if token_id is not None and not 0 <= token_id < max(size, 1):
         raise ParameterError("token_id", token_id, f"token ids go from 0 to {size - 1}")
@@ -62,18 +66,18 @@ def _check(place: Moment, token_id: int | None, node_id: int | None) -> None:
         raise ParameterError("node_id", node_id, "this step has no such node in its pool")
 
 
-def _written(
-    place: Moment, token_id: int | None, node_id: int | None, at: int | None, draft: Wording
+def _write_explanation(
+    place: ReplayedStep, token_id: int | None, node_id: int | None, at: int | None, draft: Explainer
 ) -> int:
     """Write the explanation; return the token it is about."""
     detail = place.step.detail
-    own = own_token(place.step)
+    own = chosen_token_id(place.step)
     last = -1 if own is None else own
     token = last if token_id is None else token_id
     if isinstance(detail, BeamDetail):
         token = _node_token(detail, token_id, node_id)
     if not place.views:
-        node = _node_of(place, token, node_id)
+        node = _find_node(place, token, node_id)
         if node is None:
             from_record.explain(place, token, draft)
         else:
@@ -84,11 +88,11 @@ def _written(
         return token
     if isinstance(detail, DraftDetail):
         return drafting.explain(place, detail, token_id, draft, at)
-    chain = Chain(place.views[0], place.row)
+    chain = FilterChain(place.views[0], place.row)
     if isinstance(detail, ContrastiveDetail):
         contrastive.explain(place, chain, detail, token, draft)
         return token
-    race = next_token.race_of(place, chain) if next_token.is_drawn(place) else None
+    race = next_token.redraw_race(place, chain) if next_token.is_sampled_step(place) else None
     if isinstance(detail, LayerDetail):
         dola.explain(place, chain, detail, token, draft, race)
     elif isinstance(detail, WatermarkDetail):
@@ -108,7 +112,7 @@ def _node_token(detail: BeamDetail, token_id: int | None, node_id: int | None) -
     return max(alive or detail.pool, key=lambda node: node.sum_logprobs).token_id
 
 
-def _node_of(place: Moment, token_id: int, node_id: int | None) -> BeamNode | None:
+def _find_node(place: ReplayedStep, token_id: int, node_id: int | None) -> BeamNode | None:
     """Return the search node in question; for a token, the best node with it."""
     detail = place.step.detail
     if not isinstance(detail, BeamDetail):
@@ -119,7 +123,7 @@ def _node_of(place: Moment, token_id: int, node_id: int | None) -> BeamNode | No
     return max(same, key=lambda n: (n.fate in ("kept", "finished"), n.sum_logprobs), default=None)
 
 
-def _scope(place: Moment) -> str:
+def _scope_sentence(place: ReplayedStep) -> str:
     if place.views:
         size = place.views[0].logits.shape[-1]
         return f"Exact over the whole vocabulary of {size:,} tokens."

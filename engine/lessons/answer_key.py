@@ -7,21 +7,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.errors import shown
-from engine.lessons.expressions import number
-from engine.lessons.influence_records import Looked
+from engine.errors import format_value
+from engine.lessons.expressions import to_finite_number
+from engine.lessons.influence_records import InfluenceRecord
 from engine.lessons.lesson import Bet, Card, Lesson, LessonError
-from engine.lessons.run_values import Record, at, best, bits, candidate, run_of
-from engine.lessons.value_text import Teller
-from engine.statistics.metrics import perplexity_of
+from engine.lessons.run_values import (
+    Record,
+    candidate_at_rank,
+    candidate_with_text,
+    nats_to_bits,
+    run_record,
+    step_at,
+)
+from engine.lessons.value_text import ValueWriter
+from engine.statistics.metrics import perplexity_from_logprobs
 from engine.trace.records import Trace
 
-MAX_WORDS = 400
+MAX_TEXT_CHARS = 400
 """Most characters of a free-text answer."""
 
 
 @dataclass(frozen=True)
-class Key:
+class AnswerKey:
     """The options of a bet and the right answer.
 
     Attributes:
@@ -38,7 +45,7 @@ class Key:
     value: float | None = None
 
 
-class Opened:
+class LessonWithRuns:
     """A lesson with its recorded runs.
 
     Args:
@@ -51,15 +58,15 @@ class Opened:
         self,
         lesson: Lesson,
         traces: Mapping[str, Trace],
-        looked: Mapping[str, Sequence[Looked]] | None = None,
+        looked: Mapping[str, Sequence[InfluenceRecord]] | None = None,
     ) -> None:
         self.lesson, self.traces, self.looked = lesson, traces, looked or {}
         self.runs: dict[str, Record] = {
-            name: run_of(trace, self.looked.get(name, ())) for name, trace in traces.items()
+            name: run_record(trace, self.looked.get(name, ())) for name, trace in traces.items()
         }
 
-    def teller(self, card: Card) -> Teller:
-        """Return a ``Teller`` for a card, with the names ``run``, ``step`` and ``runs``.
+    def value_writer(self, card: Card) -> ValueWriter:
+        """Return a ``ValueWriter`` for a card, with the names ``run``, ``step`` and ``runs``.
 
         A second scene adds ``other`` and ``other_step``.
 
@@ -75,10 +82,10 @@ class Opened:
                     f"Card {card.number}: step = {scene.step} is not there, the run {scene.run} has {steps}."
                 )
             names[prefix.rstrip("_") or "run"] = run
-            names[f"{prefix}step"] = at(run, scene.step)
-        return Teller(names, self.lesson.language)
+            names[f"{prefix}step"] = step_at(run, scene.step)
+        return ValueWriter(names, self.lesson.language)
 
-    def key(self, card: Card) -> Key | None:
+    def answer_key(self, card: Card) -> AnswerKey | None:
         """Return the answer key of a card's bet; None if it has no bet.
 
         Raises:
@@ -87,21 +94,21 @@ class Opened:
         if card.bet is None:
             return None
         try:
-            return _KEYS[card.bet.kind](card.bet, self.teller(card))
+            return _KEY_BUILDERS[card.bet.kind](card.bet, self.value_writer(card))
         except LessonError as error:
             said = str(error)
             where = f"Card {card.number}"
             raise LessonError(said if said.startswith(where) else f"{where}, bet: {said}") from None
 
 
-def _token(bet: Bet, teller: Teller) -> Key:
+def _token_key(bet: Bet, teller: ValueWriter) -> AnswerKey:
     step = teller.names["step"]
     answer = teller.value(bet.answer or "step.token")
     try:
         found = (
-            [candidate(step, option.text) for option in bet.options]
+            [candidate_with_text(step, option.text) for option in bet.options]
             if bet.options
-            else [best(step, place) for place in range(1, bet.among + 1)]
+            else [candidate_at_rank(step, place) for place in range(1, bet.among + 1)]
         )
     except (StopIteration, ValueError):
         raise LessonError("a token is offered that the step's record has not.") from None
@@ -109,54 +116,62 @@ def _token(bet: Bet, teller: Teller) -> Key:
     found.sort(key=lambda one: (one["token"].strip().casefold(), one["token"]))
     texts = tuple(one["token"] for one in found)
     if texts.count(answer) != 1:
-        raise LessonError(f"the right token, {shown(answer)}, has to be offered once.")
-    return Key(texts, tuple(one["p"] for one in found), (texts.index(answer),))
+        raise LessonError(f"the right token, {format_value(answer)}, has to be offered once.")
+    return AnswerKey(texts, tuple(one["p"] for one in found), (texts.index(answer),))
 
 
-def _number(bet: Bet, teller: Teller) -> Key:
-    value = number(teller.value(bet.answer))
-    value = 100 * value if bet.unit == "percent" else bits(value) if bet.unit == "bits" else value
+def _number_key(bet: Bet, teller: ValueWriter) -> AnswerKey:
+    value = to_finite_number(teller.value(bet.answer))
+    value = (
+        100 * value
+        if bet.unit == "percent"
+        else nats_to_bits(value)
+        if bet.unit == "bits"
+        else value
+    )
     if not bet.low <= value <= bet.high:
         raise LessonError(
             f"the right number, {value:g}, is not between {bet.low:g} and {bet.high:g}."
         )
-    return Key(value=value)
+    return AnswerKey(value=value)
 
 
-def _truth(bet: Bet, teller: Teller) -> Key:
-    # Index 0 is true and 1 is false, as in ``Language.truths``.
-    return Key(right=(int(not teller.holds(bet.answer)),))
+def _truth_key(bet: Bet, teller: ValueWriter) -> AnswerKey:
+    # Index 0 is true and 1 is false, as in ``LanguageFormat.truths``.
+    return AnswerKey(right=(int(not teller.is_true(bet.answer)),))
 
 
-def _choice(bet: Bet, teller: Teller) -> Key:
-    right = [i for i, option in enumerate(bet.options) if teller.holds(option.when)]
+def _choice_key(bet: Bet, teller: ValueWriter) -> AnswerKey:
+    right = [i for i, option in enumerate(bet.options) if teller.is_true(option.when)]
     if len(right) != 1:
         raise LessonError(f"exactly one option has to be right, and {len(right)} are.")
-    return Key(tuple(teller.filled(option.text) for option in bet.options), right=tuple(right))
+    return AnswerKey(
+        tuple(teller.fill_text(option.text) for option in bet.options), right=tuple(right)
+    )
 
 
-def _order(bet: Bet, teller: Teller) -> Key:
-    rows = [(teller.filled(o.text), number(teller.value(o.when))) for o in bet.options]
+def _order_key(bet: Bet, teller: ValueWriter) -> AnswerKey:
+    rows = [(teller.fill_text(o.text), to_finite_number(teller.value(o.when))) for o in bet.options]
     # Alphabetical, so that the position does not reveal the order.
     rows.sort(key=lambda row: row[0].strip().casefold())
     values = [value for _, value in rows]
     if len(set(values)) != len(values):
         raise LessonError("two of the things to order are equal.")
     right = sorted(range(len(rows)), key=lambda i: -values[i])
-    return Key(tuple(text for text, _ in rows), right=tuple(right))
+    return AnswerKey(tuple(text for text, _ in rows), right=tuple(right))
 
 
-_KEYS = {
-    "token": _token,
-    "number": _number,
-    "truth": _truth,
-    "choice": _choice,
-    "order": _order,
-    "text": lambda bet, teller: Key(),
+_KEY_BUILDERS = {
+    "token": _token_key,
+    "number": _number_key,
+    "truth": _truth_key,
+    "choice": _choice_key,
+    "order": _order_key,
+    "text": lambda bet, teller: AnswerKey(),
 }
 
 
-def checked_answer(bet: Bet, key: Key, answer: Any) -> Any:
+def check_answer(bet: Bet, key: AnswerKey, answer: Any) -> Any:
     """Return a validated answer.
 
     Args:
@@ -170,31 +185,31 @@ def checked_answer(bet: Bet, key: Key, answer: Any) -> Any:
     if bet.kind == "number":
         if type(answer) not in (int, float) or not bet.low <= answer <= bet.high:
             raise LessonError(
-                f"answer = {shown(answer)} is not allowed: from {bet.low:g} to {bet.high:g}."
+                f"answer = {format_value(answer)} is not allowed: from {bet.low:g} to {bet.high:g}."
             )
         return float(answer)
     if bet.kind == "text":
-        if not isinstance(answer, str) or not 0 < len(answer) <= MAX_WORDS:
-            raise LessonError(f"answer has 1 to {MAX_WORDS} characters.")
+        if not isinstance(answer, str) or not 0 < len(answer) <= MAX_TEXT_CHARS:
+            raise LessonError(f"answer has 1 to {MAX_TEXT_CHARS} characters.")
         return answer
     places = 2 if bet.kind == "truth" else len(key.options)
     if bet.kind == "order":
-        if not isinstance(answer, list) or _is_no_order(answer, places):
+        if not isinstance(answer, list) or _is_not_permutation(answer, places):
             raise LessonError(f"answer has to name each of the {places} things once.")
         return answer
     if type(answer) is not int or not 0 <= answer < places:
         raise LessonError(
-            f"answer = {shown(answer)} is not allowed: a place from 0 to {places - 1}."
+            f"answer = {format_value(answer)} is not allowed: a place from 0 to {places - 1}."
         )
     return answer
 
 
-def _is_no_order(answer: list[Any], places: int) -> bool:
+def _is_not_permutation(answer: list[Any], places: int) -> bool:
     """Return whether a list is no permutation of the indices below `places`."""
     return any(type(one) is not int for one in answer) or sorted(answer) != list(range(places))
 
 
-def is_right(bet: Bet, key: Key, answer: Any) -> bool | None:
+def is_right(bet: Bet, key: AnswerKey, answer: Any) -> bool | None:
     """Return whether a validated answer is right; None for a free text."""
     if bet.kind == "text":
         return None
@@ -207,8 +222,8 @@ def is_right(bet: Bet, key: Key, answer: Any) -> bool | None:
     return answer == key.right[0]
 
 
-def crowd_perplexity(key: Key, answers: list[int]) -> float | None:
+def crowd_perplexity(key: AnswerKey, answers: list[int]) -> float | None:
     """Return exp(-mean log p) of the tokens bet on, p being the model's; None without answers."""
     if not key.probabilities or not answers:
         return None
-    return perplexity_of([math.log(max(key.probabilities[a], 1e-300)) for a in answers])
+    return perplexity_from_logprobs([math.log(max(key.probabilities[a], 1e-300)) for a in answers])

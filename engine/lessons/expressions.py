@@ -35,7 +35,7 @@ _EQUALITY: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 Functions = Mapping[str, Callable[..., Any]]
 
 
-def evaluate(expression: str, names: Mapping[str, Any], functions: Functions) -> Any:
+def evaluate_expression(expression: str, names: Mapping[str, Any], functions: Functions) -> Any:
     """Return the value of an expression.
 
     Args:
@@ -51,135 +51,135 @@ def evaluate(expression: str, names: Mapping[str, Any], functions: Functions) ->
         raise LessonError(f"An expression may have {MAX_CHARS} characters at most.")
     try:
         tree = ast.parse(expression.strip(), mode="eval")
-        return _Evaluation(names, functions).of(tree.body)
+        return _Evaluator(names, functions).evaluate(tree.body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise LessonError(f"{_told(expression)} is no expression.") from None
+        raise LessonError(f"{_quote_expression(expression)} is no expression.") from None
     except ZeroDivisionError:
-        raise LessonError(f"{_told(expression)} divides by zero.") from None
-    except _Refused as refused:
-        raise LessonError(f"{_told(expression)}: {refused}.") from None
+        raise LessonError(f"{_quote_expression(expression)} divides by zero.") from None
+    except _NotAllowedError as refused:
+        raise LessonError(f"{_quote_expression(expression)}: {refused}.") from None
 
 
-def number(value: Any) -> float:
+def to_finite_number(value: Any) -> float:
     """Return a value as a float.
 
     Raises:
         LessonError: the value is no finite number.
     """
     if not _is_number(value) or not math.isfinite(value):
-        raise LessonError(f"{_told(str(value))} is no finite number.")
+        raise LessonError(f"{_quote_expression(str(value))} is no finite number.")
     return float(value)
 
 
-def _told(text: str) -> str:
+def _quote_expression(text: str) -> str:
     return "“" + text.strip()[:80] + "”"
 
 
-class _Refused(Exception):
+class _NotAllowedError(Exception):
     """A forbidden part of an expression; the message is a part of a sentence."""
 
 
-class _Evaluation:
+class _Evaluator:
     def __init__(self, names: Mapping[str, Any], functions: Functions) -> None:
         self.names, self.functions = names, functions
 
-    def of(self, node: ast.expr) -> Any:
+    def evaluate(self, node: ast.expr) -> Any:
         """Return the value of a node of the expression."""
         # Methods are named after the classes of ast: _BinOp is handled by _binop.
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None:
-            raise _Refused(f"{type(node).__name__} has no meaning here")
+            raise _NotAllowedError(f"{type(node).__name__} has no meaning here")
         return method(node)
 
     def _constant(self, node: ast.Constant) -> Any:
         if node.value is not None and not isinstance(node.value, (int, float, str)):
-            raise _Refused("only numbers and texts can be written down")
+            raise _NotAllowedError("only numbers and texts can be written down")
         return node.value
 
     def _name(self, node: ast.Name) -> Any:
-        return _entry(self.names, node.id)
+        return _get_entry(self.names, node.id)
 
     def _attribute(self, node: ast.Attribute) -> Any:
-        return _entry(self.of(node.value), node.attr)
+        return _get_entry(self.evaluate(node.value), node.attr)
 
     def _subscript(self, node: ast.Subscript) -> Any:
-        value, index = self.of(node.value), self.of(node.slice)
+        value, index = self.evaluate(node.value), self.evaluate(node.slice)
         if isinstance(value, Mapping):
-            return _entry(value, index)
+            return _get_entry(value, index)
         if not isinstance(value, Sequence) or isinstance(value, str) or type(index) is not int:
-            raise _Refused("[…] takes a place in a list, from 0")
+            raise _NotAllowedError("[…] takes a place in a list, from 0")
         if not -len(value) <= index < len(value):
-            raise _Refused(f"place {index} is not there, the list has {len(value)}")
+            raise _NotAllowedError(f"place {index} is not there, the list has {len(value)}")
         return value[index]
 
     def _call(self, node: ast.Call) -> Any:
         if not isinstance(node.func, ast.Name) or node.func.id not in self.functions:
-            raise _Refused(f"the functions are {', '.join(sorted(self.functions))}")
+            raise _NotAllowedError(f"the functions are {', '.join(sorted(self.functions))}")
         if node.keywords:
-            raise _Refused("functions take values by their place")
-        given = [self.of(argument) for argument in node.args]
+            raise _NotAllowedError("functions take values by their place")
+        given = [self.evaluate(argument) for argument in node.args]
         try:
             return self.functions[node.func.id](*given)
         except (TypeError, ValueError, KeyError, AttributeError, IndexError):
-            raise _Refused(f"{node.func.id} cannot be told of these values") from None
+            raise _NotAllowedError(f"{node.func.id} cannot be told of these values") from None
 
     def _binop(self, node: ast.BinOp) -> float:
         act = _ARITHMETIC.get(type(node.op))
-        left, right = self.of(node.left), self.of(node.right)
+        left, right = self.evaluate(node.left), self.evaluate(node.right)
         if act is None or not _is_number(left) or not _is_number(right):
-            raise _Refused("+, -, * and / are for numbers")
+            raise _NotAllowedError("+, -, * and / are for numbers")
         return act(left, right)
 
     def _unaryop(self, node: ast.UnaryOp) -> Any:
-        value = self.of(node.operand)
+        value = self.evaluate(node.operand)
         if isinstance(node.op, ast.Not):
-            return not _truth(value)
+            return not _require_bool(value)
         if not isinstance(node.op, ast.USub) or not _is_number(value):
-            raise _Refused("- is for numbers")
+            raise _NotAllowedError("- is for numbers")
         return -value
 
     def _boolop(self, node: ast.BoolOp) -> bool:
-        values = [_truth(self.of(value)) for value in node.values]
+        values = [_require_bool(self.evaluate(value)) for value in node.values]
         return all(values) if isinstance(node.op, ast.And) else any(values)
 
     def _compare(self, node: ast.Compare) -> bool:
-        values = [self.of(part) for part in (node.left, *node.comparators)]
+        values = [self.evaluate(part) for part in (node.left, *node.comparators)]
         return all(
-            _compared(act, left, right)
+            _apply_comparison(act, left, right)
             for act, left, right in zip(node.ops, values, values[1:], strict=False)
         )
 
 
-def _compared(act: ast.cmpop, left: Any, right: Any) -> bool:
+def _apply_comparison(act: ast.cmpop, left: Any, right: Any) -> bool:
     if isinstance(act, (ast.In, ast.NotIn)):
         if not isinstance(right, (str, list, tuple)) or isinstance(right, str) > isinstance(
             left, str
         ):
-            raise _Refused("in is for texts and lists")
+            raise _NotAllowedError("in is for texts and lists")
         return (left in right) == isinstance(act, ast.In)
     if type(act) in _EQUALITY:
         # A number formatted as text never equals a number.
         if isinstance(left, str) != isinstance(right, str) and None not in (left, right):
-            raise _Refused("a text is compared with a number")
+            raise _NotAllowedError("a text is compared with a number")
         return _EQUALITY[type(act)](left, right)
     compare = _COMPARISONS.get(type(act))
     if compare is None or not _is_number(left) or not _is_number(right):
-        raise _Refused("<, <=, > and >= are for numbers")
+        raise _NotAllowedError("<, <=, > and >= are for numbers")
     return compare(left, right)
 
 
-def _entry(record: Any, name: Any) -> Any:
+def _get_entry(record: Any, name: Any) -> Any:
     if not isinstance(record, Mapping):
-        raise _Refused(f"there is no {str(name)[:40]!r} in it")
+        raise _NotAllowedError(f"there is no {str(name)[:40]!r} in it")
     if name not in record:
         there = ", ".join(sorted(str(key) for key in record)[:30])
-        raise _Refused(f"there is no {str(name)[:40]!r}, but {there or 'nothing'}")
+        raise _NotAllowedError(f"there is no {str(name)[:40]!r}, but {there or 'nothing'}")
     return record[name]
 
 
-def _truth(value: Any) -> bool:
+def _require_bool(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise _Refused("and, or and not are for what is true or false")
+        raise _NotAllowedError("and, or and not are for what is true or false")
     return value
 
 

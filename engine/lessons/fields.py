@@ -6,26 +6,26 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from engine.errors import shown
+from engine.errors import format_value
 from engine.inspection.influence_methods import ATTENTION, METHODS
 from engine.lessons.lesson import (
-    HIDES,
-    KINDS,
-    UNITS,
+    BET_KINDS,
+    BET_UNITS,
+    HIDE_MODES,
     Bet,
     BetOption,
     Card,
     LessonError,
-    LessonLook,
+    LessonInfluence,
     LessonRun,
+    OpenAction,
     Scene,
-    Turn,
 )
-from engine.media.examples import PREFIX
+from engine.media.examples import EXAMPLE_PREFIX
 from engine.trace.records import MEDIA_KINDS
 
-CARD = {"run", "step", "until", "picture", "hide", "bet", "myth", "holds", "open"}
-_RUN = {
+CARD_FIELDS = {"run", "step", "until", "picture", "hide", "bet", "myth", "holds", "open"}
+_RUN_FIELDS = {
     "recorded",
     "strategy",
     "model",
@@ -39,8 +39,8 @@ _RUN = {
     "candidates",
     "looks",
 }
-_LOOK = {"name", "step", "method", "layer", "head"}
-_BET = {
+_LOOK_FIELDS = {"name", "step", "method", "layer", "head"}
+_BET_FIELDS = {
     "kind",
     "question",
     "options",
@@ -61,7 +61,7 @@ _MAX_PLACE = 1000
 _LOOK_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
-class Fields:
+class FieldReader:
     """Reads and checks the fields of one YAML mapping.
 
     Args:
@@ -80,12 +80,14 @@ class Fields:
         self.given, self.where = given, where
         for name in given:
             if name not in known:
-                raise LessonError(f"{where}: there is no {shown(name)}, but {', '.join(known)}.")
+                raise LessonError(
+                    f"{where}: there is no {format_value(name)}, but {', '.join(known)}."
+                )
 
-    def refuse(self, name: str, allowed: str) -> LessonError:
+    def field_error(self, name: str, allowed: str) -> LessonError:
         """Return (not raise) the error for an invalid field."""
         return LessonError(
-            f"{self.where}: {name} = {shown(self.given.get(name))} is not allowed: {allowed}."
+            f"{self.where}: {name} = {format_value(self.given.get(name))} is not allowed: {allowed}."
         )
 
     def value(self, name: str, default: Any = None) -> Any:
@@ -100,7 +102,7 @@ class Fields:
             or len(value) > most
             or (default is None and not value.strip())
         ):
-            raise self.refuse(
+            raise self.field_error(
                 name, f"it must be text of {1 if default is None else 0} to {most} characters"
             )
         # A field named "text" may be a token, whose spaces matter.
@@ -112,29 +114,29 @@ class Fields:
         if type(value) in (int, float):
             return repr(value)
         if not isinstance(value, str) or len(value) > 300:
-            raise self.refuse(name, "it must be an expression of at most 300 characters")
+            raise self.field_error(name, "it must be an expression of at most 300 characters")
         return value.strip()
 
-    def whole(self, name: str, low: int, high: int, default: int | None = None) -> int:
+    def integer(self, name: str, low: int, high: int, default: int | None = None) -> int:
         """Return an integer from `low` to `high`."""
         value = self.given.get(name, default)
         # type(), because bool is a subclass of int.
         if type(value) is not int or not low <= value <= high:
-            raise self.refuse(name, f"it must be a whole number from {low} to {high:,}")
+            raise self.field_error(name, f"it must be a whole number from {low} to {high:,}")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
         """Return a number below 1e12 in absolute value."""
         value = self.given.get(name, default)
         if type(value) not in (int, float) or not abs(value) < 1e12:
-            raise self.refuse(name, "it must be a number")
+            raise self.field_error(name, "it must be a number")
         return float(value)
 
     def one_of(self, name: str, choices: tuple[str, ...], default: str | None = None) -> str:
         """Return one of `choices`."""
         value = self.given.get(name, default)
         if value not in choices:
-            raise self.refuse(name, f"it must be one of {', '.join(filter(None, choices))}")
+            raise self.field_error(name, f"it must be one of {', '.join(filter(None, choices))}")
         return str(value)
 
     def texts(self, name: str, most: int) -> tuple[str, ...]:
@@ -146,13 +148,13 @@ class Fields:
             or len(listed) > most
             or not all(isinstance(t, str) for t in listed)
         ):
-            raise self.refuse(name, f"it must be a list of {most} texts at most")
+            raise self.field_error(name, f"it must be a list of {most} texts at most")
         return tuple(listed)
 
 
-def run(name: str, given: Any) -> LessonRun:
+def parse_run(name: str, given: Any) -> LessonRun:
     """Return a run from the lesson's head."""
-    found = Fields(given, f"The run {name}", _RUN)
+    found = FieldReader(given, f"The run {name}", _RUN_FIELDS)
     if "recorded" in found.given:
         if len(found.given) > 1:
             raise LessonError(
@@ -160,21 +162,21 @@ def run(name: str, given: Any) -> LessonRun:
             )
         return LessonRun(name, found.text("recorded", most=60))
     found.text("strategy", most=40)
-    _check_begins(found)
+    _check_run_input(found)
     if not isinstance(found.value("params", {}), Mapping):
-        raise found.refuse("params", "it must be names with values")
-    found.whole("candidates", 1, 50, 20)
+        raise found.field_error("params", "it must be names with values")
+    found.integer("candidates", 1, 50, 20)
     request = {field: value for field, value in found.given.items() if field != "looks"}
-    return LessonRun(name, request=request, looks=_looks(found))
+    return LessonRun(name, request=request, looks=_parse_looks(found))
 
 
-def _check_begins(found: Fields) -> None:
+def _check_run_input(found: FieldReader) -> None:
     """Check that a run has an input, and that its picture or sound is a built-in example."""
     given = [name for name in MEDIA_KINDS if name in found.given]
     for name in given:
         # A local file would be missing or different on another machine.
-        if not found.text(name, most=60).startswith(PREFIX):
-            raise found.refuse(name, "it must be one that comes along, as in example:scene-1")
+        if not found.text(name, most=60).startswith(EXAMPLE_PREFIX):
+            raise found.field_error(name, "it must be one that comes along, as in example:scene-1")
     both = "prompt" in found.given and "messages" in found.given
     if both or not (given or "prompt" in found.given or "messages" in found.given):
         raise LessonError(
@@ -182,37 +184,38 @@ def _check_begins(found: Fields) -> None:
         )
 
 
-def _looks(found: Fields) -> tuple[LessonLook, ...]:
+def _parse_looks(found: FieldReader) -> tuple[LessonInfluence, ...]:
     values = found.value("looks", [])
     if not isinstance(values, list) or len(values) > _MAX_LOOKS:
-        raise found.refuse("looks", f"it must be a list of {_MAX_LOOKS} at most")
+        raise found.field_error("looks", f"it must be a list of {_MAX_LOOKS} at most")
     looks = tuple(
-        _look(Fields(v, f"{found.where}, look {n}", _LOOK)) for n, v in enumerate(values, 1)
+        _parse_look(FieldReader(v, f"{found.where}, look {n}", _LOOK_FIELDS))
+        for n, v in enumerate(values, 1)
     )
     named = [(look.step, look.name) for look in looks]
     twice = next((name for name in named if named.count(name) > 1), None)
     if twice is not None:
-        raise found.refuse("looks", f"two of step {twice[0]} are named {twice[1]}")
+        raise found.field_error("looks", f"two of step {twice[0]} are named {twice[1]}")
     return looks
 
 
-def _look(given: Fields) -> LessonLook:
+def _parse_look(given: FieldReader) -> LessonInfluence:
     method = given.one_of("method", METHODS, ATTENTION)
     name = given.text("name", method.replace("-", "_"), most=40)
     if not _LOOK_NAME.fullmatch(name):
-        raise given.refuse("name", "it must be of small letters, digits and _")
+        raise given.field_error("name", "it must be of small letters, digits and _")
     layer, head = (
-        given.whole(n, 1, _MAX_PLACE) if n in given.given else None for n in ("layer", "head")
+        given.integer(n, 1, _MAX_PLACE) if n in given.given else None for n in ("layer", "head")
     )
     if method != ATTENTION and (layer or head):
-        raise given.refuse("layer" if layer else "head", f"it is of {ATTENTION} alone")
-    return LessonLook(name, given.whole("step", 1, _MAX_STEP), method, layer, head)
+        raise given.field_error("layer" if layer else "head", f"it is of {ATTENTION} alone")
+    return LessonInfluence(name, given.integer("step", 1, _MAX_STEP), method, layer, head)
 
 
-def card(
+def parse_card(
     number: int,
     title: str,
-    given: Fields,
+    given: FieldReader,
     texts: Mapping[str, str],
     runs: Mapping[str, LessonRun],
 ) -> Card:
@@ -233,40 +236,40 @@ def card(
     return Card(
         number=number,
         title=title,
-        scenes=_scenes(given, runs),
-        hide=given.one_of("hide", HIDES, "future"),
-        bet=None if bet is None else _bet(bet, given.where),
+        scenes=_parse_scenes(given, runs),
+        hide=given.one_of("hide", HIDE_MODES, "future"),
+        bet=None if bet is None else _parse_bet(bet, given.where),
         situation=texts.get("", ""),
         reveal=texts["Reveal"],
         why=texts.get("Why", ""),
         turn=texts.get("Turn it", ""),
-        opens=_turn(given, runs),
+        opens=_parse_open_action(given, runs),
         myth=given.text("myth", "", most=200),
         holds=given.texts("holds", _MAX_CLAIMS),
     )
 
 
-def _scenes(given: Fields, runs: Mapping[str, LessonRun]) -> tuple[Scene, ...]:
+def _parse_scenes(given: FieldReader, runs: Mapping[str, LessonRun]) -> tuple[Scene, ...]:
     names = given.texts("run", 3) or tuple(runs)[:1]
     unknown = next((name for name in names if name not in runs), None)
     if unknown is not None:
         raise LessonError(
-            f"{given.where}: there is no run {shown(unknown)}, but {', '.join(runs)}."
+            f"{given.where}: there is no run {format_value(unknown)}, but {', '.join(runs)}."
         )
-    steps, untils = (_each(given, field, len(names)) for field in ("step", "until"))
+    steps, untils = (_steps_per_scene(given, field, len(names)) for field in ("step", "until"))
     pictures = given.texts("picture", 4) if "picture" in given.given else ("candidates",)
     return tuple(
-        _scene(name, step or 1, until, pictures)
+        _make_scene(name, step or 1, until, pictures)
         for name, step, until in zip(names, steps, untils, strict=True)
     )
 
 
-def _scene(name: str, step: int, until: int | str | None, pictures: tuple[str, ...]) -> Scene:
+def _make_scene(name: str, step: int, until: int | str | None, pictures: tuple[str, ...]) -> Scene:
     last = None if until == _END else step if until is None else int(until)
     return Scene(name, step, last, pictures)
 
 
-def _each(given: Fields, name: str, scenes: int) -> list[Any]:
+def _steps_per_scene(given: FieldReader, name: str, scenes: int) -> list[Any]:
     """Return a step for each scene; a single value applies to all, None means not given."""
     value = given.value(name)
     listed = value if isinstance(value, list) else [value] * scenes
@@ -276,79 +279,81 @@ def _each(given: Fields, name: str, scenes: int) -> list[Any]:
     )
     if len(listed) != scenes or not fits:
         end = " or “end”" * (name == "until")
-        raise given.refuse(
+        raise given.field_error(
             name, f"it must be a step from 1{end}, or a list with one for each of the {scenes} runs"
         )
     return listed
 
 
-def _bet(value: Any, card: str) -> Bet:
-    given = Fields(value, f"{card}, bet", _BET)
-    kind = given.one_of("kind", KINDS)
+def _parse_bet(value: Any, card: str) -> Bet:
+    given = FieldReader(value, f"{card}, bet", _BET_FIELDS)
+    kind = given.one_of("kind", BET_KINDS)
     question = given.text("question", most=240)
-    options = tuple(_options(given, kind))
+    options = tuple(_parse_options(given, kind))
     bet = Bet(
         kind,
         question,
         options,
         answer=given.expression("answer"),
-        among=given.whole("among", 0, MAX_OPTIONS, 0),
+        among=given.integer("among", 0, MAX_OPTIONS, 0),
         low=given.number("from", 0.0),
         high=given.number("to", 100.0 if given.value("unit") == "percent" else 0.0),
         by=given.number("by", 1.0),
         tolerance=given.number("tolerance", 0.0),
-        unit=given.one_of("unit", UNITS, ""),
+        unit=given.one_of("unit", BET_UNITS, ""),
     )
     _check_bet(bet, given)
     return bet
 
 
-def _options(given: Fields, kind: str) -> Iterable[BetOption]:
+def _parse_options(given: FieldReader, kind: str) -> Iterable[BetOption]:
     values = given.value("options", [])
     if not isinstance(values, list) or len(values) > MAX_OPTIONS:
-        raise given.refuse("options", f"it must be a list of {MAX_OPTIONS} at most")
+        raise given.field_error("options", f"it must be a list of {MAX_OPTIONS} at most")
     decides = {"choice": "if", "order": "value"}.get(kind)
     for number, value in enumerate(values, 1):
         where = f"{given.where}, option {number}"
         if kind == "token":
-            one = Fields({"text": value}, where, ["text"])
+            one = FieldReader({"text": value}, where, ["text"])
             yield BetOption(one.text("text", most=60))
             continue
         if decides is None:
-            raise given.refuse("options", f"a bet of kind {kind} has none")
-        one = Fields(value, where, ["text", decides])
+            raise given.field_error("options", f"a bet of kind {kind} has none")
+        one = FieldReader(value, where, ["text", decides])
         when = one.expression(decides)
         if not when:
-            raise one.refuse(decides, "it must be an expression")
+            raise one.field_error(decides, "it must be an expression")
         yield BetOption(one.text("text", most=200), when)
 
 
-def _check_bet(bet: Bet, given: Fields) -> None:
+def _check_bet(bet: Bet, given: FieldReader) -> None:
     if bet.kind in ("choice", "order") and len(bet.options) < 2:
-        raise given.refuse("options", f"a bet of kind {bet.kind} has 2 to {MAX_OPTIONS}")
+        raise given.field_error("options", f"a bet of kind {bet.kind} has 2 to {MAX_OPTIONS}")
     if bet.kind == "token" and len(bet.options) < 2 and bet.among < 2:
-        raise given.refuse(
+        raise given.field_error(
             "among", "a bet on a token offers 2 to 8 of them, by among or by options"
         )
     if bet.kind in ("number", "truth") and not bet.answer:
-        raise given.refuse("answer", f"a bet of kind {bet.kind} needs an expression")
+        raise given.field_error("answer", f"a bet of kind {bet.kind} needs an expression")
     if bet.kind != "number":
         return
     if not bet.low < bet.high or bet.by <= 0 or (bet.high - bet.low) / bet.by > 10_000:
-        raise given.refuse("to", "from has to be below to, by above 0, with 10,000 stops at most")
+        raise given.field_error(
+            "to", "from has to be below to, by above 0, with 10,000 stops at most"
+        )
     if not 0 <= bet.tolerance < (bet.high - bet.low) / 2:
-        raise given.refuse("tolerance", "it must be from 0 to less than half of the slider")
+        raise given.field_error("tolerance", "it must be from 0 to less than half of the slider")
 
 
-def _turn(given: Fields, runs: Mapping[str, LessonRun]) -> Turn | None:
+def _parse_open_action(given: FieldReader, runs: Mapping[str, LessonRun]) -> OpenAction | None:
     value = given.value("open")
     if value is None:
         return None
-    found = Fields(value, f"{given.where}, open", ["run", "params"])
+    found = FieldReader(value, f"{given.where}, open", ["run", "params"])
     name = found.text("run", next(iter(runs)), most=40)
     if name not in runs:
-        raise found.refuse("run", f"the lesson has {', '.join(runs)}")
+        raise found.field_error("run", f"the lesson has {', '.join(runs)}")
     params = found.value("params", {})
     if not isinstance(params, Mapping):
-        raise found.refuse("params", "it must be names with values")
-    return Turn(name, dict(params))
+        raise found.field_error("params", "it must be names with values")
+    return OpenAction(name, dict(params))

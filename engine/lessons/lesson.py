@@ -8,13 +8,13 @@ from typing import Any
 
 from engine.errors import EngineError
 
-KINDS = ("token", "number", "order", "truth", "choice", "text")
+BET_KINDS = ("token", "number", "order", "truth", "choice", "text")
 """Kinds of bets."""
-HIDES = ("future", "picture", "nothing")
+HIDE_MODES = ("future", "picture", "nothing")
 """What is hidden until the bet: the step and all later ones, the pictures only, or nothing."""
-LOOKED = "looked"
+INFLUENCE_PICTURE = "looked"
 """Name of the picture that shows influence."""
-UNITS = ("percent", "bits", "tokens", "steps", "")
+BET_UNITS = ("percent", "bits", "tokens", "steps", "")
 """Units of a number bet; shares are shown in percent and nats in bits."""
 
 
@@ -25,7 +25,7 @@ class LessonError(EngineError):
 
 
 @dataclass(frozen=True)
-class LessonLook:
+class LessonInfluence:
     """A question about what influenced a step, answered when the run is recorded."""
 
     name: str
@@ -54,7 +54,7 @@ class LessonRun:
     request: Mapping[str, Any] = field(default_factory=dict)
     """``strategy``, ``model``, ``assistant``, ``prompt`` or ``messages``, ``image``, ``audio``,
     ``seed``, ``params``, ``candidates``."""
-    looks: tuple[LessonLook, ...] = ()
+    looks: tuple[LessonInfluence, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Bet:
 
 
 @dataclass(frozen=True)
-class Turn:
+class OpenAction:
     """The action of a card's button: open a run in its tab with changed settings."""
 
     run: str
@@ -122,7 +122,7 @@ class Card:
     reveal: str
     why: str = ""
     turn: str = ""
-    opens: Turn | None = None
+    opens: OpenAction | None = None
     myth: str = ""
     """The common misconception that the card disproves."""
     holds: tuple[str, ...] = ()

@@ -5,55 +5,55 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from engine.errors import EngineError
-from engine.lessons.answer_key import Opened
-from engine.lessons.lesson import LOOKED, Card, Lesson, LessonError
-from engine.lessons.value_text import quotes
+from engine.lessons.answer_key import LessonWithRuns
+from engine.lessons.lesson import INFLUENCE_PICTURE, Card, Lesson, LessonError
+from engine.lessons.value_text import quoted_expressions
 from engine.strategies import STRATEGIES
 
-_TEXT = "text"
+_TEXT_PICTURE = "text"
 """Name of the picture that every run has."""
 
 
-def faults(opened: Opened) -> list[str]:
+def find_faults(opened: LessonWithRuns) -> list[str]:
     """Return one sentence for each fault of a lesson; empty if its runs support it."""
     return [fault for card in opened.lesson.cards for fault in _card_faults(opened, card)]
 
 
-def _card_faults(opened: Opened, card: Card) -> Iterator[str]:
+def _card_faults(opened: LessonWithRuns, card: Card) -> Iterator[str]:
     where = f"Card {card.number}"
     try:
-        teller = opened.teller(card)
+        teller = opened.value_writer(card)
     except LessonError as error:
         yield str(error)
         return
     yield from _scene_faults(opened, card)
     try:
-        opened.key(card)
+        opened.answer_key(card)
     except LessonError as error:
         yield str(error)
     for claim in card.holds:
         try:
-            if not teller.holds(claim):
+            if not teller.is_true(claim):
                 yield f"{where}: “{claim}” does not hold."
         except LessonError as error:
             yield f"{where}, holds: {error}"
-    for text in words_of(card):
-        for expression in quotes(text):
+    for text in card_texts(card):
+        for expression in quoted_expressions(text):
             try:
                 teller.text(expression)
             except LessonError as error:
                 yield f"{where}: {error}"
 
 
-def _scene_faults(opened: Opened, card: Card) -> Iterator[str]:
+def _scene_faults(opened: LessonWithRuns, card: Card) -> Iterator[str]:
     for scene in card.scenes:
         trace = opened.traces[scene.run]
         strategy = STRATEGIES.get(trace.strategy)
         seen = {one["look"]["step"] for one in opened.looked.get(scene.run, ())}
         known = (
-            _TEXT,
+            _TEXT_PICTURE,
             *(strategy.visuals if strategy else ()),
-            *([LOOKED] if scene.step in seen else ()),
+            *([INFLUENCE_PICTURE] if scene.step in seen else ()),
         )
         for picture in scene.pictures:
             if picture not in known:
@@ -64,10 +64,10 @@ def _scene_faults(opened: Opened, card: Card) -> Iterator[str]:
                 f"from {scene.step} to {len(trace.steps)}, or “end”."
             )
     if card.opens:
-        yield from _turn_faults(opened, card)
+        yield from _open_action_faults(opened, card)
 
 
-def _turn_faults(opened: Opened, card: Card) -> Iterator[str]:
+def _open_action_faults(opened: LessonWithRuns, card: Card) -> Iterator[str]:
     """Yield the faults of the settings that a card opens."""
     assert card.opens is not None
     run = opened.lesson.runs[card.opens.run]
@@ -77,17 +77,17 @@ def _turn_faults(opened: Opened, card: Card) -> Iterator[str]:
         return
     from dataclasses import replace
 
-    from engine.lessons.library import request_of
-    from engine.run.request import check
+    from engine.lessons.library import build_run_request
+    from engine.run.request import check_request
 
-    request = request_of(run)
+    request = build_run_request(run)
     try:
-        check(replace(request, params={**request.params, **card.opens.params}))
+        check_request(replace(request, params={**request.params, **card.opens.params}))
     except EngineError as error:
         yield f"Card {card.number}, open: {error}"
 
 
-def words_of(card: Card) -> Iterator[str]:
+def card_texts(card: Card) -> Iterator[str]:
     """Yield all texts of a card that may quote values."""
     yield from (card.situation, card.reveal, card.why, card.turn)
     if card.bet:
@@ -96,7 +96,7 @@ def words_of(card: Card) -> Iterator[str]:
         yield from (o.text for o in card.bet.options if card.bet.kind != "token")
 
 
-def differences(lesson: Lesson, original: Lesson) -> list[str]:
+def find_differences(lesson: Lesson, original: Lesson) -> list[str]:
     """Return one sentence for each difference between a translation and the original lesson."""
     found = []
     if lesson.runs != original.runs:
@@ -104,14 +104,14 @@ def differences(lesson: Lesson, original: Lesson) -> list[str]:
     if len(lesson.cards) != len(original.cards):
         return [*found, f"It has {len(lesson.cards)} cards, the original {len(original.cards)}."]
     for one, other in zip(lesson.cards, original.cards, strict=True):
-        own, theirs = _facts(one), _facts(other)
+        own, theirs = _language_free_facts(one), _language_free_facts(other)
         name = next((name for name in theirs if own.get(name) != theirs[name]), None)
         if name:
             found.append(f"Card {one.number}: its {name} is another.")
     return found
 
 
-def _facts(card: Card) -> dict[str, object]:
+def _language_free_facts(card: Card) -> dict[str, object]:
     """Return name -> value of everything in a card that must be equal in all languages."""
     facts: dict[str, object] = {n: getattr(card, n) for n in ("scenes", "hide", "holds", "opens")}
     facts |= {name: bool(getattr(card, name)) for name in ("myth", "why", "turn")}
@@ -121,6 +121,6 @@ def _facts(card: Card) -> dict[str, object]:
             facts[f"bet's {name}"] = getattr(card.bet, name)
         tokens = card.bet.kind == "token"
         facts["bet's options"] = [o.text if tokens else o.when for o in card.bet.options]
-    for name, text in zip(("situation", "reveal", "why", "turn"), words_of(card), strict=False):
-        facts[f"{name}'s values"] = sorted(quotes(text))
+    for name, text in zip(("situation", "reveal", "why", "turn"), card_texts(card), strict=False):
+        facts[f"{name}'s values"] = sorted(quoted_expressions(text))
     return facts

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from engine.errors import shown
+from engine.errors import format_value
 from engine.lessons import fields
 from engine.lessons.lesson import Card, Lesson, LessonError, LessonRun
 
@@ -20,13 +20,13 @@ SECTIONS = ("Reveal", "Why", "Turn it")
 """Headings of a card's sections after the situation."""
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LANGUAGE = re.compile(r"[a-z]{2}")
-_HEAD = {"title", "for", "summary", "minutes", "language", "runs"}
+_HEAD_FIELDS = {"title", "for", "summary", "minutes", "language", "runs"}
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
-_MOST = {"": 600, "Reveal": 700, "Why": 900, "Turn it": 400}
+_MAX_SECTION_CHARS = {"": 600, "Reveal": 700, "Why": 900, "Turn it": 400}
 """Most characters of each section, so that a card is read in a minute and fits on a screen."""
 
 
-def read(text: str, name: str) -> Lesson:
+def parse_lesson(text: str, name: str) -> Lesson:
     """Return the lesson in a file.
 
     Args:
@@ -38,10 +38,10 @@ def read(text: str, name: str) -> Lesson:
     """
     if len(text) > MAX_CHARS:
         raise LessonError(f"A lesson has {MAX_CHARS:,} characters at most, this one {len(text):,}.")
-    head, body, line = _split(text.replace("\r\n", "\n").lstrip("\ufeff"))
-    given = fields.Fields(yaml_of(head, "The head"), "The head", _HEAD)
-    runs = {run.name: run for run in _runs(given.value("runs", {}))}
-    found = tuple(_card(i, part, runs) for i, part in enumerate(_cards(body, line), 1))
+    head, body, line = _split_head(text.replace("\r\n", "\n").lstrip("\ufeff"))
+    given = fields.FieldReader(parse_yaml(head, "The head"), "The head", _HEAD_FIELDS)
+    runs = {run.name: run for run in _parse_runs(given.value("runs", {}))}
+    found = tuple(_parse_card(i, part, runs) for i, part in enumerate(_split_cards(body, line), 1))
     if not found:
         raise LessonError("A lesson needs a card: a heading “# …”, then a block ```card.")
     if len(found) > MAX_CARDS:
@@ -49,7 +49,7 @@ def read(text: str, name: str) -> Lesson:
     language = given.text("language", "en", most=2)
     if not _LANGUAGE.fullmatch(language):
         raise LessonError(
-            f"The head: language = {shown(language)} is not allowed: it is two letters, as in en."
+            f"The head: language = {format_value(language)} is not allowed: it is two letters, as in en."
         )
     return Lesson(
         name=name,
@@ -57,13 +57,13 @@ def read(text: str, name: str) -> Lesson:
         title=given.text("title", most=80),
         audience=given.text("for", most=200),
         summary=given.text("summary", "", most=300),
-        minutes=given.whole("minutes", 1, 120),
+        minutes=given.integer("minutes", 1, 120),
         runs=runs,
         cards=found,
     )
 
 
-def _split(text: str) -> tuple[str, str, int]:
+def _split_head(text: str) -> tuple[str, str, int]:
     """Return the head, the rest of the file and the line number at which the rest starts."""
     lines = text.split("\n")
     if lines[0].strip() != "---":
@@ -74,7 +74,7 @@ def _split(text: str) -> tuple[str, str, int]:
     return "\n".join(lines[1:end]), "\n".join(lines[end + 1 :]), end + 2
 
 
-class _Plain(yaml.SafeLoader):
+class _StrictLoader(yaml.SafeLoader):
     """A YAML loader that refuses aliases, which can expand without limit, and duplicate names."""
 
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -92,7 +92,7 @@ class _Plain(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def yaml_of(text: str, where: str) -> Mapping[str, Any]:
+def parse_yaml(text: str, where: str) -> Mapping[str, Any]:
     """Return the mapping in a YAML text without aliases and duplicate names.
 
     Args:
@@ -103,7 +103,7 @@ def yaml_of(text: str, where: str) -> Mapping[str, Any]:
         LessonError: the YAML is invalid or no mapping; the sentence names the line if known.
     """
     try:
-        value = yaml.load(text, Loader=_Plain)
+        value = yaml.load(text, Loader=_StrictLoader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         said = " ".join(str(getattr(error, "problem", None) or error).split())[:120]
         mark = getattr(error, "problem_mark", None)
@@ -116,7 +116,7 @@ def yaml_of(text: str, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _runs(given: Any) -> Iterator[LessonRun]:
+def _parse_runs(given: Any) -> Iterator[LessonRun]:
     if not isinstance(given, Mapping) or not given:
         raise LessonError("The head: runs has to name one run at least, with what makes it.")
     if len(given) > MAX_RUNS:
@@ -124,13 +124,13 @@ def _runs(given: Any) -> Iterator[LessonRun]:
     for name, value in given.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise LessonError(
-                f"The head: a run is named by small letters, digits and _, not {shown(name)}."
+                f"The head: a run is named by small letters, digits and _, not {format_value(name)}."
             )
-        yield fields.run(name, value)
+        yield fields.parse_run(name, value)
 
 
 @dataclass
-class _Part:
+class _CardSource:
     """The source of a card: heading, YAML block and lines of each section."""
 
     title: str
@@ -139,63 +139,63 @@ class _Part:
     texts: dict[str, list[str]] = field(default_factory=lambda: {"": []})
 
 
-def _cards(body: str, first: int) -> list[_Part]:
+def _split_cards(body: str, first: int) -> list[_CardSource]:
     """Return the cards of a file; each starts with a first-level heading."""
-    cards = _Cards()
+    cards = _CardSplitter()
     for number, line in enumerate(body.split("\n"), first):
-        cards.take(line, number)
+        cards.add_line(line, number)
     if cards.fence:
         raise LessonError(f"A block {cards.fence} has no end.")
     return cards.parts
 
 
-class _Cards:
+class _CardSplitter:
     """Assigns the lines of a file to the sections of its cards."""
 
     def __init__(self) -> None:
-        self.parts: list[_Part] = []
+        self.parts: list[_CardSource] = []
         self.section, self.fence, self.in_block = "", "", False
 
-    def take(self, line: str, number: int) -> None:
+    def add_line(self, line: str, number: int) -> None:
         """Assign the next line."""
         if self.fence:
-            self._within(line)
+            self._add_fenced_line(line)
         elif opened := _FENCE.match(line):
             self.fence = opened[1]
-            self._open(line, number)
+            self._begin_fence(line, number)
         elif line.startswith("# "):
-            self.parts.append(_Part(line[2:].strip(), number))
+            self.parts.append(_CardSource(line[2:].strip(), number))
             self.section = ""
         elif line.startswith("## ") and self.parts:
-            self.section = _section(self.parts[-1], line, number)
+            self.section = _begin_section(self.parts[-1], line, number)
         else:
-            self._put(line, number)
+            self._add_text_line(line, number)
 
-    def _open(self, line: str, number: int) -> None:
+    def _begin_fence(self, line: str, number: int) -> None:
         self.in_block = line.strip() == f"{self.fence}card"
         if not self.in_block:
-            return self._put(line, number)
+            return self._add_text_line(line, number)
         if not self.parts or self.parts[-1].block is not None:
             raise LessonError(f"Line {number}: a card has one block ```card, after its heading.")
         self.parts[-1].block = ""
         return None
 
-    def _within(self, line: str) -> None:
+    def _add_fenced_line(self, line: str) -> None:
         ends = line.strip() == self.fence
         self.fence = "" if ends else self.fence
         if not self.in_block:
-            self._put(line, 0)
+            self._add_text_line(line, 0)
         elif not ends:
             self.parts[-1].block = f"{self.parts[-1].block}{line}\n"
 
-    def _put(self, line: str, number: int) -> None:
+    def _add_text_line(self, line: str, number: int) -> None:
         if self.parts:
             self.parts[-1].texts[self.section].append(line)
         elif line.strip():
             raise LessonError(f"Line {number} stands before the first card, a heading “# …”.")
 
 
-def _section(part: _Part, line: str, number: int) -> str:
+def _begin_section(part: _CardSource, line: str, number: int) -> str:
     name = line[3:].strip()
     if name not in SECTIONS or name in part.texts:
         raise LessonError(
@@ -205,7 +205,7 @@ def _section(part: _Part, line: str, number: int) -> str:
     return name
 
 
-def _card(number: int, part: _Part, runs: Mapping[str, LessonRun]) -> Card:
+def _parse_card(number: int, part: _CardSource, runs: Mapping[str, LessonRun]) -> Card:
     where = f"Card {number}"
     if not 0 < len(part.title) <= 80:
         raise LessonError(f"{where}: its heading has 1 to 80 characters.")
@@ -213,10 +213,10 @@ def _card(number: int, part: _Part, runs: Mapping[str, LessonRun]) -> Card:
         raise LessonError(f"{where} (line {part.line}) has no block ```card.")
     texts = {name: "\n".join(lines).strip() for name, lines in part.texts.items()}
     for name, text in texts.items():
-        if len(text) > _MOST[name]:
+        if len(text) > _MAX_SECTION_CHARS[name]:
             told = f"## {name}" if name else "its situation"
             raise LessonError(
-                f"{where}: {told} has {_MOST[name]} characters at most, this one {len(text)}."
+                f"{where}: {told} has {_MAX_SECTION_CHARS[name]} characters at most, this one {len(text)}."
             )
-    given = fields.Fields(yaml_of(part.block, where), where, fields.CARD)
-    return fields.card(number, part.title, given, texts, runs)
+    given = fields.FieldReader(parse_yaml(part.block, where), where, fields.CARD_FIELDS)
+    return fields.parse_card(number, part.title, given, texts, runs)

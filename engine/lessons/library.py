@@ -11,24 +11,24 @@ from typing import Any
 from engine.analysis import gallery
 from engine.errors import EngineError
 from engine.lessons import influence_records
-from engine.lessons.answer_key import Opened
+from engine.lessons.answer_key import LessonWithRuns
 from engine.lessons.lesson import Lesson, LessonError, LessonRun
-from engine.lessons.lesson_parser import MAX_CHARS, read
-from engine.media.examples import PREFIX
+from engine.lessons.lesson_parser import MAX_CHARS, parse_lesson
+from engine.media.examples import EXAMPLE_PREFIX
 from engine.settings import SETTINGS
 from engine.trace import json_io
 from engine.trace.records import MEDIA_KINDS, Trace
 
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "lessons"
-RUNS = "runs"
+RUNS_FOLDER = "runs"
 """Subfolder of the lessons' folder that stores their recorded runs."""
-_ENDING = ".json.gz"
-_FILE = re.compile(r"([a-z0-9][a-z0-9_-]{0,39})(?:\.([a-z]{2}))?\.md")
+_TRACE_SUFFIX = ".json.gz"
+_LESSON_FILE_NAME = re.compile(r"([a-z0-9][a-z0-9_-]{0,39})(?:\.([a-z]{2}))?\.md")
 ENGLISH = "en"
 
 
 @dataclass(frozen=True)
-class Shelved:
+class LessonFile:
     """The file of a lesson in one language."""
 
     name: str
@@ -36,44 +36,44 @@ class Shelved:
     path: Path
 
 
-def shelved() -> dict[str, dict[str, Shelved]]:
+def list_lesson_files() -> dict[str, dict[str, LessonFile]]:
     """Return name -> language -> file; a lesson in PLAYGROUND_LESSONS replaces a built-in one."""
-    found: dict[str, dict[str, Shelved]] = {}
+    found: dict[str, dict[str, LessonFile]] = {}
     own = [Path(SETTINGS.lessons).expanduser()] if SETTINGS.lessons else []
     for folder in (FOLDER, *own):
-        there: dict[str, dict[str, Shelved]] = {}
-        for file in _files(folder):
+        there: dict[str, dict[str, LessonFile]] = {}
+        for file in _lesson_files(folder):
             there.setdefault(file.name, {})[file.language] = file
         found |= there
     return found
 
 
-def _files(folder: Path) -> Iterator[Shelved]:
+def _lesson_files(folder: Path) -> Iterator[LessonFile]:
     for path in sorted(folder.glob("*.md")) if folder.is_dir() else ():
-        match = _FILE.fullmatch(path.name)
+        match = _LESSON_FILE_NAME.fullmatch(path.name)
         if match:
-            yield Shelved(match[1], match[2] or ENGLISH, path)
+            yield LessonFile(match[1], match[2] or ENGLISH, path)
 
 
-def find(name: str, language: str = ENGLISH) -> Shelved:
+def find_lesson_file(name: str, language: str = ENGLISH) -> LessonFile:
     """Return the file of a lesson; without the language in English, else in any language.
 
     Raises:
         LessonError: the lesson does not exist.
     """
-    languages = shelved().get(name)
+    languages = list_lesson_files().get(name)
     if not languages:
         raise LessonError(f"There is no lesson {name[:40]!r}.")
     return languages.get(language) or languages.get(ENGLISH) or next(iter(languages.values()))
 
 
-def lesson_of(path: Path, name: str | None = None) -> Lesson:
+def load_lesson(path: Path, name: str | None = None) -> Lesson:
     """Load a lesson from its file.
 
     Raises:
         LessonError: the file is invalid; the sentence gives the reason.
     """
-    match = _FILE.fullmatch(path.name)
+    match = _LESSON_FILE_NAME.fullmatch(path.name)
     try:
         # A character has at most 4 bytes in UTF-8.
         data = path.read_bytes()[: 4 * MAX_CHARS + 1]
@@ -85,48 +85,48 @@ def lesson_of(path: Path, name: str | None = None) -> Lesson:
             else "it cannot be read"
         )
         raise LessonError(f"{path.name[:60]}: {told}.") from None
-    return read(text, name or (match[1] if match else "lesson"))
+    return parse_lesson(text, name or (match[1] if match else "lesson"))
 
 
 def trace_file(path: Path, lesson: str, run: str) -> Path:
     """Return the path of a lesson's recorded run, which all languages share."""
-    return path.parent / RUNS / f"{lesson}-{run}{_ENDING}"
+    return path.parent / RUNS_FOLDER / f"{lesson}-{run}{_TRACE_SUFFIX}"
 
 
-def opened(file: Shelved) -> Opened:
+def open_lesson(file: LessonFile) -> LessonWithRuns:
     """Load a lesson with its recorded runs.
 
     Raises:
         EngineError: the lesson or the file of a run is invalid or missing.
     """
-    lesson = lesson_of(file.path, file.name)
+    lesson = load_lesson(file.path, file.name)
     traces, looked = {}, {}
     for run in lesson.runs.values():
         kept = trace_file(file.path, lesson.name, run.name)
-        traces[run.name] = of_gallery(run) if run.recorded else _kept(run, kept)
-        looked[run.name] = influence_records.kept(run, kept)
-    return Opened(lesson, traces, looked)
+        traces[run.name] = load_gallery_run(run) if run.recorded else _load_recorded_run(run, kept)
+        looked[run.name] = influence_records.load_influence(run, kept)
+    return LessonWithRuns(lesson, traces, looked)
 
 
-def of_gallery(run: LessonRun) -> Trace:
+def load_gallery_run(run: LessonRun) -> Trace:
     """Load a lesson's run from the gallery.
 
     Raises:
         EngineError: the gallery has no run of this name.
     """
-    entry = gallery.entry_named(run.recorded)
+    entry = gallery.find_entry(run.recorded)
     if entry is None:
         raise LessonError(f"The run {run.name}: nothing recorded is named {run.recorded!r}.")
     return gallery.open_entry(entry.file)
 
 
-def _kept(run: LessonRun, path: Path) -> Trace:
+def _load_recorded_run(run: LessonRun, path: Path) -> Trace:
     if not path.is_file():
         raise LessonError(
             f"The run {run.name} is not recorded: `python -m engine lesson record` makes {path.name}."
         )
     trace = json_io.load(path)
-    differs = differing(run, trace)
+    differs = find_changed_field(run, trace)
     if differs:
         raise LessonError(
             f"The run {run.name} was recorded with another {differs}; record it again."
@@ -134,7 +134,7 @@ def _kept(run: LessonRun, path: Path) -> Trace:
     return trace
 
 
-def differing(run: LessonRun, trace: Trace) -> str:
+def find_changed_field(run: LessonRun, trace: Trace) -> str:
     """Return the first setting in which a recorded run differs from the lesson's request, or ""."""
     asked = run.request
     if asked["strategy"] != trace.strategy:
@@ -148,22 +148,22 @@ def differing(run: LessonRun, trace: Trace) -> str:
         return "assistant"
     if "prompt" in asked and asked["prompt"] != trace.prompt:
         return "prompt"
-    given = {one.kind: f"{PREFIX}{one.example}" for one in trace.media}
+    given = {one.kind: f"{EXAMPLE_PREFIX}{one.example}" for one in trace.media}
     other = next((kind for kind in MEDIA_KINDS if asked.get(kind) != given.get(kind)), None)
     if other is not None:
         return other
     if "messages" in asked and asked["messages"] != list(trace.messages or ()):
         return "conversation"
     params = asked.get("params", {})
-    return next((n for n, v in params.items() if not _same(trace.config.get(n), v)), "")
+    return next((n for n, v in params.items() if not _is_same_value(trace.config.get(n), v)), "")
 
 
-def _same(kept: Any, asked: Any) -> bool:
+def _is_same_value(kept: Any, asked: Any) -> bool:
     # A trace may have a tuple where YAML has a list.
     return kept == asked or (isinstance(kept, (list, tuple)) and list(kept) == asked)
 
 
-def request_of(run: LessonRun) -> Any:
+def build_run_request(run: LessonRun) -> Any:
     """Return the DecodeRequest of a lesson's run.
 
     Raises:
@@ -186,7 +186,9 @@ def request_of(run: LessonRun) -> Any:
     )
 
 
-def record(path: Path, tell: Callable[[str], None], *, anew: bool = False) -> Mapping[str, Path]:
+def record_lesson_runs(
+    path: Path, tell: Callable[[str], None], *, anew: bool = False
+) -> Mapping[str, Path]:
     """Record the requested runs of a lesson that are missing or outdated; all of them with `anew`.
 
     Returns:
@@ -195,9 +197,9 @@ def record(path: Path, tell: Callable[[str], None], *, anew: bool = False) -> Ma
     Raises:
         EngineError: the lesson is invalid, or a run failed.
     """
-    from engine.run.decoding import finished
+    from engine.run.decoding import decode_to_trace
 
-    lesson, written = lesson_of(path), {}
+    lesson, written = load_lesson(path), {}
     for run in lesson.runs.values():
         if run.recorded:
             continue
@@ -206,17 +208,17 @@ def record(path: Path, tell: Callable[[str], None], *, anew: bool = False) -> Ma
             continue
         tell(f"{lesson.name}: {run.name} …")
         file.parent.mkdir(exist_ok=True)
-        trace = finished(request_of(run))
+        trace = decode_to_trace(build_run_request(run))
         json_io.save(trace, file)
-        influence_records.save(influence_records.looked_at(run, trace), file)
+        influence_records.save_influence(influence_records.measure_influence(run, trace), file)
         written[run.name] = file
     return written
 
 
 def _is_stale(run: LessonRun, file: Path) -> bool:
     try:
-        _kept(run, file)
-        influence_records.kept(run, file)
+        _load_recorded_run(run, file)
+        influence_records.load_influence(run, file)
     except EngineError:
         return True
     return False

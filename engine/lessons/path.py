@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any
 
-from engine.errors import shown
-from engine.lessons.fields import Fields
+from engine.errors import format_value
+from engine.lessons.fields import FieldReader
 from engine.lessons.lesson import LessonError
-from engine.lessons.lesson_parser import MAX_CHARS, yaml_of
+from engine.lessons.lesson_parser import MAX_CHARS, parse_yaml
 from engine.lessons.library import ENGLISH, FOLDER
 
-FILE = FOLDER / "path.yaml"
+PATH_FILE = FOLDER / "path.yaml"
 _MAX_STEPS = 60
-_MAX_WORDS = 300
+_MAX_TEXT_CHARS = 300
 
 
 @dataclass(frozen=True)
-class Stop:
+class PathStop:
     """A lesson on the path."""
 
     lesson: str
@@ -30,17 +30,17 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Path:
+class LessonPath:
     """Lessons in an order in which each builds on earlier ones only."""
 
     language: str
     title: str
     minutes: int
     """Total minutes of all stops."""
-    steps: tuple[Stop, ...]
+    steps: tuple[PathStop, ...]
 
 
-def path(language: str = ENGLISH, file: File = FILE) -> Path:
+def load_path(language: str = ENGLISH, file: File = PATH_FILE) -> LessonPath:
     """Load the path in a language; texts without a translation are in English.
 
     Args:
@@ -55,32 +55,36 @@ def path(language: str = ENGLISH, file: File = FILE) -> Path:
         text = file.read_bytes()[:MAX_CHARS].decode()
     except (OSError, UnicodeDecodeError):
         raise LessonError(f"The path {file.name[:60]} cannot be read as text in UTF-8.") from None
-    given = Fields(yaml_of(text, "The path"), "The path", ("title", "minutes", "steps"))
+    given = FieldReader(parse_yaml(text, "The path"), "The path", ("title", "minutes", "steps"))
     listed = given.value("steps")
     if not isinstance(listed, list) or not 0 < len(listed) <= _MAX_STEPS:
-        raise given.refuse("steps", f"it must be a list of 1 to {_MAX_STEPS} lessons")
-    steps = tuple(_stop(number, value, language) for number, value in enumerate(listed, 1))
+        raise given.field_error("steps", f"it must be a list of 1 to {_MAX_STEPS} lessons")
+    steps = tuple(_parse_stop(number, value, language) for number, value in enumerate(listed, 1))
     names = [step.lesson for step in steps]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise LessonError(f"The path has the lesson {shown(twice)} twice.")
-    minutes, together = given.whole("minutes", 1, 1000), sum(step.minutes for step in steps)
+        raise LessonError(f"The path has the lesson {format_value(twice)} twice.")
+    minutes, together = given.integer("minutes", 1, 1000), sum(step.minutes for step in steps)
     if minutes != together:
-        raise given.refuse("minutes", f"its lessons take {together} together")
-    return Path(language, _told(given, "title", language), minutes, steps)
+        raise given.field_error("minutes", f"its lessons take {together} together")
+    return LessonPath(language, _text_in_language(given, "title", language), minutes, steps)
 
 
-def _stop(number: int, value: Any, language: str) -> Stop:
-    given = Fields(value, f"The path, step {number}", ("lesson", "minutes", "say"))
-    return Stop(
-        given.text("lesson", most=40), given.whole("minutes", 1, 120), _told(given, "say", language)
+def _parse_stop(number: int, value: Any, language: str) -> PathStop:
+    given = FieldReader(value, f"The path, step {number}", ("lesson", "minutes", "say"))
+    return PathStop(
+        given.text("lesson", most=40),
+        given.integer("minutes", 1, 120),
+        _text_in_language(given, "say", language),
     )
 
 
-def _told(given: Fields, name: str, language: str) -> str:
+def _text_in_language(given: FieldReader, name: str, language: str) -> str:
     """Return a text in a language, or in English, which every text must have."""
     texts = given.value(name)
     if not isinstance(texts, Mapping) or ENGLISH not in texts:
-        raise given.refuse(name, f"it must have a text for every language, for {ENGLISH} at least")
-    inner = Fields(texts, f"{given.where}, {name}", (ENGLISH, *map(str, texts)))
-    return inner.text(language if language in texts else ENGLISH, most=_MAX_WORDS)
+        raise given.field_error(
+            name, f"it must have a text for every language, for {ENGLISH} at least"
+        )
+    inner = FieldReader(texts, f"{given.where}, {name}", (ENGLISH, *map(str, texts)))
+    return inner.text(language if language in texts else ENGLISH, most=_MAX_TEXT_CHARS)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from engine.lessons.answer_key import Key, Opened
+from engine.lessons.answer_key import AnswerKey, LessonWithRuns
 from engine.lessons.lesson import Card
 
 
-def as_text(opened: Opened) -> str:
+def lesson_to_text(opened: LessonWithRuns) -> str:
     """Return a lesson with its answers as plain text.
 
     Raises:
@@ -14,27 +14,27 @@ def as_text(opened: Opened) -> str:
     """
     lesson = opened.lesson
     head = f"{lesson.title}\n{lesson.summary}\nFor {lesson.audience}; {lesson.minutes} minutes.\n"
-    return "\n".join([head, *(_card(opened, card) for card in lesson.cards)])
+    return "\n".join([head, *(_card_text(opened, card) for card in lesson.cards)])
 
 
-def _card(opened: Opened, card: Card) -> str:
-    teller = opened.teller(card)
-    parts = [f"{card.number}. {card.title}", teller.filled(card.situation)]
-    key = opened.key(card)
+def _card_text(opened: LessonWithRuns, card: Card) -> str:
+    teller = opened.value_writer(card)
+    parts = [f"{card.number}. {card.title}", teller.fill_text(card.situation)]
+    key = opened.answer_key(card)
     if card.bet and key:
-        parts += [f"? {teller.filled(card.bet.question)}", *(f"  - {o!r}" for o in key.options)]
-        parts.append(f"= {_answer(opened, card, key)}")
-    parts += [teller.filled(text) for text in (card.reveal, card.why, card.turn) if text]
+        parts += [f"? {teller.fill_text(card.bet.question)}", *(f"  - {o!r}" for o in key.options)]
+        parts.append(f"= {_answer_text(opened, card, key)}")
+    parts += [teller.fill_text(text) for text in (card.reveal, card.why, card.turn) if text]
     return "\n".join(part for part in parts if part) + "\n"
 
 
-def _answer(opened: Opened, card: Card, key: Key) -> str:
+def _answer_text(opened: LessonWithRuns, card: Card, key: AnswerKey) -> str:
     assert card.bet is not None
     if card.bet.kind == "text":
         return "not marked"
     if key.value is not None:
-        number = opened.teller(card).language.number
+        number = opened.value_writer(card).language.number
         return f"{number(round(key.value, 4))} {card.bet.unit} (± {number(card.bet.tolerance)})"
     if card.bet.kind == "truth":
-        return opened.teller(card).language.truths[key.right[0]]
+        return opened.value_writer(card).language.truths[key.right[0]]
     return ", ".join(repr(key.options[place]) for place in key.right)

@@ -8,18 +8,18 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise, zip_longest
 from typing import Any
 
-from engine.lessons.influence_records import Looked
-from engine.statistics.run_figures import quoted
+from engine.lessons.influence_records import InfluenceRecord
+from engine.statistics.run_figures import quotable_figures
 from engine.statistics.watermark_statistics import Z_THRESHOLD
-from engine.statistics.watermark_statistics import verdict as verdict_on
+from engine.statistics.watermark_statistics import watermark_verdict as verdict_on
 from engine.trace import json_io
-from engine.trace.records import Trace, own_place, own_token
+from engine.trace.records import Trace, chosen_emit_index, chosen_token_id
 
 Record = dict[str, Any]
-_NATS_A_BIT = math.log(2)
+_NATS_PER_BIT = math.log(2)
 
 
-def run_of(trace: Trace, looked: Sequence[Looked] = ()) -> Record:
+def run_record(trace: Trace, looked: Sequence[InfluenceRecord] = ()) -> Record:
     """Return a run as a record.
 
     Args:
@@ -28,14 +28,14 @@ def run_of(trace: Trace, looked: Sequence[Looked] = ()) -> Record:
 
     Entries: ``strategy``, ``model``, ``vocab_size``, ``seed``, ``config``, ``prompt``, ``text`` (of
     the first output), ``texts``, ``tokens`` (texts of the first output's tokens), ``context`` (the
-    prompt's tokens and these), ``steps`` (see ``step_of``) and ``figures`` (metrics that do not
+    prompt's tokens and these), ``steps`` (see ``step_record``) and ``figures`` (metrics that do not
     depend on a clock, and those of ``reading.quoted``). Drafting adds ``rounds``, ``drafted``,
     ``accepted`` and ``acceptance``; beam search adds ``greedy`` and ``winner``. Other runs lack
     these entries.
 
     A step with influence answers has ``looked``: name -> ``cross``, ``self``, ``encoder`` or
     ``decoder`` -> list of positions. A position has ``place`` from 1, ``text`` and ``value``; in a
-    picture also ``row`` and ``column`` from 1, in a sound the ``second`` at which it begins.
+    picture also ``row`` and ``field_values`` from 1, in a sound the ``second`` at which it begins.
     """
     piece = trace.pieces.get
     metrics = {n: v for n, v in trace.metrics.items() if n != "tokens_per_s"}
@@ -51,17 +51,17 @@ def run_of(trace: Trace, looked: Sequence[Looked] = ()) -> Record:
         "texts": [output.text for output in trace.outputs],
         "tokens": tokens,
         "context": [*(piece(i, "") for i in trace.prompt_ids), *tokens],
-        "steps": [step_of(trace, index) for index in range(len(trace.steps))],
-        "figures": {**metrics, **quoted(trace)},
+        "steps": [step_record(trace, index) for index in range(len(trace.steps))],
+        "figures": {**metrics, **quotable_figures(trace)},
     }
     for one in looked:
         look, parts = one["look"], one["answer"]["parts"]
         seen = record["steps"][look["step"] - 1].setdefault("looked", {})
-        seen[look["name"]] = {part["kind"]: _places(part) for part in parts}
-    return record | _drafted(record["steps"]) | _searched(trace, record["steps"])
+        seen[look["name"]] = {part["kind"]: _place_records(part) for part in parts}
+    return record | _draft_figures(record["steps"]) | _search_figures(trace, record["steps"])
 
 
-def _places(part: Mapping[str, Any]) -> list[Record]:
+def _place_records(part: Mapping[str, Any]) -> list[Record]:
     """Return the positions of one part of an influence answer as records."""
     grid, pieces = part["grid"], part["pieces"]
     found = []
@@ -76,25 +76,25 @@ def _places(part: Mapping[str, Any]) -> list[Record]:
     return found
 
 
-def step_of(trace: Trace, index: int) -> Record:
+def step_record(trace: Trace, index: int) -> Record:
     """Return a step as a record: its fields in the trace file and derived entries.
 
     Derived: ``number`` from 1; ``text`` of the tokens it wrote; ``token``, the one chosen from its
     candidates, and ``place``, its index among the written tokens; ``p``, ``used`` and ``rank`` of
     that token: the model's own probability, the probability after all logits processors and the
     rank from 1; ``entropy_used`` in nats and ``n_used``, both after all processors; ``stage`` by
-    name. A candidate has ``token``, ``p``, ``used`` and ``rank``; records with a ``token_id`` have
+    name. A candidate has ``token``, ``p``, ``used`` and ``rank``; records with a ``parse_token_id`` have
     ``token``.
     """
     step = trace.steps[index]
-    record = _named(json_io.step_to_dict(step), trace.pieces)
-    candidates = [_candidate(one) for one in record["candidates"]]
-    own = own_token(step)
+    record = _add_token_texts(json_io.step_to_dict(step), trace.pieces)
+    candidates = [_candidate_record(one) for one in record["candidates"]]
+    own = chosen_token_id(step)
     record |= {
         "number": index + 1,
         "text": "".join(trace.pieces.get(i, "") for i in step.emit),
         "token": "" if own is None else trace.pieces.get(own, ""),
-        "place": own_place(step),
+        "place": chosen_emit_index(step),
         "candidates": candidates,
         "entropy_used": step.stages[-1].entropy if step.stages else step.entropy,
         "n_used": step.stages[-1].kept if step.stages else trace.model.vocab_size,
@@ -104,16 +104,18 @@ def step_of(trace: Trace, index: int) -> Record:
     return record | ({n: chosen[n] for n in ("p", "used", "rank")} if chosen else {})
 
 
-def _named(value: Any, pieces: Mapping[int, str]) -> Any:
-    """Return JSON values with the text ``token`` added to every record with a ``token_id``."""
+def _add_token_texts(value: Any, pieces: Mapping[int, str]) -> Any:
+    """Return JSON values with the text ``token`` added to every record with a ``parse_token_id``."""
     if isinstance(value, Mapping):
-        named = {name: _named(entry, pieces) for name, entry in value.items()}
+        named = {name: _add_token_texts(entry, pieces) for name, entry in value.items()}
         token = value.get("token_id")
         return named if token is None else {**named, "token": pieces.get(token, "")}
-    return [_named(entry, pieces) for entry in value] if isinstance(value, list) else value
+    return (
+        [_add_token_texts(entry, pieces) for entry in value] if isinstance(value, list) else value
+    )
 
 
-def _candidate(record: Record) -> Record:
+def _candidate_record(record: Record) -> Record:
     raw, used = record["raw_logprob"], record["processed_logprob"]
     return {
         **record,
@@ -123,7 +125,7 @@ def _candidate(record: Record) -> Record:
     }
 
 
-def _drafted(steps: Sequence[Record]) -> Record:
+def _draft_figures(steps: Sequence[Record]) -> Record:
     """Return the counts of drafted tokens of a run; empty if none were verified."""
     rounds = [s["detail"] for s in steps if (s["detail"] or {}).get("kind") == "draft"]
     tried = [t for r in rounds for t in r["tokens"] if t["status"] != "unverified"]
@@ -138,7 +140,7 @@ def _drafted(steps: Sequence[Record]) -> Record:
     }
 
 
-def _searched(trace: Trace, steps: Sequence[Record]) -> Record:
+def _search_figures(trace: Trace, steps: Sequence[Record]) -> Record:
     """Return the greedy path and the winning beam of a beam search; empty without a greedy path."""
     detail = (steps[-1]["detail"] or {}) if steps else {}
     greedy = detail.get("greedy")
@@ -153,51 +155,51 @@ def _searched(trace: Trace, steps: Sequence[Record]) -> Record:
     return {"greedy": {**greedy, "text": text}} | ({"winner": won} if won else {})
 
 
-def at(run: Record, number: int) -> Record:
+def step_at(run: Record, number: int) -> Record:
     """Return step ``number`` of a run, from 1."""
     if type(number) is not int or not 1 <= number <= len(run["steps"]):
         raise IndexError(number)
     return run["steps"][number - 1]
 
 
-def last(run: Record) -> Record:
+def last_step(run: Record) -> Record:
     """Return the last step of a run."""
     return run["steps"][-1]
 
 
-def best(step: Record, place: int) -> Record:
+def candidate_at_rank(step: Record, place: int) -> Record:
     """Return the candidate of rank `place`, from 1, in the model's own distribution."""
-    return next(c for c in _by_rank(step) if c["rank"] == place)
+    return next(c for c in _sort_by_rank(step) if c["rank"] == place)
 
 
-def candidate(step: Record, token: str) -> Record:
+def candidate_with_text(step: Record, token: str) -> Record:
     """Return the candidate with this text."""
-    return next(c for c in _by_rank(step) if c["token"] == token)
+    return next(c for c in _sort_by_rank(step) if c["token"] == token)
 
 
-def _by_rank(step: Record) -> list[Record]:
+def _sort_by_rank(step: Record) -> list[Record]:
     found = sorted(step["candidates"], key=lambda one: one["rank"])
     if not found:
         raise ValueError("no candidates")
     return found
 
 
-def bits(nats: float) -> float:
+def nats_to_bits(nats: float) -> float:
     """Convert nats to bits."""
-    return nats / _NATS_A_BIT
+    return nats / _NATS_PER_BIT
 
 
-def surprise(p: float) -> float:
+def surprisal_bits(p: float) -> float:
     """Return the surprisal -log2(p) in bits."""
     return -math.log2(p)
 
 
-def perplexity(nats: float) -> float:
+def nats_to_perplexity(nats: float) -> float:
     """Return exp(nats): the number of equally probable tokens with this entropy."""
     return math.exp(min(nats, 700.0))
 
 
-def hottest(step: Record, temperature: float) -> float:
+def top_probability_at(step: Record, temperature: float) -> float:
     """Return the probability of a step's top candidate at another temperature.
 
     The step must have been decided at temperature 1, and its candidates must be all tokens that the
@@ -213,43 +215,43 @@ def hottest(step: Record, temperature: float) -> float:
     return max(scaled) / math.fsum(scaled)
 
 
-def temperature_for(step: Record, share: float) -> float:
+def find_temperature(step: Record, share: float) -> float:
     """Return the temperature that gives a step's top candidate the probability `share`.
 
-    See ``hottest`` for the steps for which it is known.
+    See ``top_probability_at`` for the steps for which it is known.
     """
     low, high = 1e-3, 1e3
-    if not hottest(step, high) < share < hottest(step, low):
+    if not top_probability_at(step, high) < share < top_probability_at(step, low):
         raise ValueError("no temperature does")
     # Bisection on a logarithmic scale: the probability falls as the temperature rises.
     for _ in range(60):
         middle = math.sqrt(low * high)
-        low, high = (middle, high) if hottest(step, middle) > share else (low, middle)
+        low, high = (middle, high) if top_probability_at(step, middle) > share else (low, middle)
     return low
 
 
-def parting(first: Record, second: Record) -> int:
+def first_difference(first: Record, second: Record) -> int:
     """Return the number, from 1, of the first token in which two runs differ; 0 if none does."""
     pairs = zip_longest(first["tokens"], second["tokens"])
     return next((i + 1 for i, (a, b) in enumerate(pairs) if a != b), 0)
 
 
-def total(records: Sequence[Record], name: str) -> float:
+def sum_field(records: Sequence[Record], name: str) -> float:
     """Return the sum of a field over records."""
     return math.fsum(float(record[name]) for record in records)
 
 
-def count(records: Sequence[Record], name: str, value: Any) -> int:
+def count_equal(records: Sequence[Record], name: str, value: Any) -> int:
     """Return the number of records whose field equals `value`."""
     return sum(record.get(name) == value for record in records)
 
 
-def where(records: Sequence[Record], name: str, value: Any) -> list[Record]:
+def filter_equal(records: Sequence[Record], name: str, value: Any) -> list[Record]:
     """Return the records whose field equals `value`, in order."""
     return [record for record in records if record.get(name) == value]
 
 
-def since(records: Sequence[Record], name: str, value: Any) -> int:
+def count_before_tail(records: Sequence[Record], name: str, value: Any) -> int:
     """Return how many records come before the final stretch in which all fields equal `value`.
 
     If the last record differs, that is all of them.
@@ -257,7 +259,7 @@ def since(records: Sequence[Record], name: str, value: Any) -> int:
     return next((i + 1 for i in reversed(range(len(records))) if records[i].get(name) != value), 0)
 
 
-def verdict(run: Record, tokens: int | None = None) -> Record:
+def watermark_verdict(run: Record, tokens: int | None = None) -> Record:
     """Return the watermark detector's verdict on a run's text or on its first `tokens` tokens.
 
     The entries are those of ``reading.watermark_statistics.Verdict``.
@@ -279,17 +281,17 @@ def verdict(run: Record, tokens: int | None = None) -> Record:
     return dataclasses.asdict(found)
 
 
-def between(records: Sequence[Record], name: str, low: float, high: float) -> list[Record]:
+def filter_between(records: Sequence[Record], name: str, low: float, high: float) -> list[Record]:
     """Return the records whose field is from `low` to `high`, in order."""
     return [record for record in records if low <= record.get(name, math.nan) <= high]
 
 
-def most(records: Sequence[Record], name: str) -> Record:
+def record_with_most(records: Sequence[Record], name: str) -> Record:
     """Return the record with the largest value of a field; records without it are ignored."""
     return max((r for r in records if r.get(name) is not None), key=lambda record: record[name])
 
 
-def peaks(run: Record, name: str, kind: str) -> list[Record]:
+def peak_places(run: Record, name: str, kind: str) -> list[Record]:
     """Return the position of highest influence for each step that has influence answers, in order.
 
     Args:
@@ -298,50 +300,50 @@ def peaks(run: Record, name: str, kind: str) -> list[Record]:
         kind: part of the answer: ``cross``, ``self``, ``encoder`` or ``decoder``.
     """
     looked = [step["looked"] for step in run["steps"] if name in step.get("looked", {})]
-    return [most(one[name][kind], "value") for one in looked]
+    return [record_with_most(one[name][kind], "value") for one in looked]
 
 
-def rising(records: Sequence[Record], name: str) -> bool:
+def is_rising(records: Sequence[Record], name: str) -> bool:
     """Return whether a field grows strictly from each record to the next."""
     return all(a[name] < b[name] for a, b in pairwise(records))
 
 
-def joined(records: Sequence[Record], name: str) -> str:
+def join_texts(records: Sequence[Record], name: str) -> str:
     """Return the concatenated texts of a field of records."""
     return "".join(record[name] for record in records)
 
 
-def column(records: Sequence[Record], name: str) -> list[Any]:
+def field_values(records: Sequence[Record], name: str) -> list[Any]:
     """Return the values of a field of records."""
     return [record[name] for record in records]
 
 
 FUNCTIONS = {
     "abs": abs,
-    "at": at,
-    "best": best,
-    "between": between,
-    "bits": bits,
-    "candidate": candidate,
-    "column": column,
-    "count": count,
+    "at": step_at,
+    "best": candidate_at_rank,
+    "between": filter_between,
+    "bits": nats_to_bits,
+    "candidate": candidate_with_text,
+    "column": field_values,
+    "count": count_equal,
     "exp": lambda value: math.exp(min(value, 700.0)),
-    "hottest": hottest,
-    "joined": joined,
-    "last": last,
+    "hottest": top_probability_at,
+    "joined": join_texts,
+    "last": last_step,
     "len": len,
     "max": max,
     "min": min,
-    "most": most,
-    "parting": parting,
-    "peaks": peaks,
-    "perplexity": perplexity,
-    "rising": rising,
-    "since": since,
-    "surprise": surprise,
-    "temperature_for": temperature_for,
-    "total": total,
-    "verdict": verdict,
-    "where": where,
+    "most": record_with_most,
+    "parting": first_difference,
+    "peaks": peak_places,
+    "perplexity": nats_to_perplexity,
+    "rising": is_rising,
+    "since": count_before_tail,
+    "surprise": surprisal_bits,
+    "temperature_for": find_temperature,
+    "total": sum_field,
+    "verdict": watermark_verdict,
+    "where": filter_equal,
 }
 """Name -> function that expressions may call; ``told`` adds those that format values."""

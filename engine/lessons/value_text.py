@@ -7,21 +7,21 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.lessons.expressions import evaluate, number
+from engine.lessons.expressions import evaluate_expression, to_finite_number
 from engine.lessons.lesson import LessonError
 from engine.lessons.run_values import FUNCTIONS
 
-_DIGITS = 3
+_SIGNIFICANT_DIGITS = 3
 _LARGE = 1000
-MARK = "\ue000{}\ue001"
+PLACEHOLDER = "\ue000{}\ue001"
 """Placeholder of a value while the text is parsed as Markdown; private-use characters survive
 it."""
 _QUOTE = re.compile(r"\\[{}]|\$(?:\\.|[^$\\\n])+\$|\{([^{}\n]*)\}")
-_IN_FORMULA = re.compile(r"\{\{([^{}\n]*)\}\}")
-_PRIVATE = re.compile("[\ue000-\uf8ff]")
+_FORMULA_QUOTE = re.compile(r"\{\{([^{}\n]*)\}\}")
+_PRIVATE_USE = re.compile("[\ue000-\uf8ff]")
 
 
-class Language:
+class LanguageFormat:
     """Number and truth formats of a language.
 
     Args:
@@ -38,7 +38,7 @@ class Language:
         if isinstance(value, int) and digits is None:
             text = f"{value:,d}"
         elif digits is None:
-            text = _short(value)
+            text = _format_short(value)
         else:
             text = f"{value:,.{min(max(digits, 0), 6)}f}"
         swap = {",": self.group, ".": self.point}
@@ -49,7 +49,7 @@ class Language:
         hundred = 100 * share
         if digits is None:
             digits = 0 if hundred >= 10 or hundred == 0 else 1 if hundred >= 1 else 2
-            digits = max(digits, _needed(hundred))
+            digits = max(digits, _needed_digits(hundred))
         return self.number(hundred, digits) + "\u202f%"  # a narrow no-break space
 
     def text(self, value: Any) -> str:
@@ -62,10 +62,10 @@ class Language:
             return value
         if isinstance(value, bool):
             return self.yes_no[not value]
-        return self.number(value if type(value) is int else number(value))
+        return self.number(value if type(value) is int else to_finite_number(value))
 
 
-def _needed(hundred: float) -> int:
+def _needed_digits(hundred: float) -> int:
     """Return the number of decimals at which a percentage is not rounded to 0 or 100."""
     if 0 < hundred < 0.1:
         return min(6, -math.floor(math.log10(hundred)))
@@ -74,17 +74,17 @@ def _needed(hundred: float) -> int:
     return 0
 
 
-def _short(value: float) -> str:
+def _format_short(value: float) -> str:
     """Return a number with three significant digits; large numbers have no decimals."""
     if abs(value) >= _LARGE:
         return f"{value:,.0f}"
     if value == 0 or abs(value) >= 1e-4:
-        text = f"{value:.{_DIGITS}g}"
+        text = f"{value:.{_SIGNIFICANT_DIGITS}g}"
         return f"{float(text):f}".rstrip("0").rstrip(".") if "e" in text else text
     return f"{value:.2e}"
 
 
-def marked(text: str) -> tuple[str, list[str]]:
+def insert_placeholders(text: str) -> tuple[str, list[str]]:
     r"""Return a text with a placeholder for each quoted value, and the expressions in that order.
 
     A value is quoted in braces, within a formula in double braces; ``\{`` is a literal brace.
@@ -93,23 +93,23 @@ def marked(text: str) -> tuple[str, list[str]]:
 
     def mark(expression: str) -> str:
         found.append(expression)
-        return MARK.format(len(found) - 1)
+        return PLACEHOLDER.format(len(found) - 1)
 
     def replaced(match: re.Match[str]) -> str:
         if match[0].startswith("$"):
-            return _IN_FORMULA.sub(lambda inner: mark(inner[1]), match[0])
+            return _FORMULA_QUOTE.sub(lambda inner: mark(inner[1]), match[0])
         return match[0][1:] if match[0].startswith("\\") else mark(match[1])
 
     # Private-use characters in the text itself could pass for placeholders.
-    return _QUOTE.sub(replaced, _PRIVATE.sub("", text)), found
+    return _QUOTE.sub(replaced, _PRIVATE_USE.sub("", text)), found
 
 
-def quotes(text: str) -> list[str]:
+def quoted_expressions(text: str) -> list[str]:
     """Return the expressions that a text quotes."""
-    return marked(text)[1]
+    return insert_placeholders(text)[1]
 
 
-class Teller:
+class ValueWriter:
     """Evaluates and formats the values that a lesson quotes.
 
     Args:
@@ -118,7 +118,7 @@ class Teller:
     """
 
     def __init__(self, names: Mapping[str, Any], language: str) -> None:
-        self.names, self.language = names, Language(language)
+        self.names, self.language = names, LanguageFormat(language)
         self.functions: dict[str, Callable[..., Any]] = {
             **FUNCTIONS,
             "percent": self.language.percent,
@@ -131,9 +131,9 @@ class Teller:
         Raises:
             LessonError: the expression is invalid.
         """
-        return evaluate(expression, self.names, self.functions)
+        return evaluate_expression(expression, self.names, self.functions)
 
-    def holds(self, expression: str) -> bool:
+    def is_true(self, expression: str) -> bool:
         """Return whether an expression is true.
 
         Raises:
@@ -148,9 +148,9 @@ class Teller:
         """Return the value of an expression as text."""
         return self.language.text(self.value(expression))
 
-    def filled(self, text: str) -> str:
+    def fill_text(self, text: str) -> str:
         """Return a text with all quoted values filled in."""
-        with_marks, expressions = marked(text)
+        with_marks, expressions = insert_placeholders(text)
         for index, expression in enumerate(expressions):
-            with_marks = with_marks.replace(MARK.format(index), self.text(expression))
+            with_marks = with_marks.replace(PLACEHOLDER.format(index), self.text(expression))
         return with_marks

@@ -12,16 +12,16 @@ from typing import Any
 import torch
 import transformers
 
-from engine.loops.forward import Forward, cache_of
+from engine.loops.forward import Forward, find_cache
 from engine.loops.host_transfer import Columns
-from engine.loops.recorder import Observation, Recorder, Row, rounded, significant
-from engine.loops.rows import grown, row_steps
+from engine.loops.recorder import Observation, Recorder, Row, round_decimals, round_significant
+from engine.loops.rows import append_tokens, row_steps
 from engine.trace.details import ContrastiveDetail, ContrastiveOption
 from engine.trace.records import Step
 
 
 @dataclass(frozen=True)
-class Ranking:
+class CandidateRanking:
     """The k candidates of every row with the terms of their scores; all tensors (batch, k).
 
     Attributes:
@@ -80,25 +80,25 @@ def contrastive_loop(
     unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
     # The prompt pass gives the context states and the first distribution.
     outputs = forward(input_ids, output_hidden_states=True)
-    said, logits = _said(forward, outputs), forward.last_logits(outputs, input_ids.device)
+    said, logits = _context_states(forward, outputs), forward.last_logits(outputs, input_ids.device)
     while unfinished.max() != 0:
         # 1. The k most probable tokens after the processors.
         seen = recorder.observe(logits, input_ids, logits_processor)
         # 2. One look-ahead pass over all candidates; choose the best score of each row.
         ids = seen.scores.topk(min(generation_config.top_k, seen.scores.shape[-1]), -1).indices
-        outputs = look_ahead(forward, input_ids, ids)
-        states = unit(last_hidden(outputs)[:, -1].unflatten(0, ids.shape))
-        ranking = rank(seen, ids, states, said, alpha)
+        outputs = run_candidates(forward, input_ids, ids)
+        states = normalize_states(last_hidden_states(outputs)[:, -1].unflatten(0, ids.shape))
+        ranking = rank_candidates(seen, ids, states, said, alpha)
         chosen = ranking.score.argmax(-1)
         # 3. Keep the winners' cache rows, hidden states and logits for the next step.
-        said, logits = win(forward, outputs, states, said, chosen)
+        said, logits = keep_winning_rows(forward, outputs, states, said, chosen)
         # 4. Stopping criteria, then the record; the first step also carries the prompt pass.
         tokens = ids.gather(-1, chosen[:, None])[:, 0]
-        keep, cost = input_ids.shape[1] - prompt_length, 1 if index else 2
+        keep, cost, before = input_ids.shape[1] - prompt_length, 1 if index else 2, unfinished
         records = recorder.record(seen, tokens, keep, ranking.columns())
-        input_ids, before = grown(input_ids, tokens, unfinished, generation_config), unfinished
+        input_ids = append_tokens(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
-        detail = partial(detail_of, chosen.tolist(), alpha)
+        detail = partial(contrastive_detail, chosen.tolist(), alpha)
         place = {"index": index, "keep": keep, "cost": cost}
         decided = records, tokens.tolist(), before.tolist()
         index = yield from row_steps(recorder, *decided, detail, **place)
@@ -106,7 +106,7 @@ def contrastive_loop(
 
 
 @dataclass(frozen=True)
-class Said:
+class ContextStates:
     """Hidden states of the context, which candidates are compared with.
 
     Attributes:
@@ -120,9 +120,12 @@ class Said:
     start: int
 
 
-def _said(forward: Forward, outputs: Any) -> Said:
+def _context_states(forward: Forward, outputs: Any) -> ContextStates:
     """Return the context states after the pass over the prompt."""
-    states, seq2seq = unit(last_hidden(outputs)), forward.model.config.is_encoder_decoder
+    states, seq2seq = (
+        normalize_states(last_hidden_states(outputs)),
+        forward.model.config.is_encoder_decoder,
+    )
     # Some models put image embeddings before the text; they are not context.
     states = states[:, max(0, states.shape[1] - forward.first) :]
     mask = forward.model_kwargs.get("decoder_attention_mask" if seq2seq else "attention_mask")
@@ -132,21 +135,21 @@ def _said(forward: Forward, outputs: Any) -> Said:
         padding = padding if bool(padding.any()) else None
     # With a text encoder, the output begins after the decoder start token.
     reads_prompt = seq2seq and forward.model.main_input_name == "input_ids"
-    return Said(states, padding, int(reads_prompt))
+    return ContextStates(states, padding, int(reads_prompt))
 
 
-def unit(states: torch.Tensor) -> torch.Tensor:
+def normalize_states(states: torch.Tensor) -> torch.Tensor:
     """Return (…, hidden) states scaled to length 1."""
     return states / states.norm(dim=-1, keepdim=True)
 
 
-def last_hidden(outputs: Any) -> torch.Tensor:
+def last_hidden_states(outputs: Any) -> torch.Tensor:
     """Return (rows, positions, hidden) of the last layer, the decoder's if there are two."""
     states = getattr(outputs, "decoder_hidden_states", None)
     return (outputs.hidden_states if states is None else states)[-1]
 
 
-def look_ahead(forward: Forward, input_ids: torch.Tensor, ids: torch.Tensor) -> Any:
+def run_candidates(forward: Forward, input_ids: torch.Tensor, ids: torch.Tensor) -> Any:
     """Run every candidate as the next token of a separate copy of the row.
 
     Args:
@@ -158,7 +161,7 @@ def look_ahead(forward: Forward, input_ids: torch.Tensor, ids: torch.Tensor) -> 
         The model's outputs for (batch * k, 1) tokens.
     """
     model, k = forward.model, ids.shape[1]
-    if len(ids) > 1 or not _only(forward, 0, k):
+    if len(ids) > 1 or not _share_cache_row(forward, 0, k):
         # Recurrent layers have no batch repeat, but every cache can be reordered.
         forward.reorder(torch.arange(len(ids), device=ids.device).repeat_interleave(k))
     kwargs = dict(forward.model_kwargs)
@@ -170,7 +173,7 @@ def look_ahead(forward: Forward, input_ids: torch.Tensor, ids: torch.Tensor) -> 
         expand_size=k, is_encoder_decoder=encoder_decoder, input_ids=input_ids, **kwargs
     )
     candidates = torch.cat([rows, ids.reshape(-1, 1)], dim=-1)
-    new = 1 if forward.caches else None
+    new = 1 if forward.uses_cache else None
     inputs = model.prepare_inputs_for_generation(candidates, next_sequence_length=new, **kwargs)
     outputs = model(**inputs, output_hidden_states=True, return_dict=True)
     forward.passes += 1
@@ -180,9 +183,9 @@ def look_ahead(forward: Forward, input_ids: torch.Tensor, ids: torch.Tensor) -> 
     return outputs
 
 
-def win(
-    forward: Forward, outputs: Any, states: torch.Tensor, said: Said, chosen: torch.Tensor
-) -> tuple[Said, torch.Tensor]:
+def keep_winning_rows(
+    forward: Forward, outputs: Any, states: torch.Tensor, said: ContextStates, chosen: torch.Tensor
+) -> tuple[ContextStates, torch.Tensor]:
     """Keep the winning candidates' cache rows; return the new context states and next logits.
 
     Args:
@@ -193,19 +196,19 @@ def win(
         chosen: (batch,) index of the winning candidate.
     """
     rows = chosen + torch.arange(len(chosen), device=chosen.device) * states.shape[1]
-    if len(chosen) > 1 or not _only(forward, int(chosen[0]), 1):
+    if len(chosen) > 1 or not _share_cache_row(forward, int(chosen[0]), 1):
         forward.reorder(rows)
     grown_by = states.flatten(0, 1)[rows][:, None]
     said = replace(said, states=torch.cat([said.states, grown_by], dim=1))
     return said, forward.last_logits(outputs, chosen.device)[rows]
 
 
-def _only(forward: Forward, row: int, copies: int) -> bool:
+def _share_cache_row(forward: Forward, row: int, copies: int) -> bool:
     """Expand one cache row to ``copies`` rows without copying; return False if impossible.
 
     Only plain dynamic layers qualify: they append new tensors, so their rows may share memory.
     """
-    found = cache_of(forward.model_kwargs) if forward.caches else None
+    found = find_cache(forward.model_kwargs) if forward.uses_cache else None
     if found is None or type(found[1]) is not transformers.DynamicCache:
         return False
     layers: list[Any] = found[1].layers
@@ -220,9 +223,9 @@ def _only(forward: Forward, row: int, copies: int) -> bool:
     return True
 
 
-def rank(
-    seen: Observation, ids: torch.Tensor, states: torch.Tensor, said: Said, alpha: float
-) -> Ranking:
+def rank_candidates(
+    seen: Observation, ids: torch.Tensor, states: torch.Tensor, said: ContextStates, alpha: float
+) -> CandidateRanking:
     """Score candidates by model confidence and degeneration penalty.
 
     Args:
@@ -247,21 +250,23 @@ def rank(
     score = (1.0 - alpha) * probs - alpha * cosine
     # With fewer than k tokens left, a removed token must not win by being dissimilar.
     score = score.masked_fill(kept == -torch.inf, -torch.inf)
-    return Ranking(ids, probs, cosine, position, score)
+    return CandidateRanking(ids, probs, cosine, position, score)
 
 
-def detail_of(chosen: list[int], alpha: float, row: Row, sequence: int) -> ContrastiveDetail:
+def contrastive_detail(
+    chosen: list[int], alpha: float, row: Row, sequence: int
+) -> ContrastiveDetail:
     """Return the record of one row's ranking, without tokens a processor removed."""
     columns = (row.extra[name] for name in ("ids", "probs", "cosine", "position", "score"))
     options = tuple(
         ContrastiveOption(
             token_id=int(token_id),
-            probability=significant(p),
-            confidence=significant((1.0 - alpha) * p),
-            max_cosine=rounded(cosine),
-            degeneration_penalty=rounded(alpha * cosine),
+            probability=round_significant(p),
+            confidence=round_significant((1.0 - alpha) * p),
+            max_cosine=round_decimals(cosine),
+            degeneration_penalty=round_decimals(alpha * cosine),
             position=int(position),
-            score=rounded(score),
+            score=round_decimals(score),
         )
         for token_id, p, cosine, position, score in zip(*columns, strict=True)
         if score > -math.inf

@@ -13,16 +13,16 @@ from engine.errors import DecodeError, ModelError
 from engine.loops import logit_lens as layer_tools
 from engine.loops.forward import Forward
 from engine.loops.host_transfer import Columns
-from engine.loops.logit_lens import Layers, candidate_layers, short
-from engine.loops.next_token import draw, draw_detail
+from engine.loops.logit_lens import LayerDistributions, candidate_layers, round_reading
+from engine.loops.next_token import draw_detail, draw_tokens
 from engine.loops.recorder import Recorder, Row
-from engine.loops.rows import grown, row_steps
+from engine.loops.rows import append_tokens, row_steps
 from engine.trace.details import LayerDetail
 from engine.trace.records import Step
 
 RELATIVE_TOP = 0.1
 """Adaptive plausibility: tokens below this share of the top probability are masked."""
-TOP = 8
+RECORDED_TOKENS = 8
 
 
 class LayerContrast:
@@ -33,7 +33,7 @@ class LayerContrast:
         layers: the distributions it came from, for questions about other layers.
     """
 
-    def __init__(self, contrast: torch.Tensor, layers: Layers | None = None) -> None:
+    def __init__(self, contrast: torch.Tensor, layers: LayerDistributions | None = None) -> None:
         self.contrast, self.layers = contrast, layers
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -74,9 +74,7 @@ def dola_loop(
     Raises:
         EngineError: ``dola_layers`` leaves no layer, or the model returns no hidden states.
     """
-    candidates = layers_of(model, generation_config.dola_layers)
-    if not candidates:
-        raise DecodeError("dola_layers leaves no layer of this model to contrast with.")
+    candidates = _check_candidates(model_candidate_layers(model, generation_config.dola_layers))
     forward = Forward(model, generation_config, model_kwargs)
     (batch, prompt_length), index = input_ids.shape, 0
     unfinished = torch.ones(batch, dtype=torch.long, device=input_ids.device)
@@ -84,27 +82,39 @@ def dola_loop(
         # 1. The distributions of the last layer and of every earlier one.
         outputs = forward(input_ids, output_hidden_states=True)
         logits = forward.last_logits(outputs, input_ids.device)
-        layers = layer_tools.project(model, _states(model, outputs, max(candidates)), logits)
+        states = _layer_states(model, outputs, max(candidates))
+        layers = layer_tools.project_layers(model, states, logits)
         # 2. The premature layer, and the contrast with it, recorded as the first stage.
-        premature = select_layer(layers.divergence, candidates)
-        contrast = contrast_of(layers, premature)
+        premature = select_premature_layer(layers.divergence, candidates)
+        contrast = contrast_layers(layers, premature)
         rules = [LayerContrast(contrast, layers), *logits_processor]
         seen = recorder.observe(logits, input_ids, rules)
         # 3. The decision.
         sample, scores = generation_config.do_sample, seen.scores
-        tokens, race = draw(scores, generator) if sample else (scores.argmax(-1), {})
+        tokens, race = draw_tokens(scores, generator) if sample else (scores.argmax(-1), {})
         # 4. Stopping criteria, then the record.
         keep, before = input_ids.shape[1] - prompt_length, unfinished
-        own = _columns(layers, premature, contrast, tokens)
+        own = _contrast_columns(layers, premature, contrast, tokens)
         rows = recorder.record(seen, tokens, keep, {**own, **race})
-        input_ids = grown(input_ids, tokens, unfinished, generation_config)
+        input_ids = append_tokens(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)
-        told = tokens.tolist(), before.tolist(), partial(detail_of, candidates, layers.count)
+        told = tokens.tolist(), before.tolist(), partial(dola_detail, candidates, layers.count)
         index = yield from row_steps(recorder, rows, *told, index=index, keep=keep)
     return input_ids
 
 
-def _states(model: Any, outputs: Any, deepest: int) -> Any:
+def _check_candidates(layers: Any) -> Any:
+    """Return the layers to choose the premature one from.
+
+    Raises:
+        DecodeError: there are none.
+    """
+    if not layers:
+        raise DecodeError("dola_layers leaves no layer of this model to contrast with.")
+    return layers
+
+
+def _layer_states(model: Any, outputs: Any, deepest: int) -> Any:
     """Return the hidden states of a pass.
 
     Raises:
@@ -118,19 +128,19 @@ def _states(model: Any, outputs: Any, deepest: int) -> Any:
     return states
 
 
-def layers_of(model: Any, chosen: Any) -> tuple[int, ...]:
+def model_candidate_layers(model: Any, chosen: Any) -> tuple[int, ...]:
     """Return the candidate layers of a model; see ``candidate_layers``."""
     count = model.config.get_text_config(decoder=True).num_hidden_layers
     return candidate_layers(chosen, count, layer_tools.is_tied(model))
 
 
-def select_layer(divergence: torch.Tensor, candidates: tuple[int, ...]) -> torch.Tensor:
+def select_premature_layer(divergence: torch.Tensor, candidates: tuple[int, ...]) -> torch.Tensor:
     """Return (batch,) premature layers: candidates with the largest (batch, layers) divergence."""
     layers = torch.tensor(candidates, device=divergence.device)
     return layers[divergence[:, layers].argmax(-1)]
 
 
-def contrast_of(layers: Layers, premature: torch.Tensor) -> torch.Tensor:
+def contrast_layers(layers: LayerDistributions, premature: torch.Tensor) -> torch.Tensor:
     """Return (batch, vocab) final minus premature log-probability.
 
     Tokens below a tenth of the top final probability become -inf (adaptive plausibility).
@@ -143,10 +153,13 @@ def contrast_of(layers: Layers, premature: torch.Tensor) -> torch.Tensor:
     return contrast.masked_fill(final < threshold, -torch.inf)
 
 
-def _columns(
-    layers: Layers, premature: torch.Tensor, contrast: torch.Tensor, tokens: torch.Tensor
+def _contrast_columns(
+    layers: LayerDistributions,
+    premature: torch.Tensor,
+    contrast: torch.Tensor,
+    tokens: torch.Tensor,
 ) -> Columns:
-    top = min(TOP, contrast.shape[-1])
+    top = min(RECORDED_TOKENS, contrast.shape[-1])
     before, after = layers.final.topk(top, dim=-1), contrast.topk(top, dim=-1)
     return {
         "premature": premature,
@@ -155,11 +168,11 @@ def _columns(
         "final_values": before.values.exp(),
         "contrast_ids": after.indices,
         "contrast_values": after.values,
-        **layer_tools.columns_of(layers, tokens),
+        **layer_tools.layer_columns(layers, tokens),
     }
 
 
-def detail_of(candidates: tuple[int, ...], layers: int, row: Row, sequence: int) -> LayerDetail:
+def dola_detail(candidates: tuple[int, ...], layers: int, row: Row, sequence: int) -> LayerDetail:
     """Return the record of one row; ``contrast_top`` leaves out masked tokens.
 
     Args:
@@ -172,7 +185,7 @@ def detail_of(candidates: tuple[int, ...], layers: int, row: Row, sequence: int)
     numbers = row.extra
     before, after = (
         tuple(
-            (int(token_id), short(value))
+            (int(token_id), round_reading(value))
             for token_id, value in zip(
                 numbers[f"{name}_ids"], numbers[f"{name}_values"], strict=True
             )
@@ -182,7 +195,7 @@ def detail_of(candidates: tuple[int, ...], layers: int, row: Row, sequence: int)
     )
     [premature], [kept] = numbers["premature"], numbers["kept"]
     return LayerDetail(
-        layers=layer_tools.readings(numbers, layers),
+        layers=layer_tools.unpack_readings(numbers, layers),
         candidate_layers=candidates,
         premature_layer=int(premature),
         kept=int(kept),

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from engine.models.capabilities import CACHES, OWN_CACHES
-from engine.models.readers.token_type_padding import for_length
+from engine.models.capabilities import CACHE_ARGUMENTS, CUSTOM_CACHE_ARGUMENTS
+from engine.models.readers.token_type_padding import pad_token_types
 
 
 class Forward:
@@ -42,13 +42,13 @@ class Forward:
             )
         else:
             # Without a cache the model reads the whole text at every step.
-            new = 1 if self.caches else None
+            new = 1 if self.uses_cache else None
             inputs = model.prepare_inputs_for_generation(
                 input_ids, next_sequence_length=new, **self.model_kwargs
             )
-            outputs = self._pass(inputs | extra | {"return_dict": True})
+            outputs = self._run_pass(inputs | extra | {"return_dict": True})
             if outputs is None:  # the batched pass failed
-                again, outputs = self._again(input_ids)
+                again, outputs = self._replay_alone(input_ids)
                 self.model_kwargs, self.passes = again.model_kwargs, again.passes
                 return outputs
         self.passes += 1
@@ -57,7 +57,7 @@ class Forward:
         )
         return outputs
 
-    def _pass(self, inputs: dict[str, Any]) -> Any:
+    def _run_pass(self, inputs: dict[str, Any]) -> Any:
         """Run the model, through a captured CUDA graph if the cache has one (models/graphed.py)."""
         repeat = getattr(self.model_kwargs.get("past_key_values"), "run", None)
         return self.model(**inputs) if repeat is None else repeat(self.model, inputs)
@@ -78,21 +78,23 @@ class Forward:
         if cache is not None and hasattr(cache, "apart"):
             cache.apart = apart
 
-    def alone(self, input_ids: torch.Tensor) -> Any:
+    def recompute_alone(self, input_ids: torch.Tensor) -> Any:
         """Recompute (batch, length) ids unbatched, correct the cache, return the last outputs."""
-        again, outputs = self._again(input_ids)
-        self.model_kwargs["past_key_values"].correct(again.model_kwargs["past_key_values"])
+        again, outputs = self._replay_alone(input_ids)
+        self.model_kwargs["past_key_values"].write_exact_rows(again.model_kwargs["past_key_values"])
         return outputs
 
-    def _again(self, input_ids: torch.Tensor) -> tuple[Forward, Any]:
-        again = Forward(self.model, self.generation_config, emptied(self.model, self._given))
+    def _replay_alone(self, input_ids: torch.Tensor) -> tuple[Forward, Any]:
+        again = Forward(
+            self.model, self.generation_config, with_empty_cache(self.model, self._given)
+        )
         # Pass by pass, because one long pass would round differently.
         for end in range(self.first, input_ids.shape[1] + 1):
             outputs = again(input_ids[:, :end])
         return again, outputs
 
     @property
-    def caches(self) -> bool:
+    def uses_cache(self) -> bool:
         """Whether the model uses a cache."""
         return bool(self.model_kwargs["use_cache"])
 
@@ -102,7 +104,7 @@ class Forward:
         Args:
             rows: (n,) row numbers, repeats allowed; the cache then has n rows.
         """
-        found = cache_of(self.model_kwargs) if self.caches else None
+        found = find_cache(self.model_kwargs) if self.uses_cache else None
         if found is None:
             return
         name, cache = found
@@ -117,30 +119,36 @@ class Forward:
         return outputs.logits[:, -1].to(copy=True, dtype=torch.float32, device=device)
 
 
-_OF_THE_TEXT = ("attention_mask", "position_ids", "cache_position", "logits_to_keep", "use_cache")
+_TEXT_ARGUMENTS = (
+    "attention_mask",
+    "position_ids",
+    "cache_position",
+    "logits_to_keep",
+    "use_cache",
+)
 
 
-def read_besides(model_kwargs: dict[str, Any], length: int) -> dict[str, Any]:
+def select_media_inputs(model_kwargs: dict[str, Any], length: int) -> dict[str, Any]:
     """Return the decoder inputs other than text, such as pixel values.
 
     Args:
         model_kwargs: as generate() prepared them.
         length: tokens of the text they are for.
     """
-    apart = {*_OF_THE_TEXT, *CACHES, *OWN_CACHES}
+    apart = {*_TEXT_ARGUMENTS, *CACHE_ARGUMENTS, *CUSTOM_CACHE_ARGUMENTS}
     found = {name: value for name, value in model_kwargs.items() if name not in apart}
-    return for_length(found, length)
+    return pad_token_types(found, length)
 
 
-def cache_of(model_kwargs: dict[str, Any]) -> tuple[str, Any] | None:
+def find_cache(model_kwargs: dict[str, Any]) -> tuple[str, Any] | None:
     """Return the name and the cache among model keyword arguments, or None."""
-    for name in (*CACHES, *OWN_CACHES):
+    for name in (*CACHE_ARGUMENTS, *CUSTOM_CACHE_ARGUMENTS):
         if model_kwargs.get(name) is not None:
             return name, model_kwargs[name]
     return None
 
 
-def emptied(model: Any, model_kwargs: dict[str, Any]) -> dict[str, Any]:
+def with_empty_cache(model: Any, model_kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the keyword arguments with a new cache, or none if the model makes its own.
 
     Args:
@@ -149,19 +157,19 @@ def emptied(model: Any, model_kwargs: dict[str, Any]) -> dict[str, Any]:
     """
     from transformers import DynamicCache, EncoderDecoderCache
 
-    found = cache_of(model_kwargs)
+    found = find_cache(model_kwargs)
     if found is None:
         return dict(model_kwargs)
-    if found[0] in OWN_CACHES:
+    if found[0] in CUSTOM_CACHE_ARGUMENTS:
         return {name: value for name, value in model_kwargs.items() if name != found[0]}
-    cache = empty_cache(model)
+    cache = make_empty_cache(model)
     if model.config.is_encoder_decoder:
         # Without the config: its number of layers may be that of the encoder.
         cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
     return model_kwargs | {found[0]: cache}
 
 
-def empty_cache(model: Any) -> Any:
+def make_empty_cache(model: Any) -> Any:
     """Return a new cache for a decoder: the one its class makes, else a DynamicCache."""
     from transformers import DynamicCache
 

@@ -9,7 +9,7 @@ import torch
 
 Columns = Mapping[str, "torch.Tensor"]
 """Name -> (batch, …) tensor: integers below 2**31, or floats, which are copied as float32."""
-Numbers = Mapping[str, tuple[float, ...]]
+RowValues = Mapping[str, tuple[float, ...]]
 """Name -> the numbers of one row, further dimensions flattened; integers stay int."""
 
 
@@ -19,10 +19,10 @@ def to_host(columns: Columns) -> list[dict[str, tuple[float, ...]]]:
     Args:
         columns: at least one tensor; all have the same batch size.
     """
-    return sent(columns)()
+    return start_transfer(columns)()
 
 
-def sent(columns: Columns) -> Callable[[], list[dict[str, tuple[float, ...]]]]:
+def start_transfer(columns: Columns) -> Callable[[], list[dict[str, tuple[float, ...]]]]:
     """Start the copy to the host.
 
     Returns:
@@ -31,7 +31,7 @@ def sent(columns: Columns) -> Callable[[], list[dict[str, tuple[float, ...]]]]:
     flat = {n: v.flatten(1) if v.dim() > 1 else v[:, None] for n, v in columns.items()}
     flat = {n: v.float() if v.is_floating_point() else v for n, v in flat.items()}
     far = any(values.device.type != "cpu" for values in flat.values())
-    arrive = through_one(flat) if far else lambda: flat
+    arrive = start_packed_copy(flat) if far else lambda: flat
 
     def read() -> list[dict[str, tuple[float, ...]]]:
         lists = {name: values.tolist() for name, values in arrive().items()}
@@ -41,7 +41,7 @@ def sent(columns: Columns) -> Callable[[], list[dict[str, tuple[float, ...]]]]:
     return read
 
 
-def through_one(columns: Columns) -> Callable[[], dict[str, torch.Tensor]]:
+def start_packed_copy(columns: Columns) -> Callable[[], dict[str, torch.Tensor]]:
     """Start one packed copy of float32 and integer tensors.
 
     Args:
@@ -54,7 +54,7 @@ def through_one(columns: Columns) -> Callable[[], dict[str, torch.Tensor]]:
     # Floats travel as bits: in one float32 tensor, ids above 2**24 would be rounded.
     parts = [v.int() if whole[n] else v.view(torch.int32) for n, v in columns.items()]
     ends = list(itertools.accumulate(part.shape[1] for part in parts))
-    arrive = _copied(torch.cat(parts, dim=-1))
+    arrive = _start_host_copy(torch.cat(parts, dim=-1))
 
     def unpack() -> dict[str, torch.Tensor]:
         packed = arrive()
@@ -65,7 +65,7 @@ def through_one(columns: Columns) -> Callable[[], dict[str, torch.Tensor]]:
     return unpack
 
 
-def _copied(packed: torch.Tensor) -> Callable[[], torch.Tensor]:
+def _start_host_copy(packed: torch.Tensor) -> Callable[[], torch.Tensor]:
     """Start a copy to the host, asynchronously from CUDA.
 
     Returns:

@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
-from engine.loops.entropy import entropies, quick_exp
-from engine.loops.host_transfer import Columns, Numbers
+from engine.loops.entropy import compute_entropy, fast_exp
+from engine.loops.host_transfer import Columns, RowValues
 from engine.models.capabilities import final_norm
 from engine.trace.details import LayerReading
 
-TOP = 4
+TOKENS_PER_LAYER = 4
 """Tokens recorded per layer and step; the main factor in the size of a DoLa trace."""
-_DEEP = 40
-_IN_CACHE = 2**18
+_DEEP_MODEL_LAYERS = 40
+_CPU_CACHE_VALUES = 2**18
 """Values of one chunk that fit a CPU cache together with the results."""
 
 
@@ -38,10 +38,10 @@ def candidate_layers(chosen: str | Sequence[int], layers: int, tied: bool) -> tu
         start = min(2, layers - 1) if tied else 0
         middle = layers // 2
         if chosen == "high":
-            return tuple(range(layers - 20 if layers > _DEEP else middle, layers, 2))
+            return tuple(range(layers - 20 if layers > _DEEP_MODEL_LAYERS else middle, layers, 2))
         if start == middle:
             return (start,)
-        return tuple(range(start, 20 if layers > _DEEP else middle, 2))
+        return tuple(range(start, 20 if layers > _DEEP_MODEL_LAYERS else middle, 2))
     return tuple(dict.fromkeys(layer for layer in chosen if 0 <= layer < layers))
 
 
@@ -57,7 +57,7 @@ def is_tied(model: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Layers:
+class LayerDistributions:
     """The distributions of all layers at one position.
 
     Readings come in two blocks: the head applied to each layer without the final norm (embedding
@@ -93,7 +93,9 @@ class Layers:
         return self.apart[:, : self.count]
 
 
-def project(model: Any, hidden_states: Sequence[torch.Tensor], logits: torch.Tensor) -> Layers:
+def project_layers(
+    model: Any, hidden_states: Sequence[torch.Tensor], logits: torch.Tensor
+) -> LayerDistributions:
     """Apply the output head to every layer at the last position.
 
     Args:
@@ -107,20 +109,22 @@ def project(model: Any, hidden_states: Sequence[torch.Tensor], logits: torch.Ten
     # One product, so the head's weights are read once.
     states = hidden if norm is None else torch.cat([hidden, norm(hidden)], dim=1)
     read = head(states).float().to(logits.device)
-    for part in _portions(read):
+    for part in _split_for_cpu_cache(read):
         part.copy_(torch.log_softmax(part, dim=-1))
-    return Layers(hidden.shape[1], final, read, *compared(read, final))
+    return LayerDistributions(hidden.shape[1], final, read, *compare_layers(read, final))
 
 
-def _portions(read: torch.Tensor) -> Sequence[torch.Tensor]:
+def _split_for_cpu_cache(read: torch.Tensor) -> Sequence[torch.Tensor]:
     """Split (batch, readings, vocab) into chunks that fit the CPU cache; elsewhere one chunk."""
     if read.device.type != "cpu":
         return (read,)
     # Chunks of a megabyte avoid new allocations; comparing 60 layers takes 11 ms, not 57.
-    return read.split(max(1, _IN_CACHE // (read.shape[0] * read.shape[-1])), dim=1)
+    return read.split(max(1, _CPU_CACHE_VALUES // (read.shape[0] * read.shape[-1])), dim=1)
 
 
-def compared(premature: torch.Tensor, final: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def compare_layers(
+    premature: torch.Tensor, final: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return (batch, readings) Jensen-Shannon divergence as in DoLa, and entropy in nats.
 
     With M the mean of both distributions, the divergence is half of KL(M, final) plus half of
@@ -131,11 +135,11 @@ def compared(premature: torch.Tensor, final: torch.Tensor) -> tuple[torch.Tensor
         final: (batch, vocab) log-probabilities.
     """
     final = final[:, None]
-    final_probs = quick_exp(final)
+    final_probs = fast_exp(final)
     apart, entropy = [], []
-    for part in _portions(premature):
-        probs = quick_exp(part)
-        entropy.append(entropies(part, probs))
+    for part in _split_for_cpu_cache(premature):
+        probs = fast_exp(part)
+        entropy.append(compute_entropy(part, probs))
         mean = probs.add_(final_probs).mul_(0.5)
         # The same sum as torch.nn.functional.kl_div, but faster: M is never 0 here.
         more = mean.log().sub_(part, alpha=0.5).sub_(final, alpha=0.5)
@@ -143,17 +147,17 @@ def compared(premature: torch.Tensor, final: torch.Tensor) -> tuple[torch.Tensor
     return torch.cat(apart, dim=1), torch.cat(entropy, dim=1)
 
 
-def columns_of(layers: Layers, tokens: torch.Tensor) -> Columns:
+def layer_columns(layers: LayerDistributions, tokens: torch.Tensor) -> Columns:
     """Return (batch, readings + 1, …) numbers of every reading; the last is the model's output.
 
     Args:
-        layers: result of ``project``.
+        layers: result of ``project_layers``.
         tokens: (batch,) emitted ids, for their rank and log-probability.
     """
     final = layers.final[:, None]
     nothing = torch.zeros_like(layers.apart[:, :1])
-    last = entropies(final, quick_exp(final))
-    found = [_told(part, tokens) for part in (*_portions(layers.read), final)]
+    last = compute_entropy(final, fast_exp(final))
+    found = [_rank_tokens(part, tokens) for part in (*_split_for_cpu_cache(layers.read), final)]
     ranks, logprobs, ids, values = (torch.cat(parts, dim=1) for parts in zip(*found, strict=True))
     return {
         "divergence": torch.cat([layers.apart, nothing], dim=1),
@@ -165,31 +169,31 @@ def columns_of(layers: Layers, tokens: torch.Tensor) -> Columns:
     }
 
 
-def _told(
+def _rank_tokens(
     part: torch.Tensor, tokens: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return rank and log-probability of the tokens, and ids and log-probabilities of the top."""
     own = part.gather(-1, tokens[:, None, None].expand(-1, part.shape[1], 1))
     # Counting in floats is exact below 2**24 and four times faster than booleans on a CPU.
     above = torch.gt(part, own, out=torch.empty_like(part)).sum(-1)
-    top = part.topk(min(TOP, part.shape[-1]), dim=-1)
+    top = part.topk(min(TOKENS_PER_LAYER, part.shape[-1]), dim=-1)
     return above, own[..., 0], top.indices, top.values
 
 
-def readings(numbers: Numbers, layers: int) -> tuple[LayerReading, ...]:
+def unpack_readings(numbers: RowValues, layers: int) -> tuple[LayerReading, ...]:
     """Return the layer readings of one row.
 
     Args:
-        numbers: one row of ``columns_of``.
+        numbers: one row of ``layer_columns``.
         layers: decoder layers; the reading after the last one is the model's output.
     """
     output = len(numbers["rank"]) - 1
     result = []
     for layer in range(layers + 1):
         last = layer == layers
-        raw = _reading(numbers, output if last else layer)
+        raw = _unpack_reading(numbers, output if last else layer)
         # Without a known norm, this is the raw reading again.
-        normed = raw if last else _reading(numbers, output - layers + layer)
+        normed = raw if last else _unpack_reading(numbers, output - layers + layer)
         result.append(
             LayerReading(
                 layer,
@@ -202,8 +206,8 @@ def readings(numbers: Numbers, layers: int) -> tuple[LayerReading, ...]:
     return tuple(result)
 
 
-def _reading(
-    numbers: Numbers, place: int
+def _unpack_reading(
+    numbers: RowValues, place: int
 ) -> tuple[float, float, int, float, tuple[tuple[int, float], ...]]:
     """Return divergence, entropy, rank, log-probability and top tokens of one reading."""
     apart, entropy, rank, logprob = (
@@ -212,10 +216,10 @@ def _reading(
     ids, probs = numbers["top_ids"], numbers["top_probs"]
     width = len(ids) // len(numbers["rank"])
     group = slice(place * width, (place + 1) * width)
-    top = tuple((int(i), short(p)) for i, p in zip(ids[group], probs[group], strict=True))
-    return short(apart), short(entropy), int(rank), short(logprob), top
+    top = tuple((int(i), round_reading(p)) for i, p in zip(ids[group], probs[group], strict=True))
+    return round_reading(apart), round_reading(entropy), int(rank), round_reading(logprob), top
 
 
-def short(value: float) -> float:
+def round_reading(value: float) -> float:
     """Round to five significant digits; fixed decimals would erase divergences below 1e-6."""
     return float(f"{value:.5g}") if math.isfinite(value) else value

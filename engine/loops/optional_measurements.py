@@ -11,11 +11,11 @@ from engine.trace.events import Checking
 T = TypeVar("T")
 
 
-class LeftOut(Exception):
+class MeasurementStopped(Exception):
     """The visitor stopped an optional measurement; the message says how far it got."""
 
 
-class Additions:
+class OptionalMeasurements:
     """Run optional measurements and collect one note for each that failed.
 
     Attributes:
@@ -25,7 +25,7 @@ class Additions:
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self.tell: Callable[[Checking], None] = _nobody
+        self.tell: Callable[[Checking], None] = _ignore_event
         self._begun = False
 
     def progress(self, done: int, total: int, what: str) -> None:
@@ -42,17 +42,17 @@ class Additions:
         self._begun = True
         self.tell(Checking(done, total, what))
 
-    def note(self, sentence: str) -> None:
+    def add_note(self, sentence: str) -> None:
         """Add a sentence to the notes unless it is empty or already there."""
         if sentence and sentence not in self.notes:
             self.notes.append(sentence)
 
-    def begun(self) -> bool:
+    def take_started_flag(self) -> bool:
         """Return and reset the flag: has a measurement reported progress since the last call?"""
         begun, self._begun = self._begun, False
         return begun
 
-    def make(self, what: str, compute: Callable[[], T], otherwise: T) -> T:
+    def measure(self, what: str, compute: Callable[[], T], otherwise: T) -> T:
         """Return the result of ``compute``, or ``otherwise`` and a note if it fails.
 
         Args:
@@ -67,7 +67,7 @@ class Additions:
             return compute()
         except Cancelled:
             raise
-        except LeftOut as left:
+        except MeasurementStopped as left:
             self.notes.append(f"{what} is left out: {left}")
             return otherwise
         except Exception as error:  # a model's code can raise anything
@@ -78,5 +78,5 @@ class Additions:
             return otherwise
 
 
-def _nobody(event: Checking) -> None:
+def _ignore_event(event: Checking) -> None:
     del event

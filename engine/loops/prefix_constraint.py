@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 
-def allowed_continuations(
+def make_prefix_allowed_tokens_fn(
     sequences: tuple[tuple[int, ...], ...],
     prompt_length: int,
     eos: tuple[int, ...],

@@ -16,26 +16,26 @@ import numpy as np
 import torch
 
 from engine.errors import DecodeError
-from engine.loops.entropy import NOTHING, entropies, quick_exp
-from engine.loops.host_transfer import Columns, Numbers, sent
-from engine.loops.optional_measurements import Additions
+from engine.loops.entropy import MIN_LOGPROB, compute_entropy, fast_exp
+from engine.loops.host_transfer import Columns, RowValues, start_transfer
+from engine.loops.optional_measurements import OptionalMeasurements
 from engine.trace.records import Candidate, Stage
 
 DIGITS = 6
 
 
-NEVER = float(np.finfo(np.float32).min) / 2
+IMPOSSIBLE_SCORE = float(np.finfo(np.float32).min) / 2
 """Scores below this mean removed: some processors write the smallest float, not -inf."""
-_EXTRA = "extra."
+_LOOP_PREFIX = "extra."
 """Prefix of the loop's own columns."""
 
 
-def rounded(value: float) -> float:
+def round_decimals(value: float) -> float:
     """Round to 6 decimals, which keeps sums exact to 1e-5 over 20 steps."""
     return round(value, DIGITS)
 
 
-def significant(value: float) -> float:
+def round_significant(value: float) -> float:
     """Round to 6 significant digits, so that a small probability never becomes 0."""
     return float(f"{value:.{DIGITS}g}")
 
@@ -65,11 +65,11 @@ class Row:
     stages: tuple[Stage, ...]
     logsumexp: float
     entropy: float
-    extra: Numbers
+    extra: RowValues
     """The loop's own columns."""
 
 
-def observed(logits: torch.Tensor, scores: torch.Tensor, stages: Stages) -> Observation:
+def make_observation(logits: torch.Tensor, scores: torch.Tensor, stages: Stages) -> Observation:
     """Return the observation of (batch, vocab) raw logits and the processors' output."""
     logsumexp = torch.logsumexp(logits, dim=-1)
     return Observation(logits - logsumexp[:, None], logsumexp, scores, stages)
@@ -83,7 +83,7 @@ def display_name(processor: object) -> str:
     return name or type(processor).__name__
 
 
-Watch = Callable[["torch.Tensor", "torch.Tensor", Sequence[Any]], None]
+ObservationListener = Callable[["torch.Tensor", "torch.Tensor", Sequence[Any]], None]
 """Called with (rows, vocab) logits, (rows, length) ids and processors; it may keep them."""
 
 
@@ -98,15 +98,15 @@ class Recorder:
         additions: runs the optional measurements of the run.
     """
 
-    def __init__(self, top_candidates: int = 20, watch: Watch | None = None) -> None:
+    def __init__(self, top_candidates: int = 20, watch: ObservationListener | None = None) -> None:
         self.top_candidates = top_candidates
         self.watch = watch
-        self.additions = Additions()
+        self.additions = OptionalMeasurements()
         self.started = time.perf_counter()
 
     def elapsed_s(self) -> float:
         """Return the seconds since the recorder was created."""
-        return rounded(time.perf_counter() - self.started)
+        return round_decimals(time.perf_counter() - self.started)
 
     def observe(
         self,
@@ -127,13 +127,13 @@ class Recorder:
             DecodeError: a processor made NaN scores and the next one failed on them.
         """
         if known is None:
-            known = self.processed(logits, input_ids, processors)
+            known = self.apply_processors(logits, input_ids, processors)
         elif self.watch is not None:
             self.watch(logits, input_ids, processors)
         scores, stages = known
-        return observed(logits, scores, stages)
+        return make_observation(logits, scores, stages)
 
-    def processed(
+    def apply_processors(
         self,
         logits: torch.Tensor,
         input_ids: torch.Tensor,
@@ -142,9 +142,9 @@ class Recorder:
         """Return the last processor's output and every stage; see ``observe``."""
         if self.watch is not None:
             self.watch(logits, input_ids, processors)
-        return self.tried(logits, input_ids, processors)
+        return self.apply_unobserved(logits, input_ids, processors)
 
-    def tried(
+    def apply_unobserved(
         self,
         logits: torch.Tensor,
         input_ids: torch.Tensor,
@@ -181,20 +181,20 @@ class Recorder:
         Raises:
             DecodeError: the raw logits are not finite, or every token was removed.
         """
-        return self.recorded(seen, chosen, step, extra)()
+        return self.start_record(seen, chosen, step, extra)()
 
-    def recorded(
+    def start_record(
         self, seen: Observation, chosen: torch.Tensor, step: int, extra: Columns | None = None
     ) -> Callable[[], list[Row]]:
         """Start ``record``; return a function that waits for its rows and raises its errors."""
-        columns = _columns(seen, chosen, self.top_candidates)
-        columns |= {_EXTRA + name: values for name, values in (extra or {}).items()}
+        columns = _record_columns(seen, chosen, self.top_candidates)
+        columns |= {_LOOP_PREFIX + name: values for name, values in (extra or {}).items()}
         names = [name for name, _ in seen.stages]
-        arrive, top = sent(columns), self.top_candidates
-        return lambda: [plain_row(row, names, step, top) for row in arrive()]
+        arrive, top = start_transfer(columns), self.top_candidates
+        return lambda: [make_row(row, names, step, top) for row in arrive()]
 
 
-def _columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, torch.Tensor]:
+def _record_columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, torch.Tensor]:
     """Return the columns of a step's record.
 
     ``ids`` holds the raw ranking, the chosen token and, if a processor ran, the processed ranking.
@@ -204,13 +204,13 @@ def _columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, tor
     logprobs = seen.logprobs
     probs = logprobs.exp()
     best = logprobs.topk(min(top, logprobs.shape[-1]), dim=-1)
-    columns = {"logsumexp": seen.logsumexp, "entropy": entropies(logprobs, probs)}
+    columns = {"logsumexp": seen.logsumexp, "entropy": compute_entropy(logprobs, probs)}
     ids, others = best.indices, chosen[:, None]
     if seen.stages:
-        stages, final = stages_of(seen, probs)
+        stages, final = stage_statistics(seen, probs)
         others = torch.cat([others, final.topk(best.indices.shape[-1], -1).indices], dim=-1)
         ids = torch.cat([ids, others], dim=-1)
-        gone = seen.stages[-1][1].gather(-1, ids) <= NEVER
+        gone = seen.stages[-1][1].gather(-1, ids) <= IMPOSSIBLE_SCORE
         columns |= stages
         columns |= {
             "processed": final.gather(-1, ids).masked_fill(gone, -torch.inf),
@@ -222,11 +222,11 @@ def _columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[str, tor
     return columns | {
         "ids": ids,
         "raw": torch.cat([best.values, own], dim=-1),
-        "other_ranks": _ranks(logprobs, best.values, own),
+        "other_ranks": _rank_tokens(logprobs, best.values, own),
     }
 
 
-def _ranks(logprobs: torch.Tensor, best: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+def _rank_tokens(logprobs: torch.Tensor, best: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
     """Return (batch, n) how many tokens are more probable than each given one.
 
     Args:
@@ -244,7 +244,7 @@ def _ranks(logprobs: torch.Tensor, best: torch.Tensor, own: torch.Tensor) -> tor
     return ranks
 
 
-def stages_of(
+def stage_statistics(
     seen: Observation, probs: torch.Tensor
 ) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
     """Return (batch, stages) statistics and the final (batch, vocab) log-probabilities.
@@ -254,15 +254,15 @@ def stages_of(
     """
     kept, mass, entropy, final = [], [], [], seen.logprobs
     for number, (_, scores) in enumerate(seen.stages, 1):
-        left = scores > NEVER
-        # Clamped because exp is slow where it underflows; see ``quick_exp``.
-        raised = scores.clamp_min(scores.amax(-1, keepdim=True) + NOTHING)
+        left = scores > IMPOSSIBLE_SCORE
+        # Clamped because exp is slow where it underflows; see ``fast_exp``.
+        raised = scores.clamp_min(scores.amax(-1, keepdim=True) + MIN_LOGPROB)
         final = scores - torch.logsumexp(raised, dim=-1, keepdim=True)
         kept.append(left.sum(-1))
         mass.append(torch.where(left, probs, 0.0).sum(-1))
-        # The next stage may keep only tiny ones of these, so only the last uses ``quick_exp``.
-        probs = quick_exp(final) if number == len(seen.stages) else final.exp()
-        entropy.append(entropies(final, probs))
+        # The next stage may keep only tiny ones of these, so only the last uses ``fast_exp``.
+        probs = fast_exp(final) if number == len(seen.stages) else final.exp()
+        entropy.append(compute_entropy(final, probs))
     if not seen.stages:
         return {}, final
     named = {"kept": kept, "kept_mass": mass, "stage_entropy": entropy}
@@ -273,11 +273,11 @@ def first_removal(seen: Observation, ids: torch.Tensor) -> torch.Tensor:
     """Return, per candidate, the index of the first stage that removed it, or -1."""
     removed = torch.full_like(ids, -1)
     for index, (_, scores) in reversed(list(enumerate(seen.stages))):
-        removed = torch.where(scores.gather(-1, ids) <= NEVER, index, removed)
+        removed = torch.where(scores.gather(-1, ids) <= IMPOSSIBLE_SCORE, index, removed)
     return removed
 
 
-def plain_row(numbers: Numbers, names: list[str], step: int, top: int) -> Row:
+def make_row(numbers: RowValues, names: list[str], step: int, top: int) -> Row:
     """Return the plain record of one row.
 
     Args:
@@ -290,15 +290,15 @@ def plain_row(numbers: Numbers, names: list[str], step: int, top: int) -> Row:
     if not math.isfinite(logsumexp):
         raise DecodeError(f"The model's raw logits are not finite at step {step + 1}.")
     return Row(
-        _candidates(numbers, names, top),
-        _plain_stages(numbers, names, step) if names else (),
-        rounded(logsumexp),
-        rounded(entropy),
-        {k.removeprefix(_EXTRA): v for k, v in numbers.items() if k.startswith(_EXTRA)},
+        _make_candidates(numbers, names, top),
+        _make_stages(numbers, names, step) if names else (),
+        round_decimals(logsumexp),
+        round_decimals(entropy),
+        {k.removeprefix(_LOOP_PREFIX): v for k, v in numbers.items() if k.startswith(_LOOP_PREFIX)},
     )
 
 
-def _plain_stages(numbers: Numbers, names: list[str], step: int) -> tuple[Stage, ...]:
+def _make_stages(numbers: RowValues, names: list[str], step: int) -> tuple[Stage, ...]:
     stages = []
     columns = (numbers[name] for name in ("kept", "kept_mass", "stage_entropy"))
     for name, kept, mass, entropy in zip(names, *columns, strict=True):
@@ -307,11 +307,13 @@ def _plain_stages(numbers: Numbers, names: list[str], step: int) -> tuple[Stage,
         # True for NaN only.
         if entropy != entropy:
             raise DecodeError(f"The scores became NaN in {name} at step {step + 1}.")
-        stages.append(Stage(name, int(kept), significant(min(mass, 1.0)), rounded(entropy)))
+        stages.append(
+            Stage(name, int(kept), round_significant(min(mass, 1.0)), round_decimals(entropy))
+        )
     return tuple(stages)
 
 
-def _candidates(numbers: Numbers, names: list[str], top: int) -> tuple[Candidate, ...]:
+def _make_candidates(numbers: RowValues, names: list[str], top: int) -> tuple[Candidate, ...]:
     """Return the recorded candidates, most probable after all processors first."""
     ids = [int(token_id) for token_id in numbers["ids"]]
     raw = numbers["raw"]
@@ -322,17 +324,19 @@ def _candidates(numbers: Numbers, names: list[str], top: int) -> tuple[Candidate
     candidates = (
         Candidate(
             ids[i],
-            rounded(raw[i]),
-            rounded(processed[i]),
+            round_decimals(raw[i]),
+            round_decimals(processed[i]),
             int(ranks[i]),
             None if removed[i] < 0 else names[int(removed[i])],
         )
-        for i in _selection(ids, processed, ranked, top)
+        for i in _select_columns(ids, processed, ranked, top)
     )
     return tuple(sorted(candidates, key=lambda c: (-c.processed_logprob, -c.raw_logprob, c.rank)))
 
 
-def _selection(ids: list[int], processed: Sequence[float], raw_count: int, top: int) -> list[int]:
+def _select_columns(
+    ids: list[int], processed: Sequence[float], raw_count: int, top: int
+) -> list[int]:
     """Choose the columns that become candidates: the emitted one, then both rankings in turn.
 
     ``ids`` holds the raw ranking, then the emitted token, then (if a processor ran) the processed

@@ -13,7 +13,7 @@ from engine.loops.recorder import Recorder, Row
 from engine.trace.records import Step
 
 
-def for_rows(processors: Sequence[Any], rows: int) -> list[Any]:
+def fit_processors(processors: Sequence[Any], rows: int) -> list[Any]:
     """Return the processors adapted to a batch of another size.
 
     Args:
@@ -32,7 +32,7 @@ def for_rows(processors: Sequence[Any], rows: int) -> list[Any]:
     return [fitted(processor) for processor in processors]
 
 
-def grown(
+def append_tokens(
     input_ids: torch.Tensor, tokens: torch.Tensor, unfinished: torch.Tensor, config: Any
 ) -> torch.Tensor:
     """Return (batch, length + 1) ids: every row with its token, finished rows padded.

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from engine.models.readers.token_type_padding import for_length
+from engine.models.readers.token_type_padding import pad_token_types
 
 
 @dataclass(frozen=True)
-class Reading:
+class TeacherForcedPass:
     """The outputs of a teacher-forced pass.
 
     Attributes:
@@ -26,14 +26,14 @@ class Reading:
     before: tuple[int, ...]
 
 
-def teacher_forced(
+def run_teacher_forced(
     loaded: Any,
     prompt_ids: Sequence[int],
     new_ids: Sequence[int],
     *,
     states: bool = False,
     media_inputs: Mapping[str, torch.Tensor] | None = None,
-) -> Reading:
+) -> TeacherForcedPass:
     """Run one forward pass over a text without a cache.
 
     Args:
@@ -41,17 +41,17 @@ def teacher_forced(
         prompt_ids: at least one id.
         new_ids: at least one id.
         states: also return the hidden states of a decoder-only model.
-        media_inputs: see ``pass_inputs``.
+        media_inputs: see ``teacher_forced_inputs``.
     """
-    inputs = pass_inputs(loaded, prompt_ids, new_ids, media_inputs)
+    inputs = teacher_forced_inputs(loaded, prompt_ids, new_ids, media_inputs)
     out = loaded.model(**inputs, use_cache=False, output_hidden_states=states)
-    before = ids_before(loaded, prompt_ids, media_inputs)
+    before = decoder_prefix_ids(loaded, prompt_ids, media_inputs)
     first = len(before) - 1
     layers = tuple(state[0, first:] for state in out.hidden_states) if states else ()
-    return Reading(out.logits[0, first:], layers, tuple(before))
+    return TeacherForcedPass(out.logits[0, first:], layers, tuple(before))
 
 
-def pass_inputs(
+def teacher_forced_inputs(
     loaded: Any,
     prompt_ids: Sequence[int],
     new_ids: Sequence[int],
@@ -68,26 +68,26 @@ def pass_inputs(
         media_inputs: further inputs by transformers' names, such as pixel_values.
     """
     device = loaded.device
-    before = ids_before(loaded, prompt_ids, media_inputs)
+    before = decoder_prefix_ids(loaded, prompt_ids, media_inputs)
     ids = torch.tensor([[*before, *new_ids[:-1]]], device=device)
     found = {name: value.to(device) for name, value in (media_inputs or {}).items()}
-    media = for_length(found, ids.shape[1])
+    media = pad_token_types(found, ids.shape[1])
     if not loaded.model.config.is_encoder_decoder:
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **media}
-    if not _encoder_reads_ids(loaded, media):
+    if not _has_text_encoder(loaded, media):
         return {"decoder_input_ids": ids, **media}
     read = torch.tensor([list(prompt_ids)], device=device)
     mask = torch.ones_like(read)
     return {"input_ids": read, "attention_mask": mask, "decoder_input_ids": ids, **media}
 
 
-def ids_before(
+def decoder_prefix_ids(
     loaded: Any,
     prompt_ids: Sequence[int],
     media_inputs: Mapping[str, torch.Tensor] | None = None,
 ) -> list[int]:
     """Return the decoder ids before an output: the prompt, or the decoder start token."""
-    if not _encoder_reads_ids(loaded, media_inputs):
+    if not _has_text_encoder(loaded, media_inputs):
         return list(prompt_ids)
     own = (loaded.model.generation_config, loaded.model.config)
     # In the order of generate().
@@ -96,7 +96,7 @@ def ids_before(
     return [next(start for start in found if start is not None)]
 
 
-def _encoder_reads_ids(loaded: Any, media_inputs: Mapping[str, torch.Tensor] | None) -> bool:
+def _has_text_encoder(loaded: Any, media_inputs: Mapping[str, torch.Tensor] | None) -> bool:
     """Return whether an encoder reads the prompt ids, not an image or sound."""
     main = getattr(loaded.model, "main_input_name", "input_ids")
     return loaded.is_encoder_decoder and main not in (media_inputs or {})

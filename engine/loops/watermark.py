@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from engine.loops.next_token import next_token_loop
-from engine.loops.recorder import Recorder, rounded
+from engine.loops.recorder import Recorder, round_decimals
 from engine.trace.details import DrawDetail, WatermarkDetail
 from engine.trace.records import Step
 from engine.watermark import processors
-from engine.watermark.marks import NO_CONTEXT, PROMPT, Tally, chances_of
+from engine.watermark.marks import CONTEXT_IN_PROMPT, NO_CONTEXT, Tally, null_hypothesis
 
 
 def watermark_loop(
@@ -50,7 +50,9 @@ def watermark_loop(
     """
     kinds = (processors.GreenListProcessor, processors.SynthIdProcessor)
     processor = next(p for p in logits_processor if isinstance(p, kinds))
-    rows = [_Row(processor, ids, Tally(processor, **tally)) for ids in input_ids.tolist()]
+    rows = [
+        _MarkedSequence(processor, ids, Tally(processor, **tally)) for ids in input_ids.tolist()
+    ]
     steps = next_token_loop(
         model,
         input_ids,
@@ -71,13 +73,16 @@ def watermark_loop(
             yield dataclasses.replace(step, detail=detail)
 
 
-class _Row:
+class _MarkedSequence:
     """One sequence: its ids and the tally of its tokens."""
 
     def __init__(self, processor: Any, ids: list[int], tally: Tally) -> None:
         self.processor, self.ids, self.tally = processor, ids, tally
-        chances = chances_of(processor)
-        self.chances = {"expected": rounded(chances.expected), "chance": rounded(chances.chance)}
+        chances = null_hypothesis(processor)
+        self.chances = {
+            "expected": round_decimals(chances.expected),
+            "chance": round_decimals(chances.chance),
+        }
 
     def detail(self, step: Step) -> WatermarkDetail:
         """Return the watermark record of a step and append its token."""
@@ -85,9 +90,9 @@ class _Row:
         reason, fresh = self.tally.add(token)
         draw = step.detail if isinstance(step.detail, DrawDetail) else None
         green = isinstance(self.processor, processors.GreenListProcessor)
-        own = self._green(step) if green else self._g_values(step)
+        own = self._green_list_marks(step) if green else self._synthid_marks(step)
         if reason == NO_CONTEXT and own["is_green"] is not None:
-            reason = PROMPT  # SynthID pads its first contexts with zeros
+            reason = CONTEXT_IN_PROMPT  # SynthID pads its first contexts with zeros
         self.ids.append(token)
         return WatermarkDetail(
             scheme=self.processor.scheme.name,
@@ -99,7 +104,7 @@ class _Row:
             **own,
         )
 
-    def _green(self, step: Step) -> dict[str, Any]:
+    def _green_list_marks(self, step: Step) -> dict[str, Any]:
         """Return the colours at a step of a green-list scheme."""
         processor, token = self.processor, step.emit[0]
         boosted = processor.boosted[step.sequence]
@@ -124,19 +129,19 @@ class _Row:
         else:
             others = [i for i in candidates if i not in boosted]
             # selfhash biases only the tested tokens, but a detector counts other green ones too.
-            found = processor.candidates_green(torch.tensor(self.ids, device="cpu"), others)
+            found = processor.find_green_candidates(torch.tensor(self.ids, device="cpu"), others)
             colour = {**boosted, **dict(zip(others, found, strict=True))}
             fraction, added = sum(boosted.values()) / len(boosted), boosted.get(token, False)
         return {
             "is_green": colour[token],
-            "green_fraction": rounded(fraction),
+            "green_fraction": round_decimals(fraction),
             "bias": scheme.bias if added else 0.0,
             "context_ids": context,
             "marked": True,
             "green_candidates": tuple(c.token_id for c in step.candidates if colour[c.token_id]),
         }
 
-    def _g_values(self, step: Step) -> dict[str, Any]:
+    def _synthid_marks(self, step: Step) -> dict[str, Any]:
         """Return the g-values of the emitted token under the processor's context."""
         processor, row = self.processor, step.sequence
         context = processor.state.context[row : row + 1]

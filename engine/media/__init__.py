@@ -5,11 +5,11 @@ are imported at the first use, so that the page starts faster.
 """
 
 from engine.media.examples import MediaExample, list_examples
-from engine.media.inputs import opened, picture_of, sound_of
-from engine.media.media_cache import is_at_hand, media_of
-from engine.media.media_info import Media, info_of
+from engine.media.inputs import open_media, to_picture, to_sound
+from engine.media.media_cache import is_media_available, load_trace_media
+from engine.media.media_info import Media, to_media_info
 from engine.media.picture import Picture
-from engine.media.serialization import file_of, packed
+from engine.media.serialization import serialize_medium, to_file_bytes
 from engine.media.sound import Sound
 
 __all__ = [
@@ -17,13 +17,13 @@ __all__ = [
     "MediaExample",
     "Picture",
     "Sound",
-    "file_of",
-    "info_of",
-    "is_at_hand",
+    "is_media_available",
     "list_examples",
-    "media_of",
-    "opened",
-    "packed",
-    "picture_of",
-    "sound_of",
+    "load_trace_media",
+    "open_media",
+    "serialize_medium",
+    "to_file_bytes",
+    "to_media_info",
+    "to_picture",
+    "to_sound",
 ]

@@ -13,15 +13,15 @@ from engine.errors import ParameterError
 from engine.settings import SETTINGS
 
 
-class TooMuchError(Exception):
+class ReadLimitError(Exception):
     """A decoder read a file too often. It is no OSError because Pillow's readers ignore those."""
 
 
-class TooLongError(Exception):
+class ReadTimeoutError(Exception):
     """Reading a file took too long."""
 
 
-class Bounded(io.BytesIO):
+class BoundedFile(io.BytesIO):
     """An in-memory file that limits the bytes read in all and the time.
 
     Pillow follows any offsets in a file, so 20 MB of TIFF can make it read gigabytes. Pillow reads
@@ -51,13 +51,13 @@ class Bounded(io.BytesIO):
         found = super().read(size)
         self.left -= len(found)
         if self.left < 0:
-            raise TooMuchError
+            raise ReadLimitError
         if time.monotonic() > self.until:
-            raise TooLongError
+            raise ReadTimeoutError
         return found
 
 
-class Timed(io.BytesIO):
+class TimedFile(io.BytesIO):
     """An in-memory file that reports its end after a time limit: the only way to stop libsndfile.
 
     Args:
@@ -71,9 +71,9 @@ class Timed(io.BytesIO):
 
     def readinto(self, buffer: Any, /) -> int:
         """Read into a buffer; return 0, the end of the file, after the time limit."""
-        return 0 if self.late() else super().readinto(buffer)
+        return 0 if self.is_late() else super().readinto(buffer)
 
-    def late(self) -> bool:
+    def is_late(self) -> bool:
         """Return True after the time limit."""
         return time.monotonic() > self.until
 
@@ -110,10 +110,10 @@ def read_file(name: str, path: str | Path, most: int) -> bytes:
         raise ParameterError(name, str(path), f"the file cannot be read ({reason})") from None
     except ValueError:
         raise ParameterError(name, str(path), "no file can have such a name") from None
-    return checked(name, data, most, str(path))
+    return check_file_size(name, data, most, str(path))
 
 
-def checked(name: str, data: bytes, most: int, got: str | None = None) -> bytes:
+def check_file_size(name: str, data: bytes, most: int, got: str | None = None) -> bytes:
     """Return ``data`` if it is neither empty nor too large.
 
     Args:
@@ -126,12 +126,12 @@ def checked(name: str, data: bytes, most: int, got: str | None = None) -> bytes:
         ParameterError: the file is empty or too large.
     """
     if not data:
-        raise ParameterError(name, got or size_of(data), "the file is empty")
+        raise ParameterError(name, got or size_label(data), "the file is empty")
     if len(data) > most:
-        raise ParameterError(name, got or size_of(data), f"at most {most / 1e6:g} MB")
+        raise ParameterError(name, got or size_label(data), f"at most {most / 1e6:g} MB")
     return data
 
 
-def size_of(data: bytes) -> str:
+def size_label(data: bytes) -> str:
     """Return the label of a file without a name: its size in bytes."""
     return f"{len(data)} bytes"

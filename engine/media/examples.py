@@ -14,13 +14,13 @@ from pathlib import Path
 
 from engine.errors import ParameterError
 from engine.media import picture_decoder, sound_decoder
-from engine.media.picture import Picture, picture
-from engine.media.sound import Sound, sound
+from engine.media.picture import Picture, make_picture
+from engine.media.sound import Sound, make_sound
 from engine.trace.media_checks import EXAMPLE_NAME
 
-FOLDER = Path(__file__).resolve().parents[2] / "assets" / "media"
-PREFIX = "example:"
-_TEXTS = "examples.json"
+EXAMPLES_FOLDER = Path(__file__).resolve().parents[2] / "assets" / "media"
+EXAMPLE_PREFIX = "example:"
+_TEXTS_FILE = "examples.json"
 _KINDS = {".png": "image", ".flac": "audio", ".wav": "audio"}
 
 
@@ -38,15 +38,15 @@ class MediaExample:
     """English alternative text; empty if examples.json has none."""
 
 
-def list_examples(folder: Path = FOLDER) -> tuple[MediaExample, ...]:
+def list_examples(folder: Path = EXAMPLES_FOLDER) -> tuple[MediaExample, ...]:
     """Return all examples in natural order; empty if the folder is empty or missing.
 
     Args:
         folder: folder of the examples.
     """
-    texts = _texts(folder)
+    texts = _read_texts(folder)
     found = []
-    for file in sorted(folder.glob("*"), key=_in_order):
+    for file in sorted(folder.glob("*"), key=_natural_sort_key):
         if file.suffix in _KINDS and re.fullmatch(EXAMPLE_NAME, file.stem) and file.is_file():
             said = texts.get(file.stem, {})
             title, alt = said.get("title", file.stem), said.get("alt", "")
@@ -54,7 +54,7 @@ def list_examples(folder: Path = FOLDER) -> tuple[MediaExample, ...]:
     return tuple(found)
 
 
-def example(name: str, folder: Path = FOLDER) -> Picture | Sound:
+def load_example(name: str, folder: Path = EXAMPLES_FOLDER) -> Picture | Sound:
     """Open an example by its name.
 
     Raises:
@@ -64,23 +64,23 @@ def example(name: str, folder: Path = FOLDER) -> Picture | Sound:
     if name not in known:
         there = f"the examples are {', '.join(known)}" if known else "no examples came along"
         raise ParameterError("example", name, there)
-    return _opened(known[name].file)
+    return _open_example(known[name].file)
 
 
 @lru_cache(maxsize=32)
-def _opened(file: Path) -> Picture | Sound:
+def _open_example(file: Path) -> Picture | Sound:
     data = file.read_bytes()
     if _KINDS[file.suffix] == "image":
-        return picture(picture_decoder.decoded(data), file.stem)
-    return sound(*sound_decoder.decoded(data), file.stem)
+        return make_picture(picture_decoder.decode_picture(data), file.stem)
+    return make_sound(*sound_decoder.decode_sound(data), file.stem)
 
 
-def _texts(folder: Path) -> dict[str, dict[str, str]]:
-    path = folder / _TEXTS
+def _read_texts(folder: Path) -> dict[str, dict[str, str]]:
+    path = folder / _TEXTS_FILE
     return json.loads(path.read_text("utf-8")) if path.is_file() else {}
 
 
-def _in_order(file: Path) -> tuple[str, int, str]:
+def _natural_sort_key(file: Path) -> tuple[str, int, str]:
     """Sort key that puts scene-10 after scene-9."""
     words, number = re.fullmatch(r"(.*?)(\d*)", file.stem, re.DOTALL).groups()  # type: ignore[union-attr]
     return words, int(number or 0), file.name

@@ -7,19 +7,19 @@ from typing import Any
 
 from engine.errors import ParameterError
 from engine.media import picture_decoder, sound_decoder
-from engine.media.bounded_files import checked, read_file
-from engine.media.examples import PREFIX, example
-from engine.media.media_cache import KEPT_MEDIA
+from engine.media.bounded_files import check_file_size, read_file
+from engine.media.examples import EXAMPLE_PREFIX, load_example
+from engine.media.media_cache import MEDIA_CACHE
 from engine.media.media_info import Media
-from engine.media.picture import Picture, picture
-from engine.media.sound import Sound, sound
+from engine.media.picture import Picture, make_picture
+from engine.media.sound import Sound, make_sound
 from engine.settings import SETTINGS
 
 _BYTES = (bytes, bytearray, memoryview)
 
 
-def picture_of(value: Any) -> Picture:
-    """Convert a value to a picture and cache it, see ``media_of``.
+def to_picture(value: Any) -> Picture:
+    """Convert a value to a picture and cache it, see ``load_trace_media``.
 
     Args:
         value: a path, the bytes of a file, a Pillow image, a Picture, or ``example:NAME``. The
@@ -32,29 +32,31 @@ def picture_of(value: Any) -> Picture:
         ParameterError: the value has another type or format, is too large or damaged, or is a path
             on a public deployment.
     """
-    found = _picture(value)
+    found = _convert_picture(value)
     if found.example is None:  # examples can be opened again and take no room in the cache
-        KEPT_MEDIA.put(found)
+        MEDIA_CACHE.put(found)
     return found
 
 
-def _picture(value: Any) -> Picture:
+def _convert_picture(value: Any) -> Picture:
     if isinstance(value, Picture):
         return value
-    if isinstance(value, str) and value.startswith(PREFIX):
-        found = example(value.removeprefix(PREFIX))
+    if isinstance(value, str) and value.startswith(EXAMPLE_PREFIX):
+        found = load_example(value.removeprefix(EXAMPLE_PREFIX))
         if not isinstance(found, Picture):
             raise ParameterError("image", value, "this example is a sound")
         return found
     most = SETTINGS.max_picture_bytes
     if isinstance(value, str | Path):
-        return picture(picture_decoder.decoded(read_file("image", value, most)))
+        return make_picture(picture_decoder.decode_picture(read_file("image", value, most)))
     if isinstance(value, _BYTES):
-        return picture(picture_decoder.decoded(checked("image", bytes(value), most)))
+        return make_picture(
+            picture_decoder.decode_picture(check_file_size("image", bytes(value), most))
+        )
     from PIL.Image import Image
 
     if isinstance(value, Image):
-        return picture(picture_decoder.tidied(value))
+        return make_picture(picture_decoder.normalize_picture(value))
     raise ParameterError(
         "image",
         type(value).__name__,
@@ -62,8 +64,8 @@ def _picture(value: Any) -> Picture:
     )
 
 
-def sound_of(value: Any) -> Sound:
-    """Convert a value to a sound and cache it, see ``media_of``.
+def to_sound(value: Any) -> Sound:
+    """Convert a value to a sound and cache it, see ``load_trace_media``.
 
     Args:
         value: a path, the bytes of a file, (samples, rate), a Sound, or ``example:NAME``. The
@@ -76,27 +78,27 @@ def sound_of(value: Any) -> Sound:
         ParameterError: the value has another type or format, is too long or damaged, or is a path
             on a public deployment.
     """
-    found = _sound(value)
+    found = _convert_sound(value)
     if found.example is None:  # examples can be opened again and take no room in the cache
-        KEPT_MEDIA.put(found)
+        MEDIA_CACHE.put(found)
     return found
 
 
-def _sound(value: Any) -> Sound:
+def _convert_sound(value: Any) -> Sound:
     if isinstance(value, Sound):
         return value
-    if isinstance(value, str) and value.startswith(PREFIX):
-        found = example(value.removeprefix(PREFIX))
+    if isinstance(value, str) and value.startswith(EXAMPLE_PREFIX):
+        found = load_example(value.removeprefix(EXAMPLE_PREFIX))
         if not isinstance(found, Sound):
             raise ParameterError("audio", value, "this example is a picture")
         return found
     most = SETTINGS.max_sound_bytes
     if isinstance(value, str | Path):
-        return sound(*sound_decoder.decoded(read_file("audio", value, most)))
+        return make_sound(*sound_decoder.decode_sound(read_file("audio", value, most)))
     if isinstance(value, _BYTES):
-        return sound(*sound_decoder.decoded(checked("audio", bytes(value), most)))
+        return make_sound(*sound_decoder.decode_sound(check_file_size("audio", bytes(value), most)))
     if isinstance(value, tuple | list) and len(value) == 2:
-        return sound(*sound_decoder.tidied(*value))
+        return make_sound(*sound_decoder.normalize_samples(*value))
     raise ParameterError(
         "audio",
         type(value).__name__,
@@ -104,16 +106,16 @@ def _sound(value: Any) -> Sound:
     )
 
 
-def opened(image: Any = None, audio: Any = None) -> Media:
+def open_media(image: Any = None, audio: Any = None) -> Media:
     """Open the picture and sound inputs of a run.
 
     Args:
-        image: a value for ``picture_of``, or None.
-        audio: a value for ``sound_of``, or None.
+        image: a value for ``to_picture``, or None.
+        audio: a value for ``to_sound``, or None.
 
     Raises:
         ParameterError: an input is invalid; the error names image or audio.
     """
     return Media(
-        None if image is None else picture_of(image), None if audio is None else sound_of(audio)
+        None if image is None else to_picture(image), None if audio is None else to_sound(audio)
     )

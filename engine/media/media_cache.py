@@ -9,7 +9,7 @@ import threading
 from collections import OrderedDict
 
 from engine.errors import EngineError
-from engine.media.examples import example, list_examples
+from engine.media.examples import list_examples, load_example
 from engine.media.media_info import Media
 from engine.media.picture import Picture
 from engine.media.sound import Sound
@@ -17,7 +17,7 @@ from engine.settings import SETTINGS
 from engine.trace.records import MediaInfo, Trace
 
 
-class MediaShelf:
+class MediaCache:
     """A thread-safe LRU cache of pictures and sounds.
 
     Args:
@@ -34,11 +34,11 @@ class MediaShelf:
     def put(self, medium: Picture | Sound) -> None:
         """Add an entry, or mark it as recently used; an entry above the byte limit is not kept."""
         with self._lock:
-            self._drop(medium.sha256)
+            self._evict(medium.sha256)
             self._kept[medium.sha256] = medium
-            self._bytes += medium.bytes()
+            self._bytes += medium.memory_bytes()
             while len(self._kept) > self.most or self._bytes > self.most_bytes:
-                self._drop(next(iter(self._kept)))
+                self._evict(next(iter(self._kept)))
 
     def get(self, sha256: str) -> Picture | Sound | None:
         """Return an entry and mark it as recently used; None if it is not cached."""
@@ -48,22 +48,22 @@ class MediaShelf:
                 self._kept.move_to_end(sha256)
             return found
 
-    def bytes(self) -> int:
+    def memory_bytes(self) -> int:
         """Return the memory of all entries in bytes."""
         return self._bytes
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def _drop(self, sha256: str) -> None:
+    def _evict(self, sha256: str) -> None:
         gone = self._kept.pop(sha256, None)
-        self._bytes -= gone.bytes() if gone is not None else 0
+        self._bytes -= gone.memory_bytes() if gone is not None else 0
 
 
-KEPT_MEDIA = MediaShelf(SETTINGS.max_kept_media_bytes, SETTINGS.max_kept_media)
+MEDIA_CACHE = MediaCache(SETTINGS.max_kept_media_bytes, SETTINGS.max_kept_media)
 
 
-def media_of(trace: Trace) -> Media:
+def load_trace_media(trace: Trace) -> Media:
     """Return the picture and the sound of a run from cache or examples; empty for text runs.
 
     Raises:
@@ -71,7 +71,7 @@ def media_of(trace: Trace) -> Media:
     """
     picture = sound = None
     for info in trace.media:
-        found = KEPT_MEDIA.get(info.sha256) or _example(info)
+        found = MEDIA_CACHE.get(info.sha256) or _find_example(info)
         if isinstance(found, Picture) and info.kind == "image":
             picture = found
         elif isinstance(found, Sound) and info.kind == "audio":
@@ -83,18 +83,18 @@ def media_of(trace: Trace) -> Media:
     return Media(picture, sound)
 
 
-def is_at_hand(trace: Trace) -> bool:
+def is_media_available(trace: Trace) -> bool:
     """Return True if the picture and the sound of a run are cached or examples."""
     try:
-        media_of(trace)
+        load_trace_media(trace)
     except EngineError:
         return False
     return True
 
 
-def _example(info: MediaInfo) -> Picture | Sound | None:
+def _find_example(info: MediaInfo) -> Picture | Sound | None:
     """Return the example named in a record; None if it has none or its hash has changed."""
     if info.example is None or info.example not in {one.name for one in list_examples()}:
         return None
-    found = example(info.example)
+    found = load_example(info.example)
     return found if found.sha256 == info.sha256 else None

@@ -31,15 +31,15 @@ class Media:
 
     def infos(self) -> tuple[MediaInfo, ...]:
         """Return their metadata for the trace."""
-        return tuple(info_of(one) for one in (self.picture, self.sound) if one is not None)
+        return tuple(to_media_info(one) for one in (self.picture, self.sound) if one is not None)
 
 
-def info_of(medium: Picture | Sound) -> MediaInfo:
+def to_media_info(medium: Picture | Sound) -> MediaInfo:
     """Return the trace metadata of a picture or a sound."""
     if isinstance(medium, Picture):
         width, height = medium.image.size
         return MediaInfo(
-            "image", medium.sha256, medium.example, width, height, preview=_preview(medium)
+            "image", medium.sha256, medium.example, width, height, preview=_encode_preview(medium)
         )
     return MediaInfo(
         "audio",
@@ -47,11 +47,11 @@ def info_of(medium: Picture | Sound) -> MediaInfo:
         medium.example,
         seconds=round(medium.seconds, 3),
         rate=medium.rate,
-        peaks=_peaks(medium),
+        peaks=_compute_peaks(medium),
     )
 
 
-def _preview(picture: Picture) -> str:
+def _encode_preview(picture: Picture) -> str:
     """Return a small JPEG as base64, without metadata because the picture has none."""
     small = picture.image.copy()
     small.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE))
@@ -60,7 +60,7 @@ def _preview(picture: Picture) -> str:
     return base64.b64encode(file.getvalue()).decode("ascii")
 
 
-def _peaks(sound: Sound) -> tuple[float, ...]:
+def _compute_peaks(sound: Sound) -> tuple[float, ...]:
     import numpy as np
 
     parts = np.array_split(np.abs(sound.samples), min(MAX_PEAKS, len(sound.samples)))

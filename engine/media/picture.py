@@ -27,12 +27,12 @@ class Picture:
     sha256: str
     example: str | None = None
 
-    def bytes(self) -> int:
+    def memory_bytes(self) -> int:
         """Return its memory in bytes; Pillow stores an RGB pixel in four bytes."""
         return 4 * self.image.width * self.image.height
 
 
-def picture(image: Image, example: str | None = None) -> Picture:
+def make_picture(image: Image, example: str | None = None) -> Picture:
     """Make a Picture with its hash.
 
     Args:

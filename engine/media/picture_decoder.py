@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import ParameterError
-from engine.media.bounded_files import Bounded, TooLongError, size_of
+from engine.media.bounded_files import BoundedFile, ReadTimeoutError, size_label
 from engine.media.picture import MAX_SIDE
 from engine.settings import SETTINGS
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF")
-_SEVERAL = "MPO"
+_MULTI_PICTURE_FORMAT = "MPO"
 """A JPEG followed by further pictures (depth, preview); the first one is the photograph."""
 _MODES = ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr")
 _ALPHA = ("LA", "RGBA")
-_TILE = (322, 323)
+_TILE_TAGS = (322, 323)
 """The TIFF tags TileWidth and TileLength."""
 _EXIF = re.compile(rb"\xff\xe1..Exif\x00\x00(.{0,65527})", re.DOTALL)
 _EXIF_MARK, _NO_MARK = b"Exif\0\0", b"Exif\0\1"
-_ONE_PICTURE = "it has more than one frame or page, and one picture is wanted"
-_DAMAGED = "the picture is damaged or was cut off"
-_AT_ONCE = threading.BoundedSemaphore(2)
+_ONE_FRAME_MESSAGE = "it has more than one frame or page, and one picture is wanted"
+_DAMAGED_MESSAGE = "the picture is damaged or was cut off"
+_DECODE_SLOTS = threading.BoundedSemaphore(2)
 """Limits concurrent decoding; each picture may take some hundred megabytes meanwhile."""
 
 
-def decoded(data: bytes) -> Image:
+def decode_picture(data: bytes) -> Image:
     """Decode a picture file.
 
     Args:
@@ -55,86 +55,86 @@ def decoded(data: bytes) -> Image:
     found = _EXIF.search(data) if jpeg else None
     # Pillow parses a JPEG's whole EXIF on opening, and a few bytes of it can ask for gigabytes.
     # So the EXIF is hidden from it and only the orientation is read later.
-    file = Bounded(data.replace(_EXIF_MARK, _NO_MARK) if jpeg else data, SETTINGS.max_open_s)
+    file = BoundedFile(data.replace(_EXIF_MARK, _NO_MARK) if jpeg else data, SETTINGS.max_open_s)
 
     def work() -> Any:
         try:
             image = Image.open(file, formats=FORMATS)
         except Image.UnidentifiedImageError:
             wanted = "it must be a picture as PNG, JPEG, WebP, GIF, BMP or TIFF"
-            raise ParameterError("image", size_of(data), wanted) from None
+            raise ParameterError("image", size_label(data), wanted) from None
         with image:
-            return _tidy(image, found[1] if found else None)
+            return _to_upright_rgb(image, found[1] if found else None)
 
-    return _guarded(work, size_of(data))
+    return _decode_safely(work, size_label(data))
 
 
-def tidied(image: Image) -> Image:
-    """Convert a Pillow image to the result of ``decoded``; the argument is not modified.
+def normalize_picture(image: Image) -> Image:
+    """Convert a Pillow image to the result of ``decode_picture``; the argument is not modified.
 
     Raises:
-        ParameterError: as for ``decoded``.
+        ParameterError: as for ``decode_picture``.
     """
-    if image.format not in (None, _SEVERAL, *FORMATS):
+    if image.format not in (None, _MULTI_PICTURE_FORMAT, *FORMATS):
         raise ParameterError("image", image.format, f"it must be one of {', '.join(FORMATS)}")
-    return _guarded(lambda: _tidy(image), _extent(image))
+    return _decode_safely(lambda: _to_upright_rgb(image), _extent_label(image))
 
 
-def _guarded(work: Callable[[], Image], got: str) -> Image:
+def _decode_safely(work: Callable[[], Image], got: str) -> Image:
     """Run a decoder and convert any of its exceptions to a ParameterError."""
     from PIL import Image
 
     try:
-        with _AT_ONCE:
+        with _DECODE_SLOTS:
             return work()
     except ParameterError:
         raise
-    except TooLongError:
+    except ReadTimeoutError:
         limit = f"opening it may take at most {SETTINGS.max_open_s:g} seconds"
         raise ParameterError("image", got, limit) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise ParameterError("image", got, _pixels_allowed()) from None
+        raise ParameterError("image", got, _pixel_limit_message()) from None
     except Exception:  # damaged files make decoders raise any exception
-        raise ParameterError("image", got, _DAMAGED) from None
+        raise ParameterError("image", got, _DAMAGED_MESSAGE) from None
 
 
-def _tidy(image: Image, exif: bytes | None = None) -> Image:
-    _check(image)
+def _to_upright_rgb(image: Image, exif: bytes | None = None) -> Image:
+    _check_header(image)
     image.load()
     exif = exif or image.info.get("exif")
-    rgb = _on_white(_scaled(_plain(image)))
-    return _upright(rgb, exif)
+    rgb = _flatten_on_white(_scale_down(_to_scalable_mode(image)))
+    return _apply_orientation(rgb, exif)
 
 
-def _check(image: Image) -> None:
+def _check_header(image: Image) -> None:
     """Check size, frames and mode before decoding; only the header has been read so far."""
     if 0 in image.size:
-        raise ParameterError("image", _extent(image), "at least one pixel")
+        raise ParameterError("image", _extent_label(image), "at least one pixel")
     if image.width * image.height > SETTINGS.max_picture_pixels:
-        raise ParameterError("image", _extent(image), _pixels_allowed())
+        raise ParameterError("image", _extent_label(image), _pixel_limit_message())
     # Whole TIFF tiles are decoded, even if the picture covers little of them.
-    wide, high = (int(getattr(image, "tag_v2", {}).get(tag, 1)) for tag in _TILE)
+    wide, high = (int(getattr(image, "tag_v2", {}).get(tag, 1)) for tag in _TILE_TAGS)
     if wide * high > SETTINGS.max_picture_pixels:
-        raise ParameterError("image", f"tiles of {wide}x{high} pixels", _pixels_allowed())
+        raise ParameterError("image", f"tiles of {wide}x{high} pixels", _pixel_limit_message())
     # Counting the frames of a hostile file can take minutes, so animations are refused uncounted.
-    if getattr(image, "is_animated", False) and image.format != _SEVERAL:
-        raise ParameterError("image", _extent(image), _ONE_PICTURE)
+    if getattr(image, "is_animated", False) and image.format != _MULTI_PICTURE_FORMAT:
+        raise ParameterError("image", _extent_label(image), _ONE_FRAME_MESSAGE)
     # 32-bit modes (I, F) are refused, as their values have no defined range.
     if image.mode not in _MODES and not image.mode.startswith("I;16"):
         allowed = "its colours must be grey, RGB, CMYK or a palette of 8 or 16 bits a channel"
         raise ParameterError("image", f"mode {image.mode}", allowed)
 
 
-def _plain(image: Image) -> Image:
+def _to_scalable_mode(image: Image) -> Image:
     """Convert to a mode that can be scaled: grey or colour, with or without alpha."""
     if image.mode.startswith("I;16"):
-        return _eight_bits(image)
+        return _to_eight_bits(image)
     if image.mode == "PA" or (image.mode not in _ALPHA and image.has_transparency_data):
         return image.convert("RGBA")
     return image.convert({"1": "L", "P": "RGB"}.get(image.mode, image.mode))
 
 
-def _eight_bits(image: Image) -> Image:
+def _to_eight_bits(image: Image) -> Image:
     """Convert 16-bit grey to 8 bits; Pillow's conversion clips nearly all pixels to white."""
     import numpy as np
     from PIL import Image
@@ -148,7 +148,7 @@ def _eight_bits(image: Image) -> Image:
     return Image.fromarray(grey)
 
 
-def _scaled(image: Image) -> Image:
+def _scale_down(image: Image) -> Image:
     """Scale down to at most MAX_SIDE pixels on the longest side."""
     from PIL import Image
 
@@ -159,7 +159,7 @@ def _scaled(image: Image) -> Image:
     return image.resize((width, height), Image.Resampling.LANCZOS)
 
 
-def _on_white(image: Image) -> Image:
+def _flatten_on_white(image: Image) -> Image:
     from PIL import Image
 
     # convert("RGB") alone would leave transparent parts black.
@@ -170,35 +170,35 @@ def _on_white(image: Image) -> Image:
     return image.convert("RGB")
 
 
-def _upright(image: Image, exif: bytes | None) -> Image:
+def _apply_orientation(image: Image, exif: bytes | None) -> Image:
     """Return the pixels without metadata, rotated by the EXIF orientation."""
     from PIL import ExifTags, Image, ImageOps
 
     # A copy of the bytes alone has no metadata.
     pixels = Image.frombytes("RGB", image.size, image.tobytes())
     if exif:
-        pixels.getexif()[ExifTags.Base.Orientation] = _orientation(exif)
+        pixels.getexif()[ExifTags.Base.Orientation] = _read_orientation(exif)
         ImageOps.exif_transpose(pixels, in_place=True)
         pixels = Image.frombytes("RGB", pixels.size, pixels.tobytes())
     return pixels
 
 
-def _orientation(exif: bytes) -> int:
+def _read_orientation(exif: bytes) -> int:
     """Return the EXIF orientation, 1 to 8; 1 (upright) if it cannot be read."""
     from PIL import ExifTags, Image
 
     tags = Image.Exif()
     try:
-        tags.load_from_fp(Bounded(exif.removeprefix(_EXIF_MARK), SETTINGS.max_open_s))
+        tags.load_from_fp(BoundedFile(exif.removeprefix(_EXIF_MARK), SETTINGS.max_open_s))
         said = tags.get(ExifTags.Base.Orientation)
         return said if isinstance(said, int) and 1 <= said <= 8 else 1
     except Exception:  # a picture with damaged EXIF is still a picture
         return 1
 
 
-def _extent(image: Image) -> str:
+def _extent_label(image: Image) -> str:
     return f"{image.width}x{image.height} pixels"
 
 
-def _pixels_allowed() -> str:
+def _pixel_limit_message() -> str:
     return f"at most {SETTINGS.max_picture_pixels / 1e6:g} million pixels"

@@ -34,7 +34,7 @@ class Sound:
         """Duration in seconds."""
         return len(self.samples) / self.rate
 
-    def at(self, rate: int) -> np.ndarray:
+    def resample(self, rate: int) -> np.ndarray:
         """Resample the sound.
 
         Args:
@@ -50,12 +50,12 @@ class Sound:
 
         return soxr.resample(self.samples, self.rate, rate, quality="HQ")
 
-    def bytes(self) -> int:
+    def memory_bytes(self) -> int:
         """Return the memory of the samples in bytes."""
         return self.samples.nbytes
 
 
-def sound(samples: np.ndarray, rate: int, example: str | None = None) -> Sound:
+def make_sound(samples: np.ndarray, rate: int, example: str | None = None) -> Sound:
     """Make a Sound with its hash; ``samples`` becomes read-only.
 
     Args:

@@ -11,32 +11,32 @@ from typing import Any
 
 from engine.errors import ModelError
 from engine.models import files, hashes, sizes
-from engine.models.adapter_merge import merge
-from engine.models.build_cache import made_once
+from engine.models.adapter_merge import merge_adapter
+from engine.models.build_cache import build_once
 from engine.models.catalogue import CATALOGUE
-from engine.models.hub import Tell
+from engine.models.hub import ByteProgress
 from engine.models.lora_adapters import (
+    BASE_SEPARATOR,
     CONFIG,
-    DEFAULTS,
-    ON,
+    GENERATION_CONFIG,
     WEIGHTS,
+    adapter_sources,
     read_adapter,
-    sources_of,
     tokenizer_files,
 )
-from engine.models.meta_model import built
+from engine.models.meta_model import build_meta_model
 
 _PREFIX = "base_model.model."
-_SHOWN = 80
+_MAX_SHOWN = 80
 
 
-def fetch_merged(
+def ensure_merged(
     name: str,
     adapter: str,
     base: str,
     under: str,
     cancelled: threading.Event | None = None,
-    tell: Tell | None = None,
+    tell: ByteProgress | None = None,
 ) -> tuple[str, str]:
     """Return the folder of a merged model and the sha256 of its sources; merge it on first use.
 
@@ -52,11 +52,11 @@ def fetch_merged(
         Cancelled: ``cancelled`` was set.
         ModelError: the two cannot be merged, or the disk is full. No partial result stays.
     """
-    make = partial(_merge, name, adapter, base, under)
-    return made_once(name, sources_of(adapter, under), make, cancelled, tell)
+    make = partial(_build_merged, name, adapter, base, under)
+    return build_once(name, adapter_sources(adapter, under), make, cancelled, tell)
 
 
-def base_built(name: str, folder: str, base: str, under: str) -> Any:
+def build_meta_base(name: str, folder: str, base: str, under: str) -> Any:
     """Return an adapter's base model on the meta device, without weights.
 
     Args:
@@ -72,9 +72,9 @@ def base_built(name: str, folder: str, base: str, under: str) -> Any:
     if config.get("quantization_config"):
         raise ModelError(
             f"{name} is a LoRA adapter of {base}, whose weights are kept quantised; name a base that"
-            f' has them whole, as in "{name}{ON}BASE".'
+            f' has them whole, as in "{name}{BASE_SEPARATOR}BASE".'
         )
-    model = built(base, under, config)[1]
+    model = build_meta_model(base, under, config)[1]
     if read_adapter(name, folder).encodes != bool(model.config.is_encoder_decoder):
         kind = "an encoder-decoder" if model.config.is_encoder_decoder else "a decoder alone"
         raise ModelError(
@@ -101,16 +101,18 @@ def _check_shapes(name: str, weights: Path, base: str, model: Any) -> None:
             continue
         layer = layers.get(place)
         if layer is None:
-            raise ModelError(f"{name} does not fit its base: {base} has no layer {place[:_SHOWN]}.")
+            raise ModelError(
+                f"{name} does not fit its base: {base} has no layer {place[:_MAX_SHOWN]}."
+            )
         wide = getattr(layer, "in_features", None) or getattr(layer, "nx", None)
         if wide is not None and shape[-1] != wide:
             raise ModelError(
-                f"{name} does not fit its base: {place[:_SHOWN]} of {base} takes {wide} values, and the"
+                f"{name} does not fit its base: {place[:_MAX_SHOWN]} of {base} takes {wide} values, and the"
                 f" adapter's {shape[-1]}."
             )
 
 
-def _merge(
+def _build_merged(
     name: str,
     adapter: str,
     base: str,
@@ -120,13 +122,13 @@ def _merge(
     tell: Callable[[], None],
 ) -> dict[str, str]:
     if base in CATALOGUE:
-        hashes.check_files(base)
-    base_built(name, adapter, base, under)
+        hashes.check_embedded_files(base)
+    build_meta_base(name, adapter, base, under)
     # peft gets an empty folder with these two links, so it reads no other file of the adapter's.
     for file in (CONFIG, WEIGHTS):
         (own / file).symlink_to((Path(adapter) / file).resolve())
-    merge(name, own, under, sizes.values_in(base, under), made, tell)
-    for path in [*tokenizer_files(adapter, under), Path(under) / DEFAULTS]:
+    merge_adapter(name, own, under, sizes.count_values(base, under), made, tell)
+    for path in [*tokenizer_files(adapter, under), Path(under) / GENERATION_CONFIG]:
         if path.is_file():
             shutil.copyfile(path, made / path.name)
     return {"adapter": adapter, "base": base}

@@ -9,18 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
-from engine.models.gguf_conversion import check_room, check_whole
+from engine.models.gguf_conversion import check_resources, check_weights_complete
 from engine.models.lora_adapters import CONFIG, WEIGHTS
-from engine.models.subprocess_job import answered, carried_out, check_package
+from engine.models.subprocess_job import check_package, handle_job, run_job
 
-NEEDED = "peft"
+PACKAGE = "peft"
 _MISMATCH = re.compile(
     r"size mismatch for (\S+): copying a param with shape torch\.Size\((\[.*?\])\) from checkpoint,"
     r" the shape in current model is torch\.Size\((\[.*?\])\)"
 )
-_TRIED = 8
+_PROBE_TOKENS = 8
 """Number of tokens on which the model is compared before and after the merge."""
-_NEAR = 1e-3
+_TOLERANCE = 1e-3
 """Largest difference of logits before and after the merge, relative to the largest logit.
 
 Rounding of float32 makes 3.2e-6 at most."""
@@ -35,10 +35,10 @@ def check_can_merge(name: str) -> None:
     Raises:
         ModelError: the package is missing; the message says how to install it.
     """
-    check_package(NEEDED, f"{name} is a LoRA adapter, and the package {NEEDED} that merges it")
+    check_package(PACKAGE, f"{name} is a LoRA adapter, and the package {PACKAGE} that merges it")
 
 
-def merge(
+def merge_adapter(
     name: str,
     adapter: Path,
     base: str,
@@ -61,22 +61,22 @@ def merge(
         OSError: the disk is full.
     """
     order = {"adapter": str(adapter), "base": base, "values": values, "folder": str(folder)}
-    carried_out("engine.models.adapter_merge", order, f"{name} could not be merged", tell)
+    run_job("engine.models.adapter_merge", order, f"{name} could not be merged", tell)
 
 
 def main() -> int:
     """Run the job from standard input; return the exit status."""
-    return answered(_write)
+    return handle_job(_merge_job)
 
 
-def _write(order: dict[str, Any]) -> None:
+def _merge_job(order: dict[str, Any]) -> None:
     import torch
 
-    from engine.models.bare import special_ids_of
     from engine.models.meta_model import auto_class
+    from engine.models.model_views import special_ids_config
 
     folder = order["folder"]
-    check_room(order["values"], folder, "float32")
+    check_resources(order["values"], folder, "float32")
     auto, _ = auto_class("its base", order["base"])
     model, report = auto.from_pretrained(
         order["base"],
@@ -86,14 +86,14 @@ def _write(order: dict[str, Any]) -> None:
         trust_remote_code=False,
         output_loading_info=True,
     )
-    check_whole(report)
+    check_weights_complete(report)
     with torch.inference_mode():
-        merged = _merged(model.eval(), order["adapter"])
-    merged.generation_config = special_ids_of(merged)
+        merged = _merge_and_check(model.eval(), order["adapter"])
+    merged.generation_config = special_ids_config(merged)
     merged.save_pretrained(folder)
 
 
-def _merged(model: Any, adapter: str) -> Any:
+def _merge_and_check(model: Any, adapter: str) -> Any:
     """Return the base with the adapter merged into its weights, free of peft's modules.
 
     Raises:
@@ -102,9 +102,9 @@ def _merged(model: Any, adapter: str) -> Any:
     import torch
     from peft import PeftModel
 
-    tied = _untied(model, adapter)
-    adapted = _adapted(PeftModel, model, adapter)
-    ids = torch.arange(_TRIED)[None] % model.config.get_text_config(decoder=True).vocab_size
+    tied = _untie_head(model, adapter)
+    adapted = _load_adapter(PeftModel, model, adapter)
+    ids = torch.arange(_PROBE_TOKENS)[None] % model.config.get_text_config(decoder=True).vocab_size
     given = {"input_ids": ids} | (
         {"decoder_input_ids": ids} if model.config.is_encoder_decoder else {}
     )
@@ -112,7 +112,7 @@ def _merged(model: Any, adapter: str) -> Any:
     merged = adapted.merge_and_unload(safe_merge=True)
     found = merged(**given, use_cache=False).logits
     # Written with "not", so that NaN is refused too.
-    if not (found - expected).abs().max() <= _NEAR * expected.abs().max():
+    if not (found - expected).abs().max() <= _TOLERANCE * expected.abs().max():
         raise ModelError("merged it would not be the model that base and adapter are together")
     head, table = merged.get_output_embeddings(), merged.get_input_embeddings()
     # Tie the weights again if the merge left both equal.
@@ -123,7 +123,7 @@ def _merged(model: Any, adapter: str) -> Any:
     return merged
 
 
-def _untied(model: Any, adapter: str) -> bool:
+def _untie_head(model: Any, adapter: str) -> bool:
     """Untie a decoder's head from its embeddings if the adapter changes either; return whether it did.
 
     Merged into tied weights, a change of one would change the other too.
@@ -146,7 +146,7 @@ def _untied(model: Any, adapter: str) -> bool:
     return True
 
 
-def _adapted(peft: Any, model: Any, adapter: str) -> Any:
+def _load_adapter(peft: Any, model: Any, adapter: str) -> Any:
     """Return the base with the adapter attached, not merged yet.
 
     Raises:
@@ -161,7 +161,7 @@ def _adapted(peft: Any, model: Any, adapter: str) -> Any:
         if wrong is not None:
             key, own, theirs = wrong.groups()
             raise ModelError(
-                f"it does not fit its base, which has {_short(key)} of {theirs} where the adapter has {own}"
+                f"it does not fit its base, which has {_short_key(key)} of {theirs} where the adapter has {own}"
             ) from None
         if "not found in the base model" in str(error):
             raise ModelError(
@@ -170,14 +170,14 @@ def _adapted(peft: Any, model: Any, adapter: str) -> Any:
         raise
     if report.unexpected_keys:
         raise ModelError(
-            f"it does not fit its base, which has no place for its {_short(report.unexpected_keys[0])}"
+            f"it does not fit its base, which has no place for its {_short_key(report.unexpected_keys[0])}"
         )
     if report.missing_keys:
-        raise ModelError(f"it lacks the weights {_short(report.missing_keys[0])}")
+        raise ModelError(f"it lacks the weights {_short_key(report.missing_keys[0])}")
     return adapted
 
 
-def _short(key: str) -> str:
+def _short_key(key: str) -> str:
     return key.removeprefix("base_model.model.").replace(".default", "")
 
 

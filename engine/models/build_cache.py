@@ -12,28 +12,28 @@ from pathlib import Path
 
 from engine.errors import Cancelled, ModelError
 from engine.models import files
-from engine.models.build_key import Sources, folder_of, made_of, note_of
-from engine.models.catalogue import BROUGHT_FROM
-from engine.models.hub import Tell
-from engine.models.install import no_room, take_place, tidy
+from engine.models.build_key import Sources, build_folder, build_key_file, find_build
+from engine.models.catalogue import SOURCE_FILE
+from engine.models.hub import ByteProgress
+from engine.models.install import disk_errors, publish_folder, remove_leftovers
 
-_PIECE = 1 << 22
+_CHUNK_BYTES = 1 << 22
 _POLL_S = 0.1
-_ONE = threading.Lock()
+_BUILD_LOCK = threading.Lock()
 """Held during a build, so that a second request for the same model finds it finished."""
 
-Make = Callable[[Path, Path, Callable[[], None]], dict[str, str]]
+Builder = Callable[[Path, Path, Callable[[], None]], dict[str, str]]
 """Fills the first folder with a model and returns its sources; the second folder is for temporary files.
 
 It calls its third argument regularly; that raises Cancelled when nobody waits any more."""
 
 
-def made_once(
+def build_once(
     name: str,
     sources: Sources,
-    make: Make,
+    make: Builder,
     cancelled: threading.Event | None = None,
-    tell: Tell | None = None,
+    tell: ByteProgress | None = None,
     check: Callable[[str], object] = files.check_folder,
 ) -> tuple[str, str]:
     """Return the folder of a built model and its sum; build it on first use.
@@ -53,55 +53,60 @@ def made_once(
         ModelError: the build failed, or the disk is full. No partial result stays.
     """
     stop, heard = cancelled or threading.Event(), tell or (lambda done, total: None)
-    while not _ONE.acquire(timeout=_POLL_S):
+    while not _BUILD_LOCK.acquire(timeout=_POLL_S):
         if stop.is_set():
             raise Cancelled
     try:
-        heard = partial(_told, stop, heard)
-        folder = made_of(sources) or _made(name, sources, partial(_make, check, make), heard)
+        heard = partial(_report_progress, stop, heard)
+        folder = find_build(sources) or _find_or_build(
+            name, sources, partial(_build_atomically, check, make), heard
+        )
     finally:
-        _ONE.release()
+        _BUILD_LOCK.release()
     return str(folder.resolve()), folder.name
 
 
-def _told(stop: threading.Event, tell: Tell, done: int, total: int) -> None:
+def _report_progress(stop: threading.Event, tell: ByteProgress, done: int, total: int) -> None:
     if stop.is_set():
         raise Cancelled
     tell(done, total)
 
 
-def _made(
-    name: str, sources: Sources, make: Callable[[Path, Callable[[], None]], None], tell: Tell
+def _find_or_build(
+    name: str,
+    sources: Sources,
+    make: Callable[[Path, Callable[[], None]], None],
+    tell: ByteProgress,
 ) -> Path:
     """Hash the sources, build the model if this content has no build yet, and write the note."""
-    note = _noted(name, sources)
-    with no_room(name, note.parent):
+    note = _require_key_file(name, sources)
+    with disk_errors(name, note.parent):
         note.parent.mkdir(parents=True, exist_ok=True)
         size = sum(path.stat().st_size for path in sources.values())
-        folder = folder_of(_sum(sources, tell, size))
-        if not (folder / BROUGHT_FROM).is_file():
-            tidy(folder)
+        folder = build_folder(_hash_sources(sources, tell, size))
+        if not (folder / SOURCE_FILE).is_file():
+            remove_leftovers(folder)
             make(folder, partial(tell, size, size))
         # The note must not name files that were replaced while they were hashed.
-        if _noted(name, sources) != note:
+        if _require_key_file(name, sources) != note:
             raise ModelError(f"{name} changed while it was read; try again.")
         note.write_text(f"{folder.name}\n", "ascii")
     return folder
 
 
-def _noted(name: str, sources: Sources) -> Path:
+def _require_key_file(name: str, sources: Sources) -> Path:
     try:
-        return note_of(sources)
+        return build_key_file(sources)
     except OSError:
         raise ModelError(f"{name} went away while it was read.") from None
 
 
-def _sum(sources: Sources, tell: Tell, total: int) -> str:
+def _hash_sources(sources: Sources, tell: ByteProgress, total: int) -> str:
     done, sums = 0, {}
     for label, path in sorted(sources.items()):
         digest = hashlib.sha256()
         with path.open("rb") as file:
-            while piece := file.read(_PIECE):
+            while piece := file.read(_CHUNK_BYTES):
                 digest.update(piece)
                 done += len(piece)
                 tell(done, total)
@@ -112,8 +117,8 @@ def _sum(sources: Sources, tell: Tell, total: int) -> str:
     return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _make(
-    check: Callable[[str], object], make: Make, folder: Path, tell: Callable[[], None]
+def _build_atomically(
+    check: Callable[[str], object], make: Builder, folder: Path, tell: Callable[[], None]
 ) -> None:
     # Next to the target, since a rename works only within one file system.
     with tempfile.TemporaryDirectory(
@@ -124,5 +129,5 @@ def _make(
         own.mkdir()
         where = make(made, own, tell)
         check(str(made))
-        (made / BROUGHT_FROM).write_text(json.dumps(where) + "\n", "utf-8")
-        take_place(made, folder)
+        (made / SOURCE_FILE).write_text(json.dumps(where) + "\n", "utf-8")
+        publish_folder(made, folder)

@@ -10,18 +10,18 @@ from pathlib import Path
 from engine.models import catalogue
 
 SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
-_PLACE = "made"
+_BUILDS = "made"
 
 Sources = Mapping[str, Path]
 """Label -> source file; their contents together decide the build."""
 
 
-def folder_of(sha256: str) -> Path:
+def build_folder(sha256: str) -> Path:
     """Return the folder of the build with this sum, which may not exist yet."""
-    return catalogue.brought_to(_PLACE) / sha256
+    return catalogue.install_path(_BUILDS) / sha256
 
 
-def note_of(sources: Sources) -> Path:
+def build_key_file(sources: Sources) -> Path:
     """Return the path of the note that stores the sum of some files, so they need not be read again.
 
     It is named by the files' paths, sizes, inodes, and modification and change times. A changed file
@@ -35,14 +35,16 @@ def note_of(sources: Sources) -> Path:
         now = path.resolve().stat()
         times = now.st_mtime_ns, now.st_ctime_ns
         state.append((label, str(path.resolve()), now.st_size, now.st_ino, *times))
-    return catalogue.brought_to(_PLACE) / f"{hashlib.sha256(repr(state).encode()).hexdigest()}.sum"
+    return (
+        catalogue.install_path(_BUILDS) / f"{hashlib.sha256(repr(state).encode()).hexdigest()}.sum"
+    )
 
 
-def made_of(sources: Sources) -> Path | None:
+def find_build(sources: Sources) -> Path | None:
     """Return the folder built from the files' current content, else None; the files are not read."""
     try:
-        folder = folder_of(note_of(sources).read_text("ascii").strip())
+        folder = build_folder(build_key_file(sources).read_text("ascii").strip())
     except (OSError, ValueError):
         return None
-    there = (folder / catalogue.BROUGHT_FROM).is_file() and (folder / "config.json").is_file()
+    there = (folder / catalogue.SOURCE_FILE).is_file() and (folder / "config.json").is_file()
     return folder if there else None

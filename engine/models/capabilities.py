@@ -13,14 +13,14 @@ from typing import Any
 import torch
 import transformers
 
-from engine.models.hooks import wired_to_itself
+from engine.models.hooks import has_own_forward
 from engine.models.readers.families import decoding_part, family_of
 
-CACHES = ("past_key_values", "cache_params")
+CACHE_ARGUMENTS = ("past_key_values", "cache_params")
 """Names of the forward argument that takes transformers' Cache."""
-OWN_CACHES = ("state", "mems", "past_buckets_states")
+CUSTOM_CACHE_ARGUMENTS = ("state", "mems", "past_buckets_states")
 """Names of the forward argument that takes an older model's own kind of cache."""
-RESUMES = frozenset(
+RESUMABLE_STATE_TYPES = frozenset(
     {
         "bamba",
         "deepseek_v4",
@@ -39,14 +39,14 @@ RESUMES = frozenset(
 """Model types whose running state continues correctly over several new tokens in one pass.
 
 Others, such as Jamba and Mamba, silently reset the state in every pass over more than one token."""
-_STATE_IN_LAYERS = frozenset({"recurrent_gemma"})
+_STATEFUL_LAYER_TYPES = frozenset({"recurrent_gemma"})
 """Model types whose layers hold the running state, out of the cache's reach."""
-_ONE_TOKEN_AT_A_TIME = frozenset({"cpmant", "prophetnet"})
+_SINGLE_TOKEN_TYPES = frozenset({"cpmant", "prophetnet"})
 """Model types without a running state that read only one new token after cached ones."""
-_HIDES_LAYERS = frozenset({"deepseek_v4"})
+_NO_LAYER_STATES_TYPES = frozenset({"deepseek_v4"})
 """Model types whose hidden states are not the outputs of their layers in order."""
 _NORM_NAMES = ("norm", "ln_f", "final_layer_norm", "final_layernorm", "norm_f")
-_READS = {
+_INPUT_KINDS = {
     "input_ids": "text",
     "input_features": "sound",
     "input_values": "sound",
@@ -102,41 +102,42 @@ class Capabilities:
 
 def capabilities_of(model: Any) -> Capabilities:
     """Return the capabilities of a transformers generation model; its weights are not used."""
-    family, attention = family_of(model), attention_of(model)
+    family, attention = family_of(model), attention_implementation(model)
     model = decoding_part(model)
     kind: Any = type(model)
-    types = _types(model)
+    types = _model_types(model)
     arguments = inspect.signature(model.forward).parameters
     cache_name = _cache_name(model, arguments)
-    stateless = not types & _STATE_IN_LAYERS
+    stateless = not types & _STATEFUL_LAYER_TYPES
     stateful = bool(getattr(kind, "_is_stateful", False))
-    alone = bool(types & _ONE_TOKEN_AT_A_TIME)
-    crop = cache_name is not None and not stateful and not alone and _layers_crop(model)
+    alone = bool(types & _SINGLE_TOKEN_TYPES)
+    crop = cache_name is not None and not stateful and not alone and _can_crop_layers(model)
     main = getattr(kind, "main_input_name", "input_ids")
     return Capabilities(
-        reads=_READS.get(main, main),
+        reads=_INPUT_KINDS.get(main, main),
         # Whisper's own generate() does not count: its reader does what that adds to the decode.
         own_generate=getattr(kind, "generate", None)
         is not vars(transformers.GenerationMixin)["generate"]
-        and not (family is not None and family.speaks),
+        and not (family is not None and family.is_speech_model),
         is_encoder_decoder=bool(model.config.is_encoder_decoder),
         cache_name=cache_name,
         has_cache=cache_name is not None
-        or any(name in arguments for name in (*CACHES, *OWN_CACHES)),
+        or any(name in arguments for name in (*CACHE_ARGUMENTS, *CUSTOM_CACHE_ARGUMENTS)),
         can_crop=crop,
-        can_restore=cache_name is not None and stateless and bool(types & RESUMES),
+        can_restore=cache_name is not None and stateless and bool(types & RESUMABLE_STATE_TYPES),
         can_step=cache_name is not None and stateless and not alone,
         can_reorder=(cache_name is not None and stateless) or hasattr(model, "_reorder_cache"),
         exits=layer_stack(model) is not None,
         layers_without_state=stateless,
-        shows_layers=model.get_output_embeddings() is not None and not types & _HIDES_LAYERS,
+        shows_layers=model.get_output_embeddings() is not None
+        and not types & _NO_LAYER_STATES_TYPES,
         takes=frozenset() if family is None else family.takes,
         needs=None if family is None else family.needs,
         attention=attention,
     )
 
 
-def attention_of(model: Any) -> str:
+def attention_implementation(model: Any) -> str:
     """Return the attention implementation to load a model with: some classes do not support sdpa."""
     return "sdpa" if getattr(model, "_supports_sdpa", False) else "eager"
 
@@ -147,7 +148,7 @@ def layer_stack(model: Any) -> tuple[str, torch.nn.ModuleList] | None:
     for name in ("layers", "h"):
         layers = getattr(base, name, None)
         # A forward bound to its instance would run the original's layers in a copy with fewer layers.
-        own = wired_to_itself(model) or wired_to_itself(base) if base is not None else False
+        own = has_own_forward(model) or has_own_forward(base) if base is not None else False
         if isinstance(layers, torch.nn.ModuleList) and not own:
             return name, layers
     return None
@@ -163,7 +164,7 @@ def final_norm(model: Any) -> Any | None:
     return None
 
 
-def _types(model: Any) -> set[str]:
+def _model_types(model: Any) -> set[str]:
     """Return the model types of the configuration and of its decoder part."""
     config = model.config
     return {config.model_type, config.get_text_config(decoder=True).model_type}
@@ -172,11 +173,11 @@ def _types(model: Any) -> set[str]:
 def _cache_name(model: Any, arguments: Any) -> str | None:
     if not model._supports_default_dynamic_cache():
         return None
-    name = CACHES["mamba" in type(model).__name__.lower()]  # as generate() chooses it
+    name = CACHE_ARGUMENTS["mamba" in type(model).__name__.lower()]  # as generate() chooses it
     return name if name in arguments else None
 
 
-def _layers_crop(model: Any) -> bool:
+def _can_crop_layers(model: Any) -> bool:
     """Return True if every cache layer of the configuration can be cropped."""
     from transformers import DynamicCache
 

@@ -13,16 +13,16 @@ MODEL_DIR = Path(
         "PLAYGROUND_MODEL_DIR", Path(__file__).resolve().parents[2] / "assets" / "models"
     )
 )
-BROUGHT_FROM = "brought_from.json"
+SOURCE_FILE = "brought_from.json"
 """File in an installed model's folder with its source. It is written last, so it marks completeness."""
 
 
-def brought_to(name: str) -> Path:
+def install_path(name: str) -> Path:
     """Return the folder that a model of ``sources`` is installed to."""
     return Path(SETTINGS.models).expanduser() / name
 
 
-_NEEDS = {"captions": "image", "speech": "audio"}
+_NEEDS_BY_ROLE = {"captions": "image", "speech": "audio"}
 """Role -> input that its models read instead of text."""
 
 
@@ -48,12 +48,12 @@ class CatalogueEntry:
     @property
     def kind(self) -> str:
         """causal, seq2seq, captions or speech: selects the transformers auto class that loads it."""
-        return self.role if self.role in ("seq2seq", *_NEEDS) else "causal"
+        return self.role if self.role in ("seq2seq", *_NEEDS_BY_ROLE) else "causal"
 
     @property
     def needs(self) -> str | None:
         """Required input, image or audio; None for a model that reads text."""
-        return _NEEDS.get(self.role)
+        return _NEEDS_BY_ROLE.get(self.role)
 
     @property
     def available(self) -> bool:
@@ -65,7 +65,7 @@ class CatalogueEntry:
         """Its folder, which may not exist yet; None for a hub model."""
         if self.embedded:
             return MODEL_DIR / self.name
-        return brought_to(self.name) if self.brought else None
+        return install_path(self.name) if self.brought else None
 
 
 _ENTRIES = (

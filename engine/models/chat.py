@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import ParameterError
-from engine.models.templates import Rendered, finder
-from engine.models.text import tokenized
-from engine.trace.records import TEMPLATE, PromptTurn
+from engine.models.templates import Rendered, token_pattern
+from engine.models.text import tokenize_text
+from engine.trace.records import TEMPLATE_ROLE, PromptTurn
 
-_LINE = "\n"
+_ANCHOR = "\n"
 """Put before a piece when it is tokenized alone, since tokenizers treat the start of a text differently."""
 
 
@@ -44,7 +44,7 @@ class _Token:
     at: int | None
 
 
-def encode(tokenizer: Any, rendered: Rendered, roles: Sequence[str]) -> ChatPrompt:
+def encode_chat(tokenizer: Any, rendered: Rendered, roles: Sequence[str]) -> ChatPrompt:
     """Tokenize a rendered conversation.
 
     Args:
@@ -55,16 +55,16 @@ def encode(tokenizer: Any, rendered: Rendered, roles: Sequence[str]) -> ChatProm
     Raises:
         ParameterError: a user spelled a control token that the tokenizer cannot write as text.
     """
-    tokens = _carefully(tokenizer, rendered)
+    tokens = _tokenize_with_literals(tokenizer, rendered)
     return ChatPrompt(
         rendered.text,
         tuple(token.id for token in tokens),
-        tuple(_turns(tokens, rendered, roles)),
+        tuple(_yield_turns(tokens, rendered, roles)),
         len(rendered.literal),
     )
 
 
-def written(tokenizer: Any, ids: Sequence[int]) -> ChatPrompt:
+def chat_from_ids(tokenizer: Any, ids: Sequence[int]) -> ChatPrompt:
     """Build a ChatPrompt from token ids alone, without turns.
 
     Args:
@@ -75,7 +75,7 @@ def written(tokenizer: Any, ids: Sequence[int]) -> ChatPrompt:
     return ChatPrompt(text, tuple(ids), ())
 
 
-def _cut(tokenizer: Any, text: str, start: int, *, literal: bool) -> list[_Token]:
+def _tokenize_alone(tokenizer: Any, text: str, start: int, *, literal: bool) -> list[_Token]:
     """Tokenize a text without context.
 
     Args:
@@ -86,14 +86,14 @@ def _cut(tokenizer: Any, text: str, start: int, *, literal: bool) -> list[_Token
     """
     options = {"add_special_tokens": False, "split_special_tokens": literal}
     if not tokenizer.is_fast:
-        return [_Token(i, None) for i in tokenized(tokenizer, text, **options)["input_ids"]]
-    found = tokenized(tokenizer, text, return_offsets_mapping=True, **options)
+        return [_Token(i, None) for i in tokenize_text(tokenizer, text, **options)["input_ids"]]
+    found = tokenize_text(tokenizer, text, return_offsets_mapping=True, **options)
     spans = zip(found["input_ids"], found["offset_mapping"], strict=True)
     # A token that spans two texts belongs to the second: its last character decides.
     return [_Token(i, start + max(first, last - 1)) for i, (first, last) in spans]
 
 
-def _carefully(tokenizer: Any, rendered: Rendered) -> list[_Token]:
+def _tokenize_with_literals(tokenizer: Any, rendered: Rendered) -> list[_Token]:
     """Tokenize a text in which users may have spelled control tokens.
 
     The text is split at the template's special tokens, as every tokenizer does first. Only spans in
@@ -101,19 +101,19 @@ def _carefully(tokenizer: Any, rendered: Rendered) -> list[_Token]:
     the ids of apply_chat_template.
     """
     tokens: list[_Token] = []
-    for start, end, literal in _stretches(tokenizer, rendered):
+    for start, end, literal in _split_spans(tokenizer, rendered):
         text = rendered.text[start:end]
         if literal:
-            tokens += _as_text(tokenizer, text, start, rendered)
+            tokens += _tokenize_as_text(tokenizer, text, start, rendered)
         else:
-            tokens += _cut(tokenizer, text, start, literal=False)
+            tokens += _tokenize_alone(tokenizer, text, start, literal=False)
     return tokens
 
 
-def _stretches(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[int, int, bool]]:
+def _split_spans(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[int, int, bool]]:
     """Yield non-empty spans (start, end, whether a user spelled a control token in it)."""
     text, at = rendered.text, 0
-    real = list(_special_places(tokenizer, rendered))
+    real = list(_special_token_spans(tokenizer, rendered))
     for first, last in sorted(rendered.literal):
         start = max((end for _, end in real if end <= first), default=0)
         end = min((begin for begin, _ in real if begin >= last), default=len(text))
@@ -127,10 +127,10 @@ def _stretches(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[int, int, b
         yield at, len(text), False
 
 
-def _special_places(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[int, int]]:
+def _special_token_spans(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[int, int]]:
     """Yield the spans of the template's special tokens, including the white space they strip."""
     added = {t.content: t for t in tokenizer.added_tokens_decoder.values() if t.special}
-    pattern, text, at = finder(set(added)), rendered.text, 0
+    pattern, text, at = token_pattern(set(added)), rendered.text, 0
     for start, end in (*sorted(rendered.literal), (len(text), len(text))):
         for found in pattern.finditer(text, at, start):
             first, last, token = found.start(), found.end(), added[found[0]]
@@ -142,7 +142,7 @@ def _special_places(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[int, i
         at = end
 
 
-def _as_text(tokenizer: Any, text: str, start: int, rendered: Rendered) -> list[_Token]:
+def _tokenize_as_text(tokenizer: Any, text: str, start: int, rendered: Rendered) -> list[_Token]:
     """Tokenize a span that holds none of the template's special tokens, as plain text."""
     special = {t.content for t in tokenizer.added_tokens_decoder.values() if t.special}
     whole = {first: last for first, last in rendered.literal if start <= first < start + len(text)}
@@ -151,63 +151,63 @@ def _as_text(tokenizer: Any, text: str, start: int, rendered: Rendered) -> list[
     at = start
     for first, last in (*sorted(others.items()), (start + len(text), start + len(text))):
         if first > at:
-            tokens += _after_a_line(tokenizer, rendered.text[at:first], at)
+            tokens += _tokenize_inside(tokenizer, rendered.text[at:first], at)
         if last > first:
-            tokens += _word(tokenizer, rendered.text[first:last], last - 1)
+            tokens += _tokenize_added_token(tokenizer, rendered.text[first:last], last - 1)
         at = last
     known = set(tokenizer.all_special_ids)
     for token in tokens:
         if token.id in known and tokenizer.convert_ids_to_tokens(token.id) in special:
-            _refuse(tokenizer.convert_ids_to_tokens(token.id))
+            _reject_control_token(tokenizer.convert_ids_to_tokens(token.id))
     return tokens
 
 
-def _word(tokenizer: Any, word: str, at: int) -> list[_Token]:
+def _tokenize_added_token(tokenizer: Any, word: str, at: int) -> list[_Token]:
     """Tokenize the name of a non-special added token as text, in two parts so that it is not matched."""
     own = tokenizer.convert_tokens_to_ids(word)
-    ids = [i for half in (word[:1], word[1:]) for i in _ids(tokenizer, half)]
+    ids = [i for half in (word[:1], word[1:]) for i in _token_ids(tokenizer, half)]
     if own in ids:
-        _refuse(word)
+        _reject_control_token(word)
     return [_Token(i, at) for i in ids]
 
 
-def _ids(tokenizer: Any, text: str) -> list[int]:
-    return [token.id for token in _after_a_line(tokenizer, text, len(_LINE))]
+def _token_ids(tokenizer: Any, text: str) -> list[int]:
+    return [token.id for token in _tokenize_inside(tokenizer, text, len(_ANCHOR))]
 
 
-def _after_a_line(tokenizer: Any, text: str, start: int) -> list[_Token]:
+def _tokenize_inside(tokenizer: Any, text: str, start: int) -> list[_Token]:
     """Tokenize a text as if it followed other text."""
     if not text:
         return []
-    line = [token.id for token in _cut(tokenizer, _LINE, 0, literal=True)]
-    whole = _cut(tokenizer, _LINE + text, start - len(_LINE), literal=True)
+    line = [token.id for token in _tokenize_alone(tokenizer, _ANCHOR, 0, literal=True)]
+    whole = _tokenize_alone(tokenizer, _ANCHOR + text, start - len(_ANCHOR), literal=True)
     if start > 0 and [token.id for token in whole[: len(line)]] == line:
         return whole[len(line) :]
-    return _cut(tokenizer, text, start, literal=True)
+    return _tokenize_alone(tokenizer, text, start, literal=True)
 
 
-def _refuse(token: str) -> None:
+def _reject_control_token(token: str) -> None:
     raise ParameterError(
         "messages", token, "the model's tokenizer cannot write this control token as text"
     )
 
 
-def _turns(
+def _yield_turns(
     tokens: Sequence[_Token], rendered: Rendered, roles: Sequence[str]
 ) -> Iterator[PromptTurn]:
     """Yield token spans by owner: a message's role or the template."""
     if not tokens:
         return
-    owners = [_owner(token, rendered) for token in tokens]
+    owners = [_message_index(token, rendered) for token in tokens]
     start = 0
     for end in range(1, len(owners) + 1):
         if end == len(owners) or owners[end] != owners[start]:
             owner = owners[start]
-            yield PromptTurn(TEMPLATE if owner is None else roles[owner], start, end)
+            yield PromptTurn(TEMPLATE_ROLE if owner is None else roles[owner], start, end)
             start = end
 
 
-def _owner(token: _Token, rendered: Rendered) -> int | None:
+def _message_index(token: _Token, rendered: Rendered) -> int | None:
     """Return the index of the message that a token belongs to; None for the template."""
     if token.at is None:
         return None

@@ -8,7 +8,7 @@ from typing import Any
 from engine.errors import ModelError
 
 
-def check_fits(loaded: Any, ids: Iterable[int], length: int) -> None:
+def check_fits_context(loaded: Any, ids: Iterable[int], length: int) -> None:
     """Check that a text is not longer than the model's context and has only tokens it knows.
 
     Args:

@@ -24,10 +24,10 @@ from engine.settings import SETTINGS
 
 BLOCK = 256
 """Cache lengths are rounded up to a multiple of this, so that runs of similar length share a cache."""
-KEPT = 2
+MAX_CACHES = 2
 """Most caches stored per model, with their graphs; the least recently used is dropped first."""
-_WARM = 3
-_TIMED = 5
+_WARMUP_PASSES = 3
+_TIMED_PASSES = 5
 
 Pass = Callable[[], Any]
 Capture = Callable[[Pass, Callable[[], None]], Pass | None]
@@ -36,7 +36,7 @@ Capture = Callable[[Pass, Callable[[], None]], Pass | None]
 Returns a function that repeats the pass, or None if that is not faster."""
 
 
-class GraphedCache(StaticCache):
+class CudaGraphCache(StaticCache):
     """A cache at fixed addresses, and the passes captured over it.
 
     Only one run uses it at a time: the one that holds the model's lock.
@@ -52,7 +52,7 @@ class GraphedCache(StaticCache):
         self.plain: list[Any] = list(self.layers)
         """The cache's layers, each a StaticLayer."""
         self.capture = capture
-        self.captured: dict[Any, _Captured | None] = {}
+        self.captured: dict[Any, _CapturedPass | None] = {}
 
     def run(self, model: Any, inputs: Mapping[str, Any]) -> Any:
         """Run the model over one new token per row, replaying a graph if possible; return its outputs.
@@ -61,9 +61,9 @@ class GraphedCache(StaticCache):
             model: the model of this cache.
             inputs: its keyword arguments, including this cache.
         """
-        kind = tuple((name, _kind(value)) for name, value in inputs.items())
+        kind = tuple((name, _input_signature(value)) for name, value in inputs.items())
         if kind not in self.captured:
-            self.captured[kind] = self._captured(model, inputs)
+            self.captured[kind] = self._capture_pass(model, inputs)
         captured = self.captured[kind]
         return model(**inputs) if captured is None else captured(inputs)
 
@@ -79,8 +79,8 @@ class GraphedCache(StaticCache):
             for held in (layer.keys, layer.values):
                 held.copy_(held.index_select(0, beam_idx.to(held.device)))
 
-    def _captured(self, model: Any, inputs: Mapping[str, Any]) -> _Captured | None:
-        held = {name: _copied(value) for name, value in inputs.items()}
+    def _capture_pass(self, model: Any, inputs: Mapping[str, Any]) -> _CapturedPass | None:
+        held = {name: _clone(value) for name, value in inputs.items()}
         length = self.plain[0].cumulative_length.clone()
 
         def rewind() -> None:
@@ -94,48 +94,48 @@ class GraphedCache(StaticCache):
             logging.getLogger(__name__).warning("A pass was not captured: %s", error)
             repeat = None
         rewind()
-        return None if repeat is None else _Captured(held, repeat)
+        return None if repeat is None else _CapturedPass(held, repeat)
 
 
-class _Captured:
+class _CapturedPass:
     """A captured pass and its fixed input tensors, which are filled before each replay."""
 
     def __init__(self, held: Mapping[str, Any], repeat: Pass) -> None:
         self.held, self.repeat = held, repeat
 
     def __call__(self, inputs: Mapping[str, Any]) -> Any:
-        _fill(self.held, inputs)
+        _fill_inputs(self.held, inputs)
         outputs = self.repeat()
         # The next replay overwrites the output tensors, so the caller gets copies.
-        return type(outputs)(**{name: _copied(value) for name, value in outputs.items()})
+        return type(outputs)(**{name: _clone(value) for name, value in outputs.items()})
 
 
-def _kind(value: Any) -> Any:
+def _input_signature(value: Any) -> Any:
     """Return a key that is equal for inputs that can share a captured pass: shapes, dtypes, other values."""
     if isinstance(value, torch.Tensor):
         return tuple(value.shape), value.dtype
     if isinstance(value, Mapping):
-        return tuple((name, _kind(part)) for name, part in value.items())
+        return tuple((name, _input_signature(part)) for name, part in value.items())
     return None if isinstance(value, StaticCache) else repr(value)
 
 
-def _copied(value: Any) -> Any:
+def _clone(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.clone()
     if isinstance(value, Mapping):
-        return {name: _copied(part) for name, part in value.items()}
-    return tuple(_copied(part) for part in value) if isinstance(value, tuple) else value
+        return {name: _clone(part) for name, part in value.items()}
+    return tuple(_clone(part) for part in value) if isinstance(value, tuple) else value
 
 
-def _fill(held: Any, value: Any) -> None:
+def _fill_inputs(held: Any, value: Any) -> None:
     if isinstance(value, torch.Tensor):
         held.copy_(value)
     elif isinstance(value, Mapping):
         for name, part in value.items():
-            _fill(held[name], part)
+            _fill_inputs(held[name], part)
 
 
-def cuda_graph(once: Pass, rewind: Callable[[], None]) -> Pass | None:
+def capture_cuda_graph(once: Pass, rewind: Callable[[], None]) -> Pass | None:
     """Capture a pass as a CUDA graph; None if its replay is not faster than the pass.
 
     Both are timed in turns, and the fastest of each counts.
@@ -143,7 +143,7 @@ def cuda_graph(once: Pass, rewind: Callable[[], None]) -> Pass | None:
     now, aside = torch.cuda.current_stream(), torch.cuda.Stream()
     aside.wait_stream(now)
     with torch.cuda.stream(aside):
-        for _ in range(_WARM):
+        for _ in range(_WARMUP_PASSES):
             rewind()
             once()
     now.wait_stream(aside)
@@ -158,7 +158,7 @@ def cuda_graph(once: Pass, rewind: Callable[[], None]) -> Pass | None:
         return outputs
 
     times: dict[Pass, list[float]] = {once: [], repeat: []}
-    for _ in range(_TIMED):
+    for _ in range(_TIMED_PASSES):
         for work, found in times.items():
             rewind()
             torch.cuda.synchronize()
@@ -169,13 +169,13 @@ def cuda_graph(once: Pass, rewind: Callable[[], None]) -> Pass | None:
     return repeat if min(times[repeat]) < min(times[once]) else None
 
 
-_CACHES: WeakKeyDictionary[LoadedModel, OrderedDict[tuple[int, int], GraphedCache]] = (
+_CACHES: WeakKeyDictionary[LoadedModel, OrderedDict[tuple[int, int], CudaGraphCache]] = (
     WeakKeyDictionary()
 )
-_READS_STATIC: WeakKeyDictionary[LoadedModel, bool] = WeakKeyDictionary()
+_STATIC_CACHE_SUPPORT: WeakKeyDictionary[LoadedModel, bool] = WeakKeyDictionary()
 
 
-def graphed_cache(loaded: LoadedModel, rows: int, length: int) -> GraphedCache | None:
+def get_cuda_graph_cache(loaded: LoadedModel, rows: int, length: int) -> CudaGraphCache | None:
     """Return an empty cache whose passes are captured; None if the model or the settings do not allow it.
 
     Args:
@@ -183,35 +183,33 @@ def graphed_cache(loaded: LoadedModel, rows: int, length: int) -> GraphedCache |
         rows: batch size.
         length: most positions of prompt and text.
     """
-    if not SETTINGS.cuda_graphs or loaded.device.type != "cuda" or not can_be_graphed(loaded):
+    if not SETTINGS.cuda_graphs or loaded.device.type != "cuda" or not can_use_cuda_graphs(loaded):
         return None
     kept = _CACHES.setdefault(loaded, OrderedDict())
     size = (rows, -(-length // BLOCK) * BLOCK)
     if size not in kept:
-        kept[size] = GraphedCache(loaded.model.config, size[1], cuda_graph)
-        while len(kept) > KEPT:
+        kept[size] = CudaGraphCache(loaded.model.config, size[1], capture_cuda_graph)
+        while len(kept) > MAX_CACHES:
             kept.popitem(last=False)
     kept.move_to_end(size)
     kept[size].reset()
     return kept[size]
 
 
-def can_be_graphed(loaded: LoadedModel) -> bool:
+def can_use_cuda_graphs(loaded: LoadedModel) -> bool:
     """Return True if one-token passes of the model launch the same kernels at the same addresses each time.
 
     This holds for decoders on one device whose class declares it, with full attention in all layers,
     and that work with a cache of fixed size.
     """
-    if not attends_to_everything(loaded) or not getattr(
-        loaded.model, "_can_compile_fullgraph", False
-    ):
+    if not has_full_attention(loaded) or not getattr(loaded.model, "_can_compile_fullgraph", False):
         return False
-    if loaded not in _READS_STATIC:
-        _READS_STATIC[loaded] = _reads_static_cache(loaded.model)
-    return _READS_STATIC[loaded]
+    if loaded not in _STATIC_CACHE_SUPPORT:
+        _STATIC_CACHE_SUPPORT[loaded] = _can_use_static_cache(loaded.model)
+    return _STATIC_CACHE_SUPPORT[loaded]
 
 
-def _reads_static_cache(model: Any) -> bool:
+def _can_use_static_cache(model: Any) -> bool:
     """Return True if the model can read two tokens into a cache of fixed size."""
     # The class's declaration is not enough: Falcon with ALiBi fails in its first pass.
     cache = StaticCache(config=model.config, max_cache_len=BLOCK)
@@ -226,7 +224,7 @@ def _reads_static_cache(model: Any) -> bool:
     return True
 
 
-def attends_to_everything(loaded: LoadedModel) -> bool:
+def has_full_attention(loaded: LoadedModel) -> bool:
     """Return True for a decoder on one device whose layers all store keys and values of all positions, nothing else."""
     model = loaded.model
     one_place = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) == 1

@@ -14,18 +14,18 @@ from typing import Any
 from engine.errors import EngineError
 from engine.models import catalogue, files, hub, sizes
 from engine.models.catalogue import CATALOGUE
-from engine.models.vocabularies import Vocabulary, vocabulary_of
+from engine.models.vocabularies import Vocabulary, read_vocabulary
 from engine.settings import SETTINGS
 
 _PREFIX = "models--"
-_MOST = 200
+_MAX_FOLDERS = 200
 """Most folders searched, in the hub's cache and next to the target's own."""
-_HINTS = ("early_exit", "layerskip", "layer_skip", "exit_layer")
+_EARLY_EXIT_HINTS = ("early_exit", "layerskip", "layer_skip", "exit_layer")
 """Parts of config field names that indicate training for early exit."""
 
 
 @dataclass(frozen=True)
-class Pair:
+class DraftPair:
     """A draft model for a target model.
 
     Attributes:
@@ -42,13 +42,13 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _LocalDecoder:
     name: str
     vocabulary: Vocabulary | None
     values: int
 
 
-def pairs_for(target: str, tokenizer: str) -> list[Pair]:
+def find_draft_pairs(target: str, tokenizer: str) -> list[DraftPair]:
     """Return the draft models for a target model, best fit first; nothing is downloaded or loaded.
 
     Args:
@@ -56,25 +56,27 @@ def pairs_for(target: str, tokenizer: str) -> list[Pair]:
         tokenizer: same_tokenizer (the draft model must share it) or any_tokenizer.
     """
     listed = [entry.name for entry in catalogue.drafts_for(target, tokenizer)]
-    known = [name for name in listed if hub.offered(name)]
-    ours = _found(target)
-    found: list[Pair] = []
-    for name in dict.fromkeys([*known, *models_here(target)]):
-        theirs = _found(name) if name != target else None
+    known = [name for name in listed if hub.is_model_offered(name)]
+    ours = _find_decoder(target)
+    found: list[DraftPair] = []
+    for name in dict.fromkeys([*known, *list_local_models(target)]):
+        theirs = _find_decoder(name) if name != target else None
         if theirs is None:
             if name in known and name != target and files.local_folder(name) is None:
-                found.append(_unseen(name, target))
+                found.append(_remote_pair(name, target))
         elif ours is not None:
-            found += _compared(ours, theirs, tokenizer, listed=name in known)
+            found += _compare_models(ours, theirs, tokenizer, listed=name in known)
         elif name in known:
-            found.append(Pair(name, None, theirs.values, f"{_by_catalogue(name, target)}."))
+            found.append(
+                DraftPair(name, None, theirs.values, f"{_catalogue_reason(name, target)}.")
+            )
     if not found and tokenizer == "same_tokenizer":
-        return _itself(ours)
+        return _self_draft(ours)
     place = {name: number for number, name in enumerate(known)}
     return sorted(found, key=lambda pair: (place.get(pair.name, len(place)), pair.values or 0))
 
 
-def _itself(ours: _Found | None) -> list[Pair]:
+def _self_draft(ours: _LocalDecoder | None) -> list[DraftPair]:
     """Offer the target as its own draft model with fewer bits; not on a public deployment."""
     if ours is None or ours.vocabulary is None or SETTINGS.public:
         return []
@@ -82,10 +84,12 @@ def _itself(ours: _Found | None) -> list[Pair]:
         "Nothing else here shares its tokenizer. The model itself can draft: hold the draft's weights"
         " with fewer bits, which takes less memory and changes few of its choices."
     )
-    return [Pair(ours.name, True, ours.values, reason)]
+    return [DraftPair(ours.name, True, ours.values, reason)]
 
 
-def _compared(ours: _Found, theirs: _Found, tokenizer: str, *, listed: bool) -> list[Pair]:
+def _compare_models(
+    ours: _LocalDecoder, theirs: _LocalDecoder, tokenizer: str, *, listed: bool
+) -> list[DraftPair]:
     """Compare two local models; return a list with their pair, or an empty list."""
     if ours.vocabulary is None or theirs.vocabulary is None:
         return []
@@ -95,7 +99,7 @@ def _compared(ours: _Found, theirs: _Found, tokenizer: str, *, listed: bool) -> 
         return []
     if tokenizer == "any_tokenizer" and shares and not listed:
         return []
-    ratio = f"its weights are {_share(theirs.values, ours.values)} of the target's"
+    ratio = f"its weights are {_format_share(theirs.values, ours.values)} of the target's"
     size = theirs.vocabulary.size
     if not shares:
         reason = f"It has a tokenizer of its own ({size:,} tokens), so its drafts are translated; {ratio}."
@@ -103,35 +107,37 @@ def _compared(ours: _Found, theirs: _Found, tokenizer: str, *, listed: bool) -> 
         reason = f"All {size:,} tokens mean the same in both, but other ones end a text; {ratio}."
     else:
         reason = f"All {size:,} tokens mean the same in both; {ratio}."
-    return [Pair(theirs.name, shares, theirs.values, reason)]
+    return [DraftPair(theirs.name, shares, theirs.values, reason)]
 
 
-def _share(values: int, of: int) -> str:
+def _format_share(values: int, of: int) -> str:
     percent = 100 * values / of
     return f"{percent:.0f} %" if percent >= 1 else "less than 1 %"
 
 
-def _unseen(name: str, target: str) -> Pair:
-    return Pair(name, None, None, f"{_by_catalogue(name, target)}; it would be fetched first.")
+def _remote_pair(name: str, target: str) -> DraftPair:
+    return DraftPair(
+        name, None, None, f"{_catalogue_reason(name, target)}; it would be fetched first."
+    )
 
 
-def _by_catalogue(name: str, target: str) -> str:
+def _catalogue_reason(name: str, target: str) -> str:
     if target in CATALOGUE[name].fits:
         return "The catalogue says that it shares the tokenizer"
     return "A small model of the catalogue; nothing was compared"
 
 
-def models_here(target: str = "") -> list[str]:
+def list_local_models(target: str = "") -> list[str]:
     """List the models on this machine that a run could use, embedded ones first.
 
     The list includes the hub's cache; on a public deployment only the models it offers. If the target
     is a folder, model folders next to it are listed too.
     """
     embedded = [e.name for e in CATALOGUE.values() if e.embedded and e.available]
-    return [*embedded, *_of_the_hub(), *_beside(target)]
+    return [*embedded, *_list_cached_hub_models(), *_list_sibling_folders(target)]
 
 
-def _of_the_hub() -> list[str]:
+def _list_cached_hub_models() -> list[str]:
     from huggingface_hub import constants
 
     try:
@@ -141,36 +147,36 @@ def _of_the_hub() -> list[str]:
     names = [
         n.removeprefix(_PREFIX).replace("--", "/", 1) for n in folders if n.startswith(_PREFIX)
     ]
-    offered = [n for n in names if files.is_hub_id(n) and hub.offered(n)]
-    return [n for n in offered[:_MOST] if files.local_folder(n) is not None]
+    offered = [n for n in names if files.is_hub_id(n) and hub.is_model_offered(n)]
+    return [n for n in offered[:_MAX_FOLDERS] if files.local_folder(n) is not None]
 
 
-def _beside(target: str) -> list[str]:
+def _list_sibling_folders(target: str) -> list[str]:
     if SETTINGS.public or not Path(target).is_absolute():
         return []
     try:
-        folders = sorted(Path(target).resolve().parent.iterdir())[:_MOST]
+        folders = sorted(Path(target).resolve().parent.iterdir())[:_MAX_FOLDERS]
     except OSError:
         return []
     return [str(folder) for folder in folders if (folder / "config.json").is_file()]
 
 
-def _found(name: str) -> _Found | None:
+def _find_decoder(name: str) -> _LocalDecoder | None:
     """Return vocabulary and size of a local decoder-only model; None for any other."""
     folder = files.local_folder(name)
     if folder is None:
         return None
-    values = _values(name, folder, _stamp(folder))
-    return None if not values else _Found(name, vocabulary_of(folder), values)
+    values = _count_decoder_values(name, folder, _modified_times(folder))
+    return None if not values else _LocalDecoder(name, read_vocabulary(folder), values)
 
 
-def _stamp(folder: str) -> tuple[int, ...]:
+def _modified_times(folder: str) -> tuple[int, ...]:
     paths = [Path(folder) / "config.json", *sorted(Path(folder).glob("*.safetensors"))]
     return tuple(path.stat().st_mtime_ns for path in paths if path.is_file())
 
 
 @lru_cache(maxsize=256)
-def _values(name: str, folder: str, stamp: tuple[int, ...]) -> int:
+def _count_decoder_values(name: str, folder: str, stamp: tuple[int, ...]) -> int:
     """Count the values of a decoder's weights; 0 if it is not a decoder or cannot be read."""
     del stamp  # part of the cache key: changed files are counted again
     try:
@@ -179,12 +185,12 @@ def _values(name: str, folder: str, stamp: tuple[int, ...]) -> int:
         decodes = any(str(kind).endswith(("ForCausalLM", "LMHeadModel")) for kind in kinds)
         if config.get("is_encoder_decoder") or not decodes:
             return 0
-        return sizes.values_in(name, folder)
+        return sizes.count_values(name, folder)
     except EngineError:
         return 0
 
 
-def made_for_early_exit(name: str) -> str | None:
+def early_exit_reason(name: str) -> str | None:
     """Return why a model should draft well with its own first layers; None without evidence.
 
     LayerSkip (Elhoushi et al. 2024, arXiv 2404.16710) trains a model for early exit. Such a model is
@@ -195,11 +201,13 @@ def made_for_early_exit(name: str) -> str | None:
         name: model name, as in ``load``; nothing is downloaded.
     """
     folder = files.local_folder(name)
-    config = _fields(folder, "config.json")
-    layer = _fields(folder, "generation_config.json").get("assistant_early_exit")
+    config = _read_json(folder, "config.json")
+    layer = _read_json(folder, "generation_config.json").get("assistant_early_exit")
     if isinstance(layer, int):
         return f"Its generation_config.json asks for assistant_early_exit = {layer}."
-    field = next((key for key in config if any(hint in key.lower() for hint in _HINTS)), None)
+    field = next(
+        (key for key in config if any(hint in key.lower() for hint in _EARLY_EXIT_HINTS)), None
+    )
     if field is not None:
         return f"Its config.json has the field {field[:40]}: its layers were trained to be left."
     names = (name, str(config.get("_name_or_path", "")))
@@ -208,7 +216,7 @@ def made_for_early_exit(name: str) -> str | None:
     return None
 
 
-def _fields(folder: str | None, file: str) -> dict[str, Any]:
+def _read_json(folder: str | None, file: str) -> dict[str, Any]:
     if folder is None:
         return {}
     try:

@@ -7,31 +7,31 @@ import re
 from pathlib import Path
 from typing import Any
 
-from engine.errors import ModelError, shown
-from engine.models.build_key import made_of
-from engine.models.catalogue import BROUGHT_FROM, CATALOGUE
-from engine.models.gguf_paths import converted, is_gguf
+from engine.errors import ModelError, format_value
+from engine.models.build_key import find_build
+from engine.models.catalogue import CATALOGUE, SOURCE_FILE
+from engine.models.gguf_paths import find_converted_gguf, is_gguf
 from engine.models.lora_adapters import (
+    BASE_SEPARATOR,
     CONFIG,
-    ON,
-    holds_adapter,
+    adapter_sources,
+    has_adapter_files,
     is_adapter_folder,
     read_adapter,
-    sources_of,
 )
-from engine.models.sources import SOURCES, how_to_fetch
+from engine.models.sources import SOURCES, fetch_command
 from engine.settings import SETTINGS
 
 _HUB_ID = re.compile(
     r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(@[A-Za-z0-9][\w.-]{0,95}(/[\w.-]{1,96}){0,3})?",
     re.ASCII,
 )
-PATTERNS = ["*.safetensors", "*.json", "tokenizer*", "*.txt", "*.model", "*.jinja"]
+DOWNLOAD_PATTERNS = ["*.safetensors", "*.json", "tokenizer*", "*.txt", "*.model", "*.jinja"]
 """Files to download from a repository: safetensors weights, configuration, tokenizer, chat template; no code."""
-INDEX = "model.safetensors.index.json"
+WEIGHTS_INDEX = "model.safetensors.index.json"
 _SHARD = re.compile(r"^[A-Za-z0-9][\w.-]*\.safetensors$", re.ASCII)
-NO_WEIGHTS = "The model has no safetensors weights; other formats are not loaded."
-_CAPS = {
+NO_WEIGHTS_MESSAGE = "The model has no safetensors weights; other formats are not loaded."
+_SIZE_LIMITS = {
     "num_hidden_layers": 200,
     "num_layers": 200,
     "n_layer": 200,
@@ -50,9 +50,13 @@ def check_name(name: Any) -> None:
     Raises:
         ModelError: what is wrong with the name.
     """
-    if is_hub_id(name) or is_gguf(name) or (isinstance(name, str) and standing(name) is not None):
+    if (
+        is_hub_id(name)
+        or is_gguf(name)
+        or (isinstance(name, str) and find_non_hub_folder(name) is not None)
+    ):
         return
-    adapter = adapter_named(name)
+    adapter = parse_adapter_name(name)
     if adapter is not None:
         if adapter[1] is not None:
             check_name(adapter[1])
@@ -61,10 +65,10 @@ def check_name(name: Any) -> None:
         raise ModelError(f"The embedded model {name} is not in this installation.")
     if isinstance(name, str) and name in CATALOGUE and CATALOGUE[name].brought:
         raise ModelError(
-            f"The model {name} is not on this machine yet: {how_to_fetch(name)} brings it."
+            f"The model {name} is not on this machine yet: {fetch_command(name)} brings it."
         )
     raise ModelError(
-        f"model = {shown(name)} is not allowed: it must be a name of the catalogue"
+        f"model = {format_value(name)} is not allowed: it must be a name of the catalogue"
         f" ({', '.join(e.name for e in CATALOGUE.values() if e.folder)}), a hub id like"
         + (
             " owner/name or owner/name@revision."
@@ -82,7 +86,7 @@ def is_hub_id(name: Any) -> bool:
     return bool(_HUB_ID.fullmatch(name)) and ".." not in name
 
 
-def repository_of(name: str) -> tuple[str, str | None]:
+def split_revision(name: str) -> tuple[str, str | None]:
     """Split a hub id into its repository and revision; None for the newest revision."""
     repository, _, revision = name.partition("@")
     return repository, revision or None
@@ -90,16 +94,16 @@ def repository_of(name: str) -> tuple[str, str | None]:
 
 def local_folder(name: str) -> str | None:
     """Return the folder of a model that is on this machine, else None; nothing is fetched or built."""
-    adapter = adapter_named(name)
+    adapter = parse_adapter_name(name)
     if adapter is not None:
-        return _merged(name, *adapter)
+        return _merged_folder(name, *adapter)
     if is_hub_id(name):
-        found = fetched(name)
-        return None if found is None or holds_adapter(found[0]) else found[0]
-    return standing(name)
+        found = find_cached_snapshot(name)
+        return None if found is None or has_adapter_files(found[0]) else found[0]
+    return find_non_hub_folder(name)
 
 
-def adapter_named(name: Any) -> tuple[str, str | None] | None:
+def parse_adapter_name(name: Any) -> tuple[str, str | None] | None:
     """Parse a LoRA adapter's name into the adapter's location and its base, if the name gives one.
 
     Args:
@@ -114,16 +118,16 @@ def adapter_named(name: Any) -> tuple[str, str | None] | None:
     if is_adapter_folder(name):
         return name, None
     # A path may contain the separator itself, so every split is tried.
-    for found in re.finditer(re.escape(ON), name):
+    for found in re.finditer(re.escape(BASE_SEPARATOR), name):
         place, base = name[: found.start()], name[found.end() :]
         if is_adapter_folder(place) or is_hub_id(place):
             return place, base
-    if is_hub_id(name) and holds_adapter((fetched(name) or ("",))[0]):
+    if is_hub_id(name) and has_adapter_files((find_cached_snapshot(name) or ("",))[0]):
         return name, None
     return None
 
 
-def check_merges(place: str) -> None:
+def check_merge_allowed(place: str) -> None:
     """Check that this deployment merges adapters.
 
     Raises:
@@ -133,7 +137,7 @@ def check_merges(place: str) -> None:
         raise ModelError(f"{place} is a LoRA adapter, and none is merged on a public deployment.")
 
 
-def base_of(place: str, folder: str, said: str | None) -> str:
+def find_base_name(place: str, folder: str, said: str | None) -> str:
     """Return the name of an adapter's base model.
 
     If a hub model is installed here under a catalogue name only, that name is returned.
@@ -146,32 +150,38 @@ def base_of(place: str, folder: str, said: str | None) -> str:
     Raises:
         ModelError: no usable base is named, or the adapter's files are not valid.
     """
-    if not holds_adapter(folder):
+    if not has_adapter_files(folder):
         raise ModelError(f"{place} is no LoRA adapter: it has no {CONFIG}, or it is a whole model.")
     config = read_adapter(place, folder)
     base = said or config.base
     if base is None:
         raise ModelError(
-            f"{place} is a LoRA adapter that does not say of which base: {_by(place)}."
+            f"{place} is a LoRA adapter that does not say of which base: {_base_hint(place)}."
         )
-    if adapter_named(base) is not None:
-        raise ModelError(f"{place} is a LoRA adapter of {base}, which is one itself: {_by(place)}.")
+    if parse_adapter_name(base) is not None:
+        raise ModelError(
+            f"{place} is a LoRA adapter of {base}, which is one itself: {_base_hint(place)}."
+        )
     if is_hub_id(base):
         # The same model may be installed under a catalogue name, e.g. from the package index.
         brought = next((n for n, source in SOURCES.items() if source.hub == base), base)
-        if brought != base and standing(brought) is not None and fetched(base) is None:
+        if (
+            brought != base
+            and find_non_hub_folder(brought) is not None
+            and find_cached_snapshot(base) is None
+        ):
             return brought
         asked = f"@{config.revision}" if said is None and config.revision else ""
         return base if "@" in base else f"{base}{asked}"
     try:
         check_name(base)
     except ModelError:
-        how = f"{how_to_fetch(base)} brings it" if base in SOURCES else "bring it there"
-        raise no_base(place, base, how) from None
+        how = f"{fetch_command(base)} brings it" if base in SOURCES else "bring it there"
+        raise missing_base_error(place, base, how) from None
     return base
 
 
-def no_base(place: str, base: str, how: str, reason: str = "") -> ModelError:
+def missing_base_error(place: str, base: str, how: str, reason: str = "") -> ModelError:
     """Return the error for an adapter whose base is missing.
 
     Args:
@@ -182,44 +192,45 @@ def no_base(place: str, base: str, how: str, reason: str = "") -> ModelError:
     """
     because = f" ({reason.rstrip('.')})" if reason else ""
     return ModelError(
-        f"{place} is a LoRA adapter of {shown(base)}, which is not on this machine: {how}, or {_by(place)}{because}."
+        f"{place} is a LoRA adapter of {format_value(base)}, which is not on this machine: "
+        f"{how}, or {_base_hint(place)}{because}."
     )
 
 
-def _by(place: str) -> str:
-    return f'name its base, as in "{place}{ON}BASE"'
+def _base_hint(place: str) -> str:
+    return f'name its base, as in "{place}{BASE_SEPARATOR}BASE"'
 
 
-def _merged(name: str, place: str, said: str | None) -> str | None:
+def _merged_folder(name: str, place: str, said: str | None) -> str | None:
     """Return the folder of a merged adapter; None if it is not merged yet."""
     try:
-        found = fetched(place) if is_hub_id(place) else (place, "")
+        found = find_cached_snapshot(place) if is_hub_id(place) else (place, "")
         if found is None:
             return None
-        base = local_folder(base_of(place, found[0], said))
-        folder = None if base is None else made_of(sources_of(found[0], base))
+        base = local_folder(find_base_name(place, found[0], said))
+        folder = None if base is None else find_build(adapter_sources(found[0], base))
     except ModelError:  # reported when it is merged
         return None
     return None if folder is None else str(folder.resolve())
 
 
-def fetched(name: str) -> tuple[str, str] | None:
+def find_cached_snapshot(name: str) -> tuple[str, str] | None:
     """Return the folder and commit of a hub model in the local cache, else None; offline."""
     from huggingface_hub import snapshot_download
 
     try:
-        repository, revision = repository_of(name)
+        repository, revision = split_revision(name)
         folder = snapshot_download(
-            repository, revision=revision, allow_patterns=PATTERNS, local_files_only=True
+            repository, revision=revision, allow_patterns=DOWNLOAD_PATTERNS, local_files_only=True
         )
     except (OSError, ValueError):  # LocalEntryNotFoundError is both
         return None
-    return (folder, Path(folder).name) if _has_weights(Path(folder)) else None
+    return (folder, Path(folder).name) if _has_all_weights(Path(folder)) else None
 
 
-def _has_weights(folder: Path) -> bool:
+def _has_all_weights(folder: Path) -> bool:
     """Return True if all weight files exist; an interrupted download may lack some."""
-    index = folder / INDEX
+    index = folder / WEIGHTS_INDEX
     try:
         named = json.loads(index.read_bytes())["weight_map"].values() if index.is_file() else ()
         return all((folder / name).is_file() for name in set(named)) and any(
@@ -231,19 +242,19 @@ def _has_weights(folder: Path) -> bool:
 
 def repository_folder(cache: str | Path, name: str) -> Path:
     """Return a repository's folder in the hub's cache, which all its fetched revisions share."""
-    return Path(cache) / f"models--{repository_of(name)[0].replace('/', '--')}"
+    return Path(cache) / f"models--{split_revision(name)[0].replace('/', '--')}"
 
 
-def holds_whole(repository: Path) -> bool:
+def has_complete_snapshot(repository: Path) -> bool:
     """Return True if a repository's cache folder holds a revision with all its weights."""
-    return any(_has_weights(folder) for folder in repository.glob("snapshots/*"))
+    return any(_has_all_weights(folder) for folder in repository.glob("snapshots/*"))
 
 
-def standing(name: str) -> str | None:
+def find_non_hub_folder(name: str) -> str | None:
     """Return the folder of a model that is embedded, installed, converted or given as an allowed path; else None."""
     folder = CATALOGUE[name].folder if name in CATALOGUE else None
     if folder is None and is_gguf(name):
-        folder = converted(name)
+        folder = find_converted_gguf(name)
     elif folder is None and not SETTINGS.public and Path(name).is_absolute():
         folder = Path(name)
     if folder is None or not (folder / "config.json").is_file():
@@ -251,7 +262,7 @@ def standing(name: str) -> str | None:
     return str(folder.resolve())
 
 
-def brought_revision(name: str, folder: str) -> str | None:
+def installed_revision(name: str, folder: str) -> str | None:
     """Return the revision of an installed model: a hub commit, or a package and its version.
 
     The two sources have different weights, so the trace records which one was used.
@@ -263,7 +274,7 @@ def brought_revision(name: str, folder: str) -> str | None:
     if name not in CATALOGUE or not CATALOGUE[name].brought:
         return None
     try:
-        found = json.loads((Path(folder) / BROUGHT_FROM).read_bytes())
+        found = json.loads((Path(folder) / SOURCE_FILE).read_bytes())
         return str(found.get("revision") or found["wheel"])
     except (OSError, ValueError, KeyError, AttributeError, RecursionError):
         return None
@@ -277,8 +288,8 @@ def check_folder(folder: str) -> dict[str, Any]:
     """
     config = check_config(folder)
     if not any(Path(folder).glob("*.safetensors")):
-        raise ModelError(NO_WEIGHTS)
-    _check_index(Path(folder) / INDEX)
+        raise ModelError(NO_WEIGHTS_MESSAGE)
+    _check_index(Path(folder) / WEIGHTS_INDEX)
     return config
 
 
@@ -293,7 +304,7 @@ def _check_index(path: Path) -> None:
     for name in named:
         if not (isinstance(name, str) and _SHARD.match(name)):
             raise ModelError(
-                f"The model's {path.name} names {shown(name)}, which is no safetensors file beside it."
+                f"The model's {path.name} names {format_value(name)}, which is no safetensors file beside it."
             )
         if not (path.parent / name).is_file():
             raise ModelError(f"The model lacks the weights file {name}.")
@@ -316,10 +327,10 @@ def check_config(folder: str) -> dict[str, Any]:
             raise ModelError(
                 f"The model's config.json asks for {key}, which would run its own code."
             )
-    for key, cap in _CAPS.items():
+    for key, cap in _SIZE_LIMITS.items():
         value = config.get(key)
         if value is not None and not (isinstance(value, int) and 0 < value <= cap):
             raise ModelError(
-                f"The model's config.json has {key} = {shown(value)}; at most {cap} works."
+                f"The model's config.json has {key} = {format_value(value)}; at most {cap} works."
             )
     return config

@@ -8,14 +8,14 @@ from functools import partial
 from pathlib import Path
 
 from engine.models import files
-from engine.models.build_cache import made_once
-from engine.models.gguf_conversion import check_can_convert, convert
-from engine.models.gguf_paths import converted, sources_of
-from engine.models.hub import Tell
+from engine.models.build_cache import build_once
+from engine.models.gguf_conversion import check_can_convert, convert_gguf
+from engine.models.gguf_paths import find_converted_gguf, gguf_sources
+from engine.models.hub import ByteProgress
 
 
-def fetch_gguf(
-    name: str, cancelled: threading.Event | None = None, tell: Tell | None = None
+def ensure_gguf_converted(
+    name: str, cancelled: threading.Event | None = None, tell: ByteProgress | None = None
 ) -> tuple[str, str]:
     """Return the folder and sha256 of a GGUF file's model; convert it on first use.
 
@@ -32,14 +32,14 @@ def fetch_gguf(
             result stays.
     """
     files.check_name(name)
-    if converted(name) is None:
+    if find_converted_gguf(name) is None:
         check_can_convert(name)
-    return made_once(name, sources_of(name), partial(_convert, name), cancelled, tell)
+    return build_once(name, gguf_sources(name), partial(_build_converted, name), cancelled, tell)
 
 
-def _convert(name: str, made: Path, own: Path, tell: Callable[[], None]) -> dict[str, str]:
+def _build_converted(name: str, made: Path, own: Path, tell: Callable[[], None]) -> dict[str, str]:
     # Linked into an empty folder: a tokenizer next to the file would win over the file's own.
     link = own / Path(name).name
     link.symlink_to(Path(name).resolve())
-    convert(link, made, tell, dtype="float32")
+    convert_gguf(link, made, tell, dtype="float32")
     return {"gguf": name}

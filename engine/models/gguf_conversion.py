@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
-from engine.models.subprocess_job import answered, carried_out, check_package
+from engine.models.subprocess_job import check_package, handle_job, run_job
 from engine.settings import SETTINGS
 
-NEEDED = "gguf"
+PACKAGE = "gguf"
 
 
 def check_can_convert(name: str) -> None:
@@ -27,11 +27,13 @@ def check_can_convert(name: str) -> None:
         ModelError: the package is missing; the message says how to install it.
     """
     check_package(
-        NEEDED, f"{name} comes as a GGUF file here, and the package {NEEDED} that reads it"
+        PACKAGE, f"{name} comes as a GGUF file here, and the package {PACKAGE} that reads it"
     )
 
 
-def convert(gguf: Path, folder: Path, tell: Callable[[], None], dtype: str = "bfloat16") -> None:
+def convert_gguf(
+    gguf: Path, folder: Path, tell: Callable[[], None], dtype: str = "bfloat16"
+) -> None:
     """Write a GGUF file's model and tokenizer in transformers' format.
 
     bfloat16 halves the size of float32 and rounds far less than 4-bit quantisation did.
@@ -47,19 +49,21 @@ def convert(gguf: Path, folder: Path, tell: Callable[[], None], dtype: str = "bf
         OSError: the disk is full.
     """
     order = {"gguf": str(gguf), "folder": str(folder), "dtype": dtype}
-    carried_out("engine.models.gguf_conversion", order, f"{gguf.name} could not be converted", tell)
+    run_job("engine.models.gguf_conversion", order, f"{gguf.name} could not be converted", tell)
 
 
 def main() -> int:
     """Run the job from standard input; return the exit status."""
-    return answered(lambda order: _write(Path(order["gguf"]), order["folder"], order["dtype"]))
+    return handle_job(
+        lambda order: _convert_job(Path(order["gguf"]), order["folder"], order["dtype"])
+    )
 
 
-def _write(gguf: Path, folder: str, dtype: str) -> None:
+def _convert_job(gguf: Path, folder: str, dtype: str) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    check_room(_values(gguf), folder, dtype)
+    check_resources(_count_values(gguf), folder, dtype)
     where: Any = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
     tokenizer = AutoTokenizer.from_pretrained(**where, local_files_only=True)
     auto: Any = AutoModelForCausalLM
@@ -70,7 +74,7 @@ def _write(gguf: Path, folder: str, dtype: str) -> None:
         trust_remote_code=False,
         output_loading_info=True,
     )
-    check_whole(report)
+    check_weights_complete(report)
     # Both attributes stay after dequantising and would make save_pretrained fail.
     del model.config.quantization_config
     model.hf_quantizer = None
@@ -78,7 +82,7 @@ def _write(gguf: Path, folder: str, dtype: str) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def check_whole(report: dict[str, Any]) -> None:
+def check_weights_complete(report: dict[str, Any]) -> None:
     """Check that no weights are missing.
 
     transformers fills missing weights with random numbers and only logs it.
@@ -94,7 +98,7 @@ def check_whole(report: dict[str, Any]) -> None:
         raise ModelError(f"it lacks the weights {missing[0]}")
 
 
-def _values(gguf: Path) -> int:
+def _count_values(gguf: Path) -> int:
     """Count the values of a file's weights."""
     from gguf import GGUFReader
 
@@ -104,7 +108,7 @@ def _values(gguf: Path) -> int:
         raise ModelError("the file is damaged or was cut off") from None
 
 
-def check_room(values: int, folder: str, dtype: str) -> None:
+def check_resources(values: int, folder: str, dtype: str) -> None:
     """Check that a converted model fits in memory (as bfloat16) and on the disk.
 
     Args:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
-from engine.models.subprocess_job import answered, carried_out
+from engine.models.subprocess_job import handle_job, run_job
 
-LIMIT_S = 120.0
+TIMEOUT_S = 120.0
 """Longest wait for a header, in seconds: a large vocabulary takes seconds, a busy machine longer."""
-_MOST_WORDS = 60
+_MAX_CHARS = 60
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class GgufFacts:
     problem: str | None = None
 
 
-def look_into(name: str, into: str | None = None) -> GgufFacts:
+def read_gguf_facts(name: str, into: str | None = None) -> GgufFacts:
     """Read a GGUF file's header.
 
     Args:
@@ -55,7 +55,7 @@ def look_into(name: str, into: str | None = None) -> GgufFacts:
     order = {"gguf": name, "into": into}
     try:
         return GgufFacts(
-            **carried_out("engine.models.gguf_facts", order, failure, lambda: None, LIMIT_S)
+            **run_job("engine.models.gguf_facts", order, failure, lambda: None, TIMEOUT_S)
         )
     except OSError as error:
         raise ModelError(f"{failure}: {error.strerror}.") from None
@@ -63,10 +63,10 @@ def look_into(name: str, into: str | None = None) -> GgufFacts:
 
 def main() -> int:
     """Run the job from standard input; return the exit status."""
-    return answered(lambda order: _facts(Path(order["gguf"]), order["into"]))
+    return handle_job(lambda order: _read_header(Path(order["gguf"]), order["into"]))
 
 
-def _facts(path: Path, into: str | None) -> dict[str, Any]:
+def _read_header(path: Path, into: str | None) -> dict[str, Any]:
     from gguf import GGUFReader
 
     try:
@@ -84,18 +84,18 @@ def _facts(path: Path, into: str | None) -> dict[str, Any]:
 
     values, context = sum(kinds.values()), said(f"{architecture}.context_length")
     return {
-        "architecture": str(architecture)[:_MOST_WORDS],
+        "architecture": str(architecture)[:_MAX_CHARS],
         "file_bytes": path.stat().st_size,
         "values": values,
         "types": {kind: count / max(values, 1) for kind, count in kinds.most_common()},
         "context_length": int(context) if isinstance(context, int) and context > 0 else None,
         "chat_template": bool(said("tokenizer.chat_template")),
-        "licence": str(said("general.license"))[:_MOST_WORDS] if said("general.license") else None,
-        "problem": None if into is None else _problem(path, into),
+        "licence": str(said("general.license"))[:_MAX_CHARS] if said("general.license") else None,
+        "problem": None if into is None else _write_config(path, into),
     }
 
 
-def _problem(path: Path, into: str) -> str | None:
+def _write_config(path: Path, into: str) -> str | None:
     """Write the config.json of the file's model; return the problem if that fails."""
     from transformers import AutoConfig
 

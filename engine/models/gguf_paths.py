@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from engine.models.build_key import Sources, made_of
+from engine.models.build_key import Sources, find_build
 from engine.settings import SETTINGS
 
 _MAGIC = b"GGUF"
@@ -25,11 +25,11 @@ def is_gguf(name: Any) -> bool:
         return False
 
 
-def sources_of(name: str) -> Sources:
+def gguf_sources(name: str) -> Sources:
     """Return the files whose content decides a GGUF file's model: the file itself."""
     return {"file": Path(name)}
 
 
-def converted(name: str) -> Path | None:
+def find_converted_gguf(name: str) -> Path | None:
     """Return the folder converted from the file's current content, else None; the file is not read."""
-    return made_of(sources_of(name))
+    return find_build(gguf_sources(name))

@@ -8,23 +8,27 @@ from pathlib import Path
 from engine.errors import ModelError
 from engine.models.catalogue import MODEL_DIR
 
-SUMS = "SHA256SUMS"
+CHECKSUMS_FILE = "SHA256SUMS"
 """Checksum file in the folder of the embedded models, in ``sha256sum`` format."""
 
 
-def sums(folder: Path = MODEL_DIR) -> dict[str, str]:
+def read_checksums(folder: Path = MODEL_DIR) -> dict[str, str]:
     """Return {path relative to the folder: sha256} for all files of the embedded models."""
-    lines = (folder / SUMS).read_text("utf-8").splitlines() if (folder / SUMS).is_file() else []
+    lines = (
+        (folder / CHECKSUMS_FILE).read_text("utf-8").splitlines()
+        if (folder / CHECKSUMS_FILE).is_file()
+        else []
+    )
     return {path: digest for digest, path in (line.split(maxsplit=1) for line in lines)}
 
 
-def check_files(name: str, folder: Path = MODEL_DIR) -> None:
+def check_embedded_files(name: str, folder: Path = MODEL_DIR) -> None:
     """Check that the files of an embedded model are those that were shipped.
 
     Raises:
         ModelError: a file is missing or differs.
     """
-    for path, digest in sums(folder).items():
+    for path, digest in read_checksums(folder).items():
         if path.partition("/")[0] != name:
             continue
         file = folder / path

@@ -10,7 +10,7 @@ import functools
 import types
 from typing import Any
 
-_WIRED = ("forward", "_old_forward")
+_FORWARD_ATTRIBUTES = ("forward", "_old_forward")
 
 
 def is_hooked(module: Any) -> bool:
@@ -18,12 +18,12 @@ def is_hooked(module: Any) -> bool:
     return "_hf_hook" in vars(module) and "_old_forward" in vars(module)
 
 
-def wired_to_itself(module: Any) -> bool:
+def has_own_forward(module: Any) -> bool:
     """Return True if the instance has its own forward, other than accelerate's, which a copy cannot rebind."""
     return "forward" in vars(module) and not is_hooked(module)
 
 
-def rewired(copied: Any) -> Any:
+def rewire_hooks(copied: Any) -> Any:
     """Rebind accelerate's hook of a shallow copy to the copy, and return the copy.
 
     Args:
@@ -32,7 +32,7 @@ def rewired(copied: Any) -> Any:
     if not is_hooked(copied):
         return copied
     own = vars(copied)
-    before, after = (own[name] for name in _WIRED)
+    before, after = (own[name] for name in _FORWARD_ATTRIBUTES)
     own["_old_forward"] = types.MethodType(after.__func__, copied)
     own["forward"] = functools.update_wrapper(
         functools.partial(before.func, copied), own["_old_forward"]

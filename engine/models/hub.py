@@ -20,24 +20,24 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import BusyError, Cancelled, ModelError
-from engine.models import files, leaving, partial_downloads
+from engine.models import files, memory_budget, partial_downloads
 from engine.models.catalogue import CATALOGUE
-from engine.settings import SETTINGS, environment
+from engine.settings import SETTINGS, child_environment
 
-Tell = Callable[[int, int], None]
+ByteProgress = Callable[[int, int], None]
 """Called with the bytes received and the total bytes (0 if not known yet)."""
 PROBE_S = 5.0
 """Longest wait for the hub's first answer, in seconds."""
 SILENCE_S = 20
 """Longest pause during a download, in seconds."""
 _POLL_S = 0.05
-_FREE_BYTES = 1_000_000_000
+_RESERVED_BYTES = 1_000_000_000
 """Disk space that downloads leave free for other programs."""
 _LOG = logging.getLogger("engine")
 
 
-def fetch(
-    name: str, cancelled: threading.Event | None = None, tell: Tell | None = None
+def fetch_snapshot(
+    name: str, cancelled: threading.Event | None = None, tell: ByteProgress | None = None
 ) -> tuple[str, str]:
     """Return the folder and commit of a hub model; download it first if needed.
 
@@ -51,20 +51,20 @@ def fetch(
         Cancelled: ``cancelled`` was set.
         ModelError: the model is not allowed here or cannot be fetched.
     """
-    check_allowed(name)
-    found = files.fetched(name)
+    check_model_allowed(name)
+    found = files.find_cached_snapshot(name)
     if found is not None:
         return found
     if os.environ.get("HF_HUB_OFFLINE") == "1":
         raise ModelError(f"{name} is not on this machine and the hub is switched off.")
     with _lock:
-        download = _GOING.get(name)
+        download = _ACTIVE_DOWNLOADS.get(name)
         if download is None:
-            if len(_GOING) >= SETTINGS.max_downloads:
+            if len(_ACTIVE_DOWNLOADS) >= SETTINGS.max_downloads:
                 raise BusyError(
-                    f"{len(_GOING)} models are being fetched already; try again in a moment."
+                    f"{len(_ACTIVE_DOWNLOADS)} models are being fetched already; try again in a moment."
                 )
-            download = _GOING[name] = _Download(name)
+            download = _ACTIVE_DOWNLOADS[name] = _Download(name)
         download.waiting += 1
     try:
         return download.wait(cancelled or threading.Event(), tell or (lambda got, total: None))
@@ -84,11 +84,11 @@ class _Download:
         self.answer: dict[str, Any] | None = None
         self.over = threading.Event()
         self.until = time.monotonic() + SETTINGS.load_timeout_s
-        order = order_for(name)
+        order = build_hub_order(name)
         self.cache = Path(order["cache"])
         self.folder = files.repository_folder(order["cache"], name)
         # Revisions share this folder: a failed download must not remove those that were here before.
-        self.known = not partial_downloads.only_parts(self.folder)
+        self.known = not partial_downloads.has_only_parts(self.folder)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "engine.models.hub_download_job"],
             stdin=subprocess.PIPE,
@@ -96,12 +96,12 @@ class _Download:
             stderr=subprocess.DEVNULL,
             text=True,
             cwd=Path(__file__).resolve().parents[2],
-            env=environment(secrets=not SETTINGS.public),
+            env=child_environment(secrets=not SETTINGS.public),
         )
         threading.Thread(target=self._read, args=(order,), daemon=True).start()
 
-    def wait(self, cancelled: threading.Event, tell: Tell) -> tuple[str, str]:
-        """Wait for the download; return folder and commit, see ``fetch``."""
+    def wait(self, cancelled: threading.Event, tell: ByteProgress) -> tuple[str, str]:
+        """Wait for the download; return folder and commit, see ``fetch_snapshot``."""
         told = None
         while not self.over.wait(_POLL_S):
             if cancelled.is_set():
@@ -123,8 +123,8 @@ class _Download:
 
     def end(self) -> None:
         """Unregister the download and kill its process."""
-        if _GOING.get(self.name) is self:
-            del _GOING[self.name]
+        if _ACTIVE_DOWNLOADS.get(self.name) is self:
+            del _ACTIVE_DOWNLOADS[self.name]
         self.process.kill()
 
     def _read(self, order: dict[str, Any]) -> None:
@@ -135,31 +135,33 @@ class _Download:
                 process.stdin.write(json.dumps(order))
                 process.stdin.close()
                 for line in process.stdout:
-                    self._take(json.loads(line))
+                    self._handle_message(json.loads(line))
         except (OSError, ValueError):  # the process was killed
             pass
         finally:
-            self._leave()
+            self._clean_up()
             self.over.set()
 
-    def _leave(self) -> None:
+    def _clean_up(self) -> None:
         """Remove what cannot be used, and partial files beyond their disk limit."""
         with _lock:
             if "folder" not in (self.answer or {}) and self._is_alone():
                 # Otherwise a refused or interrupted model would be found as a local one.
-                partial_downloads.keep_only_parts(self.folder)
-            busy = [d.folder for d in _GOING.values() if d is not self]
+                partial_downloads.remove_all_but_parts(self.folder)
+            busy = [d.folder for d in _ACTIVE_DOWNLOADS.values() if d is not self]
             most, age_s = SETTINGS.max_parts_gb * 1e9, SETTINGS.parts_age_s
-            kept = partial_downloads.sweep(self.cache, busy, most, age_s)
+            kept = partial_downloads.remove_old_parts(self.cache, busy, most, age_s)
         if SETTINGS.public:
-            _tidy(self.cache, self.name, kept)
+            _evict_cached_models(self.cache, self.name, kept)
 
     def _is_alone(self) -> bool:
         """Return True if no other revision of the repository is in the cache or being downloaded."""
-        others = [d for d in _GOING.values() if d is not self and d.folder == self.folder]
-        return not (self.known or others or files.holds_whole(self.folder))
+        others = [
+            d for d in _ACTIVE_DOWNLOADS.values() if d is not self and d.folder == self.folder
+        ]
+        return not (self.known or others or files.has_complete_snapshot(self.folder))
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _handle_message(self, message: dict[str, Any]) -> None:
         self.total = message.get("total", self.total)
         self.got = message.get("got", self.got)
         if "failed" in message:
@@ -168,43 +170,43 @@ class _Download:
             self.answer = message
 
 
-_GOING: dict[str, _Download] = {}
+_ACTIVE_DOWNLOADS: dict[str, _Download] = {}
 _lock = threading.Lock()
 
 
 def stop_downloads() -> None:
     """Kill all running downloads, at shutdown."""
     with _lock:
-        for download in list(_GOING.values()):
+        for download in list(_ACTIVE_DOWNLOADS.values()):
             download.end()
 
 
-def check_allowed(name: str) -> None:
+def check_model_allowed(name: str) -> None:
     """Check that this deployment offers a model.
 
     Raises:
         ModelError: it does not; the message lists the hub models it offers.
     """
-    if offered(name):
+    if is_model_offered(name):
         return
-    known = ", ".join(allowed()) or "none"
+    known = ", ".join(list_allowed_models()) or "none"
     raise ModelError(f"{name} is not offered here: of the hub's models, these are: {known}.")
 
 
-def offered(name: str) -> bool:
+def is_model_offered(name: str) -> bool:
     """Return True if this deployment offers the model: a public one only catalogue folders and allowed hub ids."""
     # A revision must be listed too: anyone can open a pull request, which is a revision.
-    if not SETTINGS.public or name in allowed():
+    if not SETTINGS.public or name in list_allowed_models():
         return True
     return name in CATALOGUE and CATALOGUE[name].folder is not None
 
 
-def allowed() -> tuple[str, ...]:
+def list_allowed_models() -> tuple[str, ...]:
     """List the hub ids that a public deployment offers."""
     return tuple(SETTINGS.allowed_models.split())
 
 
-def order_for(name: str) -> dict[str, Any]:
+def build_hub_order(name: str) -> dict[str, Any]:
     """Build the job for a subprocess that asks the hub about a model."""
     from huggingface_hub import constants
 
@@ -215,13 +217,13 @@ def order_for(name: str) -> dict[str, Any]:
         "cache": str(cache),
         "probe_s": PROBE_S,
         "silence_s": SILENCE_S,
-        "most_bytes": _room(cache, files.repository_folder(cache, name)),
+        "most_bytes": _available_bytes(cache, files.repository_folder(cache, name)),
         # Visitors of a public deployment must not use the owner's token.
         "token": not SETTINGS.public,
     }
 
 
-def _tidy(cache: Path, name: str, kept: int) -> None:
+def _evict_cached_models(cache: Path, name: str, kept: int) -> None:
     """Evict the least recently used models from the hub's cache until it is within its budget.
 
     Only on a public Space: elsewhere other programs of the owner use the same cache.
@@ -240,21 +242,21 @@ def _tidy(cache: Path, name: str, kept: int) -> None:
         for repo in sorted(found.repos, key=lambda repo: repo.last_accessed):
             if used <= SETTINGS.max_hub_gb * 1e9:
                 return
-            if repo.repo_id != files.repository_of(name)[0]:
+            if repo.repo_id != files.split_revision(name)[0]:
                 # A loaded model keeps working: its files stay open.
                 shutil.rmtree(repo.repo_path, ignore_errors=True)
                 used -= repo.size_on_disk
-                leaving.note(repo.repo_id, "disk", name)
+                memory_budget.record_eviction(repo.repo_id, "disk", name)
     except (CacheNotFound, OSError, ValueError) as error:
         _LOG.error("the hub's cache could not be tidied: %s", type(error).__name__)
 
 
-def _room(cache: Path, own: Path) -> int:
+def _available_bytes(cache: Path, own: Path) -> int:
     """Return the most bytes a model's files may have, including partial files of earlier attempts."""
     there = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free = (
         shutil.disk_usage(there).free
-        - _FREE_BYTES
-        + partial_downloads.size_of(own / partial_downloads.FOLDER)
+        - _RESERVED_BYTES
+        + partial_downloads.folder_bytes(own / partial_downloads.FOLDER)
     )
     return max(0, min(free, int(SETTINGS.max_model_files_gb * 1e9)))

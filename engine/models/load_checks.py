@@ -10,14 +10,14 @@ from engine.declare.weights import WeightsParams
 from engine.errors import ModelError
 from engine.models import weights as holding
 
-_SHOWN = 200
+_MAX_SHOWN = 200
 
 
 def load_error(error: Exception, name: str, folder: str, weights: WeightsParams) -> ModelError:
     """Turn an error that transformers raised while loading a model into a ModelError."""
     if isinstance(error, MemoryError):
         return ModelError(f"{name} needs more memory than there is here.")
-    placed = holding.place_error(error, weights)
+    placed = holding.offload_error_reason(error, weights)
     if placed is not None:
         return ModelError(f"{name} could not be loaded: {placed}.")
     if isinstance(error, OSError | ValueError | KeyError | TypeError | RuntimeError | ImportError):
@@ -26,7 +26,7 @@ def load_error(error: Exception, name: str, folder: str, weights: WeightsParams)
     return ModelError(f"{name} has a damaged weights file: {_first_line(error, folder)}")
 
 
-def check_loaded(name: str, model: Any, report: dict[str, Any], tokenizer: Any) -> None:
+def check_loaded_model(name: str, model: Any, report: dict[str, Any], tokenizer: Any) -> None:
     """Check a loaded model: transformers silently fills missing weights with random numbers.
 
     Args:
@@ -59,4 +59,4 @@ def check_tokenizer(name: str, model: Any, tokenizer: Any) -> None:
 def _first_line(error: Exception, folder: str) -> str:
     text = str(error).strip() or type(error).__name__
     line = text.splitlines()[0].replace(str(folder), "its folder").rstrip(" .!")
-    return (line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…") + "."
+    return (line if len(line) <= _MAX_SHOWN else line[: _MAX_SHOWN - 1] + "…") + "."

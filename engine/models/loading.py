@@ -20,22 +20,22 @@ import torch
 
 from engine.declare.weights import DTYPES, QUANTIZATIONS, TORCH, WeightsParams
 from engine.errors import ModelError
-from engine.models import files, hashes, leaving, lent, readers, sizes
+from engine.models import files, hashes, memory_budget, readers, sizes
 from engine.models import weights as holding
-from engine.models.bare import special_ids_of
-from engine.models.capabilities import Capabilities, attention_of, capabilities_of
+from engine.models.capabilities import Capabilities, attention_implementation, capabilities_of
 from engine.models.catalogue import CATALOGUE as CATALOGUE
 from engine.models.devices import check_device, default_device
-from engine.models.freed import give_back
-from engine.models.load_checks import check_loaded, load_error
-from engine.models.meta_model import BUILDING, built
-from engine.models.model_resolver import is_stale, located
+from engine.models.load_checks import check_loaded_model, load_error
+from engine.models.memory_budget import trim_heap
+from engine.models.meta_model import CONSTRUCTION_LOCK, build_meta_model
+from engine.models.model_resolver import is_stale, resolve_model
+from engine.models.model_views import special_ids_config
 from engine.models.openvino import model as on_openvino
-from engine.models.openvino.graph_loader import opened
-from engine.models.openvino.graph_store import converted
+from engine.models.openvino.graph_loader import load_graph_model
+from engine.models.openvino.graph_store import ensure_graph
 from engine.models.text import Pieces
-from engine.models.tokenizers import tokenizer_in
-from engine.one_shot_thread import aside
+from engine.models.tokenizers import load_tokenizer
+from engine.one_shot_thread import run_in_thread
 from engine.settings import SETTINGS
 from engine.trace.records import HeldWeights, ModelInfo
 
@@ -75,15 +75,15 @@ class LoadedModel:
         self._whole, self._family = self.model, readers.family_of(self.model)
         self.reader = None
         if self.processor is not None:
-            found = readers.sorted_out(self.processor)
-            self.reader = readers.reader_of(self.name, self.model, found)
+            found = readers.to_processors(self.processor)
+            self.reader = readers.build_reader(self.name, self.model, found)
         # In BLIP only the text decoder generates.
         self.model = readers.decoding_part(self.model)
 
     @property
     def device(self) -> torch.device:
         """Device that inputs must be on."""
-        return holding.main_device(self.model)
+        return holding.input_device(self.model)
 
     @property
     def vocab_size(self) -> int:
@@ -146,16 +146,16 @@ class LoadedModel:
             vocab_size=self.vocab_size,
             layers=self.layers,
             is_encoder_decoder=self.is_encoder_decoder,
-            weights=self._held,
+            weights=self._held_weights,
         )
 
     @cached_property
-    def _held(self) -> HeldWeights | None:
-        return None if self.weights is None else holding.record_of(self.weights, self.model)
+    def _held_weights(self) -> HeldWeights | None:
+        return None if self.weights is None else holding.to_held_weights(self.weights, self.model)
 
     def memory_bytes(self) -> int:
         """Bytes of all parameters in memory, or of the OpenVINO graphs; parameters offloaded to disk do not count."""
-        if isinstance(self.model, on_openvino.OnGraph):
+        if isinstance(self.model, on_openvino.GraphModelMixin):
             return int(self.model.graphs.memory_bytes)
         there = (p for p in self._whole.parameters() if not p.is_meta)
         return sum(p.numel() * p.element_size() for p in there)
@@ -165,14 +165,14 @@ class LoadedModel:
 
 
 @dataclass
-class _Entry:
+class _CacheEntry:
     loaded: LoadedModel
     pins: int = 0
 
 
-Key = tuple[str, str, WeightsParams]
+CacheKey = tuple[str, str, WeightsParams]
 """Name, device, and settings of its weights."""
-_CACHE: OrderedDict[Key, _Entry] = OrderedDict()
+_CACHE: OrderedDict[CacheKey, _CacheEntry] = OrderedDict()
 
 
 def load(
@@ -199,38 +199,38 @@ def load(
         ModelError: it cannot be found or loaded, or its files do not fit together.
     """
     files.check_name(name)
-    key = _key(name, device, weights or _held(dtype, quantization))
-    there = _cached(key)
+    key = _cache_key(name, device, weights or _to_weights_params(dtype, quantization))
+    there = _get_cached(key)
     if there is not None:
         return there
     # Fetch and convert before taking the lock, so that other loads do not wait for it.
-    folder, revision = located(name)
+    folder, revision = resolve_model(name)
     if key[2].backend != TORCH:
-        converted(name, folder, key[2].backend)
+        ensure_graph(name, folder, key[2].backend)
     with _LOAD_LOCK:
         # Another thread may have loaded it meanwhile.
-        there = _cached(key)
+        there = _get_cached(key)
         if there is None:
             # In a thread that ends: OpenMP keeps workers for every thread that ever computed.
-            there = aside(partial(_load, key, folder, revision))
+            there = run_in_thread(partial(_load_model, key, folder, revision))
             with _CACHE_LOCK:
-                _CACHE[key] = _Entry(there)
-            _evict(name, keep=key)
+                _CACHE[key] = _CacheEntry(there)
+            _evict_models(name, keep=key)
         return there
 
 
-def cached(name: Any, weights: WeightsParams | None = None) -> LoadedModel | None:
+def get_cached_model(name: Any, weights: WeightsParams | None = None) -> LoadedModel | None:
     """Return the model of ``load(name, weights=weights)`` if it is in memory, else None."""
-    return _cached(_key(name, None, weights)) if isinstance(name, str) else None
+    return _get_cached(_cache_key(name, None, weights)) if isinstance(name, str) else None
 
 
-def held_names() -> list[str]:
+def list_loaded_models() -> list[str]:
     """List the names of all models in memory, most recently used last."""
     with _CACHE_LOCK:
         return [name for name, *_ in _CACHE]
 
 
-def _held(dtype: str | None, quantization: str | None) -> WeightsParams:
+def _to_weights_params(dtype: str | None, quantization: str | None) -> WeightsParams:
     if dtype is not None and dtype not in DTYPES:
         raise ModelError(f"dtype = {dtype!r} is not one of {', '.join(DTYPES)}.")
     if quantization is not None and quantization not in QUANTIZATIONS:
@@ -238,14 +238,14 @@ def _held(dtype: str | None, quantization: str | None) -> WeightsParams:
     return WeightsParams(dtype=dtype, quantization=quantization)
 
 
-def _key(name: str, device: str | None, weights: WeightsParams | None) -> Key:
+def _cache_key(name: str, device: str | None, weights: WeightsParams | None) -> CacheKey:
     device, weights = device or default_device(), weights or holding.DEFAULT
     check_device(device)
     holding.check_devices(weights)
-    return name, device, holding.settled(weights, device)
+    return name, device, holding.with_default_dtype(weights, device)
 
 
-def _cached(key: Key) -> LoadedModel | None:
+def _get_cached(key: CacheKey) -> LoadedModel | None:
     with _CACHE_LOCK:
         entry = _CACHE.get(key)
         if entry is None or is_stale(key[0], entry.loaded.revision):
@@ -254,7 +254,7 @@ def _cached(key: Key) -> LoadedModel | None:
         return entry.loaded
 
 
-def as_recorded(info: ModelInfo) -> LoadedModel | None:
+def find_recorded_model(info: ModelInfo) -> LoadedModel | None:
     """Return the model of a trace if it is in memory with the same weight settings, else None.
 
     For a trace of unquantised weights from another kind of device, this machine's default is accepted.
@@ -268,11 +268,11 @@ def as_recorded(info: ModelInfo) -> LoadedModel | None:
         own = loaded.info()
         if (own.dtype, own.weights) == (info.dtype, info.weights):
             return loaded
-    plain = [m for m in found if info.weights is None and m is cached(m.name)]
+    plain = [m for m in found if info.weights is None and m is get_cached_model(m.name)]
     return next((m for m in plain if m.device.type != info.device), None)
 
 
-def in_memory(name: str, revision: str | None = None) -> LoadedModel | None:
+def find_loaded_model(name: str, revision: str | None = None) -> LoadedModel | None:
     """Return a model that is loaded already, else None, whatever its weight settings.
 
     Args:
@@ -284,7 +284,7 @@ def in_memory(name: str, revision: str | None = None) -> LoadedModel | None:
 
 
 @contextmanager
-def pinned(*models: LoadedModel | None) -> Iterator[None]:
+def pin_models(*models: LoadedModel | None) -> Iterator[None]:
     """Protect models from eviction while a run uses them."""
     with _CACHE_LOCK:
         entries = [e for e in _CACHE.values() if any(e.loaded is model for model in models)]
@@ -298,21 +298,21 @@ def pinned(*models: LoadedModel | None) -> Iterator[None]:
                 entry.pins -= 1
             newest = next(reversed(_CACHE), ("",))[0]
         # A model that was over the budget while in use may be evicted now.
-        _evict(newest)
+        _evict_models(newest)
 
 
-def held() -> tuple[int, int]:
+def loaded_count_and_bytes() -> tuple[int, int]:
     """Return the number of models in memory and their total bytes."""
     with _CACHE_LOCK:
         return len(_CACHE), sum(entry.loaded.memory_bytes() for entry in _CACHE.values())
 
 
-def room() -> float:
+def free_budget_bytes() -> float:
     """Return the bytes of the models' budget that no model uses; negative if over budget."""
-    return SETTINGS.max_model_memory_gb * 1e9 - held()[1]
+    return SETTINGS.max_model_memory_gb * 1e9 - loaded_count_and_bytes()[1]
 
 
-def _evict(room_for: str, keep: Key | None = None, coming: float = 0.0) -> None:
+def _evict_models(room_for: str, keep: CacheKey | None = None, coming: float = 0.0) -> None:
     """Evict the least recently used idle models until the budget holds.
 
     Args:
@@ -320,7 +320,7 @@ def _evict(room_for: str, keep: Key | None = None, coming: float = 0.0) -> None:
         keep: key of a model that must stay.
         coming: bytes of a model about to be loaded, 0 for none.
     """
-    lent.call_back_beyond(room() - coming)
+    memory_budget.recall_loans(free_budget_bytes() - coming)
     budget = SETTINGS.max_model_memory_gb * 1e9 - coming
     most = SETTINGS.max_loaded_models - bool(coming)
     with _CACHE_LOCK:
@@ -330,54 +330,54 @@ def _evict(room_for: str, keep: Key | None = None, coming: float = 0.0) -> None:
                 return
             if key != keep and _CACHE[key].pins == 0:
                 del _CACHE[key]
-                leaving.note(key[0], "memory", room_for)
+                memory_budget.record_eviction(key[0], "memory", room_for)
 
 
-def _load(key: Key, folder: str, revision: str | None) -> LoadedModel:
-    holding.silence()
+def _load_model(key: CacheKey, folder: str, revision: str | None) -> LoadedModel:
+    holding.silence_libraries()
     started = time.perf_counter()
     name, device, weights = key
     if name in CATALOGUE:
-        hashes.check_files(name)
+        hashes.check_embedded_files(name)
     config = files.check_folder(folder)
-    auto, described = built(name, folder, config)
-    needed = sizes.bytes_held(described, sizes.values_in(name, folder), weights)
-    sizes.check_room(name, needed, weights)
+    auto, described = build_meta_model(name, folder, config)
+    needed = sizes.estimate_bytes(described, sizes.count_values(name, folder), weights)
+    sizes.check_memory(name, needed, weights)
     # Before the load, or old and new model would be in memory at once. The heap is trimmed here
     # because an evicted model may have been freed only when its run ended.
-    _evict(name, coming=needed)
-    give_back()
+    _evict_models(name, coming=needed)
+    trim_heap()
     if weights.backend != TORCH:
-        model, tokenizer = opened(name, folder, weights.backend, described)
+        model, tokenizer = load_graph_model(name, folder, weights.backend, described)
         seconds = round(time.perf_counter() - started, 3)
         return LoadedModel(model, tokenizer, name, revision, seconds, weights)
     options, offloaded = holding.loading_options(weights)
     try:
-        with BUILDING:
+        with CONSTRUCTION_LOCK:
             model, report = auto.from_pretrained(
                 folder,
                 output_loading_info=True,
                 local_files_only=True,
                 use_safetensors=True,
                 trust_remote_code=False,
-                attn_implementation=attention_of(described),
+                attn_implementation=attention_implementation(described),
                 **options,
             )
-        holding.remove_with(model, offloaded)
-        tokenizer = tokenizer_in(folder)
+        holding.remove_when_freed(model, offloaded)
+        tokenizer = load_tokenizer(folder)
     except Exception as error:
-        holding.remove_now(offloaded)
+        holding.remove_folder(offloaded)
         raise load_error(error, name, folder, weights) from None
-    check_loaded(name, model, report, tokenizer)
-    holding.check_packed(name, model)
+    check_loaded_model(name, model, report, tokenizer)
+    holding.check_4bit_blocks(name, model)
     if weights.quantization is None and weights.device_map is None:
         model.to(device)
     seconds = round(time.perf_counter() - started, 3)
-    processor = readers.processors_in(name, folder) if readers.family_of(model) else None
+    processor = readers.load_processors(name, folder) if readers.family_of(model) else None
     loaded = LoadedModel(
         model.eval(), tokenizer, name, revision, seconds, weights, processor=processor
     )
     # A repository's sampling defaults are never inherited silently: settings come from the request.
     # A speech model's reader has copied its rules before this.
-    loaded.model.generation_config = special_ids_of(loaded.model)
+    loaded.model.generation_config = special_ids_config(loaded.model)
     return loaded

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.errors import ModelError, shown
+from engine.errors import ModelError, format_value
 from engine.models.build_key import Sources
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-ON = " on "
+BASE_SEPARATOR = " on "
 """Separates the adapter from its base in a model name.
 
 A word, because signs such as ``@`` or ``+`` may occur in paths."""
@@ -27,13 +27,13 @@ _TOKENIZER_FILES = (
     "added_tokens.json",
 )
 TEMPLATE = "chat_template.jinja"
-DEFAULTS = "generation_config.json"
-_MOST_BYTES = 1_000_000
-_MOST_RANK = 4096
-_MOST_WORDS = 200
+GENERATION_CONFIG = "generation_config.json"
+_MAX_BYTES = 1_000_000
+_MAX_RANK = 4096
+_MAX_CHARS = 200
 _TASKS = {"CAUSAL_LM": False, "SEQ_2_SEQ_LM": True}
 """PEFT task type -> whether its models are encoder-decoders."""
-_OTHERWISE = {
+_UNSUPPORTED_FIELDS = {
     "megatron_config": "which would run code of a module that it names",
     "layer_replication": "which gives the model other layers than its base has",
     "alora_invocation_tokens": "which adapts a part of a text alone and cannot be merged",
@@ -63,7 +63,7 @@ class LoraAdapter:
     encodes: bool
 
 
-def holds_adapter(folder: str | Path) -> bool:
+def has_adapter_files(folder: str | Path) -> bool:
     """Return True if the folder holds an adapter and no complete model."""
     try:
         return (Path(folder) / CONFIG).is_file() and not (Path(folder) / "config.json").is_file()
@@ -73,7 +73,7 @@ def holds_adapter(folder: str | Path) -> bool:
 
 def is_adapter_folder(name: str) -> bool:
     """Return True if the name is the absolute path of an adapter's folder."""
-    return Path(name).is_absolute() and holds_adapter(name)
+    return Path(name).is_absolute() and has_adapter_files(name)
 
 
 def read_adapter(name: str, folder: str | Path) -> LoraAdapter:
@@ -86,35 +86,35 @@ def read_adapter(name: str, folder: str | Path) -> LoraAdapter:
     Raises:
         ModelError: the file is not valid, or the adapter is of a kind that is not supported.
     """
-    config = _config(name, folder)
+    config = _read_config(name, folder)
     kind, task = config.get("peft_type"), config.get("task_type")
     if kind != "LORA":
         raise ModelError(
-            f"{name} has peft_type = {shown(kind)} in its {CONFIG}; only LORA adapters work."
+            f"{name} has peft_type = {format_value(kind)} in its {CONFIG}; only LORA adapters work."
         )
     if task not in _TASKS:
         raise ModelError(
-            f"{name} has task_type = {shown(task)} in its {CONFIG}; only {' and '.join(_TASKS)} work."
+            f"{name} has task_type = {format_value(task)} in its {CONFIG}; only {' and '.join(_TASKS)} work."
         )
-    for field, why in _OTHERWISE.items():
+    for field, why in _UNSUPPORTED_FIELDS.items():
         if config.get(field):
             raise ModelError(f"{name} asks for {field} in its {CONFIG}, {why}.")
-    for field, rank in _ranks(config):
+    for field, rank in _list_ranks(config):
         # type() instead of isinstance: bool is a subclass of int.
-        if type(rank) is not int or not 0 < rank <= _MOST_RANK:
+        if type(rank) is not int or not 0 < rank <= _MAX_RANK:
             raise ModelError(
-                f"{name} has {field} = {shown(rank)} in its {CONFIG}; from 1 to {_MOST_RANK} works."
+                f"{name} has {field} = {format_value(rank)} in its {CONFIG}; from 1 to {_MAX_RANK} works."
             )
     alpha: Any = config.get("lora_alpha")
     if type(alpha) not in (int, float) or not math.isfinite(alpha):
         raise ModelError(
-            f"{name} has lora_alpha = {shown(alpha)} in its {CONFIG}; it must be a number."
+            f"{name} has lora_alpha = {format_value(alpha)} in its {CONFIG}; it must be a number."
         )
     base, revision = config.get("base_model_name_or_path"), config.get("revision")
     return LoraAdapter(
         r=config["r"],
         lora_alpha=alpha,
-        target_modules=_targets(name, config.get("target_modules")),
+        target_modules=_read_targets(name, config.get("target_modules")),
         base=base if _is_text(base) else None,
         revision=revision if _is_text(revision) else None,
         encodes=_TASKS[task],
@@ -146,7 +146,7 @@ def tokenizer_files(adapter: str | Path, base: str | Path) -> list[Path]:
     return [path for path in (*found, template) if path is not None and path.is_file()]
 
 
-def sources_of(adapter: str, base: str) -> Sources:
+def adapter_sources(adapter: str, base: str) -> Sources:
     """Return the files whose content decides a merged model, by label.
 
     The base is identified by content, so it does not matter where it came from.
@@ -156,15 +156,19 @@ def sources_of(adapter: str, base: str) -> Sources:
         base: the base model's folder.
     """
     own = [Path(adapter) / CONFIG, Path(adapter) / WEIGHTS]
-    theirs = [Path(base) / "config.json", Path(base) / DEFAULTS, *Path(base).glob("*.safetensors*")]
+    theirs = [
+        Path(base) / "config.json",
+        Path(base) / GENERATION_CONFIG,
+        *Path(base).glob("*.safetensors*"),
+    ]
     found = {f"adapter/{path.name}": path for path in own}
     found |= {f"base/{path.name}": path for path in theirs if path.is_file()}
     return found | {f"tokenizer/{path.name}": path for path in tokenizer_files(adapter, base)}
 
 
-def _config(name: str, folder: str | Path) -> dict[str, Any]:
+def _read_config(name: str, folder: str | Path) -> dict[str, Any]:
     try:
-        config = json.loads((Path(folder) / CONFIG).read_bytes()[:_MOST_BYTES])
+        config = json.loads((Path(folder) / CONFIG).read_bytes()[:_MAX_BYTES])
     except (OSError, ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):
@@ -172,21 +176,21 @@ def _config(name: str, folder: str | Path) -> dict[str, Any]:
     return config
 
 
-def _ranks(config: dict[str, Any]) -> list[tuple[str, Any]]:
+def _list_ranks(config: dict[str, Any]) -> list[tuple[str, Any]]:
     """List (field, rank) for every rank in the configuration."""
     pattern = config.get("rank_pattern") or {}
     other = pattern.values() if isinstance(pattern, dict) else [pattern]
     return [("r", config.get("r")), *(("rank_pattern", rank) for rank in other)]
 
 
-def _targets(name: str, said: Any) -> tuple[str, ...]:
+def _read_targets(name: str, said: Any) -> tuple[str, ...]:
     targets = [said] if isinstance(said, str) else said or []
     if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
         raise ModelError(
-            f"{name} has target_modules = {shown(said)} in its {CONFIG}; it must be a list of names."
+            f"{name} has target_modules = {format_value(said)} in its {CONFIG}; it must be a list of names."
         )
     return tuple(sorted(targets))
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= _MOST_WORDS
+    return isinstance(value, str) and 0 < len(value) <= _MAX_CHARS

@@ -14,14 +14,14 @@ from engine.errors import ModelError
 from engine.models import files, sizes
 from engine.models.capabilities import Capabilities, capabilities_of
 
-_REFUSED: dict[tuple[Any, ...], str] = {}
-_MOST_REFUSED = 256
+_REFUSALS: dict[tuple[Any, ...], str] = {}
+_MAX_REFUSALS = 256
 
-BUILDING = threading.RLock()
+CONSTRUCTION_LOCK = threading.RLock()
 """Lock around building a model: transformers is not thread-safe there, and a model can lose its weights."""
 
 
-def described(name: str) -> tuple[str, Capabilities] | None:
+def describe_model(name: str) -> tuple[str, Capabilities] | None:
     """Return a model's name and capabilities; None if its files are not on this machine.
 
     Nothing is downloaded.
@@ -33,7 +33,7 @@ def described(name: str) -> tuple[str, Capabilities] | None:
         ModelError: no usable model can be built from its config.json.
     """
     folder = files.local_folder(name)
-    return None if folder is None else (name, _of_folder(name, folder))
+    return None if folder is None else (name, _folder_capabilities(name, folder))
 
 
 def auto_class(name: str, folder: str) -> tuple[Any, Any]:
@@ -66,7 +66,7 @@ def auto_class(name: str, folder: str) -> tuple[Any, Any]:
     return (own or found)[0], config
 
 
-def built(name: str, folder: str, config: dict[str, Any]) -> tuple[Any, Any]:
+def build_meta_model(name: str, folder: str, config: dict[str, Any]) -> tuple[Any, Any]:
     """Return the auto class of a folder's model, and the model on the meta device.
 
     Refusals are remembered, since building a hundred layers takes a second under a global lock.
@@ -80,29 +80,29 @@ def built(name: str, folder: str, config: dict[str, Any]) -> tuple[Any, Any]:
         ModelError: the kind is not supported, the weights are damaged, or they hold fewer values
             than the configuration describes.
     """
-    key = (folder, _state(folder))
-    if key in _REFUSED:
-        raise ModelError(_REFUSED[key])
+    key = (folder, _file_states(folder))
+    if key in _REFUSALS:
+        raise ModelError(_REFUSALS[key])
     try:
-        return build(name, folder, config, partial(sizes.values_in, name, folder))
+        return build_from_config(name, folder, config, partial(sizes.count_values, name, folder))
     except ModelError as error:
-        _REFUSED[key] = str(error)
-        while len(_REFUSED) > _MOST_REFUSED:
-            _REFUSED.pop(next(iter(_REFUSED)), None)
+        _REFUSALS[key] = str(error)
+        while len(_REFUSALS) > _MAX_REFUSALS:
+            _REFUSALS.pop(next(iter(_REFUSALS)), None)
         raise
 
 
-def _state(folder: str) -> tuple[tuple[str, int, int], ...]:
+def _file_states(folder: str) -> tuple[tuple[str, int, int], ...]:
     """Return name, modification time and size of the model's files, to detect changes."""
     paths = [Path(folder) / "config.json", *sorted(Path(folder).glob("*.safetensors"))]
     found = [(path.name, path.stat()) for path in paths if path.is_file()]
     return tuple((name, about.st_mtime_ns, about.st_size) for name, about in found)
 
 
-def build(
+def build_from_config(
     name: str, folder: str, config: dict[str, Any], values_in: Callable[[], int]
 ) -> tuple[Any, Any]:
-    """Return the same as ``built``, for a config.json without local weights and without memory of refusals.
+    """Return the same as ``build_meta_model``, for a config.json without local weights and without memory of refusals.
 
     Args:
         name: the model's name.
@@ -118,7 +118,7 @@ def build(
         auto, read = auto_class(name, folder)
         values = values_in()
         sizes.check_sizes(config, values)
-        with BUILDING, torch.device("meta"):
+        with CONSTRUCTION_LOCK, torch.device("meta"):
             # Without an explicit dtype transformers sets torch's global default dtype meanwhile,
             # which would change concurrent runs.
             model = auto.from_config(read, dtype=torch.float32, trust_remote_code=False)
@@ -129,10 +129,10 @@ def build(
         raise ModelError(
             f"{name} has a config.json that no model can be built from ({kind})."
         ) from None
-    sizes.check_built(model, values, packed="quantization_config" in config)
+    sizes.check_meta_size(model, values, packed="quantization_config" in config)
     return auto, model
 
 
 @lru_cache(maxsize=64)
-def _of_folder(name: str, folder: str) -> Capabilities:
-    return capabilities_of(built(name, folder, files.check_config(folder))[1])
+def _folder_capabilities(name: str, folder: str) -> Capabilities:
+    return capabilities_of(build_meta_model(name, folder, files.check_config(folder))[1])

@@ -21,13 +21,13 @@ from engine.errors import ModelError
 from engine.models.hashes import sha256_of
 
 FOLDER = "parts"
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
 """Error numbers of a full disk or an exhausted quota."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True)
-class Large:
+class LargeFile:
     """A large file of a repository, as the hub announces it.
 
     Attributes:
@@ -46,7 +46,7 @@ class Large:
             raise ModelError(f"The hub announces no SHA-256 of {self.path}.")
 
 
-def complete(own: Path, large: Large, url: str, headers: dict[str, str]) -> None:
+def complete_download(own: Path, large: LargeFile, url: str, headers: dict[str, str]) -> None:
     """Download a file into a repository's blobs, resuming where an earlier attempt ended.
 
     Args:
@@ -81,16 +81,16 @@ def complete(own: Path, large: Large, url: str, headers: dict[str, str]) -> None
                 http_get(url, file, resume_size=file.tell(), headers=asked, expected_size=size)
         except OSError as error:
             # On a full disk nothing stays, since others need the space too.
-            if error.errno in NO_ROOM:
+            if error.errno in DISK_FULL_ERRNOS:
                 part.unlink(missing_ok=True)
             raise
         if sha256_of(part) != large.sha256:
             part.unlink()
-            raise ModelError(wrong_hash(large.path))
+            raise ModelError(wrong_hash_message(large.path))
         part.replace(blob)
 
 
-def wrong_hash(path: str) -> str:
+def wrong_hash_message(path: str) -> str:
     """Return the error sentence for a file whose bytes do not have the announced hash."""
     return (
         f"What came as {path} is not the file that the hub announced: its hash is another one, so it"
@@ -98,7 +98,7 @@ def wrong_hash(path: str) -> str:
     )
 
 
-def size_of(folder: Path, names: Iterable[str] | None = None) -> int:
+def folder_bytes(folder: Path, names: Iterable[str] | None = None) -> int:
     """Return the total bytes of a folder's files; files that vanish meanwhile count 0.
 
     Args:
@@ -108,25 +108,26 @@ def size_of(folder: Path, names: Iterable[str] | None = None) -> int:
     # Unlike Path.glob, os.walk does not raise if the folder vanishes.
     _, _, found = next(os.walk(folder), ("", [], []))
     return sum(
-        _stat(folder / name)[0] for name in (found if names is None else set(found) & {*names})
+        _size_and_time(folder / name)[0]
+        for name in (found if names is None else set(found) & {*names})
     )
 
 
-def only_parts(own: Path) -> bool:
+def has_only_parts(own: Path) -> bool:
     """Return True if a repository's cache folder holds partial files only, or nothing."""
     folders, files = next(os.walk(own), ("", [], []))[1:]
     return not files and set(folders) <= {FOLDER}
 
 
-def keep_only_parts(own: Path) -> None:
+def remove_all_but_parts(own: Path) -> None:
     """Remove everything of a repository from the cache except its partial files."""
     for folder in next(os.walk(own), ("", [], []))[1]:
         if folder != FOLDER:
             shutil.rmtree(own / folder, ignore_errors=True)
-    _remove_empty(own)
+    _remove_empty_folders(own)
 
 
-def sweep(cache: Path, busy: Iterable[Path], most_bytes: float, age_s: float) -> int:
+def remove_old_parts(cache: Path, busy: Iterable[Path], most_bytes: float, age_s: float) -> int:
     """Remove partial files that are too old, then the oldest ones until the rest fits the limit.
 
     Args:
@@ -138,8 +139,8 @@ def sweep(cache: Path, busy: Iterable[Path], most_bytes: float, age_s: float) ->
     Returns:
         The bytes of the remaining partial files.
     """
-    found = [path for own in cache.glob("models--*") for path in _files(own / FOLDER)]
-    about = {path: _stat(path) for path in found}
+    found = [path for own in cache.glob("models--*") for path in _list_files(own / FOLDER)]
+    about = {path: _size_and_time(path) for path in found}
     kept, used = {*busy}, sum(size for size, _ in about.values())
     for path, (size, changed) in sorted(about.items(), key=lambda item: item[1][1]):
         own = path.parent.parent
@@ -147,15 +148,15 @@ def sweep(cache: Path, busy: Iterable[Path], most_bytes: float, age_s: float) ->
             continue
         path.unlink(missing_ok=True)
         used -= size
-        _remove_empty(own)
+        _remove_empty_folders(own)
     return used
 
 
-def _files(folder: Path) -> list[Path]:
+def _list_files(folder: Path) -> list[Path]:
     return [folder / name for name in next(os.walk(folder), ("", [], []))[2]]
 
 
-def _stat(path: Path) -> tuple[int, float]:
+def _size_and_time(path: Path) -> tuple[int, float]:
     """Return a file's size and modification time; zeros if it vanished."""
     try:
         found = path.stat()
@@ -164,7 +165,7 @@ def _stat(path: Path) -> tuple[int, float]:
     return found.st_size, found.st_mtime
 
 
-def _remove_empty(own: Path) -> None:
+def _remove_empty_folders(own: Path) -> None:
     """Remove a repository's folder if it is empty."""
     for folder in (own / FOLDER, own):
         with suppress(OSError):

@@ -10,14 +10,14 @@ import math
 from pathlib import Path
 from typing import Any
 
-from engine.declare.weights import EIGHT_BITS, TORCH, WeightsParams, bytes_of
+from engine.declare.weights import EIGHT_BITS, TORCH, WeightsParams, parse_size
 from engine.errors import ModelError
 from engine.settings import SETTINGS
 
-_SPARE = 16_000_000
+_TOLERATED_VALUES = 16_000_000
 """Tolerated values of a model beyond its weights; missing weights are reported when it is loaded."""
-_MOST_TENSORS = 200_000
-_PACKED = 8
+_MAX_TENSORS = 200_000
+_MAX_PACKING = 8
 _WIDTHS = ("hidden_size", "d_model", "n_embd", "dim")
 _TABLES = ("vocab_size", "intermediate_size", "d_ff", "ffn_dim", "n_inner", "encoder_ffn_dim")
 _COUNTS = (
@@ -30,14 +30,14 @@ _COUNTS = (
     "n_routed_experts",
 )
 _DTYPE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
-_PACKED_BYTES = {"8bit": 1.0, "4bit": 0.5625}
+_QUANTIZED_BYTES = {"8bit": 1.0, "4bit": 0.5625}
 """Bytes per value of a quantised matrix, including the scales of its blocks of 64."""
-COMPILED = 1.5
+COMPILED_RATIO = 1.5
 """Memory of a compiled OpenVINO graph per byte of weights: it also stores them in its kernels' layout."""
-_PACKED_KINDS = ("Linear", "Conv1D")
+_QUANTIZED_KINDS = ("Linear", "Conv1D")
 
 
-def values_in(name: str, folder: str) -> int:
+def count_values(name: str, folder: str) -> int:
     """Count the values in a folder's safetensors files, from their headers.
 
     Raises:
@@ -54,8 +54,8 @@ def values_in(name: str, folder: str) -> int:
                     tensors += 1
         except Exception:  # SafetensorError derives from Exception alone
             raise ModelError(f"{name} has a damaged weights file: {path.name}.") from None
-    if tensors > _MOST_TENSORS:
-        raise ModelError(f"{name} has {tensors} tensors; at most {_MOST_TENSORS} work.")
+    if tensors > _MAX_TENSORS:
+        raise ModelError(f"{name} has {tensors} tensors; at most {_MAX_TENSORS} work.")
     return total
 
 
@@ -64,16 +64,16 @@ def check_sizes(config: dict[str, Any], values: int) -> None:
 
     Args:
         config: the content of a config.json.
-        values: most values the weights can hold, see ``values_in``.
+        values: most values the weights can hold, see ``count_values``.
 
     Raises:
         ModelError: naming the sizes that are too large.
     """
-    for part in _parts(config):
-        _check_part(part, values + _SPARE)
+    for part in _nested_configs(config):
+        _check_config_sizes(part, values + _TOLERATED_VALUES)
 
 
-def bytes_held(model: Any, values: int, weights: WeightsParams) -> float:
+def estimate_bytes(model: Any, values: int, weights: WeightsParams) -> float:
     """Estimate the bytes of a model's weights, in memory and offloaded to disk together.
 
     Args:
@@ -84,7 +84,7 @@ def bytes_held(model: Any, values: int, weights: WeightsParams) -> float:
     assert weights.dtype is not None
     each = _DTYPE_BYTES[weights.dtype]
     if weights.backend != TORCH:
-        return values * (1 if weights.backend == EIGHT_BITS else each) * COMPILED
+        return values * (1 if weights.backend == EIGHT_BITS else each) * COMPILED_RATIO
     if weights.quantization is None:
         return values * each
     # transformers leaves the output head unquantised.
@@ -92,12 +92,12 @@ def bytes_held(model: Any, values: int, weights: WeightsParams) -> float:
     packed = sum(
         module.weight.numel()
         for module in model.modules()
-        if type(module).__name__ in _PACKED_KINDS and module is not head
+        if type(module).__name__ in _QUANTIZED_KINDS and module is not head
     )
-    return max(0, values - packed) * each + packed * _PACKED_BYTES[weights.quantization]
+    return max(0, values - packed) * each + packed * _QUANTIZED_BYTES[weights.quantization]
 
 
-def check_room(name: str, needed: float, weights: WeightsParams) -> None:
+def check_memory(name: str, needed: float, weights: WeightsParams) -> None:
     """Check that a model fits in the memory budget.
 
     Args:
@@ -110,7 +110,7 @@ def check_room(name: str, needed: float, weights: WeightsParams) -> None:
         ModelError: it does not fit; the message has both sizes.
     """
     if weights.max_memory is not None:
-        needed = min(needed, sum(bytes_of(size) for _, size in weights.max_memory))
+        needed = min(needed, sum(parse_size(size) for _, size in weights.max_memory))
     needed, budget = needed / 1e9, SETTINGS.max_model_memory_gb
     if needed > budget:
         backend = "" if weights.backend == TORCH else weights.backend
@@ -120,7 +120,7 @@ def check_room(name: str, needed: float, weights: WeightsParams) -> None:
         )
 
 
-def check_built(model: Any, values: int, *, packed: bool) -> None:
+def check_meta_size(model: Any, values: int, *, packed: bool) -> None:
     """Check that a model built on the meta device is not far larger than its weights.
 
     Args:
@@ -133,32 +133,32 @@ def check_built(model: Any, values: int, *, packed: bool) -> None:
     """
     own = sum(parameter.numel() for parameter in model.parameters())
     own += sum(buffer.numel() for buffer in model.buffers())
-    if own > values * (_PACKED if packed else 1) + _SPARE:
+    if own > values * (_MAX_PACKING if packed else 1) + _TOLERATED_VALUES:
         raise ModelError(
             f"The model's config.json describes {own:,} values, and its weights hold {values:,}."
         )
 
 
-def _parts(config: dict[str, Any]) -> list[dict[str, Any]]:
+def _nested_configs(config: dict[str, Any]) -> list[dict[str, Any]]:
     """List a configuration and the configurations nested in it."""
     return [config, *(value for value in config.values() if isinstance(value, dict))]
 
 
-def _check_part(config: dict[str, Any], most: int) -> None:
+def _check_config_sizes(config: dict[str, Any], most: int) -> None:
     width, wide = next(((n, config[n]) for n in _WIDTHS if _is_size(config.get(n))), ("", 1))
     for name in _TABLES:
         if _is_size(config.get(name)) and config[name] * wide > most:
-            raise ModelError(_too_much(name, config[name], width, wide))
+            raise ModelError(_too_large_message(name, config[name], width, wide))
     several = [(name, config[name]) for name in _COUNTS if _is_size(config.get(name))]
     if math.prod(count for _, count in several) * wide > most:
         name, count = max(several, key=lambda pair: pair[1])
-        raise ModelError(_too_much(name, count, width, wide))
+        raise ModelError(_too_large_message(name, count, width, wide))
 
 
 def _is_size(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-def _too_much(name: str, value: int, width: str, wide: int) -> str:
+def _too_large_message(name: str, value: int, width: str, wide: int) -> str:
     beside = f" beside {width} = {wide}" if width else ""
     return f"The model's config.json has {name} = {value}{beside}, more than its weights hold."

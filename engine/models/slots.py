@@ -18,20 +18,20 @@ from transformers import DynamicCache
 from transformers.cache_utils import Cache, CacheLayerMixin
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from engine.models.cuda_graphs import attends_to_everything
+from engine.models.cuda_graphs import has_full_attention
 from engine.models.loading import LoadedModel
 
 BLOCK = 256
 """Buffer lengths are rounded up to a multiple of this."""
-WIDEST = 1e-3
+MAX_DIFFERENCE = 1e-3
 """Largest tolerated logit difference between batched and single passes; above it a model is not batched."""
-SAFETY = 16
+SAFETY_FACTOR = 16
 """Factor on the measured difference."""
-_LEAST = 2e-6
+_MIN_DIFFERENCE = 2e-6
 """Smallest assumed difference, in nats: the last digit of a typical float32 logit."""
-_PROBES = (5, 12)
-_PROBED_STEPS = 4
-_KINDS = ("sdpa", "eager")
+_PROBE_LENGTHS = (5, 12)
+_PROBE_STEPS = 4
+_ATTENTION_KINDS = ("sdpa", "eager")
 
 
 class Seat:
@@ -53,7 +53,7 @@ class _SlotLayer(CacheLayerMixin):
         super().__init__()
         self.slots = slots
         self.keys, self.values = (
-            _room(like, slots.most, slots.positions) for like in (keys, values)
+            _allocate(like, slots.most, slots.positions) for like in (keys, values)
         )
         self.is_initialized = True
 
@@ -89,17 +89,17 @@ class _SlotLayer(CacheLayerMixin):
         """Enlarge the buffers to this number of positions."""
         for name in ("keys", "values"):
             old = getattr(self, name)
-            new = _room(old, self.slots.most, positions)
+            new = _allocate(old, self.slots.most, positions)
             new[:, :, : old.shape[2]] = old
             setattr(self, name, new)
 
 
-def _room(like: torch.Tensor, rows: int, positions: int) -> torch.Tensor:
+def _allocate(like: torch.Tensor, rows: int, positions: int) -> torch.Tensor:
     """Return zeros (rows, heads, positions, width), with dtype and device of a (…, heads, …, width) tensor."""
     return like.new_zeros(rows, like.shape[1], positions, like.shape[3])
 
 
-def _layers(cache: Cache) -> list[Any]:
+def _cache_layers(cache: Cache) -> list[Any]:
     return list(cache.layers)
 
 
@@ -107,7 +107,7 @@ class Slots:
     """The batch of one model; used by one thread only.
 
     Args:
-        model: a decoder for which ``can_share`` holds.
+        model: a decoder for which ``can_share_passes`` holds.
         most: capacity in rows.
     """
 
@@ -123,26 +123,26 @@ class Slots:
         """Number of free rows."""
         return self.most - len(self.seats)
 
-    def seat(self, cache: DynamicCache) -> list[Seat]:
+    def add_rows(self, cache: DynamicCache) -> list[Seat]:
         """Add all rows of a cache at the end of the batch; return their seats."""
-        length, count = cache.get_seq_length(), _layers(cache)[0].keys.shape[0]
-        self._make_room(length + 1, cache)
+        length, count = cache.get_seq_length(), _cache_layers(cache)[0].keys.shape[0]
+        self._ensure_capacity(length + 1, cache)
         seats = [Seat(len(self.seats) + i, length) for i in range(count)]
         self.seats += seats
-        self.put(seats, cache)
+        self.write_rows(seats, cache)
         return seats
 
-    def put(self, seats: list[Seat], cache: DynamicCache) -> None:
+    def write_rows(self, seats: list[Seat], cache: DynamicCache) -> None:
         """Overwrite the rows of these seats with the rows of a cache."""
         length = cache.get_seq_length()
-        for own, layer in zip(self._layers, _layers(cache), strict=True):
+        for own, layer in zip(self._layers, _cache_layers(cache), strict=True):
             for kept, new in ((own.keys, layer.keys), (own.values, layer.values)):
                 for i, seat in enumerate(seats):
                     kept[seat.row, :, :length] = new[i]
         for seat in seats:
             seat.length = length
 
-    def leave(self, seats: list[Seat]) -> None:
+    def remove_rows(self, seats: list[Seat]) -> None:
         """Remove rows; the last rows of the batch move into the gaps."""
         for seat in seats:
             last = self.seats.pop()
@@ -154,7 +154,7 @@ class Slots:
             self.seats[seat.row] = last
             last.row = seat.row
 
-    def read(self, tokens: dict[Seat, int]) -> torch.Tensor:
+    def read_tokens(self, tokens: dict[Seat, int]) -> torch.Tensor:
         """Read one more token for some rows, in one pass over all rows.
 
         Args:
@@ -163,7 +163,7 @@ class Slots:
         Returns:
             (rows, vocab) logits in the model's dtype; rows without an entry have meaningless values.
         """
-        self._make_room(max(seat.length for seat in self.seats) + 1)
+        self._ensure_capacity(max(seat.length for seat in self.seats) + 1)
         device = self.model.device
         ends = torch.tensor([seat.length for seat in self.seats])
         self.longest = int(ends.max()) + 1
@@ -190,18 +190,18 @@ class Slots:
         assert self._cache is not None
         return self._cache.layers
 
-    def _make_room(self, length: int, like: DynamicCache | None = None) -> None:
+    def _ensure_capacity(self, length: int, like: DynamicCache | None = None) -> None:
         """Make sure that each row has capacity for this many positions."""
         if length > self.positions:
             self.positions = math.ceil(length / BLOCK) * BLOCK
             for layer in self._layers if self._cache is not None else ():
                 layer.grow(self.positions)
         if self._cache is None and like is not None:
-            layers: list[Any] = [_SlotLayer(self, of.keys, of.values) for of in _layers(like)]
+            layers: list[Any] = [_SlotLayer(self, of.keys, of.values) for of in _cache_layers(like)]
             self._cache = Cache(layers=layers)
 
 
-Ask = Callable[["SharedCache", torch.Tensor], "torch.Tensor | None"]
+PassRequest = Callable[["SharedCache", torch.Tensor], "torch.Tensor | None"]
 """Takes a run's cache and its (rows, 1) newest ids; returns (rows, vocab) logits, or None for a single pass."""
 
 
@@ -218,25 +218,25 @@ class SharedCache(DynamicCache):
         tolerance: nats by which the last logits may differ from those of a single pass.
     """
 
-    def __init__(self, slots: Slots, ask: Ask) -> None:
+    def __init__(self, slots: Slots, ask: PassRequest) -> None:
         super().__init__(config=slots.model.config.get_text_config(decoder=True))
         self.slots, self.ask = slots, ask
         self.seats: list[Seat] = []
         self.apart = False
         self.tolerance = 0.0
 
-    def sit(self, margin: float) -> None:
+    def join_batch(self, margin: float) -> None:
         """Join the batch from the next pass on, if it has free rows.
 
         Args:
-            margin: result of ``margin_of``.
+            margin: result of ``measure_margin``.
         """
-        if self.slots.free >= _layers(self)[0].keys.shape[0]:
-            self.seats, self.tolerance = self.slots.seat(self), margin
+        if self.slots.free >= _cache_layers(self)[0].keys.shape[0]:
+            self.seats, self.tolerance = self.slots.add_rows(self), margin
 
-    def leave(self) -> None:
+    def leave_batch(self) -> None:
         """Leave the batch."""
-        self.slots.leave(self.seats)
+        self.slots.remove_rows(self.seats)
         self.seats, self.tolerance = [], 0.0
 
     def run(self, model: Any, inputs: dict[str, Any]) -> Any:
@@ -249,19 +249,19 @@ class SharedCache(DynamicCache):
             return CausalLMOutputWithPast(logits=logits[:, None], past_key_values=self)  # type: ignore[arg-type]
         return None if self.seats else model(**inputs)
 
-    def correct(self, exact: DynamicCache) -> None:
+    def write_exact_rows(self, exact: DynamicCache) -> None:
         """Replace its rows in the batch by the keys and values of single passes."""
-        self.slots.put(self.seats, exact)
+        self.slots.write_rows(self.seats, exact)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Return the number of cached positions, here or in the batch."""
         return self.seats[0].length if self.seats else super().get_seq_length(layer_idx)
 
 
-_MEASURED: WeakKeyDictionary[LoadedModel, float | None] = WeakKeyDictionary()
+_MARGINS: WeakKeyDictionary[LoadedModel, float | None] = WeakKeyDictionary()
 
 
-def can_share(loaded: LoadedModel) -> bool:
+def can_share_passes(loaded: LoadedModel) -> bool:
     """Return True if a model's passes may be batched, judged by its class and configuration.
 
     Only on a CPU in float32: the difference was not measured elsewhere, and a GPU replays CUDA graphs.
@@ -269,43 +269,47 @@ def can_share(loaded: LoadedModel) -> bool:
     model = loaded.model
     return (
         loaded.device.type == "cpu"
-        and attends_to_everything(loaded)
+        and has_full_attention(loaded)
         and getattr(model, "hf_device_map", None) is None
         and model.dtype == torch.float32
-        and model.config._attn_implementation in _KINDS
+        and model.config._attn_implementation in _ATTENTION_KINDS
         and not hasattr(model, "graphs")
-        and _MEASURED.get(loaded, 0.0) is not None
+        and _MARGINS.get(loaded, 0.0) is not None
     )
 
 
-def margin_of(loaded: LoadedModel) -> float | None:
+def measure_margin(loaded: LoadedModel) -> float | None:
     """Return the assumed difference, in nats, between logits of batched and single passes.
 
     It is measured on first use with a few passes of both kinds and multiplied by SAFETY. None if the
     model cannot be batched.
     """
-    if loaded not in _MEASURED:
+    if loaded not in _MARGINS:
         try:
-            found = _difference(loaded)
+            found = _measure_difference(loaded)
         except Exception:  # a model's code may fail on a batch in any way; it then runs unbatched
             found = math.inf
-        _MEASURED[loaded] = max(found, _LEAST) * SAFETY if found <= WIDEST / SAFETY else None
-    return _MEASURED[loaded]
+        _MARGINS[loaded] = (
+            max(found, _MIN_DIFFERENCE) * SAFETY_FACTOR
+            if found <= MAX_DIFFERENCE / SAFETY_FACTOR
+            else None
+        )
+    return _MARGINS[loaded]
 
 
-def forbid(loaded: LoadedModel) -> None:
+def forbid_sharing(loaded: LoadedModel) -> None:
     """Never batch this model again."""
-    _MEASURED[loaded] = None
+    _MARGINS[loaded] = None
 
 
-def _difference(loaded: LoadedModel) -> float:
+def _measure_difference(loaded: LoadedModel) -> float:
     """Return the largest logit difference between batched and single passes."""
     model, drawn = loaded.model, torch.Generator().manual_seed(0)
 
     def ids(count: int) -> torch.Tensor:
         return torch.randint(loaded.vocab_size, (1, count), generator=drawn).to(loaded.device)
 
-    texts = [(ids(length), ids(_PROBED_STEPS)[0].tolist()) for length in _PROBES]
+    texts = [(ids(length), ids(_PROBE_STEPS)[0].tolist()) for length in _PROBE_LENGTHS]
     slots, worst = Slots(model, len(texts)), 0.0
     alone, seats = [], []
     for prompt, _ in texts:
@@ -313,10 +317,10 @@ def _difference(loaded: LoadedModel) -> float:
         for cache in caches:
             model(input_ids=prompt, past_key_values=cache, use_cache=True)
         alone.append(caches[0])
-        seats += slots.seat(caches[1])
-    for step in range(_PROBED_STEPS):
+        seats += slots.add_rows(caches[1])
+    for step in range(_PROBE_STEPS):
         tokens = [then[step] for _, then in texts]
-        shared = slots.read(dict(zip(seats, tokens, strict=True)))
+        shared = slots.read_tokens(dict(zip(seats, tokens, strict=True)))
         for row, (cache, token) in enumerate(zip(alone, tokens, strict=True)):
             new = torch.tensor([[token]], device=loaded.device)
             own = model(input_ids=new, past_key_values=cache, use_cache=True).logits[0, -1]

@@ -66,12 +66,12 @@ SOURCES: dict[str, ModelSource] = {
 """Catalogue name -> its sources."""
 
 
-def how_to_fetch(name: str) -> str:
+def fetch_command(name: str) -> str:
     """Return the command that installs a model."""
     return f"python -m engine fetch {name}"
 
 
-def how_to_download(hub_id: str) -> str:
+def download_hint(hub_id: str) -> str:
     """Return how to download a hub model, as part of a sentence.
 
     Args:

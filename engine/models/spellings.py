@@ -10,12 +10,12 @@ from engine.models.text import Pieces, encode_inside
 
 ANY_CASE = "(?i)"
 """Prefix of a text that is matched in any letter case."""
-MOST = 64
+MAX_SPELLINGS = 64
 """Most token sequences per form of a text, shortest first; the others are improbable."""
-_SHOWN = 6
+_MAX_SHOWN = 6
 
 
-def spellings(text: str, tokenizer: Any, pieces: Pieces) -> list[tuple[int, ...]]:
+def find_spellings(text: str, tokenizer: Any, pieces: Pieces) -> list[tuple[int, ...]]:
     """Return the id sequences that write a text, with and without a leading space.
 
     A token that holds the text and more, such as a plural, is not covered.
@@ -27,14 +27,14 @@ def spellings(text: str, tokenizer: Any, pieces: Pieces) -> list[tuple[int, ...]
         pieces: its display pieces.
     """
     found: dict[tuple[int, ...], None] = {}
-    for form in forms_of(text):
+    for form in word_forms(text):
         own = tuple(encode_inside(tokenizer, form))
-        ways = islice(_ways(form, pieces.by_text), MOST)
+        ways = islice(_yield_tokenizations(form, pieces.by_text), MAX_SPELLINGS)
         found |= dict.fromkeys([*([own] if own else []), *ways])
     return list(found)
 
 
-def forms_of(text: str) -> list[str]:
+def word_forms(text: str) -> list[str]:
     """Return the forms of a text that are banned: with and without a leading space, in any case after ``(?i)``."""
     any_case = text.startswith(ANY_CASE) and text != ANY_CASE
     text = text.removeprefix(ANY_CASE) if any_case else text
@@ -47,15 +47,15 @@ def forms_of(text: str) -> list[str]:
     return list(dict.fromkeys(form for case in cases for form in (f" {case}", case)))
 
 
-def told(text: str, ways: Sequence[Sequence[int]], pieces: Pieces) -> str:
+def ban_message(text: str, ways: Sequence[Sequence[int]], pieces: Pieces) -> str:
     """Return the sentence that lists the id sequences of a banned text."""
-    shown = [f"{list(ids)} {'|'.join(pieces[i] for i in ids)!r}" for ids in ways[:_SHOWN]]
-    more = f" and {len(ways) - _SHOWN} more" if len(ways) > _SHOWN else ""
+    shown = [f"{list(ids)} {'|'.join(pieces[i] for i in ids)!r}" for ids in ways[:_MAX_SHOWN]]
+    more = f" and {len(ways) - _MAX_SHOWN} more" if len(ways) > _MAX_SHOWN else ""
     count = f"{len(ways)} spellings" if len(ways) != 1 else "1 spelling"
     return f"bad_words_ids: {text!r} is banned in {count}: {', '.join(shown)}{more}."
 
 
-def _ways(text: str, ids: Mapping[str, Sequence[int]]) -> Iterator[tuple[int, ...]]:
+def _yield_tokenizations(text: str, ids: Mapping[str, Sequence[int]]) -> Iterator[tuple[int, ...]]:
     """Yield every id sequence whose pieces join to the text, shortest first."""
     longest = max(map(len, ids), default=0)
     after = [

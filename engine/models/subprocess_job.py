@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
-from engine.models.wheel import is_full
-from engine.settings import environment
+from engine.models.wheel import is_disk_full
+from engine.settings import child_environment
 
 _POLL_S = 0.2
-_SHOWN = 200
+_MAX_SHOWN = 200
 
 
 def check_package(needed: str, whose: str) -> None:
@@ -44,7 +44,7 @@ def check_package(needed: str, whose: str) -> None:
         ) from None
 
 
-def carried_out(
+def run_job(
     module: str,
     order: Mapping[str, Any],
     failure: str,
@@ -71,13 +71,13 @@ def carried_out(
         stderr=subprocess.DEVNULL,
         text=True,
         cwd=Path(__file__).resolve().parents[2],
-        env=environment(secrets=False) | {"HF_HUB_OFFLINE": "1"},
+        env=child_environment(secrets=False) | {"HF_HUB_OFFLINE": "1"},
     ) as process:
         try:
-            answer = _answer(process, order, tell, limit_s)
+            answer = _read_answer(process, order, tell, limit_s)
         finally:
             process.kill()
-    if process.returncode != 0 and is_full(answer):
+    if process.returncode != 0 and is_disk_full(answer):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if process.returncode != 0:
         refused = json.loads(answer)["refused"] if answer.strip() else "it ended before it was done"
@@ -85,7 +85,7 @@ def carried_out(
     return json.loads(answer)
 
 
-def _answer(
+def _read_answer(
     process: subprocess.Popen[str],
     order: Mapping[str, Any],
     tell: Callable[[], None],
@@ -105,7 +105,7 @@ def _answer(
             return process.communicate()[0]
 
 
-def answered(act: Callable[[dict[str, Any]], Mapping[str, Any] | None]) -> int:
+def handle_job(act: Callable[[dict[str, Any]], Mapping[str, Any] | None]) -> int:
     """Run the job from standard input and print its answer; return the exit status.
 
     Args:
@@ -123,7 +123,7 @@ def answered(act: Callable[[dict[str, Any]], Mapping[str, Any] | None]) -> int:
         for place in order.values():
             if isinstance(place, str) and Path(place).is_absolute():
                 said = said.replace(place, "the folder")
-        print(json.dumps({"refused": said.rstrip(" .!")[:_SHOWN]}))  # noqa: T201 - the answer
+        print(json.dumps({"refused": said.rstrip(" .!")[:_MAX_SHOWN]}))  # noqa: T201 - the answer
         return 1
     print(json.dumps(answer))  # noqa: T201 - the answer
     return 0

@@ -21,7 +21,7 @@ from engine.settings import SETTINGS
 Message = Mapping[str, Any]
 _FIRST_MARK, _LAST_MARK = 0x100000, 0x10FFFD
 """Range of private-use characters, which have no meaning for tokenizers and templates."""
-_SHOWN = 240
+_MAX_SHOWN = 240
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Rendered:
     literal: tuple[tuple[int, int], ...]
 
 
-def template_of(tokenizer: Any, name: str, tools: Any = None) -> str:
+def get_template(tokenizer: Any, name: str, tools: Any = None) -> str:
     """Return the source of a model's chat template.
 
     Args:
@@ -59,7 +59,7 @@ def template_of(tokenizer: Any, name: str, tools: Any = None) -> str:
         raise ModelError(f"{name} has several chat templates and none that is the usual.") from None
 
 
-def render(
+def render_chat(
     tokenizer: Any, name: str, messages: Sequence[Message], template: Mapping[str, Any]
 ) -> Rendered:
     """Render messages with the model's chat template.
@@ -74,42 +74,44 @@ def render(
         ModelError: the model has no chat template.
         ParameterError: the template refuses the messages, takes too long or writes too much.
     """
-    source = template_of(tokenizer, name, template.get("tools"))
+    source = get_template(tokenizer, name, template.get("tools"))
     plain = [dict(message) for message in messages]
 
     def write(said: Any, arguments: Any) -> str:
-        return _write(tokenizer, said, arguments)
+        return _apply_template(tokenizer, said, arguments)
 
     text = write(plain, template)
-    marks = _Marks(tokenizer, source, text, plain, template)
-    wholly = write(marks.bounded(marks.literal(plain)), marks.literal(template))
-    if marks.without(wholly) != text:
+    marks = _UserMarks(tokenizer, source, text, plain, template)
+    wholly = write(
+        marks.mark_contents(marks.mark_control_tokens(plain)), marks.mark_control_tokens(template)
+    )
+    if marks.remove_marks(wholly) != text:
         # The template inspects contents (e.g. their length) and counts our marks as text.
-        wholly = write(marks.literal(plain), marks.literal(template))
-    literal = marks.literal_ranges(wholly)
-    contents = marks.contents(wholly, [str(m.get("content") or "") for m in plain])
-    if not literal and marks.without(wholly) != text:
+        wholly = write(marks.mark_control_tokens(plain), marks.mark_control_tokens(template))
+    literal = marks.literal_spans(wholly)
+    contents = marks.content_spans(wholly, [str(m.get("content") or "") for m in plain])
+    if not literal and marks.remove_marks(wholly) != text:
         return Rendered(text, (), ())
-    return Rendered(marks.without(wholly), tuple(contents), tuple(literal))
+    return Rendered(marks.remove_marks(wholly), tuple(contents), tuple(literal))
 
 
-def _write(tokenizer: Any, messages: Any, template: Any) -> str:
+def _apply_template(tokenizer: Any, messages: Any, template: Any) -> str:
     """Apply the template; turn its errors into one-sentence ParameterErrors."""
     from jinja2.exceptions import TemplateError
 
     count = f"{len(messages)} message{'s' if len(messages) != 1 else ''}"
     try:
-        with bounded(SETTINGS.max_template_s):
+        with time_limit(SETTINGS.max_template_s):
             text = tokenizer.apply_chat_template(messages, tokenize=False, **template)
     except TimeoutError:
         limit = f"the model's chat template takes longer than {SETTINGS.max_template_s:g} seconds"
         raise ParameterError("messages", count, limit) from None
     except TemplateError as error:
-        raise ParameterError("messages", count, _refusal(error.message)) from None
+        raise ParameterError("messages", count, _refusal_message(error.message)) from None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ParameterError("messages", count, _refusal(str(error))) from None
+        raise ParameterError("messages", count, _refusal_message(str(error))) from None
     except (RecursionError, MemoryError) as error:
-        raise ParameterError("messages", count, _refusal(type(error).__name__)) from None
+        raise ParameterError("messages", count, _refusal_message(type(error).__name__)) from None
     most = SETTINGS.max_template_chars
     if len(text) > most:
         limit = f"the model's chat template makes {len(text)} characters of them, at most {most}"
@@ -117,16 +119,16 @@ def _write(tokenizer: Any, messages: Any, template: Any) -> str:
     return text
 
 
-def _refusal(words: str | None) -> str:
+def _refusal_message(words: str | None) -> str:
     """Return the template's error message, cleaned and shortened, as part of a sentence."""
     line = " ".join("".join(c if c.isprintable() else " " for c in words or "").split())
     line = line.rstrip(".") or "it gives no reason"
-    line = line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+    line = line if len(line) <= _MAX_SHOWN else line[: _MAX_SHOWN - 1] + "…"
     return f"the model's chat template refuses them: {line}"
 
 
 @contextmanager
-def bounded(seconds: float) -> Iterator[None]:
+def time_limit(seconds: float) -> Iterator[None]:
     """Limit the time of a block's Python code in this thread.
 
     A trace function checks the clock, as threads cannot be killed and a process would take seconds to
@@ -150,7 +152,7 @@ def bounded(seconds: float) -> Iterator[None]:
         sys.settrace(before)
 
 
-class _Marks:
+class _UserMarks:
     """Unused characters that mark users' words while a template renders them.
 
     Args:
@@ -160,66 +162,66 @@ class _Marks:
     """
 
     def __init__(self, tokenizer: Any, source: str, *used: Any) -> None:
-        taken = set(source) | {c for text in _texts(used) for c in text}
+        taken = set(source) | {c for text in _yield_strings(used) for c in text}
         free = (chr(n) for n in range(_FIRST_MARK, _LAST_MARK) if chr(n) not in taken)
         self._free = free
         self.open, self.close = next(free), next(free)
         self.starts: list[str] = []
         self.ends: list[str] = []
-        self._special, self._control = _control_tokens(tokenizer, source)
+        self._special, self._control = _control_token_patterns(tokenizer, source)
 
-    def bounded(self, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def mark_contents(self, messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the messages with a mark at both ends of each content, inside its outer white space."""
         self.starts = [next(self._free) for _ in messages]
         self.ends = [next(self._free) for _ in messages]
         return [
-            {**message, "content": self._around(number, message["content"])}
+            {**message, "content": self._mark_content(number, message["content"])}
             if str(message.get("content") or "").strip()
             else message
             for number, message in enumerate(messages)
         ]
 
-    def _around(self, number: int, content: str) -> str:
+    def _mark_content(self, number: int, content: str) -> str:
         start = len(content) - len(content.lstrip())
         end = len(content.rstrip())
         inside = self.starts[number] + content[start:end] + self.ends[number]
         return content[:start] + inside + content[end:]
 
-    def literal(self, value: Any) -> Any:
+    def mark_control_tokens(self, value: Any) -> Any:
         """Return a JSON value with marks around every control token spelled in its texts.
 
         In an assistant's message only special tokens count, so that ``<think>`` can be prefilled.
         """
         if isinstance(value, str):
-            return self._marked(value, self._control)
+            return self._mark_tokens(value, self._control)
         if isinstance(value, Mapping) and value.get("role") == "assistant":
             return {
-                key: self._marked(item, self._special)
+                key: self._mark_tokens(item, self._special)
                 if isinstance(item, str)
-                else self.literal(item)
+                else self.mark_control_tokens(item)
                 for key, item in value.items()
             }
         if isinstance(value, Mapping):
-            return {key: self.literal(item) for key, item in value.items()}
+            return {key: self.mark_control_tokens(item) for key, item in value.items()}
         if isinstance(value, (list, tuple)):
-            return [self.literal(item) for item in value]
+            return [self.mark_control_tokens(item) for item in value]
         return value
 
-    def _marked(self, text: str, tokens: re.Pattern[str]) -> str:
+    def _mark_tokens(self, text: str, tokens: re.Pattern[str]) -> str:
         return tokens.sub(lambda found: f"{self.open}{found[0]}{self.close}", text)
 
-    def without(self, text: str) -> str:
+    def remove_marks(self, text: str) -> str:
         """Return the text without marks."""
-        return self._any.sub("", text)
+        return self._mark_pattern.sub("", text)
 
     @property
-    def _any(self) -> re.Pattern[str]:
+    def _mark_pattern(self) -> re.Pattern[str]:
         return re.compile(f"[{''.join((self.open, self.close, *self.starts, *self.ends))}]")
 
-    def literal_ranges(self, marked: str) -> list[tuple[int, int]]:
+    def literal_spans(self, marked: str) -> list[tuple[int, int]]:
         """Return the spans of marked control tokens, in the text without marks."""
         found, start = [], None
-        for mark, at in self._places(marked):
+        for mark, at in self._mark_positions(marked):
             if mark == self.open:
                 start = at
             elif mark == self.close and start is not None:
@@ -227,29 +229,31 @@ class _Marks:
                 start = None
         return [(start, end) for start, end in found if end > start]
 
-    def contents(self, marked: str, contents: Sequence[str]) -> list[tuple[int, int, int]]:
+    def content_spans(self, marked: str, contents: Sequence[str]) -> list[tuple[int, int, int]]:
         """Return (message index, start, end) of the contents, in the text without marks.
 
         If the template dropped one end of a content, the span covers the part that still matches.
         """
-        text, places = self.without(marked), dict(self._places(marked))
+        text, places = self.remove_marks(marked), dict(self._mark_positions(marked))
         found = []
         for number, marks in enumerate(zip(self.starts, self.ends, strict=True)):
             first, last = (places.get(mark) for mark in marks)
-            span = _whole(text, contents[number], first, last)
+            span = _content_span(text, contents[number], first, last)
             if span is not None and span[0] < span[1]:
                 found.append((number, *span))
-        found = found or _searched(text, contents)
+        found = found or _search_contents(text, contents)
         found.sort(key=lambda span: span[1:])
         return [s for n, s in enumerate(found) if n == 0 or s[1] >= found[n - 1][2]]
 
-    def _places(self, marked: str) -> Iterator[tuple[str, int]]:
+    def _mark_positions(self, marked: str) -> Iterator[tuple[str, int]]:
         """Yield each mark with its position in the text without marks."""
-        for number, found in enumerate(self._any.finditer(marked)):
+        for number, found in enumerate(self._mark_pattern.finditer(marked)):
             yield found[0], found.start() - number
 
 
-def _whole(text: str, content: str, first: int | None, last: int | None) -> tuple[int, int] | None:
+def _content_span(
+    text: str, content: str, first: int | None, last: int | None
+) -> tuple[int, int] | None:
     """Return the span of a content, given the positions of its start and end marks, if found.
 
     Outer white space belongs to the content as far as the template kept it.
@@ -258,20 +262,22 @@ def _whole(text: str, content: str, first: int | None, last: int | None) -> tupl
         return None
     if first is None:
         assert last is not None
-        part = text[:last][last - _common(text[:last][::-1], content.rstrip()[::-1]) :].lstrip()
+        part = text[:last][
+            last - _common_prefix_length(text[:last][::-1], content.rstrip()[::-1]) :
+        ].lstrip()
         return last - len(part), last
     if last is None:
-        part = text[first : first + _common(text[first:], content.lstrip())].rstrip()
+        part = text[first : first + _common_prefix_length(text[first:], content.lstrip())].rstrip()
         return first, first + len(part)
     before = content[: len(content) - len(content.lstrip())]
     after = content[len(content.rstrip()) :]
     return (
-        first - _common(text[:first][::-1], before[::-1]),
-        last + _common(text[last:], after),
+        first - _common_prefix_length(text[:first][::-1], before[::-1]),
+        last + _common_prefix_length(text[last:], after),
     )
 
 
-def _searched(text: str, contents: Sequence[str]) -> list[tuple[int, int, int]]:
+def _search_contents(text: str, contents: Sequence[str]) -> list[tuple[int, int, int]]:
     """Return the spans of contents found in the text by search, each after the previous one."""
     found, at = [], 0
     for number, content in enumerate(contents):
@@ -283,24 +289,24 @@ def _searched(text: str, contents: Sequence[str]) -> list[tuple[int, int, int]]:
     return found
 
 
-def _common(a: str, b: str) -> int:
+def _common_prefix_length(a: str, b: str) -> int:
     shorter = min(len(a), len(b))
     return next((i for i in range(shorter) if a[i] != b[i]), shorter)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _yield_strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _texts(key)
-            yield from _texts(item)
+            yield from _yield_strings(key)
+            yield from _yield_strings(item)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _texts(item)
+            yield from _yield_strings(item)
 
 
-def _control_tokens(tokenizer: Any, source: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _control_token_patterns(tokenizer: Any, source: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return two patterns: special tokens, and special tokens plus added tokens that the template writes."""
     added = list(tokenizer.added_tokens_decoder.values())
     special = {token.content for token in added if token.special} | set(
@@ -309,10 +315,10 @@ def _control_tokens(tokenizer: Any, source: str) -> tuple[re.Pattern[str], re.Pa
     written = {
         token.content for token in added if token.content in source and not token.content.isspace()
     }
-    return finder(special), finder(special | written)
+    return token_pattern(special), token_pattern(special | written)
 
 
-def finder(tokens: set[str]) -> re.Pattern[str]:
+def token_pattern(tokens: set[str]) -> re.Pattern[str]:
     """Return a pattern that matches any of the tokens, the longest first."""
     longest = sorted(filter(None, tokens), key=len, reverse=True)
     return re.compile("|".join(map(re.escape, longest)) or "(?!)")

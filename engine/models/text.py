@@ -15,7 +15,7 @@ from typing import Any
 
 REPLACEMENT = "\ufffd"
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
-_CUTTING = threading.Lock()
+_TOKENIZER_LOCK = threading.Lock()
 """One thread tokenizes at a time: a tokenizer stores its handling of special tokens as state."""
 _ANCHORS = ("\n", ".", ")", "0", "a", ">")
 """Contexts to tokenize a text after, if its own context is unknown or merges with its first token."""
@@ -81,7 +81,7 @@ class Pieces:
             return token.replace("▁", " ")
         if _BYTE.fullmatch(token):
             return self._byte_piece(token)
-        text = self._inside.text([token_id])
+        text = self._inside_decoder.text([token_id])
         return text if text and REPLACEMENT not in text else token
 
     def _byte_piece(self, token: str) -> str:
@@ -90,12 +90,12 @@ class Pieces:
         return token if shown in self.tokenizer.get_vocab() else shown
 
     @cached_property
-    def _inside(self) -> Reader:
+    def _inside_decoder(self) -> OutputDecoder:
         """Decodes a token as if inside a text: some decoders treat the first token differently."""
         for token_id in sorted(self.tokenizer.get_vocab().values()):
             if token_id not in self.special and _decode(self.tokenizer, [token_id]).isalnum():
-                return Reader(self.tokenizer, [token_id])
-        return Reader(self.tokenizer)
+                return OutputDecoder(self.tokenizer, [token_id])
+        return OutputDecoder(self.tokenizer)
 
 
 def special_ids(tokenizer: Any) -> frozenset[int]:
@@ -125,11 +125,11 @@ def _decode(tokenizer: Any, ids: Sequence[int]) -> str:
 
 
 def decode_ids(tokenizer: Any, ids: Any) -> str:
-    """Decode ids that do not continue another text; see ``Reader``."""
-    return Reader(tokenizer).text(list(ids))
+    """Decode ids that do not continue another text; see ``OutputDecoder``."""
+    return OutputDecoder(tokenizer).text(list(ids))
 
 
-class Reader:
+class OutputDecoder:
     """Decodes outputs that continue one prompt, so that ``prompt + text`` is the whole text.
 
     Special tokens are left out of the text.
@@ -159,7 +159,7 @@ class Reader:
         # The prompt ends inside a multi-byte character that the output completes.
         return whole[_common_prefix(whole, self._starts[-1]) :]
 
-    def more(self, known: Sequence[int], ids: Sequence[int]) -> str | None:
+    def added_text(self, known: Sequence[int], ids: Sequence[int]) -> str | None:
         """Return the text that ``ids`` add after the prefix ``known``, decoded without earlier ids.
 
         Args:
@@ -180,31 +180,34 @@ class Reader:
 
         Decoded together, incomplete bytes would turn the complete ones before them into replacements.
         """
-        cut = 0 if self._byte_level else self._unfinished(ids)
+        cut = 0 if self._byte_level else self._count_unfinished(ids)
         text = _decode(self.tokenizer, ids[: len(ids) - cut])
         return text + REPLACEMENT if cut else text
 
-    def _unfinished(self, ids: list[int]) -> int:
+    def _count_unfinished(self, ids: list[int]) -> int:
         """Count the tokens at the end that are the first bytes of an incomplete character (byte fallback)."""
         tail: list[int] = []
-        for token in self._tokens_backwards(ids):
+        for token in self._last_tokens(ids):
             found = _BYTE.fullmatch(token or "")
             if found is None:
                 break
             tail.insert(0, int(found[1], 16))
-            length = next((n for low, n in _LENGTHS if tail[0] >= low), 0)
+            length = next((n for low, n in _CHARACTER_LENGTHS if tail[0] >= low), 0)
             if length:
                 return len(tail) if len(tail) < length else 0
         return 0
 
-    def _tokens_backwards(self, ids: list[int]) -> Iterator[str | None]:
+    def _last_tokens(self, ids: list[int]) -> Iterator[str | None]:
         """Yield the last tokens, newest first, as many as one character can have."""
-        return (self.tokenizer.convert_ids_to_tokens(token_id) for token_id in ids[:-_WIDEST:-1])
+        return (
+            self.tokenizer.convert_ids_to_tokens(token_id)
+            for token_id in ids[:-_MAX_CHARACTER_BYTES:-1]
+        )
 
 
-_LENGTHS = ((0xF0, 4), (0xE0, 3), (0xC0, 2))
+_CHARACTER_LENGTHS = ((0xF0, 4), (0xE0, 3), (0xC0, 2))
 """(smallest first byte, number of bytes) of multi-byte UTF-8 characters."""
-_WIDEST = 4
+_MAX_CHARACTER_BYTES = 4
 
 
 _STRIDE = 16
@@ -221,7 +224,7 @@ class Detokenizer:
         reader: decodes outputs of this prompt.
     """
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: OutputDecoder) -> None:
         self.reader = reader
         self.text = ""
         self._marks: list[tuple[int, int]] = []
@@ -255,7 +258,7 @@ class Detokenizer:
         if len(self._marks) > 1 and not final:
             # From the mark before the last one, so that the text at the last mark has context.
             (first, _), (last, characters) = self._marks[-2:]
-            more = self.reader.more(ids[first:last], ids[first:])
+            more = self.reader.added_text(ids[first:last], ids[first:])
             if more is not None:
                 return characters, more
         return 0, self.reader.text(ids)
@@ -266,7 +269,7 @@ def _common_prefix(a: Sequence[Any], b: Sequence[Any]) -> int:
     return next((i for i in range(shorter) if a[i] != b[i]), shorter)
 
 
-def tokenized(tokenizer: Any, text: str, **options: Any) -> Any:
+def tokenize_text(tokenizer: Any, text: str, **options: Any) -> Any:
     """Call a tokenizer on a text, one thread at a time; return its BatchEncoding.
 
     Args:
@@ -275,14 +278,14 @@ def tokenized(tokenizer: Any, text: str, **options: Any) -> Any:
         options: arguments of the tokenizer's call. With ``split_special_tokens``, text that spells a
             special token stays text.
     """
-    with _CUTTING:
+    with _TOKENIZER_LOCK:
         return tokenizer(text, **options)
 
 
-def _cut(tokenizer: Any, text: str) -> list[int]:
+def _tokenize_plain(tokenizer: Any, text: str) -> list[int]:
     """Return a text's ids without added special tokens; text that spells one stays text."""
     options = {"add_special_tokens": False, "split_special_tokens": True}
-    return tokenized(tokenizer, text, **options)["input_ids"]
+    return tokenize_text(tokenizer, text, **options)["input_ids"]
 
 
 def encode_after(tokenizer: Any, before: str, text: str) -> list[int]:
@@ -294,21 +297,23 @@ def encode_after(tokenizer: Any, before: str, text: str) -> list[int]:
         text: tokenized as after ``before``. If its first token would merge with the last token of
             ``before``, it is tokenized alone or after a neutral character.
     """
-    return _fitting(tokenizer, before, text, (before, "", *_ANCHORS))
+    return _encode_in_context(tokenizer, before, text, (before, "", *_ANCHORS))
 
 
 def encode_inside(tokenizer: Any, text: str) -> list[int]:
     """Return the ids of a text as part of another text."""
-    return _fitting(tokenizer, _ANCHORS[1], text, ("", *_ANCHORS))
+    return _encode_in_context(tokenizer, _ANCHORS[1], text, ("", *_ANCHORS))
 
 
-def _fitting(tokenizer: Any, before: str, text: str, contexts: Sequence[str]) -> list[int]:
+def _encode_in_context(
+    tokenizer: Any, before: str, text: str, contexts: Sequence[str]
+) -> list[int]:
     """Return the first tokenization of a text that decodes back to it when it follows ``before``."""
-    known = _cut(tokenizer, before)
+    known = _tokenize_plain(tokenizer, before)
     wanted, first = _decode(tokenizer, known) + text, None
     for context in contexts:
-        start = _cut(tokenizer, context) if context else []
-        whole = _cut(tokenizer, context + text)
+        start = _tokenize_plain(tokenizer, context) if context else []
+        whole = _tokenize_plain(tokenizer, context + text)
         if whole[: len(start)] != start:
             continue
         ids = whole[len(start) :]
@@ -318,16 +323,16 @@ def _fitting(tokenizer: Any, before: str, text: str, contexts: Sequence[str]) ->
     return first or []
 
 
-def encode_both(tokenizer: Any, before: str, text: str) -> tuple[list[int], list[int]]:
+def encode_pair(tokenizer: Any, before: str, text: str) -> tuple[list[int], list[int]]:
     """Tokenize a text and its continuation together.
 
     Returns:
         The ids of ``before``, with the special tokens that the tokenizer puts first, and the ids of
         ``text``. A token that spans both belongs to ``text``.
     """
-    bare, whole = _cut(tokenizer, before), _cut(tokenizer, before + text)
+    bare, whole = _tokenize_plain(tokenizer, before), _tokenize_plain(tokenizer, before + text)
     shared = _common_prefix(bare, whole)
-    full = tokenized(tokenizer, before, split_special_tokens=True)["input_ids"]
+    full = tokenize_text(tokenizer, before, split_special_tokens=True)["input_ids"]
     places = range(len(full) - len(bare) + 1)
     lead = next((full[:i] for i in places if full[i : i + len(bare)] == bare), [])
     return [*lead, *whole[:shared]], whole[shared:]

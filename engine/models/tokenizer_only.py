@@ -12,7 +12,7 @@ from engine.models.text import Pieces
 
 
 @dataclass(frozen=True)
-class TokenizerAlone:
+class TokenizerOnly:
     """The tokenizer of a model on this machine.
 
     Attributes:
@@ -29,7 +29,7 @@ class TokenizerAlone:
         object.__setattr__(self, "pieces", Pieces(self.tokenizer))
 
 
-def reader(name: str) -> TokenizerAlone:
+def load_tokenizer_only(name: str) -> TokenizerOnly:
     """Return the tokenizer of a model; nothing is fetched and no weights are read.
 
     Args:
@@ -41,15 +41,15 @@ def reader(name: str) -> TokenizerAlone:
     """
     files.check_name(name)
     if files.is_hub_id(name):
-        hub.check_allowed(name)
+        hub.check_model_allowed(name)
     folder = files.local_folder(name)
     if folder is None:
         raise ModelError(f"{name} is not on this machine yet; the first run fetches it.")
-    return _of_folder(name, folder)
+    return _load_from_folder(name, folder)
 
 
 @lru_cache(maxsize=8)
-def _of_folder(name: str, folder: str) -> TokenizerAlone:
+def _load_from_folder(name: str, folder: str) -> TokenizerOnly:
     from transformers import AutoTokenizer
 
     try:
@@ -59,4 +59,4 @@ def _of_folder(name: str, folder: str) -> TokenizerAlone:
     except Exception as error:  # a tokenizer's files may break any rule of its class
         kind = type(error).__name__
         raise ModelError(f"{name} has a tokenizer that cannot be read ({kind}).") from None
-    return TokenizerAlone(tokenizer, name)
+    return TokenizerOnly(tokenizer, name)

@@ -9,7 +9,7 @@ from typing import Any
 _FILES = ("tokenizer*", "vocab*", "merges*", "spiece*", "*.model", "*.tiktoken", "special_tokens*")
 
 
-def tokenizer_in(folder: str) -> Any:
+def load_tokenizer(folder: str) -> Any:
     """Return a folder's tokenizer; None if it has no tokenizer files, so the model works with ids only.
 
     Raises:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 _FILES = ("tokenizer.json", "tokenizer_config.json", "config.json", "generation_config.json")
-_OLDER = ("vocab.json", "merges.txt", "tokenizer.model", "vocab.txt", "spiece.model")
+_LEGACY_FILES = ("vocab.json", "merges.txt", "tokenizer.model", "vocab.txt", "spiece.model")
 """Tokenizer files of older folders."""
-_MOST_BYTES = 100_000_000
+_MAX_BYTES = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -34,26 +34,26 @@ class Vocabulary:
     ends: frozenset[int]
 
 
-def vocabulary_of(folder: str) -> Vocabulary | None:
+def read_vocabulary(folder: str) -> Vocabulary | None:
     """Return the vocabulary of a model's folder; None if it has no readable tokenizer.
 
     The result is cached until one of its files changes.
     """
-    return _read(folder, _state(Path(folder)))
+    return _read_cached(folder, _file_states(Path(folder)))
 
 
-def _state(folder: Path) -> tuple[tuple[str, int, int], ...]:
-    paths = [folder / name for name in (*_FILES, *_OLDER)]
+def _file_states(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    paths = [folder / name for name in (*_FILES, *_LEGACY_FILES)]
     found = [(path.name, path.stat()) for path in paths if path.is_file()]
     return tuple((name, about.st_mtime_ns, about.st_size) for name, about in found)
 
 
 @lru_cache(maxsize=256)
-def _read(folder: str, state: tuple[tuple[str, int, int], ...]) -> Vocabulary | None:
+def _read_cached(folder: str, state: tuple[tuple[str, int, int], ...]) -> Vocabulary | None:
     del state  # part of the cache key
     place = Path(folder)
     try:
-        tokens = _tokens(place)
+        tokens = _read_tokens(place)
     except Exception:  # a tokenizer's files may break any rule; it then cannot be compared
         return None
     if not tokens:
@@ -61,15 +61,15 @@ def _read(folder: str, state: tuple[tuple[str, int, int], ...]) -> Vocabulary | 
     told = hashlib.sha256()
     for token, token_id in sorted(tokens.items()):
         told.update(f"{len(token)} {token} {token_id}\n".encode("utf-8", "surrogatepass"))
-    return Vocabulary(told.hexdigest(), len(tokens), _ends(place))
+    return Vocabulary(told.hexdigest(), len(tokens), _read_end_ids(place))
 
 
-def _tokens(folder: Path) -> dict[str, int]:
+def _read_tokens(folder: Path) -> dict[str, int]:
     """Return {token: id}, equal to the tokenizer's get_vocab()."""
     whole = folder / "tokenizer.json"
     if not whole.is_file():
-        return _by_transformers(folder)
-    spec = _json(whole)
+        return _tokens_from_transformers(folder)
+    spec = _read_json(whole)
     vocab = spec["model"]["vocab"]
     tokens = (
         {pair[0]: number for number, pair in enumerate(vocab)}
@@ -77,11 +77,11 @@ def _tokens(folder: Path) -> dict[str, int]:
         else dict(vocab)
     )
     tokens |= {added["content"]: added["id"] for added in spec.get("added_tokens") or ()}
-    more = _json(folder / "tokenizer_config.json").get("added_tokens_decoder") or {}
+    more = _read_json(folder / "tokenizer_config.json").get("added_tokens_decoder") or {}
     return tokens | {added["content"]: int(token_id) for token_id, added in more.items()}
 
 
-def _by_transformers(folder: Path) -> dict[str, int]:
+def _tokens_from_transformers(folder: Path) -> dict[str, int]:
     from transformers import AutoTokenizer
 
     tokenizer: Any = AutoTokenizer.from_pretrained(
@@ -90,10 +90,10 @@ def _by_transformers(folder: Path) -> dict[str, int]:
     return tokenizer.get_vocab()
 
 
-def _ends(folder: Path) -> frozenset[int]:
+def _read_end_ids(folder: Path) -> frozenset[int]:
     """Return the end-of-sequence ids; generation_config.json takes precedence over config.json."""
     for name in ("generation_config.json", "config.json"):
-        fields = _json(folder / name)
+        fields = _read_json(folder / name)
         own = fields.get("eos_token_id")
         if own is None and isinstance(fields.get("text_config"), Mapping):
             own = fields["text_config"].get("eos_token_id")
@@ -103,10 +103,10 @@ def _ends(folder: Path) -> frozenset[int]:
     return frozenset()
 
 
-def _json(path: Path) -> Any:
+def _read_json(path: Path) -> Any:
     """Return a file's JSON object, or an empty one if it cannot be read."""
     try:
-        if path.stat().st_size > _MOST_BYTES:
+        if path.stat().st_size > _MAX_BYTES:
             return {}
         found = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):

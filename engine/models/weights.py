@@ -16,15 +16,15 @@ from typing import Any
 import torch
 
 from engine.declare.params import Choice, Flag, Param
-from engine.declare.weights import ASSISTANT, DTYPES, NEEDS, TORCH, WeightsParams
+from engine.declare.weights import ASSISTANT_PREFIX, DTYPES, REQUIRED_SETTINGS, TORCH, WeightsParams
 from engine.errors import ModelError, ParameterError
-from engine.models.openvino.installation import HOW, NEEDED, is_installed
+from engine.models.openvino.installation import INSTALL_COMMAND, PACKAGE, is_installed
 from engine.settings import SETTINGS
 from engine.trace.records import HeldWeights, ModelInfo, Trace
 
 DEFAULT = WeightsParams()
 QUANT_TYPE = "nf4"
-_SILENT = (
+_SILENCED_LOGGERS = (
     "bitsandbytes",
     "accelerate",
     "transformers.modeling_utils",
@@ -41,7 +41,7 @@ def torch_dtype(name: str) -> torch.dtype:
     return getattr(torch, name)
 
 
-def settled(weights: WeightsParams, device: str) -> WeightsParams:
+def with_default_dtype(weights: WeightsParams, device: str) -> WeightsParams:
     """Return the settings with the dtype filled in: the device's default, or float32 for OpenVINO.
 
     Args:
@@ -58,7 +58,7 @@ def default_dtype(device: str) -> str:
     return "float32" if device == "cpu" else "bfloat16"
 
 
-def check_allowed(weights: WeightsParams, device: str, prefix: str = "") -> None:
+def check_weights_allowed(weights: WeightsParams, device: str, prefix: str = "") -> None:
     """Check that this machine supports the settings, and that a public deployment offers them.
 
     A public deployment restricts them because each combination is one more copy of the model in memory.
@@ -72,9 +72,11 @@ def check_allowed(weights: WeightsParams, device: str, prefix: str = "") -> None
         ParameterError: naming the first setting that is not offered, and those that are.
     """
     if weights.backend != TORCH and not is_installed():
-        allowed = f"the package {NEEDED} is not installed"
-        raise ParameterError(prefix + "backend", weights.backend, allowed, f"{HOW} brings it")
-    for name, value in weights.said().items():
+        allowed = f"the package {PACKAGE} is not installed"
+        raise ParameterError(
+            prefix + "backend", weights.backend, allowed, f"{INSTALL_COMMAND} brings it"
+        )
+    for name, value in weights.changed_values().items():
         if not _is_offered(name, value, device):
             listed = ", ".join(SETTINGS.public_weights.split()) or "the default alone"
             allowed = f"this deployment offers {listed}"
@@ -86,11 +88,13 @@ def _is_offered(name: str, value: Any, device: str) -> bool:
         return False
     if not SETTINGS.public or value == TORCH or (name, value) == ("dtype", default_dtype(device)):
         return True
-    return _WORDS.get(name, value) in SETTINGS.public_weights.split()
+    return _SETTING_WORDS.get(name, value) in SETTINGS.public_weights.split()
 
 
-def offered(kinds: Mapping[str, Param], device_of: Callable[[], str]) -> dict[str, Param]:
-    """Return the parameters that have a choice here, each with the values that ``check_allowed`` accepts.
+def filter_offered_params(
+    kinds: Mapping[str, Param], device_of: Callable[[], str]
+) -> dict[str, Param]:
+    """Return the parameters that have a choice here, each with the values that ``check_weights_allowed`` accepts.
 
     So a form shows no control whose values would be refused.
 
@@ -102,11 +106,14 @@ def offered(kinds: Mapping[str, Param], device_of: Callable[[], str]) -> dict[st
         there = is_installed()
         return {n: kind for n, kind in kinds.items() if there or not n.endswith("backend")}
     device = device_of()
-    own = {n: _narrowed(n.removeprefix(ASSISTANT), kind, device) for n, kind in kinds.items()}
-    return {name: kind for name, kind in own.items() if kind is not None and _acts(name, own)}
+    own = {
+        n: _narrow_choices(n.removeprefix(ASSISTANT_PREFIX), kind, device)
+        for n, kind in kinds.items()
+    }
+    return {name: kind for name, kind in own.items() if kind is not None and _is_enabled(name, own)}
 
 
-def _narrowed(name: str, kind: Param, device: str) -> Param | None:
+def _narrow_choices(name: str, kind: Param, device: str) -> Param | None:
     """Return a parameter with its offered values; None if only the default is offered."""
     if not isinstance(kind, Choice):
         value = isinstance(kind, Flag) or None
@@ -116,17 +123,17 @@ def _narrowed(name: str, kind: Param, device: str) -> Param | None:
     return None if choices in ((), plain) else dataclasses.replace(kind, choices=choices)
 
 
-def _acts(name: str, own: Mapping[str, Param | None]) -> bool:
+def _is_enabled(name: str, own: Mapping[str, Param | None]) -> bool:
     """Return True if the value that a parameter depends on is offered."""
-    prefix = ASSISTANT if name.startswith(ASSISTANT) else ""
-    other, value = NEEDS.get(name.removeprefix(prefix), (None, None))
+    prefix = ASSISTANT_PREFIX if name.startswith(ASSISTANT_PREFIX) else ""
+    other, value = REQUIRED_SETTINGS.get(name.removeprefix(prefix), (None, None))
     if other is None:
         return True
     kind = own[prefix + other]
     return isinstance(kind, Choice) and value in kind.choices
 
 
-_WORDS = {"bnb_4bit_use_double_quant": "double_quant", "max_memory": "auto"}
+_SETTING_WORDS = {"bnb_4bit_use_double_quant": "double_quant", "max_memory": "auto"}
 """Parameter -> its word in the setting ``public_weights``; other parameters are named by their value."""
 
 
@@ -156,17 +163,17 @@ def loading_options(weights: WeightsParams) -> tuple[dict[str, Any], str | None]
     assert weights.dtype is not None
     options: dict[str, Any] = {"dtype": torch_dtype(weights.dtype)}
     if weights.quantization is not None:
-        options["quantization_config"] = _quantization(weights)
+        options["quantization_config"] = _quantization_config(weights)
     folder = None
     if weights.device_map is not None:
         folder = tempfile.mkdtemp(prefix="offloaded-")
         options |= {"device_map": weights.device_map, "offload_folder": folder}
         if weights.max_memory is not None:
-            options["max_memory"] = {_device(d): size for d, size in weights.max_memory}
+            options["max_memory"] = {_parse_device(d): size for d, size in weights.max_memory}
     return options, folder
 
 
-def _quantization(weights: WeightsParams) -> Any:
+def _quantization_config(weights: WeightsParams) -> Any:
     from transformers import BitsAndBytesConfig
 
     if weights.quantization == "8bit":
@@ -179,23 +186,23 @@ def _quantization(weights: WeightsParams) -> Any:
     )
 
 
-def _device(name: str) -> str | int:
+def _parse_device(name: str) -> str | int:
     return int(name) if name.isdigit() else name
 
 
-def remove_with(model: Any, folder: str | None) -> None:
+def remove_when_freed(model: Any, folder: str | None) -> None:
     """Remove a folder when the model is freed or the process ends."""
     if folder is not None:
         weakref.finalize(model, partial(shutil.rmtree, folder, ignore_errors=True))
 
 
-def remove_now(folder: str | None) -> None:
+def remove_folder(folder: str | None) -> None:
     """Remove the folder of a model that failed to load."""
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def place_error(error: Exception, weights: WeightsParams) -> str | None:
+def offload_error_reason(error: Exception, weights: WeightsParams) -> str | None:
     """Return one clause for transformers' error about offloading quantised layers; None for other errors."""
     if weights.quantization is None or weights.device_map is None:
         return None
@@ -205,7 +212,7 @@ def place_error(error: Exception, weights: WeightsParams) -> str | None:
     return f"quantised layers cannot wait on disk, so max_memory = {limits} is too little"
 
 
-def check_packed(name: str, model: Any) -> None:
+def check_4bit_blocks(name: str, model: Any) -> None:
     """Check that all 4-bit matrices fit bitsandbytes' CPU blocks; else the first pass would fail.
 
     Args:
@@ -228,7 +235,7 @@ def check_packed(name: str, model: Any) -> None:
             )
 
 
-def main_device(model: Any) -> torch.device:
+def input_device(model: Any) -> torch.device:
     """Return the device of a model's inputs, also if its first layers are offloaded to disk."""
     places = getattr(model, "hf_device_map", None)
     if not places or model.device.type != "meta":
@@ -242,10 +249,10 @@ def layers_on(model: Any) -> dict[str, int]:
     kinds = set(getattr(model, "_no_split_modules", None) or ())
     places = getattr(model, "hf_device_map", None) or {}
     names = [name for name, module in model.named_modules() if type(module).__name__ in kinds]
-    return dict(Counter(_place(name, places, model.device) for name in names))
+    return dict(Counter(_find_device(name, places, model.device) for name in names))
 
 
-def _place(name: str, places: dict[str, Any], whole: torch.device) -> str:
+def _find_device(name: str, places: dict[str, Any], whole: torch.device) -> str:
     parts = name.split(".")
     for end in range(len(parts), -1, -1):
         place = places.get(".".join(parts[:end]))
@@ -254,7 +261,7 @@ def _place(name: str, places: dict[str, Any], whole: torch.device) -> str:
     return str(whole)
 
 
-def record_of(weights: WeightsParams, model: Any) -> HeldWeights | None:
+def to_held_weights(weights: WeightsParams, model: Any) -> HeldWeights | None:
     """Return the trace record of the weight settings; None if the dtype says everything."""
     if weights.backend != TORCH:
         return HeldWeights(
@@ -273,23 +280,23 @@ def record_of(weights: WeightsParams, model: Any) -> HeldWeights | None:
     )
 
 
-def weights_of(info: ModelInfo) -> WeightsParams:
+def weights_from_info(info: ModelInfo) -> WeightsParams:
     """Return the weight settings of a recorded run.
 
     Raises:
         ParameterError: the record has a value that is not legal.
     """
-    from engine.declare.weights import read_weights
+    from engine.declare.weights import parse_weights
 
     values = {} if info.weights is None else dataclasses.asdict(info.weights)
     for measured in ("layers_on", "agreement"):
         values.pop(measured, None)
     if info.dtype in DTYPES:
         values["dtype"] = info.dtype
-    return read_weights(values, "", False)[0]
+    return parse_weights(values, "", False)[0]
 
 
-def asked_for(trace: Trace, device: str, *, assistant: bool = True) -> dict[str, Any]:
+def to_weights_request(trace: Trace, device: str, *, assistant: bool = True) -> dict[str, Any]:
     """Return the request parameters that give the weight settings of a recorded run.
 
     Args:
@@ -298,21 +305,21 @@ def asked_for(trace: Trace, device: str, *, assistant: bool = True) -> dict[str,
             opens as the preset it came from.
         assistant: whether to include the draft model's settings.
     """
-    infos = {"": trace.model} | ({ASSISTANT: trace.assistant} if assistant else {})
+    infos = {"": trace.model} | ({ASSISTANT_PREFIX: trace.assistant} if assistant else {})
     said: dict[str, Any] = {}
     for prefix, info in infos.items():
         if info is not None:
-            weights = weights_of(info)
+            weights = weights_from_info(info)
             if weights.dtype == default_dtype(device):
                 weights = dataclasses.replace(weights, dtype=None)
-            said |= weights.said(prefix)
+            said |= weights.changed_values(prefix)
     return said
 
 
-def silence() -> None:
+def silence_libraries() -> None:
     """Turn off libraries' progress bars and warnings, which would mix with text in a terminal."""
     from transformers import logging as own
 
     own.disable_progress_bar()
-    for name in _SILENT:
+    for name in _SILENCED_LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)

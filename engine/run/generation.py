@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from engine.declare.config import as_dict
+from engine.declare.config import config_to_dict
 from engine.errors import ParameterError
-from engine.loops.prefix_constraint import allowed_continuations
+from engine.loops.prefix_constraint import make_prefix_allowed_tokens_fn
 
 NOT_IN_CONFIG = (
     "prefix_allowed_tokens_fn",
@@ -58,7 +58,7 @@ def config_values(config: Any) -> dict[str, Any]:
     known = GenerationConfig().__dict__
     return {
         name: value
-        for name, value in as_dict(config).items()
+        for name, value in config_to_dict(config).items()
         if name in known and name not in NOT_IN_CONFIG and value is not None
     }
 
@@ -96,9 +96,9 @@ def generate_inputs(
         start = 1 if loaded.is_encoder_decoder else prompt_length
         eos = config.eos_token_id or loaded.eos_token_ids
         kwargs["prefix_allowed_tokens_fn"] = (
-            answered(allowed, loaded.vocab_size)
+            wrap_prefix_fn(allowed, loaded.vocab_size)
             if callable(allowed)
-            else allowed_continuations(allowed, start, eos, loaded.vocab_size)
+            else make_prefix_allowed_tokens_fn(allowed, start, eos, loaded.vocab_size)
         )
     if loaded.model.config.is_encoder_decoder and use_cache:
         from transformers import DynamicCache, EncoderDecoderCache
@@ -108,7 +108,7 @@ def generate_inputs(
     return kwargs
 
 
-def answered(allowed: Callable[..., Any], vocab_size: int) -> Callable[..., Any]:
+def wrap_prefix_fn(allowed: Callable[..., Any], vocab_size: int) -> Callable[..., Any]:
     """Return a user's prefix_allowed_tokens_fn with its results validated.
 
     Raises:

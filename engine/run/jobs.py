@@ -11,20 +11,20 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from engine.errors import Cancelled, DecodeError, EngineError, StoppedError
-from engine.run.streamer import NOTHING, Ended, QueueStreamer
+from engine.run.streamer import NOTHING, QueueStreamer, StreamEnded
 from engine.run.visitor import VISITOR, Visitor
 from engine.trace.events import Failed, Finished, Started
 from engine.trace.records import Trace
 
-Send = Callable[[Any], None]
+EventCallback = Callable[[Any], None]
 _LOG = logging.getLogger("engine")
 _REFERENCE_CHARS = 8
-_GOING: dict[threading.Thread, threading.Event] = {}
-_BEGINNING = threading.Lock()
-"""Held while a thread is registered and started, so that ``stop_all`` finds only joinable ones."""
+_ACTIVE_JOBS: dict[threading.Thread, threading.Event] = {}
+_START_LOCK = threading.Lock()
+"""Held while a thread is registered and started, so that ``stop_all_jobs`` finds only joinable ones."""
 
 
-class Doing(Protocol):
+class Runnable(Protocol):
     """Something that can be executed."""
 
     def execute(self) -> None:
@@ -38,15 +38,15 @@ class Doing(Protocol):
         """Return the steps recorded before a failure."""
 
 
-class Job(Doing, Protocol):
-    """A job that ``Work`` executes."""
+class Job(Runnable, Protocol):
+    """A job that ``JobStream`` executes."""
 
-    def told(self) -> dict[str, Any]:
+    def log_fields(self) -> dict[str, Any]:
         """Return extra log fields: known names, counts and seconds, never text."""
         ...
 
 
-class Task:
+class FunctionJob:
     """A job made of a function, without a partial result.
 
     Args:
@@ -56,7 +56,10 @@ class Task:
     """
 
     def __init__(
-        self, do: Callable[[Send, threading.Event], None], send: Send, cancelled: threading.Event
+        self,
+        do: Callable[[EventCallback, threading.Event], None],
+        send: EventCallback,
+        cancelled: threading.Event,
     ) -> None:
         self.do, self.send, self.cancelled = do, send, cancelled
 
@@ -66,12 +69,12 @@ class Task:
     def partial_trace(self) -> None:
         return
 
-    def told(self) -> dict[str, Any]:
+    def log_fields(self) -> dict[str, Any]:
         """Return no log fields: the function's subject is unknown here."""
         return {}
 
 
-class Work:
+class JobStream:
     """Iterator over the events of a job in a worker thread; the last is Failed if the job failed.
 
     Args:
@@ -80,7 +83,7 @@ class Work:
     """
 
     def __init__(
-        self, make: Callable[[Send, threading.Event], Job], run_id: str | None = None
+        self, make: Callable[[EventCallback, threading.Event], Job], run_id: str | None = None
     ) -> None:
         self.run_id = run_id or uuid.uuid4().hex
         self._channel = QueueStreamer()
@@ -88,12 +91,12 @@ class Work:
         # Iterates the channel, not this object: a cycle would keep an abandoned run alive.
         self._events = iter(self._channel)
         self._thread = threading.Thread(
-            target=_work,
+            target=_run_job,
             args=(make, self._channel, self._cancelled, self.run_id, VISITOR.get()),
             daemon=True,
         )
-        with _BEGINNING:
-            _GOING[self._thread] = self._cancelled
+        with _START_LOCK:
+            _ACTIVE_JOBS[self._thread] = self._cancelled
             self._thread.start()
 
     def __iter__(self) -> Iterator[Any]:
@@ -115,7 +118,7 @@ class Work:
         while True:
             try:
                 event = self._channel.take(idle_s)
-            except Ended:
+            except StreamEnded:
                 return
             if event is NOTHING:
                 yield []
@@ -123,7 +126,7 @@ class Work:
             batch = [event]
             if not isinstance(event, Finished | Failed):
                 time.sleep(max(0.0, next_at - time.perf_counter()))
-                batch += self._channel.waiting()
+                batch += self._channel.take_available()
             yield batch
             # Started is sent at once, and the first step must not wait a whole interval after it.
             if not all(isinstance(event, Started) for event in batch):
@@ -154,10 +157,10 @@ class Work:
         self._channel.close()
 
 
-def stop_all(within_s: float) -> None:
+def stop_all_jobs(within_s: float) -> None:
     """Stop all jobs before this process ends, waiting at most ``within_s`` seconds."""
-    with _BEGINNING:
-        going = dict(_GOING)
+    with _START_LOCK:
+        going = dict(_ACTIVE_JOBS)
     for cancelled in going.values():
         cancelled.set()
     until = time.perf_counter() + within_s
@@ -165,8 +168,8 @@ def stop_all(within_s: float) -> None:
         thread.join(max(0.0, until - time.perf_counter()))
 
 
-def _work(
-    make: Callable[[Send, threading.Event], Job],
+def _run_job(
+    make: Callable[[EventCallback, threading.Event], Job],
     channel: QueueStreamer,
     cancelled: threading.Event,
     run_id: str,
@@ -179,16 +182,16 @@ def _work(
     try:
         job.execute()
     except Cancelled:
-        _LOG.info("run %s left", reference(run_id), extra={"run": reference(run_id)})
+        _LOG.info("run %s left", log_reference(run_id), extra={"run": log_reference(run_id)})
         _send_failure(channel, Failed(StoppedError("Stopped before it began.")))
     except BaseException as error:
-        _send_failure(channel, Failed(_told(error, run_id), job.partial_trace()))
+        _send_failure(channel, Failed(_to_engine_error(error, run_id), job.partial_trace()))
     finally:
-        seconds, named = time.perf_counter() - started, reference(run_id)
-        about = {"run": named, "seconds": round(seconds, 3), **job.told()}
+        seconds, named = time.perf_counter() - started, log_reference(run_id)
+        about = {"run": named, "seconds": round(seconds, 3), **job.log_fields()}
         _LOG.info("run %s ended after %.2f s", named, seconds, extra=about)
         channel.end()
-        _GOING.pop(threading.current_thread(), None)
+        _ACTIVE_JOBS.pop(threading.current_thread(), None)
 
 
 def _send_failure(channel: QueueStreamer, event: Failed) -> None:
@@ -198,41 +201,41 @@ def _send_failure(channel: QueueStreamer, event: Failed) -> None:
         return
 
 
-def reference(run_id: str) -> str:
+def log_reference(run_id: str) -> str:
     """Return a run's short name for logs: the full id would let a log reader open the run."""
     return run_id[:_REFERENCE_CHARS]
 
 
-def _told(error: BaseException, run_id: str) -> EngineError:
+def _to_engine_error(error: BaseException, run_id: str) -> EngineError:
     """Return the error as one sentence; details go to the log under a reference."""
     if isinstance(error, EngineError):
         return error
-    named, kind = reference(run_id), type(error).__name__
+    named, kind = log_reference(run_id), type(error).__name__
     about = {"run": named, "error": kind}
-    _LOG.error("run %s failed: %s", named, kind, exc_info=_frames_only(error), extra=about)
-    return DecodeError(explain(error, named))
+    _LOG.error("run %s failed: %s", named, kind, exc_info=_strip_message(error), extra=about)
+    return DecodeError(explain_error(error, named))
 
 
-def explain(error: BaseException, reference: str) -> str:
+def explain_error(error: BaseException, reference: str) -> str:
     """Return one sentence for an exception that is not an EngineError."""
     import torch
 
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return "Not enough memory for this run; try fewer sequences, beams or tokens."
     kind = type(error).__name__
-    if _raised_by_transformers(error):
+    if _is_from_transformers(error):
         return f"The model's own code in transformers cannot do this ({kind}, see {reference} in the log)."
     return f"Decoding stopped because of an internal error ({kind}, reference {reference})."
 
 
-def _raised_by_transformers(error: BaseException) -> bool:
+def _is_from_transformers(error: BaseException) -> bool:
     """Return whether an error arose in transformers' model code and not in the engine."""
     frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     last = next((name for name in reversed(frames) if "/torch/" not in name), "")
     return "/transformers/models/" in last.replace("\\", "/")
 
 
-def _frames_only(error: BaseException) -> Any:
+def _strip_message(error: BaseException) -> Any:
     """Return exception info without the message, which may quote the prompt."""
     bare = RuntimeError(type(error).__name__)
     return type(bare), bare, error.__traceback__

@@ -6,27 +6,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import ModelError, ParameterError
-from engine.media import Media, media_of, picture_of, sound_of
+from engine.media import Media, load_trace_media, to_picture, to_sound
 from engine.models.chat import ChatPrompt
 from engine.models.readers.base import MediaInputs, check_media
-from engine.models.readers.speech import LONGEST_LANGUAGE, TASKS
-from engine.run.chat_request import resolved
-from engine.run.prompt_request import check_length
+from engine.models.readers.speech import MAX_LANGUAGE_CHARS, TASKS
+from engine.run.chat_request import resolve_template
+from engine.run.prompt_request import check_prompt_length
 from engine.trace.records import Trace
 
-SPEECH = ("language", "task", "return_timestamps")
+SPEECH_FIELDS = ("language", "task", "return_timestamps")
 """Options of Whisper's generate(), by their names in transformers."""
 
 
-def opened(request: Any) -> Media:
+def open_media(request: Any) -> Media:
     """Open the image and the sound of a request.
 
     Raises:
         ParameterError: one sentence with parameter, value and range.
     """
     check_speech(request.speech)
-    picture = None if request.image is None else picture_of(request.image)
-    sound = None if request.audio is None else sound_of(request.audio)
+    picture = None if request.image is None else to_picture(request.image)
+    sound = None if request.audio is None else to_sound(request.audio)
     return Media(picture, sound)
 
 
@@ -39,29 +39,31 @@ def check_speech(speech: Any) -> None:
     if not isinstance(speech, Mapping):
         raise ParameterError("speech", speech, "it must be an object of names and values")
     for name, value in speech.items():
-        if name not in SPEECH:
-            raise ParameterError("speech", name, f"it has {', '.join(SPEECH)} and nothing else")
+        if name not in SPEECH_FIELDS:
+            raise ParameterError(
+                "speech", name, f"it has {', '.join(SPEECH_FIELDS)} and nothing else"
+            )
         if name == "return_timestamps" and not isinstance(value, bool):
             raise ParameterError(f"speech.{name}", value, "it must be true or false")
         if name == "task" and value not in TASKS:
             raise ParameterError(f"speech.{name}", value, f"it must be one of {', '.join(TASKS)}")
-        text = isinstance(value, str) and 1 <= len(value) <= LONGEST_LANGUAGE
+        text = isinstance(value, str) and 1 <= len(value) <= MAX_LANGUAGE_CHARS
         if name == "language" and not text:
             raise ParameterError(f"speech.{name}", value, "it must be a language, such as en")
 
 
-def given_again(trace: Trace) -> dict[str, Any]:
+def load_media_fields(trace: Trace) -> dict[str, Any]:
     """Return the request fields (image, audio, speech) of a recorded run.
 
     Raises:
         EngineError: its image or sound is not in memory any more.
     """
-    media, speech = media_of(trace), trace.speech
+    media, speech = load_trace_media(trace), trace.speech
     given = {"image": media.picture, "audio": media.sound, "speech": speech}
     return {name: value for name, value in given.items() if value is not None}
 
 
-def inputs_of(trace: Trace, loaded: Any) -> dict[str, Any]:
+def load_media_inputs(trace: Trace, loaded: Any) -> dict[str, Any]:
     """Return a recorded run's further model inputs, on the model's device; empty for text alone.
 
     Args:
@@ -71,14 +73,14 @@ def inputs_of(trace: Trace, loaded: Any) -> dict[str, Any]:
     Raises:
         EngineError: its image or sound is not in memory any more.
     """
-    media = media_of(trace)
+    media = load_trace_media(trace)
     if not media or loaded.reader is None:
         return {}
     made = loaded.reader.read(loaded, media, ids=trace.prompt_ids, speech=trace.speech)
-    return made.on(loaded.device, loaded.model.dtype)
+    return made.to_device(loaded.device, loaded.model.dtype)
 
 
-def read(checked: Any, loaded: Any) -> tuple[MediaInputs, ChatPrompt | None] | None:
+def encode_media_prompt(checked: Any, loaded: Any) -> tuple[MediaInputs, ChatPrompt | None] | None:
     """Return the inputs and prompt ids of an image or a sound, and the conversation if any.
 
     None if the request has neither.
@@ -104,11 +106,11 @@ def read(checked: Any, loaded: Any) -> tuple[MediaInputs, ChatPrompt | None] | N
     if chat is None:
         made = reader.read(loaded, media, request.prompt, ids, request.speech)
     else:
-        template = resolved(request.messages, request.template)
-        made, chat = reader.converse(loaded, media, request.messages, template, chat)
+        template = resolve_template(request.messages, request.template)
+        made, chat = reader.read_chat(loaded, media, request.messages, template, chat)
     given = ("messages", chat), ("input_ids", ids), ("prompt", request.prompt or None)
     name = next((n for n, value in given if value is not None), min(media.kinds()))
-    check_length(name, len(made.ids), loaded.context_length)
+    check_prompt_length(name, len(made.ids), loaded.context_length)
     most = loaded.vocab_size - 1
     beyond = next((i for i in made.ids if i > most), None)
     if beyond is not None:

@@ -13,18 +13,18 @@ from engine.declare.params import params_of
 from engine.declare.weights import TORCH
 from engine.errors import ModelError, ParameterError
 from engine.models.loading import LoadedModel
-from engine.sandbox.arguments import base_names, checked_arguments
-from engine.sandbox.method_lookup import SHIPPED, Found, find_method, is_here
+from engine.sandbox.arguments import check_arguments, standard_argument_names
+from engine.sandbox.method_lookup import SHIPPED, FoundMethod, find_method, is_local_method
 from engine.sandbox.trust import check_trusted
 from engine.strategies.custom import STRATEGY, CustomConfig
 from engine.trace.records import MethodInfo
 
-_OURS = frozenset(params_of(CustomConfig))
+_OWN_PARAMETERS = frozenset(params_of(CustomConfig))
 Function = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class AskedMethod:
+class RequestedMethod:
     """The method that decodes a run.
 
     Attributes:
@@ -34,11 +34,11 @@ class AskedMethod:
     """
 
     name: str
-    found: Found | None = None
+    found: FoundMethod | None = None
     function: Function | None = None
 
     @property
-    def is_settled(self) -> bool:
+    def is_available(self) -> bool:
         """Whether its code is on this machine."""
         return self.found is not None or self.function is not None
 
@@ -50,7 +50,7 @@ class AskedMethod:
         return MethodInfo(self.name, found.source, found.method.sha256, found.revision)
 
 
-def asked_method(values: Mapping[str, Any]) -> tuple[dict[str, Any], AskedMethod]:
+def parse_method_request(values: Mapping[str, Any]) -> tuple[dict[str, Any], RequestedMethod]:
     """Return a request's values with unknown names moved to the method's arguments, and the method.
 
     Downloads nothing: the arguments of a hub method that is not local are left unchecked.
@@ -65,20 +65,20 @@ def asked_method(values: Mapping[str, Any]) -> tuple[dict[str, Any], AskedMethod
     kind = params_of(CustomConfig)["method"]
     named = kind.check("method", values.get("method", CustomConfig.method))
     given = params_of(CustomConfig)["arguments"].check("arguments", values.get("arguments")) or {}
-    given |= {name: value for name, value in values.items() if name not in _OURS}
-    rest = {name: value for name, value in values.items() if name in _OURS}
+    given |= {name: value for name, value in values.items() if name not in _OWN_PARAMETERS}
+    rest = {name: value for name, value in values.items() if name in _OWN_PARAMETERS}
     if callable(named):
-        function = AskedMethod(getattr(named, "__name__", "function"), function=named)
-        return {**rest, "arguments": _of_function(named, given) or None}, function
-    if not is_here(named):
-        return {**rest, "arguments": given or None}, AskedMethod(named)
-    method = AskedMethod(named, find_method(named))
-    return {**rest, "arguments": _checked(method, given) or None}, method
+        function = RequestedMethod(getattr(named, "__name__", "function"), function=named)
+        return {**rest, "arguments": _check_function_arguments(named, given) or None}, function
+    if not is_local_method(named):
+        return {**rest, "arguments": given or None}, RequestedMethod(named)
+    method = RequestedMethod(named, find_method(named))
+    return {**rest, "arguments": _check_arguments(method, given) or None}, method
 
 
-def settled(
-    method: AskedMethod, config: Any, cancelled: threading.Event | None = None
-) -> tuple[AskedMethod, Any]:
+def fetch_method(
+    method: RequestedMethod, config: Any, cancelled: threading.Event | None = None
+) -> tuple[RequestedMethod, Any]:
     """Return a runnable method, downloaded if needed, and the config with validated arguments.
 
     Raises:
@@ -86,13 +86,15 @@ def settled(
         MethodError: it cannot be found or must not run.
         ParameterError: an unknown argument, or one of the wrong type.
     """
-    if method.is_settled:
+    if method.is_available:
         return method, config
-    method = AskedMethod(method.name, find_method(method.name, cancelled))
-    return method, replace(config, arguments=_checked(method, config.arguments or {}) or None)
+    method = RequestedMethod(method.name, find_method(method.name, cancelled))
+    return method, replace(
+        config, arguments=_check_arguments(method, config.arguments or {}) or None
+    )
 
 
-def check_serves(method: AskedMethod, target: LoadedModel) -> None:
+def check_model_compatible(method: RequestedMethod, target: LoadedModel) -> None:
     """Refuse a model that a shipped method cannot use; other methods can only fail when they run.
 
     Raises:
@@ -116,23 +118,23 @@ def check_serves(method: AskedMethod, target: LoadedModel) -> None:
         raise ModelError(f"{target.name} cannot be used with {method.name}: {reason}.")
 
 
-def _checked(method: AskedMethod, given: dict[str, Any]) -> dict[str, Any]:
+def _check_arguments(method: RequestedMethod, given: dict[str, Any]) -> dict[str, Any]:
     assert method.found is not None
     check_trusted(method.found)
     own = method.found.method
     # A method with **kwargs takes generate()'s arguments too, except those the strategy passes.
-    also = base_names() - _OURS if own.takes_all else frozenset()
+    also = standard_argument_names() - _OWN_PARAMETERS if own.takes_all else frozenset()
     known = also | {argument.name for argument in own.arguments}
     for name, value in given.items():
-        near = difflib.get_close_matches(name[:64], _OURS, n=1)
+        near = difflib.get_close_matches(name[:64], _OWN_PARAMETERS, n=1)
         if name not in known and near:
             raise ParameterError(
                 name, value, "the method does not have it", f"did you mean {near[0]}"
             )
-    return checked_arguments(own.arguments, given, also)
+    return check_arguments(own.arguments, given, also)
 
 
-def _of_function(function: Function, given: dict[str, Any]) -> dict[str, Any]:
+def _check_function_arguments(function: Function, given: dict[str, Any]) -> dict[str, Any]:
     try:
         names = inspect.signature(function).parameters
     except (TypeError, ValueError):

@@ -12,11 +12,11 @@ from engine.models.lora_adapters import LoraAdapter
 from engine.models.readers import SpeechChoices
 from engine.strategies import STRATEGIES
 
-_MOST_WORDS = 200
+_MAX_CHARS = 200
 
 
 @dataclass(frozen=True)
-class Preflight:
+class ModelFacts:
     """Facts about a model that was not loaded; None means unknown.
 
     Attributes:
@@ -84,24 +84,27 @@ class Preflight:
         lists = {"notes": list(self.notes), "takes": list(self.takes)}
         return dataclasses.asdict(self) | {"fits": self.fits, **lists}
 
-    def told(self) -> list[tuple[str, str]]:
+    def to_pairs(self) -> list[tuple[str, str]]:
         """Return the facts as (label, text) pairs, without the notes."""
-        access = "" if self.gated is None else _ACCESS[self.private or False, self.gated]
+        access = "" if self.gated is None else _ACCESS_TEXTS[self.private or False, self.gated]
         pairs = [
-            ("Where", _WHERE[self.where]),
-            ("GGUF file", self.gguf and _header(self.gguf)),
-            ("LoRA adapter", self.adapter and _adapter(self.adapter)),
+            ("Where", _LOCATION_TEXTS[self.where]),
+            ("GGUF file", self.gguf and _describe_gguf(self.gguf)),
+            ("LoRA adapter", self.adapter and _describe_adapter(self.adapter)),
             ("Base", self.adapter and (self.base or self.adapter.base)),
             ("Kind", " · ".join(filter(None, (self.architecture, self.model_type)))),
-            ("Parameters", _count(self.parameters)),
-            ("On disk", size(self.disk_bytes)),
-            ("In memory", self.memory_bytes and f"{size(self.memory_bytes)} as {self.weights}"),
-            ("Fits here", _YES[self.fits]),
+            ("Parameters", _format_parameter_count(self.parameters)),
+            ("On disk", format_bytes(self.disk_bytes)),
+            (
+                "In memory",
+                self.memory_bytes and f"{format_bytes(self.memory_bytes)} as {self.weights}",
+            ),
+            ("Fits here", _YES_NO_TEXTS[self.fits]),
             ("Context", self.context_length and f"{self.context_length:,} tokens"),
-            ("Chat template", _YES[self.chat_template]),
+            ("Chat template", _YES_NO_TEXTS[self.chat_template]),
             ("Licence", self.licence),
             ("Access", access),
-            ("Strategies", _strategies(self.cannot_serve)),
+            ("Strategies", _describe_strategies(self.cannot_serve)),
         ]
         left = {"GGUF file": self.gguf, "LoRA adapter": self.adapter, "Base": self.adapter}
         return [
@@ -111,14 +114,14 @@ class Preflight:
         ]
 
 
-_WHERE = {
+_LOCATION_TEXTS = {
     "embedded": "embedded in this playground",
     "here": "on this machine",
     "unmade": "on this machine; the first run makes a folder of it",
     "hub": "on the hub; the first run fetches it",
 }
-_YES = {True: "yes", False: "no", None: None}
-_ACCESS = {
+_YES_NO_TEXTS = {True: "yes", False: "no", None: None}
+_ACCESS_TEXTS = {
     (False, False): "open to everybody",
     (False, True): "gated: its owner asks for an agreement on its hub page",
     (True, False): "private",
@@ -126,26 +129,26 @@ _ACCESS = {
 }
 
 
-def words(held: WeightsParams) -> str:
+def describe_weights(held: WeightsParams) -> str:
     """Return backend, dtype and quantization as text."""
     backend = "" if held.backend == TORCH else held.backend
     return ", ".join(filter(None, (backend, held.dtype, held.quantization)))
 
 
-def size(count: float | None) -> str:
+def format_bytes(count: float | None) -> str:
     """Return a byte count as MB or GB text, empty for None."""
     if count is None:
         return ""
     return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{max(count / 1e6, 0.1):.1f} MB"
 
 
-def _count(values: int | None) -> str | None:
+def _format_parameter_count(values: int | None) -> str | None:
     if values is None:
         return None
     return f"{values / 1e9:.2f} billion" if values >= 1e9 else f"{values / 1e6:.1f} million"
 
 
-def _strategies(refused: dict[str, str] | None) -> str | None:
+def _describe_strategies(refused: dict[str, str] | None) -> str | None:
     """Return how many strategies can use a model, and which cannot."""
     if refused is None:
         return None
@@ -157,12 +160,12 @@ def _strategies(refused: dict[str, str] | None) -> str | None:
     return f"{len(STRATEGIES) - len(refused)} of {len(STRATEGIES)} can use it; not {titles}"
 
 
-def _header(gguf: GgufFacts) -> str:
+def _describe_gguf(gguf: GgufFacts) -> str:
     """Return a GGUF file's architecture, size and the share of values in each storage type."""
     shares = (f"{100 * share:.0f} % {kind}" for kind, share in gguf.types.items())
-    return f"{gguf.architecture}, {size(gguf.file_bytes)}, {', '.join(shares)}"
+    return f"{gguf.architecture}, {format_bytes(gguf.file_bytes)}, {', '.join(shares)}"
 
 
-def _adapter(adapter: LoraAdapter) -> str:
+def _describe_adapter(adapter: LoraAdapter) -> str:
     where = ", ".join(adapter.target_modules) or "the layers that peft chooses"
-    return f"rank {adapter.r}, alpha {adapter.lora_alpha:g}, on {where}"[:_MOST_WORDS]
+    return f"rank {adapter.r}, alpha {adapter.lora_alpha:g}, on {where}"[:_MAX_CHARS]

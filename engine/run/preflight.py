@@ -12,36 +12,41 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from engine.declare.weights import TORCH, WeightsParams, bytes_of
+from engine.declare.weights import TORCH, WeightsParams, parse_size
 from engine.errors import ModelError, ParameterError
 from engine.models import files, hub, hub_lookup, hub_lookup_job, sizes
 from engine.models import weights as holding
-from engine.models.adapter_build import base_built
+from engine.models.adapter_build import build_meta_base
 from engine.models.adapter_merge import check_can_merge
-from engine.models.catalogue import CATALOGUE, brought_to
+from engine.models.catalogue import CATALOGUE, install_path
 from engine.models.devices import default_device
 from engine.models.gguf_conversion import check_can_convert
-from engine.models.gguf_facts import look_into
+from engine.models.gguf_facts import read_gguf_facts
 from engine.models.gguf_paths import is_gguf
-from engine.models.hub_download_job import no_room
+from engine.models.hub_download_job import no_space_message
 from engine.models.loading import LoadedModel
-from engine.models.lora_adapters import check_weights, holds_adapter, read_adapter, tokenizer_files
-from engine.models.meta_model import build, built
-from engine.models.openvino.graph_conversion import refused
-from engine.models.readers import family_of, speech_in
-from engine.models.sources import how_to_download
-from engine.run.model_facts import Preflight, size, words
+from engine.models.lora_adapters import (
+    check_weights,
+    has_adapter_files,
+    read_adapter,
+    tokenizer_files,
+)
+from engine.models.meta_model import build_from_config, build_meta_model
+from engine.models.openvino.graph_conversion import conversion_refusal
+from engine.models.readers import family_of, read_speech_choices
+from engine.models.sources import download_hint
+from engine.run.model_facts import ModelFacts, describe_weights, format_bytes
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
-from engine.strategies.compatibility import refusal
+from engine.strategies.compatibility import incompatibility_reason
 
-_README_BYTES = 1_000_000
-_MOST_WORDS = 60
-_SMALLER = ({"dtype": "bfloat16"}, {"quantization": "8bit"}, {"quantization": "4bit"})
+_MAX_README_BYTES = 1_000_000
+_MAX_CHARS = 60
+_SMALLER_WEIGHTS = ({"dtype": "bfloat16"}, {"quantization": "8bit"}, {"quantization": "4bit"})
 """Smaller precisions to suggest when memory is short, least lossy first."""
 
 
-def preflight(name: Any, weights: WeightsParams | None = None) -> Preflight:
+def preflight(name: Any, weights: WeightsParams | None = None) -> ModelFacts:
     """Return what a model is and costs; no weights are read or downloaded.
 
     Args:
@@ -56,134 +61,142 @@ def preflight(name: Any, weights: WeightsParams | None = None) -> Preflight:
     """
     files.check_name(name)
     device = default_device()
-    held = holding.settled(weights or holding.DEFAULT, device)
-    holding.check_allowed(held, device)
+    held = holding.with_default_dtype(weights or holding.DEFAULT, device)
+    holding.check_weights_allowed(held, device)
     holding.check_devices(held)
     if files.is_hub_id(name):
-        hub.check_allowed(name)
-    place, said = files.adapter_named(name) or (name, None)
+        hub.check_model_allowed(name)
+    place, said = files.parse_adapter_name(name) or (name, None)
     folder = files.local_folder(name)
     with TemporaryDirectory(prefix="preflight-") as small:
         if is_gguf(name):
-            return _gguf(name, folder, small, held)
-        if files.adapter_named(name) is not None:
-            there = files.fetched(place) if files.is_hub_id(place) else (place, "")
+            return _check_gguf(name, folder, small, held)
+        if files.parse_adapter_name(name) is not None:
+            there = files.find_cached_snapshot(place) if files.is_hub_id(place) else (place, "")
             if there is not None:
-                found = Preflight(name, "unmade", words(held), licence=_licence(there[0]))
-                return _adapter(found, (place, there[0], said), held)
+                found = ModelFacts(
+                    name, "unmade", describe_weights(held), licence=_read_licence(there[0])
+                )
+                return _add_adapter_facts(found, (place, there[0], said), held)
         elif folder is not None:
-            return _here(name, folder, held)
-        return _on_the_hub(name, (place, small, said), held)
+            return _check_local_model(name, folder, held)
+        return _check_hub_model(name, (place, small, said), held)
 
 
-def _here(name: str, folder: str, held: WeightsParams) -> Preflight:
+def _check_local_model(name: str, folder: str, held: WeightsParams) -> ModelFacts:
     """Return the facts of a model whose files are on this machine."""
     entry = CATALOGUE.get(name)
-    found = Preflight(
+    found = ModelFacts(
         name,
         "embedded" if entry and entry.embedded else "here",
-        words(held),
-        revision=_revision(name, folder),
-        licence=entry.licence if entry else _licence(folder),
+        describe_weights(held),
+        revision=_get_revision(name, folder),
+        licence=entry.licence if entry else _read_licence(folder),
         chat_template=_has_template(_template_files(folder)),
         disk_bytes=_disk_bytes(folder),
     )
     try:
         config = files.check_folder(folder)
-        model = built(name, folder, config)[1]
-        values = sizes.values_in(name, folder)
+        model = build_meta_model(name, folder, config)[1]
+        values = sizes.count_values(name, folder)
     except ModelError as error:
-        return _unusable(found, str(error))
-    return _with_model(_with_speech(found, model, folder), model, values, held)
+        return _mark_unusable(found, str(error))
+    return _add_class_facts(_add_speech_facts(found, model, folder), model, values, held)
 
 
-def _gguf(name: str, folder: str | None, small: str, held: WeightsParams) -> Preflight:
+def _check_gguf(name: str, folder: str | None, small: str, held: WeightsParams) -> ModelFacts:
     """Return the facts of a GGUF file: from its header, and from its converted folder if any."""
     try:
         check_can_convert(name)
-        facts = look_into(name, small if folder is None else None)
+        facts = read_gguf_facts(name, small if folder is None else None)
     except ModelError as error:
         if folder is not None:
-            return _here(name, folder, held)
-        return _unusable(Preflight(name, "unmade", words(held)), str(error))
+            return _check_local_model(name, folder, held)
+        return _mark_unusable(ModelFacts(name, "unmade", describe_weights(held)), str(error))
     if folder is not None:
-        found = _here(name, folder, held)
+        found = _check_local_model(name, folder, held)
         return dataclasses.replace(found, gguf=facts, licence=found.licence or facts.licence)
-    found = Preflight(
+    found = ModelFacts(
         name,
         "unmade",
-        words(held),
+        describe_weights(held),
         gguf=facts,
         parameters=facts.values,
         context_length=facts.context_length,
         licence=facts.licence,
         chat_template=facts.chat_template,
     )
-    found = _to_make(found, facts.values)
+    found = _add_build_size(found, facts.values)
     try:
         if facts.problem is not None:
             raise ModelError(facts.problem)
-        model = build(name, small, files.check_config(small), lambda: facts.values)[1]
+        model = build_from_config(name, small, files.check_config(small), lambda: facts.values)[1]
     except ModelError as error:
-        return _unusable(found, str(error))
-    return _with_model(found, model, facts.values, held)
+        return _mark_unusable(found, str(error))
+    return _add_class_facts(found, model, facts.values, held)
 
 
-Adapter = tuple[str, str, str | None]
+AdapterSource = tuple[str, str, str | None]
 """An adapter's name, the folder of its adapter_config.json, and the base named in the request."""
 
 
-def _adapter(found: Preflight, adapter: Adapter, held: WeightsParams) -> Preflight:
+def _add_adapter_facts(
+    found: ModelFacts, adapter: AdapterSource, held: WeightsParams
+) -> ModelFacts:
     """Add a LoRA adapter's facts: from its adapter_config.json, and from its base if local."""
     place, folder, said = adapter
     try:
         found = dataclasses.replace(found, adapter=read_adapter(place, folder))
-        files.check_merges(place)
+        files.check_merge_allowed(place)
         if found.where != "hub":
             check_weights(place, folder)
-        base = files.base_of(place, folder, said)
+        base = files.find_base_name(place, folder, said)
         found = dataclasses.replace(found, base=base)
         under = files.local_folder(base)
         if under is None:
-            return _with_notes(found, _no_base(place, base))
-        model = base_built(place, folder, base, under)
-        values = sizes.values_in(base, under)
+            return _add_notes(found, _format_missing_base(place, base))
+        model = build_meta_base(place, folder, base, under)
+        values = sizes.count_values(base, under)
     except ModelError as error:
-        return _unusable(found, str(error))
+        return _mark_unusable(found, str(error))
     template = _has_template(tokenizer_files(folder, under))
-    found = _with_speech(dataclasses.replace(found, chat_template=template), model, under)
+    found = _add_speech_facts(dataclasses.replace(found, chat_template=template), model, under)
     merged = files.local_folder(found.name)
     if merged is None:
-        return _with_model(_to_make(_can_merge(found, place), values), model, values, held)
+        return _add_class_facts(
+            _add_build_size(_add_merge_note(found, place), values), model, values, held
+        )
     found = dataclasses.replace(
         found, where="here", revision=Path(merged).name, disk_bytes=_disk_bytes(merged)
     )
-    return _with_model(found, model, values, held)
+    return _add_class_facts(found, model, values, held)
 
 
-def _no_base(place: str, base: str) -> str:
+def _format_missing_base(place: str, base: str) -> str:
     if files.is_hub_id(base):
-        return str(files.no_base(place, base, how_to_download(base)))
+        return str(files.missing_base_error(place, base, download_hint(base)))
     return f"Its base {base} is made first, and what the adapter makes of it can be told then."
 
 
-def _can_merge(found: Preflight, place: str) -> Preflight:
+def _add_merge_note(found: ModelFacts, place: str) -> ModelFacts:
     try:
         check_can_merge(place)
     except ModelError as error:
-        return _with_notes(found, str(error))
+        return _add_notes(found, str(error))
     return found
 
 
-def _to_make(found: Preflight, values: int) -> Preflight:
+def _add_build_size(found: ModelFacts, values: int) -> ModelFacts:
     """Add the disk size of the float32 folder to be built from a file or an adapter."""
-    needed, place = 4 * values, brought_to("")
+    needed, place = 4 * values, install_path("")
     free = shutil.disk_usage(next(p for p in (place, *place.parents) if p.exists())).free
     found = dataclasses.replace(found, disk_bytes=needed, fits_disk=needed <= free)
-    return found if needed <= free else _with_notes(found, no_room(found.name, needed, free))
+    return (
+        found if needed <= free else _add_notes(found, no_space_message(found.name, needed, free))
+    )
 
 
-def _on_the_hub(name: str, asked: Adapter, held: WeightsParams) -> Preflight:
+def _check_hub_model(name: str, asked: AdapterSource, held: WeightsParams) -> ModelFacts:
     """Return the facts of a hub model, from the hub's listing and its small config files.
 
     Args:
@@ -192,13 +205,13 @@ def _on_the_hub(name: str, asked: Adapter, held: WeightsParams) -> Preflight:
         held: the requested precision.
     """
     place, small, said = asked
-    facts = hub_lookup.look_up(place, small)
+    facts = hub_lookup.look_up_model(place, small)
     entry = CATALOGUE.get(name)
     room = facts.disk_bytes <= facts.room_bytes
-    found = Preflight(
+    found = ModelFacts(
         name,
         "hub",
-        words(held),
+        describe_weights(held),
         revision=facts.revision,
         parameters=facts.values,
         licence=facts.licence or (entry.licence if entry else None),
@@ -206,42 +219,42 @@ def _on_the_hub(name: str, asked: Adapter, held: WeightsParams) -> Preflight:
         private=facts.private,
         disk_bytes=facts.disk_bytes,
         fits_disk=room,
-        notes=() if room else (no_room(name, facts.disk_bytes, facts.room_bytes),),
+        notes=() if room else (no_space_message(name, facts.disk_bytes, facts.room_bytes),),
     )
     if facts.problem is not None:
-        return _with_notes(found, facts.problem)
+        return _add_notes(found, facts.problem)
     template = facts.template_file or _has_template(_template_files(small))
     found = dataclasses.replace(found, chat_template=template)
     if not facts.weights_bytes:
-        return _unusable(dataclasses.replace(found, fits_disk=None), files.NO_WEIGHTS)
-    if holds_adapter(small) or said is not None:
-        return _adapter(found, asked, held)
+        return _mark_unusable(dataclasses.replace(found, fits_disk=None), files.NO_WEIGHTS_MESSAGE)
+    if has_adapter_files(small) or said is not None:
+        return _add_adapter_facts(found, asked, held)
     if not (Path(small) / hub_lookup_job.CONFIG).is_file():
-        return _unusable(found, f"{name} has no config.json that says what it is.")
+        return _mark_unusable(found, f"{name} has no config.json that says what it is.")
     try:
         config = files.check_config(small)
         # The smallest stored value has 4 bits, so this bounds what a config.json may claim.
-        model = build(name, small, config, lambda: 2 * facts.weights_bytes)[1]
+        model = build_from_config(name, small, config, lambda: 2 * facts.weights_bytes)[1]
     except ModelError as error:
-        return _unusable(found, str(error))
+        return _mark_unusable(found, str(error))
     own = sum(parameter.numel() for parameter in model.parameters())
-    found = _with_speech(found, model, small)
-    return _with_model(found, model, facts.values or own, held)
+    found = _add_speech_facts(found, model, small)
+    return _add_class_facts(found, model, facts.values or own, held)
 
 
-def _with_model(found: Preflight, model: Any, values: int, held: WeightsParams) -> Preflight:
+def _add_class_facts(found: ModelFacts, model: Any, values: int, held: WeightsParams) -> ModelFacts:
     """Add the facts of a model that was built without memory for its weights."""
     stands = LoadedModel(model, name=found.name)
-    reasons = {s.name: refusal(s, stands) for s in STRATEGIES.values()}
-    why = None if held.backend == TORCH else refused(model)
+    reasons = {s.name: incompatibility_reason(s, stands) for s in STRATEGIES.values()}
+    why = None if held.backend == TORCH else conversion_refusal(model)
     if why is not None:
-        return _unusable(found, f"{found.name} cannot be converted for {held.backend}: {why}.")
-    needed = sizes.bytes_held(model, values, held)
-    note = _no_memory(model, values, held)
-    return _with_notes(
+        return _mark_unusable(found, f"{found.name} cannot be converted for {held.backend}: {why}.")
+    needed = sizes.estimate_bytes(model, values, held)
+    note = _format_memory_shortage(model, values, held)
+    return _add_notes(
         dataclasses.replace(
             found,
-            model_type=str(model.config.model_type)[:_MOST_WORDS],
+            model_type=str(model.config.model_type)[:_MAX_CHARS],
             architecture=type(model).__name__,
             cannot_serve={strategy: reason for strategy, reason in reasons.items() if reason},
             parameters=values,
@@ -255,32 +268,32 @@ def _with_model(found: Preflight, model: Any, values: int, held: WeightsParams) 
     )
 
 
-def _with_speech(found: Preflight, model: Any, folder: str) -> Preflight:
+def _add_speech_facts(found: ModelFacts, model: Any, folder: str) -> ModelFacts:
     """Add the options of a speech model, read from the folder's generation_config.json."""
     family = family_of(model)
-    if family is None or not family.speaks:
+    if family is None or not family.is_speech_model:
         return found
-    return dataclasses.replace(found, speech=speech_in(folder))
+    return dataclasses.replace(found, speech=read_speech_choices(folder))
 
 
-def _no_memory(model: Any, values: int, held: WeightsParams) -> str | None:
+def _format_memory_shortage(model: Any, values: int, held: WeightsParams) -> str | None:
     """Return why a model's weights exceed the memory budget and what would fit, else None."""
     budget = SETTINGS.max_model_memory_gb
-    needed = sizes.bytes_held(model, values, held)
-    limits = sum(bytes_of(size) for _, size in held.max_memory or ())
+    needed = sizes.estimate_bytes(model, values, held)
+    limits = sum(parse_size(size) for _, size in held.max_memory or ())
     if (min(needed, limits) if held.max_memory else needed) <= budget * 1e9:
         return None
-    said = f"It needs {size(needed)} as {words(held)}, and {budget:g} GB are for models here"
-    for other in _others(held):
-        smaller = sizes.bytes_held(model, values, other)
+    said = f"It needs {format_bytes(needed)} as {describe_weights(held)}, and {budget:g} GB are for models here"
+    for other in _iter_smaller_weights(held):
+        smaller = sizes.estimate_bytes(model, values, other)
         if smaller <= budget * 1e9:
-            return f"{said}: {words(other)} would fit ({size(smaller)})."
+            return f"{said}: {describe_weights(other)} would fit ({format_bytes(smaller)})."
     return f"{said}; no way to hold it that is offered here would fit."
 
 
-def _others(held: WeightsParams) -> Iterator[WeightsParams]:
+def _iter_smaller_weights(held: WeightsParams) -> Iterator[WeightsParams]:
     """Yield smaller precisions that this machine and deployment offer."""
-    for change in _SMALLER:
+    for change in _SMALLER_WEIGHTS:
         other = dataclasses.replace(
             held,
             **{"backend": TORCH, "quantization": None, "device_map": None, "max_memory": None}
@@ -293,41 +306,41 @@ def _others(held: WeightsParams) -> Iterator[WeightsParams]:
         if other.quantization and importlib.util.find_spec("bitsandbytes") is None:
             continue
         try:
-            holding.check_allowed(other, default_device())
+            holding.check_weights_allowed(other, default_device())
         except ParameterError:
             continue
         yield other
 
 
-def _unusable(found: Preflight, reason: str) -> Preflight:
+def _mark_unusable(found: ModelFacts, reason: str) -> ModelFacts:
     """Set the reason why no strategy can use a model."""
-    return _with_notes(
+    return _add_notes(
         dataclasses.replace(found, cannot_serve=dict.fromkeys(STRATEGIES, reason)), reason
     )
 
 
-def _with_notes(found: Preflight, *notes: str) -> Preflight:
+def _add_notes(found: ModelFacts, *notes: str) -> ModelFacts:
     return dataclasses.replace(found, notes=(*found.notes, *notes))
 
 
-def _revision(name: str, folder: str) -> str | None:
+def _get_revision(name: str, folder: str) -> str | None:
     if files.is_hub_id(name) or is_gguf(name):
         return Path(folder).name
-    return files.brought_revision(name, folder)
+    return files.installed_revision(name, folder)
 
 
-def _licence(folder: str) -> str | None:
+def _read_licence(folder: str) -> str | None:
     """Return the licence from the front matter of a folder's README."""
     from huggingface_hub import metadata_load
 
     path = Path(folder) / "README.md"
     try:
-        if path.stat().st_size > _README_BYTES:
+        if path.stat().st_size > _MAX_README_BYTES:
             return None
         said = (metadata_load(path) or {}).get("license")
     except Exception:  # a README may contain any invalid YAML
         return None
-    return str(said)[:_MOST_WORDS] if said else None
+    return str(said)[:_MAX_CHARS] if said else None
 
 
 def _template_files(folder: str) -> list[Path]:
@@ -351,5 +364,6 @@ def _disk_bytes(folder: str) -> int:
     return sum(
         path.stat().st_size
         for path in Path(folder).iterdir()
-        if path.is_file() and any(fnmatch(path.name, pattern) for pattern in files.PATTERNS)
+        if path.is_file()
+        and any(fnmatch(path.name, pattern) for pattern in files.DOWNLOAD_PATTERNS)
     )

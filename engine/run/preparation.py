@@ -15,17 +15,17 @@ import torch
 
 from engine.declare.weights import TORCH, WeightsParams
 from engine.errors import Cancelled, ModelError
-from engine.models import files, leaving
-from engine.models.loading import LoadedModel, cached, load
-from engine.models.model_resolver import comes_first, located
-from engine.models.openvino.graph_store import converted, graph_of
+from engine.models import files, memory_budget
+from engine.models.loading import LoadedModel, get_cached_model, load
+from engine.models.model_resolver import may_need_preparation, resolve_model
+from engine.models.openvino.graph_store import ensure_graph, find_graph
 from engine.run import media_request
-from engine.run.method_request import AskedMethod, check_serves, settled
-from engine.run.rate import Rate
-from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model, prompt_ids_of
-from engine.run.scheduler import Tell
+from engine.run.method_request import RequestedMethod, check_model_compatible, fetch_method
+from engine.run.rate import TransferRate
+from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model, tokenize_prompt
+from engine.run.scheduler import EventCallback
 from engine.strategies.base import Strategy
-from engine.strategies.compatibility import refusal, uses_cache
+from engine.strategies.compatibility import incompatibility_reason, uses_cache
 from engine.trace.events import Loading
 
 _POLL_S = 0.05
@@ -45,7 +45,7 @@ class Prepared:
     """Further inputs of generate() for an image or a sound, on the model's device."""
 
     @property
-    def method(self) -> AskedMethod | None:
+    def method(self) -> RequestedMethod | None:
         """The custom generation method, None for a built-in strategy."""
         return self.checked.method
 
@@ -68,25 +68,25 @@ def prepare(
     Args:
         checked: the request.
         get: returns a model for (requested model, the strategy's default, weights settings); None
-            for ``model_of``.
+            for ``get_model``.
 
     Raises:
         EngineError: an error that the user can act on.
     """
-    get, request = get or model_of, checked.request
-    checked = with_method(checked)
+    get, request = get or get_model, checked.request
+    checked = fetch_request_method(checked)
     own, draft = checked.weights
     target = get(request.model, checked.strategy.default_model, own)
     assistant = None
     if checked.strategy.assistant != "none":
         assistant = get(request.assistant, checked.strategy.default_assistant, draft)
-    checked = fitted(checked, target, assistant)
-    checked, ids, inputs = begun(checked, target)
+    checked = fit_request(checked, target, assistant)
+    checked, ids, inputs = encode_prompt(checked, target)
     checked = _fit_length(checked, target, len(ids))
     return Prepared(request, checked, target, assistant, ids, inputs)
 
 
-def begun(
+def encode_prompt(
     checked: CheckedRequest, target: LoadedModel
 ) -> tuple[CheckedRequest, list[int], dict[str, torch.Tensor]]:
     """Return the request with its rendered chat, the prompt ids, and further model inputs.
@@ -98,15 +98,15 @@ def begun(
     Raises:
         ParameterError: the model cannot read this prompt.
     """
-    read = media_request.read(checked, target)
+    read = media_request.encode_media_prompt(checked, target)
     if read is None:
-        return checked, prompt_ids_of(checked, target), {}
+        return checked, tokenize_prompt(checked, target), {}
     made, chat = read
-    inputs = made.on(target.device, target.model.dtype)
+    inputs = made.to_device(target.device, target.model.dtype)
     return dataclasses.replace(checked, chat=chat), list(made.ids), inputs
 
 
-def fitted(
+def fit_request(
     checked: CheckedRequest, target: LoadedModel, assistant: LoadedModel | None = None
 ) -> CheckedRequest:
     """Check that the models can serve a request, and fit its values to them.
@@ -115,11 +115,11 @@ def fitted(
         ModelError: a model lacks what the strategy needs.
         ParameterError: a value that the model cannot honour.
     """
-    refused = refusal(checked.strategy, target, assistant)
+    refused = incompatibility_reason(checked.strategy, target, assistant)
     if refused:
         raise ModelError(refused)
     if checked.method is not None:
-        check_serves(checked.method, target)
+        check_model_compatible(checked.method, target)
     checked = fit_to_model(checked, target)
     if uses_cache(checked.strategy, target.capabilities):
         return checked
@@ -129,17 +129,17 @@ def fitted(
     return dataclasses.replace(checked, notes=(*checked.notes, note))
 
 
-def with_method(
+def fetch_request_method(
     checked: CheckedRequest, cancelled: threading.Event | None = None
 ) -> CheckedRequest:
     """Return a request whose custom method, if any, is on this machine; see ``methods.settled``."""
     if checked.method is None:
         return checked
-    method, config = settled(checked.method, checked.config, cancelled)
+    method, config = fetch_method(checked.method, checked.config, cancelled)
     return dataclasses.replace(checked, method=method, config=config)
 
 
-def model_of(model: Any, default: str | None, weights: WeightsParams | None = None) -> LoadedModel:
+def get_model(model: Any, default: str | None, weights: WeightsParams | None = None) -> LoadedModel:
     """Return a loaded model: the given one, or the one with this name, or the default.
 
     Raises:
@@ -153,7 +153,7 @@ def model_of(model: Any, default: str | None, weights: WeightsParams | None = No
     return load(name, weights=weights)
 
 
-class Models:
+class ModelLoader:
     """Loads the models of a run with progress events; cancellation does not wait for a load.
 
     Args:
@@ -164,9 +164,9 @@ class Models:
         load_s: seconds spent loading so far.
     """
 
-    def __init__(self, cancelled: threading.Event, tell: Tell) -> None:
+    def __init__(self, cancelled: threading.Event, tell: EventCallback) -> None:
         self.cancelled, self.tell, self.load_s = cancelled, tell, 0.0
-        self._begun = leaving.mark()
+        self._begun = memory_budget.eviction_mark()
 
     def __call__(
         self, model: Any, default: str | None = None, weights: WeightsParams | None = None
@@ -175,11 +175,11 @@ class Models:
 
         Raises:
             Cancelled: the run was cancelled meanwhile.
-            ModelError: see ``model_of``.
+            ModelError: see ``get_model``.
         """
         name = default if model is None else model
-        if not isinstance(name, str) or cached(name, weights) is not None:
-            return model_of(model, default, weights)
+        if not isinstance(name, str) or get_cached_model(name, weights) is not None:
+            return get_model(model, default, weights)
         files.check_name(name)
         self.fetch([(name, weights or WeightsParams())])
         told = Loading(name)
@@ -192,8 +192,8 @@ class Models:
         while not wait([loading], _POLL_S).done:
             if self.cancelled.is_set():
                 raise Cancelled
-            told = self._tell_left(told)
-        self._tell_left(told)
+            told = self._report_evictions(told)
+        self._report_evictions(told)
         self.load_s += time.perf_counter() - began
         return loading.result()
 
@@ -210,24 +210,29 @@ class Models:
         """
         for name, weights in named:
             began = time.perf_counter()
-            if comes_first(name) and cached(name) is None:
+            if may_need_preparation(name) and get_cached_model(name) is None:
                 self.tell(Loading(name))
-                located(name, self.cancelled, partial(self._come, name, Rate()))
-                self._tell_left(Loading(name))
-            if weights.backend != TORCH and cached(name, weights) is None:
+                resolve_model(
+                    name, self.cancelled, partial(self._report_progress, name, TransferRate())
+                )
+                self._report_evictions(Loading(name))
+            if weights.backend != TORCH and get_cached_model(name, weights) is None:
                 self._convert(name, weights.backend)
             self.load_s += time.perf_counter() - began
 
     def _convert(self, name: str, backend: str) -> None:
         folder = files.local_folder(name)
-        if folder is None or graph_of(folder, backend) is not None:
+        if folder is None or find_graph(folder, backend) is not None:
             return
         self.tell(Loading(name, converting=backend))
-        converted(name, folder, backend, self.cancelled)
+        ensure_graph(name, folder, backend, self.cancelled)
 
-    def _tell_left(self, told: Loading) -> Loading:
+    def _report_evictions(self, told: Loading) -> Loading:
         """Send an event if models were evicted for this load; return the last event sent."""
-        found = (leaving.since(self._begun, told.model, place) for place in ("memory", "disk"))
+        found = (
+            memory_budget.evictions_since(self._begun, told.model, place)
+            for place in ("memory", "disk")
+        )
         now = dataclasses.replace(
             told, **dict(zip(("left_memory", "left_disk"), found, strict=True))
         )
@@ -235,11 +240,11 @@ class Models:
             self.tell(now)
         return now
 
-    def _come(self, name: str, rate: Rate, got: int, total: int) -> None:
-        self.tell(Loading(name, got, total, rate.of(got)))
+    def _report_progress(self, name: str, rate: TransferRate, got: int, total: int) -> None:
+        self.tell(Loading(name, got, total, rate.per_second(got)))
 
 
-def check_names(checked: CheckedRequest) -> None:
+def check_model_names(checked: CheckedRequest) -> None:
     """Check the names of a request's models without network access.
 
     Raises:
@@ -249,9 +254,9 @@ def check_names(checked: CheckedRequest) -> None:
         files.check_name(name)
 
 
-def in_memory(checked: CheckedRequest) -> bool:
+def has_loaded_models(checked: CheckedRequest) -> bool:
     """Return whether all models that a request names are in memory."""
-    return all(cached(*named) is not None for named in named_models(checked))
+    return all(get_cached_model(*named) is not None for named in named_models(checked))
 
 
 def named_models(checked: CheckedRequest) -> list[tuple[str, WeightsParams]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from engine.models.catalogue import CATALOGUE
-from engine.run.rate import rest
+from engine.run.rate import format_time_left
 from engine.trace.events import Checking, Loading, Progress, Waiting
 
 
-def says(event: Progress) -> str:
+def format_progress(event: Progress) -> str:
     """Return the sentence of an event; ongoing work ends with an ellipsis."""
     match event:
         case Waiting(position, expected):
@@ -16,36 +16,36 @@ def says(event: Progress) -> str:
             about = f", about {round(expected)} s" if expected and round(expected) else ""
             return f"Waiting: {runs} before yours{about}"
         case Loading(model, got, total, per_s) if total:
-            left = rest(got, total, per_s)
+            left = format_time_left(got, total, per_s)
             come = f"{got / 1e6:.0f} of {total / 1e6:.0f} MB{left}"
-            return f"Fetching {_title(model)}: {come}{_aside(event)}…"
+            return f"Fetching {_model_title(model)}: {come}{_format_eviction_suffix(event)}…"
         case Loading(model, converting=backend) if backend:
-            return f"Converting {_title(model)} for {backend}, once{_aside(event)}…"
+            return f"Converting {_model_title(model)} for {backend}, once{_format_eviction_suffix(event)}…"
         case Loading(model):
-            return f"Loading {_title(model)}{_aside(event)}…"
+            return f"Loading {_model_title(model)}{_format_eviction_suffix(event)}…"
         case Checking(done, total, what):
             return f"Checking {done} of {total}: {what}"
 
 
-def departures(event: Loading) -> tuple[str, ...]:
+def format_evictions(event: Loading) -> tuple[str, ...]:
     """Return a phrase per place (memory, disk) that names the models evicted from it."""
     places = (("memory", event.left_memory), ("the disk", event.left_disk))
     return tuple(
-        f"{' and '.join(map(_title, models))} left {place} to make room"
+        f"{' and '.join(map(_model_title, models))} left {place} to make room"
         for place, models in places
         if models
     )
 
 
-def _aside(event: Loading) -> str:
-    return "".join(f"; {said}" for said in departures(event))
+def _format_eviction_suffix(event: Loading) -> str:
+    return "".join(f"; {said}" for said in format_evictions(event))
 
 
-def _title(model: str) -> str:
+def _model_title(model: str) -> str:
     return CATALOGUE[model].title.removesuffix(" (embedded)") if model in CATALOGUE else model
 
 
-def anew(step: int) -> str:
+def format_restart(step: int) -> str:
     """Return the sentence for a restart after a run differed on another replica."""
     same = "1 step" if step == 1 else f"{step} steps"
     return (

@@ -10,7 +10,7 @@ from engine.run.chat_request import check_messages
 from engine.settings import SETTINGS
 
 
-def check_what_is_read(request: Any, media: Media) -> None:
+def check_prompt_fields(request: Any, media: Media) -> None:
     """Check the prompt fields without a model.
 
     Args:
@@ -35,7 +35,7 @@ def check_what_is_read(request: Any, media: Media) -> None:
         _check_ids(request.input_ids)
 
 
-def check_length(name: str, tokens: int, context: int | None) -> None:
+def check_prompt_length(name: str, tokens: int, context: int | None) -> None:
     """Check that a prompt leaves room for at least one token.
 
     Args:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-_SURE_S = 0.5
+_MIN_ELAPSED_S = 0.5
 """Shortest time to measure a rate over: the first bytes come in a burst."""
 
 
-class Rate:
+class TransferRate:
     """Average bytes a second since the first call.
 
     Args:
@@ -21,7 +21,7 @@ class Rate:
         self.began: float | None = None
         self.first = 0
 
-    def of(self, done: int) -> float:
+    def per_second(self, done: int) -> float:
         """Return bytes a second, 0 while unknown.
 
         Args:
@@ -30,10 +30,12 @@ class Rate:
         if self.began is None:
             self.began, self.first = self.clock(), done
         passed = self.clock() - self.began
-        return (done - self.first) / passed if passed >= _SURE_S and done > self.first else 0.0
+        return (
+            (done - self.first) / passed if passed >= _MIN_ELAPSED_S and done > self.first else 0.0
+        )
 
 
-def rest(done: int, total: int, per_s: float) -> str:
+def format_time_left(done: int, total: int, per_s: float) -> str:
     """Return the rate and the remaining time as the end of a sentence, empty while unknown."""
     if not per_s or done >= total:
         return ""

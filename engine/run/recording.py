@@ -9,38 +9,40 @@ from typing import Any, Protocol
 
 import torch
 
-from engine.declare.config import as_dict
+from engine.declare.config import config_to_dict
 from engine.errors import DecodeError
-from engine.loops.optional_measurements import Additions
-from engine.loops.recorder import rounded
-from engine.models.text import Detokenizer, Reader
-from engine.run.chat_request import resolved
+from engine.loops.optional_measurements import OptionalMeasurements
+from engine.loops.recorder import round_decimals
+from engine.models.text import Detokenizer, OutputDecoder
+from engine.run.chat_request import resolve_template
 from engine.run.preparation import Prepared
 from engine.statistics import metrics
 from engine.trace.events import Event, Finished, Started, StepRecorded, TextDelta
 from engine.trace.records import EmittedToken, Output, Step, Timing, Trace
-from engine.trace.value_types import TOKEN_ID, values_of
+from engine.trace.value_types import TOKEN_ID, iter_values
 
 
-class Witness(Protocol):
+class RunObserver(Protocol):
     """Observes a run from its worker thread, so that questions can be answered later."""
 
-    def began(self, run: Prepared, header: Trace) -> None:
+    def on_start(self, run: Prepared, header: Trace) -> None:
         """Called when the run's turn comes; the header is its trace before the first step."""
         ...
 
-    def saw(self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Sequence[Any]) -> None:
+    def on_logits(
+        self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Sequence[Any]
+    ) -> None:
         """Called with the logits before any processor; see ``recorder.Watch``."""
         ...
 
-    def decided(self, step: Step) -> None:
+    def on_step(self, step: Step) -> None:
         """Called with every step, numbered as in the trace, after the logits it was decided from.
 
         The last step may come twice, the second time with an optional measurement.
         """
         ...
 
-    def ended(self) -> None:
+    def on_end(self) -> None:
         """Called once at the end, however the run ended."""
         ...
 
@@ -62,22 +64,22 @@ class Recording:
         send: Callable[[Event], None],
         queue_s: float,
         load_s: float,
-        witness: Witness | None = None,
+        witness: RunObserver | None = None,
     ) -> None:
         self.target, self.send = run.target, send
         self.pieces = run.target.pieces.of(run.prompt_ids)
         read_apart = run.target.is_encoder_decoder
         before = () if read_apart else run.prompt_ids
-        self.reader = Reader(run.target.tokenizer, before, run.request.prompt)
-        self.header = _header(run, self.pieces)
+        self.reader = OutputDecoder(run.target.tokenizer, before, run.request.prompt)
+        self.header = _build_header(run, self.pieces)
         self.steps: list[Step] = []
         self._last = (-1, -1)
         self.outputs: dict[int, list[int]] = {}
         self.texts: dict[int, Detokenizer] = {}
-        self.timing = Timing(load_s=rounded(load_s), queue_s=rounded(queue_s))
+        self.timing = Timing(load_s=round_decimals(load_s), queue_s=round_decimals(queue_s))
         self.witness = witness
         if witness is not None:
-            witness.began(run, self.header)
+            witness.on_start(run, self.header)
         send(Started(self.header))
 
     def add(self, step: Step, number: int) -> None:
@@ -97,8 +99,8 @@ class Recording:
             step = dataclasses.replace(step, index=index, sequence=step.sequence + number)
         self.steps[index:] = [step]
         if self.witness is not None:
-            self.witness.decided(step)
-        new = self._new_pieces(step)
+            self.witness.on_step(step)
+        new = self._add_new_pieces(step)
         if again:
             return
         if self.timing.first_token_s is None:
@@ -134,12 +136,14 @@ class Recording:
         outputs = []
         ends = zip(results, scores, whole, strict=True)
         for sequence, (returned, score, ended) in enumerate(ends):
-            ids = self._unpadded(sequence, returned)
+            ids = self._strip_padding(sequence, returned)
             self._send_text(sequence, ids, final=True)
-            outputs.append(dataclasses.replace(self._output(ids, reason(ids, ended)), score=score))
-        self.send(Finished(self._trace(outputs, notes, emitted)))
+            outputs.append(
+                dataclasses.replace(self._build_output(ids, reason(ids, ended)), score=score)
+            )
+        self.send(Finished(self._build_trace(outputs, notes, emitted)))
 
-    def _unpadded(self, sequence: int, ids: list[int]) -> list[int]:
+    def _strip_padding(self, sequence: int, ids: list[int]) -> list[int]:
         """Return a sequence's tokens without the padding that longer sequences of its batch add."""
         recorded = self.outputs.get(sequence)
         if recorded is None:
@@ -148,15 +152,17 @@ class Recording:
             raise DecodeError("The recorded steps disagree with the returned tokens.")
         return recorded
 
-    def partial(self) -> Trace | None:
+    def partial_trace(self) -> Trace | None:
         """Return the steps recorded before a failure as a trace, None if there are none."""
         if not self.steps:
             return None
-        return self._trace([self._output(ids, "error") for _, ids in sorted(self.outputs.items())])
+        return self._build_trace(
+            [self._build_output(ids, "error") for _, ids in sorted(self.outputs.items())]
+        )
 
-    def _new_pieces(self, step: Step) -> dict[int, str]:
+    def _add_new_pieces(self, step: Step) -> dict[int, str]:
         """Return id -> text piece of the tokens that this step mentions first."""
-        new = {i: self.target.pieces[i] for i in named_tokens(step) if i not in self.pieces}
+        new = {i: self.target.pieces[i] for i in collect_token_ids(step) if i not in self.pieces}
         self.pieces |= new
         return new
 
@@ -168,10 +174,10 @@ class Recording:
         if delta is not None:
             self.send(TextDelta(sequence, *delta))
 
-    def _output(self, ids: list[int], reason: str) -> Output:
+    def _build_output(self, ids: list[int], reason: str) -> Output:
         return Output(tuple(ids), self.reader.text(ids), reason)
 
-    def _trace(
+    def _build_trace(
         self,
         outputs: Iterable[Output],
         notes: tuple[str, ...] = (),
@@ -193,21 +199,23 @@ class Recording:
             notes=(*self.header.notes, *notes),
             emitted=emitted,
         )
-        additions = Additions()
-        numbers = additions.make("The list of metrics", lambda: metrics.of(trace), {})
+        additions = OptionalMeasurements()
+        numbers = additions.measure(
+            "The list of metrics", lambda: metrics.compute_metrics(trace), {}
+        )
         return dataclasses.replace(trace, metrics=numbers, notes=(*trace.notes, *additions.notes))
 
 
-def named_tokens(step: Step) -> set[int]:
+def collect_token_ids(step: Step) -> set[int]:
     """Return the ids of all tokens that a step mentions."""
     # The same as values_of(step, TOKEN_ID), but far faster for the many candidates.
     named = {candidate.token_id for candidate in step.candidates}
     named.update(step.emit)
-    named.update(token_id for _, token_id in values_of(step.detail, TOKEN_ID))
+    named.update(token_id for _, token_id in iter_values(step.detail, TOKEN_ID))
     return named
 
 
-def _header(run: Prepared, pieces: dict[int, str]) -> Trace:
+def _build_header(run: Prepared, pieces: dict[int, str]) -> Trace:
     """Return the trace before the first step."""
     request, chat = run.request, run.checked.chat
     said = (
@@ -215,16 +223,16 @@ def _header(run: Prepared, pieces: dict[int, str]) -> Trace:
         if chat is None
         else {
             "messages": tuple(dict(message) for message in request.messages),
-            "template": resolved(request.messages, request.template),
+            "template": resolve_template(request.messages, request.template),
             "prompt_turns": chat.turns,
             "literal_tokens": chat.literal_tokens,
         }
     )
     return Trace(
         strategy=run.strategy.name,
-        config=as_dict(run.config),
+        config=config_to_dict(run.config),
         model=run.target.info(),
-        versions=versions(),
+        versions=library_versions(),
         seed=request.seed,
         prompt=request.prompt,
         prompt_ids=tuple(run.prompt_ids),
@@ -243,7 +251,7 @@ def _header(run: Prepared, pieces: dict[int, str]) -> Trace:
     )
 
 
-def versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
     """Return the versions of Python, torch and transformers."""
     import transformers
 

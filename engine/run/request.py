@@ -12,18 +12,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.declare.config import SamplingParams
-from engine.declare.params import build, params_of
+from engine.declare.params import build_config, params_of
 from engine.declare.weights import WeightsParams
 from engine.errors import ParameterError
 from engine.media import Media
 from engine.models.chat import ChatPrompt
-from engine.models.spellings import spellings, told
-from engine.models.text import decode_ids, encode_after, encode_inside, tokenized
-from engine.run.chat_request import rendered
-from engine.run.media_request import given_again, opened
-from engine.run.method_request import AskedMethod, asked_method
-from engine.run.prompt_request import check_integer, check_length, check_what_is_read
-from engine.run.weights import held, recorded_weights, weights_beside
+from engine.models.spellings import ban_message, find_spellings
+from engine.models.text import decode_ids, encode_after, encode_inside, tokenize_text
+from engine.run.chat_request import render_conversation
+from engine.run.media_request import load_media_fields, open_media
+from engine.run.method_request import RequestedMethod, parse_method_request
+from engine.run.prompt_request import check_integer, check_prompt_fields, check_prompt_length
+from engine.run.weights import drop_loaded_weights, read_request_weights, weights_from_trace
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
@@ -87,13 +87,13 @@ class CheckedRequest:
     """Weights settings of the model and the draft model."""
     chat: ChatPrompt | None = None
     """The rendered messages, once fitted to a model."""
-    method: AskedMethod | None = None
+    method: RequestedMethod | None = None
     """The custom generation method, None for a built-in strategy."""
     media: Media = Media()
     """The opened image and sound."""
 
 
-def request_of(trace: Trace, model: Any = None, assistant: Any = None) -> DecodeRequest:
+def request_from_trace(trace: Trace, model: Any = None, assistant: Any = None) -> DecodeRequest:
     """Return the request that repeats a recorded run from its prompt ids.
 
     Messages are not rendered again: a chat template may write today's date.
@@ -115,36 +115,36 @@ def request_of(trace: Trace, model: Any = None, assistant: Any = None) -> Decode
         seed=trace.seed,
         assistant=named if assistant is None else assistant,
         top_candidates=1,
-        weights=weights_beside(recorded_weights(trace), model, assistant),
-        **given_again(trace),
+        weights=drop_loaded_weights(weights_from_trace(trace), model, assistant),
+        **load_media_fields(trace),
     )
 
 
-def check(request: DecodeRequest) -> CheckedRequest:
+def check_request(request: DecodeRequest) -> CheckedRequest:
     """Validate a request.
 
     Raises:
         ParameterError: one sentence with parameter, value and range.
     """
-    strategy = _strategy(request.strategy)
-    media = opened(request)
-    check_what_is_read(request, media)
+    strategy = _get_strategy(request.strategy)
+    media = open_media(request)
+    check_prompt_fields(request, media)
     check_integer("seed", request.seed, 0, MAX_SEED)
     check_integer("top_candidates", request.top_candidates, 1, SETTINGS.max_top_candidates)
     if not isinstance(request.params, Mapping):
         raise ParameterError("params", request.params, "it must be an object of names and values")
-    values, notes = _own_values(strategy, dict(request.params))
+    values, notes = _split_unused_values(strategy, dict(request.params))
     method = None
     if strategy.loop is None:
-        values, method = asked_method(values)
-    config = build(strategy.config, values, strategy.name)
-    weights = held(strategy, request)
+        values, method = parse_method_request(values)
+    config = build_config(strategy.config, values, strategy.name)
+    weights = read_request_weights(strategy, request)
     return CheckedRequest(
         request, strategy, config, tuple(notes), weights, method=method, media=media
     )
 
 
-def _strategy(name: Any) -> Strategy:
+def _get_strategy(name: Any) -> Strategy:
     if isinstance(name, str) and name in STRATEGIES:
         return STRATEGIES[name]
     near = difflib.get_close_matches(str(name), STRATEGIES, n=1)
@@ -152,7 +152,9 @@ def _strategy(name: Any) -> Strategy:
     raise ParameterError("strategy", name, f"it must be one of {', '.join(STRATEGIES)}", hint)
 
 
-def _own_values(strategy: Strategy, values: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def _split_unused_values(
+    strategy: Strategy, values: dict[str, Any]
+) -> tuple[dict[str, Any], list[str]]:
     """Split off values that the strategy ignores but a user may have left on.
 
     Returns the other values and a note for each ignored one.
@@ -163,7 +165,7 @@ def _own_values(strategy: Strategy, values: dict[str, Any]) -> tuple[dict[str, A
         _check_do_sample(strategy, values.pop("do_sample"))
     for name in [n for n in values if n in _SAMPLING and n not in known]:
         _SAMPLING[name].check(name, values.pop(name))
-        notes.append(strategy.without(name))
+        notes.append(strategy.describe_missing_filter(name))
     return values, notes
 
 
@@ -182,20 +184,20 @@ def fit_to_model(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
     Raises:
         ParameterError: an id outside the vocabulary, or a value the model cannot honour.
     """
-    checked = _with_chat(checked, loaded)
+    checked = _render_chat(checked, loaded)
     config, notes = checked.config, list(checked.notes)
     changes: dict[str, Any] = {}
     if config.bad_words_ids:
-        changes["bad_words_ids"], banned = _banned(config.bad_words_ids, loaded)
+        changes["bad_words_ids"], banned = _expand_banned_texts(config.bad_words_ids, loaded)
         notes += banned
     for name in ("force_words_ids", "prefix_allowed_tokens_fn"):
         value = getattr(config, name, None)
         if value is not None and not callable(value):
-            start = _before(checked, loaded) if name == "prefix_allowed_tokens_fn" else None
-            changes[name] = tuple(_ids(name, entry, loaded, start) for entry in value)
+            start = _preceding_text(checked, loaded) if name == "prefix_allowed_tokens_fn" else None
+            changes[name] = tuple(_to_ids(name, entry, loaded, start) for entry in value)
     if getattr(config, "sequence_bias", None):
         changes["sequence_bias"] = tuple(
-            (_ids("sequence_bias", ids, loaded), bias) for ids, bias in config.sequence_bias
+            (_to_ids("sequence_bias", ids, loaded), bias) for ids, bias in config.sequence_bias
         )
     if getattr(config, "negative_prompt", None) is not None:
         changes["negative_prompt_ids"] = tuple(
@@ -227,7 +229,9 @@ _ID_FIELDS = (
 )
 
 
-def _banned(entries: tuple[Any, ...], loaded: Any) -> tuple[tuple[Any, ...], list[str]]:
+def _expand_banned_texts(
+    entries: tuple[Any, ...], loaded: Any
+) -> tuple[tuple[Any, ...], list[str]]:
     """Return the entries with every spelling of their texts, and a note per text."""
     ids, notes = [], []
     for entry in entries:
@@ -236,8 +240,8 @@ def _banned(entries: tuple[Any, ...], loaded: Any) -> tuple[tuple[Any, ...], lis
             continue
         if loaded.tokenizer is None:
             _encode(entry, loaded, "bad_words_ids", None)
-        ways = spellings(entry, loaded.tokenizer, loaded.pieces)
-        notes.append(told(entry, ways, loaded.pieces))
+        ways = find_spellings(entry, loaded.tokenizer, loaded.pieces)
+        notes.append(ban_message(entry, ways, loaded.pieces))
         ids += ways
     most = SETTINGS.max_banned_sequences
     if len(set(ids)) > most:
@@ -250,12 +254,12 @@ def _banned(entries: tuple[Any, ...], loaded: Any) -> tuple[tuple[Any, ...], lis
     return tuple(dict.fromkeys(ids)), notes
 
 
-def _ids(name: str, entry: Any, loaded: Any, before: str | None = None) -> Any:
+def _to_ids(name: str, entry: Any, loaded: Any, before: str | None = None) -> Any:
     """Return an entry with texts as ids; ``before`` is the preceding text, None if unknown."""
     if isinstance(entry, str):
         return tuple(_encode(entry, loaded, name, before))
     if entry and isinstance(entry[0], (tuple, str)):
-        return tuple(_ids(name, item, loaded, before) for item in entry)
+        return tuple(_to_ids(name, item, loaded, before) for item in entry)
     return entry
 
 
@@ -267,12 +271,12 @@ def _encode(text: str, loaded: Any, name: str, before: str | None) -> list[int]:
     return encode_after(loaded.tokenizer, before, text)
 
 
-def _with_chat(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
+def _render_chat(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
     """Return a request with rendered messages, and a note if they spell control tokens."""
     request = checked.request
     if request.messages is None or checked.chat is not None:
         return checked
-    chat = rendered(request.messages, request.template, loaded)
+    chat = render_conversation(request.messages, request.template, loaded)
     notes = checked.notes
     if chat.literal_tokens:
         count = chat.literal_tokens
@@ -284,7 +288,7 @@ def _with_chat(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
     return dataclasses.replace(checked, chat=chat, notes=notes)
 
 
-def _before(checked: CheckedRequest, loaded: Any) -> str:
+def _preceding_text(checked: CheckedRequest, loaded: Any) -> str:
     """Return the text that an output continues, "" for an encoder-decoder model."""
     request = checked.request
     if loaded.is_encoder_decoder:
@@ -297,17 +301,17 @@ def _before(checked: CheckedRequest, loaded: Any) -> str:
 
 
 def _check_vocabulary(name: str, value: Any, vocab_size: int) -> None:
-    for token_id in _flat(value):
+    for token_id in _flatten(value):
         if isinstance(token_id, int) and token_id >= vocab_size:
             raise ParameterError(
                 name, token_id, f"token ids of this model go from 0 to {vocab_size - 1}"
             )
 
 
-def _flat(value: Any) -> Any:
+def _flatten(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         for item in value:
-            yield from _flat(item)
+            yield from _flatten(item)
     else:
         yield value
 
@@ -324,7 +328,7 @@ def _check_guidance(config: Any, loaded: Any) -> None:
         )
 
 
-def prompt_ids_of(checked: CheckedRequest, loaded: Any) -> list[int]:
+def tokenize_prompt(checked: CheckedRequest, loaded: Any) -> list[int]:
     """Return the prompt ids, checked against the model's vocabulary and context.
 
     Text that spells a special token stays literal text; nothing is ever truncated silently.
@@ -332,7 +336,7 @@ def prompt_ids_of(checked: CheckedRequest, loaded: Any) -> list[int]:
     Raises:
         ParameterError: no tokens, an unknown id, too long, or text without a tokenizer.
     """
-    request, chat = checked.request, _with_chat(checked, loaded).chat
+    request, chat = checked.request, _render_chat(checked, loaded).chat
     if chat is not None:
         ids = list(chat.ids)
     elif request.prompt is None:
@@ -341,11 +345,13 @@ def prompt_ids_of(checked: CheckedRequest, loaded: Any) -> list[int]:
         raise ParameterError("prompt", request.prompt, "the model has no tokenizer: give input_ids")
     else:
         # Spelled special tokens stay text: a visitor must not end or steer the prompt with them.
-        ids = tokenized(loaded.tokenizer, request.prompt, split_special_tokens=True)["input_ids"]
+        ids = tokenize_text(loaded.tokenizer, request.prompt, split_special_tokens=True)[
+            "input_ids"
+        ]
     _check_vocabulary("input_ids", ids, loaded.vocab_size)
     given = (("messages", chat), ("prompt", request.prompt), ("input_ids", ids))
     name = next(n for n, value in given if value is not None)
     if not ids:
         raise ParameterError(name, request.prompt, "it has no tokens; write something")
-    check_length(name, len(ids), loaded.context_length)
+    check_prompt_length(name, len(ids), loaded.context_length)
     return ids

@@ -13,43 +13,43 @@ from typing import Any
 import torch
 import transformers
 
-from engine.loops.recorder import Recorder, rounded
+from engine.loops.recorder import Recorder, round_decimals
 from engine.models import cuda_graphs, slots
-from engine.models.bare import bare
-from engine.models.loading import LoadedModel, pinned
-from engine.run.batching import SharedRuns, in_company
+from engine.models.loading import LoadedModel, pin_models
+from engine.models.model_views import copy_without_defaults
+from engine.run.batching import BatchedRuns, run_batched
 from engine.run.custom_generate import as_custom_generate
 from engine.run.generation import generate_inputs, generation_config, stop_criteria
 from engine.run.preparation import (
-    Models,
+    ModelLoader,
     Prepared,
-    check_names,
-    in_memory,
+    check_model_names,
+    fetch_request_method,
+    has_loaded_models,
     named_models,
     prepare,
-    with_method,
 )
-from engine.run.recording import Recording, Witness
-from engine.run.request import CheckedRequest, DecodeRequest, check
-from engine.run.sandboxed_run import barriers_note, process_of, run_method
-from engine.run.scheduler import LINE
-from engine.run.teacher_forced_check import read_again
-from engine.run.torch_threads import threads_for
-from engine.sandbox.sandbox_parent import Child
+from engine.run.recording import Recording, RunObserver
+from engine.run.request import CheckedRequest, DecodeRequest, check_request
+from engine.run.sandboxed_run import barriers_note, open_sandbox, run_method
+from engine.run.scheduler import RUN_QUEUE
+from engine.run.teacher_forced_check import rescore_outputs
+from engine.run.torch_threads import limit_torch_threads
+from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
 from engine.strategies.compatibility import uses_cache
 from engine.trace.events import Event
 from engine.trace.records import Trace
 
-Send = Callable[[Event], None]
-GRAPHED = (
+EventCallback = Callable[[Event], None]
+GRAPHED_NOTE = (
     "Passes over one token were repeated from CUDA graphs, over a cache of {} positions that are "
     "masked until they are written: a sum may differ in its last digit from that of a growing cache."
 )
 
 
-class StopWhen:
+class StopCriterion:
     """A stopping criterion that ends a cancelled run, or one past its time limit."""
 
     def __init__(self, cancelled: threading.Event, deadline: float) -> None:
@@ -79,7 +79,7 @@ class Run:
         request: DecodeRequest,
         send: Callable[[Event], None],
         cancelled: threading.Event,
-        witness: Witness | None = None,
+        witness: RunObserver | None = None,
     ) -> None:
         self.request, self.send, self.cancelled = request, send, cancelled
         self.witness = witness
@@ -92,48 +92,54 @@ class Run:
             EngineError: an error that the user can act on.
             Cancelled: the run was stopped before it decoded.
         """
-        checked = check(self.request)
-        check_names(checked)
-        kind = (checked.strategy.name, _name(self.request.model), _name(self.request.assistant))
+        checked = check_request(self.request)
+        check_model_names(checked)
+        kind = (
+            checked.strategy.name,
+            _model_name(self.request.model),
+            _model_name(self.request.assistant),
+        )
         size = float(checked.config.max_new_tokens)
-        models = Models(self.cancelled, self.send)
-        with LINE.place(self.cancelled, self.send, kind, size) as place:
-            place.company, place.rows = company_key(checked), checked.config.num_return_sequences
+        models = ModelLoader(self.cancelled, self.send)
+        with RUN_QUEUE.open_ticket(self.cancelled, self.send, kind, size) as place:
+            place.company, place.rows = batch_key(checked), checked.config.num_return_sequences
             # Downloads need no turn; tickets that arrive meanwhile go first.
-            with place.aside():
-                checked = with_method(checked, self.cancelled)
+            with place.release_turn():
+                checked = fetch_request_method(checked, self.cancelled)
                 models.fetch(named_models(checked))
-            if place.position and in_memory(checked):
+            if place.position and has_loaded_models(checked):
                 # Errors that the models would raise come now, not after the wait.
                 prepare(checked)
-            place.enter()
+            place.wait_to_load()
             run = prepare(checked, models)
             # Known only now that the model is loaded.
-            if not slots.can_share(run.target):
+            if not slots.can_share_passes(run.target):
                 place.company = None
             with (
-                pinned(run.target, run.assistant),
-                place.turn(run.target, run.assistant),
-                threads_for(run.target, run.assistant),
-                process_of(run, self.send, self.cancelled) as (child, ready_s),
+                pin_models(run.target, run.assistant),
+                place.acquire_turn(run.target, run.assistant),
+                limit_torch_threads(run.target, run.assistant),
+                open_sandbox(run, self.send, self.cancelled) as (child, ready_s),
             ):
                 waited = place.waited_s, models.load_s + ready_s
                 try:
                     if place.company is not None:
-                        in_company(run.target, partial(self._decode, run, waited), self.send)
+                        run_batched(run.target, partial(self._decode, run, waited), self.send)
                     elif run.method is None:
                         self._decode(run, waited, self.send)
                     else:
-                        self._host(run, child, self._record(run, waited, self.send))
+                        self._run_method(run, child, self._start_recording(run, waited, self.send))
                 finally:
                     if self.witness is not None:
-                        self.witness.ended()
+                        self.witness.on_end()
 
     def partial_trace(self) -> Trace | None:
         """Return the steps recorded before a failure as a trace, None if there are none."""
-        return None if self.recording is None else self.recording.partial()
+        return None if self.recording is None else self.recording.partial_trace()
 
-    def _record(self, run: Prepared, waited: tuple[float, float], send: Send) -> Recording:
+    def _start_recording(
+        self, run: Prepared, waited: tuple[float, float], send: EventCallback
+    ) -> Recording:
         """Create the recording of a run after its waits (queue and load seconds)."""
         self.recording = Recording(run, send, *waited, self.witness)
         return self.recording
@@ -142,16 +148,16 @@ class Run:
         self,
         run: Prepared,
         waited: tuple[float, float],
-        send: Send,
-        company: SharedRuns | None = None,
+        send: EventCallback,
+        company: BatchedRuns | None = None,
     ) -> None:
-        recording = self._record(run, waited, send)
-        watch = None if self.witness is None else self.witness.saw
+        recording = self._start_recording(run, waited, send)
+        watch = None if self.witness is None else self.witness.on_logits
         recorder, device = Recorder(self.request.top_candidates, watch), run.target.device
         recorder.additions.tell = send
         prompt = torch.tensor([run.prompt_ids], device=device)
         generator = torch.Generator(device).manual_seed(self.request.seed)
-        stop = StopWhen(self.cancelled, recorder.started + SETTINGS.max_runtime_s)
+        stop = StopCriterion(self.cancelled, recorder.started + SETTINGS.max_runtime_s)
         context = Context(run.config, run.target, run.assistant, prompt, recorder, generator)
         extra = {**run.strategy.prepare(context), "recorder": recorder, "generator": generator}
         count = run.config.num_return_sequences if run.strategy.one_by_one else 1
@@ -161,7 +167,7 @@ class Run:
         for number in range(count):
             single = dataclasses.replace(run.config, num_return_sequences=1)
             config = single if count > 1 else run.config
-            returned = generate_with(
+            returned = call_generate(
                 run,
                 config,
                 prompt,
@@ -170,29 +176,33 @@ class Run:
                 extra,
                 company,
             )
-            rows, new_scores = _returned(returned, run, set(recording.header.eos_token_ids))
-            whole += [recorder.additions.begun()] * len(rows)
+            rows, new_scores = _extract_sequences(
+                returned, run, set(recording.header.eos_token_ids)
+            )
+            whole += [recorder.additions.take_started_flag()] * len(rows)
             results += rows
             scores += new_scores
         late = f"The run reached the limit of {SETTINGS.max_runtime_s:g} seconds."
         ended = not (self.cancelled.is_set() or stop.expired)
-        fewer = _fewer(scores, run.config.num_return_sequences) if ended else ()
+        fewer = _format_missing_sequences(scores, run.config.num_return_sequences) if ended else ()
         notes = (*recorder.additions.notes, *fewer, *((late,) if stop.expired else ()))
-        reason = partial(self._reason, recording.header)
+        reason = partial(self._finish_reason, recording.header)
         recording.end(results, scores, whole, reason, notes)
 
-    def _host(self, run: Prepared, child: Child | None, recording: Recording) -> None:
+    def _run_method(
+        self, run: Prepared, child: SandboxProcess | None, recording: Recording
+    ) -> None:
         """Run a custom method, then score its texts with the model."""
         ended = run_method(run, child, lambda step: recording.add(step, 0), self.cancelled)
         ends = set(recording.header.eos_token_ids)
-        rows = [_until_eos(row, ends) for row in ended.sequences]
-        emitted, notes = read_again(run, recording, rows)
+        rows = [_cut_at_eos(row, ends) for row in ended.sequences]
+        emitted, notes = rescore_outputs(run, recording, rows)
         notes = (*barriers_note(child), *ended.notes, *notes)
-        reason = partial(self._reason, recording.header)
+        reason = partial(self._finish_reason, recording.header)
         whole = [ended.whole] * len(rows)
         recording.end(rows, [None] * len(rows), whole, reason, notes, emitted)
 
-    def _reason(self, header: Trace, ids: list[int], whole: bool) -> str:
+    def _finish_reason(self, header: Trace, ids: list[int], whole: bool) -> str:
         """Return one of FINISH_REASONS; a whole text was complete before the stop."""
         if ids and ids[-1] in header.eos_token_ids:
             return "eos"
@@ -201,7 +211,7 @@ class Run:
         return "length" if len(ids) >= header.config["max_new_tokens"] else "stop"
 
 
-def company_key(checked: CheckedRequest) -> Hashable:
+def batch_key(checked: CheckedRequest) -> Hashable:
     """Return the batch key: runs with equal keys may share passes; None shares none."""
     strategy, config, model = checked.strategy, checked.config, checked.request.model
     # A user's callable may be slow, and every run of the batch would wait for it.
@@ -213,18 +223,18 @@ def company_key(checked: CheckedRequest) -> Hashable:
     return named, checked.weights[0]
 
 
-def _name(model: Any) -> Any:
+def _model_name(model: Any) -> Any:
     return getattr(model, "name", model)
 
 
-def generate_with(
+def call_generate(
     run: Prepared,
     config: Any,
     prompt: torch.Tensor,
     on_step: Callable[[Any], None],
-    stop: StopWhen,
+    stop: StopCriterion,
     extra: dict[str, Any],
-    company: SharedRuns | None = None,
+    company: BatchedRuns | None = None,
 ) -> Any:
     """Call transformers' generate() with the strategy's loop.
 
@@ -243,37 +253,37 @@ def generate_with(
     own = {name: value for name, value in extra.items() if name != "logits_processor"}
     cache = None
     if company is not None:
-        arguments["past_key_values"] = company.cache()
+        arguments["past_key_values"] = company.create_cache()
     elif run.strategy.one_shape and arguments["generation_config"].use_cache and not run.inputs:
-        rows, length = rows_of(run, config), prompt.shape[1] + config.max_new_tokens
-        cache = cuda_graphs.graphed_cache(target, rows, length)
+        rows, length = count_batch_rows(run, config), prompt.shape[1] + config.max_new_tokens
+        cache = cuda_graphs.get_cuda_graph_cache(target, rows, length)
     if cache is not None:
         arguments["past_key_values"] = cache
-        extra["recorder"].additions.note(GRAPHED.format(cache.get_max_length()))
+        extra["recorder"].additions.add_note(GRAPHED_NOTE.format(cache.get_max_length()))
     if extra.get("logits_processor"):
         rules = [*arguments.get("logits_processor", ()), *extra["logits_processor"]]
         arguments["logits_processor"] = transformers.LogitsProcessorList(rules)
     # generate() only uses no_grad; inference mode also skips version counters and is faster.
-    with torch.inference_mode(not _waits(run)):
-        return generate_of(target)(
+    with torch.inference_mode(not _has_offloaded_weights(run)):
+        return get_generate(target)(
             # A copy without generation defaults: a repository's own settings must not change a run.
-            bare(target.model),
+            copy_without_defaults(target.model),
             **arguments,
             custom_generate=as_custom_generate(loop, on_step, **own),
         )
 
 
-def generate_of(loaded: LoadedModel) -> Callable[..., Any]:
+def get_generate(loaded: LoadedModel) -> Callable[..., Any]:
     """Return a model's generate(): its class's, as a model folder may have replaced the instance's.
 
     Speech models use the common one: theirs cuts long sounds into windows.
     """
-    speaks = loaded.reader is not None and loaded.reader.family.speaks
+    speaks = loaded.reader is not None and loaded.reader.family.is_speech_model
     owner: Any = transformers.GenerationMixin if speaks else type(loaded.model)
     return owner.generate
 
 
-def begin_with(
+def prompt_arguments(
     target: LoadedModel, prompt: torch.Tensor, inputs: Mapping[str, torch.Tensor]
 ) -> dict[str, Any]:
     """Return the arguments of generate() that hold the prompt and further inputs.
@@ -288,13 +298,13 @@ def begin_with(
     return {"inputs": prompt, "attention_mask": torch.ones_like(prompt), **inputs}
 
 
-def rules_of(
+def build_media_processors(
     checked: CheckedRequest, config: Any, target: LoadedModel, ids: Sequence[int]
 ) -> list[Any]:
-    """Return the logits processors of a media model's own generate(); see ``MediaReader.rules``."""
+    """Return the logits processors of a media model's own generate(); see ``MediaReader.logits_processors``."""
     if target.reader is None or not checked.media:
         return []
-    return target.reader.rules(config, ids, checked.request.speech, target.device)
+    return target.reader.logits_processors(config, ids, checked.request.speech, target.device)
 
 
 def generate_arguments(
@@ -310,11 +320,11 @@ def generate_arguments(
     """
     target = run.target
     use_cache = uses_cache(run.strategy, target.capabilities)
-    rows, length = rows_of(run, config), prompt.shape[1]
+    rows, length = count_batch_rows(run, config), prompt.shape[1]
     select = run.strategy.generate_kwargs(config)
-    rules = rules_of(run.checked, config, target, run.prompt_ids)
+    rules = build_media_processors(run.checked, config, target, run.prompt_ids)
     return {
-        **begin_with(target, prompt, run.inputs),
+        **prompt_arguments(target, prompt, run.inputs),
         **({"logits_processor": transformers.LogitsProcessorList(rules)} if rules else {}),
         "generation_config": generation_config(config, select, target, use_cache=use_cache),
         "stopping_criteria": [*stopping, *stop_criteria(config, target)],
@@ -322,13 +332,13 @@ def generate_arguments(
     }
 
 
-def rows_of(run: Prepared, config: Any) -> int:
+def count_batch_rows(run: Prepared, config: Any) -> int:
     """Return the rows of the batch that generate() builds: beams, or returned sequences."""
     select = run.strategy.generate_kwargs(config)
     return max(select.get("num_beams", 1) or 1, config.num_return_sequences)
 
 
-def _waits(run: Prepared) -> bool:
+def _has_offloaded_weights(run: Prepared) -> bool:
     """Return whether a model has offloaded layers.
 
     Loaded in inference mode, such layers would sum in another order.
@@ -337,7 +347,7 @@ def _waits(run: Prepared) -> bool:
     return any(getattr(model, "hf_device_map", None) is not None for model in models)
 
 
-def _returned(
+def _extract_sequences(
     returned: Any, run: Prepared, eos: set[int]
 ) -> tuple[list[list[int]], list[float | None]]:
     """Return the new tokens of every sequence without padding, and the loop's scores."""
@@ -347,17 +357,17 @@ def _returned(
     rows = [row[start:] for row in sequences.tolist()]
     # A beam's padding may equal the end token, so the loop reports each sequence's length.
     rows = (
-        [_until_eos(row, eos) for row in rows]
+        [_cut_at_eos(row, eos) for row in rows]
         if lengths is None
         else [row[:length] for row, length in zip(rows, lengths, strict=True)]
     )
     scores = getattr(returned, "sequences_scores", None)
     if scores is None:
         return rows, [None] * len(rows)
-    return rows, [rounded(s) if math.isfinite(s) else None for s in scores.tolist()]
+    return rows, [round_decimals(s) if math.isfinite(s) else None for s in scores.tolist()]
 
 
-def _fewer(scores: list[float | None], wanted: int) -> tuple[str, ...]:
+def _format_missing_sequences(scores: list[float | None], wanted: int) -> tuple[str, ...]:
     """Return a note if a search found fewer texts than requested; unranked loops never do."""
     ranked = sum(score is not None for score in scores)
     found = ranked or len(scores)
@@ -370,6 +380,6 @@ def _fewer(scores: list[float | None], wanted: int) -> tuple[str, ...]:
     )
 
 
-def _until_eos(ids: list[int], eos: set[int]) -> list[int]:
+def _cut_at_eos(ids: list[int], eos: set[int]) -> list[int]:
     end = next((i + 1 for i, token_id in enumerate(ids) if token_id in eos), len(ids))
     return ids[:end]

@@ -17,18 +17,18 @@ from typing import Any, ClassVar
 
 from engine.errors import Cancelled, EngineError, StoppedError
 from engine.models import loading
-from engine.run.jobs import Doing, Send
-from engine.run.scheduler import LINE
+from engine.run.jobs import EventCallback, Runnable
+from engine.run.scheduler import RUN_QUEUE
 from engine.strategies import STRATEGIES
 from engine.trace.events import Finished, Started
 from engine.trace.records import Trace
 
-OTHER = "other"
+OTHER_STRATEGY = "other"
 """Label for an unknown strategy: a request may contain any string, and labels must stay few."""
-INTERNAL = "internal"
+INTERNAL_ERROR = "internal"
 """Error kind of an exception that is not an EngineError."""
 FINISHED, CANCELLED, FAILED = OUTCOMES = ("finished", "cancelled", "failed")
-_REPORT_S = 60.0
+_MAX_REPORT_AGE_S = 60.0
 """Seconds after which a silent replica's numbers are dropped."""
 
 
@@ -115,7 +115,7 @@ class Counts:
         """Add tokens and durations from a trace, complete or partial."""
         timing = trace.timing
         with self._lock:
-            self._tokens[strategy] += _tokens(trace)
+            self._tokens[strategy] += _count_tokens(trace)
             self._decoding_s[strategy] = self._decoding_s.get(strategy, 0.0) + timing.total_s
             self._queue_s.add(timing.queue_s)
             self._load_s.add(timing.load_s)
@@ -142,42 +142,42 @@ class Counts:
 COUNTS = Counts()
 
 
-class _Seen:
+class _EventCounter:
     """Forwards the events of a run and notes what is counted.
 
     A separate object from the run, which sends to it: a reference cycle would keep the run's record
     alive until the garbage collector runs.
     """
 
-    def __init__(self, strategy: str, send: Send, counts: Counts) -> None:
+    def __init__(self, strategy: str, send: EventCallback, counts: Counts) -> None:
         self.strategy, self.send, self.counts = strategy, send, counts
         self.started = False
-        self.outcome, self.code = FAILED, INTERNAL
+        self.outcome, self.code = FAILED, INTERNAL_ERROR
         self.trace: Trace | None = None
 
-    def pass_on(self, event: Any) -> None:
+    def count_and_send(self, event: Any) -> None:
         if isinstance(event, Started) and not self.started:
             self.started = True
             self.counts.start()
         elif isinstance(event, Finished):
             stopped = any(output.finish_reason == "cancelled" for output in event.trace.outputs)
             self.outcome = CANCELLED if stopped else FINISHED
-            self.take(event.trace)
+            self.add_trace(event.trace)
         self.send(event)
 
-    def take(self, trace: Trace | None) -> None:
+    def add_trace(self, trace: Trace | None) -> None:
         # Counted once: execute() and partial_trace() may both deliver it.
         if trace is not None and self.trace is None:
             self.trace = trace
             self.counts.add(self.strategy, trace)
 
 
-class Counted:
+class CountedRun:
     """A job that counts its run; exceptions and events pass through unchanged.
 
     Args:
         strategy: name from the request.
-        make: creates the run, see ``Work``.
+        make: creates the run, see ``JobStream``.
         send: receives the run's events.
         cancelled: set to stop the run.
         counts: receives the numbers.
@@ -186,13 +186,15 @@ class Counted:
     def __init__(
         self,
         strategy: str,
-        make: Callable[[Send, threading.Event], Doing],
-        send: Send,
+        make: Callable[[EventCallback, threading.Event], Runnable],
+        send: EventCallback,
         cancelled: threading.Event,
         counts: Counts = COUNTS,
     ) -> None:
-        self._seen = _Seen(strategy if strategy in STRATEGIES else OTHER, send, counts)
-        self._run = make(self._seen.pass_on, cancelled)
+        self._seen = _EventCounter(
+            strategy if strategy in STRATEGIES else OTHER_STRATEGY, send, counts
+        )
+        self._run = make(self._seen.count_and_send, cancelled)
 
     def execute(self) -> None:
         """Execute the run and count its outcome.
@@ -208,10 +210,10 @@ class Counted:
         except (Cancelled, StoppedError):
             if seen.trace is None:
                 seen.outcome = CANCELLED
-                seen.take(self._run.partial_trace())
+                seen.add_trace(self._run.partial_trace())
             raise
         except BaseException as error:
-            seen.code = error.code if isinstance(error, EngineError) else INTERNAL
+            seen.code = error.code if isinstance(error, EngineError) else INTERNAL_ERROR
             raise
         finally:
             failed = seen.code if seen.outcome == FAILED else None
@@ -220,10 +222,10 @@ class Counted:
     def partial_trace(self) -> Trace | None:
         """Return the steps recorded before a failure, None if there are none."""
         trace = self._run.partial_trace()
-        self._seen.take(trace)
+        self._seen.add_trace(trace)
         return trace
 
-    def told(self) -> dict[str, Any]:
+    def log_fields(self) -> dict[str, Any]:
         """Return log fields: known names, counts and seconds, never text."""
         seen = self._seen
         about: dict[str, Any] = {"strategy": seen.strategy, "outcome": seen.outcome}
@@ -231,13 +233,13 @@ class Counted:
             about["code"] = seen.code
         if seen.trace is not None:
             timing = seen.trace.timing
-            about["tokens"] = _tokens(seen.trace)
+            about["tokens"] = _count_tokens(seen.trace)
             about |= {"queue_s": timing.queue_s, "load_s": timing.load_s}
             about |= {"first_token_s": timing.first_token_s, "total_s": timing.total_s}
         return about
 
 
-def _tokens(trace: Trace) -> int:
+def _count_tokens(trace: Trace) -> int:
     return sum(len(output.token_ids) for output in trace.outputs)
 
 
@@ -248,8 +250,8 @@ def snapshot() -> dict[str, Any]:
     memory), ``model_bytes`` and ``memory_bytes`` (of the whole process, None if the system does not
     report it).
     """
-    waiting, computing = LINE.busy()
-    models, model_bytes = loading.held()
+    waiting, computing = RUN_QUEUE.count_tickets()
+    models, model_bytes = loading.loaded_count_and_bytes()
     return {
         **COUNTS.values(),
         "line": {"waiting": waiting, "computing": computing},
@@ -269,7 +271,7 @@ def memory_bytes() -> int | None:
         return None
 
 
-class Reports:
+class ReplicaReports:
     """Latest numbers of other replicas; a replica drops out after 60 silent seconds.
 
     Args:
@@ -293,10 +295,10 @@ class Reports:
 
     def recent(self) -> dict[str, Mapping[str, Any]]:
         """Return replica name -> its latest numbers, for replicas that reported recently."""
-        oldest = self._clock() - _REPORT_S
+        oldest = self._clock() - _MAX_REPORT_AGE_S
         with self._lock:
             self._said = {name: said for name, said in self._said.items() if said[0] >= oldest}
             return {name: numbers for name, (_, numbers) in sorted(self._said.items())}
 
 
-REPORTS = Reports()
+REPLICA_REPORTS = ReplicaReports()

@@ -15,31 +15,31 @@ import torch
 
 from engine.errors import Cancelled, EngineError, MethodError
 from engine.loops.recorder import Recorder
-from engine.loops.teacher_forced import ids_before
-from engine.models.bare import bare
+from engine.loops.teacher_forced import decoder_prefix_ids
 from engine.models.loading import LoadedModel
-from engine.models.model_resolver import located
+from engine.models.model_resolver import resolve_model
+from engine.models.model_views import copy_without_defaults
 from engine.run.generation import generate_inputs, generation_values, stop_criteria
 from engine.run.preparation import Prepared
-from engine.run.scheduler import Tell
+from engine.run.scheduler import EventCallback
 from engine.sandbox.confinement import BARRIERS
 from engine.sandbox.forward_watch import ForwardWatch
-from engine.sandbox.method_lookup import SHIPPED, Found
-from engine.sandbox.outcome import Hearing, Outcome
-from engine.sandbox.prewarmed_process import child_for
-from engine.sandbox.return_value import read_returned
-from engine.sandbox.sandbox_parent import Child
+from engine.sandbox.method_lookup import SHIPPED, FoundMethod
+from engine.sandbox.outcome import MessageReader, Outcome
+from engine.sandbox.prewarmed_process import acquire_process
+from engine.sandbox.return_value import read_return_value
+from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.settings import SETTINGS
 from engine.strategies.compatibility import uses_cache
 from engine.trace.events import Loading
 from engine.trace.records import Step
 
-_PRINTED = 300
-Take = Callable[[Step], None]
+_MAX_PRINTED = 300
+StepCallback = Callable[[Step], None]
 
 
 @dataclass(frozen=True)
-class MethodEnded:
+class MethodResult:
     """Result of a method's run.
 
     Attributes:
@@ -54,9 +54,9 @@ class MethodEnded:
 
 
 @contextmanager
-def process_of(
-    run: Prepared, tell: Tell, cancelled: threading.Event
-) -> Iterator[tuple[Child | None, float]]:
+def open_sandbox(
+    run: Prepared, tell: EventCallback, cancelled: threading.Event
+) -> Iterator[tuple[SandboxProcess | None, float]]:
     """Yield the sandboxed process of a run's method and its start-up seconds.
 
     A method given as a function needs no process: yields (None, 0.0).
@@ -71,16 +71,19 @@ def process_of(
     tell(Loading(run.target.name))
     began = time.perf_counter()
     with (
-        _folder_of(run.target, tokenizer=bool(run.config.stop_strings)) as (folder, weights),
-        child_for(folder, weights, cancelled) as child,
+        _open_model_folder(run.target, tokenizer=bool(run.config.stop_strings)) as (
+            folder,
+            weights,
+        ),
+        acquire_process(folder, weights, cancelled) as child,
     ):
         _check_barriers(run, child)
         yield child, time.perf_counter() - began
 
 
 def run_method(
-    run: Prepared, child: Child | None, take: Take, cancelled: threading.Event
-) -> MethodEnded:
+    run: Prepared, child: SandboxProcess | None, take: StepCallback, cancelled: threading.Event
+) -> MethodResult:
     """Run a method to its end.
 
     Args:
@@ -100,18 +103,22 @@ def run_method(
 
     try:
         outcome = (
-            _here(run, seen, cancelled) if child is None else _there(run, child, seen, cancelled)
+            _run_in_this_process(run, seen, cancelled)
+            if child is None
+            else _run_in_sandbox(run, child, seen, cancelled)
         )
     except Cancelled:
         # A stopped method returns nothing, so the observed tokens are the text.
-        return MethodEnded([written], whole=False)
+        return MethodResult([written], whole=False)
     printed = "" if child is None else " ".join(child.printed.split())
-    said = (f"The method printed: {printed[:_PRINTED]}",) if printed else ()
-    return MethodEnded([list(row) for row in outcome.sequences], (*outcome.notes, *said))
+    said = (f"The method printed: {printed[:_MAX_PRINTED]}",) if printed else ()
+    return MethodResult([list(row) for row in outcome.sequences], (*outcome.notes, *said))
 
 
-def _there(run: Prepared, child: Child, seen: Take, cancelled: threading.Event) -> Outcome:
-    steps = child.run(_found(run).method, job_of(run), cancelled)
+def _run_in_sandbox(
+    run: Prepared, child: SandboxProcess, seen: StepCallback, cancelled: threading.Event
+) -> Outcome:
+    steps = child.run(_found_method(run).method, build_job(run), cancelled)
     while True:
         try:
             step = next(steps)
@@ -120,7 +127,7 @@ def _there(run: Prepared, child: Child, seen: Take, cancelled: threading.Event) 
         seen(step)
 
 
-def job_of(run: Prepared) -> dict[str, Any]:
+def build_job(run: Prepared) -> dict[str, Any]:
     """Return the job message for the sandboxed process; see ``methods.host``."""
     config, target = run.config, run.target
     found = run.method.found if run.method else None
@@ -143,22 +150,22 @@ def job_of(run: Prepared) -> dict[str, Any]:
     }
 
 
-def _here(run: Prepared, seen: Take, cancelled: threading.Event) -> Outcome:
+def _run_in_this_process(run: Prepared, seen: StepCallback, cancelled: threading.Event) -> Outcome:
     """Run a function in this process, without a sandbox: it is the caller's own code."""
     from transformers import GenerationConfig
 
     assert run.method is not None
-    function, target, job = run.method.function, run.target, job_of(run)
-    model = bare(target.model)
+    function, target, job = run.method.function, run.target, build_job(run)
+    model = copy_without_defaults(target.model)
     prompt = torch.tensor(job["ids"], device=target.device)
-    before = ids_before(target, job["ids"][0])
+    before = decoder_prefix_ids(target, job["ids"][0])
     recorder = Recorder(run.request.top_candidates)
     ends = job["config"]["eos_token_id"] or ()
-    heard = _heard(seen, cancelled)
+    heard = _make_stoppable(seen, cancelled)
     watch = ForwardWatch(recorder, before, target.is_encoder_decoder, heard, ends)
     try:
         # A method draws from torch's global generator, so its state is restored afterwards.
-        with torch.random.fork_rng(), torch.no_grad(), watch.on(model):
+        with torch.random.fork_rng(), torch.no_grad(), watch.attach(model):
             torch.manual_seed(job["seed"])
             # A model folder may have replaced the instance's own generate.
             returned = type(model).generate(
@@ -174,16 +181,16 @@ def _here(run: Prepared, seen: Take, cancelled: threading.Event) -> Outcome:
     except (EngineError, Cancelled):
         raise
     except Exception as error:
-        raise MethodError(_in_function(function, error)) from None
-    told = read_returned(returned, target.vocab_size)
+        raise MethodError(_format_function_error(function, error)) from None
+    told = read_return_value(returned, target.vocab_size)
     if told.get("sequences"):
         watch.close(told["sequences"][0])
-    return Hearing(target.vocab_size).outcome(
+    return MessageReader(target.vocab_size).read_outcome(
         {**told, "start": watch.start, "passes": watch.passes}
     )
 
 
-def _heard(seen: Take, cancelled: threading.Event) -> Take:
+def _make_stoppable(seen: StepCallback, cancelled: threading.Event) -> StepCallback:
     """Return a step callback that raises between two steps if cancelled or over the time limit."""
     deadline = time.monotonic() + SETTINGS.max_method_s
 
@@ -199,17 +206,19 @@ def _heard(seen: Take, cancelled: threading.Event) -> Take:
     return take
 
 
-def _in_function(function: Any, error: Exception) -> str:
+def _format_function_error(function: Any, error: Exception) -> str:
     """Return one sentence that names the failing line of the function's own file."""
     file = getattr(getattr(function, "__code__", None), "co_filename", None)
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     place = f"{getattr(function, '__name__', 'function')}, line {lines[-1]}: " if lines else ""
-    text = " ".join(str(error).split())[:_PRINTED]
+    text = " ".join(str(error).split())[:_MAX_PRINTED]
     return f"{place}{type(error).__name__}{': ' if text else ''}{text.rstrip('.')}."
 
 
 @contextmanager
-def _folder_of(target: LoadedModel, *, tokenizer: bool) -> Iterator[tuple[str, dict[str, Any]]]:
+def _open_model_folder(
+    target: LoadedModel, *, tokenizer: bool
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the model folder and load arguments for the sandbox.
 
     An in-memory model is saved to a temporary folder first.
@@ -219,7 +228,7 @@ def _folder_of(target: LoadedModel, *, tokenizer: bool) -> Iterator[tuple[str, d
         tokenizer: also save the tokenizer; not every working tokenizer can be saved.
     """
     if target.weights is not None:
-        yield located(target.name)[0], target.weights.said()
+        yield resolve_model(target.name)[0], target.weights.changed_values()
         return
     with tempfile.TemporaryDirectory(prefix="handed-over-") as folder:
         try:
@@ -234,20 +243,20 @@ def _folder_of(target: LoadedModel, *, tokenizer: bool) -> Iterator[tuple[str, d
         yield folder, {"dtype": str(target.model.dtype).removeprefix("torch.")}
 
 
-def _check_barriers(run: Prepared, child: Child) -> None:
+def _check_barriers(run: Prepared, child: SandboxProcess) -> None:
     """Refuse untrusted code on a public deployment if a sandbox barrier is missing.
 
     Raises:
         MethodError: names the missing barriers.
     """
     missing = [name for name in BARRIERS if name not in child.barriers]
-    if missing and SETTINGS.public and _found(run).source != SHIPPED:
+    if missing and SETTINGS.public and _found_method(run).source != SHIPPED:
         raise MethodError(
-            f"{_found(run).name} cannot run here: this machine has no barrier for {', '.join(missing)}."
+            f"{_found_method(run).name} cannot run here: this machine has no barrier for {', '.join(missing)}."
         )
 
 
-def barriers_note(child: Child | None) -> tuple[str, ...]:
+def barriers_note(child: SandboxProcess | None) -> tuple[str, ...]:
     """Return a note about missing sandbox barriers, empty if all are active."""
     missing = [] if child is None else [name for name in BARRIERS if name not in child.barriers]
     if not missing:
@@ -257,7 +266,7 @@ def barriers_note(child: Child | None) -> tuple[str, ...]:
     )
 
 
-def _found(run: Prepared) -> Found:
+def _found_method(run: Prepared) -> FoundMethod:
     assert run.method is not None
     assert run.method.found is not None
     return run.method.found

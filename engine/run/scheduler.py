@@ -21,36 +21,36 @@ from typing import Any
 from engine.errors import BusyError, Cancelled
 from engine.run.visitor import VISITOR, Visitor
 from engine.settings import SETTINGS
-from engine.timing_noise import working
+from engine.timing_noise import track_work
 from engine.trace.events import Waiting
 
-Tell = Callable[[Any], None]
-"""Receives events; pass ``nobody`` to discard them."""
+EventCallback = Callable[[Any], None]
+"""Receives events; pass ``ignore_event`` to discard them."""
 _POLL_S = 0.05
-_AGAIN_S = 1.0
-_TELLS_PER_S = 25
+_REPEAT_EVENT_S = 1.0
+_EVENTS_PER_S = 25
 """Progress events a second for all waiting tickets together: each one costs the running run."""
-_LOOKS_PER_S = 500
+_CHECKS_PER_S = 500
 """Polls a second of all waiting tickets together; a change of the queue wakes them anyway."""
-_RECENT = 32
-_AWAY, _WAITS, _LOADS, _READY, _RUNS = range(5)
+_MAX_RECENT = 32
+_RELEASED, _WAITING, _LOADING, _READY, _RUNNING = range(5)
 
 
-def nobody(event: Any) -> None:
+def ignore_event(event: Any) -> None:
     """Discard an event."""
     del event
 
 
-class Pace:
+class DurationEstimator:
     """Estimates durations from recent work of the same kind."""
 
     def __init__(self) -> None:
-        self._taken: deque[tuple[Hashable, float, float]] = deque(maxlen=_RECENT)
+        self._taken: deque[tuple[Hashable, float, float]] = deque(maxlen=_MAX_RECENT)
 
     def add(self, kind: Hashable, size: float, seconds: float) -> None:
         self._taken.append((kind, size, seconds))
 
-    def of(self, kind: Hashable, size: float) -> float | None:
+    def estimate(self, kind: Hashable, size: float) -> float | None:
         """Return the expected seconds from recent work, of this kind if any; None without any."""
         own = [seconds / amount for known, amount, seconds in self._taken if known == kind]
         if own:
@@ -58,8 +58,8 @@ class Pace:
         return median(seconds for *_, seconds in self._taken) if self._taken else None
 
 
-class LinePlace:
-    """A ticket in the run queue; see ``RunLine.place``.
+class Ticket:
+    """A ticket in the run queue; see ``RunQueue.open_ticket``.
 
     Attributes:
         waited_s: seconds it has waited for its turns so far.
@@ -69,41 +69,46 @@ class LinePlace:
     """
 
     def __init__(
-        self, line: RunLine, kind: Hashable, size: float, cancelled: threading.Event, tell: Tell
+        self,
+        line: RunQueue,
+        kind: Hashable,
+        size: float,
+        cancelled: threading.Event,
+        tell: EventCallback,
     ) -> None:
         self.line, self.kind, self.size = line, kind, size
         self.company: Hashable = None
         self.rows = 1
         self.cancelled, self.tell = cancelled, tell
         self.visitor = VISITOR.get()
-        self.state, self.since, self.waited_s = _WAITS, 0.0, 0.0
+        self.state, self.since, self.waited_s = _WAITING, 0.0, 0.0
         self.models: tuple[Any, ...] = ()
         self.address_turn, self.session_turn = 0, 0
 
     @property
     def position(self) -> int:
         """Number of tickets ahead, running ones included."""
-        return self.line.before(self).position
+        return self.line.describe_wait(self).position
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def release_turn(self) -> Iterator[None]:
         """Release the turn during work that needs none; tickets that arrived meanwhile go first."""
-        self.line.step_aside(self)
+        self.line.release_ticket(self)
         try:
             yield
         finally:
-            self.line.come_back(self)
+            self.line.requeue_ticket(self)
 
-    def enter(self) -> None:
+    def wait_to_load(self) -> None:
         """Wait until models may be loaded.
 
         Raises:
             Cancelled: the work was cancelled meanwhile.
         """
-        self._wait(_LOADS)
+        self._wait(_LOADING)
 
     @contextmanager
-    def turn(self, *models: Any) -> Iterator[None]:
+    def acquire_turn(self, *models: Any) -> Iterator[None]:
         """Wait until this ticket may compute, then hold the lock of every model.
 
         Args:
@@ -116,63 +121,63 @@ class LinePlace:
         # A fixed order of acquisition, so that two runs cannot wait for each other.
         self.models = tuple(sorted(unique.values(), key=lambda model: model.order))
         self.state = _READY
-        self._wait(_RUNS)
+        self._wait(_RUNNING)
         with ExitStack() as held:
             # A batch holds its model's lock itself, until its last run ends.
             for model in self.models if self.company is None else ():
                 # Code outside the queue may hold the lock too.
                 while not model.lock.acquire(timeout=_POLL_S):
-                    self._look()
+                    self._check_cancelled()
                 held.callback(model.lock.release)
-            held.enter_context(working())
+            held.enter_context(track_work())
             yield
         # A cancelled turn would make the estimates too short.
         if not self.cancelled.is_set():
-            self.line.took(self)
+            self.line.record_duration(self)
 
     def _wait(self, state: int) -> None:
         began = time.perf_counter()
         told, told_at = 0, -math.inf
-        while not self.line.advance(self, state):
-            self._look()
-            pause = self.line.pause_s
+        while not self.line.try_advance(self, state):
+            self._check_cancelled()
+            pause = self.line.event_interval_s
             since = time.perf_counter() - told_at
             if since >= pause:
-                news = self.line.before(self)
-                if news.position and (news.position != told or since >= _AGAIN_S):
+                news = self.line.describe_wait(self)
+                if news.position and (news.position != told or since >= _REPEAT_EVENT_S):
                     told, told_at = news.position, time.perf_counter()
                     self.tell(news)
-            self.line.rest()
+            self.line.wait_for_change()
         self.waited_s += time.perf_counter() - began
 
-    def _look(self) -> None:
+    def _check_cancelled(self) -> None:
         if self.cancelled.is_set():
             raise Cancelled
 
 
-def pause_of(places: int) -> float:
+def compute_event_interval(places: int) -> float:
     """Return the seconds between two progress events of one ticket in a queue of this length."""
-    return places / _TELLS_PER_S
+    return places / _EVENTS_PER_S
 
 
-class RunLine:
+class RunQueue:
     """The queue of all tickets of this process."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._places: list[LinePlace] = []
+        self._places: list[Ticket] = []
         # Tickets that may load or compute, in order of admission.
-        self._inside: list[LinePlace] = []
-        self._pace = Pace()
+        self._inside: list[Ticket] = []
+        self._pace = DurationEstimator()
 
     @contextmanager
-    def place(
+    def open_ticket(
         self,
         cancelled: threading.Event,
-        tell: Tell = nobody,
+        tell: EventCallback = ignore_event,
         kind: Hashable = None,
         size: float = 1.0,
-    ) -> Iterator[LinePlace]:
+    ) -> Iterator[Ticket]:
         """Yield a new ticket at its fair position; it is removed at the end.
 
         Args:
@@ -184,13 +189,13 @@ class RunLine:
         Raises:
             BusyError: the queue is full, or this visitor's address has reached its limit.
         """
-        place = LinePlace(self, kind, size, cancelled, tell)
+        place = Ticket(self, kind, size, cancelled, tell)
         with self._changed:
             waiting = len(self._places) - SETTINGS.max_concurrent_runs
             if waiting >= SETTINGS.max_waiting_runs:
-                raise BusyError(self._full(waiting))
-            self._share(place.visitor)
-            self._queue(place)
+                raise BusyError(self._format_queue_full(waiting))
+            self._check_address_limit(place.visitor)
+            self._enqueue(place)
         try:
             yield place
         finally:
@@ -200,63 +205,63 @@ class RunLine:
                     self._inside.remove(place)
                 self._changed.notify_all()
 
-    def before(self, place: LinePlace) -> Waiting:
+    def describe_wait(self, place: Ticket) -> Waiting:
         """Return the number of tickets ahead of one, and their expected seconds."""
         with self._changed:
-            served = self._served()
+            served = self._service_order()
             ahead = served[: served.index(place)]
-            return Waiting(len(ahead), self._seconds(ahead))
+            return Waiting(len(ahead), self._estimate_seconds(ahead))
 
-    def step_aside(self, place: LinePlace) -> None:
+    def release_ticket(self, place: Ticket) -> None:
         """Stop counting a ticket; it still occupies its place in the queue limit."""
         with self._changed:
-            place.state = _AWAY
+            place.state = _RELEASED
             self._changed.notify_all()
 
-    def come_back(self, place: LinePlace) -> None:
+    def requeue_ticket(self, place: Ticket) -> None:
         """Count a released ticket again, as the newest arrival."""
         with self._changed:
             self._places.remove(place)
-            self._queue(place)
+            self._enqueue(place)
             self._changed.notify_all()
 
-    def advance(self, place: LinePlace, state: int) -> bool:
+    def try_advance(self, place: Ticket, state: int) -> bool:
         """Move a ticket to a state if it is its turn; return whether it was."""
         with self._changed:
-            allowed = self._may_load(place) if state == _LOADS else self._may_run(place)
+            allowed = self._can_load(place) if state == _LOADING else self._can_run(place)
             if allowed:
-                if state == _LOADS:
-                    self._let_in(place)
+                if state == _LOADING:
+                    self._admit(place)
                 place.state, place.since = state, time.perf_counter()
                 self._changed.notify_all()
             return allowed
 
-    def took(self, place: LinePlace) -> None:
+    def record_duration(self, place: Ticket) -> None:
         with self._changed:
             self._pace.add(place.kind, place.size, time.perf_counter() - place.since)
 
-    def busy(self) -> tuple[int, int]:
+    def count_tickets(self) -> tuple[int, int]:
         """Return how many tickets wait (loading ones included) and how many compute."""
         with self._changed:
-            computing = sum(place.state == _RUNS for place in self._places)
+            computing = sum(place.state == _RUNNING for place in self._places)
             return len(self._places) - computing, computing
 
     @property
-    def pause_s(self) -> float:
+    def event_interval_s(self) -> float:
         """Seconds between two progress events of a waiting ticket; grows with the queue."""
-        return pause_of(len(self._places))
+        return compute_event_interval(len(self._places))
 
-    def rest(self) -> None:
+    def wait_for_change(self) -> None:
         """Wait until the queue changes, or for a moment."""
         with self._changed:
-            self._changed.wait(max(_POLL_S, len(self._places) / _LOOKS_PER_S))
+            self._changed.wait(max(_POLL_S, len(self._places) / _CHECKS_PER_S))
 
-    def _served(self) -> list[LinePlace]:
+    def _service_order(self) -> list[Ticket]:
         """Return the counted tickets in order of service: admitted ones first, then by turn."""
         came = {id(place): number for number, place in enumerate(self._places)}
-        waiting: dict[str, list[LinePlace]] = {}
+        waiting: dict[str, list[Ticket]] = {}
         for place in self._places:
-            if place.state == _WAITS:
+            if place.state == _WAITING:
                 waiting.setdefault(place.visitor.address, []).append(place)
         turns = []
         for own in waiting.values():
@@ -266,17 +271,17 @@ class RunLine:
         turns.sort(key=lambda turn: (turn[0], came[id(turn[1])]))
         return self._inside + [place for _, place in turns]
 
-    def _let_in(self, place: LinePlace) -> None:
+    def _admit(self, place: Ticket) -> None:
         """Admit a ticket with its address's first turn, swapped with the ticket that has it."""
         own = (o for o in self._places if o.visitor.address == place.visitor.address)
-        first = min((o for o in own if o.state == _WAITS), key=lambda other: other.address_turn)
+        first = min((o for o in own if o.state == _WAITING), key=lambda other: other.address_turn)
         turns = first.address_turn, place.address_turn
         place.address_turn, first.address_turn = turns
         self._inside.append(place)
 
-    def _queue(self, place: LinePlace) -> None:
+    def _enqueue(self, place: Ticket) -> None:
         """Append a ticket with turns after its visitor's own, but not before those now served."""
-        counting = [other for other in self._places if other.state != _AWAY]
+        counting = [other for other in self._places if other.state != _RELEASED]
         alike = [o for o in counting if o.visitor.address == place.visitor.address]
         own = [o for o in alike if o.visitor == place.visitor]
         place.address_turn = max(
@@ -287,10 +292,10 @@ class RunLine:
             min((o.session_turn for o in alike), default=0),
             1 + max((o.session_turn for o in own), default=-1),
         )
-        place.state = _WAITS
+        place.state = _WAITING
         self._places.append(place)
 
-    def _share(self, visitor: Visitor) -> None:
+    def _check_address_limit(self, visitor: Visitor) -> None:
         own = sum(other.visitor.address == visitor.address for other in self._places)
         if visitor.address and own >= SETTINGS.max_runs_per_address:
             raise BusyError(
@@ -298,23 +303,24 @@ class RunLine:
                 " Try again when one of them has ended."
             )
 
-    def _may_load(self, place: LinePlace) -> bool:
-        first = next(other for other in self._served() if other.state == _WAITS)
-        # One more than may compute: a slow load delays nobody, and waiting models do not fill
-        # memory.
-        return first is place and _turns([*self._inside, place]) <= SETTINGS.max_concurrent_runs + 1
+    def _can_load(self, place: Ticket) -> bool:
+        first = next(other for other in self._service_order() if other.state == _WAITING)
+        # One more than may compute: a slow load delays nobody, and waiting models do not fill memory.
+        turns = _count_turns([*self._inside, place])
+        return first is place and turns <= SETTINGS.max_concurrent_runs + 1
 
-    def _may_run(self, place: LinePlace) -> bool:
+    def _can_run(self, place: Ticket) -> bool:
         """Return whether a ticket may compute: of all that need one model, the first goes ahead."""
-        running = [other for other in self._inside if other.state == _RUNS]
+        running = [other for other in self._inside if other.state == _RUNNING]
         busy = {id(model) for other in running for model in other.models}
         wanted: set[int] = set()
         for other in self._inside:
             if other.state != _READY:
                 continue
             own = {id(model) for model in other.models}
-            joins = other.company is not None and _turns([*running, other]) == _turns(running)
-            free = _turns([*running, other]) <= SETTINGS.max_concurrent_runs
+            turns = _count_turns([*running, other])
+            joins = other.company is not None and turns == _count_turns(running)
+            free = turns <= SETTINGS.max_concurrent_runs
             turn = not own & wanted and (joins or (free and not own & busy))
             if other is place:
                 return turn
@@ -326,14 +332,14 @@ class RunLine:
                 wanted |= own
         return False
 
-    def _seconds(self, ahead: list[LinePlace]) -> float | None:
+    def _estimate_seconds(self, ahead: list[Ticket]) -> float | None:
         """Return the seconds that tickets still need, None without an estimate."""
         total, longest = 0.0, dict[Hashable, float]()
         for place in ahead:
-            whole = self._pace.of(place.kind, place.size)
+            whole = self._pace.estimate(place.kind, place.size)
             if whole is None:
                 return None
-            gone = time.perf_counter() - place.since if place.state == _RUNS else 0.0
+            gone = time.perf_counter() - place.since if place.state == _RUNNING else 0.0
             left = max(0.0, whole - gone)
             if place.company is None:
                 total += left
@@ -342,16 +348,16 @@ class RunLine:
         total += sum(longest.values())
         return round(total / SETTINGS.max_concurrent_runs, 1)
 
-    def _full(self, waiting: int) -> str:
+    def _format_queue_full(self, waiting: int) -> str:
         wait = "1 run waits" if waiting == 1 else f"{waiting} runs wait"
-        at_work = [p for p in self._places if p.state == _RUNS] or self._places[:1]
-        left = [self._seconds([place]) for place in at_work]
+        at_work = [p for p in self._places if p.state == _RUNNING] or self._places[:1]
+        left = [self._estimate_seconds([place]) for place in at_work]
         known = [seconds for seconds in left if seconds is not None]
         when = f"about {max(1, round(min(known)))} s" if known else "a moment"
         return f"The queue is full: {wait} already. Try again in {when}."
 
 
-def _turns(places: Iterable[LinePlace]) -> int:
+def _count_turns(places: Iterable[Ticket]) -> int:
     """Count the compute slots in use; batched runs share one slot up to max_shared_runs rows."""
     turns, rows = 0, dict[Hashable, int]()
     for place in places:
@@ -363,14 +369,14 @@ def _turns(places: Iterable[LinePlace]) -> int:
     return turns
 
 
-LINE = RunLine()
+RUN_QUEUE = RunQueue()
 
 
 @contextmanager
-def running(
+def wait_for_turn(
     cancelled: threading.Event,
     *models: Any,
-    tell: Tell = nobody,
+    tell: EventCallback = ignore_event,
     kind: Hashable = None,
     size: float = 1.0,
 ) -> Iterator[None]:
@@ -380,14 +386,14 @@ def running(
         cancelled: gives up waiting when set.
         models: LoadedModels whose forward passes the work uses; None and repeats are ignored.
         tell: receives Waiting events.
-        kind: see ``RunLine.place``.
-        size: see ``RunLine.place``.
+        kind: see ``RunQueue.open_ticket``.
+        size: see ``RunQueue.open_ticket``.
 
     Raises:
         BusyError: the queue is full.
         Cancelled: ``cancelled`` was set while waiting.
     """
-    with LINE.place(cancelled, tell, kind, size) as place:
-        place.enter()
-        with place.turn(*models):
+    with RUN_QUEUE.open_ticket(cancelled, tell, kind, size) as place:
+        place.wait_to_load()
+        with place.acquire_turn(*models):
             yield

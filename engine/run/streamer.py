@@ -19,7 +19,7 @@ NOTHING = object()
 _POLL_S = 0.01
 
 
-class Ended(Exception):
+class StreamEnded(Exception):
     """The producer has ended."""
 
 
@@ -75,7 +75,7 @@ class QueueStreamer:
         while True:
             try:
                 yield self.take()
-            except Ended:
+            except StreamEnded:
                 return
 
     def take(self, within_s: float | None = None) -> Any:
@@ -97,12 +97,12 @@ class QueueStreamer:
         if item is _END:
             # Put back, so that a second call ends as well.
             self._items.put(_END)
-            raise Ended
+            raise StreamEnded
         if isinstance(item, _Error):
             raise item.error
         return item
 
-    def waiting(self) -> list[Any]:
+    def take_available(self) -> list[Any]:
         """Return the items that are available now; the end stays in the queue."""
         items = []
         while self._put_off is None:

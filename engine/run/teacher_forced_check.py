@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import torch
 
-from engine.loops.recorder import Observation, Recorder, rounded, significant
-from engine.loops.teacher_forced import teacher_forced
+from engine.loops.recorder import Observation, Recorder, round_decimals, round_significant
+from engine.loops.teacher_forced import run_teacher_forced
 from engine.run.preparation import Prepared
 from engine.run.recording import Recording
 from engine.trace.details import ForwardDetail
-from engine.trace.records import EmittedToken, Step, own_place, own_token
+from engine.trace.records import EmittedToken, Step, chosen_emit_index, chosen_token_id
 
-_TOP = 5
+_TOP_COUNT = 5
 """Number of most probable tokens kept at every position of a finished text."""
-_NEAR = {"torch.float32": 0.02, "torch.float64": 0.02}
-_NEAR_HALF = 0.5
+_TOLERANCES = {"torch.float32": 0.02, "torch.float64": 0.02}
+_HALF_TOLERANCE = 0.5
 """Nats by which two passes over one text may differ in half precision or quantized weights."""
 
 
-def read_again(
+def rescore_outputs(
     run: Prepared, recording: Recording, rows: list[list[int]]
 ) -> tuple[tuple[tuple[EmittedToken, ...], ...], tuple[str, ...]]:
     """Return the model's scores of every token of the finished texts, and notes on mismatches.
@@ -35,7 +35,7 @@ def read_again(
     if context is not None and len(prompt) + max(map(len, rows), default=0) > context:
         return (), ("The text is longer than the model's context, so it was not read once more.",)
     first = [step for step in recording.steps if step.sequence == 0]
-    from_outside = any(is_outside(step) for step in first)
+    from_outside = any(has_forward_detail(step) for step in first)
     emitted: list[tuple[EmittedToken, ...]] = []
     for number, row in enumerate(rows):
         if not row:
@@ -43,14 +43,14 @@ def read_again(
             continue
         try:
             with torch.inference_mode():
-                logits = teacher_forced(target, prompt, row).logits.float()
+                logits = run_teacher_forced(target, prompt, row).logits.float()
         except (RuntimeError, ValueError):
             return (), ("The model could not read the finished text once more in one pass.",)
-        emitted.append(emitted_of(logits, row))
+        emitted.append(score_tokens(logits, row))
         if from_outside and number not in recording.outputs:
-            for step in steps_from_outside(logits, row, number, run.request.top_candidates):
+            for step in steps_from_logits(logits, row, number, run.request.top_candidates):
                 recording.add(step, 0)
-    odd = odd_places(first, emitted[0], target.model.dtype) if emitted else 0
+    odd = count_mismatches(first, emitted[0], target.model.dtype) if emitted else 0
     if not odd:
         return tuple(emitted), ()
     return tuple(emitted), (
@@ -59,7 +59,7 @@ def read_again(
     )
 
 
-def emitted_of(logits: torch.Tensor, ids: list[int]) -> tuple[EmittedToken, ...]:
+def score_tokens(logits: torch.Tensor, ids: list[int]) -> tuple[EmittedToken, ...]:
     """Return the model's score of every token of a text.
 
     Args:
@@ -69,23 +69,23 @@ def emitted_of(logits: torch.Tensor, ids: list[int]) -> tuple[EmittedToken, ...]
     with torch.inference_mode():
         logprobs = torch.log_softmax(logits, -1)
         own = logprobs.gather(-1, torch.tensor(ids, device=logprobs.device)[:, None])
-        top = logprobs.topk(min(_TOP, logprobs.shape[-1]), -1)
+        top = logprobs.topk(min(_TOP_COUNT, logprobs.shape[-1]), -1)
         entropy = torch.special.entr(logprobs.exp()).sum(-1)
         ranks = (logprobs > own).sum(-1).tolist()
     rows = zip(top.indices.tolist(), top.values.exp().tolist(), strict=True)
     told = zip(own[:, 0].tolist(), ranks, entropy.tolist(), rows, strict=True)
     return tuple(
         EmittedToken(
-            rounded(logprob),
+            round_decimals(logprob),
             rank,
-            rounded(spread),
-            tuple((i, significant(min(p, 1.0))) for i, p in zip(*row, strict=True)),
+            round_decimals(spread),
+            tuple((i, round_significant(min(p, 1.0))) for i, p in zip(*row, strict=True)),
         )
         for logprob, rank, spread, row in told
     )
 
 
-def steps_from_outside(logits: torch.Tensor, ids: list[int], sequence: int, top: int) -> list[Step]:
+def steps_from_logits(logits: torch.Tensor, ids: list[int], sequence: int, top: int) -> list[Step]:
     """Return a step for every token of a sequence that no hook observed.
 
     Args:
@@ -115,7 +115,9 @@ def steps_from_outside(logits: torch.Tensor, ids: list[int], sequence: int, top:
     ]
 
 
-def odd_places(steps: list[Step], tokens: tuple[EmittedToken, ...], dtype: torch.dtype) -> int:
+def count_mismatches(
+    steps: list[Step], tokens: tuple[EmittedToken, ...], dtype: torch.dtype
+) -> int:
     """Count the tokens whose reported probability differs from the model's own.
 
     Args:
@@ -123,21 +125,21 @@ def odd_places(steps: list[Step], tokens: tuple[EmittedToken, ...], dtype: torch
         tokens: scores of one pass over the text.
         dtype: dtype of the model, which sets the tolerance.
     """
-    near, said = _NEAR.get(str(dtype), _NEAR_HALF), {}
+    near, said = _TOLERANCES.get(str(dtype), _HALF_TOLERANCE), {}
     for step in steps:
         # Tokens that this step rolls back lose their reported probability.
         for place in [place for place in said if place >= step.keep]:
             del said[place]
-        own = own_token(step)
+        own = chosen_token_id(step)
         found = next((c for c in step.candidates if c.token_id == own), None)
         if found is not None:
-            said[step.keep + own_place(step)] = found.raw_logprob
+            said[step.keep + chosen_emit_index(step)] = found.raw_logprob
     return sum(
         place < len(tokens) and abs(tokens[place].logprob - logprob) > near * max(1.0, abs(logprob))
         for place, logprob in said.items()
     )
 
 
-def is_outside(step: Step) -> bool:
+def has_forward_detail(step: Step) -> bool:
     """Return whether a step was observed by hooks rather than recorded by a loop."""
     return isinstance(step.detail, ForwardDetail)

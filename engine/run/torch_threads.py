@@ -10,12 +10,12 @@ from typing import Any
 import torch
 
 _LOCK = threading.Lock()
-_GOING: list[int] = []
+_PREVIOUS_COUNTS: list[int] = []
 """torch's thread count before each active run that is limited to one."""
 
 
 @contextmanager
-def threads_for(*models: Any) -> Iterator[None]:
+def limit_torch_threads(*models: Any) -> Iterator[None]:
     """Limit torch to one thread while an OpenVINO run computes; other runs keep the usual count.
 
     Args:
@@ -23,14 +23,14 @@ def threads_for(*models: Any) -> Iterator[None]:
     """
     alone = any(model is not None and hasattr(model.model, "graphs") for model in models)
     with _LOCK:
-        usual = _GOING[0] if _GOING else torch.get_num_threads()
+        usual = _PREVIOUS_COUNTS[0] if _PREVIOUS_COUNTS else torch.get_num_threads()
         if alone:
-            _GOING.append(usual)
+            _PREVIOUS_COUNTS.append(usual)
         torch.set_num_threads(1 if alone else usual)
     try:
         yield
     finally:
         with _LOCK:
             if alone:
-                _GOING.remove(usual)
+                _PREVIOUS_COUNTS.remove(usual)
             torch.set_num_threads(usual)

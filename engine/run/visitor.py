@@ -16,6 +16,6 @@ class Visitor:
     """Page or program at that address; chosen by the client, so not to be trusted."""
 
 
-NOBODY = Visitor()
-VISITOR: ContextVar[Visitor] = ContextVar("visitor", default=NOBODY)
+NO_VISITOR = Visitor()
+VISITOR: ContextVar[Visitor] = ContextVar("visitor", default=NO_VISITOR)
 """The requester of work started now; the worker thread takes it over."""

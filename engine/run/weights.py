@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.declare.params import Param
-from engine.declare.weights import ASSISTANT, WeightsParams, read_weights, weights_params
+from engine.declare.weights import ASSISTANT_PREFIX, WeightsParams, parse_weights, weights_params
 from engine.errors import ParameterError
 from engine.models import weights as holding
 from engine.models.devices import default_device
@@ -14,21 +14,21 @@ from engine.strategies.base import Strategy
 from engine.trace.records import Trace
 
 
-def recorded_weights(trace: Trace) -> dict[str, Any]:
+def weights_from_trace(trace: Trace) -> dict[str, Any]:
     """Return the request fields that load a recorded run's weights the same way on this machine."""
-    return holding.asked_for(trace, default_device())
+    return holding.to_weights_request(trace, default_device())
 
 
-def offered_weights(assistant: bool) -> dict[str, Param]:
+def list_weight_params(assistant: bool) -> dict[str, Param]:
     """Return the weights parameters that this deployment offers.
 
     Args:
         assistant: also return those of the draft model.
     """
-    return holding.offered(weights_params(assistant), default_device)
+    return holding.filter_offered_params(weights_params(assistant), default_device)
 
 
-def held_alone(weights: Any, owner: str) -> WeightsParams:
+def read_single_weights(weights: Any, owner: str) -> WeightsParams:
     """Return the settings of a single model, without a draft model.
 
     Args:
@@ -38,12 +38,12 @@ def held_alone(weights: Any, owner: str) -> WeightsParams:
     Raises:
         ParameterError: an unknown setting, or one not offered here.
     """
-    own, _ = read_weights(weights, owner, assistant=False)
-    holding.check_allowed(own, default_device())
+    own, _ = parse_weights(weights, owner, assistant=False)
+    holding.check_weights_allowed(own, default_device())
     return own
 
 
-def weights_beside(weights: Mapping[str, Any], model: Any, assistant: Any) -> dict[str, Any]:
+def drop_loaded_weights(weights: Mapping[str, Any], model: Any, assistant: Any) -> dict[str, Any]:
     """Return the settings without those of models given as LoadedModel objects.
 
     Args:
@@ -51,11 +51,11 @@ def weights_beside(weights: Mapping[str, Any], model: Any, assistant: Any) -> di
         model: the model field of a request.
         assistant: its draft model field.
     """
-    loaded = {"": is_loaded(model), ASSISTANT: is_loaded(assistant)}
+    loaded = {"": is_loaded(model), ASSISTANT_PREFIX: is_loaded(assistant)}
     return {
         name: value
         for name, value in weights.items()
-        if not loaded[ASSISTANT if name.startswith(ASSISTANT) else ""]
+        if not loaded[ASSISTANT_PREFIX if name.startswith(ASSISTANT_PREFIX) else ""]
     }
 
 
@@ -64,7 +64,7 @@ def is_loaded(model: Any) -> bool:
     return model is not None and not isinstance(model, str)
 
 
-def held(strategy: Strategy, request: Any) -> tuple[WeightsParams, WeightsParams]:
+def read_request_weights(strategy: Strategy, request: Any) -> tuple[WeightsParams, WeightsParams]:
     """Return the settings of a request's model and of its draft model.
 
     Raises:
@@ -73,12 +73,12 @@ def held(strategy: Strategy, request: Any) -> tuple[WeightsParams, WeightsParams
     if not request.weights:
         return holding.DEFAULT, holding.DEFAULT
     drafted = strategy.assistant != "none"
-    found = read_weights(request.weights, strategy.name, drafted)
-    models = (("", request.model), (ASSISTANT, request.assistant))
+    found = parse_weights(request.weights, strategy.name, drafted)
+    models = (("", request.model), (ASSISTANT_PREFIX, request.assistant))
     for weights, (prefix, model) in zip(found, models, strict=True):
-        said = weights.said(prefix)
+        said = weights.changed_values(prefix)
         if said and is_loaded(model):
             name = next(iter(said))
             raise ParameterError(name, said[name], "the model is given as it was loaded")
-        holding.check_allowed(weights, default_device(), prefix)
+        holding.check_weights_allowed(weights, default_device(), prefix)
     return found

@@ -13,7 +13,7 @@ from typing import Any
 from engine.errors import ParameterError
 
 KINDS = ("bool", "int", "float", "str", "json")
-_ROW = re.compile(
+_TABLE_ROW = re.compile(
     r"^[ \t]*\|[ \t]*`?(?P<name>[A-Za-z_]\w*)`?[ \t]*\|(?P<told>.*)\|[ \t]*$", re.MULTILINE
 )
 _MODEL_INPUTS = frozenset(
@@ -54,22 +54,22 @@ class Argument:
             ParameterError: the value has the wrong type.
         """
         if value is None or self.kind == "json":
-            return self._plain(value)
+            return self._to_json_value(value)
         wanted = {"bool": bool, "int": int, "float": (int, float), "str": str}[self.kind]
         if not isinstance(value, wanted) or (isinstance(value, bool) and self.kind != "bool"):
-            raise ParameterError(self.name, value, f"it must be {_WORDS[self.kind]}")
+            raise ParameterError(self.name, value, f"it must be {_KIND_TEXTS[self.kind]}")
         if isinstance(value, float) and (value != value or abs(value) == float("inf")):
-            raise ParameterError(self.name, value, f"it must be {_WORDS[self.kind]}")
+            raise ParameterError(self.name, value, f"it must be {_KIND_TEXTS[self.kind]}")
         return float(value) if self.kind == "float" else value
 
-    def _plain(self, value: Any) -> Any:
+    def _to_json_value(self, value: Any) -> Any:
         try:
             return json.loads(json.dumps(value, allow_nan=False))
         except (TypeError, ValueError, RecursionError):
             raise ParameterError(self.name, value, "it must be a value that JSON has") from None
 
 
-_WORDS = {
+_KIND_TEXTS = {
     "bool": "true or false",
     "int": "a whole number",
     "float": "a finite number",
@@ -77,7 +77,7 @@ _WORDS = {
 }
 
 
-def arguments_of(function: ast.FunctionDef, readme: str = "") -> tuple[Argument, ...]:
+def parse_arguments(function: ast.FunctionDef, readme: str = "") -> tuple[Argument, ...]:
     """Return a method's own arguments: those in its signature that generate() lacks.
 
     With ``**kwargs`` in the signature, arguments that only the README's table lists are added.
@@ -86,7 +86,7 @@ def arguments_of(function: ast.FunctionDef, readme: str = "") -> tuple[Argument,
         function: its ``generate``; the first argument is the model.
         readme: Markdown with a table whose first column has the names.
     """
-    told = {row["name"]: row["told"] for row in _ROW.finditer(readme)}
+    told = {row["name"]: row["told"] for row in _TABLE_ROW.finditer(readme)}
     positional = [*function.args.posonlyargs, *function.args.args]
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(function.args.defaults))
     pairs = [
@@ -94,19 +94,21 @@ def arguments_of(function: ast.FunctionDef, readme: str = "") -> tuple[Argument,
         *zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True),
     ]
     named = tuple(
-        _argument(node, default, told.get(node.arg, ""))
+        _parse_argument(node, default, told.get(node.arg, ""))
         for node, default in pairs[1 if positional else 0 :]
-        if node.arg not in base_names()
+        if node.arg not in standard_argument_names()
     )
-    known = {node.arg for node, _ in pairs} | base_names()
+    known = {node.arg for node, _ in pairs} | standard_argument_names()
     if function.args.kwarg is None:
         return named
     return named + tuple(
-        _told(name, row) for name, row in told.items() if name not in known and _kind_of(row)
+        _argument_from_row(name, row)
+        for name, row in told.items()
+        if name not in known and _kind_from_row(row)
     )
 
 
-def checked_arguments(
+def check_arguments(
     arguments: tuple[Argument, ...], given: dict[str, Any], also: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
     """Return the validated keyword arguments of a method.
@@ -137,7 +139,7 @@ def checked_arguments(
 
 
 @cache
-def base_names() -> frozenset[str]:
+def standard_argument_names() -> frozenset[str]:
     """Return the argument names of generate(), its config and the models."""
     from transformers import GenerationConfig
     from transformers.generation import utils
@@ -147,35 +149,41 @@ def base_names() -> frozenset[str]:
     return frozenset({*signature, *GenerationConfig().__dict__, *_MODEL_INPUTS})
 
 
-def _argument(node: ast.arg, default: ast.expr | None, told: str) -> Argument:
-    value, readable = _value(default)
-    kind = _kind(node.annotation, value)
+def _parse_argument(node: ast.arg, default: ast.expr | None, told: str) -> Argument:
+    value, readable = _read_default(default)
+    kind = _infer_kind(node.annotation, value)
     return Argument(
-        node.arg, kind, value if readable else None, default is None, _meaning(told, kind, value)
+        node.arg,
+        kind,
+        value if readable else None,
+        default is None,
+        _describe_row(told, kind, value),
     )
 
 
-def _told(name: str, row: str) -> Argument:
+def _argument_from_row(name: str, row: str) -> Argument:
     """Return an argument that only the README lists, with its kind and its default if readable."""
     cells = [cell.strip(" `") for cell in row.split("|")]
     try:
         default = ast.literal_eval(cells[1])
     except (ValueError, SyntaxError, IndexError, RecursionError, MemoryError):
         default = None
-    argument = Argument(name, _kind_of(row), told=_meaning(row, _kind_of(row), default))
+    argument = Argument(
+        name, _kind_from_row(row), told=_describe_row(row, _kind_from_row(row), default)
+    )
     try:
         return replace(argument, default=argument.check(default))
     except ParameterError:
         return argument
 
 
-def _kind_of(row: str) -> str:
+def _kind_from_row(row: str) -> str:
     """Return the kind in the first cell after an argument's name, empty if it is none."""
     first = row.partition("|")[0].strip(" `")
     return first if first in KINDS else ""
 
 
-def _value(default: ast.expr | None) -> tuple[Any, bool]:
+def _read_default(default: ast.expr | None) -> tuple[Any, bool]:
     if default is None:
         return None, True
     try:
@@ -186,7 +194,7 @@ def _value(default: ast.expr | None) -> tuple[Any, bool]:
         return None, False
 
 
-def _kind(annotation: ast.expr | None, value: Any) -> str:
+def _infer_kind(annotation: ast.expr | None, value: Any) -> str:
     if annotation is not None:
         try:
             words = re.findall(r"\w+", ast.unparse(annotation))
@@ -200,7 +208,7 @@ def _kind(annotation: ast.expr | None, value: Any) -> str:
     return kind if kind in KINDS else "json"
 
 
-def _meaning(row: str, kind: str, value: Any) -> str:
+def _describe_row(row: str, kind: str, value: Any) -> str:
     """Return a table row's cells without those that repeat the kind or the default."""
     cells = [cell.strip() for cell in row.split("|") if cell.strip()]
     known = {kind, str(value), repr(value), json.dumps(value)}

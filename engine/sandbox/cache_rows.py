@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_NOTE = "_ids_of_rows"
+_ATTRIBUTE = "_ids_of_rows"
 """Attribute on the cache object, so that a copy of the cache has it too."""
 
 
-def held_rows(cache: Any) -> list[list[int]]:
-    """Return the ids of every row as set by ``note_rows``, more than a cropped cache contains."""
-    return getattr(cache, _NOTE, [])
+def get_row_ids(cache: Any) -> list[list[int]]:
+    """Return the ids of every row as set by ``set_row_ids``, more than a cropped cache contains."""
+    return getattr(cache, _ATTRIBUTE, [])
 
 
-def note_rows(cache: Any, rows: list[list[int]]) -> None:
+def set_row_ids(cache: Any, rows: list[list[int]]) -> None:
     """Set the ids of every row of a cache; None is ignored."""
     if cache is not None:
-        setattr(cache, _NOTE, rows)
+        setattr(cache, _ATTRIBUTE, rows)
 
 
 @contextmanager
-def following_rows() -> Iterator[None]:
+def track_cache_rows() -> Iterator[None]:
     """Keep the ids in step with batch_select_indices, reorder_cache and batch_repeat_interleave.
 
     Patches transformers' cache classes until the block ends.
@@ -30,15 +30,15 @@ def following_rows() -> Iterator[None]:
     from transformers import Cache, EncoderDecoderCache
 
     changes: dict[str, Callable[[list[list[int]], Any], list[list[int]]]] = {
-        "batch_select_indices": _picked,
-        "reorder_cache": _picked,
-        "batch_repeat_interleave": _repeated,
+        "batch_select_indices": _select_rows,
+        "reorder_cache": _select_rows,
+        "batch_repeat_interleave": _repeat_rows,
     }
     originals = [
         (kind, name, vars(kind)[name]) for kind in (Cache, EncoderDecoderCache) for name in changes
     ]
     for kind, name, original in originals:
-        setattr(kind, name, _with_note(original, changes[name]))
+        setattr(kind, name, _wrap_cache_method(original, changes[name]))
     try:
         yield
     finally:
@@ -46,21 +46,23 @@ def following_rows() -> Iterator[None]:
             setattr(kind, name, original)
 
 
-def _with_note(original: Any, change: Callable[[list[list[int]], Any], list[list[int]]]) -> Any:
+def _wrap_cache_method(
+    original: Any, change: Callable[[list[list[int]], Any], list[list[int]]]
+) -> Any:
     def changed(cache: Any, how: Any) -> Any:
         result = original(cache, how)
-        note_rows(cache, change(held_rows(cache), how))
+        set_row_ids(cache, change(get_row_ids(cache), how))
         return result
 
     return changed
 
 
-def _picked(rows: list[list[int]], indices: Any) -> list[list[int]]:
+def _select_rows(rows: list[list[int]], indices: Any) -> list[list[int]]:
     """Return the selected rows, none if an index is not a valid row number."""
     listed = indices.tolist() if hasattr(indices, "tolist") else list(indices)
     known = all(isinstance(i, int) and not isinstance(i, bool) and i < len(rows) for i in listed)
     return [rows[i] for i in listed] if known else []
 
 
-def _repeated(rows: list[list[int]], times: int) -> list[list[int]]:
+def _repeat_rows(rows: list[list[int]], times: int) -> list[list[int]]:
     return [row for row in rows for _ in range(times)]

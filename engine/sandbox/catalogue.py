@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from engine.settings import SETTINGS
 
-COMMIT = re.compile(r"[0-9a-f]{40}", re.ASCII)
-SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+COMMIT_PATTERN = re.compile(r"[0-9a-f]{40}", re.ASCII)
+SHA256_PATTERN = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _LOG = logging.getLogger("engine")
 
 
@@ -57,13 +57,13 @@ class AllowedMethod:
         return f"{self.repository}@{self.commit}"
 
 
-def allowed() -> tuple[AllowedMethod, ...]:
+def list_allowed_methods() -> tuple[AllowedMethod, ...]:
     """Return the methods that this deployment allows; incomplete entries are logged and ignored."""
     found = []
     for entry in SETTINGS.allowed_methods.split():
         name, _, sha256 = entry.lower().partition("#")
         commit = name.rpartition("@")[2]
-        if COMMIT.fullmatch(commit) and SHA256.fullmatch(sha256):
+        if COMMIT_PATTERN.fullmatch(commit) and SHA256_PATTERN.fullmatch(sha256):
             found.append(AllowedMethod(entry.partition("@")[0], commit, sha256))
         else:
             _LOG.error(
@@ -73,6 +73,8 @@ def allowed() -> tuple[AllowedMethod, ...]:
     return tuple(found)
 
 
-def allowed_as(name: str) -> AllowedMethod | None:
+def find_allowed_method(name: str) -> AllowedMethod | None:
     """Return the allowed method named ``owner/name`` or ``owner/name@commit``, else None."""
-    return next((found for found in allowed() if name in (found.repository, found.name)), None)
+    return next(
+        (found for found in list_allowed_methods() if name in (found.repository, found.name)), None
+    )

@@ -33,7 +33,7 @@ _ACCESS_BY_ABI = {1: 13, 2: 14, 3: 15, 5: 16}
 _NET_ABI, _SCOPE_ABI = 4, 6
 
 
-def die_with(parent: int) -> None:
+def exit_with_parent(parent: int) -> None:
     """Kill this process when the thread that started it ends, even if that is killed.
 
     Args:
@@ -46,7 +46,7 @@ def die_with(parent: int) -> None:
         os._exit(1)
 
 
-def close_files(readable: Iterable[Path], writable: Iterable[Path]) -> int:
+def restrict_files(readable: Iterable[Path], writable: Iterable[Path]) -> int:
     """Deny all other files, signals to other processes and root's capabilities.
 
     Call it while there is only one thread. Landlock does not cover threads that already run, and
@@ -65,29 +65,29 @@ def close_files(readable: Iterable[Path], writable: Iterable[Path]) -> int:
     _libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     # Threads that already run are not covered by Landlock.
     alone = len(os.listdir("/proc/self/task")) == 1
-    abi = _landlock(readable, writable)
+    abi = _apply_landlock(readable, writable)
     _drop_capabilities()
     return abi if alone else 0
 
 
-def close_calls(abi: int) -> tuple[str, ...]:
+def restrict_calls(abi: int) -> tuple[str, ...]:
     """Deny network, other processes and higher limits, on all threads of this process.
 
     Call it last: the filter also denies what the other restrictions need.
 
     Args:
-        abi: the result of ``close_files``.
+        abi: the result of ``restrict_files``.
 
     Returns:
         The active ones of BARRIERS.
     """
-    if not seccomp_filter.close():
+    if not seccomp_filter.install_filter():
         # Landlock alone does not protect the modes and times of files.
         return (SIGNALS,) if abi >= _SCOPE_ABI else ()
     return BARRIERS if abi else tuple(name for name in BARRIERS if name != FILES)
 
 
-def expected() -> tuple[str, ...]:
+def expected_barriers() -> tuple[str, ...]:
     """Return the barriers that this machine probably has; only a process can confirm them."""
     if platform.system() != "Linux":
         return ()
@@ -97,7 +97,7 @@ def expected() -> tuple[str, ...]:
     return tuple(name for name in BARRIERS if name != FILES or abi >= 1)
 
 
-def limit(memory_bytes: int, cpu_s: float, file_bytes: int, open_files: int = 256) -> None:
+def set_limits(memory_bytes: int, cpu_s: float, file_bytes: int, open_files: int = 256) -> None:
     """Set resource limits of this process.
 
     Args:
@@ -132,7 +132,7 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _landlock(readable: Iterable[Path], writable: Iterable[Path]) -> int:
+def _apply_landlock(readable: Iterable[Path], writable: Iterable[Path]) -> int:
     """Deny all files but these; return the ABI in force, 0 for none."""
     libc = _libc()
     abi = libc.syscall(_CREATE_RULESET, None, 0, 1)
@@ -148,13 +148,13 @@ def _landlock(readable: Iterable[Path], writable: Iterable[Path]) -> int:
         return 0
     for paths, access in ((readable, _READ | _READ_DIR), (writable, everything)):
         for path in paths:
-            _allow(ruleset, path, access & everything)
+            _allow_path(ruleset, path, access & everything)
     held = libc.syscall(_RESTRICT_SELF, ruleset, 0) == 0
     os.close(ruleset)
     return abi if held else 0
 
 
-def _allow(ruleset: int, path: Path, access: int) -> None:
+def _allow_path(ruleset: int, path: Path, access: int) -> None:
     try:
         opened = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError:
@@ -169,7 +169,7 @@ def _allow(ruleset: int, path: Path, access: int) -> None:
 
 def _drop_capabilities() -> None:
     """Drop root's capabilities, with which it could raise its limits again."""
-    capset = seccomp_filter.number("capset")
+    capset = seccomp_filter.syscall_number("capset")
     if capset is None:
         return
     libc = _libc()

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from engine.errors import MethodError, shown
-from engine.sandbox.arguments import Argument, arguments_of
-from engine.sandbox.requirements import missing_packages
+from engine.errors import MethodError, format_value
+from engine.sandbox.arguments import Argument, parse_arguments
+from engine.sandbox.requirements import describe_missing_packages
 
 CODE = "custom_generate"
 ENTRY = f"{CODE}/generate.py"
@@ -31,7 +31,7 @@ TAG = "custom_generate"
 MAX_FILES = 64
 MAX_BYTES = 1_000_000
 """Most bytes of all of a method's files together."""
-_MOST_TOLD = 200
+_MAX_SUMMARY_CHARS = 200
 _MAX_ENTRIES = 4 * MAX_FILES
 """Most files and folders scanned, ``__pycache__`` included."""
 _ENCODINGS = ("utf-8", "utf-8-sig", "ascii", "us-ascii")
@@ -81,21 +81,25 @@ def read_method(folder: str | Path) -> Method:
         files = read_files(folder)
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise MethodError(f"method = {shown(str(folder))} cannot be read: {why}.") from None
-    trees = {path: _parsed(path, text) for path, text in files.items() if path.endswith(".py")}
-    function = _generate(trees)
+        raise MethodError(f"method = {format_value(str(folder))} cannot be read: {why}.") from None
+    trees = {
+        path: _parse_source(path, text) for path, text in files.items() if path.endswith(".py")
+    }
+    function = _find_generate(trees)
     readme = files.get(README, b"").decode("utf-8", "replace")
-    missing = missing_packages(trees, files.get(REQUIREMENTS, b"").decode("utf-8", "replace"))
+    missing = describe_missing_packages(
+        trees, files.get(REQUIREMENTS, b"").decode("utf-8", "replace")
+    )
     if missing:
         raise MethodError(missing)
     named = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     return Method(
         folder.resolve().name,
         files,
-        arguments_of(function, readme),
+        parse_arguments(function, readme),
         frozenset(argument.arg for argument in named),
         function.args.kwarg is not None,
-        _tagged(readme),
+        _has_tag(readme),
     )
 
 
@@ -109,14 +113,14 @@ def read_files(folder: Path) -> dict[str, bytes]:
     try:
         if not folder.is_dir():
             raise MethodError(
-                f"method = {shown(str(folder))} is not allowed: there is no such folder."
+                f"method = {format_value(str(folder))} is not allowed: there is no such folder."
             )
         if not (folder / ENTRY).is_file():
-            raise MethodError(no_method(folder.name))
+            raise MethodError(format_no_method(folder.name))
         return _read_files(folder)
     except OSError as error:
         raise MethodError(
-            f"method = {shown(str(folder))} cannot be read: {error.strerror}."
+            f"method = {format_value(str(folder))} cannot be read: {error.strerror}."
         ) from None
 
 
@@ -128,7 +132,9 @@ def _read_files(folder: Path) -> dict[str, bytes]:
         path = waiting.pop()
         name = path.relative_to(folder).as_posix()
         if not (name.isascii() and name.isprintable()):
-            raise MethodError(f"{shown(name)} is not allowed: it must be a name of plain letters.")
+            raise MethodError(
+                f"{format_value(name)} is not allowed: it must be a name of plain letters."
+            )
         if path.is_symlink():
             raise MethodError(f"{name} is a link; a method must consist of plain files.")
         if path.is_dir():
@@ -143,16 +149,16 @@ def _read_files(folder: Path) -> dict[str, bytes]:
         else:
             raise MethodError(f"{name} is no plain file; a method must consist of plain files.")
         if len(found) > MAX_FILES or size > MAX_BYTES or seen > _MAX_ENTRIES:
-            raise MethodError(too_large(folder.name))
+            raise MethodError(format_too_large(folder.name))
     return dict(sorted(found.items()))
 
 
-def no_method(name: str) -> str:
+def format_no_method(name: str) -> str:
     """Return the error message for a folder or repository without a method."""
     return f"{name} is no custom generation method: it has no {ENTRY}."
 
 
-def too_large(name: str) -> str:
+def format_too_large(name: str) -> str:
     """Return the error message for a method above the size limits."""
     return (
         f"{name} is too large: a method may have {MAX_FILES} files and {MAX_BYTES // 1000:,} kB, its README"
@@ -160,17 +166,21 @@ def too_large(name: str) -> str:
     )
 
 
-def summary(readme: str) -> str:
+def extract_summary(readme: str) -> str:
     """Return a README's first sentence, at most 200 characters; empty if it has none."""
     text = re.sub(r"\A---\n.*?\n---\n", "", readme, flags=re.DOTALL)
     said = (line.strip() for line in text.splitlines())
     # Skips headings, pictures, tables, quotations, tags and code.
     line = next((line for line in said if line[:1].isalnum()), "")
     sentence = re.split(r"(?<=[.!?])\s", line, maxsplit=1)[0]
-    return sentence if len(sentence) <= _MOST_TOLD else f"{sentence[: _MOST_TOLD - 1]}…"
+    return (
+        sentence
+        if len(sentence) <= _MAX_SUMMARY_CHARS
+        else f"{sentence[: _MAX_SUMMARY_CHARS - 1]}…"
+    )
 
 
-def _parsed(path: str, text: bytes) -> ast.Module:
+def _parse_source(path: str, text: bytes) -> ast.Module:
     try:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(text).readline)
         tree = ast.parse(text, path)
@@ -186,13 +196,13 @@ def _parsed(path: str, text: bytes) -> ast.Module:
     return tree
 
 
-def _generate(trees: dict[str, ast.Module]) -> ast.FunctionDef:
+def _find_generate(trees: dict[str, ast.Module]) -> ast.FunctionDef:
     """Return ``generate`` of the entry file, or of the sibling file that it imports it from.
 
     Raises:
         MethodError: there is none, or its first argument is not the model.
     """
-    found = _defined(trees[ENTRY]) or _imported(trees)
+    found = _find_definition(trees[ENTRY]) or _find_imported(trees)
     if found is None:
         raise MethodError(f"{ENTRY} has no function generate(model, ...).")
     positional = [*found.args.posonlyargs, *found.args.args]
@@ -203,22 +213,22 @@ def _generate(trees: dict[str, ast.Module]) -> ast.FunctionDef:
     return found
 
 
-def _defined(tree: ast.Module) -> ast.FunctionDef | None:
+def _find_definition(tree: ast.Module) -> ast.FunctionDef | None:
     functions = (n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "generate")
     return next(iter(functions), None)
 
 
-def _imported(trees: dict[str, ast.Module]) -> ast.FunctionDef | None:
+def _find_imported(trees: dict[str, ast.Module]) -> ast.FunctionDef | None:
     for node in trees[ENTRY].body:
         if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module:
             names = [alias.asname or alias.name for alias in node.names]
             beside = trees.get(f"{CODE}/{node.module.replace('.', '/')}.py")
             if "generate" in names and beside is not None:
-                return _defined(beside)
+                return _find_definition(beside)
     return None
 
 
-def _tagged(readme: str) -> bool:
+def _has_tag(readme: str) -> bool:
     """Return whether the README's front matter has the tag."""
     if not readme.startswith("---"):
         return False

@@ -16,14 +16,14 @@ import torch
 
 from engine.errors import DecodeError
 from engine.loops.recorder import Observation, Recorder, Row, display_name
-from engine.sandbox.cache_rows import following_rows, held_rows, note_rows
+from engine.sandbox.cache_rows import get_row_ids, set_row_ids, track_cache_rows
 from engine.trace.details import ForwardDetail, ForwardPass
 from engine.trace.records import Step
 
-Send = Callable[[Step], None]
-_MOST_SEEN = 16
+StepCallback = Callable[[Step], None]
+_MAX_OBSERVATIONS = 16
 """Most texts whose processed distributions are kept until the next step."""
-_KEPT_ROWS = 64
+_MAX_LOGIT_ROWS = 64
 """Last positions of a pass whose logits are kept: enough to check a draft, without the prompt's."""
 
 
@@ -47,7 +47,7 @@ class ForwardWatch:
         recorder: Recorder,
         prompt: list[int],
         encoder_decoder: bool,
-        send: Send,
+        send: StepCallback,
         ends: Iterable[int] = (),
     ) -> None:
         self._ends = frozenset(ends)
@@ -66,15 +66,15 @@ class ForwardWatch:
         self.passes = 0
 
     @contextmanager
-    def on(self, model: Any) -> Any:
+    def attach(self, model: Any) -> Any:
         """Observe a model and all processor lists until the block ends."""
         import transformers
 
         lists: Any = transformers.LogitsProcessorList
         original = lists.__call__
         hooks = (
-            model.register_forward_pre_hook(self._before, with_kwargs=True),
-            model.register_forward_hook(self._after, with_kwargs=True),
+            model.register_forward_pre_hook(self._before_forward, with_kwargs=True),
+            model.register_forward_hook(self._after_forward, with_kwargs=True),
         )
 
         own = threading.get_ident()
@@ -82,12 +82,12 @@ class ForwardWatch:
         def call(processors: Any, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
             if threading.get_ident() != own:  # another thread's list
                 return original(processors, input_ids, scores, **kwargs)
-            return self._processed(original, processors, input_ids, scores, **kwargs)
+            return self._run_processors(original, processors, input_ids, scores, **kwargs)
 
         # Patched, not passed in: processors given to generate() would run before the warpers.
         lists.__call__ = call
         try:
-            with following_rows():
+            with track_cache_rows():
                 yield
         finally:
             lists.__call__ = original
@@ -107,34 +107,34 @@ class ForwardWatch:
         Args:
             ids: its first row, prompt included.
         """
-        ids = self._ended(ids)
+        ids = self._cut_at_end(ids)
         # If the model read another text, everything returned is new.
-        kept = max(_common(self._text, ids), min(self.start, len(ids)))
+        kept = max(_common_length(self._text, ids), min(self.start, len(ids)))
         if len(ids) > kept or len(self._text) > kept or self._since:
-            self._step(kept, ids[kept:])
+            self._send_step(kept, ids[kept:])
         self._text = list(ids)
 
-    def _before(self, module: Any, args: Any, kwargs: dict[str, Any]) -> None:
+    def _before_forward(self, module: Any, args: Any, kwargs: dict[str, Any]) -> None:
         del module
         ids = kwargs.get(self._ids)
         if ids is None and args and isinstance(args[0], torch.Tensor):
             ids = args[0]
         cache = kwargs.get("past_key_values")
-        self._cached = _length(cache)
+        self._cached = _cache_length(cache)
         if not isinstance(ids, torch.Tensor) or ids.dim() != 2:
             self._aside, self._read, self._rows, self._dropped = True, 0, 0, 0
             self._texts = []
             return
         self._rows, self._read = ids.shape
-        held = held_rows(cache) or [self._text] * self._rows
+        held = get_row_ids(cache) or [self._text] * self._rows
         self._texts = [
             [*before[: self._cached], *row] for before, row in zip(held, ids.tolist(), strict=False)
         ]
         text = self._texts[0]
         if self.passes == self._steps == 0:
-            self._begin(text)
-        text = self._ended(text)
-        kept = _common(self._text, text)
+            self._find_start(text)
+        text = self._cut_at_end(text)
+        kept = _common_length(self._text, text)
         self._aside = kept < self.start
         if self._aside:
             # Not this text: a part of it, or one that the method compares it with.
@@ -142,36 +142,38 @@ class ForwardWatch:
             return
         self._dropped = len(self._text) - kept
         if len(text) > kept:
-            self._step(kept, text[kept:])
+            self._send_step(kept, text[kept:])
         self._text = text
         # After its end the text is only read for the other rows of the batch.
         self._aside = len(text) < len(self._texts[0]) and not self._dropped
 
-    def _begin(self, text: list[int]) -> None:
+    def _find_start(self, text: list[int]) -> None:
         """Set where the output begins, from the first text that the model reads."""
         prompt = self._text
         if text[: len(prompt)] != prompt:
             # The method put tokens before the prompt, or the model reads another prompt.
             self.start, self._text = len(text), list(text)
 
-    def _ended(self, text: list[int]) -> list[int]:
+    def _cut_at_end(self, text: list[int]) -> list[int]:
         """Return a text without the tokens after its end."""
         new = enumerate(text[self.start :], self.start + 1)
         return text[: next((place for place, token in new if token in self._ends), len(text))]
 
-    def _after(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+    def _after_forward(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
         del module, args
         self.passes += 1
         cache = kwargs.get("past_key_values")
         # A method may continue with another row, so every cache carries the ids of its rows.
-        note_rows(getattr(output, "past_key_values", None) if cache is None else cache, self._texts)
+        set_row_ids(
+            getattr(output, "past_key_values", None) if cache is None else cache, self._texts
+        )
         logits = getattr(output, "logits", None)
         if not self._aside:
             self._logits = None
         whole = len(self._texts[0]) == len(self._text) if self._texts else False
         if isinstance(logits, torch.Tensor) and logits.dim() == 3 and whole and not self._aside:
             # Row i was read at text position first + i. A copy, as a method may modify its logits.
-            self._logits = logits[0, -_KEPT_ROWS:].detach().clone()
+            self._logits = logits[0, -_MAX_LOGIT_ROWS:].detach().clone()
             self._first = len(self._text) - len(self._logits)
         self._since.append(
             ForwardPass(
@@ -185,7 +187,7 @@ class ForwardWatch:
             )
         )
 
-    def _processed(
+    def _run_processors(
         self, original: Any, processors: Any, input_ids: Any, scores: Any, **kwargs: Any
     ) -> Any:
         """Apply a list one processor at a time and keep each result of the first row."""
@@ -195,7 +197,7 @@ class ForwardWatch:
             scores = original(single([processor]), input_ids, scores, **kwargs)
             stages.append((display_name(processor), scores[:1].detach().float().clone()))
         total = torch.logsumexp(raw, dim=-1)
-        while len(self._seen) >= _MOST_SEEN:
+        while len(self._seen) >= _MAX_OBSERVATIONS:
             del self._seen[next(iter(self._seen))]
         if isinstance(input_ids, torch.Tensor) and input_ids.dim() == 2:
             self._seen[tuple(input_ids[0].tolist())] = Observation(
@@ -203,14 +205,14 @@ class ForwardWatch:
             )
         return scores
 
-    def _step(self, kept: int, new: list[int]) -> None:
+    def _send_step(self, kept: int, new: list[int]) -> None:
         """Send what was decided since the last step.
 
         Args:
             kept: number of tokens that remain.
             new: tokens added after them; empty if tokens were only rolled back.
         """
-        row = self._row(kept, new)
+        row = self._record_row(kept, new)
         step = Step(
             self._steps,
             max(kept - self.start, 0),
@@ -228,10 +230,10 @@ class ForwardWatch:
         self._steps += 1
         self.send(step)
 
-    def _row(self, kept: int, new: list[int]) -> Row | None:
+    def _record_row(self, kept: int, new: list[int]) -> Row | None:
         """Return the record of the first new token's distribution, None if none was observed."""
         # A method may try several branches; this is the one with the kept text.
-        seen = self._seen.get(tuple(self._text[:kept])) or self._observed(kept)
+        seen = self._seen.get(tuple(self._text[:kept])) or self._observe(kept)
         if seen is None or not new:
             return None
         chosen = torch.tensor([new[0]], device=seen.logprobs.device)
@@ -241,7 +243,7 @@ class ForwardWatch:
             return None  # NaN logits are the method's own affair
         return row
 
-    def _observed(self, position: int) -> Observation | None:
+    def _observe(self, position: int) -> Observation | None:
         """Return the model's distribution at a position, None if no pass covers it."""
         if self._logits is None or not 0 <= position - 1 - self._first < len(self._logits):
             return None
@@ -250,13 +252,13 @@ class ForwardWatch:
         return Observation(logits - total[:, None], total, logits, [])
 
 
-def _common(first: list[int], second: list[int]) -> int:
+def _common_length(first: list[int], second: list[int]) -> int:
     """Return the length of the common prefix of two texts."""
     pairs = zip(first, second, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
 
 
-def _length(cache: Any) -> int:
+def _cache_length(cache: Any) -> int:
     """Return the number of tokens in a cache, 0 for none."""
     if cache is None or not hasattr(cache, "get_seq_length"):
         return 0

@@ -11,11 +11,11 @@ from typing import Any
 
 from engine.errors import MethodError
 from engine.models.loading import LoadedModel, load
-from engine.models.model_resolver import located
+from engine.models.model_resolver import resolve_model
 from engine.sandbox.confinement import BARRIERS
 from engine.sandbox.folder import README, REQUIREMENTS, TAG, Method, read_method
 from engine.sandbox.outcome import Outcome
-from engine.sandbox.sandbox_parent import Child, drained
+from engine.sandbox.sandbox_parent import SandboxProcess, collect_steps
 from engine.trace.details import ForwardDetail
 from engine.trace.records import Step
 
@@ -26,7 +26,7 @@ PROMPTS = (
 )
 """Prompts of a trial, cut to the token length of the shorter one."""
 NEW_TOKENS = 16
-STOPPED_AFTER = 3
+STOP_AFTER = 3
 _RUNS = 4
 
 
@@ -59,13 +59,13 @@ def check_method(
         MethodError: the method cannot be read.
     """
     method = read_method(folder)
-    yield from _read_checks(method)
+    yield from _check_source(method)
     trial = _Trial(method, model, arguments or {}, cancelled)
     with trial.processes:
-        yield from trial.checks()
+        yield from trial.run_checks()
 
 
-def _read_checks(method: Method) -> Iterator[Check]:
+def _check_source(method: Method) -> Iterator[Check]:
     names = ", ".join(f"{a.name} ({a.kind})" for a in method.arguments) or "none"
     yield Check("source", PASSED, f"{len(method.files)} files, sha256 {method.sha256}")
     result = PASSED if method.takes_all else FAILED
@@ -102,31 +102,31 @@ class _Trial:
         self.loaded = load(model)
         if self.loaded.tokenizer is None:
             raise MethodError(f"model = {model!r} is not allowed: it has no tokenizer.")
-        self.folder = located(model)[0]
+        self.folder = resolve_model(model)[0]
         self.processes = ExitStack()
         self._left = _RUNS
-        self._next: Child | None = None
-        tokens = [self._ids(prompt) for prompt in PROMPTS]
+        self._next: SandboxProcess | None = None
+        tokens = [self._encode(prompt) for prompt in PROMPTS]
         length = min(map(len, tokens))
         self.prompts = [ids[:length] for ids in tokens]
 
-    def checks(self) -> Iterator[Check]:
+    def run_checks(self) -> Iterator[Check]:
         """Run the method several times and yield the results."""
         first = self._run()
         if isinstance(first, MethodError):
             yield Check("runs", FAILED, str(first))
             return
         steps, outcome, barriers = first
-        yield self._ran(steps, outcome)
-        yield _streamed(self.method, steps)
-        yield _same(outcome, self._run())
-        yield _stopped(outcome, self._run(stop_after=STOPPED_AFTER))
-        yield _batch(self._run(rows=2))
+        yield self._check_run(steps, outcome)
+        yield _check_streamer(self.method, steps)
+        yield _check_seed(outcome, self._run())
+        yield _check_stopping(outcome, self._run(stop_after=STOP_AFTER))
+        yield _check_batch(self._run(rows=2))
         missing = [name for name in BARRIERS if name not in barriers]
         told = f"this machine has no barrier for {', '.join(missing)}" if missing else "all are up"
         yield Check("barriers", NOTED if missing else PASSED, told)
 
-    def _ran(self, steps: list[Step], outcome: Outcome) -> Check:
+    def _check_run(self, steps: list[Step], outcome: Outcome) -> Check:
         new = outcome.sequences[0]
         text = self.loaded.tokenizer.decode(new)
         back = sum(
@@ -140,30 +140,30 @@ class _Trial:
     def _run(
         self, rows: int = 1, stop_after: int | None = None
     ) -> tuple[list[Step], Outcome, tuple[str, ...]] | MethodError:
-        child = self._next or self._started()
+        child = self._next or self._start_process()
         self._left -= 1
-        self._next = self._started() if self._left else None
-        job = trial_job(self.loaded, self.prompts[:rows], self.arguments) | {
+        self._next = self._start_process() if self._left else None
+        job = build_trial_job(self.loaded, self.prompts[:rows], self.arguments) | {
             "stop_after": stop_after
         }
         try:
-            steps, outcome = drained(child.run(self.method, job, self.cancelled))
+            steps, outcome = collect_steps(child.run(self.method, job, self.cancelled))
         except MethodError as error:
             return error
         finally:
             child.close()
         return steps, outcome, child.barriers
 
-    def _started(self) -> Child:
-        child = Child(self.folder)
+    def _start_process(self) -> SandboxProcess:
+        child = SandboxProcess(self.folder)
         self.processes.callback(child.close)
         return child
 
-    def _ids(self, prompt: str) -> list[int]:
+    def _encode(self, prompt: str) -> list[int]:
         return self.loaded.tokenizer(prompt)["input_ids"]
 
 
-def trial_job(
+def build_trial_job(
     loaded: LoadedModel, rows: list[list[int]], arguments: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the job of a short run that stops at the model's own end tokens.
@@ -178,7 +178,7 @@ def trial_job(
     return {"ids": rows, "config": config, "arguments": arguments, "seed": 0, "top_candidates": 1}
 
 
-def _streamed(method: Method, steps: list[Step]) -> Check:
+def _check_streamer(method: Method, steps: list[Step]) -> Check:
     if "streamer" not in method.takes:
         return Check(
             "streamer", NOTED, "its signature has no streamer, so nobody can follow it live"
@@ -190,7 +190,7 @@ def _streamed(method: Method, steps: list[Step]) -> Check:
     return Check("streamer", PASSED if declared else FAILED, told)
 
 
-def _same(outcome: Outcome, again: Any) -> Check:
+def _check_seed(outcome: Outcome, again: Any) -> Check:
     if isinstance(again, MethodError):
         return Check("seed", FAILED, str(again))
     same = again[1].sequences == outcome.sequences
@@ -198,16 +198,16 @@ def _same(outcome: Outcome, again: Any) -> Check:
     return Check("seed", PASSED if same else FAILED, told)
 
 
-def _stopped(outcome: Outcome, run: Any) -> Check:
+def _check_stopping(outcome: Outcome, run: Any) -> Check:
     if isinstance(run, MethodError):
         return Check("stopping_criteria", FAILED, str(run))
     length = len(run[1].sequences[0])
-    kept = length <= STOPPED_AFTER or length < len(outcome.sequences[0])
-    told = f"told to stop after {STOPPED_AFTER} tokens it wrote {length}"
+    kept = length <= STOP_AFTER or length < len(outcome.sequences[0])
+    told = f"told to stop after {STOP_AFTER} tokens it wrote {length}"
     return Check("stopping_criteria", PASSED if kept else FAILED, told)
 
 
-def _batch(run: Any) -> Check:
+def _check_batch(run: Any) -> Check:
     if isinstance(run, MethodError):
         return Check("batch of two", NOTED, str(run))
     rows = len(run[1].sequences)

@@ -11,36 +11,44 @@ import re
 from pathlib import Path
 from typing import Any
 
-from engine.errors import ModelError, shown
+from engine.errors import ModelError, format_value
 from engine.models import files
-from engine.models.hub_download_job import begin, check_hashes, hub_errors, write
-from engine.sandbox.catalogue import COMMIT
-from engine.sandbox.folder import CODE, ENTRY, MAX_BYTES, MAX_FILES, README, no_method, too_large
+from engine.models.hub_download_job import check_hashes, hub_errors, read_hub_order, write_message
+from engine.sandbox.catalogue import COMMIT_PATTERN
+from engine.sandbox.folder import (
+    CODE,
+    ENTRY,
+    MAX_BYTES,
+    MAX_FILES,
+    README,
+    format_no_method,
+    format_too_large,
+)
 
 _PATH = re.compile(rf"{CODE}(/(?!\.\.?(/|$))[\w.-]{{1,96}}){{1,8}}", re.ASCII)
 
 
 def main() -> None:
     """Execute the order on standard input."""
-    order = begin()
+    order = read_hub_order()
     try:
-        write(revision=_fetch(order))
+        write_message(revision=_download_files(order))
     except ModelError as error:
-        write(refused=str(error))
+        write_message(refused=str(error))
 
 
-def _fetch(order: dict[str, Any]) -> str:
+def _download_files(order: dict[str, Any]) -> str:
     """Download a method's files and return their commit."""
     from huggingface_hub import HfApi, hf_hub_download
 
     name, token = order["name"], None if order["token"] else False
-    repository, asked = files.repository_of(name)
+    repository, asked = files.split_revision(name)
     with hub_errors(name, still="methods that come along still work"):
         info = HfApi(token=token).model_info(
             repository, revision=asked, timeout=order["probe_s"], files_metadata=True
         )
-        found = _wanted(name, info.siblings or [])
-        if not COMMIT.fullmatch(info.sha or ""):
+        found = _select_files(name, info.siblings or [])
+        if not COMMIT_PATTERN.fullmatch(info.sha or ""):
             raise ModelError(f"The hub names no commit of {name}.")
         for file in found:
             hf_hub_download(
@@ -55,7 +63,7 @@ def _fetch(order: dict[str, Any]) -> str:
     return str(info.sha)
 
 
-def _wanted(name: str, siblings: list[Any]) -> list[Any]:
+def _select_files(name: str, siblings: list[Any]) -> list[Any]:
     """Return the repository's files that belong to the method.
 
     Raises:
@@ -68,14 +76,14 @@ def _wanted(name: str, siblings: list[Any]) -> list[Any]:
         or (file.rfilename.startswith(f"{CODE}/") and "__pycache__" not in file.rfilename)
     ]
     if not any(file.rfilename == ENTRY for file in found):
-        raise ModelError(no_method(name))
+        raise ModelError(format_no_method(name))
     for file in found:
         if file.rfilename != README and not _PATH.fullmatch(file.rfilename):
             raise ModelError(
-                f"{name} has a file {shown(file.rfilename)}; the files of a method must have plain names."
+                f"{name} has a file {format_value(file.rfilename)}; the files of a method must have plain names."
             )
     if len(found) > MAX_FILES or sum(file.size or 0 for file in found) > MAX_BYTES:
-        raise ModelError(too_large(name))
+        raise ModelError(format_too_large(name))
     return found
 
 

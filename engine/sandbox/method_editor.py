@@ -6,44 +6,46 @@ import hashlib
 import threading
 from pathlib import Path
 
-from engine.errors import MethodError, shown
+from engine.errors import MethodError, format_value
 from engine.sandbox.folder import (
     ENTRY,
     MAX_BYTES,
     README,
+    format_too_large,
     read_files,
     read_method,
-    too_large,
 )
-from engine.sandbox.method_store import put
-from engine.sandbox.method_templates import own_folder, own_methods
-from engine.sandbox.trust import trust
+from engine.sandbox.method_store import replace_file
+from engine.sandbox.method_templates import list_own_methods, own_methods_folder
+from engine.sandbox.trust import trust_code
 
-_ONE_AT_A_TIME = threading.Lock()
+_SAVE_LOCK = threading.Lock()
 
 
-def own_method(name: object) -> Path:
+def find_own_method(name: object) -> Path:
     """Return the folder of a method that was created on the page.
 
     Raises:
         MethodError: there is none with this name.
     """
-    known = own_methods()
+    known = list_own_methods()
     if not isinstance(name, str) or name not in known:
         yours = f"one of yours ({', '.join(known)})" if known else "one of yours; there is none yet"
-        raise MethodError(f"method = {shown(name)} cannot be changed here: it must be {yours}.")
+        raise MethodError(
+            f"method = {format_value(name)} cannot be changed here: it must be {yours}."
+        )
     if known[name].is_symlink():
         raise MethodError(f"{known[name]} is a link; a method must consist of plain files.")
     return known[name]
 
 
-def own_files(name: object) -> dict[str, str]:
+def read_own_files(name: object) -> dict[str, str]:
     """Return path -> text of a method's editable files, its code first; nothing is validated.
 
     Raises:
         MethodError: there is no such method, or it cannot be read.
     """
-    folder = own_method(name)
+    folder = find_own_method(name)
     try:
         found = {path: text.decode("utf-8") for path, text in read_files(folder).items()}
     except UnicodeDecodeError:
@@ -54,7 +56,7 @@ def own_files(name: object) -> dict[str, str]:
     return {path: found[path] for path in sorted(found, key=lambda path: (path != ENTRY, path))}
 
 
-def mark_of(text: str) -> str:
+def text_digest(text: str) -> str:
     """Return the SHA-256 of a text, to detect changes."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -66,7 +68,7 @@ def save_file(name: object, path: object, text: object, before: object = None) -
         name: the method's name.
         path: path inside its folder, of an existing file or its README.
         text: the new content.
-        before: ``mark_of`` the text when it was read; None to overwrite any text.
+        before: ``text_digest`` the text when it was read; None to overwrite any text.
 
     Returns:
         False if the file has changed.
@@ -74,25 +76,25 @@ def save_file(name: object, path: object, text: object, before: object = None) -
     Raises:
         MethodError: the file cannot be written.
     """
-    with _ONE_AT_A_TIME:
-        folder, files = own_method(name), own_files(name)
+    with _SAVE_LOCK:
+        folder, files = find_own_method(name), read_own_files(name)
         if not isinstance(path, str) or path not in (*files, README):
             raise MethodError(
-                f"file = {shown(path)} is not allowed: it must be one of {', '.join(files)}."
+                f"file = {format_value(path)} is not allowed: it must be one of {', '.join(files)}."
             )
         _check_text(folder.name, path, text, files)
         assert isinstance(text, str)
-        if before is not None and before != mark_of(files.get(path, "")):
+        if before is not None and before != text_digest(files.get(path, "")):
             return False
         try:
-            put(folder / path, text, own_folder())
+            replace_file(folder / path, text, own_methods_folder())
         except OSError as error:
             why = error.strerror or type(error).__name__
             raise MethodError(f"{folder / path} could not be written: {why}.") from None
     return True
 
 
-def trust_own(folder: Path) -> None:
+def trust_own_method(folder: Path) -> None:
     """Trust the code of a method created on the page: its author has seen it.
 
     Args:
@@ -101,7 +103,7 @@ def trust_own(folder: Path) -> None:
     Raises:
         MethodError: it is not a valid method; one sentence with file and line.
     """
-    trust(read_method(folder).sha256)
+    trust_code(read_method(folder).sha256)
 
 
 def _check_text(name: str, path: str, text: object, files: dict[str, str]) -> None:
@@ -118,4 +120,4 @@ def _check_text(name: str, path: str, text: object, files: dict[str, str]) -> No
     except UnicodeEncodeError:
         raise MethodError(f"{path} has characters that UTF-8 does not have.") from None
     if size > MAX_BYTES:
-        raise MethodError(too_large(name))
+        raise MethodError(format_too_large(name))

@@ -13,23 +13,28 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from engine.errors import MethodError, ModelError, shown
+from engine.errors import MethodError, ModelError, format_value
 from engine.models import files, hub, hub_lookup, install
-from engine.sandbox.catalogue import COMMIT, RECIPES, allowed, allowed_as
-from engine.sandbox.folder import ENTRY, README, Method, read_method, summary
-from engine.sandbox.method_store import PINS, methods_folder, note, noted
-from engine.sandbox.method_templates import TEMPLATES, own_methods, templates
+from engine.sandbox.catalogue import (
+    COMMIT_PATTERN,
+    RECIPES,
+    find_allowed_method,
+    list_allowed_methods,
+)
+from engine.sandbox.folder import ENTRY, README, Method, extract_summary, read_method
+from engine.sandbox.method_store import PINS, methods_folder, read_records, write_record
+from engine.sandbox.method_templates import TEMPLATES_FOLDER, list_own_methods, list_templates
 from engine.settings import SETTINGS
 
 SHIPPED, HUB, FOLDER = "shipped", "hub", "folder"
 FETCH_S = 120.0
 """Longest download of a hub method, in seconds."""
-_PLACE = "hub"
-_FETCHED = "fetched"
+_HUB_FOLDER = "hub"
+_DOWNLOAD_NAME = "fetched"
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundMethod:
     """A method found by its name."""
 
     name: str
@@ -43,7 +48,7 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Offer:
+class MethodOffer:
     """A method that can be listed.
 
     Attributes:
@@ -57,7 +62,7 @@ class Offer:
     tab: str | None = None
 
 
-def find_method(name: str, cancelled: threading.Event | None = None) -> Found:
+def find_method(name: str, cancelled: threading.Event | None = None) -> FoundMethod:
     """Find and read a method; a hub method is downloaded if it is not on this machine.
 
     A hub name without a commit keeps the commit of its first download, also for a branch or tag.
@@ -74,40 +79,43 @@ def find_method(name: str, cancelled: threading.Event | None = None) -> Found:
             read.
     """
     if not isinstance(name, str):
-        raise MethodError(_unknown(name))
-    known = templates()
+        raise MethodError(_format_unknown_method(name))
+    known = list_templates()
     if name in known:
-        return Found(name, read_method(known[name]), SHIPPED, None)
+        return FoundMethod(name, read_method(known[name]), SHIPPED, None)
     if files.is_hub_id(name):
-        folder, commit = _of_hub(name, cancelled)
-        return Found(name, read_method(folder), HUB, commit)
-    own = {} if SETTINGS.public else own_methods()
+        folder, commit = _locate_hub_method(name, cancelled)
+        return FoundMethod(name, read_method(folder), HUB, commit)
+    own = {} if SETTINGS.public else list_own_methods()
     if name in own:
-        return Found(name, read_method(own[name]), FOLDER, None)
+        return FoundMethod(name, read_method(own[name]), FOLDER, None)
     if SETTINGS.public or not _is_path(name):
-        raise MethodError(_unknown(name))
+        raise MethodError(_format_unknown_method(name))
     try:
         folder = Path(name).expanduser()
     except RuntimeError:  # the home of an unknown user
         raise MethodError(
-            f"method = {shown(name)} is not allowed: there is no such folder."
+            f"method = {format_value(name)} is not allowed: there is no such folder."
         ) from None
-    return Found(name, read_method(folder), FOLDER, None)
+    return FoundMethod(name, read_method(folder), FOLDER, None)
 
 
-def is_here(name: str) -> bool:
+def is_local_method(name: str) -> bool:
     """Return whether a method can be resolved without the hub; also True if it does not exist.
 
     Raises:
         MethodError: a hub method that is not offered here.
     """
-    if name in templates() or not files.is_hub_id(name):
+    if name in list_templates() or not files.is_hub_id(name):
         return True
     known = _known_commit(name)
-    return known is not None and (_folder_of(files.repository_of(name)[0], known) / ENTRY).is_file()
+    return (
+        known is not None
+        and (_hub_method_folder(files.split_revision(name)[0], known) / ENTRY).is_file()
+    )
 
 
-def pin(found: Found) -> None:
+def pin_commit(found: FoundMethod) -> None:
     """Make the repository's name without a revision mean the commit of a found method.
 
     Args:
@@ -117,30 +125,40 @@ def pin(found: Found) -> None:
         MethodError: the pin cannot be written.
     """
     if found.revision is not None:
-        note(PINS, files.repository_of(found.name)[0], found.revision, anew=True)
+        write_record(PINS, files.split_revision(found.name)[0], found.revision, anew=True)
 
 
-def offered() -> dict[str, Offer]:
+def list_offers() -> dict[str, MethodOffer]:
     """Return name -> offer of the methods that can be listed; nothing is downloaded."""
     found = {
-        name: Offer(_told(folder), "template" if folder.parent == TEMPLATES else "shipped")
-        for name, folder in templates().items()
+        name: MethodOffer(
+            _read_summary(folder), "template" if folder.parent == TEMPLATES_FOLDER else "shipped"
+        )
+        for name, folder in list_templates().items()
     }
     if not SETTINGS.public:
-        found |= {name: Offer(_told(folder), "own") for name, folder in own_methods().items()}
         found |= {
-            name: Offer(recipe.title, "recipe", recipe.tab) for name, recipe in RECIPES.items()
+            name: MethodOffer(_read_summary(folder), "own")
+            for name, folder in list_own_methods().items()
         }
-    for method in allowed():
+        found |= {
+            name: MethodOffer(recipe.title, "recipe", recipe.tab)
+            for name, recipe in RECIPES.items()
+        }
+    for method in list_allowed_methods():
         recipe = RECIPES.get(method.repository)
-        told = recipe.title if recipe else _told(_folder_of(method.repository, method.commit))
-        found[method.name] = Offer(told, "allowed", recipe and recipe.tab)
+        told = (
+            recipe.title
+            if recipe
+            else _read_summary(_hub_method_folder(method.repository, method.commit))
+        )
+        found[method.name] = MethodOffer(told, "allowed", recipe and recipe.tab)
     return found
 
 
-def _told(folder: Path) -> str:
+def _read_summary(folder: Path) -> str:
     try:
-        return summary((folder / README).read_text("utf-8", "replace"))
+        return extract_summary((folder / README).read_text("utf-8", "replace"))
     except OSError:
         return ""
 
@@ -149,42 +167,42 @@ def _is_path(name: str) -> bool:
     return Path(name).is_absolute() or name.partition("/")[0] in (".", "..") or name[:1] == "~"
 
 
-def _unknown(name: object) -> str:
+def _format_unknown_method(name: object) -> str:
     """Return the error message for an unknown method name."""
-    along = f"one that comes along ({', '.join(templates())})"
+    along = f"one that comes along ({', '.join(list_templates())})"
     if SETTINGS.public:
-        return f"method = {shown(name)} is not allowed: it must be {along}{_or_allowed()}."
-    own = f", one of yours ({', '.join(own_methods())})" if own_methods() else ""
+        return f"method = {format_value(name)} is not allowed: it must be {along}{_format_allowed_methods()}."
+    own = f", one of yours ({', '.join(list_own_methods())})" if list_own_methods() else ""
     return (
-        f"method = {shown(name)} is not allowed: it must be {along}{own}, a hub id like owner/name or"
+        f"method = {format_value(name)} is not allowed: it must be {along}{own}, a hub id like owner/name or"
         " owner/name@revision, or a folder, as an absolute path or one that begins with ./ or ~."
     )
 
 
-def _or_allowed() -> str:
-    names = ", ".join(method.name for method in allowed())
+def _format_allowed_methods() -> str:
+    names = ", ".join(method.name for method in list_allowed_methods())
     return f" or one that is offered here ({names})" if names else ""
 
 
-def _of_hub(name: str, cancelled: threading.Event | None) -> tuple[Path, str]:
+def _locate_hub_method(name: str, cancelled: threading.Event | None) -> tuple[Path, str]:
     """Return the folder and the commit of a hub method.
 
     Raises:
         MethodError: it is not offered here, or cannot be downloaded.
     """
-    repository, _ = files.repository_of(name)
+    repository, _ = files.split_revision(name)
     known = _known_commit(name)
     if known is not None:
-        folder = _folder_of(repository, known)
+        folder = _hub_method_folder(repository, known)
         if (folder / ENTRY).is_file():
             return folder, known
-    commit = _fetch(f"{repository}@{known}" if known else name, cancelled)
+    commit = _download_method(f"{repository}@{known}" if known else name, cancelled)
     if known is None:
         # If another process pinned the name first, its commit counts.
-        commit = note(PINS, name, commit)
+        commit = write_record(PINS, name, commit)
     elif commit != known:
         raise MethodError(f"The hub gives another commit for {name} than {known}.")
-    return _folder_of(repository, commit), commit
+    return _hub_method_folder(repository, commit), commit
 
 
 def _known_commit(name: str) -> str | None:
@@ -193,43 +211,43 @@ def _known_commit(name: str) -> str | None:
     Raises:
         MethodError: it is not offered here.
     """
-    listed = allowed_as(name)
+    listed = find_allowed_method(name)
     if listed is not None:
         return listed.commit
     if SETTINGS.public:
-        raise MethodError(_unknown(name))
-    asked = files.repository_of(name)[1]
-    if COMMIT.fullmatch(asked or ""):
+        raise MethodError(_format_unknown_method(name))
+    asked = files.split_revision(name)[1]
+    if COMMIT_PATTERN.fullmatch(asked or ""):
         return asked
-    return noted(PINS).get(name) or (RECIPES[name].commit if name in RECIPES else None)
+    return read_records(PINS).get(name) or (RECIPES[name].commit if name in RECIPES else None)
 
 
-def _folder_of(repository: str, commit: str) -> Path:
+def _hub_method_folder(repository: str, commit: str) -> Path:
     """Return the local folder of a hub method; its last part is the method's name."""
     owner, _, name = repository.partition("/")
-    return methods_folder() / _PLACE / owner / commit / name
+    return methods_folder() / _HUB_FOLDER / owner / commit / name
 
 
-def _fetch(name: str, cancelled: threading.Event | None) -> str:
+def _download_method(name: str, cancelled: threading.Event | None) -> str:
     """Download a method to its place, complete or not at all; return its commit."""
-    place = methods_folder() / _PLACE
-    with _as_method_error(), install.no_room(name, place, "PLAYGROUND_METHODS"):
+    place = methods_folder() / _HUB_FOLDER
+    with _convert_errors(), install.disk_errors(name, place, "PLAYGROUND_METHODS"):
         place.mkdir(parents=True, exist_ok=True)
-        install.tidy(place / _FETCHED)
+        install.remove_leftovers(place / _DOWNLOAD_NAME)
         with tempfile.TemporaryDirectory(
-            prefix=f".{_FETCHED}.", dir=place, ignore_cleanup_errors=True
+            prefix=f".{_DOWNLOAD_NAME}.", dir=place, ignore_cleanup_errors=True
         ) as beside:
             made = Path(beside) / "method"
-            order = hub.order_for(name) | {"into": str(made)}
-            commit = hub_lookup.ask("engine.sandbox.method_download", order, FETCH_S, cancelled)[
-                "revision"
-            ]
+            order = hub.build_hub_order(name) | {"into": str(made)}
+            commit = hub_lookup.ask_hub(
+                "engine.sandbox.method_download", order, FETCH_S, cancelled
+            )["revision"]
             shutil.rmtree(made / ".cache", ignore_errors=True)  # huggingface_hub's download records
-            _take_place(made, _folder_of(files.repository_of(name)[0], commit))
+            _move_into_place(made, _hub_method_folder(files.split_revision(name)[0], commit))
     return commit
 
 
-def _take_place(made: Path, folder: Path) -> None:
+def _move_into_place(made: Path, folder: Path) -> None:
     """Rename the download to its place, unless another process was first."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -240,7 +258,7 @@ def _take_place(made: Path, folder: Path) -> None:
 
 
 @contextmanager
-def _as_method_error() -> Iterator[None]:
+def _convert_errors() -> Iterator[None]:
     try:
         yield
     except ModelError as error:

@@ -13,14 +13,14 @@ import tempfile
 from pathlib import Path
 
 from engine.errors import MethodError
-from engine.sandbox.catalogue import COMMIT
+from engine.sandbox.catalogue import COMMIT_PATTERN
 from engine.settings import SETTINGS
 
 PINS = "pins.json"
 """Name of a hub method -> its commit on this machine."""
 CONFIRMED = "confirmed.json"
 """SHA-256 of confirmed code -> time of confirmation, in UTC."""
-_FORMS = {PINS: COMMIT, CONFIRMED: re.compile(r"\d{4}-\d\d-\d\dT.{1,40}")}
+_VALUE_PATTERNS = {PINS: COMMIT_PATTERN, CONFIRMED: re.compile(r"\d{4}-\d\d-\d\dT.{1,40}")}
 
 
 def methods_folder() -> Path:
@@ -28,7 +28,7 @@ def methods_folder() -> Path:
     return Path(SETTINGS.methods).expanduser()
 
 
-def noted(file: str) -> dict[str, str]:
+def read_records(file: str) -> dict[str, str]:
     """Return the valid entries of PINS or CONFIRMED."""
     try:
         found = json.loads((methods_folder() / file).read_bytes())
@@ -36,13 +36,13 @@ def noted(file: str) -> dict[str, str]:
         return {}
     if not isinstance(found, dict):
         return {}
-    form = _FORMS[file]
+    form = _VALUE_PATTERNS[file]
     return {
         k: value for k, value in found.items() if isinstance(value, str) and form.fullmatch(value)
     }
 
 
-def note(file: str, key: str, value: str, *, anew: bool = False) -> str:
+def write_record(file: str, key: str, value: str, *, anew: bool = False) -> str:
     """Write an entry and return the value stored under its key.
 
     Args:
@@ -60,10 +60,10 @@ def note(file: str, key: str, value: str, *, anew: bool = False) -> str:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with WeakFileLock(folder / f".{file}.lock"):
-            known = noted(file)
+            known = read_records(file)
             if anew or key not in known:
                 known[key] = value
-                put(folder / file, json.dumps(known, indent=1, sort_keys=True) + "\n")
+                replace_file(folder / file, json.dumps(known, indent=1, sort_keys=True) + "\n")
             return known[key]
     except OSError as error:
         why = error.strerror or type(error).__name__
@@ -72,7 +72,7 @@ def note(file: str, key: str, value: str, *, anew: bool = False) -> str:
         ) from None
 
 
-def put(path: Path, text: str, beside: Path | None = None) -> None:
+def replace_file(path: Path, text: str, beside: Path | None = None) -> None:
     """Replace a file's content atomically.
 
     Args:

@@ -6,16 +6,16 @@ import re
 import shutil
 from pathlib import Path
 
-from engine.errors import MethodError, shown
+from engine.errors import MethodError, format_value
 from engine.sandbox.folder import ENTRY, README
 from engine.sandbox.method_store import methods_folder
 
-SHIPPED = Path(__file__).resolve().parents[2] / "assets" / "methods"
+SHIPPED_FOLDER = Path(__file__).resolve().parents[2] / "assets" / "methods"
 """Folder of the shipped methods, each of which can be read, run and copied."""
-TEMPLATES = SHIPPED / "templates"
-TRY = "try.py"
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
-_TRY = '''"""Runs this method with transformers alone: python {file} MODEL "prompt"."""
+TEMPLATES_FOLDER = SHIPPED_FOLDER / "templates"
+TRY_FILE = "try.py"
+_NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
+_TRY_SOURCE = '''"""Runs this method with transformers alone: python {file} MODEL "prompt"."""
 
 import sys
 from pathlib import Path
@@ -35,56 +35,58 @@ print(tokenizer.decode(ids[0], skip_special_tokens=True))
 '''
 
 
-def templates() -> dict[str, Path]:
+def list_templates() -> dict[str, Path]:
     """Return name -> folder of the templates, then of the shipped methods."""
-    found = [*sorted(TEMPLATES.iterdir()), *sorted(SHIPPED.iterdir())]
+    found = [*sorted(TEMPLATES_FOLDER.iterdir()), *sorted(SHIPPED_FOLDER.iterdir())]
     return {path.name: path for path in found if (path / ENTRY).is_file()}
 
 
-def own_folder() -> Path:
+def own_methods_folder() -> Path:
     """Return the folder of the methods created on the page, one subfolder each."""
     return methods_folder() / "own"
 
 
-def own_methods() -> dict[str, Path]:
+def list_own_methods() -> dict[str, Path]:
     """Return name -> folder of the methods created on the page."""
     try:
-        found = sorted(own_folder().iterdir())
+        found = sorted(own_methods_folder().iterdir())
     except OSError:  # no method has been created yet
         return {}
-    known = templates()
+    known = list_templates()
     return {
         path.name: path
         for path in found
-        if path.name not in known and _NAME.fullmatch(path.name) and (path / ENTRY).is_file()
+        if path.name not in known
+        and _NAME_PATTERN.fullmatch(path.name)
+        and (path / ENTRY).is_file()
     }
 
 
-def new_method(folder: str | Path, template: str) -> Path:
+def create_method(folder: str | Path, template: str) -> Path:
     """Create a method's folder from a template and return it.
 
     Args:
-        folder: must not exist; its name is the method's. In ``own_folder()`` it must not be a
+        folder: must not exist; its name is the method's. In ``own_methods_folder()`` it must not be a
             shipped method's name.
-        template: one of ``templates()``.
+        template: one of ``list_templates()``.
 
     Raises:
         MethodError: the name or template is not allowed, or the folder exists.
     """
     folder = Path(folder)
-    known = templates()
+    known = list_templates()
     if template not in known:
         raise MethodError(
-            f"template = {shown(template)} is not allowed: it must be one of {', '.join(known)}."
+            f"template = {format_value(template)} is not allowed: it must be one of {', '.join(known)}."
         )
-    if not _NAME.fullmatch(folder.name):
+    if not _NAME_PATTERN.fullmatch(folder.name):
         raise MethodError(
-            f"name = {shown(folder.name)} is not allowed: it must be 1 to 63 letters, digits, _ and -,"
+            f"name = {format_value(folder.name)} is not allowed: it must be 1 to 63 letters, digits, _ and -,"
             " a letter first."
         )
-    if folder.parent == own_folder() and folder.name in known:
+    if folder.parent == own_methods_folder() and folder.name in known:
         raise MethodError(
-            f"name = {shown(folder.name)} is not allowed: a method that comes along has it."
+            f"name = {format_value(folder.name)} is not allowed: a method that comes along has it."
         )
     if folder.exists():
         raise MethodError(f"{folder} is there already; nothing was written.")
@@ -93,7 +95,7 @@ def new_method(folder: str | Path, template: str) -> Path:
         readme = folder / README
         text = readme.read_text("utf-8").replace(f"# {template}\n", f"# {folder.name}\n", 1)
         readme.write_text(text.replace(f'/{template}"', f'/{folder.name}"'), "utf-8")
-        (folder / TRY).write_text(_TRY.format(file=TRY), "utf-8")
+        (folder / TRY_FILE).write_text(_TRY_SOURCE.format(file=TRY_FILE), "utf-8")
     except OSError as error:
         raise MethodError(f"{folder} could not be written: {error.strerror}.") from None
     return folder

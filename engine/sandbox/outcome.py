@@ -33,7 +33,7 @@ class Outcome:
     notes: tuple[str, ...] = ()
 
 
-class Hearing:
+class MessageReader:
     """Turns a sandboxed process's messages into records; trusts none of them.
 
     Args:
@@ -45,7 +45,7 @@ class Hearing:
         self._steps = 0
         self._lengths: dict[int, int] = {}
 
-    def step(self, message: dict[str, Any]) -> Step:
+    def read_step(self, message: dict[str, Any]) -> Step:
         """Return the step of a message.
 
         Raises:
@@ -62,7 +62,7 @@ class Hearing:
         if self._steps > MAX_STEPS:
             raise MethodError(f"The method made more than {MAX_STEPS:,} steps and was ended.")
         length = self._lengths.get(step.sequence, 0)
-        if step.sequence < 0 or not 0 <= step.keep <= length or not self._known(ids):
+        if step.sequence < 0 or not 0 <= step.keep <= length or not self._has_known_ids(ids):
             raise MethodError(
                 f"The method told of a step that cannot be: it keeps {step.keep} tokens of"
                 f" {length}, and the model's ids go from 0 to {self._vocab_size - 1}."
@@ -70,7 +70,7 @@ class Hearing:
         self._lengths[step.sequence] = step.keep + len(step.emit)
         return step
 
-    def outcome(self, end: Any) -> Outcome:
+    def read_outcome(self, end: Any) -> Outcome:
         """Return the result in the last message.
 
         Args:
@@ -81,14 +81,18 @@ class Hearing:
         """
         try:
             if "error" in end:
-                raise MethodError(_sentence(end["error"]))
+                raise MethodError(_format_error(end["error"]))
             if "refused" in end:
-                raise MethodError(_one_line(str(end["refused"])))
+                raise MethodError(_to_one_line(str(end["refused"])))
             start, passes, rows = end["start"], end["passes"], end["sequences"]
             sound = all(type(n) is int and n >= 0 for n in (start, passes))
-            if not sound or sum(map(len, rows)) > MAX_IDS or not all(map(self._known, rows)):
+            if (
+                not sound
+                or sum(map(len, rows)) > MAX_IDS
+                or not all(map(self._has_known_ids, rows))
+            ):
                 raise ValueError
-            notes = tuple(_one_line(str(note)) for note in end["notes"][:_MAX_NOTES])
+            notes = tuple(_to_one_line(str(note)) for note in end["notes"][:_MAX_NOTES])
         except (KeyError, TypeError, ValueError, AttributeError):
             raise MethodError(
                 "The method's process ended with a message that says nothing."
@@ -101,15 +105,15 @@ class Hearing:
             )
         return Outcome(new, passes, notes)
 
-    def _known(self, ids: Iterable[Any]) -> bool:
+    def _has_known_ids(self, ids: Iterable[Any]) -> bool:
         # Not isinstance: a bool is an int too.
         return all(type(i) is int and 0 <= i < self._vocab_size for i in ids)
 
 
-def _sentence(error: dict[str, Any]) -> str:
+def _format_error(error: dict[str, Any]) -> str:
     """Return one sentence with the file and line in the method's source."""
-    kind, text = _one_line(str(error["kind"]))[:80], _one_line(str(error["text"]))
-    place = _one_line(f"{CODE}/{error['file']}, line {error['line']}") if error["file"] else ""
+    kind, text = _to_one_line(str(error["kind"]))[:80], _to_one_line(str(error["text"]))
+    place = _to_one_line(f"{CODE}/{error['file']}, line {error['line']}") if error["file"] else ""
     place += ": " if place else ""
     unexpected = _UNEXPECTED.search(text)
     if kind == "TypeError" and unexpected and not place:
@@ -125,6 +129,6 @@ def _sentence(error: dict[str, Any]) -> str:
     return f"{place}{kind}{': ' if text else ''}{text.rstrip('.')}."
 
 
-def _one_line(text: str) -> str:
+def _to_one_line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 300 else line[:299] + "…"

@@ -18,17 +18,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.declare.weights import read_weights
+from engine.declare.weights import parse_weights
 from engine.errors import EngineError, MethodError
-from engine.models import lent
+from engine.models import memory_budget
 from engine.models.devices import default_device
-from engine.models.loading import room
-from engine.models.sizes import values_in
-from engine.models.weights import settled, torch_dtype
-from engine.sandbox.sandbox_parent import Child
+from engine.models.loading import free_budget_bytes
+from engine.models.sizes import count_values
+from engine.models.weights import torch_dtype, with_default_dtype
+from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.settings import SETTINGS
 
-_PAUSE_S = 1.0
+_START_DELAY_S = 1.0
 """Seconds between a run and the start of the next process: the run's last work comes first."""
 _INTERPRETER_BYTES = 350_000_000
 """Memory of a process besides its model."""
@@ -36,9 +36,9 @@ _LOG = logging.getLogger("engine")
 
 
 @contextmanager
-def child_for(
+def acquire_process(
     folder: str, weights: dict[str, Any] | None = None, cancelled: threading.Event | None = None
-) -> Iterator[Child]:
+) -> Iterator[SandboxProcess]:
     """Yield a process with this model for one run, prewarmed or new; it is closed at the end.
 
     Args:
@@ -50,18 +50,18 @@ def child_for(
         Cancelled: the run was cancelled.
         MethodError: the process could not start.
     """
-    wanted, was_ready = _wanted(folder, weights), False
-    spare = _KEEPER.take(wanted)
+    wanted, was_ready = _make_spec(folder, weights), False
+    spare = _PREWARMER.take(wanted)
     try:
-        with _ready(spare, cancelled) or Child(folder, weights) as child:
+        with _wait_until_ready(spare, cancelled) or SandboxProcess(folder, weights) as child:
             child.wait(cancelled)
             was_ready = True
             yield child
     finally:
-        _KEEPER.done(wanted if was_ready else None)
+        _PREWARMER.done(wanted if was_ready else None)
 
 
-def get_ready(folder: str, weights: dict[str, Any] | None = None) -> None:
+def prewarm_process(folder: str, weights: dict[str, Any] | None = None) -> None:
     """Start a prewarmed process in the background, replacing one with another model.
 
     Does nothing if memory is short, prewarming is off, or a method runs; the end of that run starts
@@ -71,20 +71,20 @@ def get_ready(folder: str, weights: dict[str, Any] | None = None) -> None:
         folder: the model's, absolute.
         weights: names and values of declare.weights.
     """
-    _KEEPER.begin_soon(_wanted(folder, weights), 0.0)
+    _PREWARMER.schedule_start(_make_spec(folder, weights), 0.0)
 
 
-def let_go(*, for_good: bool = False) -> None:
+def end_prewarmed_process(*, for_good: bool = False) -> None:
     """End the prewarmed process, if any.
 
     Args:
         for_good: start none any more, as this process is about to end.
     """
-    _KEEPER.let_go(for_good=for_good)
+    _PREWARMER.end_process(for_good=for_good)
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _ProcessSpec:
     """What a process is started with; processes with equal values are interchangeable."""
 
     folder: str
@@ -94,27 +94,29 @@ class _Wanted:
     """(name, inode, size, mtime) of each file in the folder, empty if it does not exist."""
 
 
-def _wanted(folder: str, weights: dict[str, Any] | None) -> _Wanted:
+def _make_spec(folder: str, weights: dict[str, Any] | None) -> _ProcessSpec:
     try:
         found = sorted((path.name, path.stat()) for path in Path(folder).iterdir())
     except OSError:
         found = []
     files = tuple((name, s.st_ino, s.st_size, s.st_mtime_ns) for name, s in found)
-    return _Wanted(folder, json.dumps(weights or {}, sort_keys=True), files)
+    return _ProcessSpec(folder, json.dumps(weights or {}, sort_keys=True), files)
 
 
-def _size(wanted: _Wanted) -> float:
+def _estimate_bytes(wanted: _ProcessSpec) -> float:
     """Return a process's memory in bytes, unquantized; inf if the folder is not a model."""
     try:
-        own, _ = read_weights(json.loads(wanted.weights), "", assistant=False)
-        values = values_in(Path(wanted.folder).name, wanted.folder)
+        own, _ = parse_weights(json.loads(wanted.weights), "", assistant=False)
+        values = count_values(Path(wanted.folder).name, wanted.folder)
     except EngineError:
         return math.inf
-    dtype = torch_dtype(settled(own, default_device()).dtype or "float32")
+    dtype = torch_dtype(with_default_dtype(own, default_device()).dtype or "float32")
     return values * dtype.itemsize + _INTERPRETER_BYTES
 
 
-def _ready(spare: Child | None, cancelled: threading.Event | None) -> Child | None:
+def _wait_until_ready(
+    spare: SandboxProcess | None, cancelled: threading.Event | None
+) -> SandboxProcess | None:
     """Return the prewarmed process once it is ready, None if it has ended."""
     if spare is None:
         return None
@@ -133,27 +135,27 @@ def _ready(spare: Child | None, cancelled: threading.Event | None) -> Child | No
 
 
 @dataclass(frozen=True)
-class _Waiting:
-    wanted: _Wanted
-    child: Child
+class _Prewarmed:
+    wanted: _ProcessSpec
+    child: SandboxProcess
     idle: threading.Timer
 
 
-class _Keeper:
+class _Prewarmer:
     """Manages the prewarmed process; its methods are safe to call from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: _Waiting | None = None
+        self._waiting: _Prewarmed | None = None
         self._soon: threading.Timer | None = None
         self._running = 0
         self._ended = False
 
-    def take(self, wanted: _Wanted) -> Child | None:
+    def take(self, wanted: _ProcessSpec) -> SandboxProcess | None:
         """Return the prewarmed process if it matches, else end it; none starts until ``done``."""
         with self._lock:
             self._running += 1
-            self._call_off()
+            self._cancel_scheduled()
             waiting = self._waiting
             if waiting is None or waiting.wanted != wanted:
                 self._end()
@@ -161,7 +163,7 @@ class _Keeper:
             self._forget()
             return waiting.child
 
-    def done(self, wanted: _Wanted | None) -> None:
+    def done(self, wanted: _ProcessSpec | None) -> None:
         """Record the end of a run.
 
         Args:
@@ -170,9 +172,9 @@ class _Keeper:
         with self._lock:
             self._running -= 1
         if wanted is not None:
-            self.begin_soon(wanted, _PAUSE_S)
+            self.schedule_start(wanted, _START_DELAY_S)
 
-    def begin_soon(self, wanted: _Wanted, after_s: float) -> None:
+    def schedule_start(self, wanted: _ProcessSpec, after_s: float) -> None:
         """Schedule the start of a process, unless an equal one is ready."""
         with self._lock:
             if self._ended or self._running or SETTINGS.spare_method_s <= 0 or not wanted.files:
@@ -180,23 +182,23 @@ class _Keeper:
             waiting = self._waiting
             if waiting is not None and waiting.wanted == wanted and waiting.child.is_alive:
                 return
-            self._call_off()
-            self._soon = _timer(after_s, lambda: self._begin(wanted))
+            self._cancel_scheduled()
+            self._soon = _start_timer(after_s, lambda: self._start_scheduled(wanted))
 
-    def let_go(self, *, for_good: bool = False) -> None:
+    def end_process(self, *, for_good: bool = False) -> None:
         """End the prewarmed process and cancel a scheduled one."""
         with self._lock:
             self._ended = self._ended or for_good
-            self._call_off()
+            self._cancel_scheduled()
             self._end()
 
-    def after_fork(self) -> None:
+    def reset_after_fork(self) -> None:
         """After a fork: forget the parent's process and never start one in a single-run child."""
         self.__init__()
         self._ended = True
 
-    def _begin(self, wanted: _Wanted) -> None:
-        size = _size(wanted)
+    def _start_scheduled(self, wanted: _ProcessSpec) -> None:
+        size = _estimate_bytes(wanted)
         with self._lock:
             # Otherwise it was cancelled while it waited for the lock.
             if self._soon is threading.current_thread():
@@ -204,27 +206,27 @@ class _Keeper:
                 self._end()
                 self._start(wanted, size)
 
-    def _start(self, wanted: _Wanted, size: float) -> None:
-        if size > room():
+    def _start(self, wanted: _ProcessSpec, size: float) -> None:
+        if size > free_budget_bytes():
             return
         try:
-            child = Child(wanted.folder, json.loads(wanted.weights))
+            child = SandboxProcess(wanted.folder, json.loads(wanted.weights))
         except (OSError, RuntimeError, EngineError) as error:
             # Not an error for the user yet: a run that needs a process reports it.
             _LOG.info("no process waits for a method: %s", type(error).__name__)
             return
-        idle = _timer(SETTINGS.spare_method_s, lambda: self._left(child))
-        self._waiting = _Waiting(wanted, child, idle)
+        idle = _start_timer(SETTINGS.spare_method_s, lambda: self._end_idle(child))
+        self._waiting = _Prewarmed(wanted, child, idle)
         # A model that is loaded reclaims this memory before any other model is evicted.
-        lent.lend(size, self.let_go)
+        memory_budget.lend_memory(size, self.end_process)
 
-    def _left(self, child: Child) -> None:
+    def _end_idle(self, child: SandboxProcess) -> None:
         """End a process that stayed idle too long."""
         with self._lock:
             if self._waiting is not None and self._waiting.child is child:
                 self._end()
 
-    def _call_off(self) -> None:
+    def _cancel_scheduled(self) -> None:
         if self._soon is not None:
             self._soon.cancel()
             self._soon = None
@@ -239,16 +241,16 @@ class _Keeper:
         if self._waiting is not None:
             self._waiting.idle.cancel()
             self._waiting = None
-            lent.returned(self.let_go)
+            memory_budget.end_loan(self.end_process)
 
 
-def _timer(after_s: float, do: Callable[[], None]) -> threading.Timer:
+def _start_timer(after_s: float, do: Callable[[], None]) -> threading.Timer:
     timer = threading.Timer(after_s, do)
     timer.daemon = True
     timer.start()
     return timer
 
 
-_KEEPER = _Keeper()
-atexit.register(let_go, for_good=True)
-os.register_at_fork(after_in_child=_KEEPER.after_fork)
+_PREWARMER = _Prewarmer()
+atexit.register(end_prewarmed_process, for_good=True)
+os.register_at_fork(after_in_child=_PREWARMER.reset_after_fork)

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 from packaging.requirements import Requirement
 
-from engine.errors import shown
+from engine.errors import format_value
 
 MAX_REQUIREMENTS = 64
 _MAX_LINE = 200
-_FILE = "custom_generate/requirements.txt"
+_REQUIREMENTS_FILE = "custom_generate/requirements.txt"
 
 
-def missing_packages(trees: dict[str, ast.Module], requirements: str) -> str | None:
+def describe_missing_packages(trees: dict[str, ast.Module], requirements: str) -> str | None:
     """Return one sentence about missing packages, None if all are installed.
 
     Args:
@@ -28,25 +28,29 @@ def missing_packages(trees: dict[str, ast.Module], requirements: str) -> str | N
     unmet: list[Requirement] = []
     stated = [line.partition("#")[0].strip() for line in requirements.splitlines()]
     if sum(map(bool, stated)) > MAX_REQUIREMENTS:
-        return f"{_FILE} is too long: a method may have {MAX_REQUIREMENTS} requirements."
+        return (
+            f"{_REQUIREMENTS_FILE} is too long: a method may have {MAX_REQUIREMENTS} requirements."
+        )
     for number, line in enumerate(stated, 1):
         if not line:
             continue
         try:
-            wanted = _requirement(line)
-            needed = (wanted.marker is None or wanted.marker.evaluate()) and not _met(wanted)
+            wanted = _parse_requirement(line)
+            needed = (wanted.marker is None or wanted.marker.evaluate()) and not _is_met(wanted)
         except (ValueError, RecursionError):
-            return f"{_FILE}, line {number}: {shown(line)} is no requirement."
+            return f"{_REQUIREMENTS_FILE}, line {number}: {format_value(line)} is no requirement."
         if needed:
             unmet.append(wanted)
     if unmet:
-        needs = ", ".join(f"{wanted} ({_installed(wanted.name)})" for wanted in unmet)
+        needs = ", ".join(
+            f"{wanted} ({_format_installed_version(wanted.name)})" for wanted in unmet
+        )
         line = shlex.join(["pip", "install", *(str(wanted) for wanted in unmet)])
         return f"The method needs {needs}. Nothing is installed for it; {line} would bring it."
-    return _missing_import(trees)
+    return _describe_missing_import(trees)
 
 
-def _requirement(line: str) -> Requirement:
+def _parse_requirement(line: str) -> Requirement:
     """Parse one line of requirements.txt.
 
     Raises:
@@ -57,9 +61,9 @@ def _requirement(line: str) -> Requirement:
     return Requirement(line)
 
 
-def _missing_import(trees: dict[str, ast.Module]) -> str | None:
+def _describe_missing_import(trees: dict[str, ast.Module]) -> str | None:
     for path, tree in trees.items():
-        for node in _always_imported(tree):
+        for node in _iter_unconditional_imports(tree):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif node.level == 0 and node.module:
@@ -73,7 +77,7 @@ def _missing_import(trees: dict[str, ast.Module]) -> str | None:
                 continue
             for name in names:
                 top = name.partition(".")[0]
-                if not _is_here(top):
+                if not _is_installed(top):
                     return (
                         f"{path}, line {node.lineno}: there is no package {top} here."
                         f" Nothing is installed for a method; pip install {top} may bring it."
@@ -81,7 +85,7 @@ def _missing_import(trees: dict[str, ast.Module]) -> str | None:
     return None
 
 
-def _always_imported(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+def _iter_unconditional_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
     """Yield the imports outside any ``try``, in source order."""
     waiting: list[ast.AST] = [tree]
     while waiting:
@@ -93,7 +97,7 @@ def _always_imported(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
         waiting += reversed(list(ast.iter_child_nodes(node)))
 
 
-def _is_here(package: str) -> bool:
+def _is_installed(package: str) -> bool:
     if package in sys.stdlib_module_names:
         return True
     try:
@@ -102,7 +106,7 @@ def _is_here(package: str) -> bool:
         return True  # imported without a spec, as __main__ is
 
 
-def _met(wanted: Requirement) -> bool:
+def _is_met(wanted: Requirement) -> bool:
     try:
         version = importlib.metadata.version(wanted.name)
     except importlib.metadata.PackageNotFoundError:
@@ -110,7 +114,7 @@ def _met(wanted: Requirement) -> bool:
     return wanted.specifier.contains(version, prereleases=True)
 
 
-def _installed(name: str) -> str:
+def _format_installed_version(name: str) -> str:
     try:
         return f"installed: {importlib.metadata.version(name)}"
     except importlib.metadata.PackageNotFoundError:

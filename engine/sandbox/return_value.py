@@ -8,7 +8,7 @@ MAX_IDS = 200_000
 """Most ids of all sequences together."""
 
 
-def read_returned(returned: Any, vocab_size: int) -> dict[str, Any]:
+def read_return_value(returned: Any, vocab_size: int) -> dict[str, Any]:
     """Return ``sequences`` and ``notes`` of a return value, or ``refused`` with a sentence.
 
     The sequences are rows of ids, prompt included.
@@ -24,7 +24,7 @@ def read_returned(returned: Any, vocab_size: int) -> dict[str, Any]:
     if isinstance(value, dict):  # transformers' ModelOutput is a dict
         if "sequences" not in value:
             keys = ", ".join(sorted(str(key) for key in value)[:8]) or "nothing"
-            return _refused(f"a dictionary without sequences (it has {keys})")
+            return _refuse(f"a dictionary without sequences (it has {keys})")
         others = ", ".join(str(key) for key in value if key != "sequences")
         notes += [f"The method also returned {others}, which is not shown."] if others else []
         value = value["sequences"]
@@ -32,33 +32,33 @@ def read_returned(returned: Any, vocab_size: int) -> dict[str, Any]:
         value = value.sequences
     texts = [value] if isinstance(value, str) else value
     if isinstance(texts, (list, tuple)) and texts and all(isinstance(v, str) for v in texts):
-        return _refused(f"text in place of ids ({'; '.join(texts)[:200]!r})")
+        return _refuse(f"text in place of ids ({'; '.join(texts)[:200]!r})")
     if isinstance(value, torch.Tensor):
         if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
-            return _refused(f"a tensor of {str(value.dtype).removeprefix('torch.')}")
+            return _refuse(f"a tensor of {str(value.dtype).removeprefix('torch.')}")
         if value.numel() > MAX_IDS:
-            return _refused(f"{value.numel():,} ids, more than {MAX_IDS:,}")
+            return _refuse(f"{value.numel():,} ids, more than {MAX_IDS:,}")
         value = value.tolist()
     if isinstance(value, list) and value and all(type(i) is int for i in value):
         value = [value]
-    if not _rows(value):
-        return _refused(_named(returned))
-    return _checked(value, vocab_size) or {
+    if not _is_id_rows(value):
+        return _refuse(_describe_type(returned))
+    return _refuse_bad_ids(value, vocab_size) or {
         "sequences": [list(row) for row in value],
         "notes": notes,
     }
 
 
-def _checked(rows: Any, vocab_size: int) -> dict[str, Any] | None:
+def _refuse_bad_ids(rows: Any, vocab_size: int) -> dict[str, Any] | None:
     if sum(len(row) for row in rows) > MAX_IDS:
-        return _refused(f"more than {MAX_IDS:,} ids")
+        return _refuse(f"more than {MAX_IDS:,} ids")
     beyond = next((i for row in rows for i in row if not 0 <= i < vocab_size), None)
     if beyond is None:
         return None
-    return _refused(f"the id {beyond}, and the model's go from 0 to {vocab_size - 1}")
+    return _refuse(f"the id {beyond}, and the model's go from 0 to {vocab_size - 1}")
 
 
-def _rows(value: Any) -> bool:
+def _is_id_rows(value: Any) -> bool:
     return (
         isinstance(value, (list, tuple))
         and len(value) > 0
@@ -68,7 +68,7 @@ def _rows(value: Any) -> bool:
     )
 
 
-def _named(value: Any) -> str:
+def _describe_type(value: Any) -> str:
     if value is None:
         return "nothing"
     if hasattr(value, "__next__"):
@@ -77,7 +77,7 @@ def _named(value: Any) -> str:
     return f"a {kind}"
 
 
-def _refused(what: str) -> dict[str, Any]:
+def _refuse(what: str) -> dict[str, Any]:
     return {
         "refused": f"The method returned {what}; it must return token ids, one row for each sequence."
     }

@@ -27,36 +27,36 @@ def main(parent: int, channel: int) -> None:
         parent: process id of the parent.
         channel: file descriptor for outgoing messages.
     """
-    confinement.die_with(parent)
+    confinement.exit_with_parent(parent)
     with os.fdopen(channel, "wb", buffering=0) as out:
-        tell = partial(_tell, out)
-        setup = wire.read(sys.stdin.buffer)
+        tell = partial(_send_message, out)
+        setup = wire.read_message(sys.stdin.buffer)
         if setup is None:
             return
-        readable = [Path(path) for path in (*setup["readable"], *packages())]
+        readable = [Path(path) for path in (*setup["readable"], *list_package_paths())]
         # Before torch is imported: numpy starts threads, and Landlock covers only later ones.
-        abi = confinement.close_files(readable, [Path(setup["own"])])
-        host = _Host(setup, abi)
+        abi = confinement.restrict_files(readable, [Path(setup["own"])])
+        host = _SandboxedModel(setup, abi)
         tell({"ready": host.ready})
-        job = wire.read(sys.stdin.buffer)
+        job = wire.read_message(sys.stdin.buffer)
         if job is not None:
-            tell({"end": host.do(job, tell)})
+            tell({"end": host.run_job(job, tell)})
     # Skips the method's threads and atexit functions.
     os._exit(0)
 
 
-def packages() -> list[str]:
+def list_package_paths() -> list[str]:
     """Return the import paths of this Python without the project folder, which may hold secrets."""
     project = Path(__file__).resolve().parents[2]
     found = {Path(p).resolve() for p in (*sys.path, sys.prefix, sys.base_prefix, sys.exec_prefix)}
     return sorted(str(path) for path in found - {project} if path.exists())
 
 
-def _tell(out: BinaryIO, message: dict[str, Any]) -> None:
-    out.write(wire.packed(message))
+def _send_message(out: BinaryIO, message: dict[str, Any]) -> None:
+    out.write(wire.pack_message(message))
 
 
-class _Host:
+class _SandboxedModel:
     """A model in a process that has given up all other access.
 
     Args:
@@ -66,24 +66,24 @@ class _Host:
     """
 
     def __init__(self, setup: dict[str, Any], abi: int) -> None:
-        _import()
+        _import_packages()
         import torch
 
-        from engine.declare.weights import read_weights
+        from engine.declare.weights import parse_weights
         from engine.models.loading import load
 
         torch.set_num_threads(setup["threads"])
-        own, _ = read_weights(setup["weights"], "", assistant=False)
+        own, _ = parse_weights(setup["weights"], "", assistant=False)
         self.loaded = load(setup["model"], weights=own)
         # After the load, since the memory limit counts from the present address space.
-        confinement.limit(setup["memory_bytes"], setup["cpu_s"], setup["file_bytes"])
+        confinement.set_limits(setup["memory_bytes"], setup["cpu_s"], setup["file_bytes"])
         self.ready = {
-            "barriers": confinement.close_calls(abi),
+            "barriers": confinement.restrict_calls(abi),
             "load_s": self.loaded.load_s,
             "vocab_size": self.loaded.vocab_size,
         }
 
-    def do(self, job: dict[str, Any], tell: Any) -> dict[str, Any]:
+    def run_job(self, job: dict[str, Any], tell: Any) -> dict[str, Any]:
         """Run a method and return its final message.
 
         Args:
@@ -92,30 +92,33 @@ class _Host:
                 as ids).
             tell: sends messages during the run.
         """
-        from engine.sandbox.return_value import read_returned
+        from engine.sandbox.return_value import read_return_value
         from engine.trace.json_io import step_to_dict
 
         knows = "on_step" in job["takes"]
-        outside = _nobody if knows else lambda step: tell({"step": step_to_dict(step)})
-        own = {"on_step": lambda step: tell({"step": own_step(step)})} if knows else {}
-        watch = self._watch(job, outside)
+        outside = _ignore_step if knows else lambda step: tell({"step": step_to_dict(step)})
+        own = {"on_step": lambda step: tell({"step": step_to_json(step)})} if knows else {}
+        watch = self._make_watch(job, outside)
         try:
-            with watch.on(self.loaded.model):
-                returned = self._call(job, watch, own)
+            with watch.attach(self.loaded.model):
+                returned = self._call_generate(job, watch, own)
         except BaseException as error:
-            return {"error": _told(error, Path(job["method"]).name), "passes": watch.passes}
-        told = read_returned(returned, self.loaded.vocab_size)
+            return {
+                "error": _error_to_dict(error, Path(job["method"]).name),
+                "passes": watch.passes,
+            }
+        told = read_return_value(returned, self.loaded.vocab_size)
         if told.get("sequences"):
             watch.close(told["sequences"][0])
         return {**told, "start": watch.start, "passes": watch.passes}
 
-    def _watch(self, job: dict[str, Any], send: Any) -> Any:
+    def _make_watch(self, job: dict[str, Any], send: Any) -> Any:
         from engine.loops.recorder import Recorder
-        from engine.loops.teacher_forced import ids_before
+        from engine.loops.teacher_forced import decoder_prefix_ids
         from engine.sandbox.forward_watch import ForwardWatch
 
         loaded = self.loaded
-        prompt = ids_before(loaded, job["ids"][0])
+        prompt = decoder_prefix_ids(loaded, job["ids"][0])
         ends = job["config"].get("eos_token_id") or ()
         return ForwardWatch(
             Recorder(job["top_candidates"]),
@@ -125,7 +128,7 @@ class _Host:
             [ends] if isinstance(ends, int) else ends,
         )
 
-    def _call(self, job: dict[str, Any], watch: Any, own: dict[str, Any]) -> Any:
+    def _call_generate(self, job: dict[str, Any], watch: Any, own: dict[str, Any]) -> Any:
         import numpy
         import torch
         from transformers import GenerationConfig
@@ -137,7 +140,7 @@ class _Host:
             negative = torch.tensor([job["negative_prompt_ids"]], device=device)
             named["negative_prompt_ids"] = negative.expand(len(ids), -1)
         if job.get("allowed"):
-            named["prefix_allowed_tokens_fn"] = self._allowed(job, ids.shape[1])
+            named["prefix_allowed_tokens_fn"] = self._make_prefix_fn(job, ids.shape[1])
         takes = job["takes"]
         # Only for methods that declare it: generate() refuses a streamer with beams.
         if "streamer" in takes:
@@ -153,30 +156,30 @@ class _Host:
             **{name: ids},
             attention_mask=torch.ones_like(ids),
             generation_config=GenerationConfig(**job["config"]),
-            stopping_criteria=stops(job, self.loaded, ids.shape[1]),
+            stopping_criteria=build_stopping_criteria(job, self.loaded, ids.shape[1]),
             custom_generate=job["method"],
             # This process is confined already.
             trust_remote_code=True,
             **named,
         )
 
-    def _allowed(self, job: dict[str, Any], length: int) -> Any:
-        from engine.loops.prefix_constraint import allowed_continuations
+    def _make_prefix_fn(self, job: dict[str, Any], length: int) -> Any:
+        from engine.loops.prefix_constraint import make_prefix_allowed_tokens_fn
 
         start = 1 if self.loaded.is_encoder_decoder else length
         eos = tuple(job["config"]["eos_token_id"] or ())
         sequences = tuple(tuple(row) for row in job["allowed"])
-        return allowed_continuations(sequences, start, eos, self.loaded.vocab_size)
+        return make_prefix_allowed_tokens_fn(sequences, start, eos, self.loaded.vocab_size)
 
 
-def _import() -> None:
+def _import_packages() -> None:
     """Import what every run needs.
 
     The garbage collector is off meanwhile: its passes over new modules take a fifth of the time and
     free hardly anything.
     """
     gc.disable()
-    _scan_once()
+    _patch_import_scan()
     from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: F401
 
     # Before the model is loaded, so that no cycle with weights is exempt from collection.
@@ -184,7 +187,7 @@ def _import() -> None:
     gc.enable()
 
 
-def _scan_once() -> None:
+def _patch_import_scan() -> None:
     """Let transformers scan the sources of its models (some 1,600 files) once instead of twice.
 
     It scans them for the package and again for ``transformers.models``, under another path.
@@ -200,7 +203,7 @@ def _scan_once() -> None:
     )
 
 
-def own_step(step: Any) -> Any:
+def step_to_json(step: Any) -> Any:
     """Return a step built by the method itself as a JSON object.
 
     Args:
@@ -212,21 +215,21 @@ def own_step(step: Any) -> Any:
     kinds = {cls.__name__: kind for kind, cls in DETAIL_TYPES.items()}
     if dataclasses.is_dataclass(step):
         kind = kinds.get(type(step).__name__)
-        fields = {f.name: own_step(getattr(step, f.name)) for f in dataclasses.fields(step)}
+        fields = {f.name: step_to_json(getattr(step, f.name)) for f in dataclasses.fields(step)}
         return {"kind": kind, **fields} if kind else fields
     if isinstance(step, (list, tuple)):
-        return [own_step(item) for item in step]
+        return [step_to_json(item) for item in step]
     if isinstance(step, dict):
-        return {str(name): own_step(item) for name, item in step.items()}
+        return {str(name): step_to_json(item) for name, item in step.items()}
     return None if isinstance(step, float) and not math.isfinite(step) else step
 
 
-def _nobody(step: Any) -> None:
+def _ignore_step(step: Any) -> None:
     """Discard an observed step: the method reports its own."""
     del step
 
 
-def stops(job: dict[str, Any], loaded: Any, length: int) -> Any:
+def build_stopping_criteria(job: dict[str, Any], loaded: Any, length: int) -> Any:
     """Return the stopping criteria of a job: stop strings, and a maximum of new tokens."""
     from transformers import MaxLengthCriteria, StoppingCriteriaList, StopStringCriteria
 
@@ -239,7 +242,7 @@ def stops(job: dict[str, Any], loaded: Any, length: int) -> Any:
     return criteria
 
 
-def _told(error: BaseException, folder: str) -> dict[str, Any]:
+def _error_to_dict(error: BaseException, folder: str) -> dict[str, Any]:
     """Return an error's kind, text, and file and line in the method, as plain values."""
     frames = traceback.extract_tb(error.__traceback__)
     mark = f"{os.sep}{folder}{os.sep}"

@@ -15,24 +15,31 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from engine.errors import Cancelled, MethodError, shown
+from engine.errors import Cancelled, MethodError, format_value
 from engine.sandbox import wire
 from engine.sandbox.folder import Method
-from engine.sandbox.outcome import Hearing, Outcome
-from engine.sandbox.scratch_folder import MAX_BYTES, MAX_ENTRIES, MAX_FILE_BYTES, OwnFolder
+from engine.sandbox.outcome import MessageReader, Outcome
+from engine.sandbox.scratch_folder import MAX_BYTES, MAX_ENTRIES, MAX_FILE_BYTES, ScratchFolder
 from engine.settings import SETTINGS
 from engine.trace.records import Step
 
 _ROOT = Path(__file__).resolve().parents[2]
-_BOOT = (
+_BOOT_CODE = (
     "import sys; sys.path.insert(0, sys.argv[1]);"
     " from engine.sandbox.sandbox_main import main; main(*map(int, sys.argv[2:]))"
 )
 # -I: no user site-packages, no PYTHON* variables, no current folder on sys.path.
 _PYTHON = (sys.executable, "-I", "-u", "-X", "utf8", "-c")
-_KEPT = ("PATH", "LANG", "LC_ALL", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
+_PASSED_VARIABLES = (
+    "PATH",
+    "LANG",
+    "LC_ALL",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "CUDA_VISIBLE_DEVICES",
+)
 """Environment variables passed to the process; all others may hold secrets."""
-_SYSTEM = (
+_SYSTEM_PATHS = (
     "/usr",
     "/lib",
     "/lib64",
@@ -43,11 +50,11 @@ _SYSTEM = (
     "/proc/meminfo",
     "/dev/null",
 )
-_DEVICES = ("/dev/urandom", "/dev/random")
+_DEVICE_PATHS = ("/dev/urandom", "/dev/random")
 _POLL_S = 0.05
-_LOOK_S = 0.1
+_CHECK_INTERVAL_S = 0.1
 _MAX_PRINTED = 20_000
-_MAX_PIPE = 65_536
+_READ_BYTES = 65_536
 MAX_THREADS = 512
 
 
@@ -59,11 +66,11 @@ class _Spawner:
     """
 
     def __init__(self) -> None:
-        self._anew()
+        self._reset_pool()
         # A forked process (a ZeroGPU forks for every run) has none of its parent's threads.
-        os.register_at_fork(after_in_child=self._anew)
+        os.register_at_fork(after_in_child=self._reset_pool)
 
-    def _anew(self) -> None:
+    def _reset_pool(self) -> None:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="methods")
 
     def start(self, start: Callable[[], Any]) -> Any:
@@ -74,7 +81,7 @@ class _Spawner:
 _SPAWNER = _Spawner()
 
 
-class Child:
+class SandboxProcess:
     """A confined process with a model in memory, for one run of one method.
 
     It is never used for a second run: a method may have altered its model.
@@ -97,9 +104,9 @@ class Child:
         self._printed = bytearray()
         self._messages: list[dict[str, Any]] = []
         self._buffer = bytearray()
-        self._own = OwnFolder()
+        self._own = ScratchFolder()
         try:
-            setup = self._setup(folder, weights or {})
+            setup = self._build_setup(folder, weights or {})
             self._process = _SPAWNER.start(self._start)
         except BaseException:
             self._own.remove()
@@ -111,13 +118,13 @@ class Child:
         """The method's output, at most 20,000 characters."""
         return self._printed.decode("utf-8", "replace")[:_MAX_PRINTED]
 
-    def _setup(self, folder: str, weights: dict[str, Any]) -> dict[str, Any]:
+    def _build_setup(self, folder: str, weights: dict[str, Any]) -> dict[str, Any]:
         return {
             "model": folder,
             "weights": weights,
-            "readable": readable(folder),
+            "readable": list_readable_paths(folder),
             "own": str(self._own.path),
-            "threads": _threads(),
+            "threads": _thread_count(),
             "memory_bytes": int(SETTINGS.max_method_memory_gb * 1e9),
             "cpu_s": SETTINGS.max_method_s * (os.cpu_count() or 1),
             "file_bytes": MAX_FILE_BYTES,
@@ -127,12 +134,12 @@ class Child:
         read, write = os.pipe()
         home = self._own.path / "home"
         home.mkdir()
-        environment = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
         environment |= {"HOME": str(home), "TMPDIR": str(self._own.path), "HF_HUB_OFFLINE": "1"}
         environment |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error"}
         try:
             process = subprocess.Popen(
-                [*_PYTHON, _BOOT, str(_ROOT), str(os.getpid()), str(write)],
+                [*_PYTHON, _BOOT_CODE, str(_ROOT), str(os.getpid()), str(write)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -150,9 +157,9 @@ class Child:
         self._channel = read
         return process
 
-    def _put(self, method: Method) -> Path:
+    def _write_method(self, method: Method) -> Path:
         """Write a method's files into the process's folder and return their path."""
-        folder = self._own.path / "method" / _plain(method.name)
+        folder = self._own.path / "method" / _to_module_name(method.name)
         for path, content in method.files.items():
             target = folder / path
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -175,13 +182,15 @@ class Child:
                 other than ids.
         """
         self.wait(cancelled)
-        self._send({**job, "method": str(self._put(method)), "takes": sorted(method.takes)})
-        hearing = Hearing(self._vocab_size)
+        self._send(
+            {**job, "method": str(self._write_method(method)), "takes": sorted(method.takes)}
+        )
+        hearing = MessageReader(self._vocab_size)
         for message in self._listen(SETTINGS.max_method_s, cancelled):
             if "end" in message:
-                return hearing.outcome(message["end"])
-            yield hearing.step(message)
-        raise MethodError(_how_it_ended(self._end()))
+                return hearing.read_outcome(message["end"])
+            yield hearing.read_step(message)
+        raise MethodError(_describe_exit(self._kill()))
 
     def wait(self, cancelled: threading.Event | None = None) -> None:
         """Wait until the model is loaded.
@@ -211,7 +220,7 @@ class Child:
         if self._closed:
             return
         self._closed = True
-        self._end()
+        self._kill()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 try:
@@ -226,7 +235,7 @@ class Child:
         look = os.WEXITED | os.WNOWAIT | os.WNOHANG
         return os.waitid(os.P_PID, self._process.pid, look) is not None
 
-    def _end(self) -> int:
+    def _kill(self) -> int:
         """Kill the whole process group and return the exit status."""
         if self._process.returncode is not None:
             return self._process.returncode
@@ -236,7 +245,7 @@ class Child:
             pass
         return self._process.wait()
 
-    def __enter__(self) -> Child:
+    def __enter__(self) -> SandboxProcess:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -245,7 +254,7 @@ class Child:
     def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
         try:
-            self._process.stdin.write(wire.packed(message))
+            self._process.stdin.write(wire.pack_message(message))
             self._process.stdin.flush()
         except BrokenPipeError:
             pass  # the reader of its messages reports why it ended
@@ -256,14 +265,16 @@ class Child:
         """Yield messages until the process ends."""
         assert self._process.stdout is not None
         deadline = time.monotonic() + within_s
-        look = time.monotonic() + _LOOK_S
+        look = time.monotonic() + _CHECK_INTERVAL_S
         with selectors.DefaultSelector() as pipes:
-            pipes.register(self._channel, selectors.EVENT_READ, self._hear)
-            pipes.register(self._process.stdout.fileno(), selectors.EVENT_READ, self._print)
+            pipes.register(self._channel, selectors.EVENT_READ, self._receive)
+            pipes.register(
+                self._process.stdout.fileno(), selectors.EVENT_READ, self._append_printed
+            )
             # A process that has closed its pipes may still run, so waitid decides.
             while (events := pipes.select(_POLL_S)) or not self._has_ended():
                 for key, _ in events:
-                    data = os.read(key.fd, _MAX_PIPE)
+                    data = os.read(key.fd, _READ_BYTES)
                     if not data:
                         pipes.unregister(key.fd)
                     key.data(data)
@@ -275,24 +286,24 @@ class Child:
                 if now > deadline:
                     raise MethodError(f"The method ran past {within_s:g} seconds and was ended.")
                 if now > look:
-                    look = now + _LOOK_S
+                    look = now + _CHECK_INTERVAL_S
                     self._check_threads()
                     self._check_disk()
 
-    def _hear(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         self._heard += len(data)
         if self._heard > SETTINGS.max_trace_bytes:
             most = f"{SETTINGS.max_trace_bytes // 1_000_000} MB"
             raise MethodError(f"The method's record became larger than {most} and it was ended.")
         self._buffer += data
         try:
-            self._messages += wire.unpacked(self._buffer)
+            self._messages += wire.unpack_messages(self._buffer)
         except wire.WireError:
             raise MethodError(
                 "The method wrote into the pipe of its messages and was ended."
             ) from None
 
-    def _print(self, data: bytes) -> None:
+    def _append_printed(self, data: bytes) -> None:
         # A character has at most four bytes in UTF-8.
         self._printed += data[: max(4 * _MAX_PRINTED - len(self._printed), 0)]
 
@@ -320,11 +331,11 @@ class Child:
             )
 
 
-def drained(run: Generator[Step, None, Outcome]) -> tuple[list[Step], Outcome]:
+def collect_steps(run: Generator[Step, None, Outcome]) -> tuple[list[Step], Outcome]:
     """Run a method to its end; return its steps and its outcome.
 
     Raises:
-        Cancelled, MethodError: as ``Child.run``.
+        Cancelled, MethodError: as ``SandboxProcess.run``.
     """
     steps: list[Step] = []
     while True:
@@ -334,7 +345,7 @@ def drained(run: Generator[Step, None, Outcome]) -> tuple[list[Step], Outcome]:
             return steps, stop.value
 
 
-def readable(model: str) -> list[str]:
+def list_readable_paths(model: str) -> list[str]:
     """Return the paths besides its packages that a confined process may read: engine and model.
 
     Raises:
@@ -346,26 +357,32 @@ def readable(model: str) -> list[str]:
         blobs = {path for f in folder.iterdir() if (path := f.resolve()).is_file()}
     except OSError as error:
         raise MethodError(
-            f"The folder of the model {shown(model)} cannot be read: {error.strerror}."
+            f"The folder of the model {format_value(model)} cannot be read: {error.strerror}."
         ) from None
     engine = [_ROOT / "engine", _ROOT / "assets"]
-    paths = [*engine, folder, folder.resolve(), *blobs, *map(Path, (*_SYSTEM, *_DEVICES))]
+    paths = [
+        *engine,
+        folder,
+        folder.resolve(),
+        *blobs,
+        *map(Path, (*_SYSTEM_PATHS, *_DEVICE_PATHS)),
+    ]
     return sorted(str(path) for path in paths if path.exists())
 
 
-def _threads() -> int:
+def _thread_count() -> int:
     import torch
 
     return torch.get_num_threads()
 
 
-def _plain(name: str) -> str:
+def _to_module_name(name: str) -> str:
     """Return a folder name that transformers can import as a module."""
     kept = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)
     return kept or "method"
 
 
-def _how_it_ended(status: int) -> str:
+def _describe_exit(status: int) -> str:
     if status < 0:
         if -status == signal.SIGXCPU:
             return "The method used too much of the processor and was ended."

@@ -23,7 +23,7 @@ MAX_ENTRIES = 5_000
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
 
 
-class OwnFolder:
+class ScratchFolder:
     """A new temporary folder, locked until it is removed.
 
     Attributes:
@@ -31,11 +31,11 @@ class OwnFolder:
     """
 
     def __init__(self) -> None:
-        remove_abandoned()
+        remove_abandoned_folders()
         while True:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
             try:
-                self._lock = _locked(self.path)
+                self._lock = _lock_folder(self.path)
             except (BlockingIOError, FileNotFoundError):
                 continue  # another process took it for an abandoned one before it was locked
             # Another process may have removed it before it was locked.
@@ -44,9 +44,9 @@ class OwnFolder:
             self._release()
 
     def remove(self) -> None:
-        """Remove it with its content; what cannot be removed is left to ``remove_abandoned``."""
+        """Remove it with its content; what cannot be removed is left to ``remove_abandoned_folders``."""
         with suppress(OSError):
-            _remove(self.path)
+            _remove_tree(self.path)
         self._release()
 
     def is_too_full(self, pid: int) -> bool:
@@ -59,7 +59,7 @@ class OwnFolder:
             OSError: a folder in it cannot be listed.
         """
         size = count = 0
-        held = _deleted(pid)
+        held = _count_deleted_bytes(pid)
         folders = [str(self.path)]
         while folders and size + held <= MAX_BYTES and count <= MAX_ENTRIES:
             with (
@@ -83,7 +83,7 @@ class OwnFolder:
         self._lock = None
 
 
-def remove_abandoned() -> None:
+def remove_abandoned_folders() -> None:
     """Remove this user's folders that no process has locked."""
     with os.scandir(tempfile.gettempdir()) as entries:
         names = [entry.path for entry in entries if entry.name.startswith(PREFIX)]
@@ -91,16 +91,16 @@ def remove_abandoned() -> None:
         with suppress(OSError):
             if os.lstat(name).st_uid != os.geteuid():
                 continue
-            lock = _locked(Path(name))
+            lock = _lock_folder(Path(name))
             if lock is None:
                 continue
             try:
-                _remove(Path(name))
+                _remove_tree(Path(name))
             finally:
                 os.close(lock)
 
 
-def _locked(folder: Path) -> int | None:
+def _lock_folder(folder: Path) -> int | None:
     """Lock a folder; return its descriptor, None if the file system has no locks.
 
     Raises:
@@ -118,7 +118,7 @@ def _locked(folder: Path) -> int | None:
     return held
 
 
-def _remove(top: Path) -> None:
+def _remove_tree(top: Path) -> None:
     """Remove an unused folder of any depth and with any modes."""
     top.chmod(0o700)
     while names := os.listdir(top):
@@ -144,7 +144,7 @@ def _is_folder(path: Path) -> bool:
     return stat.S_ISDIR(os.lstat(path).st_mode)
 
 
-def _deleted(pid: int) -> int:
+def _count_deleted_bytes(pid: int) -> int:
     """Return an upper bound of the bytes in deleted files that a process has open or mapped."""
     held: dict[int, int] = {}
     with suppress(OSError):

@@ -45,15 +45,15 @@ _DENIED = {
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
 }
 """Name -> its number on each of MACHINES, None if it does not exist there."""
-_WITHOUT_EFFECT = {
+_NO_OPS = {
     "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
     "chown": (92, None), "lchown": (94, None), "fchown": (93, 55), "fchownat": (260, 54),
     "utime": (132, None), "utimes": (235, None), "futimesat": (261, None), "utimensat": (280, 88),
 }
 """These do nothing and report success: transformers sets modes when it copies a method's files."""
-_MISSING = {"clone3": (435, 435), "openat2": (437, 437)}
+_NOT_IMPLEMENTED = {"clone3": (435, 435), "openat2": (437, 437)}
 """A filter cannot read their arguments (behind a pointer); callers fall back to the older calls."""
-_LOOKED_AT = {
+_FILTERED = {
     "clone": (56, 220), "prlimit64": (302, 261), "kill": (62, 129), "tgkill": (234, 131),
     "prctl": (157, 167), "fcntl": (72, 25), "open": (2, None), "openat": (257, 56),
     "seccomp": (317, 277), "capset": (126, 91),
@@ -71,37 +71,37 @@ _F_SETOWN, _F_SETOWN_EX = 8, 15
 _O_ACCMODE, _O_WRONLY, _O_RDWR, _O_TRUNC = 3, 1, 2, 0o1000
 _X32 = 0x40000000
 
-Line = tuple[int, int, int, int]
+Instruction = tuple[int, int, int, int]
 """Classic BPF instruction: opcode, jump if true, jump if false, operand."""
 
 
-def number(call: str) -> int | None:
+def syscall_number(call: str) -> int | None:
     """Return a system call's number on this machine, None if unknown."""
     if platform.system() != "Linux" or platform.machine() not in MACHINES:
         return None
-    calls = {**_DENIED, **_WITHOUT_EFFECT, **_MISSING, **_LOOKED_AT}
+    calls = {**_DENIED, **_NO_OPS, **_NOT_IMPLEMENTED, **_FILTERED}
     return calls[call][MACHINES.index(platform.machine())]
 
 
-def close() -> bool:
+def install_filter() -> bool:
     """Install the filter on all threads of this process; return whether the kernel accepted it."""
-    seccomp = number("seccomp")
+    seccomp = syscall_number("seccomp")
     if seccomp is None:
         return False
-    code = _program(os.getpid())
+    code = _build_program(os.getpid())
     buffer = ctypes.create_string_buffer(code, len(code))
     # struct sock_fprog: the number of instructions, and a pointer to them.
     program = struct.pack("<HxxxxxxQ", len(code) // 8, ctypes.addressof(buffer))
     return ctypes.CDLL(None).syscall(seccomp, 1, 1, program) == 0
 
 
-def _program(pid: int) -> bytes:
+def _build_program(pid: int) -> bytes:
     """Return the filter as classic BPF bytes.
 
     Args:
         pid: this process, which may send signals to itself.
     """
-    lines: list[Line] = [
+    lines: list[Instruction] = [
         (_LOAD, 0, 0, _ARCH),
         (_JUMP_EQ, 1, 0, _AUDIT[platform.machine()]),
         (_RETURN, 0, 0, _KILL),
@@ -109,64 +109,70 @@ def _program(pid: int) -> bytes:
     ]
     if platform.machine() == "x86_64":  # the x32 call table, which the rules below do not cover
         lines += [(_JUMP_GE, 0, 1, _X32), (_RETURN, 0, 0, _ERRNO | _EPERM)]
-    answers = ((_DENIED, _EPERM), (_WITHOUT_EFFECT, 0), (_MISSING, _ENOSYS))
+    answers = ((_DENIED, _EPERM), (_NO_OPS, 0), (_NOT_IMPLEMENTED, _ENOSYS))
     for calls, errno in answers:
         for call in calls:
-            lines += _if_it_is(call, [(_RETURN, 0, 0, _ERRNO | errno)])
-    for call, rule in _rules(pid):
-        lines += _if_it_is(call, rule)
+            lines += _match_call(call, [(_RETURN, 0, 0, _ERRNO | errno)])
+    for call, rule in _argument_rules(pid):
+        lines += _match_call(call, rule)
     lines.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("<HBBI", code, yes, no, k) for code, yes, no, k in lines)
 
 
-def _rules(pid: int) -> list[tuple[str, list[Line]]]:
+def _argument_rules(pid: int) -> list[tuple[str, list[Instruction]]]:
     """Return the calls allowed for some arguments only, each with its instructions."""
     return [
         # Threads only: CLONE_THREAD, with shared file descriptors.
-        ("clone", [*_half(0, 0, _JUMP_SET, _CLONE_THREAD), *_only(0, _JUMP_SET, _CLONE_FILES)]),
+        (
+            "clone",
+            [
+                *_require_half(0, 0, _JUMP_SET, _CLONE_THREAD),
+                *_allow_if(0, _JUMP_SET, _CLONE_FILES),
+            ],
+        ),
         # Reading a limit is allowed: both halves of the new-limit pointer must be 0.
-        ("prlimit64", [*_half(2, 0, _JUMP_EQ, 0), *_only(2, _JUMP_EQ, 0, half=1)]),
-        ("kill", _only(0, _JUMP_EQ, pid)),
-        ("tgkill", _only(0, _JUMP_EQ, pid)),
+        ("prlimit64", [*_require_half(2, 0, _JUMP_EQ, 0), *_allow_if(2, _JUMP_EQ, 0, half=1)]),
+        ("kill", _allow_if(0, _JUMP_EQ, pid)),
+        ("tgkill", _allow_if(0, _JUMP_EQ, pid)),
         # It would outlive its parent, or hide its memory from it.
-        ("prctl", _never(0, _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE)),
+        ("prctl", _deny_values(0, _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE)),
         # It would let the kernel send signals to other processes.
-        ("fcntl", _never(1, _F_SETOWN, _F_SETOWN_EX)),
-        ("open", _no_emptying(1)),
-        ("openat", _no_emptying(2)),
+        ("fcntl", _deny_values(1, _F_SETOWN, _F_SETOWN_EX)),
+        ("open", _deny_truncate(1)),
+        ("openat", _deny_truncate(2)),
     ]
 
 
-def _if_it_is(call: str, then: list[Line]) -> list[Line]:
-    found = number(call)
+def _match_call(call: str, then: list[Instruction]) -> list[Instruction]:
+    found = syscall_number(call)
     return [] if found is None else [(_JUMP_EQ, 0, len(then), found), *then]
 
 
-def _load(argument: int, half: int = 0) -> Line:
+def _load_argument(argument: int, half: int = 0) -> Instruction:
     return (_LOAD, 0, 0, _ARGUMENTS + 8 * argument + 4 * half)
 
 
-def _half(argument: int, half: int, test: int, value: int) -> list[Line]:
+def _require_half(argument: int, half: int, test: int, value: int) -> list[Instruction]:
     """Deny the call unless one 32-bit half of an argument passes a test."""
-    return [_load(argument, half), (test, 1, 0, value), (_RETURN, 0, 0, _ERRNO | _EPERM)]
+    return [_load_argument(argument, half), (test, 1, 0, value), (_RETURN, 0, 0, _ERRNO | _EPERM)]
 
 
-def _only(argument: int, test: int, value: int, half: int = 0) -> list[Line]:
+def _allow_if(argument: int, test: int, value: int, half: int = 0) -> list[Instruction]:
     """Allow the call if an argument passes a test."""
-    return [*_half(argument, half, test, value), (_RETURN, 0, 0, _ALLOW)]
+    return [*_require_half(argument, half, test, value), (_RETURN, 0, 0, _ALLOW)]
 
 
-def _never(argument: int, *values: int) -> list[Line]:
+def _deny_values(argument: int, *values: int) -> list[Instruction]:
     """Allow the call except for some values of an argument."""
     denied = (_RETURN, 0, 0, _ERRNO | _EPERM)
     lines = [line for value in values for line in ((_JUMP_EQ, 0, 1, value), denied)]
-    return [_load(argument), *lines, (_RETURN, 0, 0, _ALLOW)]
+    return [_load_argument(argument), *lines, (_RETURN, 0, 0, _ALLOW)]
 
 
-def _no_emptying(flags: int) -> list[Line]:
+def _deny_truncate(flags: int) -> list[Instruction]:
     """Deny O_TRUNC for a file opened read-only: Landlock allowed it before Linux 6.2."""
     return [
-        _load(flags),
+        _load_argument(flags),
         (_JUMP_SET, 0, 4, _O_TRUNC),
         (_AND, 0, 0, _O_ACCMODE),
         (_JUMP_EQ, 2, 0, _O_WRONLY),

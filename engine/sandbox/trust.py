@@ -9,21 +9,21 @@ from __future__ import annotations
 import shlex
 from datetime import UTC, datetime
 
-from engine.errors import MethodError, shown
-from engine.sandbox.catalogue import SHA256, allowed
-from engine.sandbox.method_lookup import HUB, SHIPPED, Found
-from engine.sandbox.method_store import CONFIRMED, note, noted
+from engine.errors import MethodError, format_value
+from engine.sandbox.catalogue import SHA256_PATTERN, list_allowed_methods
+from engine.sandbox.method_lookup import HUB, SHIPPED, FoundMethod
+from engine.sandbox.method_store import CONFIRMED, read_records, write_record
 from engine.settings import SETTINGS
 
 
-def is_trusted(found: Found) -> bool:
+def is_trusted(found: FoundMethod) -> bool:
     """Return whether a method may run on this machine."""
     if found.source == SHIPPED or _is_allowed(found):
         return True
-    return not SETTINGS.public and found.method.sha256 in noted(CONFIRMED)
+    return not SETTINGS.public and found.method.sha256 in read_records(CONFIRMED)
 
 
-def trust(sha256: str) -> None:
+def trust_code(sha256: str) -> None:
     """Trust code with this hash on this machine from now on.
 
     Args:
@@ -34,14 +34,14 @@ def trust(sha256: str) -> None:
     """
     if SETTINGS.public:
         raise MethodError("Methods are not confirmed on a public deployment; its owner lists them.")
-    if not (isinstance(sha256, str) and SHA256.fullmatch(sha256)):
+    if not (isinstance(sha256, str) and SHA256_PATTERN.fullmatch(sha256)):
         raise MethodError(
-            f"sha256 = {shown(sha256)} is not allowed: it must be 64 digits from 0 to f."
+            f"sha256 = {format_value(sha256)} is not allowed: it must be 64 digits from 0 to f."
         )
-    note(CONFIRMED, sha256, datetime.now(UTC).isoformat(timespec="seconds"))
+    write_record(CONFIRMED, sha256, datetime.now(UTC).isoformat(timespec="seconds"))
 
 
-def check_trusted(found: Found) -> None:
+def check_trusted(found: FoundMethod) -> None:
     """Refuse a method that must not run on this machine.
 
     Raises:
@@ -60,7 +60,9 @@ def check_trusted(found: Found) -> None:
     )
 
 
-def _is_allowed(found: Found) -> bool:
+def _is_allowed(found: FoundMethod) -> bool:
     repository = found.name.partition("@")[0]
     known = (repository, found.revision, found.method.sha256)
-    return found.source == HUB and known in {(a.repository, a.commit, a.sha256) for a in allowed()}
+    return found.source == HUB and known in {
+        (a.repository, a.commit, a.sha256) for a in list_allowed_methods()
+    }

@@ -19,13 +19,13 @@ class WireError(Exception):
     """The received bytes are not a message."""
 
 
-def packed(message: dict[str, Any]) -> bytes:
+def pack_message(message: dict[str, Any]) -> bytes:
     """Return a message as bytes for the pipe."""
     text = json.dumps(message).encode()
     return _LENGTH.pack(len(text)) + text
 
 
-def read(pipe: BinaryIO) -> dict[str, Any] | None:
+def read_message(pipe: BinaryIO) -> dict[str, Any] | None:
     """Wait for the next message and return it, None at the end.
 
     Raises:
@@ -35,11 +35,11 @@ def read(pipe: BinaryIO) -> dict[str, Any] | None:
     if len(head) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack(head)
-    messages = list(unpacked(bytearray(head + pipe.read(length))))
+    messages = list(unpack_messages(bytearray(head + pipe.read(length))))
     return messages[0] if messages else None
 
 
-def unpacked(buffer: bytearray) -> Iterator[dict[str, Any]]:
+def unpack_messages(buffer: bytearray) -> Iterator[dict[str, Any]]:
     """Yield the complete messages of a buffer and remove them from it.
 
     Raises:

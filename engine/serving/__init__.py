@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING
 from engine.settings import SETTINGS
 
 if TYPE_CHECKING:
-    from engine.run.jobs import Work
-    from engine.run.recording import Witness
+    from engine.run.jobs import JobStream
+    from engine.run.recording import RunObserver
     from engine.run.request import DecodeRequest
 
 LOCAL = "local"
 
 
-def decode(request: DecodeRequest, witness: Callable[[str], Witness] | None = None) -> Work:
+def decode(
+    request: DecodeRequest, witness: Callable[[str], RunObserver] | None = None
+) -> JobStream:
     """Start decoding where PLAYGROUND_ENGINE says; see ``engine.run.decoding.decode``.
 
     Args:

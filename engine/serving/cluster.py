@@ -16,15 +16,15 @@ from typing import Any
 
 from engine.errors import EngineError
 from engine.run.visitor import Visitor
-from engine.serving.protocol import Stream
+from engine.serving.protocol import EventStream
 from engine.settings import SETTINGS
 
-HOW = "python -m pip install -r requirements-cluster.txt"
-HERE = "ray"
+INSTALL_COMMAND = "python -m pip install -r requirements-cluster.txt"
+LOCAL_RAY = "ray"
 _SCHEME = "ray://"
 _LOOPBACK = "127.0.0.1"
 _LOCK = threading.Lock()
-_FOUND: list[Future[Any]] = []
+_HANDLES: list[Future[Any]] = []
 """At most one future: the replicas' handle or the error; empty before the first request."""
 
 
@@ -34,13 +34,13 @@ class ClusterError(EngineError):
     code = "cluster"
 
 
-def ask(fields: Mapping[str, Any], visitor: Visitor, model: str) -> Stream | None:
+def open_stream(fields: Mapping[str, Any], visitor: Visitor, model: str) -> EventStream | None:
     """Open a stream for a run on this process's replicas; see ``asking.Ask``.
 
     Raises:
         ClusterError: there are no replicas.
     """
-    found = found_soon()
+    found = find_replicas()
     if not found.done():
         return None
     try:
@@ -48,43 +48,45 @@ def ask(fields: Mapping[str, Any], visitor: Visitor, model: str) -> Stream | Non
     except EngineError:
         with _LOCK:
             # The next request searches again.
-            _FOUND.clear()
+            _HANDLES.clear()
         raise
     from engine.serving.stream import ReplicaStream
 
     return ReplicaStream(handle, fields, visitor, model, uuid.uuid4().hex)
 
 
-def reports() -> list[dict[str, Any]]:
+def collect_reports() -> list[dict[str, Any]]:
     """Return the report of every replica that answers; empty while none is known."""
     with _LOCK:
-        known = [found for found in _FOUND if found.done() and found.exception() is None]
+        known = [found for found in _HANDLES if found.done() and found.exception() is None]
     if not known:
         return []
-    from engine.serving.stream import reports as told
+    from engine.serving.stream import collect_reports as told
 
     return told(known[0].result())
 
 
-def found_soon() -> Future[Any]:
+def find_replicas() -> Future[Any]:
     """Start finding the replicas that PLAYGROUND_ENGINE names; return a future of their handle."""
     with _LOCK:
-        if not _FOUND:
-            _FOUND.append(Future())
-            threading.Thread(target=_find, args=(_FOUND[0],), name="cluster", daemon=True).start()
-        return _FOUND[0]
+        if not _HANDLES:
+            _HANDLES.append(Future())
+            threading.Thread(
+                target=_resolve_handle, args=(_HANDLES[0],), name="cluster", daemon=True
+            ).start()
+        return _HANDLES[0]
 
 
-def use(handle: Any) -> None:
+def use_replicas(handle: Any) -> None:
     """Use these replicas for this process's engine."""
     with _LOCK:
-        _FOUND[:] = [Future()]
-        _FOUND[0].set_result(handle)
+        _HANDLES[:] = [Future()]
+        _HANDLES[0].set_result(handle)
 
 
-def _find(found: Future[Any]) -> None:
+def _resolve_handle(found: Future[Any]) -> None:
     try:
-        found.set_result(_handle(SETTINGS.engine))
+        found.set_result(_connect_or_start(SETTINGS.engine))
     except EngineError as error:
         found.set_exception(error)
     except Exception as error:
@@ -92,45 +94,45 @@ def _find(found: Future[Any]) -> None:
         found.set_exception(ClusterError(sentence))
 
 
-def _handle(engine: str) -> Any:
+def _connect_or_start(engine: str) -> Any:
     """Return the handle of an engine's replicas; for a local Ray, start them if there are none.
 
     Raises:
         ClusterError: the engine is unknown, or it has no replicas.
     """
-    if engine != HERE and not engine.startswith(_SCHEME):
+    if engine != LOCAL_RAY and not engine.startswith(_SCHEME):
         raise ClusterError(f"PLAYGROUND_ENGINE = {engine!r} is not local, ray or ray://host:port.")
-    needed()
-    if engine != HERE:
-        join(engine.removeprefix(_SCHEME))
-        return running(engine)
+    check_ray_installed()
+    if engine != LOCAL_RAY:
+        join_ray(engine.removeprefix(_SCHEME))
+        return get_running_handle(engine)
     try:
-        join("auto")
-        return running(engine)
+        join_ray("auto")
+        return get_running_handle(engine)
     except ClusterError:
-        from engine.serving.deployment import deploy
+        from engine.serving.deployment import deploy_replicas
 
-        cores = share_of_cores(SETTINGS.replicas)
-        start(SETTINGS.replicas * cores)
-        return deploy(SETTINGS.replicas, cpus_per_replica=cores)
+        cores = cores_per_replica(SETTINGS.replicas)
+        start_ray(SETTINGS.replicas * cores)
+        return deploy_replicas(SETTINGS.replicas, cpus_per_replica=cores)
 
 
-def needed() -> None:
+def check_ray_installed() -> None:
     """Check that Ray is installed.
 
     Raises:
         ClusterError: it is not.
     """
     if find_spec("ray") is None:
-        raise ClusterError(f"Replicas need Ray: {HOW}")
+        raise ClusterError(f"Replicas need Ray: {INSTALL_COMMAND}")
 
 
-def share_of_cores(replicas: int) -> int:
+def cores_per_replica(replicas: int) -> int:
     """Return the cores for each of ``replicas`` on this machine, at least one."""
     return max(1, (os.cpu_count() or 1) // replicas)
 
 
-def start(cores: float, gpus: float | None = None, host: str = _LOOPBACK) -> str:
+def start_ray(cores: float, gpus: float | None = None, host: str = _LOOPBACK) -> str:
     """Start a private Ray that ends with this process; return its address.
 
     Args:
@@ -138,7 +140,7 @@ def start(cores: float, gpus: float | None = None, host: str = _LOOPBACK) -> str
         gpus: GPUs shared by its replicas; None for all.
         host: address its processes listen on; everyone who can reach it can run code there.
     """
-    ray = _ray(host)
+    ray = _import_ray(host)
     # A short path: Ray puts Unix sockets into it, and the system limits their paths.
     folder = tempfile.mkdtemp(prefix="ray-")
     context = ray.init(
@@ -152,17 +154,17 @@ def start(cores: float, gpus: float | None = None, host: str = _LOOPBACK) -> str
         _node_ip_address=host,
         _temp_dir=folder,
     )
-    atexit.register(_end, folder)
+    atexit.register(_shut_down_ray, folder)
     return context.address_info["address"]
 
 
-def join(address: str) -> None:
+def join_ray(address: str) -> None:
     """Join a Ray cluster of which this machine is a node.
 
     Raises:
         ClusterError: there is none.
     """
-    ray = _ray(_LOOPBACK if address == "auto" else address.split(":", maxsplit=1)[0])
+    ray = _import_ray(_LOOPBACK if address == "auto" else address.split(":", maxsplit=1)[0])
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
@@ -170,7 +172,7 @@ def join(address: str) -> None:
         raise ClusterError(f"There is no Ray {where} ({type(error).__name__}).") from None
 
 
-def running(engine: str) -> Any:
+def get_running_handle(engine: str) -> Any:
     """Return the handle of the deployed replicas.
 
     Raises:
@@ -184,14 +186,14 @@ def running(engine: str) -> Any:
     try:
         return serve.get_deployment_handle(REPLICA, APP)
     except RayServeException:
-        leave()
-        address = "" if engine == HERE else f" --address {engine.removeprefix(_SCHEME)}"
+        leave_ray()
+        address = "" if engine == LOCAL_RAY else f" --address {engine.removeprefix(_SCHEME)}"
         raise ClusterError(
             f"There is a Ray and no replica in it: python -m engine serve{address}"
         ) from None
 
 
-def remove() -> None:
+def remove_replicas() -> None:
     """Delete the replicas; the Ray cluster stays."""
     from ray import serve  # pyright: ignore[reportMissingImports]
 
@@ -200,21 +202,21 @@ def remove() -> None:
     serve.delete(APP)
 
 
-def leave() -> None:
+def leave_ray() -> None:
     """Disconnect from Ray; a private one ends."""
     import ray  # pyright: ignore[reportMissingImports]
 
     with _LOCK:
-        _FOUND.clear()
+        _HANDLES.clear()
     ray.shutdown()
 
 
-def _end(folder: str) -> None:
-    leave()
+def _shut_down_ray(folder: str) -> None:
+    leave_ray()
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _ray(host: str) -> Any:
+def _import_ray(host: str) -> Any:
     """Import Ray, configured first: it reads its environment when it is imported."""
     # Ray gives its workers nice 15. Two other busy processes then took all but a thirtieth of a
     # replica's time, while a person waits for it.

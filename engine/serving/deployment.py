@@ -24,16 +24,16 @@ class ServedReplica(Replica):
         name = serve.get_multiplexed_model_id()
         if name:
             # Serve's type hints are wrong about this coroutine.
-            noted: Any = self._noted
+            noted: Any = self._register_model
             await noted(name)
 
     @serve.multiplexed(max_num_models_per_replica=SETTINGS.max_loaded_models)
-    async def _noted(self, name: str) -> str:
+    async def _register_model(self, name: str) -> str:
         # Loads nothing: the run does, at its turn in the queue and with progress events.
         return name
 
 
-def deploy(
+def deploy_replicas(
     replicas: int,
     gpus_per_replica: float = 0.0,
     cpus_per_replica: float = 1.0,

@@ -9,14 +9,14 @@ from engine.run.visitor import Visitor
 from engine.trace.events import Event
 
 
-class Lost(Exception):
+class ReplicaLost(Exception):
     """The replica is gone, or none is available yet; the run is requested again."""
 
 
-class Stream(Protocol):
+class EventStream(Protocol):
     """The events of one run from one replica."""
 
-    def take(self, within_s: float) -> list[Event] | None:
+    def next_batch(self, within_s: float) -> list[Event] | None:
         """Return the next batch, empty for a heartbeat; None if none arrives in time.
 
         Raises:
@@ -29,15 +29,15 @@ class Stream(Protocol):
     def stop(self) -> None:
         """Ask the replica to stop within one step; events already made still arrive."""
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Close the stream: the replica drops the run."""
 
-    def anybody(self) -> bool:
+    def has_replica(self) -> bool:
         """Return whether any replica answers."""
         ...
 
 
-Ask = Callable[[Mapping[str, Any], Visitor, str], Stream | None]
+OpenStream = Callable[[Mapping[str, Any], Visitor, str], EventStream | None]
 """Requests a run: the request's fields, the visitor, and the model for routing ("" for none).
 
 Returns None while replicas are being found; raises EngineError if there are none.

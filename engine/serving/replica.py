@@ -12,7 +12,7 @@ from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
-from engine.models.loading import held_names, load
+from engine.models.loading import list_loaded_models, load
 from engine.run import run_counters
 from engine.run.decoding import DecodeRun, decode
 from engine.run.request import DecodeRequest
@@ -21,9 +21,9 @@ from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.trace.events import Event
 
-_INTERVAL_S = 0.03
+_BATCH_INTERVAL_S = 0.03
 """Interval of batches, so that not every token needs a round trip."""
-BEAT_S = 0.5
+HEARTBEAT_S = 0.5
 """An empty batch is sent after so long without events; longer silence means a lost replica."""
 
 
@@ -47,9 +47,9 @@ class Replica:
             call: name that ``stop`` uses for the run.
         """
         await self.note_model()
-        run = copy_context().run(_begin, DecodeRequest(**fields), visitor)
+        run = copy_context().run(_start_run, DecodeRequest(**fields), visitor)
         self._runs[call] = run
-        batches, loop = run.batches(_INTERVAL_S, BEAT_S), asyncio.get_running_loop()
+        batches, loop = run.batches(_BATCH_INTERVAL_S, HEARTBEAT_S), asyncio.get_running_loop()
         try:
             while (
                 batch := await loop.run_in_executor(self._waiting, next, batches, None)
@@ -85,7 +85,7 @@ class Replica:
             "open_files": len(os.listdir("/proc/self/fd")) if Path("/proc/self/fd").is_dir() else 0,
             "threads": threading.active_count(),
             "runs": len(self._runs),
-            "models": held_names(),
+            "models": list_loaded_models(),
             "torch_threads": torch.get_num_threads(),
             "counted": run_counters.snapshot(),
         }
@@ -95,7 +95,7 @@ class Replica:
         return True
 
 
-def _begin(request: DecodeRequest, visitor: Visitor) -> DecodeRun:
+def _start_run(request: DecodeRequest, visitor: Visitor) -> DecodeRun:
     # Runs in a copied context, so that requests do not see each other's visitor.
     VISITOR.set(visitor)
     return decode(request)

@@ -14,14 +14,14 @@ from ray.serve.exceptions import BackPressureError, RayServeException  # pyright
 
 from engine.errors import BusyError, EngineError
 from engine.run.visitor import Visitor
-from engine.serving.protocol import Lost
+from engine.serving.protocol import ReplicaLost
 from engine.trace.events import Event
 
 _END = object()
-_ANSWER_S = 5.0
-_PAUSES_S = (0.02, 0.05, 0.1, 0.2, *([0.5] * 120))
+_ANSWER_TIMEOUT_S = 5.0
+_STOP_RETRY_PAUSES_S = (0.02, 0.05, 0.1, 0.2, *([0.5] * 120))
 """Pauses between attempts to stop a run that has not reached its replica yet."""
-_LOST = (RayServeException, asyncio.CancelledError, OSError)
+_LOST_ERRORS = (RayServeException, asyncio.CancelledError, OSError)
 """Errors of a lost or stopping replica, besides Ray's own."""
 
 
@@ -46,7 +46,7 @@ class ReplicaStream:
         self._coming: Future[Any] | None = None
         self._over = threading.Event()
 
-    def take(self, within_s: float) -> list[Event] | None:
+    def next_batch(self, within_s: float) -> list[Event] | None:
         """Return the next batch, None if none arrives in time.
 
         Raises:
@@ -55,33 +55,33 @@ class ReplicaStream:
             EngineError: the replica could not accept the request.
         """
         if self._coming is None:
-            self._coming = asyncio.run_coroutine_threadsafe(self._next(), loop())
+            self._coming = asyncio.run_coroutine_threadsafe(self._next(), event_loop())
         try:
             batch = self._coming.result(within_s)
         except TimeoutError:
             # The batch itself may have ended with a TimeoutError, which is a loss.
             if not self._coming.done():
                 return None
-            raise Lost("TimeoutError") from None
+            raise ReplicaLost("TimeoutError") from None
         except BaseException as error:
-            raise _as_ours(error) from None
+            raise _translate_error(error) from None
         self._coming = None
         if batch is _END:
-            raise Lost("it ended early")
+            raise ReplicaLost("it ended early")
         return batch
 
     def stop(self) -> None:
         """Ask the replica to stop the run within one step; remaining events still arrive."""
-        asyncio.run_coroutine_threadsafe(self._tell_to_stop(), loop())
+        asyncio.run_coroutine_threadsafe(self._send_stop(), event_loop())
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Close the stream: the replica drops the run."""
         self._over.set()
         self._response.cancel()
 
-    def anybody(self) -> bool:
+    def has_replica(self) -> bool:
         """Return whether any replica answers."""
-        asked = asyncio.run_coroutine_threadsafe(_told(self._handle, "alive"), loop())
+        asked = asyncio.run_coroutine_threadsafe(_broadcast(self._handle, "alive"), event_loop())
         return bool(asked.result())
 
     async def _next(self) -> Any:
@@ -90,38 +90,38 @@ class ReplicaStream:
         except StopAsyncIteration:
             return _END
 
-    async def _tell_to_stop(self) -> None:
+    async def _send_stop(self) -> None:
         # Serve's router chose the replica, so the stop goes to all until one has the run.
-        for pause_s in _PAUSES_S:
-            if self._over.is_set() or True in await _told(self._handle, "stop", self._call):
+        for pause_s in _STOP_RETRY_PAUSES_S:
+            if self._over.is_set() or True in await _broadcast(self._handle, "stop", self._call):
                 return
             await asyncio.sleep(pause_s)
 
 
-async def _told(handle: Any, method: str, *args: Any) -> list[Any]:
+async def _broadcast(handle: Any, method: str, *args: Any) -> list[Any]:
     """Return the answers of all replicas, without those that fail."""
     try:
         asked = handle.broadcast(method, *args)
-        answers = await asked.results_async(timeout_s=_ANSWER_S, return_exceptions=True)
-    except (TimeoutError, RuntimeError, ray_errors.RayError, *_LOST):
+        answers = await asked.results_async(timeout_s=_ANSWER_TIMEOUT_S, return_exceptions=True)
+    except (TimeoutError, RuntimeError, ray_errors.RayError, *_LOST_ERRORS):
         return []
     return [answer for answer in answers if not isinstance(answer, BaseException)]
 
 
-def reports(handle: Any) -> list[dict[str, Any]]:
+def collect_reports(handle: Any) -> list[dict[str, Any]]:
     """Return the report of every replica that answers."""
-    return asyncio.run_coroutine_threadsafe(_told(handle, "report"), loop()).result()
+    return asyncio.run_coroutine_threadsafe(_broadcast(handle, "report"), event_loop()).result()
 
 
 @lru_cache(maxsize=1)
-def loop() -> asyncio.AbstractEventLoop:
+def event_loop() -> asyncio.AbstractEventLoop:
     """Return the event loop that reads all streams of this process."""
     made = asyncio.new_event_loop()
     threading.Thread(target=made.run_forever, name="replicas", daemon=True).start()
     return made
 
 
-def _as_ours(error: BaseException) -> BaseException:
+def _translate_error(error: BaseException) -> BaseException:
     """Translate an error of Ray into one of a run."""
     if isinstance(error, BackPressureError):
         waiting = error.args[0] if error.args else 0
@@ -130,6 +130,6 @@ def _as_ours(error: BaseException) -> BaseException:
     cause = getattr(error, "cause", None) if isinstance(error, ray_errors.RayTaskError) else error
     if isinstance(cause, EngineError):
         return cause
-    if isinstance(cause, (ray_errors.RayError, *_LOST)):
-        return Lost(type(cause).__name__)
+    if isinstance(cause, (ray_errors.RayError, *_LOST_ERRORS)):
+        return ReplicaLost(type(cause).__name__)
     return error

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from engine.trace.records import Step, Trace
 
 
-def of(trace: Trace) -> dict[str, float]:
+def compute_metrics(trace: Trace) -> dict[str, float]:
     """Return the metrics of a trace; metrics without meaning for it are left out.
 
     Of all outputs: new_tokens, forward_passes, tokens_per_forward, tokens_per_s. Of the first
@@ -33,11 +33,11 @@ def of(trace: Trace) -> dict[str, float]:
     logprobs = [token.logprob for token in read] or emitted_logprobs(trace.steps_of(0))
     if logprobs:
         mean = sum(logprobs) / len(logprobs)
-        numbers |= {"mean_logprob": mean, "perplexity": perplexity_of(logprobs)}
+        numbers |= {"mean_logprob": mean, "perplexity": perplexity_from_logprobs(logprobs)}
     entropies = [place.entropy for place in read or trace.steps_of(0)]
     if entropies and (read or trace.method is None):
         numbers["mean_entropy"] = sum(entropies) / len(entropies)
-    numbers |= repetition_figures(ids)
+    numbers |= repetition_metrics(ids)
     return {name: round(value, 6) for name, value in numbers.items()}
 
 
@@ -56,19 +56,19 @@ def emitted_logprobs(steps: Sequence[Step]) -> list[float]:
     return values
 
 
-def perplexity_of(logprobs: Sequence[float]) -> float:
+def perplexity_from_logprobs(logprobs: Sequence[float]) -> float:
     """Return exp(-mean) of a text's token log-probabilities (nats), at least 1."""
     # math.exp overflows above 709.
     return math.exp(min(-math.fsum(logprobs) / len(logprobs), 700.0))
 
 
-def repetition_figures(ids: Sequence[int]) -> dict[str, float]:
+def repetition_metrics(ids: Sequence[int]) -> dict[str, float]:
     """Return rep_2, rep_3, rep_4, distinct_1 and distinct_2 of a text, in [0, 1]."""
-    figures = {f"rep_{n}": repetition(ids, n) for n in (2, 3, 4)}
-    return figures | {f"distinct_{n}": 1.0 - repetition(ids, n) for n in (1, 2)}
+    figures = {f"rep_{n}": repetition_rate(ids, n) for n in (2, 3, 4)}
+    return figures | {f"distinct_{n}": 1.0 - repetition_rate(ids, n) for n in (1, 2)}
 
 
-def repetition(ids: Sequence[int], n: int) -> float:
+def repetition_rate(ids: Sequence[int], n: int) -> float:
     """Return 1 - distinct n-grams / n-grams, 0 for a text shorter than n (1908.04319)."""
     grams = [tuple(ids[i : i + n]) for i in range(len(ids) - n + 1)]
     return 1.0 - len(set(grams)) / len(grams) if grams else 0.0

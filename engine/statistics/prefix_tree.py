@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class SampledText:
     """One sampled text: its seed, its tokens and their probabilities."""
 
     seed: int
@@ -35,21 +35,21 @@ class PrefixNode:
     children: list[PrefixNode] = field(default_factory=list)
 
 
-def tree_of(draws: Sequence[Draw]) -> PrefixNode:
+def build_prefix_tree(draws: Sequence[SampledText]) -> PrefixNode:
     """Return the prefix tree of sampled texts; the root has no tokens and probability 1.
 
     Tokens without a fork share one node. The most frequent child comes first.
     """
     root = PrefixNode((), len(draws), 1.0)
-    _grow(root, list(draws), 0)
+    _grow_tree(root, list(draws), 0)
     return root
 
 
-def _grow(root: PrefixNode, draws: list[Draw], start: int) -> None:
+def _grow_tree(root: PrefixNode, draws: list[SampledText], start: int) -> None:
     waiting = [(root, draws, start)]
     while waiting:
         branch, members, at = waiting.pop()
-        groups: dict[int, list[Draw]] = {}
+        groups: dict[int, list[SampledText]] = {}
         for draw in members:
             if len(draw.token_ids) > at:
                 groups.setdefault(draw.token_ids[at], []).append(draw)
@@ -63,7 +63,7 @@ def _grow(root: PrefixNode, draws: list[Draw], start: int) -> None:
         branch.children.sort(key=lambda child: (-child.count, child.token_ids))
 
 
-def _common_end(group: list[Draw], at: int) -> int:
+def _common_end(group: list[SampledText], at: int) -> int:
     """Return the end of the shared run of tokens from ``at``, at least one token later."""
     shortest, first = min(len(d.token_ids) for d in group), group[0].token_ids
     end = at + 1
@@ -72,9 +72,9 @@ def _common_end(group: list[Draw], at: int) -> int:
     return end
 
 
-def outcomes(draws: Iterable[Draw]) -> list[tuple[Draw, int]]:
+def count_outcomes(draws: Iterable[SampledText]) -> list[tuple[SampledText, int]]:
     """Return every distinct text with its count, the most frequent first."""
-    found: dict[tuple[int, ...], list[Draw]] = {}
+    found: dict[tuple[int, ...], list[SampledText]] = {}
     for draw in draws:
         found.setdefault(draw.token_ids, []).append(draw)
     pairs = [(same[0], len(same)) for same in found.values()]

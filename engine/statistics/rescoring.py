@@ -12,11 +12,11 @@ from engine.errors import TraceError
 from engine.trace.details import BeamDetail, BeamNode
 from engine.trace.records import Trace
 
-_ENDED = ("finished", "finished_worse")
+_FINISHED_FATES = ("finished", "finished_worse")
 
 
 @dataclass(frozen=True)
-class Line:
+class RescoredHypothesis:
     """A recorded hypothesis under the new penalty."""
 
     node_id: int
@@ -32,7 +32,7 @@ class Rescoring:
     """The new ranking, and whether the search itself would differ."""
 
     length_penalty: float
-    ranking: tuple[Line, ...]
+    ranking: tuple[RescoredHypothesis, ...]
     """Best first."""
     ends_at: int | None
     """Step after which the search would stop; None if beyond the record."""
@@ -50,7 +50,7 @@ class _Group:
         self.scores = sorted([*self.scores, score], reverse=True)[: self.size]
 
 
-def rescore(trace: Trace, length_penalty: float) -> Rescoring:
+def rescore_hypotheses(trace: Trace, length_penalty: float) -> Rescoring:
     """Rank the recorded hypotheses with another length penalty.
 
     Args:
@@ -63,15 +63,17 @@ def rescore(trace: Trace, length_penalty: float) -> Rescoring:
     details = [detail for _, detail in trace.details(BeamDetail)]
     if not details:
         raise TraceError("The trace has no beam search to rescore.")
-    found = hypotheses(details)
-    if _older(trace):
+    found = recorded_hypotheses(details)
+    if _is_group_search(trace):
         # That scorer returns the last of equal hypotheses, from the last group.
         found = sorted(found, key=lambda pair: pair[0].group)[::-1]
     lines = [
-        Line(n.node_id, n.sum_logprobs, length, n.sum_logprobs / length**length_penalty)
+        RescoredHypothesis(
+            n.node_id, n.sum_logprobs, length, n.sum_logprobs / length**length_penalty
+        )
         for n, length in found
     ]
-    ends_at = _end(trace, details, length_penalty)
+    ends_at = _stop_step(trace, details, length_penalty)
     last = len(details) - 1
     rerun = ""
     if ends_at is None:
@@ -82,31 +84,31 @@ def rescore(trace: Trace, length_penalty: float) -> Rescoring:
     return Rescoring(length_penalty, ranking, ends_at, rerun)
 
 
-def hypotheses(details: list[BeamDetail]) -> list[tuple[BeamNode, int]]:
+def recorded_hypotheses(details: list[BeamDetail]) -> list[tuple[BeamNode, int]]:
     """Return every recorded hypothesis that could be returned, with its length."""
     on_heap = {h.node_id for h in details[-1].heap}
     return [
         (node, index + 1)
         for index, detail in enumerate(details)
         for node in detail.pool
-        if node.fate in _ENDED or node.node_id in on_heap
+        if node.fate in _FINISHED_FATES or node.node_id in on_heap
     ]
 
 
-def _end(trace: Trace, details: list[BeamDetail], penalty: float) -> int | None:
+def _stop_step(trace: Trace, details: list[BeamDetail], penalty: float) -> int | None:
     """Return the step at which the search would stop, None if beyond the record."""
     count = int(trace.config.get("num_beam_groups") or 1)
     size = max(1, int(trace.config["num_beams"]) // count)
     # Group searches compare with the pool's best, ended candidates included.
-    older = _older(trace)
+    older = _is_group_search(trace)
     groups = [_Group(size) for _ in range(count)]
     for index, detail in enumerate(details):
         for number, group in enumerate(groups):
             pool = [node for node in detail.pool if node.group == number]
             if pool and group.done_at is None:
-                _advance(group, pool, index, trace, penalty, older=older)
+                _advance_group(group, pool, index, trace, penalty, older=older)
     last = len(details) - 1
-    if not any(node.fate == "kept" for node in details[-1].pool) or _at_length(trace, last):
+    if not any(node.fate == "kept" for node in details[-1].pool) or _is_at_max_length(trace, last):
         for group in groups:
             group.done_at = last if group.done_at is None else group.done_at
     ends = [group.done_at for group in groups if group.done_at is not None]
@@ -117,14 +119,14 @@ def _end(trace: Trace, details: list[BeamDetail], penalty: float) -> int | None:
     return min(early, default=max(ends))
 
 
-def _older(trace: Trace) -> bool:
+def _is_group_search(trace: Trace) -> bool:
     """Return whether the trace is a group or constrained search with its own scorer."""
     return int(trace.config.get("num_beam_groups") or 1) > 1 or bool(
         trace.config.get("force_words_ids")
     )
 
 
-def _advance(
+def _advance_group(
     group: _Group, pool: list[BeamNode], index: int, trace: Trace, penalty: float, *, older: bool
 ) -> None:
     length, early = index + 1, trace.config["early_stopping"]
@@ -132,7 +134,7 @@ def _advance(
     if trace.config["num_beams"] == 1:
         early = True
     for node in pool:
-        if node.fate in _ENDED:
+        if node.fate in _FINISHED_FATES:
             group.add(node.sum_logprobs / length**penalty)
     if len(group.scores) < group.size:
         return
@@ -147,5 +149,5 @@ def _recorded_end(details: list[BeamDetail], number: int) -> int:
     return max(i for i, d in enumerate(details) if any(n.group == number for n in d.pool))
 
 
-def _at_length(trace: Trace, last: int) -> bool:
+def _is_at_max_length(trace: Trace, last: int) -> bool:
     return last + 1 >= trace.config["max_new_tokens"]

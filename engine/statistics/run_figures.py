@@ -9,7 +9,7 @@ from engine.trace.records import Trace
 _METRICS = ("rep_3", "perplexity", "tokens_per_forward")
 
 
-def quoted(trace: Trace) -> dict[str, float]:
+def quotable_figures(trace: Trace) -> dict[str, float]:
     """Return the quotable figures of a run, as far as it has them.
 
     Keys: ``rep_3``, ``perplexity`` and ``tokens_per_forward`` from its metrics; ``outputs`` and

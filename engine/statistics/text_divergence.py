@@ -12,7 +12,7 @@ Token = int | str
 
 
 @dataclass(frozen=True)
-class Edit:
+class TokenEdit:
     """An edit of the token difference of two outputs: [a0, a1) against [b0, b1)."""
 
     kind: str
@@ -23,13 +23,13 @@ class Edit:
     b1: int
 
 
-def tokens_of(trace: Trace, *, by_id: bool) -> list[Token]:
+def output_tokens(trace: Trace, *, by_id: bool) -> list[Token]:
     """Return the first output as ids, or as pieces if vocabularies differ."""
     ids = trace.outputs[0].token_ids if trace.outputs else ()
     return list(ids) if by_id else [trace.pieces.get(i, f"#{i}") for i in ids]
 
 
-def same_ids(traces: Sequence[Trace]) -> bool:
+def has_comparable_ids(traces: Sequence[Trace]) -> bool:
     """Return whether ids of all runs are comparable: same vocabulary size and prompt ids."""
     first = traces[0]
     return all(
@@ -38,7 +38,9 @@ def same_ids(traces: Sequence[Trace]) -> bool:
     )
 
 
-def shared(texts: Sequence[Sequence[Token]], ended: Sequence[bool]) -> tuple[int, bool]:
+def common_prefix_length(
+    texts: Sequence[Sequence[Token]], ended: Sequence[bool]
+) -> tuple[int, bool]:
     """Return the length of the common prefix of all texts, and whether they diverge after it.
 
     Args:
@@ -59,7 +61,7 @@ def shared(texts: Sequence[Sequence[Token]], ended: Sequence[bool]) -> tuple[int
     return max(map(len, texts)), False
 
 
-def difference(a: Sequence[Token], b: Sequence[Token]) -> tuple[Edit, ...]:
+def diff_tokens(a: Sequence[Token], b: Sequence[Token]) -> tuple[TokenEdit, ...]:
     """Return the token difference of two outputs as edits that cover both."""
     matcher = SequenceMatcher(None, a, b, autojunk=False)
-    return tuple(Edit(*code) for code in matcher.get_opcodes())
+    return tuple(TokenEdit(*code) for code in matcher.get_opcodes())

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 Z_THRESHOLD = 3.0
 """Default z above which a text is predicted to be marked."""
-_NOTHING = 1e-18
+_NEGLIGIBLE = 1e-18
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,14 @@ def binomial_tail(hits: int, trials: int, probability: float) -> float:
     # Away from the mean the terms shrink, so only a few count.
     if hits > trials * probability:
         ratios = (odds * (trials - k) / (k + 1) for k in range(hits, trials))
-        return min(1.0, _mass(hits, trials, probability) * _series(ratios))
+        return min(1.0, _binomial_probability(hits, trials, probability) * _sum_series(ratios))
     ratios = (k / (odds * (trials - k + 1)) for k in range(hits - 1, 0, -1))
-    return max(0.0, 1.0 - _mass(hits - 1, trials, probability) * _series(ratios))
+    return max(
+        0.0, 1.0 - _binomial_probability(hits - 1, trials, probability) * _sum_series(ratios)
+    )
 
 
-def _mass(hits: int, trials: int, probability: float) -> float:
+def _binomial_probability(hits: int, trials: int, probability: float) -> float:
     """Return P(X = hits)."""
     ways = math.lgamma(trials + 1) - math.lgamma(hits + 1) - math.lgamma(trials - hits + 1)
     return math.exp(
@@ -95,17 +97,17 @@ def _mass(hits: int, trials: int, probability: float) -> float:
     )
 
 
-def _series(ratios: Iterable[float]) -> float:
+def _sum_series(ratios: Iterable[float]) -> float:
     """Return 1 + r1 + r1 r2 + r1 r2 r3 + …, until a term is negligible."""
     terms = [1.0]
     for ratio in ratios:
         terms.append(terms[-1] * ratio)
-        if terms[-1] < _NOTHING:
+        if terms[-1] < _NEGLIGIBLE:
             break
     return math.fsum(terms)
 
 
-class Count:
+class WatermarkCount:
     """Running counts of a text: all draws, and distinct draws.
 
     Args:
@@ -159,7 +161,7 @@ class Count:
         )
 
 
-def verdict(
+def watermark_verdict(
     counts: Iterable[tuple[bool, bool, int]],
     depth: int,
     expected: float,
@@ -175,13 +177,13 @@ def verdict(
         chance: exact hit rate of unmarked text (the real share of the green list).
         threshold: z above which a text is predicted to be marked.
     """
-    count = Count(depth, expected, chance)
+    count = WatermarkCount(depth, expected, chance)
     for scored, fresh, hits in counts:
         count.add(scored=scored, fresh=fresh, hits=hits)
     return count.verdict(threshold)
 
 
-def running_z(
+def running_z_scores(
     counts: Iterable[tuple[bool, int]], depth: int, expected: float
 ) -> list[float | None]:
     """Return the z-score after every token.
@@ -191,7 +193,7 @@ def running_z(
         depth: trials per scored token.
         expected: hit rate of unmarked text.
     """
-    count = Count(depth, expected, expected)
+    count = WatermarkCount(depth, expected, expected)
     curve = []
     for scored, hits in counts:
         count.add(scored=scored, fresh=True, hits=hits)

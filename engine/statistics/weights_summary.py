@@ -5,7 +5,7 @@ from __future__ import annotations
 from engine.trace.records import ModelInfo
 
 
-def held_as(info: ModelInfo) -> str:
+def describe_weights(info: ModelInfo) -> str:
     """Return a short description of a model's weights: their bits, and the layers per device."""
     held = info.weights
     if held is None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from engine.declare.bundled_loop import OwnLoop, never
-from engine.declare.groups import FAMILIES, one_of
+from engine.declare.bundled_loop import BundledLoop, needs_no_loop
+from engine.declare.groups import FAMILIES, require_one_of
 from engine.loops.recorder import Recorder
 
 STORY = "Once upon a time, there was a little frog who"
@@ -56,7 +56,7 @@ class Context:
     """On the model's device, seeded with the request's seed."""
 
 
-def no_extra(context: Context) -> dict[str, Any]:
+def no_loop_kwargs(context: Context) -> dict[str, Any]:
     """Return no extra keyword arguments: most loops need only what generate() prepares."""
     del context
     return {}
@@ -92,7 +92,7 @@ class Strategy:
     """Generator of Steps, see loops/; None if a custom method decides, see run/hosted.py."""
     generate_kwargs: Callable[[Any], dict[str, Any]]
     """config -> generate() arguments that select this mode: do_sample, num_beams, …"""
-    prepare: Callable[[Context], dict[str, Any]] = no_extra
+    prepare: Callable[[Context], dict[str, Any]] = no_loop_kwargs
     """Context -> extra keyword arguments of the loop (a drafter, a watermark tally)."""
     presets: tuple[Preset, ...] = ()
     short: str = ""
@@ -117,21 +117,21 @@ class Strategy:
     """It needs only the logits after the newest token, so runs can share its passes."""
     one_by_one: bool = False
     """Run num_return_sequences one at a time, because their rows would influence each other."""
-    own_loop: Callable[[Any], OwnLoop | None] = never
+    own_loop: Callable[[Any], BundledLoop | None] = needs_no_loop
     """config -> the loop that exported code includes because generate() would give other tokens.
 
     None if generate() gives the same tokens. Not needed with ``moved_to``.
     """
 
     def __post_init__(self) -> None:
-        one_of(f"The family of {self.name}", self.family, FAMILIES)
+        require_one_of(f"The family of {self.name}", self.family, FAMILIES)
 
     @property
     def tab(self) -> str:
         """The title of its tab."""
         return self.short or self.title
 
-    def without(self, name: str) -> str:
+    def describe_missing_filter(self, name: str) -> str:
         """Return one sentence on why the sampling filter ``name`` has no effect here."""
         drawn = self.generate_kwargs(self.config()).get("do_sample", False)
         why = "it draws in a way of its own" if drawn else "nothing is drawn at random"

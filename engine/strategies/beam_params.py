@@ -14,7 +14,7 @@ from engine.strategies.base import Context
 VISUALS = ("beam_tree", "beam_rescore", "candidates", "xray", "formula", "draw")
 
 
-def beams(minimum: int) -> Any:
+def declare_num_beams(minimum: int) -> Any:
     """Declare the parameter ``num_beams`` with a lower bound."""
     return param(
         Integer(
@@ -27,7 +27,7 @@ def beams(minimum: int) -> Any:
     )
 
 
-def check_pool(context: Context) -> None:
+def check_vocabulary_size(context: Context) -> None:
     """Check that the vocabulary is large enough for the candidate pool of a step.
 
     Raises:
@@ -49,7 +49,7 @@ def check_pool(context: Context) -> None:
 class BeamParams(NextTokenParams):
     """Beam count, ranking of finished hypotheses, and the stopping rule."""
 
-    num_beams: int = beams(2)
+    num_beams: int = declare_num_beams(2)
     length_penalty: float = param(
         Number(
             label="Length penalty",

@@ -8,7 +8,7 @@ from typing import Any
 from engine.declare.config import SamplingParams
 from engine.loops.beams.search import beam_loop
 from engine.strategies.base import STORY, Context, Preset, Strategy
-from engine.strategies.beam_params import VISUALS, BeamParams, check_pool
+from engine.strategies.beam_params import VISUALS, BeamParams, check_vocabulary_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class BeamSamplingConfig(SamplingParams, BeamParams):
 
 
 def _prepare(context: Context) -> dict[str, Any]:
-    check_pool(context)
+    check_vocabulary_size(context)
     return {}
 
 

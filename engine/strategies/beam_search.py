@@ -5,20 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.bundled_loop import OwnLoop
+from engine.declare.bundled_loop import BundledLoop
 from engine.declare.params import TokenLists, param
 from engine.errors import ParameterError
 from engine.loops.beams.constrained import constrained_beam_loop
 from engine.loops.beams.search import beam_loop
 from engine.strategies.base import Context, Preset, Strategy
-from engine.strategies.beam_params import VISUALS, BeamParams, beams, check_pool
+from engine.strategies.beam_params import (
+    VISUALS,
+    BeamParams,
+    check_vocabulary_size,
+    declare_num_beams,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BeamSearchConfig(BeamParams):
     """Parameters of beam search, with optional words that the text must contain."""
 
-    num_beams: int = beams(1)
+    num_beams: int = declare_num_beams(1)
     force_words_ids: tuple[Any, ...] | None = param(
         TokenLists(
             label="Must contain",
@@ -41,20 +46,20 @@ class BeamSearchConfig(BeamParams):
             )
 
 
-def _loop(*args: Any, force_words_ids: Any = None, **kwargs: Any) -> Any:
+def _beam_search_loop(*args: Any, force_words_ids: Any = None, **kwargs: Any) -> Any:
     if force_words_ids:
         return constrained_beam_loop(*args, force_words_ids=force_words_ids, **kwargs)
     return beam_loop(*args, **kwargs)
 
 
 def _prepare(context: Context) -> dict[str, Any]:
-    check_pool(context)
+    check_vocabulary_size(context)
     return {"force_words_ids": context.config.force_words_ids}
 
 
-def _own_loop(config: Any) -> OwnLoop | None:
+def _choose_bundled_loop(config: Any) -> BundledLoop | None:
     why = "transformers moved it to transformers-community/constrained-beam-search"
-    return OwnLoop(constrained_beam_loop, why) if config.force_words_ids else None
+    return BundledLoop(constrained_beam_loop, why) if config.force_words_ids else None
 
 
 STRATEGY = Strategy(
@@ -79,7 +84,7 @@ STRATEGY = Strategy(
     ),
     paper="Graves 2012, arXiv 1211.3711; forced words: Post & Vilar 2018, arXiv 1804.06609",
     config=BeamSearchConfig,
-    loop=_loop,
+    loop=_beam_search_loop,
     one_shape=True,
     generate_kwargs=lambda config: {"do_sample": False, "num_beams": config.num_beams},
     prepare=_prepare,
@@ -125,5 +130,5 @@ STRATEGY = Strategy(
         ),
     ),
     visuals=VISUALS,
-    own_loop=_own_loop,
+    own_loop=_choose_bundled_loop,
 )

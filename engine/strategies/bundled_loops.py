@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.declare.bundled_loop import OwnLoop
+from engine.declare.bundled_loop import BundledLoop
 from engine.strategies.base import Strategy
 
 
-def own_loop_of(strategy: Strategy, config: Any) -> OwnLoop | None:
+def find_bundled_loop(strategy: Strategy, config: Any) -> BundledLoop | None:
     """Return the loop that exported code must include; None if generate() is equal."""
     # Modes that left transformers always need their loop, whatever the config.
     if strategy.moved_to and strategy.loop:
-        return OwnLoop(strategy.loop, f"transformers moved it to {strategy.moved_to}")
+        return BundledLoop(strategy.loop, f"transformers moved it to {strategy.moved_to}")
     return strategy.own_loop(config)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-MODEL = "smollm2"
+CHAT_MODEL = "smollm2"
 """The model of all chat presets."""
 _CAPITAL = "What is the capital of France?"
 _CAT = "Tell me a story about a cat."
@@ -25,7 +25,7 @@ _DRAFTS = {"num_assistant_tokens": 3, "assistant_confidence_threshold": 0.0}
 
 
 @dataclass(frozen=True)
-class Talk:
+class ChatPreset:
     """A named conversation whose effect a test measures."""
 
     name: str
@@ -46,15 +46,15 @@ class Talk:
         return [{"role": "user", "content": self.asks}]
 
 
-TALKS: dict[str, tuple[Talk, ...]] = {
+CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
     "greedy": (
-        Talk(
+        ChatPreset(
             "Ask a question",
             _CAPITAL,
             {"max_new_tokens": 24},
             "A model that was taught to answer: a few tokens, and the end mark ends the run by itself.",
         ),
-        Talk(
+        ChatPreset(
             "Stuck in a poem",
             _RAIN,
             {"max_new_tokens": 60},
@@ -64,14 +64,14 @@ TALKS: dict[str, tuple[Talk, ...]] = {
         ),
     ),
     "sampling": (
-        Talk(
+        ChatPreset(
             "An answer, drawn",
             _SEA,
             {"max_new_tokens": 40, "temperature": 0.7, "top_k": 0},
             "At 0.7 the sentence holds together. Compare it with the next one.",
             1,
         ),
-        Talk(
+        ChatPreset(
             "The same, too hot",
             _SEA,
             {"max_new_tokens": 40, "temperature": 1.5, "top_k": 0},
@@ -80,7 +80,7 @@ TALKS: dict[str, tuple[Talk, ...]] = {
         ),
     ),
     "beam_search": (
-        Talk(
+        ChatPreset(
             "An answer better than the greedy one",
             _SEA,
             {"max_new_tokens": 24, "num_beams": 4},
@@ -90,7 +90,7 @@ TALKS: dict[str, tuple[Talk, ...]] = {
         ),
     ),
     "beam_sampling": (
-        Talk(
+        ChatPreset(
             "Drawn, but from the best",
             _SEA,
             {"max_new_tokens": 24, "num_beams": 4, "top_k": 0},
@@ -99,7 +99,7 @@ TALKS: dict[str, tuple[Talk, ...]] = {
         ),
     ),
     "diverse_beam_search": (
-        Talk(
+        ChatPreset(
             "Four answers that begin otherwise",
             _SEA,
             {
@@ -113,7 +113,7 @@ TALKS: dict[str, tuple[Talk, ...]] = {
         ),
     ),
     "contrastive_search": (
-        Talk(
+        ChatPreset(
             "The poem goes on",
             _RAIN,
             {"max_new_tokens": 60, "penalty_alpha": 0.6, "top_k": 6},
@@ -123,14 +123,14 @@ TALKS: dict[str, tuple[Talk, ...]] = {
         ),
     ),
     "dola": (
-        Talk(
+        ChatPreset(
             "The answer lost",
             _CAPITAL,
             {"max_new_tokens": 20, "dola_layers": "high", "repetition_penalty": 1.2},
             "Made for models fifty times as large: contrasted with its upper layers this one does not say Paris.",
             recorded=True,
         ),
-        Talk(
+        ChatPreset(
             "The answer kept",
             _CAPITAL,
             {"max_new_tokens": 20, "dola_layers": "low", "repetition_penalty": 1.2},
@@ -138,7 +138,7 @@ TALKS: dict[str, tuple[Talk, ...]] = {
         ),
     ),
     "early_exit": (
-        Talk(
+        ChatPreset(
             "A model that cannot be left early",
             _CAT,
             {"max_new_tokens": 24, "assistant_early_exit": 20, **_DRAFTS},
@@ -146,7 +146,7 @@ TALKS: dict[str, tuple[Talk, ...]] = {
             look_at=3,
             recorded=True,
         ),
-        Talk(
+        ChatPreset(
             "Three layers before the end",
             _CAT,
             {"max_new_tokens": 24, "assistant_early_exit": 27, **_DRAFTS},
@@ -154,7 +154,7 @@ TALKS: dict[str, tuple[Talk, ...]] = {
         ),
     ),
     "universal_assisted": (
-        Talk(
+        ChatPreset(
             "Drafted by a teller of stories",
             _CAT,
             {"max_new_tokens": 32, **_DRAFTS},
@@ -162,7 +162,7 @@ TALKS: dict[str, tuple[Talk, ...]] = {
         ),
     ),
     "watermark": (
-        Talk(
+        ChatPreset(
             "A marked story",
             _CAT,
             {"max_new_tokens": 60, "bias": 2.5},
@@ -170,7 +170,7 @@ TALKS: dict[str, tuple[Talk, ...]] = {
             look_at=20,
             recorded=True,
         ),
-        Talk(
+        ChatPreset(
             "What a mark costs",
             _CAPITAL,
             {"max_new_tokens": 24, "bias": 2.5},
@@ -178,7 +178,7 @@ TALKS: dict[str, tuple[Talk, ...]] = {
         ),
     ),
     "prompt_lookup": (
-        Talk(
+        ChatPreset(
             "Copy a text",
             _FOX,
             {"max_new_tokens": 40},

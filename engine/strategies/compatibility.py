@@ -7,12 +7,12 @@ from typing import Any
 
 from engine.errors import ModelError
 from engine.models.capabilities import Capabilities
-from engine.models.meta_model import described
+from engine.models.meta_model import describe_model
 from engine.strategies.base import Strategy
 
-Need = tuple[Callable[[Capabilities], bool], str]
+Requirement = tuple[Callable[[Capabilities], bool], str]
 
-NEEDS: Mapping[str, Need] = {
+REQUIREMENTS: Mapping[str, Requirement] = {
     "decoder_only": (
         lambda can: not can.is_encoder_decoder,
         "this needs a decoder-only model",
@@ -34,7 +34,7 @@ NEEDS: Mapping[str, Need] = {
 """Name -> (test of a model's capabilities, reason if it fails)."""
 
 
-def refusal(strategy: Strategy, model: Any, assistant: Any = None) -> str | None:
+def incompatibility_reason(strategy: Strategy, model: Any, assistant: Any = None) -> str | None:
     """Return why a model, or its draft model, cannot run a strategy; None if it can.
 
     Args:
@@ -45,10 +45,10 @@ def refusal(strategy: Strategy, model: Any, assistant: Any = None) -> str | None
     Returns:
         One sentence that names model, strategy and reason.
     """
-    return _refused(strategy, model, strategy.needs, "") or (
+    return _model_incompatibility(strategy, model, strategy.needs, "") or (
         None
         if assistant is None
-        else _refused(strategy, assistant, strategy.draft_needs, " as a draft")
+        else _model_incompatibility(strategy, assistant, strategy.draft_needs, " as a draft")
     )
 
 
@@ -62,19 +62,25 @@ def uses_cache(strategy: Strategy, can: Capabilities) -> bool:
     return can.has_cache and (can.can_reorder or not strategy.reorders)
 
 
-def _refused(strategy: Strategy, model: Any, needs: tuple[str, ...], role: str) -> str | None:
+def _model_incompatibility(
+    strategy: Strategy, model: Any, needs: tuple[str, ...], role: str
+) -> str | None:
     try:
-        found = described(model) if isinstance(model, str) else (model.name, model.capabilities)
+        found = (
+            describe_model(model) if isinstance(model, str) else (model.name, model.capabilities)
+        )
     except ModelError as error:
         return str(error)
     if found is None:  # the files are not on this machine, so nothing is known
         return None
     name, can = found
-    reason = _unreadable(can) or next((NEEDS[n][1] for n in needs if not NEEDS[n][0](can)), None)
+    reason = _unsupported_model_reason(can) or next(
+        (REQUIREMENTS[n][1] for n in needs if not REQUIREMENTS[n][0](can)), None
+    )
     return reason and f"{name} cannot be used{role} with {strategy.title}: {reason}."
 
 
-def _unreadable(can: Capabilities) -> str | None:
+def _unsupported_model_reason(can: Capabilities) -> str | None:
     """Return why no strategy can use the model, or None."""
     if can.reads != "text" and not can.takes:
         return f"it reads {can.reads} in a way that is not known here"

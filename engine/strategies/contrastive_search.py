@@ -47,7 +47,7 @@ class ContrastiveConfig(NextTokenParams):
             )
 
 
-_LOOP = "Row, row, row your boat. Row, row,"
+_LOOPING_PROMPT = "Row, row, row your boat. Row, row,"
 
 STRATEGY = Strategy(
     name="contrastive_search",
@@ -78,7 +78,7 @@ STRATEGY = Strategy(
     presets=(
         Preset(
             "Not stuck: contrastive",
-            _LOOP,
+            _LOOPING_PROMPT,
             {"max_new_tokens": 100, "penalty_alpha": 0.6, "top_k": 6},
             "Few 3-grams repeat an earlier one, on a prompt on which greedy search goes in circles. "
             "The arcs show which earlier token made a candidate expensive.",
@@ -86,7 +86,7 @@ STRATEGY = Strategy(
         ),
         Preset(
             "The same prompt, greedy",
-            _LOOP,
+            _LOOPING_PROMPT,
             {"max_new_tokens": 100, "penalty_alpha": 0.0, "top_k": 6},
             "Alpha 0 is greedy search: nothing pays for being similar, and the text goes in circles: "
             "most of its 3-grams are repeats.",

@@ -12,14 +12,14 @@ from engine.declare.params import Flag, Integer, Number, Param, param
 from engine.settings import SETTINGS
 from engine.strategies.base import STORY, Preset, Strategy
 
-MOST_CHARS = 8000
+MAX_ARGUMENT_CHARS = 8000
 
 
 @dataclass(frozen=True, kw_only=True)
 class MethodName(Param):
     """A method name, or in Python a function as ``generate(custom_generate=...)`` takes."""
 
-    def allowed(self) -> str:
+    def describe_range(self) -> str:
         return (
             "the name of a method that comes along, a repository of the hub such as owner/name or"
             " owner/name@commit, or a folder with custom_generate/generate.py"
@@ -36,11 +36,14 @@ class MethodName(Param):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(Param):
+class MethodArguments(Param):
     """The method's own arguments; the method declares their names and types."""
 
-    def allowed(self) -> str:
-        return f"an object of the method's own arguments and their values, up to {MOST_CHARS} characters as JSON"
+    def describe_range(self) -> str:
+        return (
+            "an object of the method's own arguments and their values, "
+            f"up to {MAX_ARGUMENT_CHARS} characters as JSON"
+        )
 
     def parse(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
@@ -52,7 +55,7 @@ class Arguments(Param):
             text = json.dumps(dict(value), allow_nan=False)
         except RecursionError:  # callers handle only TypeError and ValueError
             raise ValueError from None
-        if len(text) > MOST_CHARS:
+        if len(text) > MAX_ARGUMENT_CHARS:
             raise ValueError
         # A round trip through JSON leaves plain values only.
         return json.loads(text)
@@ -71,7 +74,7 @@ class CustomConfig(SamplingParams, NextTokenParams):
         "mirostat",
     )
     arguments: dict[str, Any] | None = param(
-        Arguments(
+        MethodArguments(
             label="Its arguments",
             help='What the method has of its own, such as {"tau": 2.0}; its defaults hold for the rest.',
             optional=True,

@@ -10,7 +10,7 @@ from engine.errors import ParameterError
 from engine.loops.beams.diverse import group_beam_loop
 from engine.settings import SETTINGS
 from engine.strategies.base import Context, Preset, Strategy
-from engine.strategies.beam_params import VISUALS, BeamParams, check_pool
+from engine.strategies.beam_params import VISUALS, BeamParams, check_vocabulary_size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class DiverseBeamConfig(BeamParams):
 
 
 def _prepare(context: Context) -> dict[str, Any]:
-    check_pool(context)
+    check_vocabulary_size(context)
     config = context.config
     return {
         "num_beam_groups": config.num_beam_groups,

@@ -9,19 +9,19 @@ from typing import Any
 from engine.declare.config import NextTokenParams, SamplingParams
 from engine.declare.params import Flag, Param, param
 from engine.errors import ParameterError
-from engine.loops.dola import dola_loop, layers_of
+from engine.loops.dola import dola_loop, model_candidate_layers
 from engine.strategies.base import STORY, Context, Preset, Strategy
 
 MAX_LAYERS = 64
-MAX_LAYER = 1023
+MAX_LAYER_INDEX = 1023
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerChoice(Param):
     """``low``, ``high`` or a list of layer numbers."""
 
-    def allowed(self) -> str:
-        return f"low, high or a list of 1 to {MAX_LAYERS} layer numbers from 0 to {MAX_LAYER}"
+    def describe_range(self) -> str:
+        return f"low, high or a list of 1 to {MAX_LAYERS} layer numbers from 0 to {MAX_LAYER_INDEX}"
 
     def parse(self, value: Any) -> str | tuple[int, ...]:
         if isinstance(value, str):
@@ -34,13 +34,13 @@ class LayerChoice(Param):
             return self.parse(value[0])
         if not 1 <= len(value) <= MAX_LAYERS:
             raise ValueError
-        return tuple(_layer(item) for item in value)
+        return tuple(_parse_layer(item) for item in value)
 
 
-def _layer(value: Any) -> int:
+def _parse_layer(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):  # True is an int, too
         raise TypeError
-    if not 0 <= value <= MAX_LAYER:
+    if not 0 <= value <= MAX_LAYER_INDEX:
         raise ValueError
     return value
 
@@ -82,7 +82,7 @@ def prepare(context: Context) -> dict[str, Any]:
         ParameterError: ``dola_layers`` selects none of the model's layers.
     """
     target, chosen = context.target, context.config.dola_layers
-    if not layers_of(target.model, chosen):
+    if not model_candidate_layers(target.model, chosen):
         raise ParameterError(
             "dola_layers",
             chosen if isinstance(chosen, str) else list(chosen),

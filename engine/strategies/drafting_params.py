@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.bundled_loop import OwnLoop
+from engine.declare.bundled_loop import BundledLoop
 from engine.declare.config import NextTokenParams, SamplingParams
 from engine.declare.params import Choice, Flag, Integer, Number, param, params_of
 from engine.errors import ModelError, ParameterError
@@ -118,7 +118,7 @@ class EnsembleParams(DraftModelParams):
     )
 
 
-def draft_values(config: Any) -> dict[str, Any]:
+def draft_model_settings(config: Any) -> dict[str, Any]:
     """Return the draft model's generation_config settings; empty without a draft model."""
     if not isinstance(config, DraftModelParams):
         return {}
@@ -126,19 +126,19 @@ def draft_values(config: Any) -> dict[str, Any]:
     return {n: getattr(config, n) for n in params_of(DraftModelParams) if n not in shared}
 
 
-def select(config: Any) -> dict[str, Any]:
+def drafting_generate_kwargs(config: Any) -> dict[str, Any]:
     """Return the arguments of generate() that select greedy or sampled verification."""
     return {"do_sample": config.do_sample, "num_beams": 1}
 
 
-def own_loop(drafter: str) -> Callable[[Any], OwnLoop | None]:
+def make_bundled_loop_chooser(drafter: str) -> Callable[[Any], BundledLoop | None]:
     """Return ``Strategy.own_loop`` for a drafting strategy.
 
     Args:
         drafter: name of the drafter, as in loops/drafting/by_name.py.
     """
 
-    def choose(config: Any) -> OwnLoop | None:
+    def choose(config: Any) -> BundledLoop | None:
         if drafter == "universal_assisted" and config.do_sample:
             why = (
                 "sampling across tokenizers in transformers does not keep the target's distribution"
@@ -147,12 +147,12 @@ def own_loop(drafter: str) -> Callable[[Any], OwnLoop | None]:
             why = "transformers runs past a stop string that ends inside a draft"
         else:
             return None
-        return OwnLoop(drafted_loop, why, {"drafter": drafter})
+        return BundledLoop(drafted_loop, why, {"drafter": drafter})
 
     return choose
 
 
-def same_tokenizer(target: Any, assistant: Any) -> None:
+def check_same_tokenizer(target: Any, assistant: Any) -> None:
     """Check that every token id means the same text in both models.
 
     Raises:

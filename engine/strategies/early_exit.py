@@ -9,9 +9,13 @@ from engine.declare.params import Integer, param
 from engine.errors import ParameterError
 from engine.loops.drafting.assistant import EarlyExitDrafter
 from engine.loops.drafting.assisted import assisted_loop
-from engine.loops.drafting.lossless_check import aftermath
+from engine.loops.drafting.lossless_check import make_report_hook
 from engine.strategies.base import Context, Preset, Strategy
-from engine.strategies.drafting_params import EnsembleParams, own_loop, select
+from engine.strategies.drafting_params import (
+    EnsembleParams,
+    drafting_generate_kwargs,
+    make_bundled_loop_chooser,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +47,10 @@ def prepare(context: Context) -> dict[str, Any]:
             f"it must be from 1 to {target.layers - 1}: {target.name} has {target.layers} layers"
         )
         raise ParameterError("assistant_early_exit", layer, allowed)
-    return {"make_drafter": EarlyExitDrafter, "after": aftermath(context.config, EarlyExitDrafter)}
+    return {
+        "make_drafter": EarlyExitDrafter,
+        "after": make_report_hook(context.config, EarlyExitDrafter),
+    }
 
 
 STRATEGY = Strategy(
@@ -70,8 +77,8 @@ STRATEGY = Strategy(
     paper="Elhoushi et al. 2024, arXiv 2404.16710",
     config=EarlyExitConfig,
     loop=assisted_loop,
-    own_loop=own_loop("early_exit"),
-    generate_kwargs=select,
+    own_loop=make_bundled_loop_chooser("early_exit"),
+    generate_kwargs=drafting_generate_kwargs,
     prepare=prepare,
     needs=("decoder_only", "rewind", "exits", "layers_without_state"),
     presets=(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from engine.strategies.base import Preset
 
-SEES, HEARS = "captioner", "transcriber"
+CAPTION_MODEL, SPEECH_MODEL = "captioner", "transcriber"
 """Names of the models that the presets use."""
 
-SENSES: dict[str, tuple[Preset, ...]] = {
+MEDIA_PRESETS: dict[str, tuple[Preset, ...]] = {
     "greedy": (
         Preset(
             "Say what is in a picture",
             "",
             {"max_new_tokens": 30},
             "An encoder looks at the picture, the decoder writes: the same sentence every time. Try one of yours.",
-            model=SEES,
+            model=CAPTION_MODEL,
             image="example:scene-1",
         ),
         Preset(
@@ -22,7 +22,7 @@ SENSES: dict[str, tuple[Preset, ...]] = {
             "",
             {"max_new_tokens": 15},
             "An encoder hears the sentence, the decoder writes it word by word: the same words every time.",
-            model=HEARS,
+            model=SPEECH_MODEL,
             audio="example:speech-1",
         ),
     ),
@@ -32,7 +32,7 @@ SENSES: dict[str, tuple[Preset, ...]] = {
             "",
             {"max_new_tokens": 30, "temperature": 1.0, "top_k": 0},
             "Another seed looks elsewhere in the same picture. What the picture leaves open has a wide distribution.",
-            model=SEES,
+            model=CAPTION_MODEL,
             image="example:scene-2",
         ),
         Preset(
@@ -40,7 +40,7 @@ SENSES: dict[str, tuple[Preset, ...]] = {
             "",
             {"max_new_tokens": 15, "temperature": 1.0, "top_k": 0},
             "Another seed may hear other words where the model is unsure; most words of a clear voice leave no choice.",
-            model=HEARS,
+            model=SPEECH_MODEL,
             audio="example:speech-2",
         ),
     ),
@@ -50,7 +50,7 @@ SENSES: dict[str, tuple[Preset, ...]] = {
             "",
             {"max_new_tokens": 30, "num_beams": 4},
             "Four descriptions of one picture are kept side by side; the tree shows where they part.",
-            model=SEES,
+            model=CAPTION_MODEL,
             image="example:scene-3",
         ),
         Preset(
@@ -58,7 +58,7 @@ SENSES: dict[str, tuple[Preset, ...]] = {
             "",
             {"max_new_tokens": 15, "num_beams": 4},
             "Greedy search mishears this voice. Of four transcripts side by side the likeliest whole one wins.",
-            model=HEARS,
+            model=SPEECH_MODEL,
             audio="example:speech-5",
         ),
     ),

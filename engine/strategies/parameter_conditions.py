@@ -13,7 +13,7 @@ from engine.strategies.watermark import GreenListParams, SynthIdParams
 
 
 @dataclass(frozen=True)
-class Only:
+class ParameterCondition:
     """The condition under which a parameter has an effect."""
 
     name: str
@@ -24,37 +24,41 @@ class Only:
     """One sentence shown while the parameter is disabled."""
 
 
-_DRAWN = Only("do_sample", (True,), "It acts on draws, and nothing is drawn while Sample is off.")
-_GREEN = Only("scheme", ("greenlist",), "It belongs to green lists.")
-_SYNTHID = Only("scheme", ("synthid",), "It belongs to SynthID.")
+_NEEDS_SAMPLING = ParameterCondition(
+    "do_sample", (True,), "It acts on draws, and nothing is drawn while Sample is off."
+)
+_NEEDS_GREENLIST = ParameterCondition("scheme", ("greenlist",), "It belongs to green lists.")
+_NEEDS_SYNTHID = ParameterCondition("scheme", ("synthid",), "It belongs to SynthID.")
 
 
-def acting(strategy: Strategy) -> dict[str, Only]:
+def conditional_parameters(strategy: Strategy) -> dict[str, ParameterCondition]:
     """Return the condition of each parameter, ``seed`` included, that does not always act."""
     # Tests change each parameter while it is disabled and expect the same text.
     own = params_of(strategy.config)
-    found: dict[str, Only] = {}
+    found: dict[str, ParameterCondition] = {}
     for names, only in (
-        (_names(SamplingParams), _DRAWN),
-        (("distribution_runs",), _DRAWN),
-        (_names(GreenListParams), _GREEN),
-        (_names(SynthIdParams), _SYNTHID),
+        (_param_names(SamplingParams), _NEEDS_SAMPLING),
+        (("distribution_runs",), _NEEDS_SAMPLING),
+        (_param_names(GreenListParams), _NEEDS_GREENLIST),
+        (_param_names(SynthIdParams), _NEEDS_SYNTHID),
     ):
         if only.name in own:
             found |= {name: only for name in names if name in own}
-    seed = _seed(strategy)
+    seed = _seed_condition(strategy)
     return found if seed is None else {**found, "seed": seed}
 
 
-def _seed(strategy: Strategy) -> Only | None:
+def _seed_condition(strategy: Strategy) -> ParameterCondition | None:
     if strategy.loop is None:
         return None  # a custom method draws in its own way
     if "do_sample" in params_of(strategy.config):
-        return Only("do_sample", (True,), "Nothing is drawn while Sample is off.")
+        return ParameterCondition("do_sample", (True,), "Nothing is drawn while Sample is off.")
     if strategy.generate_kwargs(strategy.config()).get("do_sample"):
         return None
-    return Only("", (), f"Nothing is drawn in {strategy.title.lower()}: every seed gives one text.")
+    return ParameterCondition(
+        "", (), f"Nothing is drawn in {strategy.title.lower()}: every seed gives one text."
+    )
 
 
-def _names(params: type) -> Iterable[str]:
+def _param_names(params: type) -> Iterable[str]:
     return tuple(params_of(params))

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.bundled_loop import OwnLoop
+from engine.declare.bundled_loop import BundledLoop
 from engine.declare.params import Integer, param
 from engine.loops.drafting.assisted import assisted_loop
-from engine.loops.drafting.lossless_check import aftermath
+from engine.loops.drafting.lossless_check import make_report_hook
 from engine.loops.drafting.named_drafters import drafted_loop
 from engine.loops.drafting.prompt_lookup import PromptLookupDrafter
 from engine.strategies.base import Context, Preset, Strategy
-from engine.strategies.drafting_params import DraftingParams, own_loop, select
+from engine.strategies.drafting_params import (
+    DraftingParams,
+    drafting_generate_kwargs,
+    make_bundled_loop_chooser,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,36 +48,38 @@ def prepare(context: Context) -> dict[str, Any]:
     """Return the drafter, which needs no draft model."""
     return {
         "make_drafter": PromptLookupDrafter,
-        "after": aftermath(context.config, PromptLookupDrafter),
+        "after": make_report_hook(context.config, PromptLookupDrafter),
     }
 
 
-def _own_loop(config: Any) -> OwnLoop | None:
+def _choose_bundled_loop(config: Any) -> BundledLoop | None:
     """Return the loop to export if transformers would drop copied tokens.
 
     transformers applies every warper to copied tokens, over equal made-up scores. Top-p and top-h
     then keep only some of them, and any warper drops what a penalty or a bias lowered.
     """
-    if config.do_sample and (_keeps_some(config) or (_moves(config) and _removes(config))):
-        return OwnLoop(
+    if config.do_sample and (
+        _has_nucleus_filter(config) or (_has_score_shift(config) and _has_score_filter(config))
+    ):
+        return BundledLoop(
             drafted_loop,
             "transformers asks the warpers about copied tokens over made-up scores and drops some",
             {"drafter": "prompt_lookup"},
         )
-    return own_loop("prompt_lookup")(config)
+    return make_bundled_loop_chooser("prompt_lookup")(config)
 
 
-def _keeps_some(config: Any) -> bool:
+def _has_nucleus_filter(config: Any) -> bool:
     return config.top_p < 1 or config.top_h is not None
 
 
-def _removes(config: Any) -> bool:
+def _has_score_filter(config: Any) -> bool:
     """Return True if a warper removes tokens by their score."""
     named = (config.top_k, config.min_p, config.epsilon_cutoff, config.eta_cutoff)
     return any(named) or config.typical_p < 1
 
 
-def _moves(config: Any) -> bool:
+def _has_score_shift(config: Any) -> bool:
     """Return True if a processor changes scores without setting them to -inf."""
     penalties = (config.repetition_penalty, config.encoder_repetition_penalty)
     moved = (config.sequence_bias, config.exponential_decay_length_penalty)
@@ -103,8 +109,8 @@ STRATEGY = Strategy(
     paper="Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding; arXiv 2304.04487",
     config=PromptLookupConfig,
     loop=assisted_loop,
-    own_loop=_own_loop,
-    generate_kwargs=select,
+    own_loop=_choose_bundled_loop,
+    generate_kwargs=drafting_generate_kwargs,
     prepare=prepare,
     needs=("rewind",),
     presets=(

@@ -8,9 +8,14 @@ from typing import Any
 from engine.loops.drafting.assistant import AssistantDrafter
 from engine.loops.drafting.assisted import assisted_loop
 from engine.loops.drafting.drafter import RunContext
-from engine.loops.drafting.lossless_check import aftermath
+from engine.loops.drafting.lossless_check import make_report_hook
 from engine.strategies.base import Context, Preset, Strategy
-from engine.strategies.drafting_params import EnsembleParams, own_loop, same_tokenizer, select
+from engine.strategies.drafting_params import (
+    EnsembleParams,
+    check_same_tokenizer,
+    drafting_generate_kwargs,
+    make_bundled_loop_chooser,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +29,13 @@ def prepare(context: Context) -> dict[str, Any]:
     Raises:
         ModelError: the tokenizers of both models differ.
     """
-    same_tokenizer(context.target, context.assistant)
+    check_same_tokenizer(context.target, context.assistant)
     model = context.assistant.model
 
     def make(run: RunContext) -> AssistantDrafter:
         return AssistantDrafter(run, model)
 
-    return {"make_drafter": make, "after": aftermath(context.config, make)}
+    return {"make_drafter": make, "after": make_report_hook(context.config, make)}
 
 
 STRATEGY = Strategy(
@@ -57,8 +62,8 @@ STRATEGY = Strategy(
     paper="Leviathan et al. 2023, arXiv 2211.17192; Chen et al. 2023, arXiv 2302.01318",
     config=SpeculativeConfig,
     loop=assisted_loop,
-    own_loop=own_loop("speculative"),
-    generate_kwargs=select,
+    own_loop=make_bundled_loop_chooser("speculative"),
+    generate_kwargs=drafting_generate_kwargs,
     prepare=prepare,
     needs=("decoder_only", "rewind"),
     draft_needs=("decoder_only",),

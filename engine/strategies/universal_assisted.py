@@ -8,10 +8,14 @@ from typing import Any
 from engine.errors import ModelError
 from engine.loops.drafting.assisted import assisted_loop
 from engine.loops.drafting.drafter import RunContext
-from engine.loops.drafting.lossless_check import aftermath
+from engine.loops.drafting.lossless_check import make_report_hook
 from engine.loops.drafting.universal import IntersectionDrafter, ReencodingDrafter, UniversalDrafter
 from engine.strategies.base import Context, Preset, Strategy
-from engine.strategies.drafting_params import DraftModelParams, own_loop, select
+from engine.strategies.drafting_params import (
+    DraftModelParams,
+    drafting_generate_kwargs,
+    make_bundled_loop_chooser,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +38,7 @@ def prepare(context: Context) -> dict[str, Any]:
     def make(run: RunContext) -> UniversalDrafter:
         return drafter(run, target, assistant)
 
-    return {"make_drafter": make, "after": aftermath(context.config, make)}
+    return {"make_drafter": make, "after": make_report_hook(context.config, make)}
 
 
 STRATEGY = Strategy(
@@ -60,8 +64,8 @@ STRATEGY = Strategy(
     paper="Timor et al. 2025, arXiv 2502.05202",
     config=UniversalAssistedConfig,
     loop=assisted_loop,
-    own_loop=own_loop("universal_assisted"),
-    generate_kwargs=select,
+    own_loop=make_bundled_loop_chooser("universal_assisted"),
+    generate_kwargs=drafting_generate_kwargs,
     prepare=prepare,
     needs=("decoder_only", "rewind"),
     draft_needs=("decoder_only",),

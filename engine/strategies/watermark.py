@@ -6,25 +6,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.config import NextTokenParams, SamplingParams, as_dict
+from engine.declare.config import NextTokenParams, SamplingParams, config_to_dict
 from engine.declare.params import Choice, Flag, Integer, Number, TokenIds, param
 from engine.errors import ParameterError
 from engine.loops.watermark import watermark_loop
 from engine.statistics.watermark_statistics import Z_THRESHOLD
 from engine.strategies.base import Context, Preset, Strategy
 from engine.watermark import processors
-from engine.watermark.schemes import GreenList, SynthId, scheme_of
+from engine.watermark.schemes import GreenList, SynthId, scheme_from_config
 
 MAX_KEY = 2**32 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Keys(TokenIds):
+class SynthIdKeys(TokenIds):
     """SynthID's keys, one per tournament round."""
 
     maximum_items: int = 64
 
-    def allowed(self) -> str:
+    def describe_range(self) -> str:
         return f"a list of 1 to {self.maximum_items} whole numbers from 0 to {MAX_KEY}"
 
     def parse(self, value: Any) -> tuple[int, ...]:
@@ -130,7 +130,7 @@ class SynthIdParams:
         SynthId.ngram_len,
     )
     keys: tuple[int, ...] = param(
-        Keys(label="Keys", help="SynthID: one secret number per round of the tournament."),
+        SynthIdKeys(label="Keys", help="SynthID: one secret number per round of the tournament."),
         SynthId.keys,
     )
     context_history_size: int = param(
@@ -220,8 +220,8 @@ def prepare(context: Context) -> dict[str, Any]:
         ParameterError: the green share leaves no token green.
     """
     config, target = context.config, context.target
-    scheme = scheme_of(as_dict(config))
-    check_vocabulary(scheme, target.vocab_size)
+    scheme = scheme_from_config(config_to_dict(config))
+    check_greenlist_ratio(scheme, target.vocab_size)
     model = target.model.config
     # Encoder-decoder texts begin with the decoder's start token in place of a BOS token.
     first = "decoder_start_token_id" if target.is_encoder_decoder else "bos_token_id"
@@ -233,7 +233,7 @@ def prepare(context: Context) -> dict[str, Any]:
     return {"tally": tally}
 
 
-def check_vocabulary(scheme: Any, vocab_size: int) -> None:
+def check_greenlist_ratio(scheme: Any, vocab_size: int) -> None:
     """Check that the green share makes at least one token of the vocabulary green.
 
     Raises:
@@ -248,7 +248,7 @@ def check_vocabulary(scheme: Any, vocab_size: int) -> None:
         )
 
 
-KITCHEN = "Tom and his mom were in the kitchen. Tom wanted to"
+KITCHEN_PROMPT = "Tom and his mom were in the kitchen. Tom wanted to"
 
 STRATEGY = Strategy(
     name="watermark",
@@ -279,27 +279,29 @@ STRATEGY = Strategy(
     generate_kwargs=lambda config: {
         "do_sample": config.do_sample,
         "num_beams": 1,
-        "watermarking_config": processors.generation_value(scheme_of(as_dict(config))),
+        "watermarking_config": processors.to_watermarking_config(
+            scheme_from_config(config_to_dict(config))
+        ),
     },
     prepare=prepare,
     presets=(
         Preset(
             "Green lists",
-            KITCHEN,
+            KITCHEN_PROMPT,
             {"max_new_tokens": 100, "bias": 2.5},
             "z climbs past the threshold within a few dozen tokens.",
             look_at=21,
         ),
         Preset(
             "Selfhash",
-            KITCHEN,
+            KITCHEN_PROMPT,
             {"max_new_tokens": 100, "bias": 2.5, "seeding_scheme": "selfhash"},
             "Every token takes part in choosing its own list, so the key is harder to guess.",
             look_at=17,
         ),
         Preset(
             "Too faint",
-            KITCHEN,
+            KITCHEN_PROMPT,
             {"max_new_tokens": 100, "bias": 0.5},
             "A bias of 0.5 is drowned by chance: z stays below the threshold.",
         ),
@@ -311,7 +313,7 @@ STRATEGY = Strategy(
         ),
         Preset(
             "SynthID",
-            KITCHEN,
+            KITCHEN_PROMPT,
             {"max_new_tokens": 100, "scheme": "synthid", "top_k": 0},
             "No green list: each token has nine keyed bits, more of them ones than chance has.",
         ),

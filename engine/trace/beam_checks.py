@@ -10,17 +10,17 @@ from engine.errors import TraceError
 from engine.trace.details import BeamDetail, BeamNode
 from engine.trace.records import Trace
 
-PROMPT = -1
+PROMPT_NODE_ID = -1
 # Recorded numbers are rounded, so recomputed sums differ a little.
-_SLACK, _RELATIVE = 2e-3, 1e-5
+_ABSOLUTE_TOLERANCE, _RELATIVE_TOLERANCE = 2e-3, 1e-5
 
 
 @dataclass(frozen=True)
-class _Place:
+class _PathNode:
     """A node of the search tree with a link to its parent."""
 
     node: BeamNode
-    above: _Place | None
+    above: _PathNode | None
     length: int
     """New tokens from the prompt to this node."""
 
@@ -44,8 +44,8 @@ def check_beams(trace: Trace) -> None:
     Raises:
         TraceError: a rule is broken; the message names the step.
     """
-    places: dict[int, _Place] = {}
-    kept: set[int] = {PROMPT}
+    places: dict[int, _PathNode] = {}
+    kept: set[int] = {PROMPT_NODE_ID}
     last = None
     for step in trace.steps:
         if not isinstance(step.detail, BeamDetail):
@@ -81,7 +81,7 @@ def _check_config(config: dict[str, Any], groups: set[int]) -> None:
 
 
 def _check_node(
-    where: str, node: BeamNode, kept: set[int], places: dict[int, _Place], trace: Trace
+    where: str, node: BeamNode, kept: set[int], places: dict[int, _PathNode], trace: Trace
 ) -> None:
     name = f"{where} node {node.node_id}"
     if node.parent_id not in kept:
@@ -92,19 +92,19 @@ def _check_node(
     before = 0.0 if above is None else above.node.sum_logprobs
     if not math.isfinite(node.logprob):
         raise TraceError(f"{name} has a log-probability that is not finite.")
-    if not _close(node.sum_logprobs, before + node.logprob):
+    if not _is_close(node.sum_logprobs, before + node.logprob):
         raise TraceError(f"{name} has a sum that is not the sum of its path.")
-    place = _Place(node, above, 1 if above is None else above.length + 1)
+    place = _PathNode(node, above, 1 if above is None else above.length + 1)
     penalty = trace.config["length_penalty"]
-    if not _close(node.score, node.sum_logprobs / place.length**penalty):
+    if not _is_close(node.score, node.sum_logprobs / place.length**penalty):
         raise TraceError(f"{name} has a score that is not its sum / length ** length_penalty.")
     places[node.node_id] = place
 
 
 def _check_outputs(
-    trace: Trace, last: BeamDetail, kept: set[int], places: dict[int, _Place]
+    trace: Trace, last: BeamDetail, kept: set[int], places: dict[int, _PathNode]
 ) -> None:
-    ends = {hypothesis.node_id for hypothesis in last.heap} | (kept - {PROMPT})
+    ends = {hypothesis.node_id for hypothesis in last.heap} | (kept - {PROMPT_NODE_ID})
     paths = {places[node].path() for node in ends}
     for number, output in enumerate(trace.outputs):
         # Padding sequences have no score and need not be in the tree.
@@ -117,5 +117,5 @@ def _check_outputs(
         raise TraceError("outputs[0] is not the path of the search's winner.")
 
 
-def _close(a: float, b: float) -> bool:
-    return abs(a - b) <= _SLACK + _RELATIVE * abs(b)
+def _is_close(a: float, b: float) -> bool:
+    return abs(a - b) <= _ABSOLUTE_TOLERANCE + _RELATIVE_TOLERANCE * abs(b)

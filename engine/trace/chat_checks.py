@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from engine.errors import TraceError
-from engine.trace.records import ROLES, TURNS, Trace
+from engine.trace.records import ROLES, TURN_ROLES, Trace
 
-_LARGEST = 2**64
+_MAX_NUMBER = 2**64
 
 
 def check_chat(trace: Trace) -> None:
@@ -30,7 +30,7 @@ def check_chat(trace: Trace) -> None:
         if not isinstance(message.get("content"), str) and not message.get("tool_calls"):
             raise TraceError(f"{where}.content must be text.")
     for name in ("messages", "template"):
-        if not all(_is_plain(leaf) for leaf in _leaves(getattr(trace, name))):
+        if not all(_is_valid_leaf(leaf) for leaf in _iter_leaves(getattr(trace, name))):
             raise TraceError(f"trace.{name} has half of a character or no finite number.")
     if trace.literal_tokens < 0:
         raise TraceError("trace.literal_tokens is negative.")
@@ -40,9 +40,9 @@ def check_chat(trace: Trace) -> None:
 def _check_turns(trace: Trace) -> None:
     at = 0
     for number, turn in enumerate(trace.prompt_turns):
-        if turn.role not in TURNS:
+        if turn.role not in TURN_ROLES:
             raise TraceError(
-                f"trace.prompt_turns[{number}].role must be one of {', '.join(TURNS)}."
+                f"trace.prompt_turns[{number}].role must be one of {', '.join(TURN_ROLES)}."
             )
         if turn.start != at or turn.end <= at:
             raise TraceError(
@@ -53,20 +53,20 @@ def _check_turns(trace: Trace) -> None:
         raise TraceError("trace.prompt_turns do not end with the prompt.")
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def _iter_leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         yield from value
         value = list(value.values())
     if isinstance(value, (list, tuple)):
         for item in value:
-            yield from _leaves(item)
+            yield from _iter_leaves(item)
     elif not isinstance(value, dict):
         yield value
 
 
-def _is_plain(leaf: Any) -> bool:
+def _is_valid_leaf(leaf: Any) -> bool:
     if isinstance(leaf, str):
         return not any("\ud800" <= character <= "\udfff" for character in leaf)
     if isinstance(leaf, (int, float)):
-        return abs(leaf) <= _LARGEST
+        return abs(leaf) <= _MAX_NUMBER
     return leaf is None

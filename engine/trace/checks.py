@@ -22,14 +22,19 @@ from engine.trace.records import FINISH_REASONS, Step, Trace, replay_ids
 MAX_STEPS = 20_000
 MAX_CANDIDATES = 200
 _MAX_DEPTH = 40
-_LARGEST = 2**64
+_MAX_NUMBER = 2**64
 _MAX_RUN_ID = 64
-_NUMBERS = {"length_penalty": 10, "num_beams": 1000, "max_new_tokens": 100_000, "z_threshold": 100}
-_OPTIONAL_NUMBERS = {"assistant_ensemble_weight": 1}
-_SLACK = 1e-3
-_SEEDS = 2**63
-_CUT = "\ufffd"
-_BYTES = re.compile("(?:<0x[0-9A-F]{2}>)+")
+_CONFIG_LIMITS = {
+    "length_penalty": 10,
+    "num_beams": 1000,
+    "max_new_tokens": 100_000,
+    "z_threshold": 100,
+}
+_OPTIONAL_CONFIG_LIMITS = {"assistant_ensemble_weight": 1}
+_TOLERANCE = 1e-3
+_SEED_LIMIT = 2**63
+_REPLACEMENT_CHARACTER = "\ufffd"
+_BYTE_PIECES = re.compile("(?:<0x[0-9A-F]{2}>)+")
 
 
 def read_json_strict(data: bytes, max_bytes: int) -> Any:
@@ -43,13 +48,16 @@ def read_json_strict(data: bytes, max_bytes: int) -> Any:
         TraceError: the text is too large, not UTF-8, nested too deeply, has duplicate keys, NaN,
             Infinity or bad syntax.
     """
-    text = _text(data, max_bytes)
+    text = _decode_text(data, max_bytes)
     # Checked before parsing, as json.loads recurses once per level.
-    if _depth(text) > _MAX_DEPTH:
+    if _nesting_depth(text) > _MAX_DEPTH:
         raise TraceError(f"The file nests deeper than {_MAX_DEPTH} levels.")
     try:
         return json.loads(
-            text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
+            text,
+            object_pairs_hook=_reject_duplicate_keys,
+            parse_constant=_reject_constant,
+            parse_float=_parse_finite_float,
         )
     except json.JSONDecodeError as error:
         raise TraceError(
@@ -59,7 +67,7 @@ def read_json_strict(data: bytes, max_bytes: int) -> Any:
         raise TraceError("The file is not valid JSON: a number has too many digits.") from None
 
 
-def _text(data: bytes, max_bytes: int) -> str:
+def _decode_text(data: bytes, max_bytes: int) -> str:
     if data[:2] == b"\x1f\x8b":
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
@@ -77,7 +85,7 @@ def _text(data: bytes, max_bytes: int) -> str:
         raise TraceError(f"The file is not UTF-8 text (byte {error.start}).") from None
 
 
-def _depth(text: str) -> int:
+def _nesting_depth(text: str) -> int:
     """Return the nesting depth outside strings, counted up to one level above the limit."""
     depth = deepest = 0
     in_string = escaped = False
@@ -97,7 +105,7 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
         seen: set[str] = set()
@@ -106,18 +114,18 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _no_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise TraceError(f"The file holds {name}, which is not a number in JSON.")
 
 
-def _finite(text: str) -> float:
+def _parse_finite_float(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
         raise TraceError(f"The number {text[:20]} is not finite.")
     return value
 
 
-def check_size(steps: Any) -> None:
+def check_step_count(steps: Any) -> None:
     """Check the number of steps before they are read.
 
     Raises:
@@ -151,7 +159,7 @@ def check_trace(trace: Trace) -> None:
         steps = trace.steps_of(number)
         if steps and replay_ids(steps) != list(output.token_ids):
             raise TraceError(f"outputs[{number}] is not what its steps replay to.")
-        if not _is_text_of(output.text, output.token_ids, trace.pieces):
+        if not _is_text_consistent(output.text, output.token_ids, trace.pieces):
             raise TraceError(f"outputs[{number}].text is not the text of its tokens.")
     check_method(trace)
     check_details(trace)
@@ -159,29 +167,29 @@ def check_trace(trace: Trace) -> None:
 
 
 def _check_header(trace: Trace) -> None:
-    if not 0 <= trace.seed < _SEEDS:
-        raise TraceError(f"trace.seed = {trace.seed} is not allowed: write 0 to {_SEEDS - 1}.")
+    if not 0 <= trace.seed < _SEED_LIMIT:
+        raise TraceError(f"trace.seed = {trace.seed} is not allowed: write 0 to {_SEED_LIMIT - 1}.")
     for name in ("model", "assistant"):
         model = getattr(trace, name)
         if model is not None and (model.vocab_size < 0 or model.layers < 0):
             raise TraceError(f"trace.{name} has a negative vocab_size or layers.")
 
 
-def _is_text_of(text: str, ids: Iterable[int], pieces: Mapping[int, str]) -> bool:
+def _is_text_consistent(text: str, ids: Iterable[int], pieces: Mapping[int, str]) -> bool:
     """Return True if the text is a subsequence of the pieces, ignoring white space.
 
     Tokenizers treat white space differently, and special tokens may be missing from the text. A
     character that is split across tokens has no piece, so texts with U+FFFD pass.
     """
-    whole = "".join(_BYTES.sub(_said, "".join(pieces[i] for i in ids)).split())
-    if _CUT in whole or _CUT in text:
+    whole = "".join(_BYTE_PIECES.sub(_decode_byte_pieces, "".join(pieces[i] for i in ids)).split())
+    if _REPLACEMENT_CHARACTER in whole or _REPLACEMENT_CHARACTER in text:
         return True
     # ``in`` consumes the iterator, which makes this a subsequence test.
     there = iter(whole)
     return all(character in there for character in "".join(text.split()))
 
 
-def _said(found: re.Match[str]) -> str:
+def _decode_byte_pieces(found: re.Match[str]) -> str:
     """Decode a run of byte pieces such as ``<0xE2>`` as UTF-8."""
     return bytes.fromhex(found[0].replace("<0x", "").replace(">", "")).decode(errors="replace")
 
@@ -200,24 +208,24 @@ def _check_parent(trace: Trace) -> None:
 
 def _check_config(config: dict[str, Any]) -> None:
     """Check the settings used in computations, and that all numbers are finite and bounded."""
-    for name, largest in (_NUMBERS | _OPTIONAL_NUMBERS).items():
+    for name, largest in (_CONFIG_LIMITS | _OPTIONAL_CONFIG_LIMITS).items():
         value = config.get(name, 0)
-        if value is None and name in _OPTIONAL_NUMBERS:
+        if value is None and name in _OPTIONAL_CONFIG_LIMITS:
             continue
         if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > largest:
             raise TraceError(f"trace.config.{name} is no number from {-largest} to {largest}.")
-    leaves = list(_leaves(config))
+    leaves = list(_iter_leaves(config))
     numbers = [leaf for leaf in leaves if isinstance(leaf, (int, float))]
-    if not all(abs(n) <= _LARGEST for n in numbers):
+    if not all(abs(n) <= _MAX_NUMBER for n in numbers):
         raise TraceError("trace.config has a number that is not finite or too large.")
     if not all(is_unicode(leaf) for leaf in leaves if isinstance(leaf, str)):
         raise TraceError("trace.config has half of a character (a lone surrogate).")
 
 
-def _leaves(value: Any) -> Iterator[Any]:
+def _iter_leaves(value: Any) -> Iterator[Any]:
     if isinstance(value, (list, dict)):
         for item in value.values() if isinstance(value, dict) else value:
-            yield from _leaves(item)
+            yield from _iter_leaves(item)
     else:
         yield value
 
@@ -244,7 +252,7 @@ def _check_step(index: int, step: Step, trace: Trace, lengths: dict[int, int]) -
     for name in ("logsumexp", "entropy", "elapsed_s"):
         if not math.isfinite(getattr(step, name)):
             raise TraceError(f"{where}.{name} is not a finite number.")
-    if step.entropy < -_SLACK or step.forward_passes < 0 or step.elapsed_s < 0:
+    if step.entropy < -_TOLERANCE or step.forward_passes < 0 or step.elapsed_s < 0:
         raise TraceError(f"{where} has a negative entropy, cost or time.")
     _check_ids(f"{where} emit", step.emit, trace)
     _check_ids(f"{where} candidates", (c.token_id for c in step.candidates), trace)
@@ -259,15 +267,17 @@ def _check_probabilities(where: str, step: Step) -> None:
         raise TraceError(f"{where} has the same candidate twice.")
     for name in ("raw_logprob", "processed_logprob"):
         values = [getattr(c, name) for c in step.candidates]
-        if any(value > _SLACK for value in values):
+        if any(value > _TOLERANCE for value in values):
             raise TraceError(f"{where} has a candidate with a probability above 1.")
-        if sum(math.exp(value) for value in values) > 1 + _SLACK:
+        if sum(math.exp(value) for value in values) > 1 + _TOLERANCE:
             raise TraceError(f"{where} has candidates whose probabilities sum to more than 1.")
     if any(c.raw_logprob == -math.inf and c.processed_logprob > -math.inf for c in step.candidates):
         raise TraceError(f"{where} has a candidate that is impossible and yet possible.")
     for stage in step.stages:
         if not (
-            0 <= stage.kept_mass <= 1 + _SLACK and stage.kept >= 0 and stage.entropy >= -_SLACK
+            0 <= stage.kept_mass <= 1 + _TOLERANCE
+            and stage.kept >= 0
+            and stage.entropy >= -_TOLERANCE
         ):
             raise TraceError(f"{where} has a stage {stage.name[:40]!r} with impossible numbers.")
 

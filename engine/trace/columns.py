@@ -14,21 +14,21 @@ from typing import Any
 
 from engine.errors import TraceError
 from engine.trace.details import DETAIL_TYPES
-from engine.trace.value_types import hints_of, plain
+from engine.trace.value_types import field_types, split_annotation
 
 
-def in_columns(value: Any) -> Any:
+def to_columns(value: Any) -> Any:
     """Convert the JSON values of a step: every list of records becomes columns."""
     if isinstance(value, dict):
-        return {name: in_columns(item) for name, item in value.items()}
+        return {name: to_columns(item) for name, item in value.items()}
     if not isinstance(value, list):
         return value
     if value and all(isinstance(item, dict) for item in value):
-        return {name: in_columns([item[name] for item in value]) for name in value[0]}
-    return [in_columns(item) for item in value]
+        return {name: to_columns([item[name] for item in value]) for name in value[0]}
+    return [to_columns(item) for item in value]
 
 
-def in_rows(value: Any, kind: Any, where: str) -> Any:
+def to_rows(value: Any, kind: Any, where: str) -> Any:
     """Convert JSON values of a file: columns become lists of records.
 
     Args:
@@ -39,24 +39,24 @@ def in_rows(value: Any, kind: Any, where: str) -> Any:
     Raises:
         TraceError: columns of one list differ in length.
     """
-    kind, _ = plain(kind)
+    kind, _ = split_annotation(kind)
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        return in_rows(value, _option(value, args), where)
+        return to_rows(value, _select_union_member(value, args), where)
     if origin is tuple and dataclasses.is_dataclass(args[0]) and isinstance(value, dict):
-        value = _rows(value, where)
+        value = _columns_to_records(value, where)
     if origin is tuple and isinstance(value, list):
-        return [in_rows(item, args[0], f"{where}[{i}]") for i, item in enumerate(value)]
+        return [to_rows(item, args[0], f"{where}[{i}]") for i, item in enumerate(value)]
     if not (dataclasses.is_dataclass(kind) and isinstance(value, dict)):
         return value
-    hints = hints_of(typing.cast("type", kind))
+    hints = field_types(typing.cast("type", kind))
     return {
-        name: in_rows(item, hints[name], f"{where}.{name}") if name in hints else item
+        name: to_rows(item, hints[name], f"{where}.{name}") if name in hints else item
         for name, item in value.items()
     }
 
 
-def _option(value: Any, args: tuple[Any, ...]) -> Any:
+def _select_union_member(value: Any, args: tuple[Any, ...]) -> Any:
     """Return the member of a union that fits the value; details are selected by their kind."""
     kind = value.get("kind") if isinstance(value, dict) else None
     options = [arg for arg in args if arg is not type(None)]
@@ -65,7 +65,7 @@ def _option(value: Any, args: tuple[Any, ...]) -> Any:
     return found if found in options else options[0]
 
 
-def _rows(columns: dict[str, Any], where: str) -> list[dict[str, Any]]:
+def _columns_to_records(columns: dict[str, Any], where: str) -> list[dict[str, Any]]:
     lists = [column if isinstance(column, list) else [] for column in columns.values()]
     if len({len(column) for column in lists}) != 1:
         raise TraceError(f"{where} has columns of different lengths.")

@@ -17,9 +17,9 @@ from engine.trace.details import (
 )
 from engine.trace.forward_checks import check_forwards
 from engine.trace.records import Step, Trace
-from engine.trace.value_types import PROBABILITY, SECONDS, TOKEN_ID, values_of
+from engine.trace.value_types import PROBABILITY, SECONDS, TOKEN_ID, iter_values
 
-_SLACK = 1e-3
+_TOLERANCE = 1e-3
 
 
 def check_detail(where: str, detail: Any, pieces: Mapping[int, str]) -> None:
@@ -33,13 +33,13 @@ def check_detail(where: str, detail: Any, pieces: Mapping[int, str]) -> None:
     Raises:
         TraceError: a value is invalid; the message names step and field.
     """
-    for name, value in values_of(detail, PROBABILITY):
-        if not 0 <= value <= 1 + _SLACK:
+    for name, value in iter_values(detail, PROBABILITY):
+        if not 0 <= value <= 1 + _TOLERANCE:
             raise TraceError(f"{where} has a {name} of {value:g}, which is no probability.")
-    for _, token_id in values_of(detail, TOKEN_ID):
+    for _, token_id in iter_values(detail, TOKEN_ID):
         if token_id not in pieces:
             raise TraceError(f"{where} detail: token id {token_id} has no entry in pieces.")
-    if any(value < 0 for _, value in values_of(detail, SECONDS)):
+    if any(value < 0 for _, value in iter_values(detail, SECONDS)):
         raise TraceError(f"{where} has a negative time.")
     if isinstance(detail, ContrastiveDetail) and not 0 <= detail.chosen < len(detail.options):
         raise TraceError(f"{where} chose candidate {detail.chosen} of {len(detail.options)}.")
@@ -47,13 +47,13 @@ def check_detail(where: str, detail: Any, pieces: Mapping[int, str]) -> None:
         _check_pool(where, detail)
     if isinstance(detail, DraftDetail):
         for token in detail.tokens:
-            _check_word(where, "status", token.status, STATUSES)
+            _check_known_value(where, "status", token.status, STATUSES)
 
 
 def _check_pool(where: str, detail: BeamDetail) -> None:
     seen: set[int] = set()
     for node in detail.pool:
-        _check_word(where, "fate", node.fate, FATES)
+        _check_known_value(where, "fate", node.fate, FATES)
         if node.node_id in seen:
             raise TraceError(f"{where} has the node {node.node_id} twice.")
         if not -1 <= node.parent_id < node.node_id:
@@ -61,7 +61,7 @@ def _check_pool(where: str, detail: BeamDetail) -> None:
         seen.add(node.node_id)
 
 
-def _check_word(where: str, name: str, word: str, known: tuple[str, ...]) -> None:
+def _check_known_value(where: str, name: str, word: str, known: tuple[str, ...]) -> None:
     if word not in known:
         raise TraceError(f"{where} has a {name} {word[:40]!r} that means nothing here.")
 
@@ -88,7 +88,7 @@ def check_details(trace: Trace) -> None:
         elif isinstance(detail, DraftDetail):
             _check_report(where, detail)
         elif isinstance(detail, WatermarkDetail):
-            _check_mark(where, step, detail)
+            _check_watermark(where, step, detail)
 
 
 def _check_positions(where: str, detail: ContrastiveDetail, first: int, end: int) -> None:
@@ -118,7 +118,7 @@ def _check_report(where: str, detail: DraftDetail) -> None:
         raise TraceError(f"{where} was timed beside {report.others} other runs.")
 
 
-def _check_mark(where: str, step: Step, detail: WatermarkDetail) -> None:
+def _check_watermark(where: str, step: Step, detail: WatermarkDetail) -> None:
     if len(step.emit) != 1:
         raise TraceError(f"{where} marks {len(step.emit)} tokens; it must be one.")
     if not (0 < detail.expected < 1 and 0 < detail.chance < 1):

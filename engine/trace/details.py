@@ -349,7 +349,7 @@ Detail = (
 )
 
 
-def draw_of(detail: Detail | None) -> DrawDetail | None:
+def find_draw(detail: Detail | None) -> DrawDetail | None:
     """Return how a step's token was drawn; None if it was not drawn or has no recorded arrivals."""
     draw = detail.draw if isinstance(detail, (WatermarkDetail, LayerDetail)) else detail
     return draw if isinstance(draw, DrawDetail) and draw.racers else None

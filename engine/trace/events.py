@@ -61,7 +61,7 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
-class StartedAnew:
+class RunReplaced:
     """A run repeated after the loss of its replica gave other steps: it ends, and a new run begins.
 
     The events of the new run follow, from its Started.
@@ -109,4 +109,4 @@ class Failed:
 
 
 Progress = Waiting | Loading | Checking
-Event = Progress | Started | StartedAnew | StepRecorded | TextDelta | Finished | Failed
+Event = Progress | Started | RunReplaced | StepRecorded | TextDelta | Finished | Failed

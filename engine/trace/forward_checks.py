@@ -6,7 +6,7 @@ from engine.errors import TraceError
 from engine.trace.details import ForwardDetail, ForwardPass
 from engine.trace.records import Step, Trace
 
-_COUNTS = ("rows", "read", "cached", "dropped", "length")
+_COUNT_FIELDS = ("rows", "read", "cached", "dropped", "length")
 
 
 def check_forwards(trace: Trace) -> None:
@@ -20,17 +20,17 @@ def check_forwards(trace: Trace) -> None:
     Raises:
         TraceError: a rule is broken; the message names the step.
     """
-    texts: dict[int, _Text] = {}
+    texts: dict[int, _TextState] = {}
     for step in trace.steps:
-        text = texts.setdefault(step.sequence, _Text())
+        text = texts.setdefault(step.sequence, _TextState())
         if isinstance(step.detail, ForwardDetail):
-            text.follow(step, step.detail)
+            text.apply_step(step, step.detail)
         else:
             text.left = None
         text.written = step.keep + len(step.emit)
 
 
-class _Text:
+class _TextState:
     """State of one text: its length and its pending rollback."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class _Text:
         """Tokens that the previous step rolled back; None if unknown."""
         self.ended_s = 0.0
 
-    def follow(self, step: Step, detail: ForwardDetail) -> None:
+    def apply_step(self, step: Step, detail: ForwardDetail) -> None:
         """Check the passes of a step and update the state."""
         where = f"Step {step.index}"
         if detail.declared < 0:
@@ -52,11 +52,11 @@ class _Text:
                 f"{where} has {len(detail.passes)} passes and counts {step.forward_passes}."
             )
         for place, seen in enumerate(detail.passes):
-            _check_numbers(where, seen)
+            _check_pass(where, seen)
             if seen.elapsed_s < self.ended_s:
                 raise TraceError(f"{where} has a pass that ended before the one before it.")
             self.ended_s = seen.elapsed_s
-            self._take_back(where, seen, first=place == 0)
+            self._roll_back(where, seen, first=place == 0)
             self._check_length(where, seen)
         if step.keep > self.written:
             raise TraceError(
@@ -64,7 +64,7 @@ class _Text:
             )
         self.left = self.written - step.keep
 
-    def _take_back(self, where: str, seen: ForwardPass, *, first: bool) -> None:
+    def _roll_back(self, where: str, seen: ForwardPass, *, first: bool) -> None:
         """Apply a pass's rollback; the previous step has applied that of a step's first pass."""
         if first and self.left is not None and seen.dropped != self.left:
             raise TraceError(
@@ -87,9 +87,9 @@ class _Text:
             )
 
 
-def _check_numbers(where: str, seen: ForwardPass) -> None:
+def _check_pass(where: str, seen: ForwardPass) -> None:
     """Check the numbers of one pass."""
-    for name in _COUNTS:
+    for name in _COUNT_FIELDS:
         if getattr(seen, name) < 0:
             raise TraceError(f"{where} has a pass with {name} = {getattr(seen, name)}.")
     if seen.aside and seen.dropped:

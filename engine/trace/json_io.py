@@ -15,17 +15,17 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from engine.errors import TraceError, shown
+from engine.errors import TraceError, format_value
 from engine.settings import SETTINGS
 from engine.trace import checks
-from engine.trace.columns import in_columns, in_rows
+from engine.trace.columns import to_columns, to_rows
 from engine.trace.details import DETAIL_TYPES
-from engine.trace.records import IN_COLUMNS, SCHEMA, Step, Trace
-from engine.trace.value_types import LOGPROB, hints_of, plain
+from engine.trace.records import COLUMNS_SCHEMA, SCHEMA, Step, Trace
+from engine.trace.value_types import LOGPROB, field_types, split_annotation
 
-_KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
-_PLAIN = (int, str, bool, type(None))
-_OPTIONAL_DETAILS = (*DETAIL_TYPES.values(),)
+_DETAIL_KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
+_PLAIN_TYPES = (int, str, bool, type(None))
+_DETAIL_CLASSES = (*DETAIL_TYPES.values(),)
 
 
 def to_dict(value: Any) -> Any:
@@ -34,7 +34,7 @@ def to_dict(value: Any) -> Any:
     cls = type(value)
     if cls is float:
         return value if math.isfinite(value) else None
-    if cls in _PLAIN:
+    if cls in _PLAIN_TYPES:
         return value
     if isinstance(value, (list, tuple)):
         return [to_dict(item) for item in value]
@@ -42,8 +42,8 @@ def to_dict(value: Any) -> Any:
         # JSON keys are texts; reading converts token ids back.
         return {str(key): to_dict(item) for key, item in value.items()}
     if dataclasses.is_dataclass(value):
-        fields = {name: to_dict(getattr(value, name)) for name in _names(cls)}
-        kind = _KINDS.get(cls)
+        fields = {name: to_dict(getattr(value, name)) for name in _field_names(cls)}
+        kind = _DETAIL_KINDS.get(cls)
         return {"kind": kind, **fields} if kind else fields
     if isinstance(value, float) and not math.isfinite(value):
         return None
@@ -68,7 +68,7 @@ def trace_header(trace: Trace) -> dict[str, Any]:
 def dumps(trace: Trace) -> str:
     """Return the trace as one line of strict JSON, its steps in columns."""
     whole = trace_to_dict(trace)
-    whole |= {"schema": IN_COLUMNS, "steps": [in_columns(step) for step in whole["steps"]]}
+    whole |= {"schema": COLUMNS_SCHEMA, "steps": [to_columns(step) for step in whole["steps"]]}
     return json.dumps(whole, allow_nan=False, separators=(",", ":"))
 
 
@@ -81,7 +81,7 @@ def save(trace: Trace, path: str | Path) -> None:
     path = Path(path)
     data = dumps(trace).encode()
     if path.suffix == ".gz":
-        data = _packed(data)
+        data = _compress(data)
     partial = path.with_name(path.name + ".part")
     try:
         partial.write_bytes(data)
@@ -91,7 +91,7 @@ def save(trace: Trace, path: str | Path) -> None:
         raise TraceError(f"The trace could not be written: {error.strerror}.") from None
 
 
-def _packed(data: bytes) -> bytes:
+def _compress(data: bytes) -> bytes:
     # Z_FILTERED skips short matches, which do not pay off in digits: files are 5 % smaller.
     gzipped = zlib.compressobj(9, zlib.DEFLATED, 16 + zlib.MAX_WBITS, strategy=zlib.Z_FILTERED)
     return gzipped.compress(data) + gzipped.flush()
@@ -131,16 +131,16 @@ def trace_from_dict(data: Any) -> Trace:
     if not isinstance(data, dict):
         raise TraceError("A trace is a JSON object; this is something else.")
     version = data.get("schema")
-    if version not in (SCHEMA, IN_COLUMNS):
+    if version not in (SCHEMA, COLUMNS_SCHEMA):
         shown = "none" if version is None else repr(str(version)[:40])
-        reads = f"{SCHEMA!r} and {IN_COLUMNS!r}"
+        reads = f"{SCHEMA!r} and {COLUMNS_SCHEMA!r}"
         raise TraceError(f"This trace has schema {shown}; this program reads {reads}.")
-    checks.check_size(data.get("steps"))
+    checks.check_step_count(data.get("steps"))
     fields = {name: value for name, value in data.items() if name != "schema"}
-    if version == IN_COLUMNS and isinstance(steps := fields.get("steps"), list):
+    if version == COLUMNS_SCHEMA and isinstance(steps := fields.get("steps"), list):
         places = ((f"trace.steps[{i}]", step) for i, step in enumerate(steps))
-        fields["steps"] = [in_rows(step, Step, where) for where, step in places]
-    trace = _read(fields, Trace, "trace")
+        fields["steps"] = [to_rows(step, Step, where) for where, step in places]
+    trace = _read_value(fields, Trace, "trace")
     checks.check_trace(trace)
     return trace
 
@@ -151,17 +151,17 @@ def step_from_dict(data: Any) -> Step:
     Raises:
         TraceError: a field is invalid; the message names it.
     """
-    return _read(data, Step, "step")
+    return _read_value(data, Step, "step")
 
 
 @cache
-def _names(cls: type) -> tuple[str, ...]:
+def _field_names(cls: type) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(cls))
 
 
-def _read(value: Any, kind: Any, where: str) -> Any:
+def _read_value(value: Any, kind: Any, where: str) -> Any:
     """Convert a JSON value to a type made of dataclasses, tuples, dicts, unions and scalars."""
-    kind, meaning = plain(kind)
+    kind, meaning = split_annotation(kind)
     if kind is Any:
         return value
     if meaning == LOGPROB and value is None:
@@ -182,7 +182,7 @@ def _read_record(value: Any, cls: type, where: str) -> Any:
     if not isinstance(value, dict):
         raise TraceError(f"{where} must be an object.")
     fields = {f.name: f for f in dataclasses.fields(cls)}
-    hints = hints_of(cls)
+    hints = field_types(cls)
     extra = next((name for name in value if name not in fields and name != "kind"), None)
     if extra is not None:
         raise TraceError(f"{where} has an unknown field {str(extra)[:40]!r}.")
@@ -190,7 +190,7 @@ def _read_record(value: Any, cls: type, where: str) -> Any:
         required = field.default is field.default_factory is dataclasses.MISSING
         if required and name not in value:
             raise TraceError(f"{where} lacks the field {name!r}.")
-    return cls(**{n: _read(value[n], hints[n], f"{where}.{n}") for n in fields if n in value})
+    return cls(**{n: _read_value(value[n], hints[n], f"{where}.{n}") for n in fields if n in value})
 
 
 def _read_union(value: Any, args: tuple[Any, ...], where: str) -> Any:
@@ -199,23 +199,23 @@ def _read_union(value: Any, args: tuple[Any, ...], where: str) -> Any:
             return None
         raise TraceError(f"{where} must not be null.")
     options = [arg for arg in args if arg is not type(None)]
-    if set(options) == set(_OPTIONAL_DETAILS):
+    if set(options) == set(_DETAIL_CLASSES):
         kind = value.get("kind") if isinstance(value, dict) else None
         if not isinstance(kind, str) or kind not in DETAIL_TYPES:
             raise TraceError(f"{where} has an unknown kind {str(kind)[:40]!r}.")
-        return _read(value, DETAIL_TYPES[kind], where)
-    return _read(value, options[0], where)
+        return _read_value(value, DETAIL_TYPES[kind], where)
+    return _read_value(value, options[0], where)
 
 
 def _read_tuple(value: Any, args: tuple[Any, ...], where: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise TraceError(f"{where} must be a list.")
     if len(args) == 2 and args[1] is Ellipsis:
-        return tuple(_read(item, args[0], f"{where}[{i}]") for i, item in enumerate(value))
+        return tuple(_read_value(item, args[0], f"{where}[{i}]") for i, item in enumerate(value))
     if len(value) != len(args):
         raise TraceError(f"{where} must hold {len(args)} values.")
     pairs = zip(value, args, strict=True)
-    return tuple(_read(item, arg, f"{where}[{i}]") for i, (item, arg) in enumerate(pairs))
+    return tuple(_read_value(item, arg, f"{where}[{i}]") for i, (item, arg) in enumerate(pairs))
 
 
 def _read_mapping(value: Any, args: tuple[Any, ...], where: str) -> dict[Any, Any]:
@@ -227,13 +227,13 @@ def _read_mapping(value: Any, args: tuple[Any, ...], where: str) -> dict[Any, An
         # int() would also accept signs, underscores and other scripts' digits.
         if key_kind is int and not (key.isascii() and key.isdigit() and len(key) < 10):
             raise TraceError(f"{where} has a key {key[:40]!r} that is no token id.")
-        name = key[:40] if key.isprintable() else shown(key[:40])
-        result[key_kind(key)] = _read(item, item_kind, f"{where}[{name}]")
+        name = key[:40] if key.isprintable() else format_value(key[:40])
+        result[key_kind(key)] = _read_value(item, item_kind, f"{where}[{name}]")
     return result
 
 
 def _read_scalar(value: Any, kind: type, where: str) -> Any:
-    if kind in _LARGEST and isinstance(value, (int, float)) and abs(value) > _LARGEST[kind]:
+    if kind in _MAX_NUMBERS and isinstance(value, (int, float)) and abs(value) > _MAX_NUMBERS[kind]:
         raise TraceError(f"{where} is a number that is too large.")
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
@@ -242,9 +242,9 @@ def _read_scalar(value: Any, kind: type, where: str) -> Any:
     # bool is a subclass of int, but true is no whole number in JSON.
     if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
-    raise TraceError(f"{where} must be {_ENGLISH.get(kind, kind.__name__)}.")
+    raise TraceError(f"{where} must be {_TYPE_LABELS.get(kind, kind.__name__)}.")
 
 
-_LARGEST = {int: 2**63, float: 1e60}
+_MAX_NUMBERS = {int: 2**63, float: 1e60}
 """Floats reach 1e60: an arrival e / p of a tiny float32 p is huge, a removed score the lowest."""
-_ENGLISH = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
+_TYPE_LABELS = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}

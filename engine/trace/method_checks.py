@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from engine.errors import TraceError
 from engine.trace.records import METHOD_SOURCES, EmittedToken, MethodInfo, Trace
 
-_SLACK = 1e-3
+_TOLERANCE = 1e-3
 _SHA256 = re.compile("[0-9a-f]{64}")
 _MAX_NAME = 500
 
@@ -45,10 +45,12 @@ def _check_info(method: MethodInfo) -> None:
 
 
 def _check_token(where: str, token: EmittedToken, pieces: Mapping[int, str]) -> None:
-    if token.logprob > _SLACK or token.rank < 0 or token.entropy < -_SLACK:
+    if token.logprob > _TOLERANCE or token.rank < 0 or token.entropy < -_TOLERANCE:
         raise TraceError(f"{where} has impossible numbers.")
     if any(token_id not in pieces for token_id, _ in token.top):
         raise TraceError(f"{where} names a token that has no entry in pieces.")
     shares = [share for _, share in token.top]
-    if math.fsum(shares) > 1 + _SLACK or any(not 0 <= share <= 1 + _SLACK for share in shares):
+    if math.fsum(shares) > 1 + _TOLERANCE or any(
+        not 0 <= share <= 1 + _TOLERANCE for share in shares
+    ):
         raise TraceError(f"{where} has probabilities that are none.")

@@ -15,11 +15,11 @@ from engine.trace.value_types import LogProb, Probability, Seconds, TokenId
 
 D = TypeVar("D", bound=Detail)
 SCHEMA = "decoding-trace/1"
-IN_COLUMNS = "decoding-trace/2"
+COLUMNS_SCHEMA = "decoding-trace/2"
 """Schema of files, with the records of every step in columns; see ``trace.columns``."""
-TEMPLATE = "template"
+TEMPLATE_ROLE = "template"
 ROLES = ("system", "user", "assistant", "tool")
-TURNS = (*ROLES, TEMPLATE)
+TURN_ROLES = (*ROLES, TEMPLATE_ROLE)
 MEDIA_KINDS = ("image", "audio")
 METHOD_SOURCES = ("shipped", "hub", "folder", "function")
 FINISH_REASONS = ("eos", "length", "stop", "cancelled", "error")
@@ -278,10 +278,10 @@ class Trace:
 
     def details(self, kind: type[D]) -> list[tuple[Step, D]]:
         """Return (step, detail) of every step whose detail has this type."""
-        return details(self.steps, kind)
+        return steps_with_detail(self.steps, kind)
 
 
-def own_place(step: Step) -> int:
+def chosen_emit_index(step: Step) -> int:
     """Return the ``step.emit`` index of the token chosen from ``step.candidates``; -1 if empty.
 
     It is the last token, but the first for a custom method: a hook sees the distribution from which
@@ -290,12 +290,12 @@ def own_place(step: Step) -> int:
     return 0 if isinstance(step.detail, ForwardDetail) and step.emit else len(step.emit) - 1
 
 
-def own_token(step: Step) -> TokenId | None:
+def chosen_token_id(step: Step) -> TokenId | None:
     """Return the token chosen from ``step.candidates``, or None if the step emitted none."""
-    return step.emit[own_place(step)] if step.emit else None
+    return step.emit[chosen_emit_index(step)] if step.emit else None
 
 
-def details(steps: Iterable[Step], kind: type[D]) -> list[tuple[Step, D]]:
+def steps_with_detail(steps: Iterable[Step], kind: type[D]) -> list[tuple[Step, D]]:
     """Return (step, detail) of those steps whose detail has this type."""
     return [(step, step.detail) for step in steps if isinstance(step.detail, kind)]
 

@@ -8,27 +8,27 @@ import typing
 from typing import Any
 
 from engine.trace.details import DETAIL_TYPES
-from engine.trace.records import FINISH_REASONS, IN_COLUMNS, SCHEMA, Output, Step, Trace
-from engine.trace.value_types import LOGPROB, hints_of, plain
+from engine.trace.records import COLUMNS_SCHEMA, FINISH_REASONS, SCHEMA, Output, Step, Trace
+from engine.trace.value_types import LOGPROB, field_types, split_annotation
 
-_KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
-_SCALARS = {int: "integer", float: "number", str: "string", bool: "boolean"}
+_DETAIL_KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
+_SCALAR_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 
-def schema(*, columns: bool = False) -> dict[str, Any]:
+def trace_schema(*, columns: bool = False) -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of a trace.
 
     Args:
         columns: False for ``decoding-trace/1``, True for ``decoding-trace/2`` with columns.
     """
     definitions: dict[str, Any] = {}
-    top = _record(Trace, definitions)
-    name = IN_COLUMNS if columns else SCHEMA
+    top = _record_schema(Trace, definitions)
+    name = COLUMNS_SCHEMA if columns else SCHEMA
     top["properties"] = {"schema": {"const": name}, **top["properties"]}
     top["required"] = ["schema", *top["required"]]
     definitions[Output.__name__]["properties"]["finish_reason"] = {"enum": list(FINISH_REASONS)}
     if columns:
-        _turn(definitions)
+        _allow_columns(definitions)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Decoding trace in columns" if columns else "Decoding trace",
@@ -37,32 +37,34 @@ def schema(*, columns: bool = False) -> dict[str, Any]:
     }
 
 
-def _turn(definitions: dict[str, Any]) -> None:
+def _allow_columns(definitions: dict[str, Any]) -> None:
     """Allow columns instead of lists of records in steps and details; empty lists stay lists."""
-    for name in (Step.__name__, *(cls.__name__ for cls in _KINDS)):
+    for name in (Step.__name__, *(cls.__name__ for cls in _DETAIL_KINDS)):
         properties = definitions[name]["properties"]
         for field, kind in properties.items():
             record = kind.get("items", {}).get("$ref", "").removeprefix("#/$defs/")
             if record:
-                properties[field] = {"anyOf": [{"type": "array", "maxItems": 0}, _columns(record)]}
-                definitions.setdefault(f"{record}Columns", _column_of(definitions[record]))
+                properties[field] = {
+                    "anyOf": [{"type": "array", "maxItems": 0}, _columns_reference(record)]
+                }
+                definitions.setdefault(f"{record}Columns", _columns_schema(definitions[record]))
 
 
-def _columns(record: str) -> dict[str, Any]:
+def _columns_reference(record: str) -> dict[str, Any]:
     return {"$ref": f"#/$defs/{record}Columns"}
 
 
-def _column_of(record: dict[str, Any]) -> dict[str, Any]:
+def _columns_schema(record: dict[str, Any]) -> dict[str, Any]:
     fields = {name: {"type": "array", "items": kind} for name, kind in record["properties"].items()}
     return {**record, "properties": fields}
 
 
-def _record(cls: type, definitions: dict[str, Any]) -> dict[str, Any]:
-    hints = hints_of(cls)
+def _record_schema(cls: type, definitions: dict[str, Any]) -> dict[str, Any]:
+    hints = field_types(cls)
     fields = dataclasses.fields(cls)
-    properties = {f.name: _kind(hints[f.name], definitions) for f in fields}
-    if cls in _KINDS:
-        properties = {"kind": {"const": _KINDS[cls]}, **properties}
+    properties = {f.name: _type_schema(hints[f.name], definitions) for f in fields}
+    if cls in _DETAIL_KINDS:
+        properties = {"kind": {"const": _DETAIL_KINDS[cls]}, **properties}
     required = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
     return {
         "type": "object",
@@ -72,30 +74,30 @@ def _record(cls: type, definitions: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _kind(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    kind, meaning = plain(kind)
+def _type_schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    kind, meaning = split_annotation(kind)
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         if kind.__name__ not in definitions:
             definitions[kind.__name__] = {}  # reserved first, so that recursive types end
-            definitions[kind.__name__] = _record(kind, definitions)
+            definitions[kind.__name__] = _record_schema(kind, definitions)
         return {"$ref": f"#/$defs/{kind.__name__}"}
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        return {"anyOf": [_kind(arg, definitions) for arg in args]}
+        return {"anyOf": [_type_schema(arg, definitions) for arg in args]}
     if origin is tuple and args[-1] is Ellipsis:
-        return {"type": "array", "items": _kind(args[0], definitions)}
+        return {"type": "array", "items": _type_schema(args[0], definitions)}
     if origin is tuple:
         return {
             "type": "array",
-            "prefixItems": [_kind(a, definitions) for a in args],
+            "prefixItems": [_type_schema(a, definitions) for a in args],
             "minItems": len(args),
             "maxItems": len(args),
         }
     if origin is dict:
-        return {"type": "object", "additionalProperties": _kind(args[1], definitions)}
+        return {"type": "object", "additionalProperties": _type_schema(args[1], definitions)}
     if meaning == LOGPROB:
         # JSON has no infinity, so null means -inf, the log of zero.
         return {"type": ["number", "null"]}
     if kind is type(None):
         return {"type": "null"}
-    return {"type": _SCALARS[kind]} if kind in _SCALARS else {}
+    return {"type": _SCALAR_TYPES[kind]} if kind in _SCALAR_TYPES else {}

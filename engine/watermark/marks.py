@@ -12,15 +12,15 @@ from typing import Any
 
 import torch
 
-from engine.statistics.watermark_statistics import Verdict, running_z, verdict
+from engine.statistics.watermark_statistics import Verdict, running_z_scores, watermark_verdict
 from engine.watermark.schemes import GreenList
 
 NO_CONTEXT = "no context yet"
-PROMPT = "context reaches into the prompt"
-REPEATED = "repeated n-gram"
+CONTEXT_IN_PROMPT = "context reaches into the prompt"
+REPEATED_NGRAM = "repeated n-gram"
 REPEATED_CONTEXT = "repeated context"
-START = "start token"
-END = "end of text"
+START_TOKEN = "start token"
+END_OF_TEXT = "end of text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +73,22 @@ class Tally:
 
     def add(self, token_id: int) -> tuple[str, bool]:
         """Add a token; return why it does not count (or "") and whether its draw is fresh."""
-        reason = self._reason(token_id)
+        reason = self._exclusion_reason(token_id)
         if reason:
             return reason, False
-        draw = self.processor.draw(self.ids[-self.scheme.window :])
+        draw = self.processor.draw_key(self.ids[-self.scheme.window :])
         fresh = draw not in self.drawn
         self.drawn.add(draw)
         return "", fresh
 
-    def _reason(self, token_id: int) -> str:
+    def _exclusion_reason(self, token_id: int) -> str:
         first, self.started = not self.started, True
         green = isinstance(self.scheme, GreenList)
         self.ended = self.ended or token_id in self.eos
         if self.ended:
-            return END
+            return END_OF_TEXT
         if first and green and token_id == self.bos:
-            return START
+            return START_TOKEN
         self.ids.append(token_id)
         if len(self.ids) < self.scheme.window:
             return NO_CONTEXT
@@ -96,13 +96,13 @@ class Tally:
         if green:
             known = self.ignore and window in self.seen
             self.seen.add(window)
-            return REPEATED if known else ""
+            return REPEATED_NGRAM if known else ""
         known = window[:-1] in self.recent
         self.recent.append(window[:-1])
         return REPEATED_CONTEXT if known else ""
 
 
-def marks_of(ids: list[int], tally: Tally) -> tuple[TokenMark, ...]:
+def mark_tokens(ids: list[int], tally: Tally) -> tuple[TokenMark, ...]:
     """Return the mark of every token of a text.
 
     Args:
@@ -114,13 +114,13 @@ def marks_of(ids: list[int], tally: Tally) -> tuple[TokenMark, ...]:
     reasons = [reason for reason, _ in counted]
     size = tally.scheme.window
     # tally.ids contains neither a start token nor anything after the end.
-    kept = [i for i, reason in enumerate(reasons) if reason not in (START, END)]
+    kept = [i for i, reason in enumerate(reasons) if reason not in (START_TOKEN, END_OF_TEXT)]
     windows = [tally.ids[e - size + 1 : e + 1] for e in range(size - 1, len(tally.ids))]
     places = kept[size - 1 :]
     greens: dict[int, bool] = {}
     g_values: dict[int, tuple[int, ...]] = {}
     if isinstance(tally.scheme, GreenList):
-        greens = dict(zip(places, processor.windows_green(windows), strict=True))
+        greens = dict(zip(places, processor.find_green_windows(windows), strict=True))
     elif windows:
         grams = torch.tensor([windows], device=processor.device)
         values = processor.sample_g_values(processor.compute_ngram_keys(grams))[0].tolist()
@@ -132,7 +132,7 @@ def marks_of(ids: list[int], tally: Tally) -> tuple[TokenMark, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Chances:
+class NullHypothesis:
     """The hit rate of unmarked text.
 
     Attributes:
@@ -146,25 +146,27 @@ class Chances:
     chance: float
 
 
-def chances_of(processor: Any) -> Chances:
+def null_hypothesis(processor: Any) -> NullHypothesis:
     """Return the hit rate of unmarked text under a processor."""
     scheme = processor.scheme
     if isinstance(scheme, GreenList):
         share = processor.greenlist_size / processor.vocab_size
-        return Chances(1, scheme.greenlist_ratio, share)
+        return NullHypothesis(1, scheme.greenlist_ratio, share)
     table = float(processor.sampling_table.float().mean())
-    return Chances(len(scheme.keys), table, table)
+    return NullHypothesis(len(scheme.keys), table, table)
 
 
-def judge(marks: tuple[TokenMark, ...], chances: Chances, threshold: float) -> Verdict | None:
+def judge_marks(
+    marks: tuple[TokenMark, ...], chances: NullHypothesis, threshold: float
+) -> Verdict | None:
     """Return the verdict on a text, None if no token counts."""
     counts = ((mark.scored, mark.fresh, mark.hits) for mark in marks)
-    return verdict(counts, chances.depth, chances.expected, chances.chance, threshold)
+    return watermark_verdict(counts, chances.depth, chances.expected, chances.chance, threshold)
 
 
-def curve_of(marks: tuple[TokenMark, ...], chances: Chances) -> list[float | None]:
+def z_score_curve(marks: tuple[TokenMark, ...], chances: NullHypothesis) -> list[float | None]:
     """Return the z-score after every token."""
-    return running_z(((m.scored, m.hits) for m in marks), chances.depth, chances.expected)
+    return running_z_scores(((m.scored, m.hits) for m in marks), chances.depth, chances.expected)
 
 
 def weighted_mean_g(marks: tuple[TokenMark, ...]) -> float | None:

@@ -22,9 +22,9 @@ from transformers import (
 
 from engine.watermark.schemes import GreenList, Scheme, SynthId
 
-TESTED = 40
+TESTED_CANDIDATES = 40
 """Best tokens that selfhash tests per step, as in transformers and the paper's code."""
-_SEEDS = 2**64 - 1
+_SEED_MODULUS = 2**64 - 1
 
 
 class GreenListProcessor(WatermarkLogitsProcessor):
@@ -37,7 +37,7 @@ class GreenListProcessor(WatermarkLogitsProcessor):
         """Last call, per row: green ids (lefthash), tested id -> green (selfhash), or None."""
         # numpy can reproduce the random numbers of the CPU only.
         quick = torch.device(device).type == "cpu" and self.greenlist_size > 0
-        self.quick = quick and _shuffle_is_known(vocab_size)
+        self.quick = quick and _is_shuffle_known(vocab_size)
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return (batch, vocab) scores with the bias on green tokens."""
@@ -51,16 +51,16 @@ class GreenListProcessor(WatermarkLogitsProcessor):
                 green = self._get_greenlist_ids(cast(torch.LongTensor, ids))
                 self.boosted.append(green)
             else:
-                tested = self._best(scores[row])
-                greens = self.candidates_green(ids, tested.tolist())
+                tested = self._top_candidates(scores[row])
+                greens = self.find_green_candidates(ids, tested.tolist())
                 self.boosted.append(dict(zip(tested.tolist(), greens, strict=True)))
                 green = tested[torch.tensor(greens, device=ids.device)]
             marked[row, green] = marked[row, green] + self.bias
         return marked
 
-    def _best(self, scores: torch.Tensor) -> torch.Tensor:
+    def _top_candidates(self, scores: torch.Tensor) -> torch.Tensor:
         """Return the best ids in the order of transformers' full sort, without -inf."""
-        top = min(TESTED, self.vocab_size)
+        top = min(TESTED_CANDIDATES, self.vocab_size)
         best = scores.topk(min(top + 1, self.vocab_size))
         ids = best.indices
         cut = best.values[-1]
@@ -69,7 +69,7 @@ class GreenListProcessor(WatermarkLogitsProcessor):
             ids = scores.sort(dim=-1, descending=True).indices
         return ids[:top][scores[ids[:top]] > -torch.inf]
 
-    def candidates_green(self, ids: torch.Tensor, candidates: list[int]) -> list[bool]:
+    def find_green_candidates(self, ids: torch.Tensor, candidates: list[int]) -> list[bool]:
         """Return for each candidate whether it would be green after ``ids``.
 
         Args:
@@ -77,9 +77,9 @@ class GreenListProcessor(WatermarkLogitsProcessor):
             candidates: token ids.
         """
         before = ids[len(ids) - self.scheme.window + 1 :].tolist()
-        return self.windows_green([[*before, token] for token in candidates])
+        return self.find_green_windows([[*before, token] for token in candidates])
 
-    def windows_green(self, windows: list[list[int]]) -> list[bool]:
+    def find_green_windows(self, windows: list[list[int]]) -> list[bool]:
         """Return for each n-gram whether its last token is green.
 
         Args:
@@ -88,21 +88,21 @@ class GreenListProcessor(WatermarkLogitsProcessor):
         if not windows:
             return []
         if not self.quick:
-            return [self._window_green(window) for window in windows]
-        seeds = self._seeds(np.array(windows, dtype=np.int64))
+            return [self._is_window_green(window) for window in windows]
+        seeds = self._window_seeds(np.array(windows, dtype=np.int64))
         tokens = [window[-1] for window in windows]
-        return in_heads(seeds, tokens, self.vocab_size, self.greenlist_size)
+        return find_in_heads(seeds, tokens, self.vocab_size, self.greenlist_size)
 
-    def draw(self, window: list[int]) -> tuple[int, ...]:
+    def draw_key(self, window: list[int]) -> tuple[int, ...]:
         """Return the key of an n-gram's draw: the seed and the last token.
 
         Args:
             window: an n-gram of ``scheme.window`` ids; different n-grams can share a draw.
         """
-        [seed] = self._seeds(np.array([window], dtype=np.int64))
+        [seed] = self._window_seeds(np.array([window], dtype=np.int64))
         return (seed, window[-1])
 
-    def _window_green(self, window: list[int]) -> bool:
+    def _is_window_green(self, window: list[int]) -> bool:
         prefix = window if self.seeding_scheme == "selfhash" else window[:-1]
         ids = torch.tensor(prefix, device=self.fixed_table.device)
         return bool((self._get_greenlist_ids(cast(torch.LongTensor, ids)) == window[-1]).any())
@@ -111,17 +111,17 @@ class GreenListProcessor(WatermarkLogitsProcessor):
     def _table(self) -> np.ndarray:
         return self.fixed_table.cpu().numpy()
 
-    def _seeds(self, windows: np.ndarray) -> list[int]:
+    def _window_seeds(self, windows: np.ndarray) -> list[int]:
         """Return the seed of every n-gram; products wrap at 64 bits as in torch."""
         if self.seeding_scheme == "lefthash":
-            return [self.hash_key * int(token) % _SEEDS for token in windows[:, -2]]
+            return [self.hash_key * int(token) % _SEED_MODULUS for token in windows[:, -2]]
         hashes = self._table[windows % self.table_size] + 1
         with np.errstate(over="ignore"):
             products = np.int64(self.hash_key) * hashes * hashes[:, -1:]
-        return [int(value) % _SEEDS for value in products.min(-1)]
+        return [int(value) % _SEED_MODULUS for value in products.min(-1)]
 
 
-def in_heads(seeds: list[int], tokens: list[int], vocab_size: int, head: int) -> list[bool]:
+def find_in_heads(seeds: list[int], tokens: list[int], vocab_size: int, head: int) -> list[bool]:
     """Return for each pair whether ``torch.randperm(vocab_size, seed)[:head]`` contains the token.
 
     Args:
@@ -139,11 +139,11 @@ def in_heads(seeds: list[int], tokens: list[int], vocab_size: int, head: int) ->
     for seed, token in zip(seeds, tokens, strict=True):
         twister._legacy_seeding(seed & 0xFFFFFFFF)  # type: ignore[attr-defined]
         partner = twister.random_raw(head).astype(np.uint32) % sizes + places
-        found.append(_followed(partner, token, head))
+        found.append(_is_moved_to_head(partner, token, head))
     return found
 
 
-def _followed(partner: np.ndarray, place: int, head: int) -> bool:
+def _is_moved_to_head(partner: np.ndarray, place: int, head: int) -> bool:
     """Follow the token at ``place`` through the swaps; return whether it ends in the head."""
     start = 0
     while True:
@@ -158,15 +158,15 @@ def _followed(partner: np.ndarray, place: int, head: int) -> bool:
 
 
 @lru_cache(maxsize=16)
-def _shuffle_is_known(vocab_size: int) -> bool:
-    """Return whether torch's permutation on this machine is the one of ``in_heads``."""
+def _is_shuffle_known(vocab_size: int) -> bool:
+    """Return whether torch's permutation on this machine is the one of ``find_in_heads``."""
     head = max(1, vocab_size // 4)
     for seed in (7, 2**40 + 12345):
         drawn = torch.Generator("cpu").manual_seed(seed)
         order = torch.randperm(vocab_size, generator=drawn, device="cpu").tolist()
         sample = [*order[: min(head, 20)], *order[head : head + 20]]
         expected = [True] * min(head, 20) + [False] * len(order[head : head + 20])
-        if in_heads([seed] * len(sample), sample, vocab_size, head) != expected:
+        if find_in_heads([seed] * len(sample), sample, vocab_size, head) != expected:
             return False
     return True
 
@@ -191,7 +191,7 @@ class SynthIdProcessor(SynthIDTextWatermarkLogitsProcessor):
             self.marked = (~(before == newest).any(1)).tolist()
         return result
 
-    def draw(self, window: list[int]) -> tuple[int, ...]:
+    def draw_key(self, window: list[int]) -> tuple[int, ...]:
         """Return the key of an n-gram's draw: the n-gram itself."""
         return tuple(window)
 
@@ -234,7 +234,7 @@ class _SynthIdConfig(SynthIDTextWatermarkingConfig):
         )
 
 
-def generation_value(scheme: Scheme) -> Any:
+def to_watermarking_config(scheme: Scheme) -> Any:
     """Return the ``watermarking_config`` with which generate() applies a scheme."""
     if isinstance(scheme, GreenList):
         return _GreenListConfig(**vars(scheme))

@@ -37,7 +37,7 @@ class GreenList:
         return self.context_width + (self.seeding_scheme == "lefthash")
 
     @property
-    def shortest(self) -> int:
+    def min_tokens(self) -> int:
         """Fewest tokens that transformers' detector accepts."""
         return self.context_width + 1
 
@@ -69,7 +69,7 @@ class SynthId:
         return self.ngram_len
 
     @property
-    def shortest(self) -> int:
+    def min_tokens(self) -> int:
         """Fewest tokens for one g-value."""
         return self.ngram_len
 
@@ -77,7 +77,7 @@ class SynthId:
 Scheme = GreenList | SynthId
 
 
-def scheme_of(values: Mapping[str, Any]) -> Scheme:
+def scheme_from_config(values: Mapping[str, Any]) -> Scheme:
     """Return the scheme that a config describes, with defaults for missing names.
 
     Args:

@@ -1,39 +1,39 @@
 // Entry module of the page's scripts: the object that the page's elements call.
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
-import { predictWith } from "../../visualizers/predict/view.mjs";
-import { plotlyFrom } from "../../visualizers/shared/plotly.mjs";
-import { trace } from "../../visualizers/shared/record.mjs";
-import { explain } from "../../visualizers/shared/terms.mjs";
-import { piece, visible } from "../../visualizers/shared/text.mjs";
-import { spoken } from "../../visualizers/shared/tr.mjs";
-import { lookWith } from "../../visualizers/stage/look.mjs";
-import { scrubWith } from "../../visualizers/stage/scrub.mjs";
+import { createPredictView } from "../../visualizers/predict/view.mjs";
+import { setPlotlyUrl } from "../../visualizers/shared/plotly.mjs";
+import { toTrace } from "../../visualizers/shared/record.mjs";
+import { setGlossary } from "../../visualizers/shared/terms.mjs";
+import { makeVisible, tokenLabel } from "../../visualizers/shared/text.mjs";
+import { pageLanguage } from "../../visualizers/shared/tr.mjs";
+import { createLookView } from "../../visualizers/stage/look.mjs";
+import { createScrubView } from "../../visualizers/stage/scrub.mjs";
 import { VIEWS } from "../../visualizers/stage/views.mjs";
-import { changedIn, presetOf } from "./forms/settings.mjs";
-import { exporting } from "./inspect/export.mjs";
-import { looked } from "./inspect/influence.mjs";
-import { beside } from "./inspect/model_comparison.mjs";
-import { oddsOf } from "./inspect/typed_probability.mjs";
+import { changedSettings, findPreset } from "./forms/settings.mjs";
+import { exportView } from "./inspect/export.mjs";
+import { influenceView } from "./inspect/influence.mjs";
+import { modelComparisonView } from "./inspect/model_comparison.mjs";
+import { fetchTextProbability } from "./inspect/typed_probability.mjs";
 import { whatIf } from "./inspect/what_if.mjs";
 import { why } from "./inspect/why.mjs";
-import { connectFamily, family } from "./runs/fork.mjs";
+import { connectFork, forkView } from "./runs/fork.mjs";
 import { mountGallery } from "./runs/gallery.mjs";
-import { copying, restore, runningAgain } from "./runs/links.mjs";
-import { player } from "./runs/player.mjs";
-import { answersAt } from "./runs/press.mjs";
-import { recordedFrom } from "./runs/recorded_runs.mjs";
+import { copyLinkButton, openAddress, runAgainButton } from "./runs/links.mjs";
+import { mountPlayer } from "./runs/player.mjs";
+import { setPingAddress } from "./runs/press.mjs";
+import { setRecordedAddress } from "./runs/recorded_runs.mjs";
 import { since } from "./runs/settings_changes.mjs";
-import { follow, followNow, watchAddress } from "./shell/address.mjs";
+import { scheduleAddressUpdate, updateAddress, watchUserInput } from "./shell/address.mjs";
 import { stages, store } from "./shell/page_state.mjs";
-import { connectAsk } from "./shell/questions.mjs";
-import { declare, declared } from "./shell/spec.mjs";
-import { tabOf } from "./shell/strategy_tabs.mjs";
+import { connectQuestions } from "./shell/questions.mjs";
+import { getDeclaration, setDeclaration } from "./shell/spec.mjs";
+import { getStrategyTab } from "./shell/strategy_tabs.mjs";
 import { openTab } from "./shell/tab_navigation.mjs";
-import { compare } from "./tabs/compare.mjs";
-import { compareWatch } from "./tabs/compare_observer.mjs";
+import { mountComparison } from "./tabs/compare.mjs";
+import { compareObserverView } from "./tabs/compare_observer.mjs";
 import { mountDraws } from "./tabs/draws.mjs";
 import { mountLessons } from "./tabs/lessons.mjs";
-import { mountTab } from "./tabs/strategy_tab.mjs";
+import { mountStrategyTab } from "./tabs/strategy_tab.mjs";
 import { mountTaste } from "./tabs/taste.mjs";
 import { connectJudge, mountBench } from "./tabs/watermark_bench.mjs";
 
@@ -41,28 +41,28 @@ let bus = null;
 
 stages.register({
   ...VIEWS,
-  look: lookWith(() => [runningAgain()]),
-  predict: predictWith(oddsOf),
+  look: createLookView(() => [runAgainButton()]),
+  predict: createPredictView(fetchTextProbability),
   since,
-  scrub: scrubWith(() => [copying()]),
-  compare_watch: compareWatch,
-  family,
-  beside,
-  export: exporting,
-  looked,
+  scrub: createScrubView(() => [copyLinkButton()]),
+  compare_watch: compareObserverView,
+  family: forkView,
+  beside: modelComparisonView,
+  export: exportView,
+  looked: influenceView,
   what_if: whatIf,
   why,
 });
 store.watch({
   missed: (run) => bus?.("input", { run }),
-  linked: (link) => link && requestAnimationFrame(followNow),
+  linked: (link) => link && requestAnimationFrame(updateAddress),
   changed(run) {
     // A preset's run shows the preset's hint.
-    if (run.form && run.shows === undefined) run.shows = presetOf(run.form)?.shows ?? "";
-    if (run.form && !run.changed) run.changed = changedIn(run);
-    follow();
+    if (run.form && run.shows === undefined) run.shows = findPreset(run.form)?.shows ?? "";
+    if (run.form && !run.changed) run.changed = changedSettings(run);
+    scheduleAddressUpdate();
   },
-  active: follow,
+  active: scheduleAddressUpdate,
 });
 
 // Scroll the chosen tab into view: the row of tabs may be wider than the window.
@@ -80,10 +80,10 @@ addEventListener("click", (event) => {
 });
 
 // Gradio sets <html lang> to the browser's language, which may differ from the page's.
-function nameLanguage() {
+function setDocumentLanguage() {
   const root = document.documentElement;
   const name = () => {
-    if (root.lang !== spoken()) root.lang = spoken();
+    if (root.lang !== pageLanguage()) root.lang = pageLanguage();
   };
   new MutationObserver(name).observe(root, { attributeFilter: ["lang"] });
   name();
@@ -92,14 +92,14 @@ function nameLanguage() {
 export const page = {
   // The page's head calls this once, before any element, with the server's data.
   open({ recorded, spec, plotly, here, refusals }) {
-    nameLanguage();
-    answersAt(here);
-    plotlyFrom(new URL(plotly, document.baseURI).href);
-    explain(spec.terms);
-    declare(spec, refusals);
-    recordedFrom(new URL(recorded, document.baseURI).href);
-    watchAddress();
-    restore(location.search);
+    setDocumentLanguage();
+    setPingAddress(here);
+    setPlotlyUrl(new URL(plotly, document.baseURI).href);
+    setGlossary(spec.terms);
+    setDeclaration(spec, refusals);
+    setRecordedAddress(new URL(recorded, document.baseURI).href);
+    watchUserInput();
+    openAddress(location.search);
     return page;
   },
   connect(trigger) {
@@ -108,19 +108,19 @@ export const page = {
   },
   connected: () => bus !== null,
   receive: (text) => store.receive(text),
-  tab: mountTab,
+  tab: mountStrategyTab,
   draws: mountDraws,
   lessons: mountLessons,
   bench: mountBench,
   taste: mountTaste,
   gallery: mountGallery,
   judge: connectJudge,
-  ask: connectAsk,
-  family: connectFamily,
-  compare: (root, trigger) => compare(root, declared(), trigger),
-  player,
+  ask: connectQuestions,
+  family: connectFork,
+  compare: (root, trigger) => mountComparison(root, getDeclaration(), trigger),
+  player: mountPlayer,
   // For the tests and the browser's console.
-  tabOf,
+  tabOf: getStrategyTab,
   runs: store.runs,
   get stages() {
     return stages.list;
@@ -132,8 +132,8 @@ export const page = {
   show: (key, run) => store.show(key, run),
   showTrace: (key, recorded, status) => store.showTrace(key, recorded, status),
   rewind: (run, count, status) => store.rewind(run, count, status),
-  trace,
-  piece,
-  visible,
+  trace: toTrace,
+  piece: tokenLabel,
+  visible: makeVisible,
   rescore,
 };

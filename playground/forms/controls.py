@@ -21,12 +21,12 @@ from engine.declare.params import (
 )
 from engine.errors import ParameterError
 
-_LISTS = (AllowedTokens, Biases, Decay, Strings, TokenIds, TokenLists)
-_DIGITS = 20
+_LIST_PARAMS = (AllowedTokens, Biases, Decay, Strings, TokenIds, TokenLists)
+_MAX_DIGITS = 20
 """Longest integer read from text; seeds have at most 19 digits."""
 
 
-def read(name: str, param: Param, value: Any) -> Any:
+def from_control(name: str, param: Param, value: Any) -> Any:
     """Convert a control's value to a parameter's raw value; the engine validates it later.
 
     Raises:
@@ -36,26 +36,26 @@ def read(name: str, param: Param, value: Any) -> Any:
         return None
     if isinstance(param, Choice):
         # An unknown choice passes through: the engine's error lists the allowed ones.
-        return next((c for c in param.choices if _spelled(c) == value), value)
+        return next((c for c in param.choices if _choice_text(c) == value), value)
     if isinstance(param, Integer):
-        return whole(value)
+        return to_int(value)
     if isinstance(param, (Flag, Number, Text)) or not isinstance(value, str):
         return value
-    return _list(name, param, value)
+    return _read_list(name, param, value)
 
 
-def whole(value: Any) -> Any:
+def to_int(value: Any) -> Any:
     """Convert 3.0 or a text of digits to an int; return any other value unchanged."""
     # JavaScript numbers are exact to 2**53 only, so the page sends seeds as text.
-    if isinstance(value, str) and len(value) <= _DIGITS and value.isascii() and value.isdigit():
+    if isinstance(value, str) and len(value) <= _MAX_DIGITS and value.isascii() and value.isdigit():
         return int(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def show(param: Param, value: Any) -> Any:
+def to_control(param: Param, value: Any) -> Any:
     """Convert a parameter's value to the value of its control."""
     if isinstance(param, Choice) and value is not None:
-        return _spelled(value)
+        return _choice_text(value)
     if isinstance(value, (list, tuple, dict)):
         return json.dumps(value)
     if value is None and not isinstance(param, (Number, Integer, Flag)):
@@ -63,14 +63,16 @@ def show(param: Param, value: Any) -> Any:
     return value
 
 
-def _list(name: str, param: Param, text: str) -> Any:
+def _read_list(name: str, param: Param, text: str) -> Any:
     text = text.strip()
     if text[:1] in "[{":
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
-            raise ParameterError(name, text, f"it is not valid JSON; {param.allowed()}") from None
-    if not isinstance(param, _LISTS):
+            raise ParameterError(
+                name, text, f"it is not valid JSON; {param.describe_range()}"
+            ) from None
+    if not isinstance(param, _LIST_PARAMS):
         return text
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if isinstance(param, Strings):
@@ -78,6 +80,6 @@ def _list(name: str, param: Param, text: str) -> Any:
     return [int(part) if part.isascii() and part.isdigit() else part for part in parts]
 
 
-def _spelled(value: Any) -> str:
+def _choice_text(value: Any) -> str:
     # Choices are spelled as in JSON; ``str(True)`` is "True".
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)

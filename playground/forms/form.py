@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.declare.params import Param, defaults_of, params_of
-from engine.declare.weights import ASSISTANT, NEEDS, weights_defaults, weights_params
-from engine.errors import MethodError, ParameterError, shown
+from engine.declare.weights import (
+    ASSISTANT_PREFIX,
+    REQUIRED_SETTINGS,
+    weights_defaults,
+    weights_params,
+)
+from engine.errors import MethodError, ParameterError, format_value
 from engine.run.request import DecodeRequest
-from engine.sandbox.method_lookup import is_here
+from engine.sandbox.method_lookup import is_local_method
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from playground.forms import controls, speech, visitor_media
@@ -25,44 +30,44 @@ def form_request(asked: Mapping[str, Any]) -> DecodeRequest:
     Raises:
         ParameterError: a field cannot be read; values are not checked yet.
     """
-    strategy, messages = strategy_of(asked), asked.get("messages")
-    given = visitor_media.of_form(asked)
+    strategy, messages = read_strategy(asked), asked.get("messages")
+    given = visitor_media.media_from_form(asked)
     return DecodeRequest(
         strategy.name,
         asked.get("model") or strategy.default_model,
-        _prompt(asked.get("prompt"), given) if messages is None else None,
+        _prompt_or_none(asked.get("prompt"), given) if messages is None else None,
         params=form_params(strategy, asked.get("params") or {}),
         weights=form_weights(strategy, asked.get("params") or {}),
-        seed=controls.whole(asked.get("seed")),
-        assistant=assistant_of(strategy, asked),
+        seed=controls.to_int(asked.get("seed")),
+        assistant=read_assistant(strategy, asked),
         messages=messages,
         template=None if messages is None else asked.get("template"),
-        speech=speech.of_form(asked),
+        speech=speech.speech_from_form(asked),
         **given,
     )
 
 
-def _prompt(prompt: Any, given: Mapping[str, Any]) -> Any:
+def _prompt_or_none(prompt: Any, given: Mapping[str, Any]) -> Any:
     """Return the prompt; an empty one becomes None if there is an image or audio file."""
     return None if given and prompt == "" else prompt
 
 
-def check_here(request: DecodeRequest) -> DecodeRequest:
+def check_method_is_local(request: DecodeRequest) -> DecodeRequest:
     """Return the request if its custom method's code is on this machine: Run never downloads code.
 
     Raises:
         MethodError: the method is not on this machine.
     """
     name = request.params.get("method")
-    if isinstance(name, str) and not is_here(name.strip()):
+    if isinstance(name, str) and not is_local_method(name.strip()):
         raise MethodError(
-            f"The code of {shown(name.strip())} is not on this machine yet: “Fetch its code” below its name brings and"
-            " shows it."
+            f"The code of {format_value(name.strip())} is not on this machine yet: "
+            "“Fetch its code” below its name brings and shows it."
         )
     return request
 
 
-def strategy_of(asked: Mapping[str, Any]) -> Strategy:
+def read_strategy(asked: Mapping[str, Any]) -> Strategy:
     """Return the strategy that a form names.
 
     Raises:
@@ -76,7 +81,7 @@ def strategy_of(asked: Mapping[str, Any]) -> Strategy:
     return strategy
 
 
-def assistant_of(strategy: Strategy, asked: Mapping[str, Any]) -> Any:
+def read_assistant(strategy: Strategy, asked: Mapping[str, Any]) -> Any:
     """Return the draft model that a form names, or None if the strategy uses none."""
     return (asked.get("assistant") or None) if strategy.assistant != "none" else None
 
@@ -90,7 +95,7 @@ def form_params(strategy: Strategy, given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise ParameterError("params", given, "it must be an object of names and values")
     held = weights_params(assistant=True)
-    return _changed(
+    return _changed_params(
         params_of(strategy.config),
         defaults_of(strategy.config),
         {name: value for name, value in given.items() if name not in held},
@@ -108,12 +113,12 @@ def form_weights(strategy: Strategy, given: Any) -> dict[str, Any]:
     drafted = strategy.assistant != "none"
     kinds = weights_params(drafted)
     said = {name: value for name, value in given.items() if name in weights_params(True)}
-    found = _changed(kinds, weights_defaults(drafted), said)
+    found = _changed_params(kinds, weights_defaults(drafted), said)
     # A disabled control may hold any value.
-    return {name: value for name, value in found.items() if _acts(name, found)}
+    return {name: value for name, value in found.items() if _is_active(name, found)}
 
 
-def one_models_weights(given: Any) -> dict[str, Any]:
+def single_model_weights(given: Any) -> dict[str, Any]:
     """Return the weight parameters of a model that only scores text, as raw values.
 
     Raises:
@@ -121,28 +126,28 @@ def one_models_weights(given: Any) -> dict[str, Any]:
     """
     if not isinstance(given, Mapping):
         raise ParameterError("weights", given, "it must be an object of names and values")
-    found = _changed(weights_params(False), weights_defaults(False), given)
-    return {name: value for name, value in found.items() if _acts(name, found)}
+    found = _changed_params(weights_params(False), weights_defaults(False), given)
+    return {name: value for name, value in found.items() if _is_active(name, found)}
 
 
-def _acts(name: str, weights: Mapping[str, Any]) -> bool:
-    prefix = ASSISTANT if name.startswith(ASSISTANT) else ""
-    other, value = NEEDS.get(name.removeprefix(prefix), ("", None))
+def _is_active(name: str, weights: Mapping[str, Any]) -> bool:
+    prefix = ASSISTANT_PREFIX if name.startswith(ASSISTANT_PREFIX) else ""
+    other, value = REQUIRED_SETTINGS.get(name.removeprefix(prefix), ("", None))
     return weights.get(prefix + other) == value
 
 
-def _changed(
+def _changed_params(
     kinds: Mapping[str, Param], defaults: Mapping[str, Any], given: Mapping[str, Any]
 ) -> dict[str, Any]:
     params = {
         # Unknown names stay: the engine rejects them by name.
-        name: controls.read(name, kinds[name], value) if name in kinds else value
+        name: controls.from_control(name, kinds[name], value) if name in kinds else value
         for name, value in given.items()
     }
-    return {n: v for n, v in params.items() if n not in defaults or not _same(v, defaults[n])}
+    return {n: v for n, v in params.items() if n not in defaults or not _is_same(v, defaults[n])}
 
 
-def _same(value: Any, default: Any) -> bool:
+def _is_same(value: Any, default: Any) -> bool:
     # In Python True == 1, but a flag and a number are different values.
     if isinstance(value, bool) or isinstance(default, bool):
         return value is default

@@ -6,68 +6,68 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from engine.lessons.answer_key import Key, Opened
+from engine.lessons.answer_key import AnswerKey, LessonWithRuns
 from engine.lessons.lesson import Card, Lesson, Scene
-from engine.lessons.library import request_of
+from engine.lessons.library import build_run_request
 from engine.media import list_examples
 from engine.trace.records import Trace, replay_ids
 from playground.forms import markdown
-from playground.forms.links import form_of, trace_form
-from playground.forms.media_inputs import address_of
-from playground.i18n.languages import declared
+from playground.forms.links import to_form, trace_form
+from playground.forms.media_inputs import example_url
+from playground.i18n.languages import spec_catalogue
 
 
-def before(opened: Opened, card: Card) -> dict[str, Any]:
+def card_before_bet(opened: LessonWithRuns, card: Card) -> dict[str, Any]:
     """Return the part of a card to show before the bet, without anything that reveals the answer.
 
     Returns:
         ``number``, ``title``, ``hide``, ``situation`` (a tree of ``markdown``); ``scenes``, each
-        with ``run``, ``step``, ``until``, ``pictures``, ``strategy``, ``media`` (see ``given``) and
+        with ``run``, ``step``, ``until``, ``pictures``, ``strategy``, ``media`` (see ``media_json``) and
         ``text``, which ends before the step if the future is hidden; and ``bet``, None or ``kind``,
         ``question``, ``options`` (trees), ``low``, ``high``, ``by``, ``tolerance`` and ``unit``.
     """
-    teller = opened.teller(card)
+    teller = opened.value_writer(card)
     return {
         "number": card.number,
         "title": card.title,
         "hide": card.hide,
-        "situation": markdown.tree(card.situation, teller),
-        "scenes": [_scene(opened, scene, card.hide) for scene in card.scenes],
-        "bet": _bet(opened, card),
+        "situation": markdown.parse_markdown(card.situation, teller),
+        "scenes": [_scene_json(opened, scene, card.hide) for scene in card.scenes],
+        "bet": _bet_json(opened, card),
     }
 
 
-def after(opened: Opened, card: Card) -> dict[str, Any]:
+def card_after_bet(opened: LessonWithRuns, card: Card) -> dict[str, Any]:
     """Return the part of a card to show after the bet.
 
     Returns:
         ``reveal``, ``why`` and ``turn`` (trees), ``myth``; ``key``, None or ``right``, ``value``
-        and ``probabilities`` as in ``Key`` with ``told``, the answer in words; and ``opens``, the
+        and ``probabilities`` as in ``AnswerKey`` with ``told``, the answer in words; and ``opens``, the
         form that the card opens in a tab, or None.
     """
-    teller = opened.teller(card)
-    key = opened.key(card)
+    teller = opened.value_writer(card)
+    key = opened.answer_key(card)
     return {
-        "reveal": markdown.tree(card.reveal, teller),
-        "why": markdown.tree(card.why, teller),
-        "turn": markdown.tree(card.turn, teller),
+        "reveal": markdown.parse_markdown(card.reveal, teller),
+        "why": markdown.parse_markdown(card.why, teller),
+        "turn": markdown.parse_markdown(card.turn, teller),
         "myth": card.myth,
-        "key": None if key is None else {**_key(key), "told": right_in_words(opened, card, key)},
-        "opens": _form(opened, card),
+        "key": None if key is None else {**_key_json(key), "told": answer_text(opened, card, key)},
+        "opens": _form_json(opened, card),
     }
 
 
-def about(lesson: Lesson) -> dict[str, Any]:
+def lesson_summary(lesson: Lesson) -> dict[str, Any]:
     """Return a lesson's entry for the list of lessons."""
     names = ("name", "language", "title", "audience", "summary", "minutes")
     found = {name: getattr(lesson, name) for name in names}
     return {**found, "cards": [card.title for card in lesson.cards]}
 
 
-def right_in_words(opened: Opened, card: Card, key: Key) -> str:
+def answer_text(opened: LessonWithRuns, card: Card, key: AnswerKey) -> str:
     """Return the right answer as text in the lesson's language; empty if there is none."""
     assert card.bet is not None
-    language = opened.teller(card).language
+    language = opened.value_writer(card).language
     if key.value is not None:
         if card.bet.unit == "percent":
             return language.percent(key.value / 100)
@@ -77,7 +77,7 @@ def right_in_words(opened: Opened, card: Card, key: Key) -> str:
     return " · ".join(key.options[place] for place in key.right)
 
 
-def _key(key: Key) -> dict[str, Any]:
+def _key_json(key: AnswerKey) -> dict[str, Any]:
     return {
         "right": list(key.right),
         "value": key.value,
@@ -85,13 +85,13 @@ def _key(key: Key) -> dict[str, Any]:
     }
 
 
-def _bet(opened: Opened, card: Card) -> dict[str, Any] | None:
-    bet, key = card.bet, opened.key(card)
+def _bet_json(opened: LessonWithRuns, card: Card) -> dict[str, Any] | None:
+    bet, key = card.bet, opened.answer_key(card)
     if bet is None or key is None:
         return None
     return {
         "kind": bet.kind,
-        "question": markdown.line(bet.question, opened.teller(card)),
+        "question": markdown.parse_inline(bet.question, opened.value_writer(card)),
         "options": list(key.options),
         "low": bet.low,
         "high": bet.high,
@@ -101,7 +101,7 @@ def _bet(opened: Opened, card: Card) -> dict[str, Any] | None:
     }
 
 
-def _scene(opened: Opened, scene: Scene, hide: str) -> dict[str, Any]:
+def _scene_json(opened: LessonWithRuns, scene: Scene, hide: str) -> dict[str, Any]:
     trace = opened.traces[scene.run]
     # With a hidden future the text stops before the step to bet on.
     seen = scene.step - 1 if hide == "future" else scene.until or len(trace.steps)
@@ -109,13 +109,13 @@ def _scene(opened: Opened, scene: Scene, hide: str) -> dict[str, Any]:
         **dataclasses.asdict(scene),
         "pictures": list(scene.pictures),
         "strategy": trace.strategy,
-        "media": given(trace, opened.lesson.language),
+        "media": media_json(trace, opened.lesson.language),
         "prompt": trace.prompt or "",
-        "text": written(trace, seen, trace.steps[scene.step - 1].sequence),
+        "text": text_after_steps(trace, seen, trace.steps[scene.step - 1].sequence),
     }
 
 
-def given(trace: Trace, language: str) -> list[dict[str, Any]]:
+def media_json(trace: Trace, language: str) -> list[dict[str, Any]]:
     """Return a run's images and audio files, one dict each.
 
     Returns:
@@ -129,25 +129,29 @@ def given(trace: Trace, language: str) -> list[dict[str, Any]]:
         example = known.get(info.example or "")
         # The description of a recording may be the answer of the bet.
         seen = example.alt if example and info.kind == "image" else ""
-        src = address_of(example) if example else ""
+        src = example_url(example) if example else ""
         found.append(
-            {**dataclasses.asdict(info), "alt": declared(language).get(seen, seen), "src": src}
+            {
+                **dataclasses.asdict(info),
+                "alt": spec_catalogue(language).get(seen, seen),
+                "src": src,
+            }
         )
     return found
 
 
-def written(trace: Trace, steps: int, sequence: int) -> str:
+def text_after_steps(trace: Trace, steps: int, sequence: int) -> str:
     """Return the text of one output after the first ``steps`` steps of a run."""
     ids = replay_ids(tuple(s for s in trace.steps[:steps] if s.sequence == sequence))
     return "".join(trace.pieces.get(i, "") for i in ids if i not in trace.special_token_ids)
 
 
-def _form(opened: Opened, card: Card) -> Mapping[str, Any] | None:
+def _form_json(opened: LessonWithRuns, card: Card) -> Mapping[str, Any] | None:
     """Return the form that a card opens in a tab, with the parameters that it changes, or None."""
     if card.opens is None:
         return None
     run = opened.lesson.runs[card.opens.run]
     if run.recorded:
         return trace_form(opened.traces[run.name])
-    request = request_of(run)
-    return form_of(dataclasses.replace(request, params={**request.params, **card.opens.params}))
+    request = build_run_request(run)
+    return to_form(dataclasses.replace(request, params={**request.params, **card.opens.params}))

@@ -22,52 +22,53 @@ from engine.declare.params import params_of
 from engine.declare.weights import weights_params
 from engine.errors import ParameterError
 from engine.lessons import library
-from engine.run.chat_request import check_messages, given
-from engine.run.request import MAX_SEED, DecodeRequest, check
-from engine.run.weights import held, held_alone, recorded_weights
+from engine.run.chat_request import check_messages, strip_default_start
+from engine.run.request import DecodeRequest, check_request
+from engine.run.weights import read_request_weights, read_single_weights, weights_from_trace
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Preset, Strategy
 from engine.trace.records import Trace
 from playground.forms import controls, speech, visitor_media
-from playground.forms.form import form_request, form_weights, one_models_weights, strategy_of
-from playground.forms.spec import shown_values
+from playground.forms.form import form_request, form_weights, read_strategy, single_model_weights
+from playground.forms.link_values import read_ids, read_seed, read_step
+from playground.forms.spec import control_values
 
 _MAX_PARAMS_CHARS = 8000
-_MAX_IDS_CHARS = 40_000
 _MAX_CHAT_CHARS = 100_000
-_MAX_STEP = 1_000_000
 _LESSONS = "lessons"
-_FORMS = ("compare", "draws", "watermark_bench")
+_FORM_TABS = ("compare", "draws", "watermark_bench")
 """Tabs whose whole form is one JSON object in the link."""
-_PLAIN = ("taste", "replay")
+_PLAIN_TABS = ("taste", "replay")
 """Tabs without a form in the link."""
 
 
-def link_of(request: DecodeRequest) -> str:
+def to_link(request: DecodeRequest) -> str:
     """Return the query string that repeats a run or a branch."""
     fields: dict[str, Any] = {
         "strategy": request.strategy,
         "model": request.model or "",
         "assistant": request.assistant or "",
         "prompt": request.prompt or "",
-        "messages": "" if request.messages is None else _json(request.messages),
-        "template": _json(request.template) if request.template else "",
+        "messages": "" if request.messages is None else _to_json(request.messages),
+        "template": _to_json(request.template) if request.template else "",
         **_branch_fields(request),
-        **{kind: name or "" for kind, name in _media_of(request).items()},
-        **speech.link_of(request.speech),
-        "params": _json({**request.params, **request.weights}),
+        **{kind: name or "" for kind, name in _media_names(request).items()},
+        **speech.speech_to_link(request.speech),
+        "params": _to_json({**request.params, **request.weights}),
         "seed": request.seed,
     }
     return "?" + urlencode({name: value for name, value in fields.items() if value != ""})
 
 
-def _media_of(request: DecodeRequest) -> dict[str, str | None]:
+def _media_names(request: DecodeRequest) -> dict[str, str | None]:
     """Return the form names of a request's image and audio."""
-    return {kind: visitor_media.name_of(getattr(request, kind)) for kind in visitor_media.KINDS}
+    return {
+        kind: visitor_media.to_form_name(getattr(request, kind)) for kind in visitor_media.KINDS
+    }
 
 
-def _json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -78,19 +79,21 @@ def _branch_fields(request: DecodeRequest) -> dict[str, Any]:
     # The ids are prompt, kept tokens and inserted tokens, in this order.
     start = len(ids) - len(parent.token_ids) - parent.kept
     return {
-        "ids": _dotted(ids[:start]),
-        "kept": _dotted(ids[start : start + parent.kept]),
+        "ids": _join_ids(ids[:start]),
+        "kept": _join_ids(ids[start : start + parent.kept]),
         "at": parent.step + 1,
-        "put": "" if parent.text is not None else _dotted(parent.token_ids),
+        "put": "" if parent.text is not None else _join_ids(parent.token_ids),
         "text": parent.text or "",
     }
 
 
-def _dotted(ids: Sequence[int]) -> str:
+def _join_ids(ids: Sequence[int]) -> str:
     return ".".join(map(str, ids))
 
 
-def request_of(query: Mapping[str, str], seen: Mapping[str, Any] | None = None) -> DecodeRequest:
+def request_from_link(
+    query: Mapping[str, str], seen: Mapping[str, Any] | None = None
+) -> DecodeRequest:
     """Convert a query to a request.
 
     Args:
@@ -100,31 +103,31 @@ def request_of(query: Mapping[str, str], seen: Mapping[str, Any] | None = None) 
     Raises:
         ParameterError: the strategy is unknown, or a field cannot be read.
     """
-    strategy, messages = strategy_of(query), _read(query, "messages", list)
+    strategy, messages = read_strategy(query), _read_json(query, "messages", list)
     text = query.get("prompt", "")[: SETTINGS.max_prompt_chars] or (None if seen else "")
-    template = None if messages is None else _read(query, "template", dict)
+    template = None if messages is None else _read_json(query, "template", dict)
     if messages is not None:
         check_messages(messages, template)
-    params, weights = _params(query.get("params", "{}"), strategy)
+    params, weights = _read_params(query.get("params", "{}"), strategy)
     request = DecodeRequest(
         strategy=strategy.name,
         model=query.get("model") or None,
         prompt=text if messages is None else None,
         params=params,
         weights=weights,
-        seed=_seed(query.get("seed", "0")),
+        seed=read_seed(query.get("seed", "0")),
         assistant=query.get("assistant") or None,
         messages=messages,
         template=template,
-        speech=speech.of_link(query),
+        speech=speech.speech_from_link(query),
         **(seen or {}),
     )
     # Reject weight options that this deployment does not offer: no control could show them.
-    held(strategy, request)
+    read_request_weights(strategy, request)
     return request
 
 
-def _read(query: Mapping[str, str], name: str, kind: type) -> Any:
+def _read_json(query: Mapping[str, str], name: str, kind: type) -> Any:
     """Return a JSON field of a query, or None if it is absent."""
     if name not in query:
         return None
@@ -138,12 +141,12 @@ def _read(query: Mapping[str, str], name: str, kind: type) -> Any:
     return value
 
 
-def form_of(request: DecodeRequest) -> dict[str, Any]:
+def to_form(request: DecodeRequest) -> dict[str, Any]:
     """Convert a request to a form of control values; ids or messages make ``prompt`` None."""
     strategy = STRATEGIES[request.strategy]
     named = {"model": request.model, "assistant": request.assistant}
     model, assistant = (value if isinstance(value, str) else "" for value in named.values())
-    seen, alone = _media_of(request), request.input_ids is None and request.messages is None
+    seen, alone = _media_names(request), request.input_ids is None and request.messages is None
     return {
         "strategy": request.strategy,
         "prompt": request.prompt or ("" if alone and any(seen.values()) else request.prompt),
@@ -155,14 +158,14 @@ def form_of(request: DecodeRequest) -> dict[str, Any]:
         "assistant": assistant or strategy.default_assistant or "",
         # As text: JavaScript numbers are exact to 2**53 only.
         "seed": str(request.seed),
-        "values": shown_values(strategy, request.params, request.weights),
+        "values": control_values(strategy, request.params, request.weights),
     }
 
 
 def preset_form(strategy: str, preset: Preset) -> dict[str, Any]:
     """Return the form of a preset."""
     seen = {kind: getattr(preset, kind) for kind in visitor_media.KINDS if getattr(preset, kind)}
-    return form_of(
+    return to_form(
         DecodeRequest(
             strategy,
             preset.model,
@@ -185,8 +188,8 @@ def trace_form(trace: Trace) -> dict[str, Any] | None:
     params = shared_params(trace.config, strategy)
     assistant = trace.assistant.id if trace.assistant else None
     # Media are named by hash; the reader of the trace may not have the file.
-    seen = visitor_media.names_in(trace.media)
-    return form_of(
+    seen = visitor_media.form_names(trace.media)
+    return to_form(
         DecodeRequest(
             strategy.name,
             trace.model.id,
@@ -197,13 +200,13 @@ def trace_form(trace: Trace) -> dict[str, Any] | None:
             seed=trace.seed,
             assistant=assistant,
             messages=messages,
-            template=None if messages is None else given(messages, template),
-            weights=recorded_weights(trace),
+            template=None if messages is None else strip_default_start(messages, template),
+            weights=weights_from_trace(trace),
         )
     )
 
 
-def opened(search: str, visitor: Any = None) -> dict[str, Any]:
+def open_link(search: str, visitor: Any = None) -> dict[str, Any]:
     """Return what a link opens, as JSON values.
 
     Args:
@@ -220,39 +223,39 @@ def opened(search: str, visitor: Any = None) -> dict[str, Any]:
         EngineError: a field cannot be read.
     """
     query = dict(parse_qsl(search.removeprefix("?")))
-    step = _step(query.get("step"))
+    step = read_step(query.get("step"))
     if "trace" in query:
-        return _opened_trace(query, step)
+        return _open_trace(query, step)
     tab = query.get("tab")
-    if tab in _FORMS:
-        return {"tab": tab, "step": step, **_tab_form(tab, query, visitor)}
+    if tab in _FORM_TABS:
+        return {"tab": tab, "step": step, **_read_tab_form(tab, query, visitor)}
     if tab == _LESSONS:
-        return {"tab": tab, "step": None, **_lesson(query)}
-    if tab in _PLAIN or (tab in STRATEGIES and "strategy" not in query):
+        return {"tab": tab, "step": None, **_open_lesson(query)}
+    if tab in _PLAIN_TABS or (tab in STRATEGIES and "strategy" not in query):
         return {"tab": tab, "step": step, "recorded": None}
     if tab is not None and "strategy" not in query:
-        known = ", ".join((*STRATEGIES, *_FORMS, *_PLAIN, _LESSONS))
+        known = ", ".join((*STRATEGIES, *_FORM_TABS, *_PLAIN_TABS, _LESSONS))
         raise ParameterError("tab", tab[:40], f"it must be one of {known}")
-    return _opened_request(query, step, visitor)
+    return _open_request(query, step, visitor)
 
 
-def _lesson(query: Mapping[str, str]) -> dict[str, Any]:
+def _open_lesson(query: Mapping[str, str]) -> dict[str, Any]:
     """Return the lesson of a link, its language (None for the page's) and the card, from 1."""
     if "lesson" not in query:
         return {"lesson": None}
     language = query.get("in", library.ENGLISH)[:2]
-    file = library.find(query["lesson"], language)
+    file = library.find_lesson_file(query["lesson"], language)
     cards, card = (
-        len(library.lesson_of(file.path, file.name).cards),
-        _step(query.get("card"), "card"),
+        len(library.load_lesson(file.path, file.name).cards),
+        read_step(query.get("card"), "card"),
     )
     if card is not None and card > cards:
         raise ParameterError("card", card, f"the lesson has cards 1 to {cards}")
     return {"lesson": file.name, "language": language if "in" in query else None, "card": card or 1}
 
 
-def _opened_trace(query: Mapping[str, str], step: int | None) -> dict[str, Any]:
-    entry = gallery.entry_named(query["trace"])
+def _open_trace(query: Mapping[str, str], step: int | None) -> dict[str, Any]:
+    entry = gallery.find_entry(query["trace"])
     if entry is None:
         raise ParameterError("trace", query["trace"][:40], "the gallery has no run of this name")
     count = len(gallery.open_entry(entry.file).steps)
@@ -262,46 +265,46 @@ def _opened_trace(query: Mapping[str, str], step: int | None) -> dict[str, Any]:
     return {"tab": tab, "step": step or entry.look_at, "recorded": entry.name}
 
 
-def _opened_request(query: Mapping[str, str], step: int | None, visitor: Any) -> dict[str, Any]:
-    seen, lacks = visitor_media.of_link(query, visitor)
-    request = request_of(query, seen)
-    form = form_of(request)
+def _open_request(query: Mapping[str, str], step: int | None, visitor: Any) -> dict[str, Any]:
+    seen, lacks = visitor_media.media_from_link(query, visitor)
+    request = request_from_link(query, seen)
+    form = to_form(request)
     about = {"tab": request.strategy, "step": step}
     if lacks:
         return {**about, "form": form, "lacks": lacks}
     if "ids" in query:
-        return {**about, "form": {**form, "prompt": None}, "branch": _branch(query)}
+        return {**about, "form": {**form, "prompt": None}, "branch": _read_branch(query)}
     # After a press of Run the page wants that run, not an equal recorded one.
-    recorded = None if "pressed" in query else _recorded_with(form)
+    recorded = None if "pressed" in query else _find_recording(form)
     if recorded is not None:
-        return _opened_trace({"trace": recorded}, step)
+        return _open_trace({"trace": recorded}, step)
     return {**about, "form": form}
 
 
-def _recorded_with(form: Mapping[str, Any]) -> str | None:
+def _find_recording(form: Mapping[str, Any]) -> str | None:
     """Return the name of the recorded run with the same form, or None."""
     presets = STRATEGIES[form["strategy"]].presets
     made = {p.name for p in presets if preset_form(form["strategy"], p) == form}
-    own = (e for e in gallery.entries() if e.strategy == form["strategy"])
+    own = (e for e in gallery.list_entries() if e.strategy == form["strategy"])
     return next((entry.name for entry in own if entry.preset in made), None)
 
 
-def _branch(query: Mapping[str, str]) -> dict[str, Any]:
-    put = _ids("put", query.get("put", ""))
+def _read_branch(query: Mapping[str, str]) -> dict[str, Any]:
+    put = read_ids("put", query.get("put", ""))
     text = query.get("text")
     if (len(put) == 1) == (text is not None):
         raise ParameterError("put", query.get("put"), "a branch has one token or a text to put")
-    at = _step(query.get("at"), "at")
+    at = read_step(query.get("at"), "at")
     return {
-        "prompt_ids": _ids("ids", query["ids"]),
-        "kept_ids": _ids("kept", query.get("kept", "")),
+        "prompt_ids": read_ids("ids", query["ids"]),
+        "kept_ids": read_ids("kept", query.get("kept", "")),
         "step": (at or 1) - 1,
         **({"token_id": put[0]} if text is None else {"text": text[: SETTINGS.max_prompt_chars]}),
     }
 
 
-def _tab_form(tab: str, query: Mapping[str, str], visitor: Any) -> dict[str, Any]:
-    """Return ``form`` of a tab in ``_FORMS``, or ``recorded`` None if the link has no form."""
+def _read_tab_form(tab: str, query: Mapping[str, str], visitor: Any) -> dict[str, Any]:
+    """Return ``form`` of a tab in ``_FORM_TABS``, or ``recorded`` None if the link has no form."""
     if "form" not in query:
         return {"recorded": None}
     try:
@@ -310,10 +313,14 @@ def _tab_form(tab: str, query: Mapping[str, str], visitor: Any) -> dict[str, Any
         form = None
     if not isinstance(form, dict):
         raise ParameterError("form", query["form"][:40], "the link's form must be a JSON object")
-    columns = form.get("columns") if tab == "compare" else [{**form, "strategy": _ONE[tab]}]
+    columns = (
+        form.get("columns") if tab == "compare" else [{**form, "strategy": _TAB_STRATEGY[tab]}]
+    )
     if not isinstance(columns, list) or not columns:
         raise ParameterError("columns", columns, "the link must name the columns")
-    read, lacking = zip(*(_column(column, form, visitor) for column in columns[:4]), strict=True)
+    read, lacking = zip(
+        *(_read_column(column, form, visitor) for column in columns[:4]), strict=True
+    )
     lacks = sorted({kind for kinds in lacking for kind in kinds})
     kept = {
         n: form[n]
@@ -321,46 +328,48 @@ def _tab_form(tab: str, query: Mapping[str, str], visitor: Any) -> dict[str, Any
         if isinstance(form.get(n), (str, int))
     }
     shared = {name: read[0][name] for name in ("prompt", "messages", "template", "seed")}
-    about = {**shared, **kept, **_judge(tab, form)}
+    about = {**shared, **kept, **_read_judge_weights(tab, form)}
     whole = {**about, "columns": list(read)} if tab == "compare" else {**read[0], **about}
     return {"form": whole, **({"lacks": lacks} if lacks else {})}
 
 
-def _judge(tab: str, form: Mapping[str, Any]) -> dict[str, Any]:
+def _read_judge_weights(tab: str, form: Mapping[str, Any]) -> dict[str, Any]:
     """Return the weight parameters of a comparison's base model as control values."""
     if tab != "compare" or "base_weights" not in form:
         return {}
-    said = one_models_weights(form["base_weights"])
-    held_alone(said, "compare")
+    said = single_model_weights(form["base_weights"])
+    read_single_weights(said, "compare")
     kinds = weights_params(assistant=False)
-    return {"base_weights": {name: controls.show(kinds[name], v) for name, v in said.items()}}
+    return {"base_weights": {name: controls.to_control(kinds[name], v) for name, v in said.items()}}
 
 
-_ONE = {"draws": "sampling", "watermark_bench": "watermark"}
+_TAB_STRATEGY = {"draws": "sampling", "watermark_bench": "watermark"}
 
 
-def _column(column: Any, form: Mapping[str, Any], visitor: Any) -> tuple[dict[str, Any], list[str]]:
+def _read_column(
+    column: Any, form: Mapping[str, Any], visitor: Any
+) -> tuple[dict[str, Any], list[str]]:
     if not isinstance(column, dict):
         raise ParameterError("columns", column, "each must be an object")
     params = column.get("params") or {}
     if not isinstance(params, dict):
         raise ParameterError("params", params, "it must be an object of names and values")
-    strategy = strategy_of(column)
+    strategy = read_strategy(column)
     known = params_of(strategy.config) | weights_params(strategy.assistant != "none")
     own = {name: value for name, value in params.items() if name in known}
-    seen, lacks = visitor_media.of_link(column, visitor)
-    seed = _seed(str(form.get("seed", 0)))
+    seen, lacks = visitor_media.media_from_link(column, visitor)
+    seed = read_seed(str(form.get("seed", 0)))
     shared = {name: form.get(name) for name in ("prompt", "messages", "template")}
     plain = {name: value for name, value in column.items() if name not in visitor_media.KINDS}
     request = form_request({**plain, **shared, "seed": seed, "params": own})
     if seen:
         request = dataclasses.replace(request, prompt=request.prompt or None, **seen)
     if not lacks:
-        check(request)
-    return form_of(request), lacks
+        check_request(request)
+    return to_form(request), lacks
 
 
-def _params(text: str, strategy: Strategy) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read_params(text: str, strategy: Strategy) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the strategy parameters and the weight parameters of a link."""
     try:
         params = json.loads(text[:_MAX_PARAMS_CHARS])
@@ -370,29 +379,10 @@ def _params(text: str, strategy: Strategy) -> tuple[dict[str, Any], dict[str, An
         raise ParameterError("params", text[:40], "the link's params must be a JSON object")
     known = params_of(strategy.config)
     read = {
-        name: controls.read(name, known[name], params[name]) for name in params if name in known
+        name: controls.from_control(name, known[name], params[name])
+        for name in params
+        if name in known
     }
     drafted = strategy.assistant != "none"
     weights = form_weights(strategy, {n: params[n] for n in params if n in weights_params(drafted)})
     return {name: known[name].check(name, value) for name, value in read.items()}, weights
-
-
-def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text[:20]) > MAX_SEED:
-        raise ParameterError("seed", text[:40], f"it must be a whole number from 0 to {MAX_SEED}")
-    return int(text)
-
-
-def _step(text: str | None, name: str = "step") -> int | None:
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= _MAX_STEP:
-        raise ParameterError(name, text[:40], "steps are whole numbers from 1")
-    return int(text[:9])
-
-
-def _ids(name: str, text: str) -> list[int]:
-    parts = text[:_MAX_IDS_CHARS].split(".") if text else []
-    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
-        raise ParameterError(name, text[:40], "it must be token ids with dots between them")
-    return [int(part) for part in parts]

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.media import MediaExample, list_examples
 from engine.models.catalogue import CatalogueEntry
-from engine.models.readers import speech_in
+from engine.models.readers import read_speech_choices
 from engine.settings import SETTINGS
 from playground.forms.visitor_media import KINDS, LIMITS
 
@@ -21,7 +21,7 @@ _TYPES = {
 """File types that the browser's file chooser offers. The server checks the content instead."""
 
 
-def declared(entry: CatalogueEntry) -> dict[str, Any]:
+def model_inputs(entry: CatalogueEntry) -> dict[str, Any]:
     """Return the media inputs of a catalogue model.
 
     Returns:
@@ -31,11 +31,11 @@ def declared(entry: CatalogueEntry) -> dict[str, Any]:
     """
     takes = [entry.needs] if entry.needs else []
     hears = entry.embedded and entry.needs == "audio"
-    speech = asdict(speech_in(str(entry.folder))) if hears else None
+    speech = asdict(read_speech_choices(str(entry.folder))) if hears else None
     return {"takes": takes, "needs": entry.needs, "speech": speech}
 
 
-def offered_media() -> dict[str, Any]:
+def media_options() -> dict[str, Any]:
     """Return the limits and file types for uploads, and the built-in examples with their URLs."""
     seconds = {"image": {}, "audio": {"seconds": SETTINGS.max_sound_s}}
     found = list_examples()
@@ -43,25 +43,27 @@ def offered_media() -> dict[str, Any]:
         "limits": {
             kind: {"bytes": LIMITS[kind], "types": _TYPES[kind], **seconds[kind]} for kind in KINDS
         },
-        "examples": {kind: [_example(one) for one in found if one.kind == kind] for kind in KINDS},
+        "examples": {
+            kind: [_example_to_dict(one) for one in found if one.kind == kind] for kind in KINDS
+        },
     }
 
 
-def _example(one: MediaExample) -> dict[str, str]:
+def _example_to_dict(one: MediaExample) -> dict[str, str]:
     return {
         "name": one.name,
         "title": one.title,
         "alt": one.alt,
-        "src": address_of(one),
+        "src": example_url(one),
     }
 
 
-def address_of(example: MediaExample) -> str:
+def example_url(example: MediaExample) -> str:
     """Return the URL of an example, relative to the page."""
-    return _address(example.name, example.file)
+    return _versioned_url(example.name, example.file)
 
 
 @lru_cache(maxsize=64)
-def _address(name: str, file: Path) -> str:
+def _versioned_url(name: str, file: Path) -> str:
     """Return an example's URL; its digest changes with the file."""
     return f"./media/example/{name}?{hashlib.sha256(file.read_bytes()).hexdigest()[:12]}"

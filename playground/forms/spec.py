@@ -10,61 +10,66 @@ from functools import lru_cache
 from typing import Any
 
 from engine.analysis import gallery
-from engine.analysis.comparisons import LABELS, ComparePreset, presets
-from engine.analysis.first_visit import answers
-from engine.declare.groups import FOLDED, MAIN
+from engine.analysis.comparisons import LABELS, ComparePreset, available_presets
+from engine.analysis.first_visit import strategy_answers
+from engine.declare.groups import COLLAPSED, MAIN_GROUP
 from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
-from engine.declare.weights import ASSISTANT, NEEDS, weights_defaults, weights_params
-from engine.inspection.processors import askable
-from engine.inspection.what_if import why_not
+from engine.declare.weights import (
+    ASSISTANT_PREFIX,
+    REQUIRED_SETTINGS,
+    weights_defaults,
+    weights_params,
+)
+from engine.inspection.processors import changeable_parameters
+from engine.inspection.what_if import refusal_reason
 from engine.models.catalogue import CATALOGUE, CatalogueEntry, drafts_for
-from engine.models.hub import offered
+from engine.models.hub import is_model_offered
 from engine.run.request import MAX_SEED
-from engine.run.weights import offered_weights
-from engine.sandbox.method_templates import templates
-from engine.statistics.glossary import of_parameter, words
+from engine.run.weights import list_weight_params
+from engine.sandbox.method_templates import list_templates
+from engine.statistics.glossary import glossary_texts, term_for_parameter
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Preset, Strategy
-from engine.strategies.chat_presets import MODEL, TALKS
-from engine.strategies.compatibility import refusal
-from engine.strategies.custom import Arguments, MethodName
-from engine.strategies.media_presets import SENSES
-from engine.strategies.parameter_conditions import acting
+from engine.strategies.chat_presets import CHAT_MODEL, CHAT_PRESETS
+from engine.strategies.compatibility import incompatibility_reason
+from engine.strategies.custom import MethodArguments, MethodName
+from engine.strategies.media_presets import MEDIA_PRESETS
+from engine.strategies.parameter_conditions import conditional_parameters
 from playground.forms import controls, media_inputs
 from playground.shell import lazy_imports
-from visualizers.page import arranged
+from visualizers.page import order_views
 
 SEED = Integer(
     label="Seed", help="The same seed gives the same draws.", minimum=0, maximum=MAX_SEED
 )
-_SERVED = ("why", "what_if", "looked")
+_SERVER_QUESTIONS = ("why", "what_if", "looked")
 """Question tabs that the server answers."""
-_QUESTIONS = (*_SERVED, "draw", "xray", "formula")
+_QUESTIONS = (*_SERVER_QUESTIONS, "draw", "xray", "formula")
 """All question tabs of a step, in order."""
-_MAX_STOPS = 100_000
+_MAX_SLIDER_STOPS = 100_000
 """A slider with more stops than this is too fine to set by hand."""
 
 
-def spec() -> dict[str, Any]:
+def page_spec() -> dict[str, Any]:
     """Return the whole declaration. A parameter shared by several strategies occurs in it once.
 
     It changes while the server runs: models that are installed appear, and so do refused models
     once torch has loaded and they can be checked.
     """
-    held = tuple(offered_weights(assistant=True).items())
-    return _spec(_offered(), held, lazy_imports.is_settled())
+    held = tuple(list_weight_params(assistant=True).items())
+    return _cached_spec(_offered_models(), held, lazy_imports.is_finished())
 
 
 @lru_cache(maxsize=2)
-def _spec(
+def _cached_spec(
     models: tuple[CatalogueEntry, ...], held: tuple[tuple[str, Param], ...], tried: bool
 ) -> dict[str, Any]:
     kinds: list[dict[str, Any]] = []
     return {
-        "main": MAIN,
-        "groups": FOLDED,
+        "main": MAIN_GROUP,
+        "groups": COLLAPSED,
         "seed": param_spec("seed", SEED, 0),
-        "strategies": [_strategy(s, dict(held), kinds, tried) for s in STRATEGIES.values()],
+        "strategies": [_strategy_spec(s, dict(held), kinds, tried) for s in STRATEGIES.values()],
         "params": kinds,
         "models": [
             {
@@ -72,29 +77,32 @@ def _spec(
                 "title": f"{e.title} · {e.parameters} · {e.licence}",
                 "role": e.role,
                 "embedded": e.embedded,
-                **media_inputs.declared(e),
+                **media_inputs.model_inputs(e),
             }
             for e in models
         ],
-        "media": media_inputs.offered_media(),
-        "drafts": _drafts(),
-        "weights": one_models_weights(),
-        "terms": words(),
-        "methods": list(templates()),
-        "compare": {"labels": LABELS, "presets": [_comparison(p) for p in presets()]},
+        "media": media_inputs.media_options(),
+        "drafts": _draft_models(),
+        "weights": weights_controls(),
+        "terms": glossary_texts(),
+        "methods": list(list_templates()),
+        "compare": {
+            "labels": LABELS,
+            "presets": [_comparison_spec(p) for p in available_presets()],
+        },
     }
 
 
-def _offered() -> tuple[CatalogueEntry, ...]:
-    return tuple(e for e in CATALOGUE.values() if e.available and offered(e.name))
+def _offered_models() -> tuple[CatalogueEntry, ...]:
+    return tuple(e for e in CATALOGUE.values() if e.available and is_model_offered(e.name))
 
 
-def visuals_of(names: tuple[str, ...]) -> list[str]:
+def stage_views(names: tuple[str, ...]) -> list[str]:
     """Return a strategy's views in order, plus the playground's own (questions, family, export)."""
-    views = arranged(names)
+    views = order_views(names)
     views.insert(views.index("status") + 1, "since")
     own = [name for name in views if name not in _QUESTIONS]
-    asked = [name for name in _QUESTIONS if name in views or name in _SERVED]
+    asked = [name for name in _QUESTIONS if name in views or name in _SERVER_QUESTIONS]
     return [*own, *asked, "family", "beside", "export"]
 
 
@@ -106,31 +114,31 @@ def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
         "help": kind.help,
         "group": kind.group,
         "optional": kind.optional,
-        "term": of_parameter(name),
-        "value": controls.show(kind, default),
+        "term": term_for_parameter(name),
+        "value": controls.to_control(kind, default),
     }
     if isinstance(kind, Flag):
         return about | {"kind": "flag"}
     if isinstance(kind, Choice):
-        choices = [controls.show(kind, c) for c in kind.choices]
+        choices = [controls.to_control(kind, c) for c in kind.choices]
         return about | {"kind": "choice", "choices": [""] * kind.optional + choices}
     if isinstance(kind, (Number, Integer)):
         bounds = {"minimum": kind.minimum, "maximum": kind.maximum, "step": kind.step}
-        ends = _slider(kind)
+        ends = _slider_bounds(kind)
         return about | {
             "kind": "number",
             **bounds,
             "slider": None if kind.optional else ends,
             "reach": ends,
         }
-    kind_of = {MethodName: "method", Arguments: "arguments"}
+    kind_of = {MethodName: "method", MethodArguments: "arguments"}
     return about | {"kind": kind_of.get(type(kind), "text")}
 
 
-def _slider(kind: Number | Integer) -> tuple[float, float] | None:
+def _slider_bounds(kind: Number | Integer) -> tuple[float, float] | None:
     """Return a slider's two ends, both allowed values; None if the parameter has no slider."""
     low, high = kind.minimum, kind.slider_maximum or kind.maximum
-    if (high - low) / kind.step > _MAX_STOPS:
+    if (high - low) / kind.step > _MAX_SLIDER_STOPS:
         return None
     if isinstance(kind, Number):
         # An open bound is not an allowed value, so the slider ends one step inside it.
@@ -143,23 +151,23 @@ def _slider(kind: Number | Integer) -> tuple[float, float] | None:
     return low, high
 
 
-def shown_values(strategy: Strategy, params: Any, weights: Any = None) -> dict[str, Any]:
+def control_values(strategy: Strategy, params: Any, weights: Any = None) -> dict[str, Any]:
     """Return a strategy's control values: defaults changed by ``params``, and weights settings."""
     drafted = strategy.assistant != "none"
     values = {**defaults_of(strategy.config), **params}
     values |= {**weights_defaults(drafted), **(weights or {})}
     kinds = params_of(strategy.config) | weights_params(drafted)
-    return {name: controls.show(kind, values[name]) for name, kind in kinds.items()}
+    return {name: controls.to_control(kind, values[name]) for name, kind in kinds.items()}
 
 
-def _strategy(
+def _strategy_spec(
     strategy: Strategy, held: dict[str, Param], known: list[dict[str, Any]], tried: bool
 ) -> dict[str, Any]:
     drafted = strategy.assistant != "none"
-    own = {n: k for n, k in held.items() if drafted or not n.startswith(ASSISTANT)}
+    own = {n: k for n, k in held.items() if drafted or not n.startswith(ASSISTANT_PREFIX)}
     kinds = params_of(strategy.config) | own
     defaults = defaults_of(strategy.config) | weights_defaults(drafted)
-    told = answers(strategy)
+    told = strategy_answers(strategy)
     return {
         "name": strategy.name,
         "title": strategy.title,
@@ -171,46 +179,46 @@ def _strategy(
         "model": strategy.default_model,
         "assistant": strategy.default_assistant or "",
         "draft": strategy.assistant,
-        "refused": _refused(strategy) if tried else {},
-        "only": _only(strategy),
-        "visuals": visuals_of(strategy.visuals),
-        "what_if": _asked(strategy),
+        "refused": _refused_models(strategy) if tried else {},
+        "only": _dependent_params(strategy),
+        "visuals": stage_views(strategy.visuals),
+        "what_if": _what_if_params(strategy),
         "presets": [
-            *(_preset(strategy, p) for p in strategy.presets),
-            *_senses(strategy),
-            *_talks(strategy),
+            *(_preset_spec(strategy, p) for p in strategy.presets),
+            *_media_presets(strategy),
+            *_chat_presets(strategy),
         ],
-        "params": [_place(param_spec(n, k, defaults[n]), known) for n, k in kinds.items()],
+        "params": [_param_index(param_spec(n, k, defaults[n]), known) for n, k in kinds.items()],
     }
 
 
-def _refused(strategy: Strategy) -> dict[str, str]:
+def _refused_models(strategy: Strategy) -> dict[str, str]:
     """Map each offered model that cannot serve a strategy to the reason."""
-    reasons = {e.name: refusal(strategy, e.name) for e in _offered()}
+    reasons = {e.name: incompatibility_reason(strategy, e.name) for e in _offered_models()}
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
-def try_models() -> None:
+def find_refused_models() -> None:
     """Compute which models each strategy refuses, so that the next declaration is fast."""
     for strategy in STRATEGIES.values():
-        _refused(strategy)
+        _refused_models(strategy)
 
 
-def _only(strategy: Strategy) -> dict[str, dict[str, Any]]:
+def _dependent_params(strategy: Strategy) -> dict[str, dict[str, Any]]:
     """Map each dependent parameter to its controlling one, the enabling values and the reason."""
     kinds = params_of(strategy.config)
     found = {
         name: {
             "name": only.name,
-            "values": [controls.show(kinds[only.name], value) for value in only.values],
+            "values": [controls.to_control(kinds[only.name], value) for value in only.values],
             "why": only.why,
         }
-        for name, only in acting(strategy).items()
+        for name, only in conditional_parameters(strategy).items()
     }
-    return found | only_of_weights(strategy.assistant != "none")
+    return found | dependent_weights(strategy.assistant != "none")
 
 
-def only_of_weights(assistant: bool) -> dict[str, dict[str, Any]]:
+def dependent_weights(assistant: bool) -> dict[str, dict[str, Any]]:
     """Return the same map for the weights settings.
 
     ``assistant`` adds the weights settings of the draft model.
@@ -222,42 +230,46 @@ def only_of_weights(assistant: bool) -> dict[str, dict[str, Any]]:
             "values": [value],
             "why": f"It acts while {kinds[prefix + other].label} is {value}.",
         }
-        for prefix in (("", ASSISTANT) if assistant else ("",))
-        for name, (other, value) in NEEDS.items()
+        for prefix in (("", ASSISTANT_PREFIX) if assistant else ("",))
+        for name, (other, value) in REQUIRED_SETTINGS.items()
     }
 
 
-def one_models_weights() -> dict[str, Any]:
+def weights_controls() -> dict[str, Any]:
     """Return one model's weights controls as ``params``, and their dependencies as ``only``."""
     defaults = weights_defaults(assistant=False)
-    kinds = offered_weights(assistant=False)
+    kinds = list_weight_params(assistant=False)
     return {
         "params": [param_spec(name, kind, defaults[name]) for name, kind in kinds.items()],
-        "only": only_of_weights(assistant=False),
+        "only": dependent_weights(assistant=False),
     }
 
 
-def _asked(strategy: Strategy) -> dict[str, Any]:
+def _what_if_params(strategy: Strategy) -> dict[str, Any]:
     """Return the controls that what-if questions offer, and the reason if there are none."""
-    refused = why_not(strategy)
+    refused = refusal_reason(strategy)
     kinds = params_of(strategy.config)
-    names = [n for n in askable(strategy.config) if _is_asked(kinds[n])] if not refused else []
+    names = (
+        [n for n in changeable_parameters(strategy.config) if _is_what_if_param(kinds[n])]
+        if not refused
+        else []
+    )
     return {"params": names, "refused": refused}
 
 
-def _is_asked(kind: Param) -> bool:
+def _is_what_if_param(kind: Param) -> bool:
     named = isinstance(kind, (Number, Integer, Flag, Choice))
-    return named and kind.group in (MAIN, "sampling", "penalties")
+    return named and kind.group in (MAIN_GROUP, "sampling", "penalties")
 
 
-def _place(declared: dict[str, Any], known: list[dict[str, Any]]) -> int:
+def _param_index(declared: dict[str, Any], known: list[dict[str, Any]]) -> int:
     """Return a control's index in the list of all controls, appending a new one."""
     if declared not in known:
         known.append(declared)
     return known.index(declared)
 
 
-def _preset(strategy: Strategy, preset: Preset) -> dict[str, Any]:
+def _preset_spec(strategy: Strategy, preset: Preset) -> dict[str, Any]:
     kinds = params_of(strategy.config)
     return {
         "name": preset.name,
@@ -267,21 +279,21 @@ def _preset(strategy: Strategy, preset: Preset) -> dict[str, Any]:
         "image": preset.image,
         "audio": preset.audio,
         "shows": preset.shows,
-        "recorded": _recorded(strategy.name, preset.name),
-        "params": {n: controls.show(kinds[n], v) for n, v in preset.params.items()},
+        "recorded": _recorded_name(strategy.name, preset.name),
+        "params": {n: controls.to_control(kinds[n], v) for n, v in preset.params.items()},
     }
 
 
-def _senses(strategy: Strategy) -> list[dict[str, Any]]:
+def _media_presets(strategy: Strategy) -> list[dict[str, Any]]:
     """Return the presets with a picture or sound whose models are offered."""
-    offered = {entry.name for entry in _offered()}
-    found = SENSES.get(strategy.name, ())
-    return [_preset(strategy, preset) for preset in found if preset.model in offered]
+    offered = {entry.name for entry in _offered_models()}
+    found = MEDIA_PRESETS.get(strategy.name, ())
+    return [_preset_spec(strategy, preset) for preset in found if preset.model in offered]
 
 
-def _talks(strategy: Strategy) -> list[dict[str, Any]]:
+def _chat_presets(strategy: Strategy) -> list[dict[str, Any]]:
     """Return the chat presets, none if their model is not offered."""
-    if MODEL not in {entry.name for entry in _offered()}:
+    if CHAT_MODEL not in {entry.name for entry in _offered_models()}:
         return []
     kinds = params_of(strategy.config)
     return [
@@ -291,27 +303,27 @@ def _talks(strategy: Strategy) -> list[dict[str, Any]]:
             "messages": talk.messages,
             "template": {},
             "seed": talk.seed,
-            "model": MODEL,
+            "model": CHAT_MODEL,
             "shows": talk.shows,
-            "recorded": _recorded(strategy.name, talk.name),
-            "params": {n: controls.show(kinds[n], v) for n, v in talk.params.items()},
+            "recorded": _recorded_name(strategy.name, talk.name),
+            "params": {n: controls.to_control(kinds[n], v) for n, v in talk.params.items()},
         }
-        for talk in TALKS.get(strategy.name, ())
+        for talk in CHAT_PRESETS.get(strategy.name, ())
     ]
 
 
-def _recorded(strategy: str, preset: str) -> str | None:
+def _recorded_name(strategy: str, preset: str) -> str | None:
     """Return the gallery name of a preset's recorded run, None if there is none."""
-    found = (e for e in gallery.entries() if (e.strategy, e.preset) == (strategy, preset))
+    found = (e for e in gallery.list_entries() if (e.strategy, e.preset) == (strategy, preset))
     return next((entry.name for entry in found), None)
 
 
-def _drafts() -> dict[str, dict[str, list[str]]]:
+def _draft_models() -> dict[str, dict[str, list[str]]]:
     """Map tokenizer kind -> target model -> names of fitting draft models.
 
     The target "" stands for an unknown model.
     """
-    names = [e.name for e in _offered()]
+    names = [e.name for e in _offered_models()]
     return {
         kind: {
             target: [e.name for e in drafts_for(target, kind) if e.name in names]
@@ -321,7 +333,7 @@ def _drafts() -> dict[str, dict[str, list[str]]]:
     }
 
 
-def _comparison(preset: ComparePreset) -> dict[str, Any]:
+def _comparison_spec(preset: ComparePreset) -> dict[str, Any]:
     return {
         "key": preset.name,
         "name": preset.name,

@@ -8,10 +8,10 @@ from typing import Any
 from engine.errors import ParameterError
 from engine.run.media_request import check_speech
 
-_WITH_TIMES = "1"
+_TIMESTAMPS_ON = "1"
 
 
-def of_form(asked: Mapping[str, Any]) -> dict[str, Any]:
+def speech_from_form(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return a form's ``speech`` settings for a request, empty if there are none.
 
     Raises:
@@ -25,25 +25,25 @@ def of_form(asked: Mapping[str, Any]) -> dict[str, Any]:
     return dict(told)
 
 
-def of_link(query: Mapping[str, str]) -> dict[str, Any]:
+def speech_from_link(query: Mapping[str, str]) -> dict[str, Any]:
     """Return the speech settings of a link's query.
 
     Raises:
-        ParameterError: As ``of_form``.
+        ParameterError: As ``speech_from_form``.
     """
     told: dict[str, Any] = {name: query[name] for name in ("language", "task") if query.get(name)}
     times = query.get("timestamps", "")
-    if times not in ("", _WITH_TIMES):
+    if times not in ("", _TIMESTAMPS_ON):
         raise ParameterError("timestamps", times[:40], "the link's must be 1, or left out")
     if times:
         told["return_timestamps"] = True
-    return of_form({"speech": told})
+    return speech_from_form({"speech": told})
 
 
-def link_of(told: Mapping[str, Any]) -> dict[str, str]:
+def speech_to_link(told: Mapping[str, Any]) -> dict[str, str]:
     """Convert speech settings to a link's query fields, "" for a setting that is absent."""
     return {
         "language": told.get("language") or "",
         "task": told.get("task") or "",
-        "timestamps": _WITH_TIMES if told.get("return_timestamps") else "",
+        "timestamps": _TIMESTAMPS_ON if told.get("return_timestamps") else "",
     }

@@ -17,32 +17,32 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import ParameterError
-from engine.media import Picture, Sound, info_of, picture_of, sound_of
-from engine.media.media_cache import KEPT_MEDIA
+from engine.media import Picture, Sound, to_media_info, to_picture, to_sound
+from engine.media.media_cache import MEDIA_CACHE
 from engine.settings import SETTINGS
 from engine.trace.records import MediaInfo
 
 KINDS = ("image", "audio")
-EXAMPLE, HELD = "example:", "held:"
-VISITOR = "visitor"
+EXAMPLE_PREFIX, HELD_PREFIX = "example:", "held:"
+VISITOR_FIELD = "visitor"
 """Field of a request with the visitor's id.
 
 It is never stored: Gradio's session changes with every connection.
 """
 LIMITS = {"image": SETTINGS.max_picture_bytes, "audio": SETTINGS.max_sound_bytes}
 """Largest file of each kind, in bytes."""
-_READ: dict[str, Callable[[Any], Any]] = {"image": picture_of, "audio": sound_of}
-_OF_NOTHING = "0" * 64
-_NAME = re.compile(r"[0-9a-f]{32}")
-_LEAST = 2000
+_READERS: dict[str, Callable[[Any], Any]] = {"image": to_picture, "audio": to_sound}
+_UNKNOWN_SHA256 = "0" * 64
+_VISITOR_ID = re.compile(r"[0-9a-f]{32}")
+_MIN_COUNTED_BYTES = 2000
 """Least bytes that a file counts for, so that many tiny files cannot fill the store."""
-_SHARE = 4
+_ADDRESS_SHARE = 4
 """One address may use one part in this many of the store."""
 _DATA_URL = re.compile(r"data:[\w.+-]+/[\w.+-]+;base64,")
 
 
 @dataclass
-class _Kept:
+class _StoredFile:
     data: bytes
     address: str
     used_at: float
@@ -50,13 +50,13 @@ class _Kept:
     @property
     def size(self) -> int:
         """Bytes that the file counts for."""
-        return max(len(self.data), _LEAST)
+        return max(len(self.data), _MIN_COUNTED_BYTES)
 
 
 _Key = tuple[str, str, str]
 
 
-class HeldMedia:
+class MediaStore:
     """Store of uploaded files, unchanged, with least-recently-used eviction.
 
     Args:
@@ -67,15 +67,15 @@ class HeldMedia:
 
     def __init__(self, most_bytes: int, own_bytes: int, age_s: float) -> None:
         self.most_bytes, self.own_bytes, self.age_s = most_bytes, own_bytes, age_s
-        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._kept: OrderedDict[_Key, _StoredFile] = OrderedDict()
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
 
-    def keep(self, visitor: str, kind: str, sha256: str, data: bytes, address: str = "") -> None:
+    def add(self, visitor: str, kind: str, sha256: str, data: bytes, address: str = "") -> None:
         """Store a visitor's file, evicting older files where a limit would be exceeded.
 
         Args:
-            visitor: Owner of the file, see ``is_visitor``.
+            visitor: Owner of the file, see ``is_visitor_id``.
             kind: One of KINDS.
             sha256: Hash of the decoded content.
             data: The file's bytes.
@@ -84,14 +84,14 @@ class HeldMedia:
         with self._lock:
             self._kept.pop((visitor, kind, sha256), None)
             self._sweep()
-            coming = _Kept(data, address, time.monotonic())
-            self._shrink(self.own_bytes - coming.size, lambda key, _: key[0] == visitor)
+            coming = _StoredFile(data, address, time.monotonic())
+            self._evict_to(self.own_bytes - coming.size, lambda key, _: key[0] == visitor)
             if address:
-                share = self.most_bytes // _SHARE
-                self._shrink(share - coming.size, lambda _, kept: kept.address == address)
-            self._shrink(self.most_bytes - coming.size, lambda _, __: True)
+                share = self.most_bytes // _ADDRESS_SHARE
+                self._evict_to(share - coming.size, lambda _, kept: kept.address == address)
+            self._evict_to(self.most_bytes - coming.size, lambda _, __: True)
             self._kept[visitor, kind, sha256] = coming
-            self._wake()
+            self._schedule_sweep()
 
     def find(self, visitor: str, kind: str, sha256: str) -> bytes | None:
         """Return a visitor's file, None if it is not stored or belongs to another visitor."""
@@ -105,7 +105,7 @@ class HeldMedia:
             return kept.data
 
     @property
-    def held_bytes(self) -> int:
+    def used_bytes(self) -> int:
         """Bytes that all stored files count for."""
         with self._lock:
             return sum(kept.size for kept in self._kept.values())
@@ -115,7 +115,7 @@ class HeldMedia:
         with self._lock:
             self._kept.clear()
 
-    def _shrink(self, most: int, whose: Callable[[_Key, _Kept], bool]) -> None:
+    def _evict_to(self, most: int, whose: Callable[[_Key, _StoredFile], bool]) -> None:
         own = [key for key, kept in self._kept.items() if whose(key, kept)]
         total = sum(self._kept[key].size for key in own)
         for key in own:
@@ -129,42 +129,42 @@ class HeldMedia:
         while self._kept and next(iter(self._kept.values())).used_at < before:
             self._kept.popitem(last=False)
 
-    def _wake(self) -> None:
+    def _schedule_sweep(self) -> None:
         """Start a timer that removes expired files even if no request comes."""
         if self._timer is None and self._kept:
-            self._timer = threading.Timer(self.age_s, self._look)
+            self._timer = threading.Timer(self.age_s, self._sweep_on_timer)
             self._timer.daemon = True
             self._timer.start()
 
-    def _look(self) -> None:
+    def _sweep_on_timer(self) -> None:
         with self._lock:
             self._timer = None
             self._sweep()
-            self._wake()
+            self._schedule_sweep()
 
 
-MEDIA = HeldMedia(
+MEDIA = MediaStore(
     SETTINGS.max_held_media_bytes, SETTINGS.max_visitor_media_bytes, SETTINGS.media_age_s
 )
 
 
-def is_visitor(name: Any) -> bool:
+def is_visitor_id(name: Any) -> bool:
     """Return whether a value has the form of a visitor id: 128 random bits in hexadecimal."""
-    return isinstance(name, str) and _NAME.fullmatch(name) is not None
+    return isinstance(name, str) and _VISITOR_ID.fullmatch(name) is not None
 
 
-def take(visitor: str, kind: str, data: bytes, address: str = "") -> MediaInfo:
+def store_upload(visitor: str, kind: str, data: bytes, address: str = "") -> MediaInfo:
     """Decode an uploaded file, store it and return its description.
 
     Raises:
         ParameterError: The file cannot be read as a picture or sound.
     """
-    info = info_of(_READ[kind](data))
-    MEDIA.keep(visitor, kind, info.sha256, data, address)
+    info = to_media_info(_READERS[kind](data))
+    MEDIA.add(visitor, kind, info.sha256, data, address)
     return info
 
 
-def of_form(asked: Mapping[str, Any]) -> dict[str, Any]:
+def media_from_form(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the ``image`` and ``audio`` fields of a request from a form.
 
     A kind without a file has no field.
@@ -176,25 +176,25 @@ def of_form(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         ParameterError: A value has another form, or its file is not stored any more.
     """
-    found, lacks = of_link(asked, asked.get(VISITOR))
+    found, lacks = media_from_link(asked, asked.get(VISITOR_FIELD))
     for kind in lacks:
-        digest = str(asked.get(kind)).removeprefix(HELD)
+        digest = str(asked.get(kind)).removeprefix(HELD_PREFIX)
         raise ParameterError(kind, f"{digest[:12]}…", "it is not here any more", "choose it again")
     return found
 
 
-def of_link(query: Mapping[str, Any], visitor: Any) -> tuple[dict[str, Any], list[str]]:
+def media_from_link(query: Mapping[str, Any], visitor: Any) -> tuple[dict[str, Any], list[str]]:
     """Return the media fields of a link, and the kinds whose file is not stored for this visitor.
 
     Raises:
-        ParameterError: A value is not of the forms that ``of_form`` takes.
+        ParameterError: A value is not of the forms that ``media_from_form`` takes.
     """
     found: dict[str, Any] = {}
     lacks: list[str] = []
     for kind in KINDS:
         if query.get(kind) in (None, ""):
             continue
-        named = _named(kind, query.get(kind), visitor)
+        named = _resolve_name(kind, query.get(kind), visitor)
         if named is None:
             lacks.append(kind)
         else:
@@ -202,21 +202,21 @@ def of_link(query: Mapping[str, Any], visitor: Any) -> tuple[dict[str, Any], lis
     return found, lacks
 
 
-def _named(kind: str, name: Any, visitor: Any) -> Picture | Sound | str | None:
+def _resolve_name(kind: str, name: Any, visitor: Any) -> Picture | Sound | str | None:
     """Return the picture, sound or example of a form's value, None for a missing file."""
-    if isinstance(name, str) and name.startswith(EXAMPLE):
+    if isinstance(name, str) and name.startswith(EXAMPLE_PREFIX):
         return name
-    if not isinstance(name, str) or not name.startswith(HELD):
+    if not isinstance(name, str) or not name.startswith(HELD_PREFIX):
         raise ParameterError(kind, name, "a form names an example or what was sent here")
-    digest = name.removeprefix(HELD)
-    data = MEDIA.find(visitor, kind, digest) if is_visitor(visitor) else None
+    digest = name.removeprefix(HELD_PREFIX)
+    data = MEDIA.find(visitor, kind, digest) if is_visitor_id(visitor) else None
     if data is None:
         return None
     # Equal hashes mean equal content, so a file decoded for another visitor will do.
-    return KEPT_MEDIA.get(digest) or _READ[kind](data)
+    return MEDIA_CACHE.get(digest) or _READERS[kind](data)
 
 
-def of_call(given: Mapping[str, Any]) -> dict[str, Any]:
+def media_from_call(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the media fields of an API call, which contains the bytes.
 
     Args:
@@ -226,37 +226,37 @@ def of_call(given: Mapping[str, Any]) -> dict[str, Any]:
         ParameterError: A value has another form.
     """
     named = {kind: given[kind] for kind in KINDS if given.get(kind) is not None}
-    return {kind: _brought(kind, value) for kind, value in named.items()}
+    return {kind: _decode_media(kind, value) for kind, value in named.items()}
 
 
-def _brought(kind: str, value: Any) -> Picture | Sound | str:
+def _decode_media(kind: str, value: Any) -> Picture | Sound | str:
     allowed = "it must be a file in base64, or example: and a name"
     if not isinstance(value, str):
         raise ParameterError(kind, value, allowed)
-    if value.startswith(EXAMPLE):
+    if value.startswith(EXAMPLE_PREFIX):
         return value
     head = _DATA_URL.match(value)
     try:
         data = base64.b64decode(value[head.end() if head else 0 :], validate=True)
     except (binascii.Error, ValueError):
         raise ParameterError(kind, value[:40], allowed) from None
-    return _READ[kind](data)
+    return _READERS[kind](data)
 
 
-def name_of(given: Any) -> str | None:
+def to_form_name(given: Any) -> str | None:
     """Convert a picture or sound of a request or trace to its form value, None for none."""
     if given is None or isinstance(given, str):
         return given
-    return f"{EXAMPLE}{given.example}" if given.example else f"{HELD}{given.sha256}"
+    return f"{EXAMPLE_PREFIX}{given.example}" if given.example else f"{HELD_PREFIX}{given.sha256}"
 
 
-def names_in(infos: tuple[MediaInfo, ...]) -> dict[str, Any]:
+def form_names(infos: tuple[MediaInfo, ...]) -> dict[str, Any]:
     """Map each kind to the form value of a trace's picture or sound, None if it has none."""
-    named = {info.kind: name_of(info) for info in infos}
+    named = {info.kind: to_form_name(info) for info in infos}
     return {kind: named.get(kind) for kind in KINDS}
 
 
-def only_own(asked: Mapping[str, Any]) -> dict[str, Any]:
+def hide_foreign_media(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return a question whose trace contains no media hashes of other visitors.
 
     The engine opens recently decoded media for anyone who knows the hash, and a shared trace
@@ -273,30 +273,31 @@ def only_own(asked: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(infos, list) or not infos:
         return dict(asked)
     apart = [
-        _hidden(info, asked.get(VISITOR)) if isinstance(info, dict) else info for info in infos
+        _hide_foreign_hash(info, asked.get(VISITOR_FIELD)) if isinstance(info, dict) else info
+        for info in infos
     ]
     return {**asked, "trace": {**trace, "media": apart}}
 
 
-def _hidden(info: dict[str, Any], visitor: Any) -> dict[str, Any]:
+def _hide_foreign_hash(info: dict[str, Any], visitor: Any) -> dict[str, Any]:
     """Return a trace's media entry, its hash replaced if it is another visitor's file."""
     kind, sha256, example = info.get("kind"), info.get("sha256"), info.get("example")
     if kind not in KINDS or not isinstance(sha256, str):
         return info
-    if is_visitor(visitor) and MEDIA.find(visitor, kind, sha256) is not None:
+    if is_visitor_id(visitor) and MEDIA.find(visitor, kind, sha256) is not None:
         return info
-    if isinstance(example, str) and _hash_of(kind, example) == sha256:
+    if isinstance(example, str) and _example_hash(kind, example) == sha256:
         return info
-    return {**info, "sha256": _OF_NOTHING}
+    return {**info, "sha256": _UNKNOWN_SHA256}
 
 
-def _hash_of(kind: str, example: str) -> str | None:
+def _example_hash(kind: str, example: str) -> str | None:
     try:
-        return _READ[kind](f"{EXAMPLE}{example}").sha256
+        return _READERS[kind](f"{EXAMPLE_PREFIX}{example}").sha256
     except ParameterError:
         return None
 
 
-def kept_apart(asked: Mapping[str, Any]) -> dict[str, Any]:
+def without_visitor(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request without the visitor id, safe to store."""
-    return {name: value for name, value in asked.items() if name != VISITOR}
+    return {name: value for name, value in asked.items() if name != VISITOR_FIELD}

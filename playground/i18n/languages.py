@@ -13,46 +13,46 @@ from html import escape
 from pathlib import Path
 from urllib.parse import parse_qs
 
-from visualizers.page import as_data
+from visualizers.page import to_script_json
 
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "text"
 ENGLISH = "en"
-PARAMETER = "lang"
+QUERY_PARAMETER = "lang"
 
 
 @cache
-def languages() -> tuple[str, ...]:
+def all_languages() -> tuple[str, ...]:
     """Return the codes of all languages, English first."""
     return (ENGLISH, *sorted(path.stem for path in FOLDER.glob("*.json")))
 
 
-def others() -> tuple[str, ...]:
+def other_languages() -> tuple[str, ...]:
     """Return the codes of all languages except English."""
-    return languages()[1:]
+    return all_languages()[1:]
 
 
 @cache
-def _words(folder: str, language: str) -> Mapping[str, str]:
+def _read_catalogue(folder: str, language: str) -> Mapping[str, str]:
     path = FOLDER / folder / f"{language}.json"
-    return json.loads(path.read_text("utf-8")) if language in others() else {}
+    return json.loads(path.read_text("utf-8")) if language in other_languages() else {}
 
 
-def texts(language: str) -> Mapping[str, str]:
+def client_catalogue(language: str) -> Mapping[str, str]:
     """Return the catalogue of the page's scripts (English -> translation); empty for English."""
-    return _words("", language)
+    return _read_catalogue("", language)
 
 
-def told(language: str) -> Mapping[str, str]:
+def server_catalogue(language: str) -> Mapping[str, str]:
     """Return the catalogue of the server's sentences, values as ``{name}``; empty for English."""
-    return _words("told", language)
+    return _read_catalogue("told", language)
 
 
-def declared(language: str) -> Mapping[str, str]:
+def spec_catalogue(language: str) -> Mapping[str, str]:
     """Return the catalogue for ``playground.i18n.translate_spec``; empty for English."""
-    return _words("declared", language)
+    return _read_catalogue("declared", language)
 
 
-def data(language: str, is_met: Callable[[str], bool] = bool) -> str:
+def catalogue_elements(language: str, is_met: Callable[[str], bool] = bool) -> str:
     """Return HTML elements with the catalogues of scripts and server sentences, as JSON.
 
     Args:
@@ -60,36 +60,41 @@ def data(language: str, is_met: Callable[[str], bool] = bool) -> str:
         is_met: returns whether the page may need an English text.
     """
     parts = []
-    for place, words in (("dp-texts", texts(language)), ("dp-told", told(language))):
+    for place, words in (
+        ("dp-texts", client_catalogue(language)),
+        ("dp-told", server_catalogue(language)),
+    ):
         met = {text: other for text, other in words.items() if is_met(text)}
-        inside = as_data(met, ensure_ascii=False)
+        inside = to_script_json(met, ensure_ascii=False)
         parts.append(
             f'<script type="application/json" id="{place}" lang="{escape(language)}">{inside}</script>'
         )
     return "".join(parts)
 
 
-def chosen(query: str, accepted: str) -> str:
+def choose_language(query: str, accepted: str) -> str:
     """Return the language code of a page: from its address, else from the browser, else English.
 
     Args:
         query: the address's query string.
         accepted: the Accept-Language header, as in ``de-CH,de;q=0.9,en;q=0.8``.
     """
-    asked = parse_qs(query).get(PARAMETER, [""])[0][:2].lower()
-    if asked in languages():
+    asked = parse_qs(query).get(QUERY_PARAMETER, [""])[0][:2].lower()
+    if asked in all_languages():
         return asked
     weighed = []
     # Clients choose this header, so its length is bounded.
     for part in accepted[:200].split(","):
         name, _, quality = part.strip().partition(";q=")
-        weighed.append((_number(quality), name[:2].lower()))
+        weighed.append((_parse_quality(quality), name[:2].lower()))
     # The sort is stable: equal weights keep the order of the header.
     weighed.sort(key=lambda one: -one[0])
-    return next((name for weight, name in weighed if weight > 0 and name in languages()), ENGLISH)
+    return next(
+        (name for weight, name in weighed if weight > 0 and name in all_languages()), ENGLISH
+    )
 
 
-def _number(text: str) -> float:
+def _parse_quality(text: str) -> float:
     try:
         return float(text or 1)
     except ValueError:

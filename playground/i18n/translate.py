@@ -12,15 +12,15 @@ from functools import cache
 
 from playground.i18n import languages
 
-NAMED = re.compile(r"\{(\w+)\}")
-_DEEPEST = 3
-_MOST = 2000
-_FEWEST_LETTERS = 4
+PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_MAX_DEPTH = 3
+_MAX_CHARS = 2000
+_MIN_LETTERS = 4
 """Below this a pattern, as "{n} of {total}", would match anything, so its values must be numbers."""
-_NUMBER = "([-−+\\d.,·⁻⁰¹²³⁴-⁹ ]+)"
+_NUMBER_PATTERN = "([-−+\\d.,·⁻⁰¹²³⁴-⁹ ]+)"
 
 
-class Sayer:
+class Translator:
     """Translates sentences to another language.
 
     Args:
@@ -33,35 +33,35 @@ class Sayer:
         # The most specific pattern is tried first.
         patterns = sorted(
             (english for english in texts if "{" in english),
-            key=lambda english: -len(NAMED.sub("", english)),
+            key=lambda english: -len(PLACEHOLDER.sub("", english)),
         )
-        self.patterns = [(_pattern_of(e), NAMED.findall(e), texts[e]) for e in patterns]
+        self.patterns = [(_compile_pattern(e), PLACEHOLDER.findall(e), texts[e]) for e in patterns]
 
-    def said(self, sentence: str, depth: int = 0) -> str:
+    def translate(self, sentence: str, depth: int = 0) -> str:
         """Return the translation of a sentence, or the sentence itself if there is none."""
         if sentence in self.known:
             return self.known[sentence]
-        if depth < _DEEPEST and len(sentence) <= _MOST:
+        if depth < _MAX_DEPTH and len(sentence) <= _MAX_CHARS:
             for pattern, names, other in self.patterns:
                 if found := pattern.fullmatch(sentence):
                     parts = zip(names, found.groups(), strict=True)
-                    values = {name: self.said(part, depth + 1) for name, part in parts}
-                    return NAMED.sub(lambda match, own=values: own[match[1]], other)
-        return self.unknown(sentence, depth)
+                    values = {name: self.translate(part, depth + 1) for name, part in parts}
+                    return PLACEHOLDER.sub(lambda match, own=values: own[match[1]], other)
+        return self.translate_unknown(sentence, depth)
 
-    def unknown(self, sentence: str, depth: int) -> str:
+    def translate_unknown(self, sentence: str, depth: int) -> str:
         """Return the text for a sentence without a translation, nested ``depth`` values deep."""
         del depth
         return sentence
 
 
-def _pattern_of(english: str) -> re.Pattern[str]:
-    letters = len(re.findall("[a-zA-Z]", NAMED.sub("", english)))
-    value = _NUMBER if letters < _FEWEST_LETTERS else "(.+?)"
+def _compile_pattern(english: str) -> re.Pattern[str]:
+    letters = len(re.findall("[a-zA-Z]", PLACEHOLDER.sub("", english)))
+    value = _NUMBER_PATTERN if letters < _MIN_LETTERS else "(.+?)"
     return re.compile(value.join(map(re.escape, re.split(r"\{\w+\}", english))), re.DOTALL)
 
 
 @cache
-def sayer(language: str) -> Sayer:
+def translator_for(language: str) -> Translator:
     """Return the translator for a language; English sentences stay unchanged."""
-    return Sayer(languages.told(language))
+    return Translator(languages.server_catalogue(language))

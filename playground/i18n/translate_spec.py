@@ -12,7 +12,7 @@ from typing import Any
 
 from playground.i18n import languages
 
-READ = frozenset(
+TEXT_FIELDS = frozenset(
     (
         "label",
         "help",
@@ -28,57 +28,57 @@ READ = frozenset(
     )
 )
 """Fields whose text is translated wherever they occur."""
-NAMED = "presets"
+PRESETS_FIELD = "presets"
 """Field with presets, whose ``name`` is translated.
 
 Presets are identified by their values, not their name.
 """
-SET = ("params", "messages")
+PRESET_VALUE_FIELDS = ("params", "messages")
 """Fields with a preset's values, which are sent back and so not translated."""
-LISTED = "groups"
+GROUPS_FIELD = "groups"
 """Field with a map whose values are all titles."""
-MEANT = "terms"
+TERMS_FIELD = "terms"
 """Field with the glossary: term -> its definition and a common misconception."""
 
-_Say = Callable[[str], str]
+_Translate = Callable[[str], str]
 
 
-def translated(spec: Mapping[str, Any], language: str) -> Mapping[str, Any]:
+def translate_spec(spec: Mapping[str, Any], language: str) -> Mapping[str, Any]:
     """Return the declaration in a language; for English the same object.
 
     Args:
         spec: The declaration that ``playground.app.page_head`` gives to the page.
         language: One of ``languages.languages()``. Texts without a translation stay English.
     """
-    words = languages.declared(language)
-    return _walked(spec, lambda text: words.get(text, text)) if words else spec
+    words = languages.spec_catalogue(language)
+    return _map_texts(spec, lambda text: words.get(text, text)) if words else spec
 
 
-def terms_in(language: str, terms: Mapping[str, list[str]]) -> Mapping[str, list[str]]:
+def translate_terms(language: str, terms: Mapping[str, list[str]]) -> Mapping[str, list[str]]:
     """Return the glossary in a language.
 
     Each term keeps its English key and gets its translated name.
 
     Args:
-        language: As in ``translated``.
-        terms: The English glossary, see ``engine.statistics.glossary.words``.
+        language: As in ``translate_spec``.
+        terms: The English glossary, see ``engine.statistics.glossary.glossary_texts``.
     """
-    return translated({MEANT: terms}, language)[MEANT]
+    return translate_spec({TERMS_FIELD: terms}, language)[TERMS_FIELD]
 
 
-def texts_of(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Yield every English text that ``translated`` looks up, some more than once."""
+def spec_texts(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Yield every English text that ``translate_spec`` looks up, some more than once."""
     found: list[str] = []
 
     def keep(text: str) -> str:
         found.append(text)
         return text
 
-    _walked(spec, keep)
+    _map_texts(spec, keep)
     yield from found
 
 
-def _walked(value: Any, say: _Say, inside: str = "") -> Any:
+def _map_texts(value: Any, say: _Translate, inside: str = "") -> Any:
     """Return a value with every translatable text replaced by ``say(text)``.
 
     Args:
@@ -87,26 +87,28 @@ def _walked(value: Any, say: _Say, inside: str = "") -> Any:
         inside: The nearest field name above the value.
     """
     if isinstance(value, (list, tuple)):
-        return [_walked(one, say, inside) for one in value]
+        return [_map_texts(one, say, inside) for one in value]
     if not isinstance(value, Mapping):
         return value
-    if inside == MEANT:
-        return {name: [*_said(means, say), say(name)] for name, means in value.items()}
-    if inside == LISTED:
+    if inside == TERMS_FIELD:
+        return {name: [*_map_parts(means, say), say(name)] for name, means in value.items()}
+    if inside == GROUPS_FIELD:
         return {name: say(title) for name, title in value.items()}
-    return {name: _field(value, name, say, inside) for name in value}
+    return {name: _map_field(value, name, say, inside) for name in value}
 
 
-def _field(owner: Mapping[str, Any], name: str, say: _Say, inside: str) -> Any:
+def _map_field(owner: Mapping[str, Any], name: str, say: _Translate, inside: str) -> Any:
     value = owner[name]
-    if isinstance(value, str) and (name in READ or (name == "name" and inside == NAMED)):
+    if isinstance(value, str) and (
+        name in TEXT_FIELDS or (name == "name" and inside == PRESETS_FIELD)
+    ):
         # Titles of hub models are names, not text.
         known = name == "title" and owner.get("embedded") is False
         return value if known or not value else say(value)
-    if inside == NAMED and name in SET:
+    if inside == PRESETS_FIELD and name in PRESET_VALUE_FIELDS:
         return value
-    return _walked(value, say, name)
+    return _map_texts(value, say, name)
 
 
-def _said(parts: list[str], say: _Say) -> list[str]:
+def _map_parts(parts: list[str], say: _Translate) -> list[str]:
     return [say(part) if part else part for part in parts]

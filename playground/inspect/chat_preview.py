@@ -8,11 +8,11 @@ from dataclasses import asdict
 from typing import Any
 
 from engine.errors import BusyError, ModelError
-from engine.models.tokenizer_only import reader
-from engine.run.chat_request import check_messages, rendered
+from engine.models.tokenizer_only import load_tokenizer_only
+from engine.run.chat_request import check_messages, render_conversation
 
 ACTIONS = ("rendered",)
-_AT_WORK = threading.Semaphore(2)
+_RENDER_SLOTS = threading.Semaphore(2)
 """Conversations rendered at once. Few, so that runs keep the processor."""
 _WAIT_S = 20.0
 
@@ -35,13 +35,13 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     check_messages(messages, template)
     if not isinstance(model, str) or not model:
         raise ModelError("Choose a model: each has a chat template of its own.")
-    if not _AT_WORK.acquire(timeout=_WAIT_S):
+    if not _RENDER_SLOTS.acquire(timeout=_WAIT_S):
         raise BusyError("Others are asking, too; try again in a moment.")
     try:
-        read = reader(model)
-        found = rendered(messages, template, read)
+        read = load_tokenizer_only(model)
+        found = render_conversation(messages, template, read)
     finally:
-        _AT_WORK.release()
+        _RENDER_SLOTS.release()
     pieces = read.pieces
     return {
         "tokens": [{"text": pieces[i], "special": i in pieces.special} for i in found.ids],

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.models.draft_pairs import made_for_early_exit, pairs_for
-from playground.forms.form import strategy_of
+from engine.models.draft_pairs import early_exit_reason, find_draft_pairs
+from playground.forms.form import read_strategy
 
 ACTIONS = ("drafts",)
 
@@ -25,13 +25,13 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         EngineError: The strategy does not exist.
     """
-    strategy, given = strategy_of(asked), asked.get("model")
+    strategy, given = read_strategy(asked), asked.get("model")
     model = given if isinstance(given, str) else ""
-    pairs = [] if strategy.assistant == "none" else pairs_for(model, strategy.assistant)
+    pairs = [] if strategy.assistant == "none" else find_draft_pairs(model, strategy.assistant)
     return {
         "drafts": [
             {"name": pair.name, "here": pair.values is not None, "reason": pair.reason}
             for pair in pairs
         ],
-        "early_exit": made_for_early_exit(model) if strategy.name == "early_exit" else None,
+        "early_exit": early_exit_reason(model) if strategy.name == "early_exit" else None,
     }

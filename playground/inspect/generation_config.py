@@ -11,8 +11,8 @@ from engine.export import generation_config as config_io
 from engine.export.own_defaults import OwnDefaults, own_defaults
 from engine.strategies import STRATEGIES
 from playground.forms import controls
-from playground.forms.form import form_params, strategy_of
-from playground.forms.spec import shown_values
+from playground.forms.form import form_params, read_strategy
+from playground.forms.spec import control_values
 
 ACTIONS = ("write", "read", "defaults")
 
@@ -30,25 +30,29 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         EngineError: a control or a file is not valid.
     """
-    strategy, action = strategy_of(asked), asked.get("action")
+    strategy, action = read_strategy(asked), asked.get("action")
     if action == "write":
-        text = config_io.write(strategy.name, form_params(strategy, asked.get("params") or {}))
-        params = config_io.read(text, strategy.name).params
-        return {"text": text, "params": config_io.changed(strategy.name, params)}
+        text = config_io.format_config(
+            strategy.name, form_params(strategy, asked.get("params") or {})
+        )
+        params = config_io.parse_config(text, strategy.name).params
+        return {"text": text, "params": config_io.non_default_params(strategy.name, params)}
     if action == "read":
-        found = config_io.read(_text(asked.get("text")), strategy.name)
+        found = config_io.parse_config(_require_text(asked.get("text")), strategy.name)
         return {
             "left_out": list(found.left_out),
-            "params": config_io.changed(strategy.name, found.params),
-            "values": shown_values(strategy, found.params),
+            "params": config_io.non_default_params(strategy.name, found.params),
+            "values": control_values(strategy, found.params),
         }
     if action == "defaults":
         given = asked.get("model")
-        return _own(own_defaults(given if isinstance(given, str) else "", strategy.name))
+        return _defaults_answer(
+            own_defaults(given if isinstance(given, str) else "", strategy.name)
+        )
     raise ParameterError("action", action, f"it must be one of {', '.join(ACTIONS)}")
 
 
-def _own(found: OwnDefaults) -> dict[str, Any]:
+def _defaults_answer(found: OwnDefaults) -> dict[str, Any]:
     kinds = params_of(STRATEGIES[found.strategy].config)
     return {
         "model": found.model,
@@ -56,8 +60,8 @@ def _own(found: OwnDefaults) -> dict[str, Any]:
             {
                 "name": name,
                 "label": kinds[name].label,
-                "value": controls.show(kinds[name], value),
-                "default": controls.show(kinds[name], found.defaults[name]),
+                "value": controls.to_control(kinds[name], value),
+                "default": controls.to_control(kinds[name], found.defaults[name]),
             }
             for name, value in found.params.items()
         ],
@@ -66,7 +70,7 @@ def _own(found: OwnDefaults) -> dict[str, Any]:
     }
 
 
-def _text(value: Any) -> str:
+def _require_text(value: Any) -> str:
     if not isinstance(value, str):
         raise ParameterError("text", value, "it must be the text of a generation_config.json")
     return value

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import Cancelled, ParameterError
-from engine.inspection.influence import Look, looked
+from engine.inspection.influence import InfluenceQuestion, compute_influence
 from engine.inspection.influence_methods import ATTENTION
-from engine.inspection.influence_values import values_of
-from playground.inspect.question_fields import run_sent, whole
-from playground.jobs.latest_only import Turns
+from engine.inspection.influence_values import influence_to_dict
+from playground.inspect.question_fields import find_run, read_int_field
+from playground.jobs.latest_only import LatestOnlyLimiter
 
-_STOP = "looked_stop"
-ACTIONS = ("looked", _STOP)
-_TURNS = Turns(2)
+_STOP_ACTION = "looked_stop"
+ACTIONS = ("looked", _STOP_ACTION)
+_LIMITER = LatestOnlyLimiter(2)
 """Two questions at a time: runs have priority."""
 
 
@@ -35,20 +35,25 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         EngineError: a value is not valid, or the question cannot be answered.
     """
-    if asked.get("action") == _STOP:
-        _TURNS.give_up(asked.get("asker"))
+    if asked.get("action") == _STOP_ACTION:
+        _LIMITER.cancel(asked.get("asker"))
         return {}
     method = asked.get("method", ATTENTION)
     if not isinstance(method, str):
         raise ParameterError("method", method, "it must be text")
-    look = Look(whole(asked, "step") or 0, method, whole(asked, "node_id"), whole(asked, "at"))
-    layer, head = whole(asked, "layer"), whole(asked, "head")
+    look = InfluenceQuestion(
+        read_int_field(asked, "step") or 0,
+        method,
+        read_int_field(asked, "node_id"),
+        read_int_field(asked, "at"),
+    )
+    layer, head = read_int_field(asked, "layer"), read_int_field(asked, "head")
     # Before waiting for a slot: the page must learn at once that it has to send the trace.
-    run = run_sent(asked)
+    run = find_run(asked)
     if run is None:
         return {"forgotten": True}
     try:
-        with _TURNS.of(asked.get("asker")) as cancelled:
-            return values_of(looked(run, look, cancelled), layer, head)
+        with _LIMITER.acquire(asked.get("asker")) as cancelled:
+            return influence_to_dict(compute_influence(run, look, cancelled), layer, head)
     except Cancelled:
         return {"superseded": True}

@@ -9,12 +9,23 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import Cancelled, MethodError, StoppedError
-from engine.sandbox.confinement import BARRIERS, expected
-from engine.sandbox.folder import ENTRY, README, read_method, summary
-from engine.sandbox.method_editor import mark_of, own_files, own_method, save_file, trust_own
-from engine.sandbox.method_lookup import HUB, Found, find_method, is_here, offered
-from engine.sandbox.method_templates import new_method, own_folder, own_methods, templates
-from engine.sandbox.trust import check_trusted, is_trusted, trust
+from engine.sandbox.confinement import BARRIERS, expected_barriers
+from engine.sandbox.folder import ENTRY, README, extract_summary, read_method
+from engine.sandbox.method_editor import (
+    find_own_method,
+    read_own_files,
+    save_file,
+    text_digest,
+    trust_own_method,
+)
+from engine.sandbox.method_lookup import HUB, FoundMethod, find_method, is_local_method, list_offers
+from engine.sandbox.method_templates import (
+    create_method,
+    list_own_methods,
+    list_templates,
+    own_methods_folder,
+)
+from engine.sandbox.trust import check_trusted, is_trusted, trust_code
 from engine.settings import SETTINGS
 from playground.inspect import method_checks
 
@@ -36,15 +47,15 @@ _GROUPS = {
     "allowed": "Of the hub",
 }
 """Kind of an offer -> its heading in the list."""
-_ORDER = ("shipped", "own", "template", "recipe", "allowed")
-_WORDS = {
+_KIND_ORDER = ("shipped", "own", "template", "recipe", "allowed")
+_BARRIER_WORDS = {
     "files": "reading other files",
     "network": "the network",
     "processes": "starting programs",
     "signals": "signals to other processes",
 }
-_MOST_STOPS = 64
-_STOPS: dict[str, threading.Event] = {}
+_MAX_STOP_EVENTS = 64
+_STOP_EVENTS: dict[str, threading.Event] = {}
 """Events that stop a download, by the unguessable id that the page generated."""
 
 
@@ -64,64 +75,64 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         EngineError: One sentence naming what is wrong.
     """
     acts = {
-        "methods": _listed,
-        "method": _method,
-        "method_trust": _trusted,
-        "method_files": _files,
-        "method_new": _new,
-        "method_save": _saved,
-        "method_check": _check,
-        "method_stop": _stop,
+        "methods": _list_methods,
+        "method": _open_method,
+        "method_trust": _trust_method,
+        "method_files": _read_own_files,
+        "method_new": _create_method,
+        "method_save": _save_method_file,
+        "method_check": _poll_check,
+        "method_stop": _stop_fetch_or_check,
     }
     return acts[asked["action"]](asked)
 
 
-def shut_in() -> str:
+def describe_sandbox() -> str:
     """Return a sentence on what a method's sandbox allows and forbids on this machine."""
     limits = f"It may take {SETTINGS.max_method_s:g} seconds and {SETTINGS.max_method_memory_gb:g} GB beyond the model."
-    missing = [name for name in BARRIERS if name not in expected()]
+    missing = [name for name in BARRIERS if name not in expected_barriers()]
     if not missing:
         return (
             "It runs in a process of its own that reads the model and Python's packages and nothing else, without the"
             f" network or other programs. {limits}"
         )
-    lacking = ", ".join(_WORDS[name] for name in missing)
+    lacking = ", ".join(_BARRIER_WORDS[name] for name in missing)
     return f"It runs in a process of its own, but this machine cannot keep it from: {lacking}. {limits}"
 
 
-def _listed(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _list_methods(asked: Mapping[str, Any]) -> dict[str, Any]:
     del asked
-    offers = sorted(offered().items(), key=lambda item: _ORDER.index(item[1].kind))
+    offers = sorted(list_offers().items(), key=lambda item: _KIND_ORDER.index(item[1].kind))
     return {
         "offers": [
             {"name": name, "told": offer.told, "group": _GROUPS[offer.kind], "tab": offer.tab}
             for name, offer in offers
         ],
-        "templates": list(templates()),
+        "templates": list(list_templates()),
         "makes": not SETTINGS.public,
-        "folder": "" if SETTINGS.public else str(own_folder()),
-        "shut_in": shut_in(),
+        "folder": "" if SETTINGS.public else str(own_methods_folder()),
+        "shut_in": describe_sandbox(),
     }
 
 
-def _method(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _open_method(asked: Mapping[str, Any]) -> dict[str, Any]:
     name = asked.get("name")
-    if isinstance(name, str) and not is_here(name) and asked.get("fetch") is not True:
+    if isinstance(name, str) and not is_local_method(name) and asked.get("fetch") is not True:
         return {"name": name, "to_fetch": True}
     press = str(asked.get("press", ""))[:64]
     stopped = threading.Event()
-    _STOPS[press] = stopped
-    while len(_STOPS) > _MOST_STOPS:
-        _STOPS.pop(next(iter(_STOPS)))
+    _STOP_EVENTS[press] = stopped
+    while len(_STOP_EVENTS) > _MAX_STOP_EVENTS:
+        _STOP_EVENTS.pop(next(iter(_STOP_EVENTS)))
     try:
-        return described(find_method(name, stopped))  # type: ignore[arg-type]
+        return method_to_dict(find_method(name, stopped))  # type: ignore[arg-type]
     except Cancelled:
         raise StoppedError("Stopped; nothing was kept of it.") from None
     finally:
-        _STOPS.pop(press, None)
+        _STOP_EVENTS.pop(press, None)
 
 
-def described(found: Found) -> dict[str, Any]:
+def method_to_dict(found: FoundMethod) -> dict[str, Any]:
     """Return a method as JSON values for the page."""
     method, trusted = found.method, is_trusted(found)
     return {
@@ -129,22 +140,22 @@ def described(found: Found) -> dict[str, Any]:
         "source": found.source,
         "revision": found.revision,
         "sha256": method.sha256,
-        "summary": summary(method.source(README)) if README in method.files else "",
+        "summary": extract_summary(method.source(README)) if README in method.files else "",
         "arguments": [asdict(argument) for argument in method.arguments],
-        "files": {path: method.source(path) for path in _ordered(method.files)},
+        "files": {path: method.source(path) for path in _sort_paths(method.files)},
         "trusted": trusted,
-        "own": found.source != HUB and not SETTINGS.public and found.name in own_methods(),
-        "why_not": "" if trusted else _why_not(found),
+        "own": found.source != HUB and not SETTINGS.public and found.name in list_own_methods(),
+        "why_not": "" if trusted else _trust_problem(found),
         "can_trust": not SETTINGS.public,
     }
 
 
-def _ordered(files: Mapping[str, bytes]) -> list[str]:
+def _sort_paths(files: Mapping[str, bytes]) -> list[str]:
     """Return the paths of a method's files: its code first, the README last."""
     return sorted(files, key=lambda path: (path != ENTRY, path == README, path))
 
 
-def _why_not(found: Found) -> str:
+def _trust_problem(found: FoundMethod) -> str:
     try:
         check_trusted(found)
     except MethodError as error:
@@ -152,43 +163,43 @@ def _why_not(found: Found) -> str:
     return ""
 
 
-def _trusted(asked: Mapping[str, Any]) -> dict[str, Any]:
-    _check_private("confirmed")
+def _trust_method(asked: Mapping[str, Any]) -> dict[str, Any]:
+    _check_not_public("confirmed")
     found = find_method(asked.get("name"))  # type: ignore[arg-type]
     # The code may have changed since it was shown; only what was read is confirmed.
     if found.method.sha256 == asked.get("sha256"):
-        trust(found.method.sha256)
-        return described(found)
-    return {**described(found), "changed": True}
+        trust_code(found.method.sha256)
+        return method_to_dict(found)
+    return {**method_to_dict(found), "changed": True}
 
 
-def _files(asked: Mapping[str, Any]) -> dict[str, Any]:
-    _check_private("changed")
-    return _own(asked.get("name"), read_method)
+def _read_own_files(asked: Mapping[str, Any]) -> dict[str, Any]:
+    _check_not_public("changed")
+    return _own_method_state(asked.get("name"), read_method)
 
 
-def _new(asked: Mapping[str, Any]) -> dict[str, Any]:
-    _check_private("made")
+def _create_method(asked: Mapping[str, Any]) -> dict[str, Any]:
+    _check_not_public("made")
     name, template = asked.get("name"), asked.get("template")
     if not isinstance(name, str) or "/" in name or name in ("", ".", ".."):
         raise MethodError(
             "name is not allowed: it must be 1 to 63 letters, digits, _ and -, a letter first."
         )
-    new_method(own_folder() / name, str(template)[:100])
-    return _own(name, trust_own)
+    create_method(own_methods_folder() / name, str(template)[:100])
+    return _own_method_state(name, trust_own_method)
 
 
-def _saved(asked: Mapping[str, Any]) -> dict[str, Any]:
-    _check_private("changed")
+def _save_method_file(asked: Mapping[str, Any]) -> dict[str, Any]:
+    _check_not_public("changed")
     name, before = asked.get("name"), asked.get("before")
     if save_file(name, asked.get("file"), asked.get("text"), before):
-        return _own(name, trust_own)
-    return {**_own(name, read_method), "changed": True}
+        return _own_method_state(name, trust_own_method)
+    return {**_own_method_state(name, read_method), "changed": True}
 
 
-def _own(name: Any, read: Callable[[Path], Any]) -> dict[str, Any]:
+def _own_method_state(name: Any, read: Callable[[Path], Any]) -> dict[str, Any]:
     """Return the files of an own method with their marks, and ``read``'s error, "" for none."""
-    files, folder = own_files(name), own_method(name)
+    files, folder = read_own_files(name), find_own_method(name)
     try:
         read(folder)
         problem = ""
@@ -197,26 +208,26 @@ def _own(name: Any, read: Callable[[Path], Any]) -> dict[str, Any]:
     return {
         "name": name,
         "folder": str(folder),
-        "files": {path: {"text": text, "mark": mark_of(text)} for path, text in files.items()},
+        "files": {path: {"text": text, "mark": text_digest(text)} for path, text in files.items()},
         "problem": problem,
     }
 
 
-def _check(asked: Mapping[str, Any]) -> dict[str, Any]:
-    _check_private("checked")
-    return method_checks.act(asked)
+def _poll_check(asked: Mapping[str, Any]) -> dict[str, Any]:
+    _check_not_public("checked")
+    return method_checks.poll_check(asked)
 
 
-def _stop(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _stop_fetch_or_check(asked: Mapping[str, Any]) -> dict[str, Any]:
     press = str(asked.get("press", ""))[:64]
-    fetching = _STOPS.get(press)
+    fetching = _STOP_EVENTS.get(press)
     if fetching is not None:
         fetching.set()
-    method_checks.stop(press)
+    method_checks.stop_check(press)
     return {}
 
 
-def _check_private(verb: str) -> None:
+def _check_not_public(verb: str) -> None:
     """Refuse an action that only the owner of a machine may take.
 
     Raises:

@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from engine.analysis.score_with_other_model import asked_beside, beside
+from engine.analysis.score_with_other_model import compare_models, models_to_load
 from engine.errors import BusyError, Cancelled, ModelError, StoppedError
-from engine.export.model_comparison_csv import beside_csv
-from engine.run.preparation import Models
-from engine.run.scheduler import nobody
+from engine.export.model_comparison_csv import model_comparison_csv
+from engine.run.preparation import ModelLoader
+from engine.run.scheduler import ignore_event
 from engine.trace.records import Trace
-from playground.forms.form import one_models_weights
+from playground.forms.form import single_model_weights
 
-_AT_WORK = threading.Semaphore(1)
+_COMPARISON_SLOT = threading.Semaphore(1)
 """One comparison at a time: each holds two models in memory."""
 _WAIT_S = 20.0
 _POLL_S = 0.05
@@ -23,7 +23,7 @@ STOPPED = "Stopped."
 
 
 def act(asked: Mapping[str, Any], trace: Trace, gone: Callable[[], bool]) -> dict[str, Any]:
-    """Return both models' scores, as ``Beside.to_dict``, and the table as ``csv``.
+    """Return both models' scores, as ``ModelComparison.to_dict``, and the table as ``csv``.
 
     Args:
         asked: ``model``, the other model's name (empty for the run's own), and ``weights``, its
@@ -38,32 +38,32 @@ def act(asked: Mapping[str, Any], trace: Trace, gone: Callable[[], bool]) -> dic
     model, weights = asked.get("model") or None, asked.get("weights") or {}
     if model is not None and not isinstance(model, str):
         raise ModelError("Name the model beside it: a name of the list, a hub id or a folder.")
-    own, other = asked_beside(trace, model, one_models_weights(weights))
+    own, other = models_to_load(trace, model, single_model_weights(weights))
     if own == other:
         raise ModelError("That is the run's own model as it was held; choose another one.")
-    with _Gone(gone) as cancelled:
+    with _DisconnectEvent(gone) as cancelled:
         _wait_for_turn(cancelled)
         try:
-            models = Models(cancelled, nobody)
+            models = ModelLoader(cancelled, ignore_event)
             loaded = [models(name, weights=held) for name, held in (own, other)]
-            found = beside(trace, loaded[0], loaded[1], cancelled)
-            return {**found.to_dict(), "csv": beside_csv(found)}
+            found = compare_models(trace, loaded[0], loaded[1], cancelled)
+            return {**found.to_dict(), "csv": model_comparison_csv(found)}
         except Cancelled:
             raise StoppedError(STOPPED) from None
         finally:
-            _AT_WORK.release()
+            _COMPARISON_SLOT.release()
 
 
 def _wait_for_turn(cancelled: threading.Event) -> None:
     until = time.monotonic() + _WAIT_S
-    while not _AT_WORK.acquire(timeout=_POLL_S):
+    while not _COMPARISON_SLOT.acquire(timeout=_POLL_S):
         if cancelled.is_set():
             raise StoppedError(STOPPED)
         if time.monotonic() > until:
             raise BusyError("Somebody else compares two models; try again in a moment.")
 
 
-class _Gone:
+class _DisconnectEvent:
     """A context with an event that is set once the client of a question has disconnected."""
 
     def __init__(self, gone: Callable[[], bool]) -> None:

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from engine.declare.weights import read_weights
+from engine.declare.weights import parse_weights
 from engine.models import files
 from engine.run.preflight import preflight
-from playground.forms.form import form_weights, strategy_of
+from playground.forms.form import form_weights, read_strategy
 
 ACTIONS = ("preflight",)
 
@@ -29,18 +29,18 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         EngineError: One sentence naming the problem.
     """
-    strategy = strategy_of(asked)
+    strategy = read_strategy(asked)
     said = form_weights(strategy, asked.get("params") or {})
-    held, _ = read_weights(said, strategy.name, assistant=True)
+    held, _ = parse_weights(said, strategy.name, assistant=True)
     model = asked.get("model")
-    if asked.get("here") and not _is_here(model):
+    if asked.get("here") and not _is_local(model):
         return {"told": [], "notes": []}
     found = preflight(model, held)
     speech = None if found.speech is None else dataclasses.asdict(found.speech)
     takes = {"takes": list(found.takes), "needs": found.needs, "speech": speech}
-    return {"told": found.told(), "notes": list(found.notes), **takes}
+    return {"told": found.to_pairs(), "notes": list(found.notes), **takes}
 
 
-def _is_here(model: Any) -> bool:
+def _is_local(model: Any) -> bool:
     files.check_name(model)
     return files.local_folder(model) is not None

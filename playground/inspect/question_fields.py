@@ -7,26 +7,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.errors import EngineError, ParameterError
-from engine.inspection.logits_cache import KEPT_RUNS, KeptRun
+from engine.inspection.logits_cache import LOGITS_CACHE, CachedRun
 from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
 
-_LARGEST = 2**31
+_MAX_INT = 2**31
 
 
-def whole(asked: Mapping[str, Any], name: str) -> int | None:
+def read_int_field(asked: Mapping[str, Any], name: str) -> int | None:
     """Return an integer field from 0 to 2^31 - 1, or None if it is absent.
 
     Raises:
         ParameterError: the value is not such an integer.
     """
     value = asked.get(name)
-    if value is not None and (type(value) is not int or not 0 <= value < _LARGEST):
+    if value is not None and (type(value) is not int or not 0 <= value < _MAX_INT):
         raise ParameterError(name, value, "it must be a whole number from 0")
     return value
 
 
-def run_sent(asked: Mapping[str, Any]) -> KeptRun | Trace | None:
+def find_run(asked: Mapping[str, Any]) -> CachedRun | Trace | None:
     """Return the run that a question names, or None if its logits are no longer cached.
 
     Args:
@@ -38,7 +38,7 @@ def run_sent(asked: Mapping[str, Any]) -> KeptRun | Trace | None:
     data = asked.get("trace")
     if data is None:
         run_id = asked.get("run")
-        return KEPT_RUNS.get(run_id) if isinstance(run_id, str) else None
+        return LOGITS_CACHE.get(run_id) if isinstance(run_id, str) else None
     try:
         # A trace from a page must obey the rules of a trace file: no NaN.
         json.dumps(data, allow_nan=False)

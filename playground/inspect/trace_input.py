@@ -10,7 +10,7 @@ from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
 
 
-def trace_of(data: Any) -> Trace:
+def parse_trace(data: Any) -> Trace:
     """Return the validated trace of the JSON values that a page sent.
 
     Raises:

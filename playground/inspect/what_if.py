@@ -7,25 +7,31 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from engine.declare.config import as_dict
+from engine.declare.config import config_to_dict
 from engine.declare.params import params_of
 from engine.errors import Cancelled, EngineError, ParameterError
-from engine.inspection.logits_cache import KeptRun
-from engine.inspection.step_ref import ForgottenError, place_of
-from engine.inspection.what_if import Asked, Change, ask, scan, settings_of
-from engine.inspection.what_if_report import answer
-from engine.models.loading import in_memory
-from engine.one_shot_thread import aside
-from engine.run.weights import recorded_weights
+from engine.inspection.logits_cache import CachedRun
+from engine.inspection.step_ref import RunNotCachedError, find_step_ref
+from engine.inspection.what_if import (
+    ChangedRun,
+    SettingsChange,
+    apply_change,
+    scan_run,
+    to_parameters,
+)
+from engine.inspection.what_if_report import build_what_if_report
+from engine.models.loading import find_loaded_model
+from engine.one_shot_thread import run_in_thread
+from engine.run.weights import weights_from_trace
 from engine.trace.json_io import trace_from_dict
 from engine.trace.records import Trace
 from playground.forms import controls
-from playground.forms.spec import shown_values
-from playground.jobs.latest_only import Turns
-from visualizers.base import bits
+from playground.forms.spec import control_values
+from playground.jobs.latest_only import LatestOnlyLimiter
+from visualizers.base import nats_to_bits
 
 ACTIONS = ("what_if", "what_if_first")
-_TURNS = Turns(2)
+_LIMITER = LatestOnlyLimiter(2)
 """Questions computed at once. Few, so that runs keep the processor."""
 
 
@@ -45,22 +51,22 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         EngineError: One sentence naming the problem.
     """
-    make = _first if asked.get("action") == "what_if_first" else _one
+    make = _find_first_change if asked.get("action") == "what_if_first" else _answer_step
     try:
-        with _TURNS.of(asked.get("asker")) as cancelled:
-            return aside(lambda: make(asked, cancelled))
-    except ForgottenError as error:
+        with _LIMITER.acquire(asked.get("asker")) as cancelled:
+            return run_in_thread(lambda: make(asked, cancelled))
+    except RunNotCachedError as error:
         return {"forgotten": str(error)}
     except Cancelled:
         return {"superseded": True}
 
 
-def _one(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
+def _answer_step(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
     del cancelled
-    place = place_of(_which(asked), asked.get("step"))
-    request = _request(place.run, asked)
-    found = answer(place, request)
-    values = settings_of(request)
+    place = find_step_ref(_run_or_trace(asked), asked.get("step"))
+    request = _read_request(place.run, asked)
+    found = build_what_if_report(place, request)
+    values = to_parameters(request)
     ids = {found.token_id, found.recorded, *(o.token_id for o in found.options)}
     return {
         "token": found.token_id,
@@ -78,26 +84,26 @@ def _one(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]
                 "kept": s.kept,
                 "removed": s.removed,
                 "mass": s.mass,
-                "bits": bits(s.entropy),
+                "bits": nats_to_bits(s.entropy),
                 "cut": s.cut,
             }
             for s in found.stages
         ],
-        "bits": bits(found.entropy),
-        "bits_used": bits(found.entropy_used),
+        "bits": nats_to_bits(found.entropy),
+        "bits_used": nats_to_bits(found.entropy_used),
         "mass": found.mass,
         "kept": found.kept,
         "source": found.source,
         "same_luck": found.same_luck,
-        "changed": _changed(place.run, request),
-        "values": None if values is None else _values(place.run, values),
-        "pieces": _pieces(place.run, ids),
+        "changed": _changed_params(place.run, request),
+        "values": None if values is None else _form_values(place.run, values),
+        "pieces": _token_pieces(place.run, ids),
     }
 
 
-def _first(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
-    run = place_of(_which(asked), asked.get("step")).run
-    found = scan(run, _request(run, asked), cancelled)
+def _find_first_change(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
+    run = find_step_ref(_run_or_trace(asked), asked.get("step")).run
+    found = scan_run(run, _read_request(run, asked), cancelled)
     first = found.first
     return {
         "first": None
@@ -105,11 +111,11 @@ def _first(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, An
         else {"step": first.step, "token": first.token_id, "recorded": first.recorded},
         "looked": found.looked,
         "unsure": len(found.unsure),
-        "pieces": {} if first is None else _pieces(run, {first.token_id, first.recorded}),
+        "pieces": {} if first is None else _token_pieces(run, {first.token_id, first.recorded}),
     }
 
 
-def _which(asked: Mapping[str, Any]) -> str | Trace:
+def _run_or_trace(asked: Mapping[str, Any]) -> str | Trace:
     """Return the run's trace if it was sent, else its id ("" if invalid)."""
     data = asked.get("trace")
     if data is None:
@@ -122,31 +128,35 @@ def _which(asked: Mapping[str, Any]) -> str | Trace:
         raise EngineError("The run is not valid JSON.") from None
 
 
-def _request(run: KeptRun, asked: Mapping[str, Any]) -> Asked:
+def _read_request(run: CachedRun, asked: Mapping[str, Any]) -> ChangedRun:
     given = asked.get("params") or {}
     if not isinstance(given, Mapping):
         raise ParameterError("params", given, "it must be an object of names and values")
     kinds = params_of(run.strategy.config)
-    params = {n: controls.read(n, kinds[n], v) if n in kinds else v for n, v in given.items()}
-    return ask(run, Change(params, asked.get("off") or (), asked.get("order") or ()))
+    params = {
+        n: controls.from_control(n, kinds[n], v) if n in kinds else v for n, v in given.items()
+    }
+    return apply_change(
+        run, SettingsChange(params, asked.get("off") or (), asked.get("order") or ())
+    )
 
 
-def _changed(run: KeptRun, request: Asked) -> list[str]:
+def _changed_params(run: CachedRun, request: ChangedRun) -> list[str]:
     """Return the names of the changed parameters."""
-    old, new = as_dict(run.config), as_dict(request.config)
+    old, new = config_to_dict(run.config), config_to_dict(request.config)
     return [name for name in new if new[name] != old[name]]
 
 
-def _values(run: KeptRun, params: Mapping[str, Any]) -> dict[str, Any]:
+def _form_values(run: CachedRun, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the control values of a run's settings, changed by ``params``."""
-    held = recorded_weights(run.header)
-    return shown_values(run.strategy, {**as_dict(run.config), **params}, held)
+    held = weights_from_trace(run.header)
+    return control_values(run.strategy, {**config_to_dict(run.config), **params}, held)
 
 
-def _pieces(run: KeptRun, ids: set[int]) -> dict[str, str]:
+def _token_pieces(run: CachedRun, ids: set[int]) -> dict[str, str]:
     """Return the text pieces of tokens. The trace alone may lack those that were not candidates."""
     model = run.header.model
-    loaded = run.loaded() or in_memory(model.id, model.revision)
+    loaded = run.get_model() or find_loaded_model(model.id, model.revision)
     if loaded is not None:
         return {str(i): loaded.pieces[i] for i in sorted(ids)}
     return {str(i): run.header.pieces[i] for i in sorted(ids) if i in run.header.pieces}

@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from engine.errors import BusyError, ParameterError
-from engine.inspection.step_questions import Question, answered, guessed
-from playground.inspect.question_fields import run_sent, whole
+from engine.inspection.step_questions import StepQuestion, answer_question, score_typed_text
+from playground.inspect.question_fields import find_run, read_int_field
 
 Answer = TypeVar("Answer")
-_ODDS = "odds"
-ACTIONS = ("why", _ODDS)
-_AT_WORK = threading.Semaphore(2)
+_PROBABILITY_ACTION = "odds"
+ACTIONS = ("why", _PROBABILITY_ACTION)
+_ANSWER_SLOTS = threading.Semaphore(2)
 """Questions computed at once. Few, so that runs keep the processor."""
 _WAIT_S = 20.0
 
@@ -25,7 +25,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         asked: ``action``, why or odds (the model's probability of the ``text``); ``run``, the id of
             a run of this server, or ``trace``, a run as JSON values up to the step; ``step`` from
-            0; one of ``token_id``, ``text`` and ``node_id``, or none of them for the token that was
+            0; one of ``parse_token_id``, ``text`` and ``node_id``, or none of them for the token that was
             chosen; ``at``, a position in a round of drafting; ``quick``, whether an answer from the
             recorded candidates is enough.
 
@@ -36,39 +36,43 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         EngineError: One sentence naming what is wrong.
     """
-    run = run_sent(asked)
+    run = find_run(asked)
     if run is None:
         return {"forgotten": True}
     text = asked.get("text")
     if text is not None and not isinstance(text, str):
         raise ParameterError("text", text, "it must be text")
-    if asked.get("action") == _ODDS:
-        step = whole(asked, "step") or 0
-        return {"odds": dataclasses.asdict(_computed(lambda: guessed(run, step, text or "")))}
-    question = Question(
-        step=whole(asked, "step") or 0,
-        token_id=whole(asked, "token_id"),
+    if asked.get("action") == _PROBABILITY_ACTION:
+        step = read_int_field(asked, "step") or 0
+        return {
+            "odds": dataclasses.asdict(
+                _compute_in_turn(lambda: score_typed_text(run, step, text or ""))
+            )
+        }
+    question = StepQuestion(
+        step=read_int_field(asked, "step") or 0,
+        token_id=read_int_field(asked, "token_id"),
         text=text,
-        node_id=whole(asked, "node_id"),
-        at=whole(asked, "at"),
+        node_id=read_int_field(asked, "node_id"),
+        at=read_int_field(asked, "at"),
         quick=asked.get("quick") is True,
     )
-    answer, said = _computed(lambda: answered(run, question))
+    answer, said = _compute_in_turn(lambda: answer_question(run, question))
     told = {f.name: getattr(answer, f.name) for f in dataclasses.fields(answer)}
     del told["claim"]
     facts = [dataclasses.asdict(fact) for fact in answer.facts]
     return {"answer": {**told, "facts": facts, "said": said}}
 
 
-def _computed(answer: Callable[[], Answer]) -> Answer:
+def _compute_in_turn(answer: Callable[[], Answer]) -> Answer:
     """Compute an answer when a slot is free.
 
     Raises:
         BusyError: No slot became free in time.
     """
-    if not _AT_WORK.acquire(timeout=_WAIT_S):
+    if not _ANSWER_SLOTS.acquire(timeout=_WAIT_S):
         raise BusyError("Others are asking, too; try again in a moment.")
     try:
         return answer()
     finally:
-        _AT_WORK.release()
+        _ANSWER_SLOTS.release()

@@ -18,20 +18,20 @@ from typing import Any
 import gradio as gr
 
 from engine.settings import SETTINGS
-from playground.jobs.progress import BEAT_S
-from playground.shell.elements import sent_with
+from playground.jobs.progress import HEARTBEAT_S
+from playground.shell.elements import event_data
 from playground.shell.listeners import LISTENERS
-from playground.shell.visitors import remember, session
+from playground.shell.visitors import current_session, set_current_visitor
 
-ENDED = (
+ENDED_MESSAGE = (
     "What ran here is not known any more: it ended while this page was away, or the server was started anew."
     " Press Run to start again."
 )
-_KEPT = 64
+_MAX_JOBS = 64
 _MAX_NAME = 64
 
 
-class Going:
+class BackgroundJob:
     """A generator that runs in a thread and stores its messages for any number of readers.
 
     Args:
@@ -52,7 +52,7 @@ class Going:
         self._began = time.monotonic()
         # The visitor is a context variable of this thread; a new thread would start without it.
         context = copy_context()
-        threading.Thread(target=context.run, args=(self._go,), daemon=True).start()
+        threading.Thread(target=context.run, args=(self._run,), daemon=True).start()
 
     def read(self, session: str) -> Generator[Any, None, None]:
         """Yield all messages from the first, as they come, until the job ends.
@@ -64,18 +64,20 @@ class Going:
         at, ended = 0, False
         while not ended:
             with self._changed:
-                self._changed.wait_for(lambda at=at: len(self._told) > at or self.ended_at, BEAT_S)
+                self._changed.wait_for(
+                    lambda at=at: len(self._told) > at or self.ended_at, HEARTBEAT_S
+                )
                 news, ended = self._told[at:], self.ended_at is not None
             yield from news
             at += len(news)
 
-    def _go(self) -> None:
+    def _run(self) -> None:
         try:
             for message in self._messages:
                 with self._changed:
                     self._told.append(message)
                     self._changed.notify_all()
-                if self._forgotten():
+                if self._is_abandoned():
                     self._messages.close()
                     return
         finally:
@@ -83,50 +85,50 @@ class Going:
                 self.ended_at = time.monotonic()
                 self._changed.notify_all()
 
-    def _forgotten(self) -> bool:
+    def _is_abandoned(self) -> bool:
         """Return whether the job had no listener for longer than allowed."""
         # A reader that listened and left gets the longer time to reconnect.
         # A page that reconnects has another Gradio session. A copy, as readers add to the set.
         own = tuple(self.sessions)
-        alone = min(LISTENERS.alone_s(session, self._began) for session in own)
-        came = any(LISTENERS.came(session) for session in own)
+        alone = min(LISTENERS.idle_s(session, self._began) for session in own)
+        came = any(LISTENERS.has_listened(session) for session in own)
         return alone > (max(self.away_s, SETTINGS.away_s) if came else self.away_s)
 
 
-class AllGoing:
+class JobRegistry:
     """Background jobs of one kind, by the ids that pages gave them."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[str, Going] = OrderedDict()
+        self._known: OrderedDict[str, BackgroundJob] = OrderedDict()
         self._lock = threading.Lock()
 
-    def begin(self, name: str, messages: Generator[Any, None, None], session: str) -> Going:
+    def start(self, name: str, messages: Generator[Any, None, None], session: str) -> BackgroundJob:
         """Return the job with this id; start it from ``messages`` if there is none."""
         # A browser repeats a request after a lost connection; the job must not run twice.
-        away_s = SETTINGS.away_s if LISTENERS.announced(name) else SETTINGS.unheard_s
+        away_s = SETTINGS.away_s if LISTENERS.is_announced(name) else SETTINGS.unheard_s
         with self._lock:
             known = self._known.get(name)
             if known is not None:
                 return known
-            going = self._known[name] = Going(messages, session, away_s)
-            for over in self._over():
+            going = self._known[name] = BackgroundJob(messages, session, away_s)
+            for over in self._expired_names():
                 del self._known[over]
         return going
 
-    def _over(self) -> list[str]:
+    def _expired_names(self) -> list[str]:
         """Return the ids of ended jobs to drop: expired ones, else the oldest beyond the limit."""
         ended = [(name, g.ended_at) for name, g in self._known.items() if g.ended_at is not None]
         before = time.monotonic() - SETTINGS.away_s
         old = [name for name, at in ended if at < before]
-        return old or [name for name, _ in ended][: max(0, len(self._known) - _KEPT)]
+        return old or [name for name, _ in ended][: max(0, len(self._known) - _MAX_JOBS)]
 
-    def named(self, name: str) -> Going | None:
+    def find(self, name: str) -> BackgroundJob | None:
         """Return the running or recently ended job with this id, or None."""
         with self._lock:
             return self._known.get(name)
 
 
-def outliving(
+def resumable(
     do: Callable[[dict[str, Any]], Generator[Any, None, None]],
     lost: Callable[[dict[str, Any]], Any],
     has: Callable[[dict[str, Any], Any], bool] = lambda asked, message: False,
@@ -141,23 +143,23 @@ def outliving(
         again: returns the rest of a job that another process began, or None if it cannot be taken
             over.
     """
-    known = AllGoing()
+    known = JobRegistry()
 
     def handler(event: gr.EventData) -> Generator[Any, None, None]:
-        asked = sent_with(event)
-        remember()
-        own, name = session(), str(asked.get("press") or uuid.uuid4().hex)[:_MAX_NAME]
+        asked = event_data(event)
+        set_current_visitor()
+        own, name = current_session(), str(asked.get("press") or uuid.uuid4().hex)[:_MAX_NAME]
         if asked.get("resume") is not True:
             # ``do`` returns a generator: it does not run if the job exists.
-            yield from known.begin(name, do(asked), own).read(own)
+            yield from known.start(name, do(asked), own).read(own)
             return
-        going = known.named(name)
+        going = known.find(name)
         if going is None:
             more = again(asked)
             if more is None:
                 yield lost(asked)
                 return
-            going = known.begin(name, more, own)
+            going = known.start(name, more, own)
         yield from (message for message in going.read(own) if not has(asked, message))
 
     return handler

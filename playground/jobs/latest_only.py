@@ -11,11 +11,11 @@ from typing import Any
 from engine.errors import Cancelled
 
 _POLL_S = 0.05
-_ASKERS = 64
+_MAX_CLIENTS = 64
 _MAX_NAME = 64
 
 
-class Turns:
+class LatestOnlyLimiter:
     """Slots for questions of one kind.
 
     Args:
@@ -28,7 +28,7 @@ class Turns:
         self._lock = threading.Lock()
 
     @contextmanager
-    def of(self, asker: Any) -> Iterator[threading.Event]:
+    def acquire(self, asker: Any) -> Iterator[threading.Event]:
         """Cancel the client's previous question and wait for a slot.
 
         Args:
@@ -56,7 +56,7 @@ class Turns:
                 if self._asking.get(name) is cancelled:
                     del self._asking[name]
 
-    def give_up(self, asker: Any) -> None:
+    def cancel(self, asker: Any) -> None:
         """Cancel a client's current question, if any."""
         with self._lock:
             before = self._asking.pop(asker, None) if isinstance(asker, str) else None
@@ -65,10 +65,10 @@ class Turns:
 
     def _begun(self, name: str) -> threading.Event:
         cancelled = threading.Event()
-        self.give_up(name)
+        self.cancel(name)
         with self._lock:
             if name:
                 self._asking[name] = cancelled
-            while len(self._asking) > _ASKERS:
+            while len(self._asking) > _MAX_CLIENTS:
                 self._asking.popitem(last=False)
         return cancelled

@@ -6,16 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.run.jobs import Work
-from engine.serving.delivery_log import Differs, Repeat
-from engine.trace.events import StartedAnew, TextDelta
+from engine.run.jobs import JobStream
+from engine.serving.delivery_log import DeliveryLog, RunMismatch
+from engine.trace.events import RunReplaced, TextDelta
 from engine.trace.json_io import step_from_dict, trace_from_dict
 from engine.trace.records import Step, Trace
-from playground.storage.journal import JOURNAL, Messages
-from playground.storage.run_store import WrittenRun
+from playground.storage.journal import JOURNAL, RunMessages
+from playground.storage.run_store import StoredRun
 
 
-class Remade:
+class ResumedRun:
     """The stored part of a run whose process is gone, compared with the same run decoded again.
 
     Args:
@@ -26,9 +26,11 @@ class Remade:
         TraceError: Its messages are not in this version's trace format.
     """
 
-    def __init__(self, run_id: str, known: WrittenRun) -> None:
+    def __init__(self, run_id: str, known: StoredRun) -> None:
         self.run_id, self.known = run_id, known
-        self._repeat: Repeat | None = repeat_of([json.loads(text) for text in known.texts])
+        self._repeat: DeliveryLog | None = repeat_from_messages(
+            [json.loads(text) for text in known.texts]
+        )
 
     @property
     def header(self) -> Trace | None:
@@ -40,11 +42,11 @@ class Remade:
         """The stored steps."""
         return self._repeat.steps if self._repeat else ()
 
-    def open(self, run: Work) -> Messages:
+    def reopen_journal(self, run: JobStream) -> RunMessages:
         """Reopen the run's journal entry and return its messages."""
         return JOURNAL.reopen(run, self.known, self.run_id)
 
-    def news(self, events: list[Any]) -> tuple[list[Any], int | None]:
+    def new_events(self, events: list[Any]) -> tuple[list[Any], int | None]:
         """Return the events that the page does not have yet, and None.
 
         If the repeated run differs, return all its events so far and the number of steps that
@@ -52,51 +54,51 @@ class Remade:
         """
         found: list[Any] = []
         for at, event in enumerate(events):
-            if isinstance(event, StartedAnew):
+            if isinstance(event, RunReplaced):
                 self._repeat = None
             if self._repeat is None:
                 return found + events[at:], None
             try:
-                found += self._repeat.take([event])
-            except Differs as differs:
+                found += self._repeat.take_new([event])
+            except RunMismatch as differs:
                 self._repeat = None
                 return [*differs.events, *events[at + 1 :]], differs.step
         return found, None
 
 
-def repeat_of(messages: Sequence[Mapping[str, Any]]) -> Repeat:
+def repeat_from_messages(messages: Sequence[Mapping[str, Any]]) -> DeliveryLog:
     """Return the stored content of a run's messages, to compare with the repeated run.
 
     Raises:
         TraceError: The messages are not in this version's trace format.
     """
     if not messages:
-        return Repeat()
+        return DeliveryLog()
     fields = {k: v for k, v in messages[0]["header"].items() if k != "fields"}
     header = trace_from_dict({**fields, "steps": [], "outputs": []})
     deltas = [message for message in messages if message["kind"] == "delta"]
-    return Repeat.of(
+    return DeliveryLog.from_delivered(
         header,
         [step_from_dict(step) for delta in deltas for step in delta["steps"]],
         [TextDelta(*text) for delta in deltas for text in delta["texts"]],
         {int(k): piece for delta in deltas for k, piece in delta["pieces"].items()},
-        note=made_again,
+        note=resumed_note,
     )
 
 
-def made_again(losses: Sequence[int]) -> str:
+def resumed_note(losses: Sequence[int]) -> str:
     """Return the note that another server repeated the run, with the steps before the loss."""
-    after = _steps(losses[-1])
+    after = _steps_text(losses[-1])
     return f"The server of this run ended after {after}; another one made it again, and every step was the same."
 
 
-def otherwise(step: int) -> str:
+def diverged_note(step: int) -> str:
     """Return the note that the repeated run differed after ``step`` steps and was restarted."""
     return (
-        f"The server of this run ended, and made again it came out differently after {_steps(step)};"
+        f"The server of this run ended, and made again it came out differently after {_steps_text(step)};"
         " it was started anew."
     )
 
 
-def _steps(count: int) -> str:
+def _steps_text(count: int) -> str:
     return "1 step" if count == 1 else f"{count} steps"

@@ -7,12 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.lessons.answer_key import Key
+from engine.lessons.answer_key import AnswerKey
 from engine.lessons.lesson import Bet
-from engine.lessons.library import Shelved, find, opened
-from playground.forms.lesson_data import after, before
+from engine.lessons.library import LessonFile, find_lesson_file, open_lesson
+from playground.forms.lesson_data import card_after_bet, card_before_bet
 
-_KEPT = 16
+_MAX_DECKS = 16
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class DeckCard:
     """
 
     bet: Bet | None
-    key: Key | None
+    key: AnswerKey | None
     seen: dict[str, Any]
     before: dict[str, Any]
     after: dict[str, Any]
@@ -44,24 +44,24 @@ class Deck:
     cards: tuple[DeckCard, ...]
 
 
-def deck_of(lesson: str, language: str) -> Deck:
+def load_deck(lesson: str, language: str) -> Deck:
     """Return a lesson by name, in English if there is no translation.
 
     Raises:
         EngineError: The lesson does not exist, or its recorded runs contradict it.
     """
-    file = find(lesson, language)
-    return read_deck(file.name, file.language, file.path, _changed(file.path))
+    file = find_lesson_file(lesson, language)
+    return read_deck(file.name, file.language, file.path, _modified_ns(file.path))
 
 
-def _changed(path: Path) -> int:
+def _modified_ns(path: Path) -> int:
     try:
         return path.stat().st_mtime_ns
     except OSError:
         return 0
 
 
-@lru_cache(maxsize=_KEPT)
+@lru_cache(maxsize=_MAX_DECKS)
 def read_deck(name: str, language: str, path: Path, changed: int) -> Deck:
     """Return the lesson of a file, cached.
 
@@ -75,15 +75,23 @@ def read_deck(name: str, language: str, path: Path, changed: int) -> Deck:
         EngineError: The lesson is not valid.
     """
     del changed
-    whole = opened(Shelved(name, language, path))
+    whole = open_lesson(LessonFile(name, language, path))
     cards = []
     for card in whole.lesson.cards:
-        known = before(whole, card)
-        cards.append(DeckCard(card.bet, whole.key(card), _seen(known), known, after(whole, card)))
+        known = card_before_bet(whole, card)
+        cards.append(
+            DeckCard(
+                card.bet,
+                whole.answer_key(card),
+                _hide_run_names(known),
+                known,
+                card_after_bet(whole, card),
+            )
+        )
     return Deck(name, language, whole.lesson.title, tuple(cards))
 
 
-def _seen(before_bet: dict[str, Any]) -> dict[str, Any]:
+def _hide_run_names(before_bet: dict[str, Any]) -> dict[str, Any]:
     """Return the content without the runs' names, strategies and ends, which may be the answer."""
     unnamed = {"run": "", "strategy": "", "pictures": [], "until": None}
     return before_bet | {"scenes": [scene | unnamed for scene in before_bet["scenes"]]}

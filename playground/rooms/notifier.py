@@ -7,14 +7,14 @@ import threading
 from contextlib import suppress
 
 
-class Bell:
+class Notifier:
     """Wakes all current waiters. Thread-safe."""
 
     def __init__(self) -> None:
         self._waiting: dict[asyncio.AbstractEventLoop, asyncio.Event] = {}
         self._lock = threading.Lock()
 
-    def next(self) -> asyncio.Event:
+    def next_event(self) -> asyncio.Event:
         """Return the event that the next ``ring`` sets.
 
         Get it before you check for news, so that none is missed.
@@ -23,7 +23,7 @@ class Bell:
         with self._lock:
             return self._waiting.setdefault(loop, asyncio.Event())
 
-    def ring(self) -> None:
+    def notify_all(self) -> None:
         """Wake all waiters."""
         with self._lock:
             waiting, self._waiting = self._waiting, {}

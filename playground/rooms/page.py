@@ -13,22 +13,22 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from playground.i18n.languages import data
-from playground.i18n.translate import sayer
-from playground.shell.scripts import CLIENT, kept
+from playground.i18n.languages import catalogue_elements
+from playground.i18n.translate import translator_for
+from playground.shell.scripts import CLIENT, immutable_response
 from visualizers import page
-from visualizers.bundle import join, modules_in
+from visualizers.bundle import bundle_modules, read_modules
 
 _ENTRY = "playground/client/rooms/participant.mjs"
 _STYLES = ("stage/view.css", "media/view.css")
 """Styles of views that define the colours and buttons."""
 _OWN_STYLES = ("lessons/lessons.css", "rooms/rooms.css")
-_PLACE = "room-files"
+_FILES_PATH = "room-files"
 _TITLE = "A lesson together"
 _CODE = "Code of the room"
 _ENTER = "Enter"
 _NO_SCRIPT = "This page needs JavaScript."
-_SAYS = (
+_SENTENCE_STARTS = (
     "The answer has been shown",
     "The class is at",
     "There is no such room",
@@ -40,127 +40,144 @@ _SAYS = (
     "answer ",
 )
 """Beginnings of the server's sentences that a participant may see, for the translations to send."""
-_DARK = "document.documentElement.classList.toggle('dark', matchMedia('(prefers-color-scheme: dark)').matches);"
+_DARK_MODE_SCRIPT = (
+    "document.documentElement.classList.toggle('dark', "
+    "matchMedia('(prefers-color-scheme: dark)').matches);"
+)
 """Runs before the first paint, so that a dark page does not flash white."""
 
 
 @cache
-def script() -> bytes:
+def joined_scripts() -> bytes:
     """Return the scripts of the page, joined into one file."""
-    return join(modules_in(page.FOLDER, CLIENT), _ENTRY).encode()
+    return bundle_modules(read_modules(page.VISUALIZERS_FOLDER, CLIENT), _ENTRY).encode()
 
 
 @cache
-def styles() -> bytes:
+def joined_styles() -> bytes:
     """Return the styles of the page in one file."""
-    files = [*(page.FOLDER / name for name in _STYLES), *(CLIENT / name for name in _OWN_STYLES)]
+    files = [
+        *(page.VISUALIZERS_FOLDER / name for name in _STYLES),
+        *(CLIENT / name for name in _OWN_STYLES),
+    ]
     return "\n".join(file.read_text("utf-8") for file in files).encode()
 
 
 @cache
-def version() -> str:
+def asset_version() -> str:
     """Return a digest of the scripts and styles, part of their URLs."""
-    return hashlib.sha256(script() + b"\0" + styles()).hexdigest()[:16]
+    return hashlib.sha256(joined_scripts() + b"\0" + joined_styles()).hexdigest()[:16]
 
 
 def routes() -> list[Route]:
     """Return the routes of the scripts and styles."""
-    return [Route(f"/{_PLACE}/{{version}}/{{name}}", _file)]
+    return [Route(f"/{_FILES_PATH}/{{version}}/{{name}}", _serve_file)]
 
 
-def _file(request: Request) -> Response:
+def _serve_file(request: Request) -> Response:
     found = {
-        "participant.mjs": (script, "text/javascript"),
-        "room.css": (styles, "text/css"),
+        "participant.mjs": (joined_scripts, "text/javascript"),
+        "room.css": (joined_styles, "text/css"),
     }.get(request.path_params["name"])
-    if found is None or request.path_params["version"] != version():
+    if found is None or request.path_params["version"] != asset_version():
         return PlainTextResponse("Not found", 404)
     make, kind = found
     if "gzip" not in request.headers.get("accept-encoding", ""):
-        return kept(make(), kind)
-    return kept(_packed(request.path_params["name"], make()), kind, **{"Content-Encoding": "gzip"})
+        return immutable_response(make(), kind)
+    return immutable_response(
+        _gzip_file(request.path_params["name"], make()), kind, **{"Content-Encoding": "gzip"}
+    )
 
 
 @cache
-def _packed(name: str, content: bytes) -> bytes:
+def _gzip_file(name: str, content: bytes) -> bytes:
     del name
     return gzip.compress(content, mtime=0)
 
 
 @cache
-def _words(language: str) -> str:
+def _language_texts(language: str) -> str:
     """Return the translations that this page needs, a small part of all."""
-    asked = script().decode()
-    return data(
+    asked = joined_scripts().decode()
+    return catalogue_elements(
         language,
-        lambda text: text.startswith(_SAYS) or json.dumps(text, ensure_ascii=False) in asked,
+        lambda text: (
+            text.startswith(_SENTENCE_STARTS) or json.dumps(text, ensure_ascii=False) in asked
+        ),
     )
 
 
-def entered(language: str) -> HTMLResponse:
+def participant_page(language: str) -> HTMLResponse:
     """Return the page of a participant. Its script reads the room's code from the URL.
 
     Args:
         language: Language of the room's lesson. Texts without a translation are English.
     """
-    return _answer(
+    return _page_response(
         '<div id="room"><p role="status">…</p></div>'
-        f"<noscript><p>{_in(language, _NO_SCRIPT)}</p></noscript>"
-        f"{_words(language)}"
-        f'<script type="module" src="./{_PLACE}/{version()}/participant.mjs"></script>',
+        f"<noscript><p>{_translate(language, _NO_SCRIPT)}</p></noscript>"
+        f"{_language_texts(language)}"
+        f'<script type="module" src="./{_FILES_PATH}/{asset_version()}/participant.mjs"></script>',
         language=language,
     )
 
 
-def refused(sentence: str, status: int, language: str) -> HTMLResponse:
+def refusal_page(sentence: str, status: int, language: str) -> HTMLResponse:
     """Return the page of a refused visitor, with the reason and a field for another code."""
-    reason = f'<p class="rm-say" role="alert">{_in(language, sentence)}</p>'
-    return _answer(f"{_heading(language)}{reason}{_form(language)}", status, language=language)
-
-
-def door(language: str) -> HTMLResponse:
-    """Return the page with the form for a code."""
-    return _answer(_heading(language) + _form(language), base="./", language=language)
-
-
-def _in(language: str, text: str) -> str:
-    return escape(sayer(language).said(text))
-
-
-def _heading(language: str) -> str:
-    return f"<h1>{_in(language, _TITLE)}</h1>"
-
-
-def _form(language: str) -> str:
-    return (
-        '<form class="rm-door" action="./room" method="get">'
-        f'<label for="code">{_in(language, _CODE)}</label>'
-        '<input id="code" name="code" required maxlength="12" autocomplete="off" autocapitalize="characters"'
-        f' spellcheck="false"><button type="submit" class="dp-btn rm-go">{_in(language, _ENTER)}</button></form>'
+    reason = f'<p class="rm-say" role="alert">{_translate(language, sentence)}</p>'
+    return _page_response(
+        f"{_heading_html(language)}{reason}{_code_form_html(language)}", status, language=language
     )
 
 
-def _answer(body: str, status: int = 200, base: str = "../", *, language: str) -> HTMLResponse:
+def code_page(language: str) -> HTMLResponse:
+    """Return the page with the form for a code."""
+    return _page_response(
+        _heading_html(language) + _code_form_html(language), base="./", language=language
+    )
+
+
+def _translate(language: str, text: str) -> str:
+    return escape(translator_for(language).translate(text))
+
+
+def _heading_html(language: str) -> str:
+    return f"<h1>{_translate(language, _TITLE)}</h1>"
+
+
+def _code_form_html(language: str) -> str:
+    return (
+        '<form class="rm-door" action="./room" method="get">'
+        f'<label for="code">{_translate(language, _CODE)}</label>'
+        '<input id="code" name="code" required maxlength="12" autocomplete="off" autocapitalize="characters"'
+        f' spellcheck="false"><button type="submit" class="dp-btn rm-go">{_translate(language, _ENTER)}</button></form>'
+    )
+
+
+def _page_response(
+    body: str, status: int = 200, base: str = "../", *, language: str
+) -> HTMLResponse:
     # The base is relative, so that the playground may be served below any path.
     content = (
         f'<!doctype html><html lang="{escape(language)}"><head><meta charset="utf-8"><base href="{base}">'
         '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
-        f'<title>{_in(language, _TITLE)}</title><link rel="icon" href="data:,">'
-        f'<link rel="stylesheet" href="./{_PLACE}/{version()}/room.css"><script>{_DARK}</script></head>'
+        f'<title>{_translate(language, _TITLE)}</title><link rel="icon" href="data:,">'
+        f'<link rel="stylesheet" href="./{_FILES_PATH}/{asset_version()}/room.css">'
+        f"<script>{_DARK_MODE_SCRIPT}</script></head>"
         f'<body class="rm-page"><main class="dp-stage">{body}</main></body></html>'
     )
     headers = {
         "Cache-Control": "no-store",
-        "Content-Security-Policy": _policy(),
+        "Content-Security-Policy": _content_security_policy(),
         "Vary": "Accept-Language",
     }
     return HTMLResponse(content, status, headers)
 
 
 @cache
-def _policy() -> str:
+def _content_security_policy() -> str:
     """Return the page's content security policy, stricter than the playground's."""
-    dark = b64encode(hashlib.sha256(_DARK.encode()).digest()).decode()
+    dark = b64encode(hashlib.sha256(_DARK_MODE_SCRIPT.encode()).digest()).decode()
     return (
         f"default-src 'none'; script-src 'self' 'sha256-{dark}'; style-src 'self'; connect-src 'self';"
         " img-src data:; media-src 'self'; base-uri 'self'; form-action 'self'"

@@ -5,7 +5,7 @@ from __future__ import annotations
 MAX_CHARS = 300
 
 
-def modules(text: str) -> list[str]:
+def qr_rows(text: str) -> list[str]:
     """Return the rows of a QR code, ``1`` for dark and ``0`` for light, without the quiet zone.
 
     Args:

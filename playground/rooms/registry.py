@@ -13,23 +13,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from engine.errors import shown
+from engine.errors import format_value
 from engine.settings import SETTINGS, Settings
-from playground.rooms.cards import Deck, deck_of
-from playground.rooms.rate_limit import Ration
-from playground.rooms.room import Room, RoomError, sealed
-from playground.rooms.state import Gone, RoomState, RoomStore
+from playground.rooms.cards import Deck, load_deck
+from playground.rooms.rate_limit import RateLimiter
+from playground.rooms.room import Room, RoomError, hash_secret
+from playground.rooms.state import RoomNotFoundError, RoomState, RoomStore
 from playground.rooms.watch import RoomWatch
 
-ALPHABET = "34679CDFGHJKMNPQRTVWXY"
+CODE_ALPHABET = "34679CDFGHJKMNPQRTVWXY"
 """Characters of codes: no two look alike, and without vowels they spell no words."""
-CODE_SIGNS = 6
+CODE_LENGTH = 6
 # 113 million codes: with 50 rooms and 30 wrong tries a minute, guessing one takes about 50 days.
 NO_ROOM = "There is no such room: it has ended, or its code is another one."
-_WAIT = "Wait a minute and try again."
+_WAIT_ADVICE = "Wait a minute and try again."
 
 
-class Rooms:
+class RoomRegistry:
     """All rooms of this process.
 
     Args:
@@ -44,7 +44,7 @@ class Rooms:
         store: RoomStore | None = None,
         settings: Settings = SETTINGS,
         clock: Callable[[], float] = time.time,
-        deck: Callable[[str, str], Deck] = deck_of,
+        deck: Callable[[str, str], Deck] = load_deck,
     ) -> None:
         self.store, self.settings, self.clock, self.deck = (
             store or RoomStore(),
@@ -53,10 +53,12 @@ class Rooms:
             deck,
         )
         self._rooms: dict[str, Room] = {}
-        self._wrong = Ration(settings.room_wrong_codes_per_minute, clock)
-        self._new = Ration(settings.room_joins_per_minute, clock)
+        self._wrong = RateLimiter(settings.room_wrong_codes_per_minute, clock)
+        self._new = RateLimiter(settings.room_joins_per_minute, clock)
         self._lock = threading.RLock()
-        self._watch = RoomWatch(self.store, self._followed) if self.store.shared else None
+        self._watch = (
+            RoomWatch(self.store, self._rooms_with_listeners) if self.store.shared else None
+        )
 
     def open(self, lesson: Any, language: Any, card: Any, address: str) -> tuple[Room, str]:
         """Open a room; return it and the secret of its teacher.
@@ -80,7 +82,7 @@ class Rooms:
         with self._lock:
             state = RoomState(
                 code=self._new_code(),
-                secret=sealed(secret),
+                secret=hash_secret(secret),
                 lesson=deck.lesson,
                 language=deck.language,
                 address=address,
@@ -88,14 +90,14 @@ class Rooms:
             )
             room = Room(state, deck, self.settings.max_room_people)
             room.show(card)
-            self._make_room(address)
+            self._enforce_limits(address)
             # Another process may have used the same code meanwhile.
             while not self.store.add(state):
                 state.code = self._new_code()
             self._rooms[state.code] = room
         return room, secret
 
-    def _make_room(self, address: str) -> None:
+    def _enforce_limits(self, address: str) -> None:
         """Enforce the limits on rooms.
 
         An address at its limit loses its oldest room that nobody entered.
@@ -120,11 +122,11 @@ class Rooms:
 
     def _new_code(self) -> str:
         while True:
-            code = "".join(secrets.choice(ALPHABET) for _ in range(CODE_SIGNS))
+            code = "".join(secrets.choice(CODE_ALPHABET) for _ in range(CODE_LENGTH))
             if code not in self._rooms:
                 return code
 
-    def room(self, code: str, address: str, known: str = "") -> Room:
+    def find_room(self, code: str, address: str, known: str = "") -> Room:
         """Return a room.
 
         Args:
@@ -137,17 +139,17 @@ class Rooms:
             RoomError: The room does not exist, or the address sent too many wrong codes.
         """
         self.sweep()
-        room = self._found(code)
-        if room and known and (room.holds(known) or room.is_taught_by(known)):
+        room = self._current_room(code)
+        if room and known and (room.has_participant(known) or room.is_taught_by(known)):
             return room
         if not self._wrong.allows(address):
-            raise RoomError(f"Too many wrong codes came from your address. {_WAIT}", 429)
+            raise RoomError(f"Too many wrong codes came from your address. {_WAIT_ADVICE}", 429)
         if room is None:
             self._wrong.take(address)
             raise RoomError(NO_ROOM, 404)
         return room
 
-    def _found(self, code: str) -> Room | None:
+    def _current_room(self, code: str) -> Room | None:
         """Return a room with its newest state from the store, None if it does not exist."""
         with self._lock:
             room = self._rooms.get(code)
@@ -155,13 +157,13 @@ class Rooms:
             return room
         try:
             newer = self.store.find(code, room.state.version if room else -1)
-        except Gone:
+        except RoomNotFoundError:
             if room is not None:
                 self._end(code)
             return None
         if newer is None:
             return room
-        if newer.used < self._oldest() and self.store.expire(code, self._oldest()):
+        if newer.used < self._expiry_time() and self.store.expire(code, self._expiry_time()):
             return None
         if room is None:
             deck = self.deck(newer.lesson, newer.language)
@@ -177,13 +179,13 @@ class Rooms:
         Raises:
             RoomError: The room does not exist, or no new participant may enter.
         """
-        room = self.room(code, address, participant)
-        if participant and room.holds(participant):
+        room = self.find_room(code, address, participant)
+        if participant and room.has_participant(participant):
             return room, participant
         if not self._new.take(address):
-            raise RoomError(f"Too many people enter from your address at once. {_WAIT}", 429)
+            raise RoomError(f"Too many people enter from your address at once. {_WAIT_ADVICE}", 429)
         participant = secrets.token_urlsafe(16)
-        with self._using(room):
+        with self._edit_room(room):
             room.enter(participant)
         return room, participant
 
@@ -195,19 +197,19 @@ class Rooms:
                 bets.
             LessonError: The card does not allow the answer.
         """
-        room = self.room(code, address, participant)
-        if not room.holds(participant):
+        room = self.find_room(code, address, participant)
+        if not room.has_participant(participant):
             raise RoomError("You have not entered this room yet: open its address.", 403)
-        with self._using(room):
+        with self._edit_room(room):
             room.vote(participant, card, answer)
 
-    def taught(self, code: str, secret: str, address: str) -> Room:
+    def find_as_teacher(self, code: str, secret: str, address: str) -> Room:
         """Return a room to its teacher.
 
         Raises:
             RoomError: The room does not exist, or the secret is not its teacher's.
         """
-        room = self.room(code, address, secret)
+        room = self.find_room(code, address, secret)
         if not room.is_taught_by(secret):
             raise RoomError("Only who opened this room may teach in it.", 403)
         return room
@@ -226,7 +228,7 @@ class Rooms:
         Raises:
             RoomError: The action is not possible.
         """
-        room = self.taught(code, secret, address)
+        room = self.find_as_teacher(code, secret, address)
         acts: dict[str, Callable[[], None]] = {
             "show": lambda: room.show(card),
             "reveal": lambda: room.reveal(card),
@@ -235,14 +237,16 @@ class Rooms:
             "close": lambda: None,
         }
         if not isinstance(act, str) or act not in acts:
-            raise RoomError(f"act = {shown(act)} is not allowed: one of {', '.join(acts)}.", 400)
+            raise RoomError(
+                f"act = {format_value(act)} is not allowed: one of {', '.join(acts)}.", 400
+            )
         if act == "close":
             self.close(room)
             return
-        with self._using(room):
+        with self._edit_room(room):
             acts[act]()
 
-    def open_now(self) -> tuple[int, int]:
+    def count_open(self) -> tuple[int, int]:
         """Return the numbers of open rooms and of people in them."""
         self.sweep()
         with self._lock:
@@ -261,19 +265,19 @@ class Rooms:
 
     def sweep(self) -> None:
         """End the rooms that have been idle for ``room_idle_s``."""
-        oldest = self._oldest()
+        oldest = self._expiry_time()
         with self._lock:
             old = [room for room in self._rooms.values() if room.state.used < oldest]
         for room in old:
             if self.store.expire(room.state.code, oldest):
                 self.close(room)
             else:
-                self._found(room.state.code)
+                self._current_room(room.state.code)
 
-    def _oldest(self) -> float:
+    def _expiry_time(self) -> float:
         return self.clock() - self.settings.room_idle_s
 
-    def follow(self) -> None:
+    def wake_watch(self) -> None:
         """Wake the thread that looks for changes by other processes.
 
         Nothing without a shared store.
@@ -281,21 +285,21 @@ class Rooms:
         if self._watch is not None:
             self._watch.wake()
 
-    def _followed(self) -> list[Room]:
+    def _rooms_with_listeners(self) -> list[Room]:
         with self._lock:
-            return [room for room in self._rooms.values() if room.is_followed]
+            return [room for room in self._rooms.values() if room.has_listeners]
 
     @contextmanager
-    def _using(self, room: Room) -> Iterator[None]:
+    def _edit_room(self, room: Room) -> Iterator[None]:
         """Lock a room for a change and store the result.
 
         Raises:
             RoomError: The room has ended.
         """
         try:
-            with self.store.changing(room):
+            with self.store.edit_room(room):
                 yield
                 room.state.used = self.clock()
-        except Gone:
+        except RoomNotFoundError:
             self._end(room.state.code)
             raise RoomError(NO_ROOM, 404) from None

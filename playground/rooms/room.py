@@ -10,19 +10,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from engine.errors import EngineError, shown
-from engine.lessons.answer_key import checked_answer
+from engine.errors import EngineError, format_value
+from engine.lessons.answer_key import check_answer
 from playground.rooms.cards import Deck, DeckCard
-from playground.rooms.notifier import Bell
+from playground.rooms.notifier import Notifier
 from playground.rooms.state import RoomState
-from playground.rooms.tally import outcome, tally
+from playground.rooms.tally import score_answers, tally_answers
 
 TEACHER = ""
 """The teacher's id among the listeners; participants have random ids."""
-_MOST_STREAMS = 4
+_MAX_STREAMS = 4
 """Streams per participant: several tabs, and one whose lost connection is not noticed yet."""
-_MOST_TEACHERS = 8
-_LEFT_OUT = {"turn": [], "opens": None}
+_MAX_TEACHER_STREAMS = 8
+_PAGE_ONLY_FIELDS = {"turn": [], "opens": None}
 """Fields of a revealed card that only work on the main page, emptied for participants."""
 
 
@@ -40,7 +40,7 @@ class RoomError(EngineError):
         self.status = status
 
 
-def sealed(secret: str) -> str:
+def hash_secret(secret: str) -> str:
     """Return the SHA-256 of a secret, the only part that is stored."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
@@ -62,7 +62,7 @@ class Room:
     def __init__(self, state: RoomState, deck: Deck, most_people: int) -> None:
         self.state, self.deck, self.most_people = state, deck, most_people
         self.ended = False
-        self.scene, self.count = Bell(), Bell()
+        self.scene, self.count = Notifier(), Notifier()
         self._scenes = self._counts = 0
         self._listening: Counter[str] = Counter()
         self._lock = threading.RLock()
@@ -74,9 +74,9 @@ class Room:
                 return
             before, self.state = self.state, state
             if (before.card, before.revealed) != (state.card, state.revealed):
-                self._changed()
+                self._notify_scene()
             else:
-                self._counted()
+                self._notify_counts()
 
     @property
     def listeners(self) -> set[str]:
@@ -85,7 +85,7 @@ class Room:
             return {*self._listening} - {TEACHER}
 
     @property
-    def is_followed(self) -> bool:
+    def has_listeners(self) -> bool:
         """Whether any stream of the room is open in this process."""
         return bool(self._listening)
 
@@ -95,15 +95,15 @@ class Room:
         return self.deck.cards[self.state.card - 1]
 
     @property
-    def is_open(self) -> bool:
+    def is_betting_open(self) -> bool:
         """Whether the current card takes bets."""
         return self.card.bet is not None and self.state.card not in self.state.revealed
 
     def is_taught_by(self, secret: str) -> bool:
         """Return whether a secret is the teacher's, in constant time."""
-        return hmac.compare_digest(sealed(secret), self.state.secret)
+        return hmac.compare_digest(hash_secret(secret), self.state.secret)
 
-    def holds(self, participant: str) -> bool:
+    def has_participant(self, participant: str) -> bool:
         """Return whether a participant has entered."""
         return participant in self.state.people
 
@@ -125,7 +125,7 @@ class Room:
                     raise RoomError(f"This room is full: it holds {self.most_people} people.", 403)
                 del people[gone]
             people[participant] = None
-            self._counted()
+            self._notify_counts()
 
     def _is_idle(self, participant: str) -> bool:
         bets = any(participant in votes for votes in self.state.votes.values())
@@ -139,22 +139,24 @@ class Room:
             LessonError: The card does not allow the answer.
         """
         with self._lock:
-            self._check_here(card)
+            self._check_current_card(card)
             bet, key = self.card.bet, self.card.key
             if bet is None or key is None:
                 raise RoomError("This card asks nothing.", 409)
-            if not self.is_open:
+            if not self.is_betting_open:
                 raise RoomError("The answer has been shown: this card takes no more bets.", 409)
-            answer = checked_answer(bet, key, answer)
+            answer = check_answer(bet, key, answer)
             # A lone surrogate cannot be encoded as UTF-8 for the streams or the database.
             if isinstance(answer, str) and any("\ud800" <= sign <= "\udfff" for sign in answer):
                 raise RoomError("answer is no text: half a sign stands in it.", 400)
             self.state.votes.setdefault(self.state.card, {})[participant] = answer
-            self._counted()
+            self._notify_counts()
 
-    def _check_here(self, card: Any) -> None:
+    def _check_current_card(self, card: Any) -> None:
         if type(card) is not int or card != self.state.card:
-            raise RoomError(f"The class is at card {self.state.card}, not {shown(card)}.", 409)
+            raise RoomError(
+                f"The class is at card {self.state.card}, not {format_value(card)}.", 409
+            )
 
     def show(self, card: Any) -> None:
         """Move the class to a card.
@@ -165,10 +167,11 @@ class Room:
         with self._lock:
             if type(card) is not int or not 1 <= card <= len(self.deck.cards):
                 raise RoomError(
-                    f"card = {shown(card)} is not allowed: from 1 to {len(self.deck.cards)}.", 400
+                    f"card = {format_value(card)} is not allowed: from 1 to {len(self.deck.cards)}.",
+                    400,
                 )
             self.state.card = card
-            self._changed()
+            self._notify_scene()
 
     def reveal(self, card: Any) -> None:
         """Show the answer of the current card.
@@ -177,31 +180,31 @@ class Room:
             RoomError: The class is at another card.
         """
         with self._lock:
-            self._check_here(card)
+            self._check_current_card(card)
             self.state.revealed.add(self.state.card)
-            self._changed()
+            self._notify_scene()
 
     def lock(self, locked: bool) -> None:
         """Lock the room for new participants, or unlock it."""
         with self._lock:
             self.state.locked = locked
-            self._counted()
+            self._notify_counts()
 
     def end(self) -> None:
         """End the room and notify all streams."""
         with self._lock:
             self.ended = True
-            self._changed()
+            self._notify_scene()
 
-    def _changed(self) -> None:
+    def _notify_scene(self) -> None:
         self._scenes += 1
-        self.scene.ring()
-        self._counted()
+        self.scene.notify_all()
+        self._notify_counts()
 
-    def _counted(self) -> None:
+    def _notify_counts(self) -> None:
         # Wakes the teacher's stream only: a bet must not cost a message to every participant.
         self._counts += 1
-        self.count.ring()
+        self.count.notify_all()
 
     def check_listener(self, listener: str) -> None:
         """Check that a participant or the teacher may open another stream.
@@ -209,16 +212,18 @@ class Room:
         Raises:
             RoomError: Too many streams are open.
         """
-        most = _MOST_STREAMS if listener else _MOST_TEACHERS
+        most = _MAX_STREAMS if listener else _MAX_TEACHER_STREAMS
         if self._listening[listener] >= most:
             raise RoomError("This room is open in too many tabs: close some of them.", 429)
 
     @contextmanager
-    def listening(self, listener: str, began: Callable[[], None] = lambda: None) -> Iterator[None]:
+    def count_listener(
+        self, listener: str, began: Callable[[], None] = lambda: None
+    ) -> Iterator[None]:
         """Count a stream while the block runs; ``began`` is called once it is counted."""
         with self._lock:
             self._listening[listener] += 1
-            self._counted()
+            self._notify_counts()
         began()
         try:
             yield
@@ -227,22 +232,22 @@ class Room:
                 self._listening[listener] -= 1
                 if not self._listening[listener]:
                     del self._listening[listener]
-                self._counted()
+                self._notify_counts()
 
-    def told_class(self) -> tuple[int, dict[str, Any]]:
+    def class_scene(self) -> tuple[int, dict[str, Any]]:
         """Return the scene's number and the class's view: the card, plus the revealed answer."""
         with self._lock:
-            scene = self._place() | {"before": self.card.seen}
+            scene = self._position() | {"before": self.card.seen}
             if self.state.card in self.state.revealed:
-                scene["after"] = self.card.after | _LEFT_OUT
+                scene["after"] = self.card.after | _PAGE_ONLY_FIELDS
                 scene["tally"] = self._tally()
             return self._scenes, scene
 
-    def told_teacher(self) -> tuple[int, dict[str, Any]]:
+    def teacher_scene(self) -> tuple[int, dict[str, Any]]:
         """Return the scene's number and the teacher's view with the whole card."""
         with self._lock:
             whole = {"before": self.card.before, "after": self.card.after}
-            return self._scenes, self._place() | whole
+            return self._scenes, self._position() | whole
 
     def figures(self) -> tuple[int, dict[str, Any]]:
         """Return the figures' number and the teacher's figures of the class."""
@@ -254,7 +259,7 @@ class Room:
                 "here": len(self.listeners | self.state.elsewhere),
                 "entered": len(self.state.people),
                 "tally": self._tally(),
-                "words": self._words(),
+                "words": self._text_answers(),
             }
 
     def answer_of(self, participant: str) -> Any:
@@ -262,7 +267,7 @@ class Room:
         with self._lock:
             return self.state.votes.get(self.state.card, {}).get(participant)
 
-    def _place(self) -> dict[str, Any]:
+    def _position(self) -> dict[str, Any]:
         return {
             "title": self.deck.title,
             "language": self.deck.language,
@@ -278,8 +283,8 @@ class Room:
         bet, key, answers = self.card.bet, self.card.key, self._answers()
         if bet is None or key is None:
             return None
-        return tally(bet, key, answers) | outcome(bet, key, answers)
+        return tally_answers(bet, key, answers) | score_answers(bet, key, answers)
 
-    def _words(self) -> list[str]:
+    def _text_answers(self) -> list[str]:
         """Return the free-text answers, for the teacher only: they may contain anything."""
         return [answer for answer in self._answers() if isinstance(answer, str)]

@@ -15,29 +15,31 @@ from starlette.routing import Route
 from engine.errors import EngineError, TraceError
 from engine.settings import SETTINGS
 from engine.trace.checks import read_json_strict
-from playground.i18n.languages import chosen
+from playground.i18n.languages import choose_language
 from playground.rooms import page, qr
-from playground.rooms.registry import ALPHABET, CODE_SIGNS, Rooms
+from playground.rooms.registry import CODE_ALPHABET, CODE_LENGTH, RoomRegistry
 from playground.rooms.room import TEACHER, Room, RoomError
-from playground.rooms.store import KeptRooms
+from playground.rooms.store import DatabaseRoomStore
 from playground.rooms.stream import ClassScene, NewsResponse, ParticipantView, TeacherView
-from playground.shell.guard import sentence
-from playground.shell.visitors import address_of
+from playground.shell.guard import error_message
+from playground.shell.visitors import visitor_address
 from playground.storage.database import DATABASE
 
-SECRET = "x-room-secret"
+SECRET_HEADER = "x-room-secret"
 """Request header with the teacher's secret."""
 _COOKIE = "participant"
-_MAX_BODY = 8_000
+_MAX_BODY_BYTES = 8_000
 _Handler = Callable[["RoomRoutes", Request], Awaitable[Response]]
 
 
-def routes(rooms: Rooms | None = None) -> list[Route]:
+def routes(rooms: RoomRegistry | None = None) -> list[Route]:
     """Return the routes of rooms and of the participant page's files."""
-    own = RoomRoutes(rooms or Rooms(None if DATABASE is None else KeptRooms(DATABASE)))
+    own = RoomRoutes(
+        rooms or RoomRegistry(None if DATABASE is None else DatabaseRoomStore(DATABASE))
+    )
     return [
         Route("/rooms", own.open, methods=["POST"]),
-        Route("/room", own.door),
+        Route("/room", own.ask_for_code),
         Route("/room/{code}", own.enter),
         Route("/room/{code}/vote", own.vote, methods=["POST"]),
         Route("/room/{code}/events", own.events),
@@ -46,7 +48,7 @@ def routes(rooms: Rooms | None = None) -> list[Route]:
     ]
 
 
-def _answered(handler: _Handler) -> _Handler:
+def _answer_errors(handler: _Handler) -> _Handler:
     """Convert errors of a handler to JSON responses with one sentence."""
 
     @functools.wraps(handler)
@@ -54,16 +56,16 @@ def _answered(handler: _Handler) -> _Handler:
         try:
             return await handler(self, request)
         except RoomError as error:
-            return _said({"error": str(error)}, error.status)
+            return _json_response({"error": str(error)}, error.status)
         except EngineError as error:
-            return _said({"error": str(error)}, 400)
+            return _json_response({"error": str(error)}, 400)
         except Exception as error:
-            return _said({"error": sentence(error)}, 500)
+            return _json_response({"error": error_message(error)}, 500)
 
     return safe
 
 
-def _said(values: dict[str, Any], status: int = 200) -> JSONResponse:
+def _json_response(values: dict[str, Any], status: int = 200) -> JSONResponse:
     return JSONResponse(values, status, {"Cache-Control": "no-store"})
 
 
@@ -74,41 +76,49 @@ class RoomRoutes:
         rooms: The registry of rooms.
     """
 
-    def __init__(self, rooms: Rooms) -> None:
+    def __init__(self, rooms: RoomRegistry) -> None:
         self.rooms = rooms
         self._scenes: WeakKeyDictionary[Room, ClassScene] = WeakKeyDictionary()
 
-    @_answered
+    @_answer_errors
     async def open(self, request: Request) -> Response:
         """Open a room for a lesson."""
-        asked = await _asked(request, lesson=..., language="en", card=1)
+        asked = await _read_request(request, lesson=..., language="en", card=1)
         # In a thread, since the lesson's recorded runs are read from disk.
         room, secret = await asyncio.to_thread(
-            self.rooms.open, asked["lesson"], asked["language"], asked["card"], _address(request)
+            self.rooms.open,
+            asked["lesson"],
+            asked["language"],
+            asked["card"],
+            _request_address(request),
         )
-        return _said({"code": room.state.code, "secret": secret}, 201)
+        return _json_response({"code": room.state.code, "secret": secret}, 201)
 
-    async def door(self, request: Request) -> Response:
+    async def ask_for_code(self, request: Request) -> Response:
         """Show the form for a code, or redirect to the room of the given code."""
-        code = _typed(request.query_params.get("code", ""))
-        return RedirectResponse(f"./room/{code}", 303) if code else page.door(_language(request))
+        code = _normalize_code(request.query_params.get("code", ""))
+        return (
+            RedirectResponse(f"./room/{code}", 303)
+            if code
+            else page.code_page(_request_language(request))
+        )
 
     async def enter(self, request: Request) -> Response:
         """Admit a participant and return the room's page."""
         code = request.path_params["code"]
-        if code != _typed(code) and _typed(code):
+        if code != _normalize_code(code) and _normalize_code(code):
             # The cookie's path contains the code, so it must be spelled one way.
-            return RedirectResponse(f"./{_typed(code)}", 303)
-        address, known = _address(request), request.cookies.get(_COOKIE, "")
+            return RedirectResponse(f"./{_normalize_code(code)}", 303)
+        address, known = _request_address(request), request.cookies.get(_COOKIE, "")
         try:
             # HEAD must not change anything, so it admits nobody.
             if request.method == "HEAD":
-                there = await asyncio.to_thread(self.rooms.room, code, address, known)
-                return page.entered(there.deck.language)
+                there = await asyncio.to_thread(self.rooms.find_room, code, address, known)
+                return page.participant_page(there.deck.language)
             room, participant = await asyncio.to_thread(self.rooms.enter, code, known, address)
         except RoomError as error:
-            return page.refused(str(error), error.status, _language(request))
-        answer = page.entered(room.deck.language)
+            return page.refusal_page(str(error), error.status, _request_language(request))
+        answer = page.participant_page(room.deck.language)
         answer.set_cookie(
             _COOKIE,
             participant,
@@ -120,65 +130,65 @@ class RoomRoutes:
         )
         return answer
 
-    @_answered
+    @_answer_errors
     async def vote(self, request: Request) -> Response:
         """Count a bet."""
-        asked = await _asked(request, card=..., answer=...)
+        asked = await _read_request(request, card=..., answer=...)
         code, known = request.path_params["code"], request.cookies.get(_COOKIE, "")
         bet = asked["card"], asked["answer"]
-        await asyncio.to_thread(self.rooms.vote, code, known, _address(request), *bet)
-        return _said({"card": asked["card"], "answer": asked["answer"]})
+        await asyncio.to_thread(self.rooms.vote, code, known, _request_address(request), *bet)
+        return _json_response({"card": asked["card"], "answer": asked["answer"]})
 
-    @_answered
+    @_answer_errors
     async def events(self, request: Request) -> Response:
         """Stream the events of a room to a participant or the teacher."""
-        code, address = request.path_params["code"], _address(request)
-        if SECRET in request.headers:
-            secret = request.headers[SECRET]
-            room = await asyncio.to_thread(self.rooms.taught, code, secret, address)
+        code, address = request.path_params["code"], _request_address(request)
+        if SECRET_HEADER in request.headers:
+            secret = request.headers[SECRET_HEADER]
+            room = await asyncio.to_thread(self.rooms.find_as_teacher, code, secret, address)
             room.check_listener(TEACHER)
-            return self._news(TeacherView(room), TEACHER)
+            return self._news_response(TeacherView(room), TEACHER)
         known = request.cookies.get(_COOKIE, "")
-        room = await asyncio.to_thread(self.rooms.room, code, address, known)
-        if not room.holds(known):
+        room = await asyncio.to_thread(self.rooms.find_room, code, address, known)
+        if not room.has_participant(known):
             raise RoomError("You have not entered this room yet: open its address.", 403)
         room.check_listener(known)
         view = ParticipantView(room, self._scenes.setdefault(room, ClassScene()), known)
-        return self._news(view, known)
+        return self._news_response(view, known)
 
-    def _news(self, view: TeacherView | ParticipantView, listener: str) -> NewsResponse:
-        counted = view.room.listening(listener, self.rooms.follow)
+    def _news_response(self, view: TeacherView | ParticipantView, listener: str) -> NewsResponse:
+        counted = view.room.count_listener(listener, self.rooms.wake_watch)
         return NewsResponse(view, self.rooms.sweep, counted)
 
-    @_answered
+    @_answer_errors
     async def teach(self, request: Request) -> Response:
         """Perform a teacher's action; ``qr`` returns the room's address as rows of a QR code."""
-        asked = await _asked(request, act=..., card=None, address="")
-        code, secret = request.path_params["code"], request.headers.get(SECRET, "")
+        asked = await _read_request(request, act=..., card=None, address="")
+        code, secret = request.path_params["code"], request.headers.get(SECRET_HEADER, "")
         if asked["act"] != "qr":
             act = asked["act"], asked["card"]
-            await asyncio.to_thread(self.rooms.teach, code, secret, _address(request), *act)
-            return _said({})
-        await asyncio.to_thread(self.rooms.taught, code, secret, _address(request))
+            await asyncio.to_thread(self.rooms.teach, code, secret, _request_address(request), *act)
+            return _json_response({})
+        await asyncio.to_thread(self.rooms.find_as_teacher, code, secret, _request_address(request))
         address = asked["address"]
         if not isinstance(address, str) or not address.endswith(f"/room/{code}"):
             raise RoomError("address has to be the one of this room.", 400)
         try:
-            return _said({"rows": qr.modules(address)})
+            return _json_response({"rows": qr.qr_rows(address)})
         except ValueError as error:
             raise RoomError(str(error), 400) from None
 
 
-async def _asked(request: Request, **names: Any) -> dict[str, Any]:
+async def _read_request(request: Request, **names: Any) -> dict[str, Any]:
     """Return the fields of a request's JSON body, with defaults.
 
     A default of ``...`` marks a required field.
     """
     body = await request.body()
-    if len(body) > _MAX_BODY:
-        raise RoomError(f"The request is larger than {_MAX_BODY:,} bytes.", 413)
+    if len(body) > _MAX_BODY_BYTES:
+        raise RoomError(f"The request is larger than {_MAX_BODY_BYTES:,} bytes.", 413)
     try:
-        found = read_json_strict(body, _MAX_BODY)
+        found = read_json_strict(body, _MAX_BODY_BYTES)
     except TraceError as error:
         raise RoomError(str(error).replace("The file", "The request", 1), 400) from None
     if not isinstance(found, dict) or not set(found) <= set(names):
@@ -189,19 +199,19 @@ async def _asked(request: Request, **names: Any) -> dict[str, Any]:
     return names | found
 
 
-def _typed(text: str) -> str:
+def _normalize_code(text: str) -> str:
     """Return a typed code in its canonical spelling, "" if it cannot be one."""
     code = "".join(sign for sign in text[:40].upper() if sign not in " -")
-    return code if len(code) == CODE_SIGNS and set(code) <= set(ALPHABET) else ""
+    return code if len(code) == CODE_LENGTH and set(code) <= set(CODE_ALPHABET) else ""
 
 
-def _language(request: Request) -> str:
-    return chosen(request.url.query, request.headers.get("accept-language", ""))
+def _request_language(request: Request) -> str:
+    return choose_language(request.url.query, request.headers.get("accept-language", ""))
 
 
-def _address(request: Request) -> str:
+def _request_address(request: Request) -> str:
     host = request.client.host if request.client else ""
-    return address_of(host, request.headers.get("x-forwarded-for", ""), SETTINGS.public)
+    return visitor_address(host, request.headers.get("x-forwarded-for", ""), SETTINGS.public)
 
 
 def _is_secure(request: Request) -> bool:

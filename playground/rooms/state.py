@@ -38,11 +38,11 @@ class RoomState:
     """Participants with open streams in other processes."""
 
 
-class Gone(Exception):
+class RoomNotFoundError(Exception):
     """The room does not exist any more."""
 
 
-class Held(Protocol):
+class RoomHolder(Protocol):
     """An object that holds a room's state."""
 
     state: RoomState
@@ -74,11 +74,11 @@ class RoomStore:
         """
         with self._lock:
             if code not in self._states:
-                raise Gone
+                raise RoomNotFoundError
             return self._states[code] if self._states[code].version > version else None
 
     @contextmanager
-    def changing(self, held: Held) -> Iterator[None]:
+    def edit_room(self, held: RoomHolder) -> Iterator[None]:
         """Lock a room for a change: its state is refreshed before the block and stored after it.
 
         Raises:
@@ -94,7 +94,7 @@ class RoomStore:
                 del self._states[code]
             return code not in self._states
 
-    def listen(self, listeners: Mapping[str, Set[str]]) -> dict[str, int]:
+    def sync_listeners(self, listeners: Mapping[str, Set[str]]) -> dict[str, int]:
         """Publish who listens through this process, and return the versions of these rooms.
 
         Args:

@@ -12,37 +12,37 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from engine.settings import SETTINGS
-from playground.rooms.notifier import Bell
+from playground.rooms.notifier import Notifier
 from playground.rooms.room import Room
 
-_BEAT_S = 15.0
+_HEARTBEAT_S = 15.0
 """Seconds between heartbeats without news, so that closed connections are noticed."""
-_LIFE_S = 120.0
+_MAX_STREAM_S = 120.0
 """Lifetime of a stream; the page then opens another.
 
 Phones that lost their connection stop counting as present.
 """
-_BEAT = b": still here\n\n"
+_HEARTBEAT = b": still here\n\n"
 
 
-def event(name: str, data: Any) -> bytes:
+def sse_event(name: str, data: Any) -> bytes:
     """Return a server-sent event as bytes."""
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     return f"event: {name}\ndata: {text}\n\n".encode()
 
 
-ENDED = event("ended", {})
+ENDED_EVENT = sse_event("ended", {})
 
 
-class Viewed(Protocol):
+class RoomView(Protocol):
     """A listener's view of a room."""
 
     room: Room
-    bell: Bell
+    bell: Notifier
     pause_s: float
     """Least seconds between two sends."""
 
-    def news(self) -> bytes:
+    def pending_events(self) -> bytes:
         """Return the events since the last call; everything the first time."""
         ...
 
@@ -53,11 +53,11 @@ class ClassScene:
     def __init__(self) -> None:
         self._number, self._packed = -1, b""
 
-    def packed(self, room: Room) -> tuple[int, bytes]:
+    def packed_event(self, room: Room) -> tuple[int, bytes]:
         """Return the number and event of the room's scene. One instance serves one room only."""
-        number, scene = room.told_class()
+        number, scene = room.class_scene()
         if number != self._number:
-            self._number, self._packed = number, event("scene", scene)
+            self._number, self._packed = number, sse_event("scene", scene)
         return self._number, self._packed
 
 
@@ -70,15 +70,15 @@ class ParticipantView:
         self.room, self.scene, self.participant = room, scene, participant
         self.bell, self._seen = self.room.scene, -1
 
-    def news(self) -> bytes:
+    def pending_events(self) -> bytes:
         """Return the scene if it has changed, after the own bet."""
-        number, packed = self.scene.packed(self.room)
+        number, packed = self.scene.packed_event(self.room)
         if number == self._seen:
             return b""
         self._seen = number
         answer = self.room.answer_of(self.participant)
         own = {"card": self.room.state.card, "answer": answer}
-        return packed if answer is None else event("mine", own) + packed
+        return packed if answer is None else sse_event("mine", own) + packed
 
 
 class TeacherView:
@@ -91,20 +91,20 @@ class TeacherView:
         self.room, self.bell = room, room.count
         self._scene = self._figures = -1
 
-    def news(self) -> bytes:
+    def pending_events(self) -> bytes:
         """Return the scene and figures that have changed."""
         found = b""
-        number, scene = self.room.told_teacher()
+        number, scene = self.room.teacher_scene()
         if number != self._scene:
-            self._scene, found = number, event("scene", scene)
+            self._scene, found = number, sse_event("scene", scene)
         number, figures = self.room.figures()
         # Figures follow every scene: they may have been sent before it.
         if found or number != self._figures:
-            self._figures, found = number, found + event("figures", figures)
+            self._figures, found = number, found + sse_event("figures", figures)
         return found
 
 
-async def news_of(view: Viewed, sweep: Callable[[], None]) -> AsyncIterator[bytes]:
+async def stream_news(view: RoomView, sweep: Callable[[], None]) -> AsyncIterator[bytes]:
     """Yield a view's events until the room ends or the stream's lifetime is over.
 
     Args:
@@ -112,23 +112,23 @@ async def news_of(view: Viewed, sweep: Callable[[], None]) -> AsyncIterator[byte
         sweep: Ends idle rooms.
     """
     loop = asyncio.get_running_loop()
-    until = loop.time() + _LIFE_S
+    until = loop.time() + _MAX_STREAM_S
     while True:
-        rings = view.bell.next()
+        rings = view.bell.next_event()
         sweep()
         if view.room.ended:
-            yield ENDED
+            yield ENDED_EVENT
             return
-        if found := view.news():
+        if found := view.pending_events():
             yield found
             await asyncio.sleep(view.pause_s)
         left = until - loop.time()
         if left <= 0:
             return
         try:
-            await asyncio.wait_for(rings.wait(), min(_BEAT_S, left))
+            await asyncio.wait_for(rings.wait(), min(_HEARTBEAT_S, left))
         except TimeoutError:
-            yield _BEAT
+            yield _HEARTBEAT
 
 
 class NewsResponse(StreamingResponse):
@@ -136,16 +136,16 @@ class NewsResponse(StreamingResponse):
 
     Args:
         view: The listener's view.
-        sweep: As in ``news_of``.
+        sweep: As in ``stream_news``.
         counted: Context that is open while the stream is.
     """
 
     def __init__(
-        self, view: Viewed, sweep: Callable[[], None], counted: AbstractContextManager[None]
+        self, view: RoomView, sweep: Callable[[], None], counted: AbstractContextManager[None]
     ) -> None:
         # X-Accel-Buffering: a proxy that buffers would delay the events.
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(news_of(view, sweep), media_type="text/event-stream", headers=headers)
+        super().__init__(stream_news(view, sweep), media_type="text/event-stream", headers=headers)
         self.counted = counted
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from engine.lessons.answer_key import Key, crowd_perplexity, is_right
+from engine.lessons.answer_key import AnswerKey, crowd_perplexity, is_right
 from engine.lessons.lesson import Bet
 
-_MOST_BINS = 10
-_MOST_ORDERS = 6
+_MAX_BINS = 10
+_MAX_ORDERS = 6
 
 
-def tally(bet: Bet, key: Key, answers: Sequence[Any]) -> dict[str, Any]:
+def tally_answers(bet: Bet, key: AnswerKey, answers: Sequence[Any]) -> dict[str, Any]:
     """Return the counts of the answers, without the right answer.
 
     Args:
@@ -31,11 +31,11 @@ def tally(bet: Bet, key: Key, answers: Sequence[Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"kind": bet.kind, "votes": len(answers)}
     if bet.kind == "number":
         return found | {
-            "bins": _bins(bet, answers),
+            "bins": _histogram(bet, answers),
             "median": median(answers) if answers else None,
         }
     if bet.kind == "order":
-        return found | _orders(answers)
+        return found | _count_orders(answers)
     if bet.kind == "text":
         return found
     places = 2 if bet.kind == "truth" else len(key.options)
@@ -43,7 +43,7 @@ def tally(bet: Bet, key: Key, answers: Sequence[Any]) -> dict[str, Any]:
     return found | {"counts": [counted[place] for place in range(places)]}
 
 
-def outcome(bet: Bet, key: Key, answers: Sequence[Any]) -> dict[str, Any]:
+def score_answers(bet: Bet, key: AnswerKey, answers: Sequence[Any]) -> dict[str, Any]:
     """Return ``right``, the number of right answers, and the crowd's ``perplexity``.
 
     ``right`` is None for a text bet, ``perplexity`` for all bets except on a token.
@@ -55,18 +55,18 @@ def outcome(bet: Bet, key: Key, answers: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def _bins(bet: Bet, answers: Sequence[float]) -> list[list[float]]:
+def _histogram(bet: Bet, answers: Sequence[float]) -> list[list[float]]:
     """Return the histogram of numbers; a slider with few stops has one bin for each."""
     stops = round((bet.high - bet.low) / bet.by) + 1
-    if stops <= _MOST_BINS + 1:
+    if stops <= _MAX_BINS + 1:
         counted = Counter(min(round((x - bet.low) / bet.by), stops - 1) for x in answers)
         return [[*[bet.low + i * bet.by] * 2, counted[i]] for i in range(stops)]
-    wide = (bet.high - bet.low) / _MOST_BINS
-    counted = Counter(min(int((x - bet.low) / wide), _MOST_BINS - 1) for x in answers)
-    return [[bet.low + i * wide, bet.low + (i + 1) * wide, counted[i]] for i in range(_MOST_BINS)]
+    wide = (bet.high - bet.low) / _MAX_BINS
+    counted = Counter(min(int((x - bet.low) / wide), _MAX_BINS - 1) for x in answers)
+    return [[bet.low + i * wide, bet.low + (i + 1) * wide, counted[i]] for i in range(_MAX_BINS)]
 
 
-def _orders(answers: Sequence[list[int]]) -> dict[str, Any]:
-    frequent = Counter(tuple(answer) for answer in answers).most_common(_MOST_ORDERS)
+def _count_orders(answers: Sequence[list[int]]) -> dict[str, Any]:
+    frequent = Counter(tuple(answer) for answer in answers).most_common(_MAX_ORDERS)
     told = [[list(places), votes] for places, votes in frequent]
     return {"orders": told, "others": len(answers) - sum(votes for _, votes in told)}

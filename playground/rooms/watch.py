@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterable
 
 from playground.rooms.room import Room
-from playground.rooms.state import Gone, RoomStore
-from playground.storage.database import errors
+from playground.rooms.state import RoomNotFoundError, RoomStore
+from playground.storage.database import database_errors
 
-_EVERY_S = 0.4
+_POLL_S = 0.4
 _LOG = logging.getLogger("playground")
 
 
@@ -36,27 +36,27 @@ class RoomWatch:
         self._wanted.set()
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._go_on, daemon=True)
+                self._thread = threading.Thread(target=self._poll_forever, daemon=True)
                 self._thread.start()
 
-    def _go_on(self) -> None:
+    def _poll_forever(self) -> None:
         failed = False
         while self._wanted.wait():
             self._wanted.clear()
             rooms = {room.state.code: room for room in self.followed()}
             try:
-                self.look(rooms)
+                self.refresh_rooms(rooms)
                 failed = False
-            except errors() as error:
+            except database_errors() as error:
                 if not failed:
                     _LOG.error("rooms of other processes are not seen: %s", type(error).__name__)
                 failed = True
             if rooms:
                 # One more round after the last listener left, so that other processes learn of it.
                 self._wanted.set()
-            time.sleep(_EVERY_S)
+            time.sleep(_POLL_S)
 
-    def look(self, rooms: dict[str, Room]) -> None:
+    def refresh_rooms(self, rooms: dict[str, Room]) -> None:
         """Refresh the rooms that have a newer version in the store, and end removed ones.
 
         Args:
@@ -66,13 +66,13 @@ class RoomWatch:
             sqlalchemy.exc.SQLAlchemyError: The store does not answer.
             OSError: As above, for a file.
         """
-        versions = self.store.listen({code: room.listeners for code, room in rooms.items()})
+        versions = self.store.sync_listeners({code: room.listeners for code, room in rooms.items()})
         for code, room in rooms.items():
             if versions.get(code, -1) == room.state.version:
                 continue
             try:
                 newer = self.store.find(code, room.state.version)
-            except Gone:
+            except RoomNotFoundError:
                 room.end()
                 continue
             if newer is not None:

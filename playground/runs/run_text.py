@@ -8,15 +8,15 @@ from typing import Any
 
 from engine.run.request import DecodeRequest
 from engine.serving import decode
-from engine.trace.events import Failed, Finished, Started, StartedAnew, TextDelta
+from engine.trace.events import Failed, Finished, RunReplaced, Started, TextDelta
 from engine.trace.records import Trace
-from playground.jobs.progress import DECODING, STARTING, beat_s, last_told
+from playground.jobs.progress import DECODING, STARTING, heartbeat_interval_s, last_progress_message
 from playground.storage.journal import JOURNAL
 
-_INTERVAL_S = 0.3
+_UPDATE_INTERVAL_S = 0.3
 
 
-def written(request: DecodeRequest) -> Iterator[Trace | str | dict[str, Any]]:
+def stream_text(request: DecodeRequest) -> Iterator[Trace | str | dict[str, Any]]:
     """Decode a request; yield progress messages (dict), the text so far (str) and, last, the trace.
 
     Raises:
@@ -25,12 +25,12 @@ def written(request: DecodeRequest) -> Iterator[Trace | str | dict[str, Any]]:
     text, last = "", STARTING
     with closing(decode(request)) as run:
         JOURNAL.open(run)
-        for events in run.batches(_INTERVAL_S, beat_s()):
+        for events in run.batches(_UPDATE_INTERVAL_S, heartbeat_interval_s()):
             for event in events:
                 match event:
                     case Started():
                         last = DECODING
-                    case StartedAnew():
+                    case RunReplaced():
                         text = ""
                         JOURNAL.open(run)
                     case TextDelta(_, keep, new):
@@ -40,7 +40,7 @@ def written(request: DecodeRequest) -> Iterator[Trace | str | dict[str, Any]]:
                     case Finished(trace):
                         yield trace
                         return
-            last = last_told(events) or last
+            last = last_progress_message(events) or last
             yield {"id": run.run_id, **last}
             if text:
                 yield text

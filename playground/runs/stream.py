@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 from engine import DecodeRequest
 from engine.errors import BusyError, StoppedError
-from engine.inspection.logits_cache import KEPT_RUNS
-from engine.run.jobs import Work
-from engine.run.progress import anew, departures
+from engine.inspection.logits_cache import LOGITS_CACHE
+from engine.run.jobs import JobStream
+from engine.run.progress import format_evictions, format_restart
 from engine.serving import decode
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
@@ -24,42 +24,42 @@ from engine.trace.events import (
     Failed,
     Finished,
     Loading,
+    RunReplaced,
     Started,
-    StartedAnew,
     StepRecorded,
     TextDelta,
 )
 from engine.trace.json_io import step_to_dict, to_dict, trace_header
 from engine.trace.records import Step, Trace
-from playground.forms.links import form_of, link_of
-from playground.jobs.progress import DECODING, STARTING, beat_s, last_told
-from playground.jobs.resumed_run import Remade, otherwise
-from playground.shell.guard import sentence
-from playground.storage.journal import JOURNAL, Messages, Press
-from visualizers import Summaries, shown_of, summaries
+from playground.forms.links import to_form, to_link
+from playground.jobs.progress import DECODING, STARTING, heartbeat_interval_s, last_progress_message
+from playground.jobs.resumed_run import ResumedRun, diverged_note
+from playground.shell.guard import error_message
+from playground.storage.journal import JOURNAL, Press, RunMessages
+from visualizers import Summaries, start_summaries, summarize_trace
 
-NOBODY_LISTENED = "This was stopped, because no page followed it any more; what had come is kept."
-_AT_THE_END = ("outputs", "metrics", "timing", "notes", "pieces", "emitted")
+NO_LISTENER = "This was stopped, because no page followed it any more; what had come is kept."
+_FINISH_FIELDS = ("outputs", "metrics", "timing", "notes", "pieces", "emitted")
 _LOG = logging.getLogger("playground")
 
 
-class Follower(Protocol):
+class RunFollower(Protocol):
     """An observer of a run, in addition to the page."""
 
-    def begin(self, run: Work) -> None:
+    def begin(self, run: JobStream) -> None:
         """Receive the run when it has started."""
 
-    def see(self, events: list[Any]) -> dict[str, Any]:
+    def observe_events(self, events: list[Any]) -> dict[str, Any]:
         """Receive a batch of events; return fields to add to their messages."""
         ...
 
 
-def stream(  # noqa: C901
+def stream_run(  # noqa: C901
     request: DecodeRequest,
     key: str | None = None,
-    follow: Follower | None = None,
+    follow: RunFollower | None = None,
     press: Press | None = None,
-    remade: Remade | None = None,
+    remade: ResumedRun | None = None,
 ) -> Iterator[str]:
     """Decode and yield messages as JSON strings; never raises, the last one says how it ended.
 
@@ -71,27 +71,27 @@ def stream(  # noqa: C901
         remade: The stored part of a run that is repeated; the run keeps its id.
     """
     # The logits cache is keyed by the id of the first decoding: no repeated runs.
-    run = decode(request, KEPT_RUNS.follow if remade is None else None)
-    messages = Messages(run.run_id)
+    run = decode(request, LOGITS_CACHE.start_writer if remade is None else None)
+    messages = RunMessages(run.run_id)
     elsewhere = {} if key is None else {"strategy": key, "link": ""}
-    writer = _Writer(request, remade)
+    writer = _MessageWriter(request, remade)
     shown_at = key or request.strategy
     last = STARTING
     try:
-        messages = JOURNAL.open(run, press) if remade is None else remade.open(run)
+        messages = JOURNAL.open(run, press) if remade is None else remade.reopen_journal(run)
         if follow is not None:
             follow.begin(run)
-        for batch in run.batches(1 / SETTINGS.updates_per_s, beat_s()):
+        for batch in run.batches(1 / SETTINGS.updates_per_s, heartbeat_interval_s()):
             events = batch
             if press is not None and JOURNAL.leaving:
                 # No end is sent: another process takes the run over.
                 return
             if remade is not None:
-                events, step = remade.news(events)
+                events, step = remade.new_events(events)
                 if step is not None:
-                    yield messages.add(_ended_anew(otherwise(step), request, run.run_id))
-                    messages, writer = JOURNAL.open(run, press), _Writer(request)
-            more = {} if follow is None else follow.see(events)
+                    yield messages.add(_restart_message(diverged_note(step), request, run.run_id))
+                    messages, writer = JOURNAL.open(run, press), _MessageWriter(request)
+            more = {} if follow is None else follow.observe_events(events)
             for message in writer.messages(events):
                 besides = {} if message["kind"] == "start" else more
                 sent = message | besides
@@ -100,72 +100,72 @@ def stream(  # noqa: C901
                 if "anew" in message:
                     # The events that follow belong to a new run with its own id.
                     messages = JOURNAL.open(run, press)
-            news = last_told(events)
+            news = last_progress_message(events)
             if news is not None or not events:
                 # Without a number: a lost progress message is replaced by the next.
                 last = news or last
-                yield progress(messages.run_id, shown_at, last)
+                yield progress_message(messages.run_id, shown_at, last)
     except GeneratorExit:
-        messages.add({"kind": "fail", "error": NOBODY_LISTENED})
+        messages.add({"kind": "fail", "error": NO_LISTENER})
         raise
     except BaseException as error:
         # The page may not know the run yet, so the message says where to show it.
-        yield messages.add({"kind": "fail", "error": sentence(error), "strategy": shown_at})
+        yield messages.add({"kind": "fail", "error": error_message(error), "strategy": shown_at})
     finally:
         run.close()
 
 
-def progress(run_id: str, key: str, news: Mapping[str, str]) -> str:
+def progress_message(run_id: str, key: str, news: Mapping[str, str]) -> str:
     """Return the progress message of a run, for the place ``key`` on the page."""
     return json.dumps({"kind": "progress", "run": run_id, "strategy": key, **news})
 
 
-def refusal(key: str, error: BaseException, run_id: str = "") -> str:
+def refusal_message(key: str, error: BaseException, run_id: str = "") -> str:
     """Return the only message of a run that never began: its error, for the place ``key``."""
     about = {"kind": "fail", "run": run_id or uuid.uuid4().hex, "seq": 0, "strategy": key}
-    return json.dumps({**about, "error": sentence(error), **_kind_of(error)})
+    return json.dumps({**about, "error": error_message(error), **_error_flags(error)})
 
 
-def _ended_anew(sentence: str, request: DecodeRequest, run_id: str) -> dict[str, Any]:
+def _restart_message(sentence: str, request: DecodeRequest, run_id: str) -> dict[str, Any]:
     """Return the last message of a run that restarts under another id."""
     return {"kind": "fail", "error": sentence, "strategy": request.strategy, "anew": run_id}
 
 
-def _kind_of(error: BaseException) -> dict[str, bool]:
+def _error_flags(error: BaseException) -> dict[str, bool]:
     """Return flags of an error: ``stopped`` by the user, or ``again`` if a retry may succeed."""
     if isinstance(error, StoppedError):
         return {"stopped": True}
     return {"again": True} if isinstance(error, BusyError) else {}
 
 
-class _Writer:
+class _MessageWriter:
     """Converts the events of one run to messages, with the view data of every step."""
 
-    def __init__(self, request: DecodeRequest, remade: Remade | None = None) -> None:
+    def __init__(self, request: DecodeRequest, remade: ResumedRun | None = None) -> None:
         self.request = request
         self.summaries: Summaries | None = None
         self.last: Step | None = None
         if remade is not None and remade.header is not None:
             # A view of a step may show earlier steps, so the stored ones are added first.
-            self.summaries = self._pictures(remade.header)
+            self.summaries = self._new_summaries(remade.header)
             for self.last in remade.steps:
                 self.summaries.add(self.last)
         self.left: dict[str, tuple[str, ...]] = {}
 
     def messages(self, events: list[Any]) -> Iterator[dict[str, Any]]:
         """Convert a batch of events to messages; its steps and texts share one delta."""
-        delta: dict[str, Any] = _nothing()
+        delta: dict[str, Any] = _empty_delta()
         for event in events:
             match event:
                 case Loading():
-                    self.left[event.model] = departures(event)
+                    self.left[event.model] = format_evictions(event)
                 case Started(header):
-                    yield self._start(header)
-                case StartedAnew(run_id, same):
-                    yield from _unless_empty(delta)
-                    delta = _nothing()
+                    yield self._start_message(header)
+                case RunReplaced(run_id, same):
+                    yield from _skip_empty(delta)
+                    delta = _empty_delta()
                     self.last = None
-                    yield _ended_anew(anew(same), self.request, run_id)
+                    yield _restart_message(format_restart(same), self.request, run_id)
                 case StepRecorded(step, pieces):
                     self.last = step
                     delta["steps"].append(step_to_dict(step))
@@ -174,70 +174,70 @@ class _Writer:
                 case TextDelta(sequence, keep, text):
                     delta["texts"].append([sequence, keep, text])
                 case Finished(trace):
-                    yield from _unless_empty(delta)
-                    rest = _rest(trace, self.left) | self._measured_since(trace)
+                    yield from _skip_empty(delta)
+                    rest = _finish_values(trace, self.left) | self._updated_last_step(trace)
                     delta = {"kind": "finish", "rest": rest}
                 case Failed(error):
-                    yield from _unless_empty(delta)
+                    yield from _skip_empty(delta)
                     strategy = self.request.strategy
                     delta = {"kind": "fail", "error": str(error), "strategy": strategy}
-                    delta |= _kind_of(error)
-        yield from _unless_empty(delta)
+                    delta |= _error_flags(error)
+        yield from _skip_empty(delta)
 
-    def _measured_since(self, trace: Trace) -> dict[str, Any]:
+    def _updated_last_step(self, trace: Trace) -> dict[str, Any]:
         """Return the last step again if a measurement was added after it was sent, else nothing."""
         if self.last is None or trace.steps[-1] == self.last:
             return {}
-        shown = shown_of(trace, STRATEGIES[trace.strategy].visuals)[-1]
+        shown = summarize_trace(trace, STRATEGIES[trace.strategy].visuals)[-1]
         return {"last": {"step": step_to_dict(trace.steps[-1]), "shown": shown}}
 
-    def _pictures(self, header: Trace) -> Summaries:
-        return summaries(header, STRATEGIES[header.strategy].visuals)
+    def _new_summaries(self, header: Trace) -> Summaries:
+        return start_summaries(header, STRATEGIES[header.strategy].visuals)
 
-    def _start(self, header: Trace) -> dict[str, Any]:
-        self.summaries = self._pictures(header)
+    def _start_message(self, header: Trace) -> dict[str, Any]:
+        self.summaries = self._new_summaries(header)
         return {
             "kind": "start",
             "strategy": header.strategy,
-            "link": link_of(self.request),
-            "form": form_of(self.request),
-            "header": _header(header),
+            "link": to_link(self.request),
+            "form": to_form(self.request),
+            "header": _header_values(header),
         }
 
 
-def _nothing() -> dict[str, Any]:
+def _empty_delta() -> dict[str, Any]:
     return {"kind": "delta", "steps": [], "shown": [], "pieces": {}, "texts": []}
 
 
-def _unless_empty(delta: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def _skip_empty(delta: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if delta["kind"] != "delta" or delta["steps"] or delta["texts"]:
         yield delta
 
 
-def _rest(trace: Trace, left: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
+def _finish_values(trace: Trace, left: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     """Return the trace fields known at the end, with the notes on models unloaded for this run."""
-    rest = to_dict({k: getattr(trace, k) for k in _AT_THE_END})
+    rest = to_dict({k: getattr(trace, k) for k in _FINISH_FIELDS})
     said = [f"{one}." for of_one in left.values() for one in of_one]
     return rest | {"notes": [*trace.notes, *said]}
 
 
-def _header(header: Any) -> dict[str, Any]:
+def _header_values(header: Any) -> dict[str, Any]:
     fields = trace_header(header)
     return {**fields, "fields": [*[k for k in fields if k != "schema"], "steps", "outputs"]}
 
 
-def whole_state(run_id: str) -> str:
+def run_state(run_id: str) -> str:
     """Return one message with everything sent so far, for a page that missed some."""
-    return state_of(run_id, JOURNAL.messages(run_id))
+    return state_from_messages(run_id, JOURNAL.messages(run_id))
 
 
-def state_of(run_id: str, texts: Iterable[str]) -> str:
+def state_from_messages(run_id: str, texts: Iterable[str]) -> str:
     """Join a run's messages, each a JSON string, into one state message."""
     messages = ",".join(texts)
     return f'{{"kind":"state","run":{json.dumps(run_id)},"messages":[{messages}]}}'
 
 
-def known_state(run_id: str) -> str:
+def run_state_or_empty(run_id: str) -> str:
     """Return the state message, "" for an unknown run."""
-    state = whole_state(run_id)
+    state = run_state(run_id)
     return "" if state.endswith('"messages":[]}') else state

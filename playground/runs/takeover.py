@@ -12,18 +12,18 @@ from typing import Any
 
 from engine.errors import EngineError
 from engine.run.request import DecodeRequest
-from playground.forms.form import check_here, form_request
-from playground.jobs.resumed_run import Remade
-from playground.runs.stream import progress, state_of, stream, whole_state
+from playground.forms.form import check_method_is_local, form_request
+from playground.jobs.resumed_run import ResumedRun
+from playground.runs.stream import progress_message, run_state, state_from_messages, stream_run
 from playground.storage.journal import JOURNAL, Press
-from playground.storage.run_store import WrittenRun
+from playground.storage.run_store import StoredRun
 
 # Both SQLite and PostgreSQL can be polled; LISTEN and NOTIFY would be a second code path.
-_LOOK_S = 0.4
-_LOOKING = {"phase": "starting", "says": "Looking for what ran here…"}
+_POLL_S = 0.4
+_SEARCHING_MESSAGE = {"phase": "starting", "says": "Looking for what ran here…"}
 
 
-def going_on(asked: Mapping[str, Any], key: str) -> Generator[str, None, None] | None:
+def take_over(asked: Mapping[str, Any], key: str) -> Generator[str, None, None] | None:
     """Return the messages of a run that another process began, or None if it cannot be taken over.
 
     Args:
@@ -33,23 +33,23 @@ def going_on(asked: Mapping[str, Any], key: str) -> Generator[str, None, None] |
     run_id, press = str(asked.get("run", ""))[:64], str(asked.get("press", ""))
     if not run_id or not press or JOURNAL.has(run_id):
         return None
-    known = JOURNAL.kept(run_id)
+    known = JOURNAL.find_stored(run_id)
     # The press id is unguessable: only the page that began a run can take it over.
     if known is None or known.ended or not known.asked or known.press != press:
         return None
     try:
         again = Press(press, json.loads(known.asked))
-        return _follow(run_id, key, check_here(form_request(again.asked)), again)
+        return _follow_run(run_id, key, check_method_is_local(form_request(again.asked)), again)
     except EngineError:
         return None
 
 
-def _follow(
+def _follow_run(
     run_id: str, key: str, request: DecodeRequest, press: Press
 ) -> Generator[str, None, None]:
     """Stream the messages another process stored for a run; take it over if that process dies."""
     told = 0
-    while (known := JOURNAL.kept(run_id)) is not None:
+    while (known := JOURNAL.find_stored(run_id)) is not None:
         yield from known.texts[told:]
         told = len(known.texts)
         if known.ended:
@@ -57,25 +57,25 @@ def _follow(
         # ``claim`` is one conditional update of the run's row, so it succeeds in one process only.
         claimed = None if known.lives else JOURNAL.claim(run_id, known)
         if claimed is not None:
-            yield from _go_on(run_id, claimed, request, press)
+            yield from _continue_run(run_id, claimed, request, press)
             return
         # Gradio notices a closed tab only when it sends something.
-        yield progress(run_id, key, _LOOKING)
-        time.sleep(_LOOK_S)
-    yield whole_state(run_id)
+        yield progress_message(run_id, key, _SEARCHING_MESSAGE)
+        time.sleep(_POLL_S)
+    yield run_state(run_id)
 
 
-def _go_on(
-    run_id: str, known: WrittenRun, request: DecodeRequest, press: Press
+def _continue_run(
+    run_id: str, known: StoredRun, request: DecodeRequest, press: Press
 ) -> Generator[str, None, None]:
     """Decode a claimed run again and yield the messages after the stored ones."""
     whole = False
-    for text in stream(request, press=press, remade=Remade(run_id, known)):
+    for text in stream_run(request, press=press, remade=ResumedRun(run_id, known)):
         news = json.loads(text)
         if not whole and "seq" in news:
             whole = True
             # The page may have messages that were never stored, so the first new one brings the
             # whole state.
-            yield state_of(run_id, [*known.texts, text])
+            yield state_from_messages(run_id, [*known.texts, text])
         else:
             yield text

@@ -18,18 +18,18 @@ from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished
 from engine.trace.json_io import trace_to_dict
 from playground.forms import visitor_media
-from playground.jobs.zerogpu import in_line
-from playground.shell.guard import guarded
+from playground.jobs.zerogpu import queue_options
+from playground.shell.guard import guard_handler
 from playground.shell.listeners import LISTENERS
-from playground.shell.visitors import remember, session
+from playground.shell.visitors import current_session, set_current_visitor
 
 # A prompt object has the fields of one of these sets.
-_TEXTS = ({"messages", "template"}, {"prompt"})
-_BEAT_S = 0.25
+_PROMPT_FORMS = ({"messages", "template"}, {"prompt"})
+_POLL_S = 0.25
 """Seconds between checks that the caller is still connected."""
 
 
-def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
+def decode_to_end(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
     """Decode to the end and return the result as JSON values.
 
     Args:
@@ -48,16 +48,16 @@ def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> 
         EngineError: a value is not valid, or the run failed.
         StoppedError: the caller disconnected for longer than ``unheard_s``.
     """
-    remember()
-    params, weights = apart(params if params is not None else {})
-    read = _read_by_the_model(prompt)
+    set_current_visitor()
+    params, weights = split_params(params if params is not None else {})
+    read = _prompt_fields(prompt)
     run = decode(DecodeRequest(strategy, model, params=params, seed=seed, weights=weights, **read))
-    began, own, last = time.monotonic(), session(), None
+    began, own, last = time.monotonic(), current_session(), None
     with closing(run):
-        for events in run.batches(0.0, _BEAT_S):
+        for events in run.batches(0.0, _POLL_S):
             last = events[-1] if events else last
             # Gradio continues an event after its caller has disconnected.
-            if LISTENERS.alone_s(own, began) > SETTINGS.unheard_s:
+            if LISTENERS.idle_s(own, began) > SETTINGS.unheard_s:
                 raise StoppedError("Stopped: nobody waits for it any more.")
     if isinstance(last, Failed):
         raise last.error
@@ -66,7 +66,7 @@ def run_once(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> 
     return {"outputs": whole["outputs"], "metrics": whole["metrics"], "notes": whole["notes"]}
 
 
-def _read_by_the_model(prompt: Any) -> dict[str, Any]:
+def _prompt_fields(prompt: Any) -> dict[str, Any]:
     """Return the prompt fields of a request: text, messages, media and speech options.
 
     Raises:
@@ -74,13 +74,13 @@ def _read_by_the_model(prompt: Any) -> dict[str, Any]:
     """
     if not isinstance(prompt, dict):
         return {"prompt": prompt}
-    given = visitor_media.of_call(prompt)
+    given = visitor_media.media_from_call(prompt)
     named = {name: value for name, value in prompt.items() if name not in visitor_media.KINDS}
     told = named.pop("speech", None) if given else None
     # With an image or audio file the prompt may be empty.
     if given and named.get("prompt") == "":
         named["prompt"] = None
-    if not (given or "messages" in named) or not any(set(named) <= own for own in _TEXTS):
+    if not (given or "messages" in named) or not any(set(named) <= own for own in _PROMPT_FORMS):
         raise ParameterError(
             "prompt",
             named,
@@ -89,7 +89,7 @@ def _read_by_the_model(prompt: Any) -> dict[str, Any]:
     return {**named, **given, **({} if told is None else {"speech": told})}
 
 
-def apart(params: Any) -> tuple[Any, dict[str, Any]]:
+def split_params(params: Any) -> tuple[Any, dict[str, Any]]:
     """Split ``params`` into decoding parameters and weight parameters (precision, placement)."""
     # The engine rejects anything that is not an object, in its own words.
     if not isinstance(params, dict):
@@ -100,7 +100,7 @@ def apart(params: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def add_endpoints(queue: str) -> None:
-    """Register ``/<strategy>`` for every strategy; see ``run_once`` for the four inputs.
+    """Register ``/<strategy>`` for every strategy; see ``decode_to_end`` for the four inputs.
 
     Args:
         queue: the Gradio concurrency id that all runs share.
@@ -109,9 +109,9 @@ def add_endpoints(queue: str) -> None:
     button, answer = gr.Button(visible=False), gr.JSON(visible=False)
     for name in STRATEGIES:
         button.click(
-            guarded(partial(run_once, name)),
+            guard_handler(partial(decode_to_end, name)),
             fields,
             answer,
             api_name=name,
-            **in_line(queue),
+            **queue_options(queue),
         )

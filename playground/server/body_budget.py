@@ -14,7 +14,7 @@ class BodyTooLargeError(Exception):
     """A body exceeds its own limit."""
 
 
-class Incoming:
+class BodyBudget:
     """Counts the received bytes of all bodies in progress, so that slow senders cannot fill memory.
 
     Args:
@@ -51,4 +51,4 @@ class Incoming:
             self.bytes -= length
 
 
-INCOMING = Incoming(SETTINGS.max_held_media_bytes)
+BODY_BUDGET = BodyBudget(SETTINGS.max_held_media_bytes)

@@ -18,32 +18,32 @@ from typing import Any
 
 from engine.errors import ModelError
 from engine.models.catalogue import CATALOGUE, MODEL_DIR
-from engine.models.hashes import check_files, sums
+from engine.models.hashes import check_embedded_files, read_checksums
 from engine.settings import SETTINGS, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
-RELIABILITY = ROOT / "assets" / "reliability.json"
+RELIABILITY_FILE = ROOT / "assets" / "reliability.json"
 _PACKAGES = ("gradio", "torch", "transformers", "accelerate", "huggingface_hub", "bitsandbytes")
-_GIT_S = 5.0
+_GIT_TIMEOUT_S = 5.0
 UNKNOWN = "not known"
 
 
-def facts() -> dict[str, Any]:
+def collect_facts() -> dict[str, Any]:
     """Return all facts as JSON values; they contain no secrets and no paths of this machine."""
     return {
-        "version": number(),
-        "commit": commit(),
-        "packages": packages(),
+        "version": app_version(),
+        "commit": commit_hash(),
+        "packages": package_versions(),
         "public": SETTINGS.public,
-        "allows": allows(SETTINGS),
-        "limits": limits(SETTINGS),
-        "models": models(),
-        "reliability": reliability(),
+        "allows": visitor_permissions(SETTINGS),
+        "limits": list_limits(SETTINGS),
+        "models": check_models(),
+        "reliability": read_reliability(),
     }
 
 
 @cache
-def number() -> str:
+def app_version() -> str:
     """Return the version in pyproject.toml, or ``UNKNOWN``."""
     try:
         return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
@@ -52,7 +52,7 @@ def number() -> str:
 
 
 @cache
-def commit() -> str:
+def commit_hash() -> str:
     """Return the commit that runs, from PLAYGROUND_COMMIT or git, or ``UNKNOWN``."""
     said = os.environ.get("PLAYGROUND_COMMIT", "")
     if said:
@@ -63,7 +63,7 @@ def commit() -> str:
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=_GIT_S,
+            timeout=_GIT_TIMEOUT_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -72,7 +72,7 @@ def commit() -> str:
 
 
 @cache
-def packages() -> dict[str, str]:
+def package_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that tokens and figures depend on."""
     found = {"python": platform.python_version()}
     for name in _PACKAGES:
@@ -83,13 +83,13 @@ def packages() -> dict[str, str]:
     return found
 
 
-def allows(settings: Settings) -> list[tuple[str, str]]:
+def visitor_permissions(settings: Settings) -> list[tuple[str, str]]:
     """Return what a visitor may do under ``settings``, as pairs of a subject and a sentence."""
     listed = settings.allowed_models.split()
     hub = "every model of the hub, and folders of this machine"
     if settings.public:
         hub = f"of the hub: {', '.join(listed)}" if listed else "none of the hub"
-    offered = ", ".join(["The embedded ones", *brought()])
+    offered = ", ".join(["The embedded ones", *installed_models()])
     here = f"its own process, {settings.max_check_s:g} s at most, without this server's secrets"
     methods = "and any whose code its user has seen and confirmed"
     if settings.public:
@@ -107,7 +107,7 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
             f"{offered}, and {hub}. Safetensors alone; a model's own code never runs.",
         ),
         ("Weights", held),
-        ("Pictures and sounds", _given(settings)),
+        ("Pictures and sounds", _media_limits(settings)),
         (
             "Custom methods",
             f"Those that come along, {methods}; each in a process that is shut in.",
@@ -143,21 +143,21 @@ def allows(settings: Settings) -> list[tuple[str, str]]:
     ]
 
 
-def _given(settings: Settings) -> str:
+def _media_limits(settings: Settings) -> str:
     """Return the sentence about a visitor's images and audio files."""
     picture, sound = (n / 1e6 for n in (settings.max_picture_bytes, settings.max_sound_bytes))
     kept = f"kept in memory alone, for {settings.media_age_s / 60:g} minutes after their last use"
     return f"Up to {picture:g} and {sound:g} MB, {kept}, and for nobody else."
 
 
-def brought() -> list[str]:
+def installed_models() -> list[str]:
     """Return the names of the models that ``python -m engine fetch`` installed on this machine."""
     return [entry.name for entry in CATALOGUE.values() if entry.brought and entry.available]
 
 
-def limits(settings: Settings) -> list[dict[str, Any]]:
+def list_limits(settings: Settings) -> list[dict[str, Any]]:
     """Return every numeric setting: ``name``, ``value``, ``default``, and its text, ``means``."""
-    meaning = _meanings()
+    meaning = _field_docs()
     return [
         {
             "name": field.name,
@@ -172,7 +172,7 @@ def limits(settings: Settings) -> list[dict[str, Any]]:
 
 
 @cache
-def _meanings() -> dict[str, str]:
+def _field_docs() -> dict[str, str]:
     """Return the documentation string below each field of ``Settings``."""
     # Python drops strings below fields at runtime, so the source is parsed.
     (declared,) = ast.parse(inspect.getsource(Settings)).body
@@ -187,7 +187,7 @@ def _meanings() -> dict[str, str]:
 
 
 @cache
-def models() -> dict[str, Any]:
+def check_models() -> dict[str, Any]:
     """Hash the embedded models' files, once per process.
 
     Returns:
@@ -199,20 +199,20 @@ def models() -> dict[str, Any]:
         if entry.embedded:
             try:
                 # Raises a ModelError that names the first file that differs.
-                check_files(entry.name)
+                check_embedded_files(entry.name)
                 state[entry.name] = "as shipped"
             except ModelError as error:
                 state[entry.name] = str(error)
-    files = sums(MODEL_DIR)
+    files = read_checksums(MODEL_DIR)
     return {"checked": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), "state": state} | {
         "files": {path: files[path] for path in sorted(files)}
     }
 
 
-def reliability() -> dict[str, Any] | None:
+def read_reliability() -> dict[str, Any] | None:
     """Return the results of the last reliability run, or None if the file is missing or broken."""
     try:
-        found = json.loads(RELIABILITY.read_text("utf-8"))
+        found = json.loads(RELIABILITY_FILE.read_text("utf-8"))
     except (OSError, ValueError):
         return None
     parts = found.get("parts") if isinstance(found, dict) else None

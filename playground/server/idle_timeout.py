@@ -11,10 +11,10 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from engine.settings import SETTINGS
 
-_MOST_FILES = 65_536
+_MAX_OPEN_FILES = 65_536
 
 
-class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
+class IdleTimeoutProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
     """uvicorn's HTTP protocol with a deadline of ``max_body_s`` seconds for request headers.
 
     uvicorn itself has a timeout between two requests only, so idle connections could block others.
@@ -28,48 +28,48 @@ class PatientProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
     def connection_made(self, transport: Any) -> None:
         """Start the timer for the first request."""
         super().connection_made(transport)
-        self._look()
+        self._update_timer()
 
     def data_received(self, data: bytes) -> None:
         """Keep the timer running until the request is complete."""
         super().data_received(data)
-        self._look()
+        self._update_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timer."""
-        self._wait_no_more()
+        self._cancel_timer()
         super().connection_lost(exc)
 
-    def _look(self) -> None:
-        if not self._waits():
-            self._wait_no_more()
+    def _update_timer(self) -> None:
+        if not self._is_idle():
+            self._cancel_timer()
         elif self._late is None:
             self._late = self.loop.call_later(SETTINGS.max_body_s, self._close)
 
-    def _waits(self) -> bool:
+    def _is_idle(self) -> bool:
         """Return whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
-    def _wait_no_more(self) -> None:
+    def _cancel_timer(self) -> None:
         if self._late is not None:
             self._late.cancel()
             self._late = None
 
     def _close(self) -> None:
         self._late = None
-        if self._waits():
+        if self._is_idle():
             self.transport.close()
 
 
-def patient() -> None:
+def install_idle_timeout() -> None:
     """Install the protocol for all uvicorn servers of this process; raise the open-file limit."""
     # uvicorn looks its protocol up by this name; Gradio creates the server.
-    config.HTTP_PROTOCOLS["auto"] = f"{__name__}:{PatientProtocol.__name__}"
+    config.HTTP_PROTOCOLS["auto"] = f"{__name__}:{IdleTimeoutProtocol.__name__}"
     with contextlib.suppress(ImportError, ValueError, OSError):
         # The module does not exist on Windows.
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+        most = _MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_OPEN_FILES)
         if soft != resource.RLIM_INFINITY and soft < most:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

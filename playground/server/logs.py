@@ -20,66 +20,70 @@ from typing import Any, TextIO
 from engine.settings import Settings
 
 TEXT, JSON = FORMATS = ("text", "json")
-_USUAL_LEVEL = {TEXT: "warning", JSON: "info"}
+_DEFAULT_LEVEL = {TEXT: "warning", JSON: "info"}
 _LEVELS = ("debug", "info", "warning", "error")
-_OWN = ("engine", "playground")
-_PRINTED = ("stdout", "stderr")
-_MOST_CHARS = 200
-_FIELDS = (
+_OWN_LOGGERS = ("engine", "playground")
+_STREAMS = ("stdout", "stderr")
+_MAX_CHARS = 200
+_EXTRA_FIELDS = (
     *("run", "strategy", "outcome", "code", "error", "reference", "seconds", "tokens"),
     *("queue_s", "load_s", "first_token_s", "total_s"),
 )
 """Extra record attributes that become JSON fields."""
-_MADE = logging.getLogRecordFactory()
+_MAKE_RECORD = logging.getLogRecordFactory()
 
 
-def set_up(settings: Settings) -> None:
+def set_up_logging(settings: Settings) -> None:
     """Set up logging for this process; call it once, before any thread starts.
 
     Raises:
         ValueError: a setting is not valid; the message names it.
     """
-    form = _one_of("log_format", settings.log_format, FORMATS)
-    level = _one_of("log_level", settings.log_level or _USUAL_LEVEL[form], _LEVELS)
+    form = _check_choice("log_format", settings.log_format, FORMATS)
+    level = _check_choice("log_level", settings.log_level or _DEFAULT_LEVEL[form], _LEVELS)
     out = sys.stderr
     handler = logging.StreamHandler(out)
-    handler.setFormatter(AsJson() if form == JSON else AsText())
-    logging.setLogRecordFactory(made)
+    handler.setFormatter(JsonFormatter() if form == JSON else TextFormatter())
+    logging.setLogRecordFactory(make_safe_record)
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
-    for name in _OWN:
+    for name in _OWN_LOGGERS:
         logging.getLogger(name).setLevel(level.upper())
-    sys.excepthook = _uncaught
-    threading.excepthook = lambda args: _uncaught(args.exc_type, args.exc_value, args.exc_traceback)
-    sys.unraisablehook = lambda args: _uncaught(args.exc_type, args.exc_value, args.exc_traceback)
-    warnings.showwarning = _warned
-    _have_others_log()
+    sys.excepthook = _log_uncaught
+    threading.excepthook = lambda args: _log_uncaught(
+        args.exc_type, args.exc_value, args.exc_traceback
+    )
+    sys.unraisablehook = lambda args: _log_uncaught(
+        args.exc_type, args.exc_value, args.exc_traceback
+    )
+    warnings.showwarning = _log_warning
+    _redirect_library_logs()
     if form == JSON:
         # The handler above keeps the real stderr.
-        sys.stdout, sys.stderr = (Printed(name, out) for name in _PRINTED)
+        sys.stdout, sys.stderr = (JsonStream(name, out) for name in _STREAMS)
 
 
-def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+def _check_choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         variable = f"PLAYGROUND_{name.upper()}"
         raise ValueError(f"{variable} = {value!r} is not one of {', '.join(allowed)}")
     return value
 
 
-def made(*args: Any, **values: Any) -> logging.LogRecord:
+def make_safe_record(*args: Any, **values: Any) -> logging.LogRecord:
     """Return a log record without visitors' data: the record factory of all loggers."""
     # Cleaned when the record is created, because libraries have handlers of their own.
-    record = _MADE(*args, **values)
-    if record.name.partition(".")[0] not in _OWN:
-        record.msg = (str(record.msg).splitlines() or [""])[0][:_MOST_CHARS]
+    record = _MAKE_RECORD(*args, **values)
+    if record.name.partition(".")[0] not in _OWN_LOGGERS:
+        record.msg = (str(record.msg).splitlines() or [""])[0][:_MAX_CHARS]
         record.args = None
     if record.exc_info:
         kind, error, frames = record.exc_info
-        record.exc_text = told(kind, error, frames) if kind else None
+        record.exc_text = format_traceback(kind, error, frames) if kind else None
         record.exc_info = None
     return record
 
 
-def told(
+def format_traceback(
     kind: type[BaseException], error: BaseException | None, frames: TracebackType | None
 ) -> str:
     """Format a traceback with the exception's type, but without its message and causes."""
@@ -89,7 +93,7 @@ def told(
     )
 
 
-class AsText(logging.Formatter):
+class TextFormatter(logging.Formatter):
     """Text lines: time, level, logger and message."""
 
     converter = staticmethod(time.gmtime)
@@ -98,7 +102,7 @@ class AsText(logging.Formatter):
         super().__init__("%(asctime)sZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
 
 
-class AsJson(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """Lines with one JSON object each."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -110,13 +114,13 @@ class AsJson(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        about |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
+        about |= {name: getattr(record, name) for name in _EXTRA_FIELDS if hasattr(record, name)}
         if record.exc_text:
             about["traceback"] = record.exc_text
         return json.dumps(about, default=str)
 
 
-class Printed(io.TextIOBase):
+class JsonStream(io.TextIOBase):
     """A replacement of stdout or stderr that writes each printed line as a JSON object.
 
     Args:
@@ -135,7 +139,7 @@ class Printed(io.TextIOBase):
             *whole, self._begun = (self._begun + text).split("\n")
             for line in filter(str.strip, whole):
                 record = logging.LogRecord(self._name, logging.INFO, "", 0, line, None, None)
-                self._out.write(AsJson().format(record) + "\n")
+                self._out.write(JsonFormatter().format(record) + "\n")
         return len(text)
 
     def flush(self) -> None:
@@ -147,7 +151,7 @@ class Printed(io.TextIOBase):
         return self._out.fileno()
 
 
-def _uncaught(
+def _log_uncaught(
     kind: type[BaseException], error: BaseException | None, frames: TracebackType | None
 ) -> None:
     logging.getLogger("playground").error(
@@ -155,7 +159,7 @@ def _uncaught(
     )
 
 
-def _warned(
+def _log_warning(
     message: Any, category: type[Warning], filename: str, lineno: int, *_: Any, **__: Any
 ) -> None:
     del message
@@ -163,7 +167,7 @@ def _warned(
     logging.getLogger("playground").warning("%s in %s, line %d", *about)
 
 
-class _Tracebacks:
+class _SafeTraceback:
     """Replacement of the module ``traceback`` in Gradio, which would print exception messages."""
 
     def __getattr__(self, name: str) -> Any:
@@ -179,7 +183,7 @@ class _Tracebacks:
         )
 
 
-def _have_others_log() -> None:
+def _redirect_library_logs() -> None:
     """Route uvicorn's lines and Gradio's exceptions to this log."""
     from gradio import queueing, route_utils, routes, utils
     from uvicorn import config
@@ -188,4 +192,4 @@ def _have_others_log() -> None:
     for logger in config.LOGGING_CONFIG["loggers"].values():
         logger.update(handlers=[], propagate=True)
     for module in (queueing, route_utils, routes, utils):
-        module.traceback = _Tracebacks()  # type: ignore[attr-defined]
+        module.traceback = _SafeTraceback()  # type: ignore[attr-defined]

@@ -7,7 +7,7 @@ in between.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,19 +18,18 @@ from starlette.routing import Route
 
 from engine.run import run_counters
 from engine.settings import SETTINGS
-from playground.rooms.registry import Rooms
 from playground.server import deployment
-from playground.shell.guard import ERRORS
+from playground.shell.guard import ERROR_COUNT
 from playground.shell.listeners import LISTENERS
 from playground.storage.journal import JOURNAL
 
-_LOCAL = ("127.0.0.1", "::1")
-_PASSED_ON = ("forwarded", "via", "x-real-ip", "true-client-ip", "cf-connecting-ip")
+_LOOPBACK_HOSTS = ("127.0.0.1", "::1")
+_PROXY_HEADERS = ("forwarded", "via", "x-real-ip", "true-client-ip", "cf-connecting-ip")
 """Headers that proxies add, in addition to ``x-forwarded-*``.
 
 Behind a local proxy every client has a loopback address.
 """
-_BEARER = "bearer "
+_BEARER_PREFIX = "bearer "
 
 
 @dataclass(frozen=True)
@@ -50,25 +49,27 @@ class Metric:
     labels: tuple[str, ...] = ()
 
 
-_BEGUN = Metric("runs_begun", "counter", "Runs that were asked for.", ("strategy",))
-_ENDED = Metric(
+_RUNS_STARTED = Metric("runs_begun", "counter", "Runs that were asked for.", ("strategy",))
+_RUNS_ENDED = Metric(
     "runs",
     "counter",
     "Runs that have ended: finished, cancelled (or left by who asked), or failed.",
     ("strategy", "outcome"),
 )
-_FAILURES = Metric(
+_RUN_FAILURES = Metric(
     "run_failures", "counter", "Runs that failed, by the kind of their error.", ("code",)
 )
 _TOKENS = Metric("tokens", "counter", "Tokens of the outputs of runs that ended.", ("strategy",))
-_DECODING = Metric(
+_DECODING_SECONDS = Metric(
     "decoding_seconds",
     "counter",
     "Seconds from where decoding began to its last decision.",
     ("strategy",),
 )
-_WAITING = Metric("runs_waiting", "gauge", "Runs that wait for their turn or for their models.")
-_GOING = Metric("runs_going", "gauge", "Runs that decode.")
+_RUNS_WAITING = Metric(
+    "runs_waiting", "gauge", "Runs that wait for their turn or for their models."
+)
+_RUNS_DECODING = Metric("runs_going", "gauge", "Runs that decode.")
 _QUEUE_S = Metric("run_wait_seconds", "histogram", "Seconds that a run waited for its turn.")
 _LOAD_S = Metric("run_load_seconds", "histogram", "Seconds that a run waited for its models.")
 _FIRST_S = Metric(
@@ -76,7 +77,7 @@ _FIRST_S = Metric(
     "histogram",
     "Seconds from where decoding began to the first decision.",
 )
-_LINE = Metric(
+_QUEUE_PLACES = Metric(
     "line_places",
     "gauge",
     "Places in the line of everything that computes, runs and the rest.",
@@ -86,23 +87,23 @@ _MODELS = Metric("models_loaded", "gauge", "Models in memory.")
 _MODEL_BYTES = Metric("models_bytes", "gauge", "Memory that the weights of those models take.")
 _MEMORY = Metric("memory_bytes", "gauge", "Memory of the whole process.")
 
-OF_AN_ENGINE = (
-    _BEGUN,
-    _ENDED,
-    _FAILURES,
+ENGINE_METRICS = (
+    _RUNS_STARTED,
+    _RUNS_ENDED,
+    _RUN_FAILURES,
     _TOKENS,
-    _DECODING,
-    _WAITING,
-    _GOING,
+    _DECODING_SECONDS,
+    _RUNS_WAITING,
+    _RUNS_DECODING,
     _QUEUE_S,
     _LOAD_S,
     _FIRST_S,
-    _LINE,
+    _QUEUE_PLACES,
     _MODELS,
     _MODEL_BYTES,
 )
 """Metrics of this process's own engine."""
-OF_A_REPLICA = (*OF_AN_ENGINE, _MEMORY)
+REPLICA_METRICS = (*ENGINE_METRICS, _MEMORY)
 """Metrics of every remote replica.
 
 The process collector already reports this process's own memory.
@@ -118,43 +119,47 @@ _ERRORS = Metric(
     "handler_errors", "counter", "Requests of the page that ended in an error of the program's own."
 )
 _BUILD = Metric("build_info", "gauge", "Always 1: which version runs.", ("version", "commit"))
-OF_THE_WEB = (_STREAMS, _LISTENING, _ROOMS, _PEOPLE, _BACKLOG, _ERRORS, _BUILD)
-PREFIX, OF_REPLICAS = "playground_", "playground_replica_"
+WEB_METRICS = (_STREAMS, _LISTENING, _ROOMS, _PEOPLE, _BACKLOG, _ERRORS, _BUILD)
+PREFIX, REPLICA_PREFIX = "playground_", "playground_replica_"
 
 
-class OperatorNumbers:
+class MetricsCollector:
     """A prometheus_client collector that gathers all numbers on request.
 
     Args:
-        rooms: Classrooms of this process.
+        count_rooms: returns the numbers of open classrooms and of people in them.
         reports: Reports of remote replicas.
     """
 
-    def __init__(self, rooms: Rooms, reports: run_counters.Reports = run_counters.REPORTS) -> None:
-        self.rooms, self.reports = rooms, reports
+    def __init__(
+        self,
+        count_rooms: Callable[[], tuple[int, int]],
+        reports: run_counters.ReplicaReports = run_counters.REPLICA_REPORTS,
+    ) -> None:
+        self.count_rooms, self.reports = count_rooms, reports
 
     def collect(self) -> Iterator[Any]:
         """Yield one metric family for every metric."""
-        yield from _families(PREFIX, OF_AN_ENGINE, (), {(): run_counters.snapshot()})
+        yield from _metric_families(PREFIX, ENGINE_METRICS, (), {(): run_counters.snapshot()})
         said = {(name,): numbers for name, numbers in self.reports.recent().items()}
-        yield from _families(OF_REPLICAS, OF_A_REPLICA, ("replica",), said)
-        streams, sessions = LISTENERS.open()
-        open_rooms, people = self.rooms.open_now()
+        yield from _metric_families(REPLICA_PREFIX, REPLICA_METRICS, ("replica",), said)
+        streams, sessions = LISTENERS.count_open()
+        open_rooms, people = self.count_rooms()
         own = (
             (_STREAMS, streams),
             (_LISTENING, sessions),
             (_ROOMS, open_rooms),
             (_PEOPLE, people),
             (_BACKLOG, JOURNAL.backlog_bytes),
-            (_ERRORS, ERRORS.count),
+            (_ERRORS, ERROR_COUNT.count),
         )
         for metric, value in own:
-            yield _family(PREFIX, metric, (), [((), value)])
-        build = (deployment.number(), deployment.commit())
-        yield _family(PREFIX, _BUILD, (), [(build, 1)])
+            yield _make_family(PREFIX, metric, (), [((), value)])
+        build = (deployment.app_version(), deployment.commit_hash())
+        yield _make_family(PREFIX, _BUILD, (), [(build, 1)])
 
 
-def _families(
+def _metric_families(
     prefix: str,
     metrics: Iterable[Metric],
     labels: tuple[str, ...],
@@ -168,7 +173,7 @@ def _families(
         labels: Label names that distinguish the engines.
         said: Label values -> the engine's numbers, see ``counted.snapshot``.
     """
-    values = {whose: _values_of(numbers) for whose, numbers in said.items()}
+    values = {whose: _metric_values(numbers) for whose, numbers in said.items()}
     for metric in metrics:
         samples = [
             ((*whose, *own), value)
@@ -176,24 +181,26 @@ def _families(
             for own, value in found[metric.name]
             if value is not None
         ]
-        yield _family(prefix, metric, labels, samples)
+        yield _make_family(prefix, metric, labels, samples)
 
 
-def _values_of(said: Mapping[str, Any]) -> dict[str, list[tuple[tuple[str, ...], Any]]]:
+def _metric_values(said: Mapping[str, Any]) -> dict[str, list[tuple[tuple[str, ...], Any]]]:
     """Map each metric name to its samples (label values, value), from an engine's numbers."""
     ended = said["ended"].items()
     return {
-        _BEGUN.name: _by_name(said["begun"]),
-        _ENDED.name: [((name, outcome), n) for name, ends in ended for outcome, n in ends.items()],
-        _FAILURES.name: _by_name(said["failures"]),
+        _RUNS_STARTED.name: _by_name(said["begun"]),
+        _RUNS_ENDED.name: [
+            ((name, outcome), n) for name, ends in ended for outcome, n in ends.items()
+        ],
+        _RUN_FAILURES.name: _by_name(said["failures"]),
         _TOKENS.name: _by_name(said["tokens"]),
-        _DECODING.name: _by_name(said["decoding_s"]),
-        _WAITING.name: [((), said["waiting"])],
-        _GOING.name: [((), said["going"])],
+        _DECODING_SECONDS.name: _by_name(said["decoding_s"]),
+        _RUNS_WAITING.name: [((), said["waiting"])],
+        _RUNS_DECODING.name: [((), said["going"])],
         _QUEUE_S.name: [((), said["queue_s"])],
         _LOAD_S.name: [((), said["load_s"])],
         _FIRST_S.name: [((), said["first_token_s"])],
-        _LINE.name: _by_name(said["line"]),
+        _QUEUE_PLACES.name: _by_name(said["line"]),
         _MODELS.name: [((), said["models"])],
         _MODEL_BYTES.name: [((), said["model_bytes"])],
         _MEMORY.name: [((), said["memory_bytes"])],
@@ -204,7 +211,7 @@ def _by_name(values: Mapping[str, Any]) -> list[tuple[tuple[str, ...], Any]]:
     return [((name,), value) for name, value in values.items()]
 
 
-def _family(
+def _make_family(
     prefix: str,
     metric: Metric,
     labels: tuple[str, ...],
@@ -223,13 +230,13 @@ def _family(
     )
     for own, value in samples:
         if metric.kind == "histogram":
-            family.add_metric(own, _buckets(value), sum_value=value["total"])
+            family.add_metric(own, _cumulative_buckets(value), sum_value=value["total"])
         else:
             family.add_metric(own, value)
     return family
 
 
-def _buckets(value: Mapping[str, Any]) -> list[tuple[str, float]]:
+def _cumulative_buckets(value: Mapping[str, Any]) -> list[tuple[str, float]]:
     """Return cumulative bucket counts (upper bound, count), as Prometheus expects."""
     found, so_far = [], 0
     for bound, count in zip([*value["bounds"], "+Inf"], value["counts"], strict=True):
@@ -238,7 +245,7 @@ def _buckets(value: Mapping[str, Any]) -> list[tuple[str, float]]:
     return found
 
 
-def exposition(collector: Any, accept: str) -> tuple[bytes, str]:
+def render_metrics(collector: Any, accept: str) -> tuple[bytes, str]:
     """Return the metrics page, including the standard process metrics, and its media type.
 
     Args:
@@ -255,16 +262,16 @@ def exposition(collector: Any, accept: str) -> tuple[bytes, str]:
     return encode(registry), media
 
 
-def hear(reports: run_counters.Reports) -> None:
+def collect_reports(reports: run_counters.ReplicaReports) -> None:
     """Add the numbers of remote replicas to ``reports``; nothing for a local engine."""
     if SETTINGS.engine != "local":
         from engine.serving import cluster
 
-        for said in cluster.reports():
+        for said in cluster.collect_reports():
             reports.add(f"{said['node']}:{said['pid']}", said["counted"])
 
 
-def may_read(request: Request, token: str, public: bool) -> bool:
+def can_read_metrics(request: Request, token: str, public: bool) -> bool:
     """Return whether a request may read the metrics.
 
     Args:
@@ -275,26 +282,30 @@ def may_read(request: Request, token: str, public: bool) -> bool:
     """
     if token:
         said = request.headers.get("authorization", "")
-        given = said[len(_BEARER) :] if said.lower().startswith(_BEARER) else ""
+        given = said[len(_BEARER_PREFIX) :] if said.lower().startswith(_BEARER_PREFIX) else ""
         # Constant time, so that the token cannot be guessed from response times.
         return hmac.compare_digest(given.encode(), token.encode())
     passed_on = any(
-        name.startswith("x-forwarded") or name in _PASSED_ON for name in request.headers
+        name.startswith("x-forwarded") or name in _PROXY_HEADERS for name in request.headers
     )
     host = request.client.host if request.client else ""
-    return not public and not passed_on and host in _LOCAL
+    return not public and not passed_on and host in _LOOPBACK_HOSTS
 
 
-def routes(rooms: Rooms) -> list[Route]:
-    """Return the /metrics route."""
-    numbers = OperatorNumbers(rooms)
+def routes(count_rooms: Callable[[], tuple[int, int]]) -> list[Route]:
+    """Return the /metrics route.
+
+    Args:
+        count_rooms: returns the numbers of open classrooms and of people in them.
+    """
+    numbers = MetricsCollector(count_rooms)
 
     def all_told(accept: str) -> tuple[bytes, str]:
-        hear(run_counters.REPORTS)
-        return exposition(numbers, accept)
+        collect_reports(run_counters.REPLICA_REPORTS)
+        return render_metrics(numbers, accept)
 
     async def told(request: Request) -> Response:
-        if not may_read(request, SETTINGS.metrics_token, SETTINGS.public):
+        if not can_read_metrics(request, SETTINGS.metrics_token, SETTINGS.public):
             return PlainTextResponse("Not found", 404)
         accept = request.headers.get("accept", "")
         body, media = await run_in_threadpool(all_told, accept)

@@ -15,13 +15,19 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from engine.errors import BusyError
 from engine.settings import SETTINGS
-from playground.server.body_budget import INCOMING, BodyTooLargeError
-from playground.server.media_routes import PLACE as MEDIA
-from playground.server.request_schema import CALL, JOIN, MAX_SESSION_CHARS, TOO_LARGE, refusal
+from playground.server.body_budget import BODY_BUDGET, BodyTooLargeError
+from playground.server.media_routes import MEDIA_PATH as MEDIA
+from playground.server.request_schema import (
+    CALL_PATH,
+    JOIN_PATH,
+    MAX_SESSION_CHARS,
+    TOO_LARGE,
+    find_request_error,
+)
 from playground.shell.listeners import LISTENERS
 from playground.storage.uploads import UPLOADS
 
-_CLOSED = tuple(
+_CLOSED_PATHS = tuple(
     place + name
     for place in ("/gradio_api", "")
     for name in (
@@ -49,16 +55,16 @@ _CLOSED = tuple(
 
 An allow-list would break with each Gradio version.
 """
-_UPLOADS = "/gradio_api/upload"
-_LISTEN = "/gradio_api/queue/data"
-_ENDPOINTS = (CALL, _LISTEN, JOIN)
-PERMISSIONS = "camera=(self), microphone=(self), geolocation=(), display-capture=()"
+_UPLOAD_PATH = "/gradio_api/upload"
+_LISTEN_PATH = "/gradio_api/queue/data"
+_ENDPOINT_PATHS = (CALL_PATH, _LISTEN_PATH, JOIN_PATH)
+PERMISSIONS_POLICY = "camera=(self), microphone=(self), geolocation=(), display-capture=()"
 """Permissions policy: only this page may use camera and microphone, for a model's input."""
 _HUB_PAGES = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
 """Origins that may frame a Space: the pages of the hub."""
 
 
-def policy() -> str:
+def content_security_policy() -> str:
     """Return the page's content security policy: own resources only, and who may frame it.
 
     Gradio's page needs inline scripts and eval, so the policy cannot forbid them. Escaping prevents
@@ -86,7 +92,7 @@ def policy() -> str:
     )
 
 
-class Headers:
+class SecurityHeaders:
     """ASGI middleware that adds the security headers to every response."""
 
     def __init__(self, app: Any) -> None:
@@ -94,8 +100,8 @@ class Headers:
         self.always = [
             (b"x-content-type-options", b"nosniff"),
             (b"referrer-policy", b"same-origin"),
-            (b"content-security-policy", policy().encode()),
-            (b"permissions-policy", PERMISSIONS.encode()),
+            (b"content-security-policy", content_security_policy().encode()),
+            (b"permissions-policy", PERMISSIONS_POLICY.encode()),
         ]
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -111,7 +117,7 @@ class Headers:
         return await self.app(scope, receive, with_headers)
 
 
-class Gate:
+class RequestGate:
     """ASGI middleware that refuses large (413), slow (408) and malformed bodies, and closed paths.
 
     Args:
@@ -128,56 +134,58 @@ class Gate:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         path = scope["path"]
-        if path.startswith(_CLOSED):
-            return await _answer(send, 404, b"Not found")
+        if path.startswith(_CLOSED_PATHS):
+            return await _send_response(send, 404, b"Not found")
         # Another site's page could otherwise start runs here with a simple form.
-        if scope["method"] == "POST" and _is_foreign(scope):
-            return await _answer(send, 403, b"This page may not ask here.")
+        if scope["method"] == "POST" and _is_cross_origin(scope):
+            return await _send_response(send, 403, b"This page may not ask here.")
         post = scope["method"] == "POST"
-        if path.startswith(_UPLOADS):  # Gradio bounds the size itself (max_file_size)
-            UPLOADS.make_room(_length(scope))
-            receive = _in_time(receive)
+        if path.startswith(_UPLOAD_PATH):  # Gradio bounds the size itself (max_file_size)
+            UPLOADS.free_space(_content_length(scope))
+            receive = _with_deadline(receive)
             # Gradio raises if a file has no name or is incomplete.
-            return await _patiently(self.app, scope, receive, send, 400, b"The upload is broken.")
+            return await _call_with_fallback(
+                self.app, scope, receive, send, 400, b"The upload is broken."
+            )
         if path.startswith(MEDIA):  # the route bounds the size
-            return await self.app(scope, _in_time(receive), send)
+            return await self.app(scope, _with_deadline(receive), send)
         # Read here: a limit that raises while Gradio reads would become its own error 400.
         body, wrong = b"", None
         if post:
-            most = SETTINGS.max_call_bytes if path.startswith(CALL) else self.max_bytes
-            body, wrong = await _whole(receive, most)
+            most = SETTINGS.max_call_bytes if path.startswith(CALL_PATH) else self.max_bytes
+            body, wrong = await _read_body(receive, most)
         if wrong:
-            return await _answer(send, *wrong)
-        replies = _replay(body, receive) if post else receive
-        if not path.startswith(_ENDPOINTS):
+            return await _send_response(send, *wrong)
+        replies = _replay_body(body, receive) if post else receive
+        if not path.startswith(_ENDPOINT_PATHS):
             return await self.app(scope, replies, send)
         # Gradio would fetch an address in a value as a file, so values are checked before it.
-        refused = refusal(path, body, self.inputs) if post else None
+        refused = find_request_error(path, body, self.inputs) if post else None
         if refused:
-            return await _answer(send, refused[0], refused[1].encode())
+            return await _send_response(send, refused[0], refused[1].encode())
         # For an unknown endpoint or event Gradio raises before it answers, or in mid-stream.
         gone = b"There is no such endpoint."
-        listener = _listener(scope) if scope["method"] == "GET" else ""
-        with LISTENERS.listening(listener) if listener else nullcontext():
-            return await _patiently(self.app, scope, replies, send, 404, gone)
+        listener = _listening_session(scope) if scope["method"] == "GET" else ""
+        with LISTENERS.open_stream(listener) if listener else nullcontext():
+            return await _call_with_fallback(self.app, scope, replies, send, 404, gone)
 
 
-def _listener(scope: Any) -> str:
+def _listening_session(scope: Any) -> str:
     """Return the session whose results a request streams, "" for none."""
-    if scope["path"].startswith(_LISTEN):
+    if scope["path"].startswith(_LISTEN_PATH):
         asked = parse_qs(scope["query_string"].decode("latin1"))
         return asked.get("session_hash", [""])[0][:MAX_SESSION_CHARS]
     # For an API call the event id in the path serves as the session.
-    return scope["path"].rpartition("/")[2] if scope["path"].startswith(CALL) else ""
+    return scope["path"].rpartition("/")[2] if scope["path"].startswith(CALL_PATH) else ""
 
 
-def _length(scope: Any) -> int:
+def _content_length(scope: Any) -> int:
     """Return the declared content length in bytes, or the largest allowed one if it is missing."""
     said = dict(scope["headers"]).get(b"content-length", b"")
     return int(said) if said.isdigit() else SETTINGS.max_trace_bytes
 
 
-def _is_foreign(scope: Any) -> bool:
+def _is_cross_origin(scope: Any) -> bool:
     """Return whether the browser's headers say that another origin sent the request.
 
     Programs send none.
@@ -192,21 +200,21 @@ def _is_foreign(scope: Any) -> bool:
     return bool(origin) and (origin.partition(b"://")[2] or None) not in own - {None}
 
 
-async def _patiently(
+async def _call_with_fallback(
     app: Any, scope: Any, receive: Any, send: Any, status: int, otherwise: bytes
 ) -> None:
     """Let the app answer.
 
     If it raises, end its response or answer with ``status`` and ``otherwise``.
     """
-    patient = _Patient(send)
+    patient = _DelayedStart(send)
     try:
         await app(scope, receive, patient)
     except Exception:
-        await patient.give_up(status, otherwise)
+        await patient.send_fallback(status, otherwise)
 
 
-class _Patient:
+class _DelayedStart:
     """Delays a response's start until its first body, since a stream may fail before it."""
 
     def __init__(self, send: Any) -> None:
@@ -222,15 +230,15 @@ class _Patient:
             self.held, self.started = None, True
         await self.send(message)
 
-    async def give_up(self, status: int, otherwise: bytes) -> None:
+    async def send_fallback(self, status: int, otherwise: bytes) -> None:
         """End a response that has started, else answer with a status and a sentence."""
         if self.started:
             await self.send({"type": "http.response.body", "body": b"", "more_body": False})
         else:
-            await _answer(self.send, status, otherwise)
+            await _send_response(self.send, status, otherwise)
 
 
-def _in_time(receive: Any) -> Any:
+def _with_deadline(receive: Any) -> Any:
     """Return a receive function that raises TimeoutError if the whole body takes too long.
 
     Without it a client that sends a byte now and then would hold a connection for ever.
@@ -249,10 +257,10 @@ def _in_time(receive: Any) -> Any:
     return receives
 
 
-async def _whole(receive: Any, most: int) -> tuple[bytes, tuple[int, bytes] | None]:
+async def _read_body(receive: Any, most: int) -> tuple[bytes, tuple[int, bytes] | None]:
     """Return the whole body and None, or no body and the (status, sentence) that refuses it."""
     try:
-        return await INCOMING.read(_parts(_in_time(receive)), most), None
+        return await BODY_BUDGET.read(_body_chunks(_with_deadline(receive)), most), None
     except TimeoutError:
         return b"", (408, b"The request took too long.")
     except BodyTooLargeError:
@@ -261,7 +269,7 @@ async def _whole(receive: Any, most: int) -> tuple[bytes, tuple[int, bytes] | No
         return b"", (503, str(error).encode())
 
 
-async def _parts(receive: Any) -> AsyncIterator[bytes]:
+async def _body_chunks(receive: Any) -> AsyncIterator[bytes]:
     """Yield the chunks of a body."""
     more = True
     while more:
@@ -270,7 +278,7 @@ async def _parts(receive: Any) -> AsyncIterator[bytes]:
         more = message.get("more_body", False)
 
 
-def _replay(body: bytes, receive: Any) -> Any:
+def _replay_body(body: bytes, receive: Any) -> Any:
     """Return a receive function that delivers the body first, then later messages."""
     first = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -280,20 +288,20 @@ def _replay(body: bytes, receive: Any) -> Any:
     return replies
 
 
-async def _answer(send: Any, status: int, body: bytes) -> None:
+async def _send_response(send: Any, status: int, body: bytes) -> None:
     headers = [(b"content-type", b"text/plain; charset=utf-8")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-def middleware(inputs: Mapping[int, int]) -> list[Middleware]:
+def build_middleware(inputs: Mapping[int, int]) -> list[Middleware]:
     """Return the app's middleware. A Space has no host check: the platform chooses its host names.
 
     Args:
         inputs: Event id -> number of values that the event takes.
     """
     limit = SETTINGS.max_request_bytes
-    gates = [Middleware(Headers), Middleware(Gate, max_bytes=limit, inputs=inputs)]
+    gates = [Middleware(SecurityHeaders), Middleware(RequestGate, max_bytes=limit, inputs=inputs)]
     if not SETTINGS.public:
         own = ["127.0.0.1", "localhost", "[::1]"]
         hosts = [*own, *os.environ.get("PLAYGROUND_HOSTS", "").split()]

@@ -8,25 +8,25 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from playground.forms.spec import spec
+from playground.forms.spec import page_spec
 from playground.shell import lazy_imports
 
-PLACE = "./refusals"
+REFUSALS_URL = "./refusals"
 """URL of the route, relative to the page."""
-_LOOK_S = 0.2
-_MOST_LOOKS = 600
+_POLL_S = 0.2
+_MAX_POLLS = 600
 
 
 def routes() -> list[Route]:
     """Return the route, which answers as soon as the refusals are known."""
-    return [Route(PLACE.removeprefix("."), _answer)]
+    return [Route(REFUSALS_URL.removeprefix("."), _serve_refusals)]
 
 
-async def _answer(request: Request) -> Response:
+async def _serve_refusals(request: Request) -> Response:
     del request
-    for _ in range(_MOST_LOOKS):
-        if lazy_imports.is_settled():
-            strategies = (await asyncio.to_thread(spec))["strategies"]
+    for _ in range(_MAX_POLLS):
+        if lazy_imports.is_finished():
+            strategies = (await asyncio.to_thread(page_spec))["strategies"]
             return JSONResponse({one["name"]: one["refused"] for one in strategies})
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_S)
     return Response(status_code=503)

@@ -8,14 +8,14 @@ from typing import Any
 
 import gradio as gr
 
-OF_THE_PAGE: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
+PAGE_EVENT: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 """Options of an event that only the page triggers, and whose progress the page shows itself."""
-OF_A_PRESS: dict[str, Any] = {**OF_THE_PAGE, "trigger_mode": "multiple"}
+PRESS_EVENT: dict[str, Any] = {**PAGE_EVENT, "trigger_mode": "multiple"}
 """Options of a Run event: the page itself prevents double presses, and may resume the event."""
-_TAB = '<div class="dp-tab"><p class="dp-note">Loading…</p></div>'
+_LOADING_HTML = '<div class="dp-tab"><p class="dp-note">Loading…</p></div>'
 
 
-def drawn(name: str, script: str, template: str = _TAB) -> gr.HTML:
+def add_scripted_element(name: str, script: str, template: str = _LOADING_HTML) -> gr.HTML:
     """Add an element that a script draws, and return it.
 
     Args:
@@ -28,7 +28,7 @@ def drawn(name: str, script: str, template: str = _TAB) -> gr.HTML:
     )
 
 
-def hidden(name: str, script: str) -> gr.HTML:
+def add_hidden_element(name: str, script: str) -> gr.HTML:
     """Add an invisible element that carries messages, and return it."""
     return gr.HTML(
         "",
@@ -39,12 +39,12 @@ def hidden(name: str, script: str) -> gr.HTML:
     )
 
 
-def sent_with(event: gr.EventData) -> dict[str, Any]:
+def event_data(event: gr.EventData) -> dict[str, Any]:
     """Return the data that a script sent with an event, or an empty dict if it is not an object."""
     return event._data if isinstance(event._data, dict) else {}
 
 
-def both(told: Iterable[tuple[str | None, Any]]) -> Iterator[tuple[Any, Any]]:
+def to_outputs(told: Iterable[tuple[str | None, Any]]) -> Iterator[tuple[Any, Any]]:
     """Convert (text, message) pairs to updates of two elements; None means no update."""
     for text, message in told:
         yield (

@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_KIND = "ComponentMeta"
+_COMPONENT_METACLASS = "ComponentMeta"
 """Name of the metaclass of Gradio's components."""
 
 
 @contextmanager
-def stubless() -> Iterator[None]:
+def skip_stub_generation() -> Iterator[None]:
     """Disable stub generation in this block, in which Gradio is imported for the first time."""
     real = inspect.getfile
 
     def getfile(thing: Any) -> str:
         # Compared by name: importing the class would import Gradio.
-        if type(thing).__name__ == _KIND:
+        if type(thing).__name__ == _COMPONENT_METACLASS:
             raise OSError("No stub is wanted.")
         return real(thing)
 

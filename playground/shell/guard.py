@@ -20,7 +20,7 @@ from engine.errors import EngineError
 _LOG = logging.getLogger("playground")
 
 
-class Occurrences:
+class ErrorCounter:
     """A thread-safe counter."""
 
     def __init__(self) -> None:
@@ -33,11 +33,11 @@ class Occurrences:
             self.count += 1
 
 
-ERRORS = Occurrences()
+ERROR_COUNT = ErrorCounter()
 """Unexpected errors since the start; visitors see only a reference for them."""
 
 
-def guarded(handler: Callable[..., Any]) -> Callable[..., Any]:
+def guard_handler(handler: Callable[..., Any]) -> Callable[..., Any]:
     """Return the handler with any exception converted to a ``gr.Error`` with one sentence."""
 
     @functools.wraps(handler)
@@ -48,18 +48,18 @@ def guarded(handler: Callable[..., Any]) -> Callable[..., Any]:
         except gr.Error:
             raise
         except BaseException as error:
-            raise gr.Error(sentence(error), print_exception=False) from None
+            raise gr.Error(error_message(error), print_exception=False) from None
 
     return safe
 
 
-def sentence(error: BaseException) -> str:
+def error_message(error: BaseException) -> str:
     """Return the sentence for the visitor; an unexpected error is logged under a reference."""
     if isinstance(error, EngineError):
         return str(error)
     # The message of an unexpected error may quote a prompt, so only its type is logged.
     reference, kind = uuid.uuid4().hex[:8], type(error).__name__
-    ERRORS.add()
+    ERROR_COUNT.add()
     about = {"reference": reference, "error": kind}
     _LOG.error("handler failed: %s, reference %s", kind, reference, extra=about)
     return f"Something went wrong inside the playground (reference {reference}); please try again."

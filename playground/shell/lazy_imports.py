@@ -15,7 +15,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-PUT_OFF = (
+LAZY_MODULES = (
     "torch",
     "transformers",
     "accelerate",
@@ -27,13 +27,13 @@ PUT_OFF = (
     "playground.storage.tables",
 )
 """Deferred modules. The project's own ones use these packages when they are imported."""
-_OWN = ("engine", "playground")
+_OWN_PACKAGES = ("engine", "playground")
 # Not importlib.util.LazyLoader: its lock and the import lock can wait for each other.
-_SETTLED = threading.Event()
-_SETTLED.set()
+_FINISHED = threading.Event()
+_FINISHED.set()
 
 
-class _StandIn(ModuleType):
+class _LazyModule(ModuleType):
     """A stand-in for a deferred module; its first attribute access loads all of them."""
 
     __path__: Any = ()
@@ -42,7 +42,7 @@ class _StandIn(ModuleType):
         # ``inspect`` probes dunder names of every module; that must not load torch.
         if name.startswith("__") and name != "__version__":
             raise AttributeError(name)
-        bring()
+        load()
         return getattr(sys.modules[self.__name__], name)
 
 
@@ -53,25 +53,25 @@ class _Finder(MetaPathFinder, Loader):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         del path, target
-        if fullname in PUT_OFF:
+        if fullname in LAZY_MODULES:
             return ModuleSpec(fullname, self)
-        if fullname.partition(".")[0] not in PUT_OFF:
+        if fullname.partition(".")[0] not in LAZY_MODULES:
             return None
         # Importing a submodule needs its package. Without this spec the import system would run the
         # submodule twice.
-        bring()
+        load()
         part = importlib.import_module(fullname)
         del sys.modules[fullname]
-        return ModuleSpec(fullname, _Given(part))
+        return ModuleSpec(fullname, _LoadedModuleLoader(part))
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _StandIn(spec.name)
+        return _LazyModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
         del module
 
 
-class _Given(Loader):
+class _LoadedModuleLoader(Loader):
     """Loader that returns a module that is already loaded."""
 
     def __init__(self, module: ModuleType) -> None:
@@ -89,45 +89,45 @@ class _Given(Loader):
 _FINDER = _Finder()
 
 
-def put_off() -> None:
-    """Defer imports until ``allow``; does nothing if one of the modules is already loaded."""
-    if not any(name in sys.modules for name in PUT_OFF):
-        _SETTLED.clear()
+def install() -> None:
+    """Defer imports until ``uninstall``; does nothing if one of the modules is already loaded."""
+    if not any(name in sys.modules for name in LAZY_MODULES):
+        _FINISHED.clear()
         sys.meta_path.insert(0, _FINDER)
 
 
-def allow() -> None:
+def uninstall() -> None:
     """Make imports real again; call this before a second thread imports anything."""
     if _FINDER in sys.meta_path:
         sys.meta_path.remove(_FINDER)
-        for name in PUT_OFF:
+        for name in LAZY_MODULES:
             # The next import must find the module, not its stand-in.
             sys.modules.pop(name, None)
 
 
-def bring() -> None:
+def load() -> None:
     """Import all deferred modules, or wait for the thread that is importing them.
 
     Raises:
         ImportError: a package is missing or broken.
     """
-    allow()
+    uninstall()
     # Always all of them: a thread that continued in the middle could see half-initialised modules.
-    for name in PUT_OFF:
+    for name in LAZY_MODULES:
         importlib.import_module(name)
 
 
-def settle() -> None:
+def finish() -> None:
     """Replace the stand-ins in the project's modules, and mark the deferred imports as finished."""
     # Copies, because imports in other threads change these dicts.
     for full, module in list(sys.modules.items()):
-        if full.partition(".")[0] in _OWN:
+        if full.partition(".")[0] in _OWN_PACKAGES:
             for name, value in list(vars(module).items()):
-                if isinstance(value, _StandIn):
+                if isinstance(value, _LazyModule):
                     setattr(module, name, sys.modules[value.__name__])
-    _SETTLED.set()
+    _FINISHED.set()
 
 
-def is_settled() -> bool:
+def is_finished() -> bool:
     """Return whether no import is deferred."""
-    return _SETTLED.is_set()
+    return _FINISHED.is_set()

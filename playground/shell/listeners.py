@@ -12,7 +12,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_REMEMBERED = 4096
+_MAX_REMEMBERED = 4096
 """Closed sessions and announced presses to remember; older ones count as never seen."""
 
 
@@ -26,7 +26,7 @@ class Listeners:
         self._lock = threading.Lock()
 
     @contextmanager
-    def listening(self, session: str) -> Iterator[None]:
+    def open_stream(self, session: str) -> Iterator[None]:
         """Count a stream while it is open."""
         with self._lock:
             self._open[session] += 1
@@ -40,32 +40,32 @@ class Listeners:
                     self._left.pop(session, None)
                     # At the end, because the oldest are dropped first.
                     self._left[session] = time.monotonic()
-                    while len(self._left) > _REMEMBERED:
+                    while len(self._left) > _MAX_REMEMBERED:
                         self._left.popitem(last=False)
 
     def announce(self, press: str) -> None:
         """Record a press before its event: the page will open its stream as soon as it can."""
         with self._lock:
             self._announced[press] = None
-            while len(self._announced) > _REMEMBERED:
+            while len(self._announced) > _MAX_REMEMBERED:
                 self._announced.popitem(last=False)
 
-    def announced(self, press: str) -> bool:
+    def is_announced(self, press: str) -> bool:
         """Return whether a page has announced a press."""
         with self._lock:
             return press in self._announced
 
-    def came(self, session: str) -> bool:
+    def has_listened(self, session: str) -> bool:
         """Return whether the session has or had an open stream."""
         with self._lock:
             return session in self._open or session in self._left
 
-    def open(self) -> tuple[int, int]:
+    def count_open(self) -> tuple[int, int]:
         """Return the numbers of open streams and of sessions with one."""
         with self._lock:
             return self._open.total(), len(self._open)
 
-    def alone_s(self, session: str, since: float) -> float:
+    def idle_s(self, session: str, since: float) -> float:
         """Return the seconds for which a session has had no open stream.
 
         Args:

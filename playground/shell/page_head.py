@@ -17,22 +17,24 @@ from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
 
-from playground.i18n.languages import ENGLISH, chosen
-from visualizers.page import as_data
+from playground.i18n.languages import ENGLISH, choose_language
+from visualizers.page import to_script_json
 
-_BASE = re.compile(rb"<base\b[^>]*>")
+_BASE_TAG = re.compile(rb"<base\b[^>]*>")
 """The head goes after this tag, because its URLs are relative to it."""
-_CONFIG = re.compile(rb"(?<=<script>window\.gradio_config = )\{.*?\}(?=;</script>)", re.DOTALL)
+_GRADIO_CONFIG = re.compile(
+    rb"(?<=<script>window\.gradio_config = )\{.*?\}(?=;</script>)", re.DOTALL
+)
 """The JSON configuration that Gradio draws the page from."""
-_SHOWN = ("label", "value")
+_SHOWN_PROPS = ("label", "value")
 """Component properties with text that a reader sees."""
-_PIECE = re.compile(r"(?<=>)[^<>]+(?=<)")
+_TEXT_NODE = re.compile(r"(?<=>)[^<>]+(?=<)")
 """Text between two HTML tags."""
-_QUICK = 5
+_GZIP_LEVEL = 5
 """gzip level: low, because the page is compressed for every request."""
 
 
-class FreshHead:
+class HeadMiddleware:
     """ASGI middleware: writes the head into the page, and sends it as gzip where accepted.
 
     Args:
@@ -54,7 +56,7 @@ class FreshHead:
             return
         begun, parts, asked = {}, [], Headers(scope=scope)
         query = scope.get("query_string", b"").decode("latin1")
-        language = chosen(query, asked.get("accept-language", ""))
+        language = choose_language(query, asked.get("accept-language", ""))
 
         async def whole(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -65,19 +67,21 @@ class FreshHead:
                 body = b"".join(parts)
                 if begun["status"] == 200:
                     # Building and compressing the page would block the event loop.
-                    body = await asyncio.to_thread(self._written, asked, begun, body, language)
+                    body = await asyncio.to_thread(self._rewrite_page, asked, begun, body, language)
                 await send(begun)
                 await send({"type": "http.response.body", "body": body})
 
         await self.app(scope, receive, whole)
 
-    def _written(self, asked: Headers, begun: dict[str, Any], page: bytes, language: str) -> bytes:
+    def _rewrite_page(
+        self, asked: Headers, begun: dict[str, Any], page: bytes, language: str
+    ) -> bytes:
         """Return the rewritten page; updates the response headers in ``begun``."""
-        body = with_head(with_words(page, self.words(language)), self.head(language))
+        body = insert_head(translate_components(page, self.words(language)), self.head(language))
         headers = MutableHeaders(raw=list(begun["headers"]))
         if "gzip" in asked.get("accept-encoding", ""):
             # No timestamp, so equal pages compress to equal bytes.
-            body = gzip.compress(body, _QUICK, mtime=0)
+            body = gzip.compress(body, _GZIP_LEVEL, mtime=0)
             headers["content-encoding"] = "gzip"
         # A cache must not answer with another encoding or language.
         headers.add_vary_header("Accept-Encoding")
@@ -87,37 +91,37 @@ class FreshHead:
         return body
 
 
-def with_words(page: bytes, words: Mapping[str, str]) -> bytes:
+def translate_components(page: bytes, words: Mapping[str, str]) -> bytes:
     """Return the page with translated component labels and texts.
 
     Args:
         page: the HTML that Gradio answers.
         words: English -> translation, by the whole text of a property or of one HTML text node.
     """
-    found = _CONFIG.search(page)
+    found = _GRADIO_CONFIG.search(page)
     if not words or found is None:
         return page
     config = json.loads(found[0])
     for component in config["components"]:
         props = component["props"]
-        for name in _SHOWN:
+        for name in _SHOWN_PROPS:
             if isinstance(props.get(name), str):
                 known = words.get(props[name])
-                props[name] = known or _PIECE.sub(
+                props[name] = known or _TEXT_NODE.sub(
                     lambda piece: escape(words.get(piece[0], piece[0]), quote=False), props[name]
                 )
-    written = as_data(config).encode()
+    written = to_script_json(config).encode()
     return page[: found.start()] + written + page[found.end() :]
 
 
-def with_head(page: bytes, head: str) -> bytes:
+def insert_head(page: bytes, head: str) -> bytes:
     """Return the page with ``head`` inserted after its base tag, or else after ``<head>``."""
-    base = _BASE.search(page)
+    base = _BASE_TAG.search(page)
     place = base.end() if base else page.index(b"<head>") + len(b"<head>")
     return page[:place] + head.encode() + page[place:]
 
 
-class Head:
+class CachedHead:
     """A head cached per language until its source changes, as when a model is installed at runtime.
 
     Args:

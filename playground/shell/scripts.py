@@ -20,17 +20,17 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from engine.statistics.glossary import words
+from engine.statistics.glossary import glossary_texts
 from playground.i18n import languages
-from playground.i18n.translate_spec import terms_in
+from playground.i18n.translate_spec import translate_terms
 from playground.shell.listeners import LISTENERS
 from visualizers import page
-from visualizers.bundle import join, modules_in
+from visualizers.bundle import bundle_modules, read_modules
 
 CLIENT = Path(__file__).resolve().parents[1] / "client"
 _ENTRY = "playground/client/index.mjs"
 # Without its scripts the page cannot react to anything, so this notice is inline.
-_SAY_MISSING = (
+_MISSING_SCRIPTS_NOTICE = (
     "const said = Object.assign(document.createElement('p'), { role: 'alert', "
     "className: 'dp-status bad', style: 'padding: 12px', "
     "textContent: 'The scripts of this page could not be loaded, so it can draw nothing. Reload it.' "
@@ -57,101 +57,107 @@ _STYLES = (
 )
 """In this order, since of two rules of one weight the later wins."""
 _PATH = "scripts"
-HERE = "./here"
+PING_URL = "./here"
 """URL with which a page checks that the server is reachable."""
-_FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
+_IMMUTABLE_HEADERS = {"Cache-Control": "public, max-age=31536000, immutable"}
 
 
 @cache
-def scripts() -> bytes:
+def joined_scripts() -> bytes:
     """Return the page's scripts, joined into one file."""
-    return join(modules_in(page.FOLDER, CLIENT), _ENTRY).encode()
+    return bundle_modules(read_modules(page.VISUALIZERS_FOLDER, CLIENT), _ENTRY).encode()
 
 
 @cache
-def packed() -> bytes:
+def gzipped_scripts() -> bytes:
     """Return the joined scripts, compressed with gzip."""
-    return gzip.compress(scripts(), mtime=0)
+    return gzip.compress(joined_scripts(), mtime=0)
 
 
 @cache
-def version() -> str:
+def asset_version() -> str:
     """Return a digest of all that is served: it changes whenever any of it changes."""
-    others = json.dumps([_words(language) for language in languages.others()])
-    served = page.skeleton([]) + others
-    return hashlib.sha256(scripts() + served.encode()).hexdigest()[:16]
+    others = json.dumps([_language_texts(language) for language in languages.other_languages()])
+    served = page.page_skeleton([]) + others
+    return hashlib.sha256(joined_scripts() + served.encode()).hexdigest()[:16]
 
 
-def styles() -> str:
+def joined_styles() -> str:
     """Return all styles of the page in one text: those of the views, then the page's own."""
     own = [(CLIENT / name).read_text("utf-8") for name in _STYLES]
-    return "\n".join([page.styles(), *own])
+    return "\n".join([page.read_styles(), *own])
 
 
 def routes() -> list[Route]:
     """Return the routes for scripts, a saved page's skeleton, Plotly and reachability checks."""
     place = f"/{_PATH}/{{version}}"
     return [
-        Route(f"{place}/index.mjs", _scripts),
-        Route(f"{place}/page.html", _skeleton),
-        Route(f"{place}/plotly.js", _plotly),
-        Route(HERE.removeprefix("."), _here),
+        Route(f"{place}/index.mjs", _serve_scripts),
+        Route(f"{place}/page.html", _serve_skeleton),
+        Route(f"{place}/plotly.js", _serve_plotly),
+        Route(PING_URL.removeprefix("."), _serve_ping),
     ]
 
 
-async def _here(request: Request) -> Response:
+async def _serve_ping(request: Request) -> Response:
     if press := request.query_params.get("press", ""):
         LISTENERS.announce(press[:64])
     return Response(status_code=204, headers={"Cache-Control": "no-store"})
 
 
-async def _scripts(request: Request) -> Response:
+async def _serve_scripts(request: Request) -> Response:
     if "gzip" not in request.headers.get("accept-encoding", ""):
-        return _kept(request, scripts(), "text/javascript")
-    return _kept(request, packed(), "text/javascript", **{"Content-Encoding": "gzip"})
+        return _versioned_response(request, joined_scripts(), "text/javascript")
+    return _versioned_response(
+        request, gzipped_scripts(), "text/javascript", **{"Content-Encoding": "gzip"}
+    )
 
 
-async def _skeleton(request: Request) -> Response:
+async def _serve_skeleton(request: Request) -> Response:
     pictures = request.query_params.get("pictures", "").split(",")
-    language = request.query_params.get(languages.PARAMETER, "")
-    made = page.skeleton(pictures, **_words(language) if language in languages.others() else {})
+    language = request.query_params.get(languages.QUERY_PARAMETER, "")
+    made = page.page_skeleton(
+        pictures, **_language_texts(language) if language in languages.other_languages() else {}
+    )
     # As plain text, since a skeleton without a run is not a page to show.
-    return _kept(request, made.encode(), "text/plain; charset=utf-8")
+    return _versioned_response(request, made.encode(), "text/plain; charset=utf-8")
 
 
-def _words(language: str) -> dict[str, Any]:
+def _language_texts(language: str) -> dict[str, Any]:
     """Return the arguments that translate a saved page."""
     return {
         "language": language,
-        "texts": languages.data(language),
-        "terms": terms_in(language, words()),
+        "texts": languages.catalogue_elements(language),
+        "terms": translate_terms(language, glossary_texts()),
     }
 
 
-async def _plotly(request: Request) -> Response:
-    if request.path_params["version"] != version():
+async def _serve_plotly(request: Request) -> Response:
+    if request.path_params["version"] != asset_version():
         return PlainTextResponse("Not found", 404)
-    return FileResponse(page.plotly_file(), media_type="text/javascript", headers=_FOR_EVER)
+    return FileResponse(
+        page.find_plotly_file(), media_type="text/javascript", headers=_IMMUTABLE_HEADERS
+    )
 
 
-def plotly() -> str:
+def plotly_url() -> str:
     """Return the URL of Plotly's script, relative to the page."""
-    return f"./{_PATH}/{version()}/plotly.js"
+    return f"./{_PATH}/{asset_version()}/plotly.js"
 
 
-def _kept(request: Request, content: bytes, kind: str, **more: str) -> Response:
-    if request.path_params["version"] != version():
+def _versioned_response(request: Request, content: bytes, kind: str, **more: str) -> Response:
+    if request.path_params["version"] != asset_version():
         return PlainTextResponse("Not found", 404)
-    return kept(content, kind, **more)
+    return immutable_response(content, kind, **more)
 
 
-def kept(content: bytes, kind: str, **more: str) -> Response:
+def immutable_response(content: bytes, kind: str, **more: str) -> Response:
     """Return a response that browsers cache permanently. Its URL must change with its content."""
-    headers = {**_FOR_EVER, "X-Content-Type-Options": "nosniff", **more}
+    headers = {**_IMMUTABLE_HEADERS, "X-Content-Type-Options": "nosniff", **more}
     return Response(content, media_type=kind, headers=headers)
 
 
-def head(given: Mapping[str, Any], soon: Iterable[str] = ()) -> str:
+def head_html(given: Mapping[str, Any], soon: Iterable[str] = ()) -> str:
     """Return the HTML of the page's head: it loads and starts the scripts.
 
     Args:
@@ -159,12 +165,12 @@ def head(given: Mapping[str, Any], soon: Iterable[str] = ()) -> str:
         soon: URLs, relative to the page, to preload because the scripts request them first.
     """
     # Relative, so that the playground may be served below any path.
-    address = f"./{_PATH}/{version()}/index.mjs"
+    address = f"./{_PATH}/{asset_version()}/index.mjs"
     link = f'<link rel="modulepreload" href="{address}">'
     script = (
         f"window.playground = import(new URL({address!r}, document.baseURI))"
-        f".then(({{ page }}) => (window.playground.page = page.open({page.as_data(given)})));"
-        f"window.playground.catch(() => {{ {_SAY_MISSING} }});"
+        f".then(({{ page }}) => (window.playground.page = page.open({page.to_script_json(given)})));"
+        f"window.playground.catch(() => {{ {_MISSING_SCRIPTS_NOTICE} }});"
     )
     early = "".join(
         f'<link rel="preload" as="fetch" crossorigin="anonymous" href="{path}">' for path in soon
@@ -181,7 +187,7 @@ def on_load(make: str) -> str:
     return f"playground.then((p) => {make});"
 
 
-def receiving(make: str, at_once: bool = False) -> str:
+def on_message(make: str, at_once: bool = False) -> str:
     """Return the script of an element whose values are messages to a part of the page.
 
     Each value is read at once and delivered, in order, when the part exists. Reading it later could

@@ -20,19 +20,19 @@ from playground.storage import tables
 if TYPE_CHECKING:
     from sqlalchemy.dialects.postgresql import Insert
 
-_FILE = "sqlite:///"
-_BUSY_S = 5.0
-_SERVER_S = 5
+_SQLITE_PREFIX = "sqlite:///"
+_BUSY_TIMEOUT_S = 5.0
+_CONNECT_TIMEOUT_S = 5
 """Seconds to wait for a connection to a server."""
-_LOCK = 0x6465636F
+_CREATE_LOCK_ID = 0x6465636F
 """Advisory lock id of a server while tables are created, since two processes may start at once."""
-_COUNTED = {"preserve_rowcount": True}
+_ROW_COUNT_OPTION = {"preserve_rowcount": True}
 """Execution option without which some databases do not report the rows that an INSERT wrote."""
 _EPOCH_DAY = 2440587.5
 # WAL: readers do not wait for the writer. secure_delete: deleted texts are overwritten.
 _PRAGMAS = ("journal_mode = WAL", "synchronous = NORMAL", "secure_delete = ON", "foreign_keys = ON")
 
-PROCESS = uuid.uuid4().hex
+PROCESS_ID = uuid.uuid4().hex
 """Id of this server process. A process that it forks for a GPU counts as the same."""
 
 
@@ -48,14 +48,16 @@ class Database:
         file: Path of the SQLite file, None for a server.
     """
 
-    def __init__(self, address: str, process: str = PROCESS) -> None:
+    def __init__(self, address: str, process: str = PROCESS_ID) -> None:
         self.address, self.process = address, process
-        own = "://" not in address or address.startswith(_FILE)
-        self.file = Path(address.removeprefix(_FILE)).expanduser().absolute() if own else None
-        self._begin()
-        os.register_at_fork(after_in_child=self._begin)
+        own = "://" not in address or address.startswith(_SQLITE_PREFIX)
+        self.file = (
+            Path(address.removeprefix(_SQLITE_PREFIX)).expanduser().absolute() if own else None
+        )
+        self._reset_connections()
+        os.register_at_fork(after_in_child=self._reset_connections)
 
-    def _begin(self) -> None:
+    def _reset_connections(self) -> None:
         """Drop the parent's connections after a fork.
 
         They are not closed: the parent still uses them.
@@ -64,7 +66,7 @@ class Database:
         self._lock, self._turn = threading.Lock(), threading.Lock()
 
     @contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
+    def write_transaction(self) -> Iterator[sa.Connection]:
         """Open a write transaction, committed at the end of the block and rolled back on an error.
 
         Raises:
@@ -74,27 +76,27 @@ class Database:
         # SQLite allows one writer at a time. A lock hands over at once; SQLite's own wait polls.
         with self._turn if self.file else contextlib.nullcontext():
             # IMMEDIATE takes the write lock at once; upgrading a read lock can fail as busy.
-            engine = self._connected().execution_options(begins="BEGIN IMMEDIATE")
+            engine = self._get_engine().execution_options(begins="BEGIN IMMEDIATE")
             with engine.begin() as connection:
                 yield connection
 
     @contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
+    def read_transaction(self) -> Iterator[sa.Connection]:
         """Open a read transaction, which never waits for a writer. Raises as ``writing``."""
-        with self._connected().begin() as connection:
+        with self._get_engine().begin() as connection:
             yield connection
 
-    def let_go(self) -> None:
+    def close_connections(self) -> None:
         """Close all connections; the next use opens the database again."""
         with self._lock:
             engine, self._engine = self._engine, None
         if engine is not None:
             engine.dispose()
 
-    def shrink(self) -> None:
+    def reclaim_disk_space(self) -> None:
         """Return the space of deleted rows in a file to the disk. A server does so itself."""
         if self.file:
-            with self._turn, contextlib.closing(self._connected().raw_connection()) as raw:
+            with self._turn, contextlib.closing(self._get_engine().raw_connection()) as raw:
                 for pragma in ("incremental_vacuum", "wal_checkpoint(TRUNCATE)"):
                     asking = raw.cursor()
                     asking.execute(f"PRAGMA {pragma}")
@@ -106,10 +108,10 @@ class Database:
             from sqlalchemy.dialects import sqlite
 
             # Both dialects have the same ON CONFLICT methods, so one type stands for both.
-            return sqlite.insert(table).execution_options(**_COUNTED)  # pyright: ignore[reportReturnType]
+            return sqlite.insert(table).execution_options(**_ROW_COUNT_OPTION)  # pyright: ignore[reportReturnType]
         from sqlalchemy.dialects import postgresql
 
-        return postgresql.insert(table).execution_options(**_COUNTED)
+        return postgresql.insert(table).execution_options(**_ROW_COUNT_OPTION)
 
     def now(self) -> sa.ColumnElement[float]:
         """Return the SQL expression of the database's clock in Unix seconds, equal for all."""
@@ -117,23 +119,25 @@ class Database:
             return (sa.func.julianday("now") - _EPOCH_DAY) * 86400.0
         return sa.cast(sa.extract("epoch", sa.func.clock_timestamp()), sa.Float)
 
-    def _connected(self) -> sa.Engine:
+    def _get_engine(self) -> sa.Engine:
         with self._lock:
             if self._engine is None:
-                self._engine = self._of_file(self.file) if self.file else self._of_server()
+                self._engine = (
+                    self._connect_file(self.file) if self.file else self._connect_server()
+                )
             return self._engine
 
-    def _of_server(self) -> sa.Engine:
-        limit = {"connect_timeout": _SERVER_S} if "postgresql" in self.address else {}
+    def _connect_server(self) -> sa.Engine:
+        limit = {"connect_timeout": _CONNECT_TIMEOUT_S} if "postgresql" in self.address else {}
         engine = sa.create_engine(self.address, pool_pre_ping=True, connect_args=limit)
         with engine.begin() as connection:
             # CREATE TABLE IF NOT EXISTS is not safe against a concurrent one in PostgreSQL.
             if engine.dialect.name == "postgresql":
-                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_CREATE_LOCK_ID)))
             tables.METADATA.create_all(connection)
         return engine
 
-    def _of_file(self, path: Path) -> sa.Engine:
+    def _connect_file(self, path: Path) -> sa.Engine:
         """Return the engine of a SQLite file.
 
         A damaged file or one of another schema version is replaced.
@@ -141,25 +145,25 @@ class Database:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Created here because SQLite would apply the umask instead of 0600.
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        if not _is_ours(path):
+        if not _is_current_schema(path):
             for end in ("", "-wal", "-shm"):
                 path.with_name(path.name + end).unlink(missing_ok=True)
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         engine = sa.create_engine(
-            "sqlite://", creator=lambda: _open(path), poolclass=sa.pool.QueuePool
+            "sqlite://", creator=lambda: _open_sqlite(path), poolclass=sa.pool.QueuePool
         )
-        sa.event.listen(engine, "begin", _begin)  # pyright: ignore[reportAttributeAccessIssue]
+        sa.event.listen(engine, "begin", _begin_transaction)  # pyright: ignore[reportAttributeAccessIssue]
         with engine.execution_options(begins="BEGIN IMMEDIATE").begin() as connection:
             tables.METADATA.create_all(connection)
-            connection.exec_driver_sql(f"PRAGMA user_version = {tables.FORM}")
+            connection.exec_driver_sql(f"PRAGMA user_version = {tables.SCHEMA_VERSION}")
         return engine
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open_sqlite(path: Path) -> sqlite3.Connection:
     """Return a SQLite connection without implicit transactions; SQLAlchemy's event begins them."""
     uri = f"{path.as_uri()}?mode=rw"
     db = sqlite3.connect(
-        uri, uri=True, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+        uri, uri=True, timeout=_BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False
     )
     try:
         # Takes effect in a new file only, and must come before any other statement.
@@ -172,11 +176,11 @@ def _open(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _begin(connection: sa.Connection) -> None:
+def _begin_transaction(connection: sa.Connection) -> None:
     connection.exec_driver_sql(connection.get_execution_options().get("begins", "BEGIN"))
 
 
-def _is_ours(path: Path) -> bool:
+def _is_current_schema(path: Path) -> bool:
     """Return whether a file is an intact database of this schema version, or empty.
 
     Raises:
@@ -184,24 +188,24 @@ def _is_ours(path: Path) -> bool:
             damaged.
     """
     try:
-        with contextlib.closing(_open(path)) as db:
+        with contextlib.closing(_open_sqlite(path)) as db:
             [form] = db.execute("PRAGMA user_version").fetchone()
             [held] = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
         raise
     except sqlite3.DatabaseError:
         return False
-    return form == tables.FORM or not held
+    return form == tables.SCHEMA_VERSION or not held
 
 
-def database_of(address: str) -> Database | None:
+def open_database(address: str) -> Database | None:
     """Return the database of an address, None for "": then nothing is stored beyond the process."""
     return Database(address) if address else None
 
 
-DATABASE = database_of(SETTINGS.journal)
+DATABASE = open_database(SETTINGS.journal)
 
 
-def errors() -> tuple[type[Exception], ...]:
+def database_errors() -> tuple[type[Exception], ...]:
     """Return the exception types that using a database may raise."""
     return (sa.exc.SQLAlchemyError, sqlite3.Error, OSError)  # pyright: ignore[reportAttributeAccessIssue]

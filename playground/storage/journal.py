@@ -10,19 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.run.jobs import Work
+from engine.run.jobs import JobStream
 from engine.settings import SETTINGS
 from playground.storage.database import DATABASE, Database
-from playground.storage.run_store import MAKING, Begun, KeptRuns, Sent, WrittenRun
+from playground.storage.run_store import ATTEMPT_STRIDE, RunStart, RunStore, SentMessage, StoredRun
 
 _LOG = logging.getLogger("playground")
-_KEPT_RUNS = 32 + SETTINGS.max_waiting_runs
+_MAX_RUNS = 32 + SETTINGS.max_waiting_runs
 """Waiting runs count too: Stop must find them."""
 _FLUSH_S = 2.0
-STARTED_ANEW = (
+RESTARTED_MESSAGE = (
     "This ended when the server was started anew; what had come is kept. Press Run to start again."
 )
-_LAST = ("finish", "fail")
+_FINAL_KINDS = ("finish", "fail")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Press:
     asked: Mapping[str, Any]
 
 
-class Messages:
+class RunMessages:
     """The messages of one run, as JSON texts.
 
     Args:
@@ -51,24 +51,24 @@ class Messages:
     def __init__(
         self,
         run_id: str,
-        kept: KeptRuns | None = None,
+        kept: RunStore | None = None,
         texts: list[str] | None = None,
         making: int = 0,
     ) -> None:
         self.run_id, self.texts = run_id, list(texts or ())
         # Each attempt has its own number range: a page may hold messages that were never stored.
-        self._first = making * MAKING
+        self._first = making * ATTEMPT_STRIDE
         self._kept = kept
 
     def add(self, message: dict[str, Any]) -> str:
         """Add run id and sequence number to a message, store it, and return it as JSON."""
         seq = self._first + len(self.texts)
-        text = _text({"run": self.run_id, "seq": seq, **message})
+        text = _to_json({"run": self.run_id, "seq": seq, **message})
         self.texts.append(text)
-        self.keep(Sent(self.run_id, seq, text, message["kind"] in _LAST))
+        self.store(SentMessage(self.run_id, seq, text, message["kind"] in _FINAL_KINDS))
         return text
 
-    def keep(self, line: Begun | Sent) -> None:
+    def store(self, line: RunStart | SentMessage) -> None:
         """Queue a line for the database; a failure never stops the run."""
         if self._kept is None:
             return
@@ -91,28 +91,28 @@ class Journal:
         leaving: True while this process shuts down and leaves its unfinished runs to another one.
     """
 
-    def __init__(self, kept: KeptRuns | None = None) -> None:
+    def __init__(self, kept: RunStore | None = None) -> None:
         self._kept = kept
         self.leaving = False
-        self._runs: OrderedDict[str, tuple[Work, Messages]] = OrderedDict()
+        self._runs: OrderedDict[str, tuple[JobStream, RunMessages]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def open(self, run: Work, press: Press | None = None) -> Messages:
+    def open(self, run: JobStream, press: Press | None = None) -> RunMessages:
         """Start the record of a run and return its messages.
 
         Args:
             run: the run.
             press: the press it came from; None if it cannot be repeated.
         """
-        messages = Messages(run.run_id, self._kept)
+        messages = RunMessages(run.run_id, self._kept)
         if press is not None:
             # NaN is allowed here: only Python reads this back, and the engine rejects it then.
             asked = json.dumps(dict(press.asked), separators=(",", ":"))
-            messages.keep(Begun(run.run_id, press.name, asked))
-        self._note(run, messages)
+            messages.store(RunStart(run.run_id, press.name, asked))
+        self._add_run(run, messages)
         return messages
 
-    def reopen(self, run: Work, known: WrittenRun, run_id: str) -> Messages:
+    def reopen(self, run: JobStream, known: StoredRun, run_id: str) -> RunMessages:
         """Continue the record of a run that is repeated after a takeover.
 
         Args:
@@ -120,14 +120,14 @@ class Journal:
             known: the stored run.
             run_id: the run's original id.
         """
-        messages = Messages(run_id, self._kept, known.texts, known.making)
-        self._note(run, messages)
+        messages = RunMessages(run_id, self._kept, known.texts, known.making)
+        self._add_run(run, messages)
         return messages
 
-    def _note(self, run: Work, messages: Messages) -> None:
+    def _add_run(self, run: JobStream, messages: RunMessages) -> None:
         with self._lock:
             self._runs[messages.run_id] = (run, messages)
-            while len(self._runs) > _KEPT_RUNS:
+            while len(self._runs) > _MAX_RUNS:
                 self._runs.popitem(last=False)
 
     def messages(self, run_id: str) -> list[str]:
@@ -139,13 +139,13 @@ class Journal:
             known = self._runs.get(run_id)
         if known is not None:
             return list(known[1].texts)
-        found = self.kept(run_id)
-        if found is None or not found.texts or not found.over or found.ended:
+        found = self.find_stored(run_id)
+        if found is None or not found.texts or not found.is_over or found.ended:
             return found.texts if found else []
-        failed = {"run": run_id, "seq": found.seq, "kind": "fail", "error": STARTED_ANEW}
-        return [*found.texts, _text(failed)]
+        failed = {"run": run_id, "seq": found.seq, "kind": "fail", "error": RESTARTED_MESSAGE}
+        return [*found.texts, _to_json(failed)]
 
-    def kept(self, run_id: str) -> WrittenRun | None:
+    def find_stored(self, run_id: str) -> StoredRun | None:
         """Return the stored run after flushing pending writes, or None if the database has none."""
         if self._kept is None:
             return None
@@ -153,7 +153,7 @@ class Journal:
         self._kept.flush(_FLUSH_S)
         return self._kept.find(run_id)
 
-    def claim(self, run_id: str, known: WrittenRun) -> WrittenRun | None:
+    def claim(self, run_id: str, known: StoredRun) -> StoredRun | None:
         """Take over a run whose process died; return it, or None if another process was faster."""
         if self._kept is None or not self._kept.claim(run_id, known.process):
             return None
@@ -184,18 +184,18 @@ class Journal:
         """Flush within ``within_s`` seconds and mark this process as gone."""
         if self._kept is not None:
             self._kept.flush(within_s)
-            self._kept.presence.leave()
+            self._kept.presence.announce_exit()
 
 
-def _text(message: dict[str, Any]) -> str:
+def _to_json(message: dict[str, Any]) -> str:
     return json.dumps(message, allow_nan=False, separators=(",", ":"))
 
 
-def journal_of(database: Database | None) -> Journal:
+def open_journal(database: Database | None) -> Journal:
     """Return a journal stored in ``database``, or in memory only for None."""
     if database is None:
         return Journal()
-    return Journal(KeptRuns(database, SETTINGS.journal_age_s, SETTINGS.max_journal_bytes))
+    return Journal(RunStore(database, SETTINGS.journal_age_s, SETTINGS.max_journal_bytes))
 
 
-JOURNAL = journal_of(DATABASE)
+JOURNAL = open_journal(DATABASE)

@@ -17,24 +17,24 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 
 from playground.storage import tables
-from playground.storage.database import Database, errors
-from playground.storage.presence import Presence
+from playground.storage.database import Database, database_errors
+from playground.storage.presence import ProcessPresence
 
 _LOG = logging.getLogger("playground")
-MAKING = 1_000_000
+ATTEMPT_STRIDE = 1_000_000
 """Step between the sequence numbers of successive attempts at a run.
 
 A page may have received messages that were not stored. The gap between attempts makes every page
 request the whole state.
 """
-_SWEPT_S = 60.0
-_MOST_AT_ONCE = 256
-_BACKLOG_BYTES = 64_000_000
+_SWEEP_INTERVAL_S = 60.0
+_MAX_BATCH = 256
+_MAX_BACKLOG_BYTES = 64_000_000
 """Most bytes that wait for a slow disk. A run whose message does not fit is not stored at all."""
 
 
 @dataclass(frozen=True)
-class Begun:
+class RunStart:
     """The start of a run, with what is needed to repeat it."""
 
     run: str
@@ -43,7 +43,7 @@ class Begun:
 
 
 @dataclass(frozen=True)
-class Sent:
+class SentMessage:
     """One message of a run."""
 
     run: str
@@ -53,7 +53,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class WrittenRun:
+class StoredRun:
     """A run as stored.
 
     Attributes:
@@ -77,12 +77,12 @@ class WrittenRun:
     asked: str
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether no more messages will come."""
         return self.ended or not self.lives
 
 
-class KeptRuns:
+class RunStore:
     """Store of runs in a database. Its writer thread starts with the first line.
 
     Args:
@@ -93,13 +93,15 @@ class KeptRuns:
 
     def __init__(self, database: Database, age_s: float, most_bytes: int) -> None:
         self.database, self.age_s, self.most_bytes = database, age_s, most_bytes
-        self.presence = Presence(database)
-        self._begin()
-        os.register_at_fork(after_in_child=self._begin)
+        self.presence = ProcessPresence(database)
+        self._reset_queue()
+        os.register_at_fork(after_in_child=self._reset_queue)
 
-    def _begin(self) -> None:
+    def _reset_queue(self) -> None:
         """Reset after a fork: the parent writes its own queue."""
-        self._lines: queue.SimpleQueue[Begun | Sent | threading.Event] = queue.SimpleQueue()
+        self._lines: queue.SimpleQueue[RunStart | SentMessage | threading.Event] = (
+            queue.SimpleQueue()
+        )
         self._waiting = 0
         self._left_out: set[str] = set()
         self._failed = False
@@ -107,19 +109,19 @@ class KeptRuns:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def add(self, line: Begun | Sent) -> None:
+    def add(self, line: RunStart | SentMessage) -> None:
         """Queue a line for the writer thread."""
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._write, daemon=True)
+                self._thread = threading.Thread(target=self._write_forever, daemon=True)
                 self._thread.start()
             if line.run in self._left_out:
                 return
             # A run with one missing message would be silently wrong, so all of it is dropped.
-            if self._waiting + _size(line) > _BACKLOG_BYTES:
+            if self._waiting + _line_size(line) > _MAX_BACKLOG_BYTES:
                 self._left_out.add(line.run)
                 return
-            self._waiting += _size(line)
+            self._waiting += _line_size(line)
         self._lines.put(line)
 
     def flush(self, within_s: float) -> bool:
@@ -136,11 +138,12 @@ class KeptRuns:
         with self._lock:
             return self._waiting
 
-    def find(self, run: str) -> WrittenRun | None:
+    def find(self, run: str) -> StoredRun | None:
         """Return a stored run, None if it is unknown or one of its messages is missing."""
         runs, messages = tables.RUNS.c, tables.MESSAGES.c
         lives = sa.or_(
-            runs.process == self.database.process, runs.process.in_(self.presence.living())
+            runs.process == self.database.process,
+            runs.process.in_(self.presence.select_alive_ids()),
         )
         about = sa.select(
             runs.ended, runs.process, runs.making, lives.label("lives"), runs.press, runs.asked
@@ -148,17 +151,17 @@ class KeptRuns:
         about = about.where(runs.id == run, runs.began >= time.time() - self.age_s)
         sent = sa.select(messages.seq, messages.text).where(messages.run == run)
         try:
-            with self.database.reading() as db:
+            with self.database.read_transaction() as db:
                 known = db.execute(about).first()
                 found = db.execute(sent.order_by(messages.seq)).all()
-        except errors():
+        except database_errors():
             return None
         # A missing message would be a hole in the text, so such a run is not shown.
-        if known is None or [seq % MAKING for seq, _ in found] != list(range(len(found))):
+        if known is None or [seq % ATTEMPT_STRIDE for seq, _ in found] != list(range(len(found))):
             return None
         following = found[-1].seq + 1 if found else 0
         texts = [text for _, text in found]
-        return WrittenRun(
+        return StoredRun(
             texts,
             following,
             bool(known.ended),
@@ -173,65 +176,69 @@ class KeptRuns:
         """Take over a run whose process is dead; return whether this process now owns it."""
         # One conditional UPDATE: of several claimants exactly one changes the row.
         runs = tables.RUNS.c
-        left = runs.process.not_in(self.presence.living())
+        left = runs.process.not_in(self.presence.select_alive_ids())
         own = sa.update(tables.RUNS).where(
             runs.id == run, runs.process == process, sa.not_(runs.ended), left
         )
         try:
-            self.presence.say()
-            with self.database.writing() as db:
+            self.presence.start_heartbeat()
+            with self.database.write_transaction() as db:
                 taken = db.execute(
                     own.values(process=self.database.process, making=runs.making + 1)
                 )
                 return taken.rowcount == 1
-        except errors():
+        except database_errors():
             return False
 
-    def _write(self) -> None:
+    def _write_forever(self) -> None:
         """Write queued lines until the process ends."""
         while True:
-            batch = self._next()
+            batch = self._next_batch()
             lines = [item for item in batch if not isinstance(item, threading.Event)]
             try:
-                self.presence.say()
-                self._put([line for line in lines if line.run not in self._left_out])
-                self._sweep(sum(_size(line) for line in lines))
+                self.presence.start_heartbeat()
+                self._write_batch([line for line in lines if line.run not in self._left_out])
+                self._sweep(sum(_line_size(line) for line in lines))
             except Exception as error:  # without this thread no later run would be stored
-                self._leave_out(lines, type(error).__name__)
+                self._drop_runs(lines, type(error).__name__)
             for item in batch:
                 if isinstance(item, threading.Event):
                     item.set()
 
-    def _next(self) -> list[Begun | Sent | threading.Event]:
+    def _next_batch(self) -> list[RunStart | SentMessage | threading.Event]:
         """Return the next batch of queued lines, empty when it is time to sweep."""
         batch = []
         with suppress(queue.Empty):
-            batch.append(self._lines.get(timeout=min(_SWEPT_S, self.age_s)))
-            while len(batch) < _MOST_AT_ONCE:
+            batch.append(self._lines.get(timeout=min(_SWEEP_INTERVAL_S, self.age_s)))
+            while len(batch) < _MAX_BATCH:
                 batch.append(self._lines.get_nowait())
         with self._lock:
-            self._waiting -= sum(_size(x) for x in batch if not isinstance(x, threading.Event))
+            self._waiting -= sum(_line_size(x) for x in batch if not isinstance(x, threading.Event))
         return batch
 
-    def _put(self, lines: list[Begun | Sent]) -> None:
+    def _write_batch(self, lines: list[RunStart | SentMessage]) -> None:
         if not lines:
             return
-        with self.database.writing() as db:
+        with self.database.write_transaction() as db:
             # A run that another process took over gets no more messages from this one.
             taken = {
-                run for run in dict.fromkeys(x.run for x in lines) if not self._own(db, run, lines)
+                run
+                for run in dict.fromkeys(x.run for x in lines)
+                if not self._upsert_run(db, run, lines)
             }
-            sent = [x for x in lines if isinstance(x, Sent) and x.run not in taken]
+            sent = [x for x in lines if isinstance(x, SentMessage) and x.run not in taken]
             if sent:
                 values = [{"run": x.run, "seq": x.seq, "text": x.text} for x in sent]
                 db.execute(sa.insert(tables.MESSAGES), values)
         with self._lock:
             self._left_out |= taken
 
-    def _own(self, db: sa.Connection, run: str, lines: Iterable[Begun | Sent]) -> bool:
+    def _upsert_run(
+        self, db: sa.Connection, run: str, lines: Iterable[RunStart | SentMessage]
+    ) -> bool:
         """Insert or update a run's row; return whether this process still owns the run."""
         own = [line for line in lines if line.run == run]
-        begun = next((line for line in own if isinstance(line, Begun)), Begun(run, "", ""))
+        begun = next((line for line in own if isinstance(line, RunStart)), RunStart(run, "", ""))
         new = self.database.insert(tables.RUNS).values(
             id=run,
             process=self.database.process,
@@ -239,8 +246,8 @@ class KeptRuns:
             press=begun.press,
             asked=begun.asked,
             began=time.time(),
-            ended=any(isinstance(line, Sent) and line.last for line in own),
-            bytes=sum(_size(line) for line in own),
+            ended=any(isinstance(line, SentMessage) and line.last for line in own),
+            bytes=sum(_line_size(line) for line in own),
         )
         runs, added = tables.RUNS.c, new.excluded
         more = {"ended": sa.or_(runs.ended, added.ended), "bytes": runs.bytes + added.bytes}
@@ -253,7 +260,7 @@ class KeptRuns:
         """Remove expired runs and the oldest ones beyond the limit, at most once per interval."""
         self._since += written
         if (
-            time.monotonic() - self._swept < min(_SWEPT_S, self.age_s)
+            time.monotonic() - self._swept < min(_SWEEP_INTERVAL_S, self.age_s)
             and self._since < self.most_bytes / 10
         ):
             return
@@ -266,22 +273,22 @@ class KeptRuns:
             sa.select(runs.id).where(runs.began < time.time() - self.age_s),
             sa.select(summed.c.id).where(summed.c.sum > self.most_bytes),
         ):
-            with self.database.writing() as db:
+            with self.database.write_transaction() as db:
                 ids = list(db.execute(gone).scalars())
                 if ids:
                     db.execute(sa.delete(tables.MESSAGES).where(messages.run.in_(ids)))
                     db.execute(sa.delete(tables.RUNS).where(runs.id.in_(ids)))
-        self.database.shrink()
+        self.database.reclaim_disk_space()
 
-    def _leave_out(self, lines: list[Begun | Sent], why: str) -> None:
+    def _drop_runs(self, lines: list[RunStart | SentMessage], why: str) -> None:
         """Store nothing more of runs that lost a message."""
         if not self._failed:
             _LOG.error("the journal of runs cannot be written: %s", why)
         self._failed = True
         with self._lock:
             self._left_out.update(line.run for line in lines)
-        self.database.let_go()
+        self.database.close_connections()
 
 
-def _size(line: Begun | Sent) -> int:
-    return len(line.asked if isinstance(line, Begun) else line.text)
+def _line_size(line: RunStart | SentMessage) -> int:
+    return len(line.asked if isinstance(line, RunStart) else line.text)

@@ -18,8 +18,8 @@ from sqlalchemy import (
     Text,
 )
 
-FORM = 2
-_PREFIX = f"playground_{FORM}_"
+SCHEMA_VERSION = 2
+_PREFIX = f"playground_{SCHEMA_VERSION}_"
 
 METADATA = MetaData()
 
@@ -59,7 +59,7 @@ MESSAGES = Table(
 )
 
 
-def _code() -> Column[str]:
+def _room_code_column() -> Column[str]:
     """Return the column with the room's code; its rows are deleted with the room."""
     of = ForeignKey(f"{_PREFIX}rooms.code", ondelete="CASCADE")
     return Column("code", String, of, primary_key=True)
@@ -86,7 +86,7 @@ ROOMS = Table(
 PEOPLE = Table(
     f"{_PREFIX}people",
     METADATA,
-    _code(),
+    _room_code_column(),
     Column("person", String, primary_key=True),
     # Version of the room when they entered.
     Column("came", Integer, nullable=False),
@@ -96,7 +96,7 @@ PEOPLE = Table(
 VOTES = Table(
     f"{_PREFIX}votes",
     METADATA,
-    _code(),
+    _room_code_column(),
     Column("card", Integer, primary_key=True, autoincrement=False),
     Column("person", String, primary_key=True),
     Column("answer", Text, nullable=False),
@@ -107,7 +107,7 @@ VOTES = Table(
 LISTENERS = Table(
     f"{_PREFIX}listeners",
     METADATA,
-    _code(),
+    _room_code_column(),
     Column("person", String, primary_key=True),
     # The process that streams the room to a participant's page.
     Column("process", String, primary_key=True),

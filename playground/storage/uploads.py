@@ -12,7 +12,7 @@ from pathlib import Path
 from engine.settings import SETTINGS
 
 
-class Uploads:
+class UploadFolder:
     """A folder of files that are read once.
 
     Args:
@@ -24,9 +24,9 @@ class Uploads:
     def __init__(self, folder: Path, most_bytes: int, age_s: float) -> None:
         self.folder, self.most_bytes, self.age_s = folder, most_bytes, age_s
 
-    def make_room(self, coming: int) -> None:
+    def free_space(self, coming: int) -> None:
         """Remove expired files, and the oldest ones until ``coming`` more bytes fit."""
-        found = sorted(self._files())
+        found = sorted(self._list_files())
         total = sum(size for _, size, _ in found)
         for changed, size, path in found:
             if time.time() - changed < self.age_s and total + coming <= self.most_bytes:
@@ -36,10 +36,10 @@ class Uploads:
 
     def remove(self, path: str) -> None:
         """Remove an upload that was read. A path outside the folder is ignored."""
-        if self.holds(Path(path)):
+        if self.contains_path(Path(path)):
             Path(path).resolve().unlink(missing_ok=True)
 
-    def holds(self, path: Path) -> bool:
+    def contains_path(self, path: Path) -> bool:
         """Return whether a path is inside the folder."""
         return path.resolve().is_relative_to(self.folder.resolve())
 
@@ -47,7 +47,7 @@ class Uploads:
         """Remove the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _files(self) -> list[tuple[float, int, Path]]:
+    def _list_files(self) -> list[tuple[float, int, Path]]:
         """Return (modification time, bytes, path) of each file."""
         found = []
         for path in self.folder.rglob("*"):
@@ -61,7 +61,7 @@ class Uploads:
 
 
 # Gradio reads GRADIO_TEMP_DIR too, so both use the same folder.
-UPLOADS = Uploads(
+UPLOADS = UploadFolder(
     Path(os.environ.setdefault("GRADIO_TEMP_DIR", tempfile.mkdtemp(prefix="playground-"))),
     SETTINGS.max_uploads_bytes,
     SETTINGS.uploads_age_s,

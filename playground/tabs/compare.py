@@ -16,32 +16,38 @@ from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ParameterError
 from engine.models import files
 from engine.models.loading import LoadedModel
-from engine.models.weights import weights_of
-from engine.one_shot_thread import aside
-from engine.run.jobs import Work
-from engine.run.preparation import Models
-from engine.run.request import DecodeRequest, check
-from engine.run.scheduler import Tell
-from engine.run.weights import held_alone
-from engine.statistics.text_divergence import difference, same_ids, tokens_of
-from engine.statistics.weights_summary import held_as
+from engine.models.weights import weights_from_info
+from engine.one_shot_thread import run_in_thread
+from engine.run.jobs import JobStream
+from engine.run.preparation import ModelLoader
+from engine.run.request import DecodeRequest, check_request
+from engine.run.scheduler import EventCallback
+from engine.run.weights import read_single_weights
+from engine.statistics.text_divergence import diff_tokens, has_comparable_ids, output_tokens
+from engine.statistics.weights_summary import describe_weights
 from engine.strategies import STRATEGIES
 from engine.trace.events import Checking, Failed, Finished, Started, StepRecorded
 from engine.trace.records import ModelInfo, Trace
-from playground.forms.form import check_here, form_request, one_models_weights
-from playground.forms.visitor_media import VISITOR
-from playground.jobs.background_jobs import ENDED, outliving
-from playground.jobs.progress import aloud
-from playground.jobs.zerogpu import in_line, on_gpu
-from playground.runs.stream import stream
-from playground.shell.elements import OF_A_PRESS, OF_THE_PAGE, both, drawn, sent_with
-from playground.shell.guard import sentence
-from playground.shell.scripts import receiving
-from visualizers.compare.summary import Column, Texts, view
+from playground.forms.form import check_method_is_local, form_request, single_model_weights
+from playground.forms.visitor_media import VISITOR_FIELD
+from playground.jobs.background_jobs import ENDED_MESSAGE, resumable
+from playground.jobs.progress import with_progress
+from playground.jobs.zerogpu import on_gpu, queue_options
+from playground.runs.stream import stream_run
+from playground.shell.elements import (
+    PAGE_EVENT,
+    PRESS_EVENT,
+    add_scripted_element,
+    event_data,
+    to_outputs,
+)
+from playground.shell.guard import error_message
+from playground.shell.scripts import on_message
+from visualizers.compare.summary import ComparedRun, TextComparison, comparison_view
 
 T = TypeVar("T")
 _MAX_NUMBER = 2**31
-_KEPT = 64
+_MAX_ACTIVE = 64
 
 
 class Comparison:
@@ -50,22 +56,22 @@ class Comparison:
     def __init__(self) -> None:
         self.id = uuid.uuid4().hex
         self.stopped = threading.Event()
-        self.run: Work | None = None
+        self.run: JobStream | None = None
         self.traces: list[Trace | None] = []
-        self.texts = Texts()
+        self.texts = TextComparison()
 
-    def begin(self, run: Work) -> None:
+    def begin(self, run: JobStream) -> None:
         """Register the run of the next column; cancel it if the comparison was stopped."""
         self.traces.append(None)
-        self.work(run)
+        self.set_current_work(run)
         if self.stopped.is_set():
             run.cancel()
 
-    def work(self, work: Work) -> None:
+    def set_current_work(self, work: JobStream) -> None:
         """Set the work that ``stop`` cancels."""
         self.run = work
 
-    def see(self, events: list[Any]) -> dict[str, Any]:
+    def observe_events(self, events: list[Any]) -> dict[str, Any]:
         """Process a batch of events; return ``parting``, where the texts diverge so far."""
         for event in events:
             match event:
@@ -78,7 +84,7 @@ class Comparison:
                     self.texts.end()
                 case Failed():
                     self.texts.end()
-        return {"parting": self.texts.parting()}
+        return {"parting": self.texts.find_divergence()}
 
     def stop(self) -> None:
         """Cancel the current work within one step and start no further column."""
@@ -104,44 +110,49 @@ def build_compare(bus: Any, queue: str) -> None:
             "part, what each saw there, and what each cost. One model judges all texts.</p>",
             elem_classes="dp-about",
         )
-        page = drawn(
+        page = add_scripted_element(
             "compare",
-            receiving("p.compare(element.querySelector('.dp-compare'), trigger)"),
+            on_message("p.compare(element.querySelector('.dp-compare'), trigger)"),
             '<div class="dp-compare"></div>',
         )
     page.input(
-        on_gpu(outliving(_start, _unknown)),
+        on_gpu(resumable(_start_comparison, _ended_message)),
         None,
         [bus, page],
-        **in_line(queue),
-        **OF_A_PRESS,
+        **queue_options(queue),
+        **PRESS_EVENT,
     )
-    page.stop(_stop, None, None, concurrency_limit=None, **OF_THE_PAGE)
+    page.stop(_stop_comparison, None, None, concurrency_limit=None, **PAGE_EVENT)
 
 
-def _stop(event: gr.EventData) -> None:
-    comparison = _ACTIVE.get(str(sent_with(event).get("id", ""))[:64])
+def _stop_comparison(event: gr.EventData) -> None:
+    comparison = _ACTIVE.get(str(event_data(event).get("id", ""))[:64])
     if comparison is not None:
         comparison.stop()
 
 
-def _start(asked: dict[str, Any]) -> Generator[tuple[Any, Any], None, None]:
-    yield from both(compare(asked))
+def _start_comparison(asked: dict[str, Any]) -> Generator[tuple[Any, Any], None, None]:
+    yield from to_outputs(run_comparison(asked))
 
 
-def _unknown(asked: dict[str, Any]) -> tuple[Any, Any]:
-    refused = {"kind": "refused", "number": _number(asked), "id": "", "error": ENDED}
-    return next(both([(None, refused)]))
+def _ended_message(asked: dict[str, Any]) -> tuple[Any, Any]:
+    refused = {
+        "kind": "refused",
+        "number": _comparison_number(asked),
+        "id": "",
+        "error": ENDED_MESSAGE,
+    }
+    return next(to_outputs([(None, refused)]))
 
 
-def _number(asked: Any) -> int:
+def _comparison_number(asked: Any) -> int:
     """Return the page's number of a comparison, or 0 if it is missing or not valid."""
     number = asked.get("number") if isinstance(asked, dict) else None
     # Not isinstance: a bool is an int.
     return number if type(number) is int and 0 <= number < _MAX_NUMBER else 0
 
 
-def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
+def run_comparison(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
     """Decode the columns one after another, then score all texts with the base model.
 
     Args:
@@ -153,54 +164,58 @@ def compare(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
         (run message or None, message for the tab or None). Errors become messages; it never raises.
     """
     comparison = Comparison()
-    number = _number(asked)
+    number = _comparison_number(asked)
     about = {"number": number, "id": comparison.id}
     try:
-        requests = requests_of(asked)
+        requests = read_requests(asked)
         # Check the base model's name and weights before anything is decoded.
         named = asked.get("base") or requests[0].model
         files.check_name(named)
-        held = held_alone(one_models_weights(asked.get("base_weights") or {}), "compare")
+        held = read_single_weights(single_model_weights(asked.get("base_weights") or {}), "compare")
     except BaseException as error:
-        yield None, {"kind": "refused", **about, "error": sentence(error)}
+        yield None, {"kind": "refused", **about, "error": error_message(error)}
         return
     _ACTIVE[comparison.id] = comparison
-    while len(_ACTIVE) > _KEPT:
+    while len(_ACTIVE) > _MAX_ACTIVE:
         _ACTIVE.pop(next(iter(_ACTIVE)))
     try:
         yield None, {"kind": "begin", **about}
         # The base model has its own weights setting: columns may load one model at several
         # precisions.
-        base = yield from _aloud(about, comparison, partial(_base, named, held))
+        base = yield from _report_progress(about, comparison, partial(_load_base, named, held))
         # Columns in parallel would share the processor, and their timings would mean nothing.
         for i, request in enumerate(requests):
             if comparison.stopped.is_set():
                 break
             says = f"Decoding column {LABELS[i]}, {i + 1} of {len(requests)}…"
             yield None, {"kind": "progress", **about, "phase": "decoding", "says": says}
-            for text in stream(request, key=f"compare-{number}-{i}", follow=comparison):
+            for text in stream_run(request, key=f"compare-{number}-{i}", follow=comparison):
                 yield text, None
-        found = yield from _aloud(about, comparison, partial(judged, comparison, base))
+        found = yield from _report_progress(
+            about, comparison, partial(judge_texts, comparison, base)
+        )
         yield None, {"kind": "figures", **about, **found}
     # The page is gone: stop the run, too.
     except GeneratorExit:
         comparison.stop()
         raise
     except BaseException as error:
-        yield None, {"kind": "refused", **about, "error": sentence(error)}
+        yield None, {"kind": "refused", **about, "error": error_message(error)}
     finally:
         _ACTIVE.pop(comparison.id, None)
 
 
-def _base(name: str, weights: WeightsParams, tell: Tell, stopped: threading.Event) -> LoadedModel:
-    return Models(stopped, tell)(name, weights=weights)
+def _load_base(
+    name: str, weights: WeightsParams, tell: EventCallback, stopped: threading.Event
+) -> LoadedModel:
+    return ModelLoader(stopped, tell)(name, weights=weights)
 
 
-def _aloud(
-    about: dict[str, Any], comparison: Comparison, do: Callable[[Tell, threading.Event], T]
+def _report_progress(
+    about: dict[str, Any], comparison: Comparison, do: Callable[[EventCallback, threading.Event], T]
 ) -> Generator[tuple[None, dict[str, Any]], None, T]:
     """Run ``do`` as the comparison's current work; yield its progress and return its result."""
-    news = aloud(do, comparison.work)
+    news = with_progress(do, comparison.set_current_work)
     while True:
         try:
             yield None, {"kind": "progress", **about, **next(news)}
@@ -208,7 +223,7 @@ def _aloud(
             return done.value
 
 
-def requests_of(asked: Any) -> list[DecodeRequest]:
+def read_requests(asked: Any) -> list[DecodeRequest]:
     """Read and check one request per column.
 
     Raises:
@@ -218,20 +233,22 @@ def requests_of(asked: Any) -> list[DecodeRequest]:
     if not isinstance(columns, list) or not 2 <= len(columns) <= len(LABELS):
         count = len(columns) if isinstance(columns, list) else columns
         raise ParameterError("columns", count, f"compare 2 to {len(LABELS)} columns")
-    shared = {name: asked.get(name) for name in ("prompt", "messages", "template", "seed", VISITOR)}
-    return [_request(column, shared) for column in columns]
+    shared = {
+        name: asked.get(name) for name in ("prompt", "messages", "template", "seed", VISITOR_FIELD)
+    }
+    return [_read_request(column, shared) for column in columns]
 
 
-def _request(column: Any, shared: dict[str, Any]) -> DecodeRequest:
+def _read_request(column: Any, shared: dict[str, Any]) -> DecodeRequest:
     if not isinstance(column, dict):
         raise ParameterError("columns", column, "each must be an object")
-    request = check_here(form_request({**column, **shared}))
-    check(request)
+    request = check_method_is_local(form_request({**column, **shared}))
+    check_request(request)
     return request
 
 
-def judged(
-    comparison: Comparison, base: LoadedModel, tell: Tell, stopped: threading.Event
+def judge_texts(
+    comparison: Comparison, base: LoadedModel, tell: EventCallback, stopped: threading.Event
 ) -> dict[str, Any]:
     """Score the decoded texts with the base model; return table, curves and differences.
 
@@ -248,13 +265,15 @@ def judged(
             notes.append(f"{label} has no text to judge.")
             continue
         tell(Checking(done, len(traces), f"texts read by {base.name}"))
-        column, note = _column(label, trace, base, tell, stopped)
+        column, note = _judge_column(label, trace, base, tell, stopped)
         columns.append(column)
         notes += note
-    return figures_of(base.info(), columns, notes)
+    return comparison_figures(base.info(), columns, notes)
 
 
-def figures_of(base: ModelInfo, columns: list[Column], notes: list[str]) -> dict[str, Any]:
+def comparison_figures(
+    base: ModelInfo, columns: list[ComparedRun], notes: list[str]
+) -> dict[str, Any]:
     """Return table, curves and differences of scored columns as JSON values.
 
     Args:
@@ -264,35 +283,35 @@ def figures_of(base: ModelInfo, columns: list[Column], notes: list[str]) -> dict
     """
     return {
         "base": base.id,
-        "base_held": held_as(base),
+        "base_held": describe_weights(base),
         "notes": notes,
-        "diff": [_edits(columns[0], other) for other in columns[1:]],
-        **view(columns),
+        "diff": [_diff_texts(columns[0], other) for other in columns[1:]],
+        **comparison_view(columns),
     }
 
 
-def _column(
-    label: str, trace: Trace, base: LoadedModel, tell: Tell, stopped: threading.Event
-) -> tuple[Column, list[str]]:
+def _judge_column(
+    label: str, trace: Trace, base: LoadedModel, tell: EventCallback, stopped: threading.Event
+) -> tuple[ComparedRun, list[str]]:
     title = STRATEGIES[trace.strategy].title
     if stopped.is_set():
-        return Column(label, title, trace), [f"{label} was not judged: it was stopped."]
+        return ComparedRun(label, title, trace), [f"{label} was not judged: it was stopped."]
     try:
-        writer = Models(stopped, tell)(trace.model.id, weights=weights_of(trace.model))
-        scores = aside(partial(score_trace, trace, base, writer, stopped, tell))
+        writer = ModelLoader(stopped, tell)(trace.model.id, weights=weights_from_info(trace.model))
+        scores = run_in_thread(partial(score_trace, trace, base, writer, stopped, tell))
     except Cancelled:
-        return Column(label, title, trace), [f"{label} was not judged: it was stopped."]
+        return ComparedRun(label, title, trace), [f"{label} was not judged: it was stopped."]
     except Exception as error:  # A failed scoring must not lose the text.
-        return Column(label, title, trace), [f"{label} was not judged: {sentence(error)}"]
+        return ComparedRun(label, title, trace), [f"{label} was not judged: {error_message(error)}"]
     note = (
         f"{label}: its text was cut anew by the tokenizer of {base.name} to be judged; the counts "
         "of tokens are its own."
     )
     pieces = tuple(base.pieces[i] for i in scores.token_ids)
-    return scored(label, trace, scores, pieces), [note] if scores.recut else []
+    return to_column(label, trace, scores, pieces), [note] if scores.recut else []
 
 
-def scored(label: str, trace: Trace, scores: Scores, pieces: tuple[str, ...]) -> Column:
+def to_column(label: str, trace: Trace, scores: Scores, pieces: tuple[str, ...]) -> ComparedRun:
     """Return a column with the base model's scores of its text.
 
     Args:
@@ -301,7 +320,7 @@ def scored(label: str, trace: Trace, scores: Scores, pieces: tuple[str, ...]) ->
         scores: the base model's scores, one value per token of ``pieces``.
         pieces: the texts of the tokens as the base model's tokenizer splits them.
     """
-    return Column(
+    return ComparedRun(
         label,
         STRATEGIES[trace.strategy].title,
         trace,
@@ -313,11 +332,11 @@ def scored(label: str, trace: Trace, scores: Scores, pieces: tuple[str, ...]) ->
     )
 
 
-def _edits(first: Column, other: Column) -> dict[str, Any]:
+def _diff_texts(first: ComparedRun, other: ComparedRun) -> dict[str, Any]:
     """Return the token diff of two columns: parts of (kind, first pieces, other pieces)."""
     # Ids compare only if both texts come from the same tokenizer.
-    by_id = same_ids([first.trace, other.trace])
-    a, b = (tokens_of(c.trace, by_id=by_id) for c in (first, other))
-    left, right = (tokens_of(c.trace, by_id=False) for c in (first, other))
-    parts = [[e.kind, left[e.a0 : e.a1], right[e.b0 : e.b1]] for e in difference(a, b)]
+    by_id = has_comparable_ids([first.trace, other.trace])
+    a, b = (output_tokens(c.trace, by_id=by_id) for c in (first, other))
+    left, right = (output_tokens(c.trace, by_id=False) for c in (first, other))
+    parts = [[e.kind, left[e.a0 : e.a1], right[e.b0 : e.b1]] for e in diff_tokens(a, b)]
     return {"a": first.label, "b": other.label, "parts": parts}

@@ -9,29 +9,35 @@ import dataclasses
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
-from engine.analysis.fork import Place, branch
+from engine.analysis.fork import BranchPoint, make_branch
 from engine.errors import EngineError, ParameterError
 from engine.models.loading import LoadedModel, load
-from engine.run.jobs import Work
-from engine.run.preparation import Models
-from engine.run.request import DecodeRequest, check
+from engine.run.jobs import JobStream
+from engine.run.preparation import ModelLoader
+from engine.run.request import DecodeRequest, check_request
 from engine.trace.events import Failed, Started
 from playground.forms import controls, visitor_media
-from playground.forms.form import assistant_of, check_here, form_params, form_weights, strategy_of
-from playground.jobs.background_jobs import outliving
-from playground.jobs.progress import aloud
-from playground.jobs.zerogpu import in_line, on_gpu
-from playground.runs.stream import progress, refusal, stream, whole_state
-from playground.shell.elements import OF_A_PRESS, both, hidden
-from playground.shell.guard import sentence
-from playground.shell.scripts import receiving
+from playground.forms.form import (
+    check_method_is_local,
+    form_params,
+    form_weights,
+    read_assistant,
+    read_strategy,
+)
+from playground.jobs.background_jobs import resumable
+from playground.jobs.progress import with_progress
+from playground.jobs.zerogpu import on_gpu, queue_options
+from playground.runs.stream import progress_message, refusal_message, run_state, stream_run
+from playground.shell.elements import PRESS_EVENT, add_hidden_element, to_outputs
+from playground.shell.guard import error_message
+from playground.shell.scripts import on_message
 from playground.storage.journal import JOURNAL
 
 _MAX_NUMBER = 2**31
 _MAX_RUN_ID = 64
 
 
-class _Start:
+class _BranchStart:
     """Follower that records whether a branch has started, or the error that prevented it."""
 
     def __init__(self) -> None:
@@ -39,11 +45,11 @@ class _Start:
         self.begun = False
         self.error = ""
 
-    def begin(self, run: Work) -> None:
+    def begin(self, run: JobStream) -> None:
         """Store the id of the branch's run."""
         self.run_id = run.run_id
 
-    def see(self, events: list[Any]) -> dict[str, Any]:
+    def observe_events(self, events: list[Any]) -> dict[str, Any]:
         """Look for the start or a refusal; adds nothing to the messages."""
         for event in events:
             self.begun = self.begun or isinstance(event, Started)
@@ -59,29 +65,31 @@ def build_fork(bus: Any, queue: str) -> None:
         bus: the hidden element that carries run messages.
         queue: the Gradio concurrency id that all runs share.
     """
-    asking = hidden("dp-fork-bus", receiving("p.family((data) => trigger('input', data))"))
+    asking = add_hidden_element(
+        "dp-fork-bus", on_message("p.family((data) => trigger('input', data))")
+    )
     asking.input(
-        on_gpu(outliving(_start, _unknown)),
+        on_gpu(resumable(_start_branch, _ended_state)),
         None,
         [bus, asking],
-        **in_line(queue),
-        **OF_A_PRESS,
+        **queue_options(queue),
+        **PRESS_EVENT,
     )
 
 
-def _start(asked: dict[str, Any]) -> Generator[tuple[Any, Any], None, None]:
-    yield from both(run_branch(asked))
+def _start_branch(asked: dict[str, Any]) -> Generator[tuple[Any, Any], None, None]:
+    yield from to_outputs(run_branch(asked))
 
 
-def _unknown(asked: dict[str, Any]) -> tuple[Any, Any]:
-    return next(both([(whole_state(str(asked.get("run", ""))[:64]), None)]))
+def _ended_state(asked: dict[str, Any]) -> tuple[Any, Any]:
+    return next(to_outputs([(run_state(str(asked.get("run", ""))[:64]), None)]))
 
 
 def run_branch(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
     """Decode a branch.
 
     Args:
-        asked: what the page sent; see ``request_of``. The answers repeat its ``number``.
+        asked: what the page sent; see ``read_request``. The answers repeat its ``number``.
 
     Yields:
         (run message or None, answer or None). The first answer has the id of the run, or the error
@@ -91,12 +99,12 @@ def run_branch(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]
     number = asked.get("number")
     known = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < _MAX_NUMBER
     about = {"number": number if known else 0}
-    start = _Start()
+    start = _BranchStart()
     told = False
     try:
-        key = strategy_of(asked).name
-        request = yield from _request_aloud(asked, key)
-        for text in stream(request, follow=start):
+        key = read_strategy(asked).name
+        request = yield from _read_request_with_progress(asked, key)
+        for text in stream_run(request, follow=start):
             if start.error and not told:
                 yield None, {**about, "error": start.error}
                 return
@@ -106,22 +114,22 @@ def run_branch(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]
         raise
     # A panic of the tokenizer library is no Exception, see ``guard``.
     except BaseException as error:
-        yield None, {**about, "error": sentence(error)}
+        yield None, {**about, "error": error_message(error)}
 
 
-def _request_aloud(
+def _read_request_with_progress(
     asked: Mapping[str, Any], key: str
 ) -> Generator[tuple[str, None], None, DecodeRequest]:
     """Read the request and yield progress while its model loads; Stop works during the load."""
-    works: list[Work] = []
+    works: list[JobStream] = []
     said = False
 
-    def begin(work: Work) -> None:
+    def begin(work: JobStream) -> None:
         works.append(work)
         # Stop finds the work by its id in the journal.
         JOURNAL.open(work)
 
-    reading = aloud(lambda tell, left: request_of(asked, Models(left, tell)), begin)
+    reading = with_progress(lambda tell, left: read_request(asked, ModelLoader(left, tell)), begin)
     while True:
         try:
             news = next(reading)
@@ -129,18 +137,18 @@ def _request_aloud(
             return done.value
         except EngineError as error:
             if said:
-                yield refusal(key, error, works[0].run_id), None
+                yield refusal_message(key, error, works[0].run_id), None
             raise
         said = True
-        yield progress(works[0].run_id, key, news), None
+        yield progress_message(works[0].run_id, key, news), None
 
 
-def request_of(asked: Mapping[str, Any], get: Callable[..., LoadedModel] = load) -> DecodeRequest:
+def read_request(asked: Mapping[str, Any], get: Callable[..., LoadedModel] = load) -> DecodeRequest:
     """Read the request of a branch.
 
     Args:
         asked: ``prompt_ids``, ``kept_ids``, ``step``, ``run_id``, ``end_ids`` and ``pieces`` of the
-            parent (``linked`` ids need no pieces); ``token_id`` or ``text``; ``strategy``,
+            parent (``linked`` ids need no pieces); ``parse_token_id`` or ``text``; ``strategy``,
             ``model``, ``assistant``, ``params`` and ``seed`` of the branch; ``image`` and ``audio``
             of the parent.
         get: returns the model of a name.
@@ -148,28 +156,30 @@ def request_of(asked: Mapping[str, Any], get: Callable[..., LoadedModel] = load)
     Raises:
         EngineError: a value is not valid, or the model's tokens differ from the parent's.
     """
-    strategy = strategy_of(asked)
-    place = _place(asked)
+    strategy = read_strategy(asked)
+    place = _read_branch_point(asked)
     text = asked.get("text")
     if text is None and asked.get("token_id") is None:
         raise ParameterError("token_id", None, "choose a token or type a text")
     params = form_params(strategy, asked.get("params") or {})
     common = {
         "params": params,
-        "seed": controls.whole(asked.get("seed")),
-        "assistant": assistant_of(strategy, asked),
+        "seed": controls.to_int(asked.get("seed")),
+        "assistant": read_assistant(strategy, asked),
         "weights": form_weights(strategy, asked.get("params") or {}),
-        **visitor_media.of_form(asked),
+        **visitor_media.media_from_form(asked),
     }
     # Ids and values are checked before the slow load of a model.
     ids = [*place.prompt_ids, *place.kept_ids]
-    own, _ = check(check_here(DecodeRequest(strategy.name, input_ids=ids, **common))).weights
+    own, _ = check_request(
+        check_method_is_local(DecodeRequest(strategy.name, input_ids=ids, **common))
+    ).weights
     loaded = get(asked.get("model") or strategy.default_model, weights=own)
     # A link holds ids without their texts.
     pieces = None if asked.get("linked") is True else asked.get("pieces") or {}
-    _check_model(loaded, place, pieces)
+    _check_same_tokens(loaded, place, pieces)
     place = dataclasses.replace(place, vocab_size=loaded.vocab_size)
-    made = branch(place, token_id=asked.get("token_id"), text=text, tokenizer=loaded.tokenizer)
+    made = make_branch(place, token_id=asked.get("token_id"), text=text, tokenizer=loaded.tokenizer)
     return DecodeRequest(
         strategy.name,
         loaded.name,
@@ -179,7 +189,7 @@ def request_of(asked: Mapping[str, Any], get: Callable[..., LoadedModel] = load)
     )
 
 
-def _place(asked: Mapping[str, Any]) -> Place:
+def _read_branch_point(asked: Mapping[str, Any]) -> BranchPoint:
     lists: dict[str, Any] = {n: asked.get(n) for n in ("prompt_ids", "kept_ids", "end_ids")}
     for name, ids in lists.items():
         if not isinstance(ids, list) or not all(type(i) is int and i >= 0 for i in ids):
@@ -189,10 +199,10 @@ def _place(asked: Mapping[str, Any]) -> Place:
         raise ParameterError("step", step, "it must be a whole number from 0")
     if not isinstance(run_id, str) or len(run_id) > _MAX_RUN_ID:
         raise ParameterError("run_id", run_id, f"it must be text of up to {_MAX_RUN_ID} characters")
-    return Place(step=step, run_id=run_id, vocab_size=None, **lists)
+    return BranchPoint(step=step, run_id=run_id, vocab_size=None, **lists)
 
 
-def _check_model(loaded: LoadedModel, place: Place, pieces: Any) -> None:
+def _check_same_tokens(loaded: LoadedModel, place: BranchPoint, pieces: Any) -> None:
     """Reject a model whose tokenizer reads the kept ids as another text.
 
     Without this check a branch could continue a different text than the page shows.

@@ -24,26 +24,26 @@ from engine.strategies import STRATEGIES
 from engine.strategies.watermark import STRATEGY as WATERMARK
 from engine.trace.records import ModelInfo, Trace
 from playground.forms.links import preset_form, trace_form
-from playground.forms.spec import visuals_of
+from playground.forms.spec import stage_views
 from playground.shell import scripts
-from playground.tabs.compare import figures_of, scored
-from playground.tabs.replay import recorded
+from playground.tabs.compare import comparison_figures, to_column
+from playground.tabs.replay import trace_with_visuals
 from playground.tabs.watermark_view import pair_html
-from visualizers.compare.summary import Texts
-from visualizers.page import recorded as drawn
-from visualizers.prefix_tree.summary import view as tree_view
+from visualizers.compare.summary import TextComparison
+from visualizers.page import to_recording as drawn
+from visualizers.prefix_tree.summary import prefix_tree_view as tree_view
 
-_COLUMN = ("candidates",)
+_COLUMN_VISUALS = ("candidates",)
 """Views of a comparison column, in addition to its text."""
 
 
 @cache
-def place() -> str:
+def recorded_path() -> str:
     """Return the URL of recorded files, relative to the page.
 
     Its digest changes whenever a file changes.
     """
-    found = hashlib.sha256(scripts.version().encode())
+    found = hashlib.sha256(scripts.asset_version().encode())
     for path in sorted(gallery.FOLDER.rglob("*")):
         if path.is_file():
             found.update(path.name.encode() + b"\0" + path.read_bytes())
@@ -52,24 +52,24 @@ def place() -> str:
 
 def routes() -> list[Route]:
     """Return the route for recorded files."""
-    return [Route("/recorded/{version}/{name}.json", _answer)]
+    return [Route("/recorded/{version}/{name}.json", _serve_recorded)]
 
 
-def _answer(request: Request) -> Response:
+def _serve_recorded(request: Request) -> Response:
     name = request.path_params["name"]
     try:
-        if place() != f"recorded/{request.path_params['version']}":
+        if recorded_path() != f"recorded/{request.path_params['version']}":
             raise TraceError("Another version is recorded here.")
-        content = packed(name)
+        content = gzipped_json(name)
     except TraceError:
         return PlainTextResponse("Not found", 404)
     if "gzip" not in request.headers.get("accept-encoding", ""):
-        return scripts.kept(gzip.decompress(content), "application/json")
-    return scripts.kept(content, "application/json", **{"Content-Encoding": "gzip"})
+        return scripts.immutable_response(gzip.decompress(content), "application/json")
+    return scripts.immutable_response(content, "application/json", **{"Content-Encoding": "gzip"})
 
 
 @cache
-def packed(name: str) -> bytes:
+def gzipped_json(name: str) -> bytes:
     """Return a recorded run or example as gzip-compressed JSON.
 
     Args:
@@ -80,17 +80,17 @@ def packed(name: str) -> bytes:
     """
     if name in _EXAMPLES:
         data = _EXAMPLES[name]()
-    elif gallery.entry_named(name):
-        data = run(name)
+    elif gallery.find_entry(name):
+        data = recorded_run(name)
     else:
         raise TraceError(f"Nothing recorded is named {name[:60]!r}.")
     # mtime=0: equal content gives equal bytes.
     return gzip.compress(json.dumps(data, allow_nan=False, separators=(",", ":")).encode(), mtime=0)
 
 
-def run(name: str) -> dict[str, Any]:
+def recorded_run(name: str) -> dict[str, Any]:
     """Return a run of the gallery as JSON values, with view data, form and what to look at."""
-    entry = gallery.entry_named(name)
+    entry = gallery.find_entry(name)
     assert entry is not None
     trace, strategy = gallery.open_entry(entry.file), STRATEGIES[entry.strategy]
     preset = next((p for p in strategy.presets if p.name == entry.preset), None)
@@ -99,61 +99,61 @@ def run(name: str) -> dict[str, Any]:
         "title": entry.title,
         "shows": entry.shows,
         "look_at": entry.look_at,
-        "visuals": visuals_of(strategy.visuals),
+        "visuals": stage_views(strategy.visuals),
         "form": preset_form(entry.strategy, preset) if preset else trace_form(trace),
-        **recorded(trace),
+        **trace_with_visuals(trace),
     }
 
 
-def _compared() -> dict[str, Any]:
-    found = examples.comparison()
+def _compare_example() -> dict[str, Any]:
+    found = examples.load_comparison()
     judged = [
-        scored(label, column.trace, column.scores, column.pieces)
+        to_column(label, column.trace, column.scores, column.pieces)
         for label, column in zip(LABELS, found.columns, strict=False)
     ]
     traces = [column.trace for column in found.columns]
     return {
         "preset": found.preset,
-        "columns": [drawn(trace, _COLUMN) for trace in traces],
-        "parting": _parting(traces),
-        "figures": figures_of(_judge(found), judged, []),
+        "columns": [drawn(trace, _COLUMN_VISUALS) for trace in traces],
+        "parting": _find_divergence(traces),
+        "figures": comparison_figures(_base_model(found), judged, []),
     }
 
 
-def _judge(found: examples.RecordedComparison) -> ModelInfo:
+def _base_model(found: examples.RecordedComparison) -> ModelInfo:
     """Return the base model as it was loaded for the first column; it scored all columns."""
     return next(c.trace.model for c in found.columns if c.trace.model.id == found.base)
 
 
-def _parting(traces: list[Trace]) -> Any:
-    texts = Texts()
+def _find_divergence(traces: list[Trace]) -> Any:
+    texts = TextComparison()
     for trace in traces:
         texts.begin(trace)
         for step in trace.steps:
             texts.add(step, trace.pieces)
         texts.end()
-    return texts.parting()
+    return texts.find_divergence()
 
 
-def _drawn() -> dict[str, Any]:
-    found = examples.draws()
+def _draws_example() -> dict[str, Any]:
+    found = examples.load_draws()
     about = {"kind": "recorded", "id": "", "wanted": len(found.draws), "seconds": found.seconds}
     return {**about, **tree_view(found.draws, dict(found.pieces))}
 
 
-def _benched() -> dict[str, Any]:
-    first = next(e for e in gallery.entries() if e.strategy == WATERMARK.name)
+def _bench_example() -> dict[str, Any]:
+    first = next(e for e in gallery.list_entries() if e.strategy == WATERMARK.name)
     marked = gallery.open_entry(first.file)
     params = dict(WATERMARK.presets[0].params)
     return {
-        "pair": pair_html(marked, examples.unmarked(), params),
+        "pair": pair_html(marked, examples.load_unmarked_twin(), params),
         "text": marked.outputs[0].text,
     }
 
 
 _EXAMPLES: dict[str, Callable[[], dict[str, Any]]] = {
-    "compare": _compared,
-    "draws": _drawn,
-    "watermark_bench": _benched,
-    "taste": examples.tasted,
+    "compare": _compare_example,
+    "draws": _draws_example,
+    "watermark_bench": _bench_example,
+    "taste": examples.load_continuations,
 }

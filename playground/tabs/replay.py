@@ -15,14 +15,14 @@ from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.records import Trace
 from playground.forms.links import trace_form
-from playground.forms.spec import visuals_of
-from playground.shell.elements import OF_THE_PAGE, drawn
-from playground.shell.guard import guarded, sentence
-from playground.shell.scripts import on_load, receiving
+from playground.forms.spec import stage_views
+from playground.shell.elements import PAGE_EVENT, add_scripted_element
+from playground.shell.guard import error_message, guard_handler
+from playground.shell.scripts import on_load, on_message
 from playground.storage.uploads import UPLOADS
 from visualizers import page
 
-_NO_STRATEGY = ("candidates", "xray")
+_DEFAULT_VISUALS = ("candidates", "xray")
 
 
 def build_replay() -> None:
@@ -45,24 +45,24 @@ def build_replay() -> None:
                 )
                 note = gr.HTML("", elem_id="replay-note", apply_default_css=False)
             with gr.Column(min_width=0, elem_classes="dp-right"):
-                player = drawn(
+                player = add_scripted_element(
                     "replay-player",
-                    receiving(
+                    on_message(
                         "p.player(element.querySelector('.dp-player'), trigger)", at_once=True
                     ),
                     '<div class="dp-player"></div>',
                 )
             with gr.Column(min_width=0, elem_classes="dp-settings"):
-                drawn(
+                add_scripted_element(
                     "replay-gallery",
                     on_load("p.gallery(element.querySelector('.dp-tab'))"),
                 )
-        file.upload(guarded(open_file), file, [player, note], **OF_THE_PAGE)
+        file.upload(guard_handler(open_file), file, [player, note], **PAGE_EVENT)
 
 
 def declaration() -> list[dict[str, str]]:
     """Return the gallery's entries as JSON values."""
-    return [{"name": e.name, "title": e.title, "shows": e.shows} for e in gallery.entries()]
+    return [{"name": e.name, "title": e.title, "shows": e.shows} for e in gallery.list_entries()]
 
 
 def open_file(path: Any) -> tuple[Any, str]:
@@ -76,35 +76,38 @@ def open_file(path: Any) -> tuple[Any, str]:
     try:
         trace = json_io.load(str(path))
     except EngineError as error:
-        return gr.skip(), f"<p class='dp-status bad' role='alert'>{escape(sentence(error))}</p>"
+        return (
+            gr.skip(),
+            f"<p class='dp-status bad' role='alert'>{escape(error_message(error))}</p>",
+        )
     finally:
         # An upload is read once and then removed.
         UPLOADS.remove(str(path))
-    return message(trace, name), _told(
+    return player_message(trace, name), _note_html(
         f"{name}: {len(trace.steps)} step{'s' * (len(trace.steps) != 1)} of {trace.strategy}."
     )
 
 
-def message(trace: Trace, name: str) -> str:
+def player_message(trace: Trace, name: str) -> str:
     """Return the player's message as JSON: the run, its views, name and form."""
     sent = {
-        **recorded(trace),
-        "visuals": visuals_of(_visuals(trace)),
+        **trace_with_visuals(trace),
+        "visuals": stage_views(_strategy_visuals(trace)),
         "name": name,
         "form": trace_form(trace),
     }
     return json.dumps(sent, allow_nan=False, separators=(",", ":"))
 
 
-def recorded(trace: Trace) -> dict[str, Any]:
+def trace_with_visuals(trace: Trace) -> dict[str, Any]:
     """Return a recorded run as JSON values, with the data of its strategy's views."""
-    return page.recorded(trace, _visuals(trace))
+    return page.to_recording(trace, _strategy_visuals(trace))
 
 
-def _visuals(trace: Trace) -> tuple[str, ...]:
+def _strategy_visuals(trace: Trace) -> tuple[str, ...]:
     strategy = STRATEGIES.get(trace.strategy)
-    return strategy.visuals if strategy else _NO_STRATEGY
+    return strategy.visuals if strategy else _DEFAULT_VISUALS
 
 
-def _told(text: str) -> str:
+def _note_html(text: str) -> str:
     return f"<p class='dp-note' role='status'>{escape(text)}</p>"

@@ -10,33 +10,41 @@ from typing import Any
 
 import gradio as gr
 
-from engine.analysis.taste import TastedText, continuation_of
+from engine.analysis.taste import MeasuredText, measure_continuation
 from engine.errors import ParameterError, StoppedError
-from engine.models.weights import weights_of
-from engine.one_shot_thread import aside
-from engine.run.preparation import Models
-from engine.run.request import DecodeRequest, check
+from engine.models.weights import weights_from_info
+from engine.one_shot_thread import run_in_thread
+from engine.run.preparation import ModelLoader
+from engine.run.request import DecodeRequest, check_request
 from engine.strategies.base import STORY
 from engine.trace.records import Trace
-from playground.forms.form import check_here, form_request
-from playground.jobs.background_jobs import ENDED, outliving
-from playground.jobs.progress import aloud
-from playground.jobs.zerogpu import in_line, on_gpu
-from playground.runs.run_text import written
-from playground.shell.elements import OF_A_PRESS, OF_THE_PAGE, drawn, sent_with
-from playground.shell.guard import guarded, sentence
-from playground.shell.scripts import receiving
+from playground.forms.form import check_method_is_local, form_request
+from playground.jobs.background_jobs import ENDED_MESSAGE, resumable
+from playground.jobs.progress import with_progress
+from playground.jobs.zerogpu import on_gpu, queue_options
+from playground.runs.run_text import stream_text
+from playground.shell.elements import PAGE_EVENT, PRESS_EVENT, add_scripted_element, event_data
+from playground.shell.guard import error_message, guard_handler
+from playground.shell.scripts import on_message
 from playground.storage.journal import JOURNAL
 
-_SIDES = 2
+_TEXT_COUNT = 2
 
 
 def build_taste(queue: str) -> None:
     """Build the Taste tab; ``queue`` is the queue id that all runs share."""
     with gr.Tab("Taste", id="taste", elem_id="tab-taste"):
-        page = drawn("page-taste", receiving("p.taste(element.querySelector('.dp-tab'), trigger)"))
-    page.input(on_gpu(outliving(_write, _unknown)), None, page, **in_line(queue), **OF_A_PRESS)
-    page.stop(guarded(_stop), None, None, concurrency_limit=None, **OF_THE_PAGE)
+        page = add_scripted_element(
+            "page-taste", on_message("p.taste(element.querySelector('.dp-tab'), trigger)")
+        )
+    page.input(
+        on_gpu(resumable(_stream_pair, _ended_message)),
+        None,
+        page,
+        **queue_options(queue),
+        **PRESS_EVENT,
+    )
+    page.stop(guard_handler(_stop_run), None, None, concurrency_limit=None, **PAGE_EVENT)
 
 
 def declaration() -> dict[str, Any]:
@@ -44,27 +52,27 @@ def declaration() -> dict[str, Any]:
     return {"prompt": STORY}
 
 
-def _unknown(asked: dict[str, Any]) -> str:
+def _ended_message(asked: dict[str, Any]) -> str:
     del asked
-    return json.dumps({"failed": ENDED})
+    return json.dumps({"failed": ENDED_MESSAGE})
 
 
-def _stop(event: gr.EventData) -> None:
-    JOURNAL.cancel(str(sent_with(event).get("id", ""))[:64])
+def _stop_run(event: gr.EventData) -> None:
+    JOURNAL.cancel(str(event_data(event).get("id", ""))[:64])
 
 
-def _write(asked: dict[str, Any]) -> Generator[str, None, None]:
+def _stream_pair(asked: dict[str, Any]) -> Generator[str, None, None]:
     try:
-        for message in write_both(asked):
+        for message in decode_pair(asked):
             yield json.dumps(message, allow_nan=False)
     except GeneratorExit:
         raise
     except BaseException as error:
         stopped = {"stopped": True} if isinstance(error, StoppedError) else {}
-        yield json.dumps({"failed": sentence(error), **stopped})
+        yield json.dumps({"failed": error_message(error), **stopped})
 
 
-def write_both(asked: Any) -> Iterator[dict[str, Any]]:
+def decode_pair(asked: Any) -> Iterator[dict[str, Any]]:
     """Decode one prompt with two strategies and measure both texts.
 
     Args:
@@ -78,12 +86,12 @@ def write_both(asked: Any) -> Iterator[dict[str, Any]]:
     Raises:
         EngineError: One sentence naming the problem.
     """
-    requests = requests_of(asked)
-    found: list[TastedText] = []
+    requests = read_requests(asked)
+    found: list[MeasuredText] = []
     for number, request in enumerate(requests, 1):
-        trace = yield from _traced(request, number)
-        task = partial(_measured, request, trace)
-        news = aloud(task)
+        trace = yield from _decode_with_progress(request, number)
+        task = partial(_measure_text, request, trace)
+        news = with_progress(task)
         while True:
             try:
                 yield {"id": "", **next(news)}
@@ -93,41 +101,43 @@ def write_both(asked: Any) -> Iterator[dict[str, Any]]:
     yield {"pair": {"prompt": requests[0].prompt, "texts": [asdict(one) for one in found]}}
 
 
-def _traced(request: DecodeRequest, number: int) -> Generator[dict[str, Any], None, Trace]:
+def _decode_with_progress(
+    request: DecodeRequest, number: int
+) -> Generator[dict[str, Any], None, Trace]:
     """Decode a request with progress only: no text is shown before both are complete."""
-    for news in written(request):
+    for news in stream_text(request):
         if isinstance(news, Trace):
             if news.outputs[0].finish_reason == "cancelled":
                 raise StoppedError("Stopped before both texts were written.")
             return news
         if isinstance(news, dict):
-            says = f"Text {number} of {_SIDES}: {news['says']}"
+            says = f"Text {number} of {_TEXT_COUNT}: {news['says']}"
             yield {**news, "says": says}
     raise StoppedError("Stopped before both texts were written.")
 
 
-def _measured(request: DecodeRequest, trace: Trace, tell: Any, stopped: Any) -> TastedText:
-    base = Models(stopped, tell)(trace.model.id, weights=weights_of(trace.model))
-    return aside(partial(continuation_of, trace, request.params, base, stopped, tell))
+def _measure_text(request: DecodeRequest, trace: Trace, tell: Any, stopped: Any) -> MeasuredText:
+    base = ModelLoader(stopped, tell)(trace.model.id, weights=weights_from_info(trace.model))
+    return run_in_thread(partial(measure_continuation, trace, request.params, base, stopped, tell))
 
 
-def requests_of(asked: Any) -> list[DecodeRequest]:
+def read_requests(asked: Any) -> list[DecodeRequest]:
     """Return the two requests of what the page sent.
 
     Raises:
         ParameterError: A value of a column is not valid.
     """
     columns = asked.get("columns") if isinstance(asked, Mapping) else None
-    if not isinstance(columns, list) or len(columns) != _SIDES:
+    if not isinstance(columns, list) or len(columns) != _TEXT_COUNT:
         count = len(columns) if isinstance(columns, list) else columns
         raise ParameterError("columns", count, "two strategies are compared")
     shared = {name: asked.get(name) for name in ("prompt", "seed")}
-    return [_request(column, shared) for column in columns]
+    return [_column_request(column, shared) for column in columns]
 
 
-def _request(column: Any, shared: dict[str, Any]) -> DecodeRequest:
+def _column_request(column: Any, shared: dict[str, Any]) -> DecodeRequest:
     if not isinstance(column, Mapping):
         raise ParameterError("columns", column, "each must be an object")
-    request = check_here(form_request({**column, **shared}))
-    check(request)
+    request = check_method_is_local(form_request({**column, **shared}))
+    check_request(request)
     return request

@@ -9,27 +9,33 @@ from typing import Any
 
 import gradio as gr
 
-from engine.analysis.watermark_detection import detect_text, watermark_config
-from engine.declare.groups import MAIN
+from engine.analysis.watermark_detection import build_watermark_config, detect_text
+from engine.declare.groups import MAIN_GROUP
 from engine.declare.params import Choice, defaults_of, params_of
 from engine.errors import EngineError, StoppedError
 from engine.models.loading import load
-from engine.run.weights import held_alone
+from engine.run.weights import read_single_weights
 from engine.strategies.watermark import MAX_KEY, STRATEGY
 from engine.trace.records import Trace
 from playground.forms.form import form_params, form_request, form_weights
-from playground.forms.spec import one_models_weights, param_spec
-from playground.jobs.background_jobs import ENDED, outliving
-from playground.jobs.zerogpu import in_line, on_gpu
-from playground.runs.run_text import written
-from playground.shell.elements import OF_A_PRESS, OF_THE_PAGE, drawn, hidden, sent_with
-from playground.shell.guard import guarded, sentence
-from playground.shell.scripts import receiving
+from playground.forms.spec import param_spec, weights_controls
+from playground.jobs.background_jobs import ENDED_MESSAGE, resumable
+from playground.jobs.zerogpu import on_gpu, queue_options
+from playground.runs.run_text import stream_text
+from playground.shell.elements import (
+    PAGE_EVENT,
+    PRESS_EVENT,
+    add_hidden_element,
+    add_scripted_element,
+    event_data,
+)
+from playground.shell.guard import error_message, guard_handler
+from playground.shell.scripts import on_message
 from playground.storage.journal import JOURNAL
-from playground.tabs.watermark_view import detection_html, pair_html, said
+from playground.tabs.watermark_view import detection_html, pair_html, prompt_text
 
-_FIRST = STRATEGY.presets[0]
-_MARK = (
+_FIRST_PRESET = STRATEGY.presets[0]
+_MARK_PARAMS = (
     "scheme",
     "greenlist_ratio",
     "bias",
@@ -41,73 +47,79 @@ _MARK = (
     "z_threshold",
 )
 """Watermark parameters that the bench offers."""
-_DEVICE = Choice(
+_DEVICE_CHOICE = Choice(
     label="Pasted text was marked on",
     help="Every kind of device draws other lists.",
     choices=("the model's own device", "cpu", "cuda", "mps"),
 )
-_TITLES = ("With the mark", "Without it, same seed")
+_CARD_TITLES = ("With the mark", "Without it, same seed")
 
 
 def build_watermark_bench(queue: str) -> None:
     """Build the Bench tab; ``queue`` is the queue id that all runs share."""
     with gr.Tab("Bench", id="watermark_bench", elem_id="tab-watermark_bench"):
-        page = drawn(
-            "page-watermark_bench", receiving("p.bench(element.querySelector('.dp-tab'), trigger)")
+        page = add_scripted_element(
+            "page-watermark_bench", on_message("p.bench(element.querySelector('.dp-tab'), trigger)")
         )
-        judge = hidden("dp-judge-bus", receiving("p.judge(trigger)"))
-    page.input(on_gpu(outliving(_write, _unknown)), None, page, **in_line(queue), **OF_A_PRESS)
-    page.stop(guarded(_stop), None, None, concurrency_limit=None, **OF_THE_PAGE)
+        judge = add_hidden_element("dp-judge-bus", on_message("p.judge(trigger)"))
+    page.input(
+        on_gpu(resumable(_stream_bench, _ended_message)),
+        None,
+        page,
+        **queue_options(queue),
+        **PRESS_EVENT,
+    )
+    page.stop(guard_handler(_stop_run), None, None, concurrency_limit=None, **PAGE_EVENT)
     judge.input(
-        _judge, None, judge, concurrency_limit=None, trigger_mode="always_last", **OF_THE_PAGE
+        _handle_judge, None, judge, concurrency_limit=None, trigger_mode="always_last", **PAGE_EVENT
     )
 
 
 def declaration() -> dict[str, Any]:
     """Return the bench's form as JSON values: prompt and controls as in the first preset."""
     kinds = params_of(STRATEGY.config)
-    first = {**defaults_of(STRATEGY.config), **_FIRST.params}
-    names = ("max_new_tokens", *_MARK)
-    held = one_models_weights()
+    first = {**defaults_of(STRATEGY.config), **_FIRST_PRESET.params}
+    names = ("max_new_tokens", *_MARK_PARAMS)
+    held = weights_controls()
     return {
         "only": held["only"],
-        "prompt": _FIRST.prompt,
+        "prompt": _FIRST_PRESET.prompt,
         "params": [
-            param_spec("device", _DEVICE, _DEVICE.choices[0]),
-            *({**param_spec(n, kinds[n], first[n]), "group": MAIN} for n in names),
+            param_spec("device", _DEVICE_CHOICE, _DEVICE_CHOICE.choices[0]),
+            *({**param_spec(n, kinds[n], first[n]), "group": MAIN_GROUP} for n in names),
             *held["params"],
         ],
     }
 
 
-def _unknown(asked: dict[str, Any]) -> str:
+def _ended_message(asked: dict[str, Any]) -> str:
     del asked
-    return json.dumps({"failed": ENDED})
+    return json.dumps({"failed": ENDED_MESSAGE})
 
 
-def _write(asked: dict[str, Any]) -> Generator[str, None, None]:
+def _stream_bench(asked: dict[str, Any]) -> Generator[str, None, None]:
     try:
-        for message in write_both(asked):
+        for message in decode_marked_and_plain(asked):
             yield json.dumps(message)
     except GeneratorExit:
         raise
     except BaseException as error:
         stopped = {"stopped": True} if isinstance(error, StoppedError) else {}
-        yield json.dumps({"failed": sentence(error), **stopped})
+        yield json.dumps({"failed": error_message(error), **stopped})
 
 
-def _stop(event: gr.EventData) -> None:
-    JOURNAL.cancel(str(sent_with(event).get("id", ""))[:64])
+def _stop_run(event: gr.EventData) -> None:
+    JOURNAL.cancel(str(event_data(event).get("id", ""))[:64])
 
 
-def _judge(event: gr.EventData) -> str:
+def _handle_judge(event: gr.EventData) -> str:
     try:
-        return json.dumps({"judged": judge_text(sent_with(event))})
+        return json.dumps({"judged": judge_text(event_data(event))})
     except BaseException as error:
-        return json.dumps({"failed": sentence(error)})
+        return json.dumps({"failed": error_message(error)})
 
 
-def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def decode_marked_and_plain(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Decode one prompt with and without the watermark, from the same seed.
 
     Args:
@@ -123,7 +135,7 @@ def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """
     params = form_params(STRATEGY, form.get("params") or {})
     length = {n: v for n, v in params.items() if n == "max_new_tokens"}
-    mark = {n: v for n, v in params.items() if n in _MARK}
+    mark = {n: v for n, v in params.items() if n in _MARK_PARAMS}
     held = form_weights(STRATEGY, form.get("params") or {})
     traces: list[Trace] = []
     for strategy, given in (
@@ -131,11 +143,15 @@ def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         ("sampling", {**length, **held}),
     ):
         request = form_request({**form, "strategy": strategy, "params": given})
-        for found in written(request):
+        for found in stream_text(request):
             if isinstance(found, Trace):
                 traces.append(found)
             elif isinstance(found, str):
-                yield {"pair": _writing(said(request.prompt, request.messages), traces, found)}
+                yield {
+                    "pair": _draft_html(
+                        prompt_text(request.prompt, request.messages), traces, found
+                    )
+                }
             else:
                 yield found
         if traces[-1].outputs[0].finish_reason == "cancelled":
@@ -149,12 +165,12 @@ def write_both(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     yield {"pair": pair_html(marked, plain, mark), "text": body, "judged": judged}
 
 
-def _writing(prompt: str, traces: list[Trace], text: str) -> str:
+def _draft_html(prompt: str, traces: list[Trace], text: str) -> str:
     """Return both texts so far as HTML."""
     texts = [*(trace.outputs[0].text for trace in traces), text, ""][:2]
     cards = "".join(
         f"<div class='dp-card'><h3>{title}</h3><p class='wm-draft'>{escape(words)}</p></div>"
-        for title, words in zip(_TITLES, texts, strict=True)
+        for title, words in zip(_CARD_TITLES, texts, strict=True)
     )
     return (
         f"<p class='wm-prompt'><b>Prompt, never counted:</b> <span class='t'>{escape(prompt)}</span></p>"
@@ -182,20 +198,20 @@ def judge_text(form: Mapping[str, Any]) -> str:
         # The random lists depend on the device type, so detection must use the same.
         where = {
             "prompt": prompt if isinstance(prompt, str) else None,
-            "device": device if device != _DEVICE.choices[0] else None,
+            "device": device if device != _DEVICE_CHOICE.choices[0] else None,
         }
-        mark = {n: v for n, v in params.items() if n in _MARK}
-        held = held_alone(form_weights(STRATEGY, form.get("params") or {}), STRATEGY.name)
+        mark = {n: v for n, v in params.items() if n in _MARK_PARAMS}
+        held = read_single_weights(form_weights(STRATEGY, form.get("params") or {}), STRATEGY.name)
         loaded = load(form.get("model") or STRATEGY.default_model, weights=held)
-        found = detect_text(body, loaded, watermark_config(mark), **where)
-        wrong = detect_text(body, loaded, watermark_config(_wrong_key(mark)), **where)
+        found = detect_text(body, loaded, build_watermark_config(mark), **where)
+        wrong = detect_text(body, loaded, build_watermark_config(_with_wrong_key(mark)), **where)
     except EngineError as error:
         return f"<p class='dp-status bad'>{escape(str(error))}</p>"
     return detection_html(found, loaded.pieces.of(found.ids), wrong)
 
 
-def _wrong_key(mark: dict[str, Any]) -> dict[str, Any]:
+def _with_wrong_key(mark: dict[str, Any]) -> dict[str, Any]:
     """Return the same watermark with adjacent keys, as a control that must find nothing."""
-    config = watermark_config(mark)
+    config = build_watermark_config(mark)
     key = config.hashing_key + 1 if config.hashing_key < MAX_KEY else 1
     return {**mark, "hashing_key": key, "keys": tuple((k + 1) % MAX_KEY for k in config.keys)}

@@ -32,32 +32,35 @@ def pair_html(marked: Trace, plain: Trace, mark: dict[str, Any]) -> str:
         try:
             found = detect_trace(trace, mark if trace is plain else None)
         except EngineError as error:
-            cards.append(_card(title, f"<p class='dp-note'>{escape(str(error))}</p>"))
+            cards.append(_card_html(title, f"<p class='dp-note'>{escape(str(error))}</p>"))
             continue
-        numbers = [*counts(found), fact("perplexity", _metric(trace, "perplexity"))]
+        numbers = [
+            *count_facts(found),
+            fact_html("perplexity", _format_metric(trace, "perplexity")),
+        ]
         body = tokens_html(found, trace.pieces) + verdict_html(found)
-        cards.append(_card(title, f"{body}<p class='dp-costs'>{''.join(numbers)}</p>"))
+        cards.append(_card_html(title, f"{body}<p class='dp-costs'>{''.join(numbers)}</p>"))
         curves.append((title.lower(), stroke, found.curve))
     threshold = float(mark.get("z_threshold", 3.0))
     along = plot_html(curves, threshold) if curves else ""
     return (
         f"<p class='wm-prompt'><b>Prompt, never counted:</b> "
-        f"<span class='t'>{escape(said(marked.prompt, marked.messages))}</span></p>"
-        f"<div class='wm-pair'>{''.join(cards)}</div>{_price(marked, plain)}"
+        f"<span class='t'>{escape(prompt_text(marked.prompt, marked.messages))}</span></p>"
+        f"<div class='wm-pair'>{''.join(cards)}</div>{_perplexity_price_html(marked, plain)}"
         f"<div class='dp-card'><h3>How many tokens it takes</h3>{along}</div>"
     )
 
 
-def said(prompt: Any, messages: Any) -> str:
+def prompt_text(prompt: Any, messages: Any) -> str:
     """Return the prompt, or the last message of a conversation."""
     return str(prompt or "") if not messages else str(messages[-1].get("content") or "")
 
 
-def _card(title: str, body: str) -> str:
+def _card_html(title: str, body: str) -> str:
     return f"<div class='dp-card'><h3>{title}</h3>{body}</div>"
 
 
-def _price(marked: Trace, plain: Trace) -> str:
+def _perplexity_price_html(marked: Trace, plain: Trace) -> str:
     """Return a sentence on the cost of the mark: the ratio of the two perplexities."""
     if "perplexity" not in marked.metrics or "perplexity" not in plain.metrics:
         return ""
@@ -68,7 +71,7 @@ def _price(marked: Trace, plain: Trace) -> str:
     )
 
 
-def _metric(trace: Trace, name: str) -> str:
+def _format_metric(trace: Trace, name: str) -> str:
     value = trace.metrics.get(name)
     return "unknown" if value is None else f"{value:.2f}"
 
@@ -76,7 +79,7 @@ def _metric(trace: Trace, name: str) -> str:
 def detection_html(found: Detection, pieces: dict[int, str], wrong: Detection) -> str:
     """Return the verdict on a text: tokens, counts, z, p, wrong-key control, z over the length."""
     control = wrong.verdict
-    facts = [fact("tokens", str(len(found.ids))), *counts(found)]
+    facts = [fact_html("tokens", str(len(found.ids))), *count_facts(found)]
     curves: list[Curve] = [
         ("this key", "", found.curve),
         ("a wrong key", "other", wrong.curve),
@@ -84,8 +87,8 @@ def detection_html(found: Detection, pieces: dict[int, str], wrong: Detection) -
     return (
         f"<div class='dp-card'>{tokens_html(found, pieces)}{verdict_html(found)}"
         f"<p class='dp-costs'>{''.join(facts)}</p><p class='dp-note'>Control with a wrong key: "
-        f"z = {signed(control.z_score)}, p = {small(control.p_value)}. "
-        f"{_about_repeats(found.verdict)}Random numbers drawn on {escape(found.device)}. "
+        f"z = {format_z(control.z_score)}, p = {format_p(control.p_value)}. "
+        f"{_repeats_note(found.verdict)}Random numbers drawn on {escape(found.device)}. "
         "The text is cut into tokens anew, and these need not be the very tokens that were written.</p>"
         f"{plot_html(curves, found.verdict.z_threshold)}</div>"
     )
@@ -94,12 +97,12 @@ def detection_html(found: Detection, pieces: dict[int, str], wrong: Detection) -
 def verdict_html(found: Detection) -> str:
     """Return the verdict as one sentence; ``data-z`` holds z to six decimals."""
     v = found.verdict
-    z, limit = signed(v.z_score), f"the threshold of {v.z_threshold:g}"
+    z, limit = format_z(v.z_score), f"the threshold of {v.z_threshold:g}"
     if v.doubtful:
         kind = "doubt"
         says = (
             f"? Doubtful: z = {z} is above {limit} only because repeats are counted; "
-            f"every draw counted once gives {signed(v.distinct_z_score)}."
+            f"every draw counted once gives {format_z(v.distinct_z_score)}."
         )
     elif v.prediction:
         kind, says = "yes", f"✓ Marked: z = {z} is above {limit}."
@@ -108,29 +111,31 @@ def verdict_html(found: Detection) -> str:
     return f"<p class='wm-verdict {kind}' data-z='{v.z_score:.6f}'>{says}</p>"
 
 
-def counts(found: Detection) -> list[str]:
+def count_facts(found: Detection) -> list[str]:
     """Return T, the hits, their share, z, the figures without repeats, and the exact p-value."""
     v = found.verdict
     hits = "green" if isinstance(found.scheme, GreenList) else "ones"
     return [
-        fact("T (tokens that count)", str(v.num_tokens_scored)),
-        fact(hits, f"{v.hits} of {v.trials}"),
-        fact("share", f"{100 * v.fraction:.1f} %, by chance {100 * v.expected_fraction:.1f} %"),
-        fact("z", signed(v.z_score)),
-        *_without_repeats(v),
-        fact("p, exact one-sided", small(v.p_value)),
+        fact_html("T (tokens that count)", str(v.num_tokens_scored)),
+        fact_html(hits, f"{v.hits} of {v.trials}"),
+        fact_html(
+            "share", f"{100 * v.fraction:.1f} %, by chance {100 * v.expected_fraction:.1f} %"
+        ),
+        fact_html("z", format_z(v.z_score)),
+        *_distinct_facts(v),
+        fact_html("p, exact one-sided", format_p(v.p_value)),
     ]
 
 
-def _without_repeats(v: Verdict) -> list[str]:
+def _distinct_facts(v: Verdict) -> list[str]:
     """Return hits and z with repeated draws counted once, nothing if no draw repeats."""
     if not v.repeats:
         return []
-    said = f"{v.distinct_hits} of {v.distinct_trials}, z {signed(v.distinct_z_score)}"
-    return [fact("without repeats", said)]
+    said = f"{v.distinct_hits} of {v.distinct_trials}, z {format_z(v.distinct_z_score)}"
+    return [fact_html("without repeats", said)]
 
 
-def _about_repeats(v: Verdict) -> str:
+def _repeats_note(v: Verdict) -> str:
     if not v.repeats:
         return ""
     return (
@@ -156,10 +161,10 @@ def tokens_html(found: Detection, pieces: dict[int, str]) -> str:
             f"<span class='wm-tok {kind}'{share} title='{escape(says, quote=True)}'>"
             f"<span class='t'>{text}</span><i>{label}</i></span>"
         )
-    return f"<div class='wm-text'>{''.join(spans)}</div>{_legend(found)}"
+    return f"<div class='wm-text'>{''.join(spans)}</div>{_legend_html(found)}"
 
 
-def _legend(found: Detection) -> str:
+def _legend_html(found: Detection) -> str:
     if isinstance(found.scheme, GreenList):
         own = "<span><b class='wm-tok green'>G</b> green</span><span><b class='wm-tok red'>R</b> red</span>"
     else:
@@ -182,12 +187,12 @@ def plot_html(curves: list[Curve], threshold: float) -> str:
     lines = [
         f"<path class='axis' d='M0 {y(0):.2f}H100'/>",
         f"<path class='limit' d='M0 {y(threshold):.2f}H100'/>",
-        *(_path(curve, stroke, end, y) for _, stroke, curve in reversed(curves)),
+        *(_curve_path(curve, stroke, end, y) for _, stroke, curve in reversed(curves)),
     ]
     ticks = [0.0, threshold, *([float(int(high))] if high > threshold + 2 else [])]
     marks = [f"<span style='top:{y(z):.2f}%'>{z:g}</span>" for z in dict.fromkeys(ticks)]
     names = [
-        f"<span><i class='wm-key {stroke}'></i> {escape(name)}: {_reached(curve, threshold)}</span>"
+        f"<span><i class='wm-key {stroke}'></i> {escape(name)}: {_threshold_text(curve, threshold)}</span>"
         for name, stroke, curve in curves
     ]
     return (
@@ -200,7 +205,7 @@ def plot_html(curves: list[Curve], threshold: float) -> str:
     )
 
 
-def _path(curve: tuple[float | None, ...], stroke: str, end: int, y: Any) -> str:
+def _curve_path(curve: tuple[float | None, ...], stroke: str, end: int, y: Any) -> str:
     places = [(n, z) for n, z in enumerate(curve, 1) if z is not None]
     if not places:
         return ""
@@ -208,7 +213,7 @@ def _path(curve: tuple[float | None, ...], stroke: str, end: int, y: Any) -> str
     return f"<path class='curve {stroke}' d='M{line}'/>"
 
 
-def _reached(curve: tuple[float | None, ...], threshold: float) -> str:
+def _threshold_text(curve: tuple[float | None, ...], threshold: float) -> str:
     """Return a phrase on the token from which z stays above the threshold."""
     above = [z is not None and z > threshold for z in curve]
     if not above or not above[-1]:
@@ -217,18 +222,18 @@ def _reached(curve: tuple[float | None, ...], threshold: float) -> str:
     return f"above it for good from token {last_below + 1} on"
 
 
-def fact(name: str, value: str) -> str:
+def fact_html(name: str, value: str) -> str:
     """Return a labelled number as HTML."""
     return f"<span>{name} <b>{escape(value)}</b></span> "
 
 
-def signed(z: float) -> str:
+def format_z(z: float) -> str:
     """Format a z-score with two decimals (near 0 two significant digits) and a real minus sign."""
     plain = f"{z:.2f}"
     return (f"{z:.2g}" if z and float(plain) == 0 else plain).replace("-", "−")
 
 
-def small(p: float) -> str:
+def format_p(p: float) -> str:
     """Format a probability with four decimals, or as a power of ten below 10⁻⁴."""
     if p >= 1e-4:
         return f"{p:.4f}"

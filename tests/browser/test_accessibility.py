@@ -82,7 +82,7 @@ def test_the_pictures_of_every_family(open_page):
     page = open_page("/?__theme=light")
     page.get_by_role("tab", name="Replay", exact=True).click()
     for strategy in OWN_VISUALS:
-        entry = next(e for e in gallery.entries() if e.strategy == strategy)
+        entry = next(e for e in gallery.list_entries() if e.strategy == strategy)
         page.get_by_role("button", name=entry.title, exact=True).click()
         expect(page.locator("#replay-player .pl-title")).to_have_text(entry.title)
         for visual in STRATEGIES[strategy].visuals:

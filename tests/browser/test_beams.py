@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from playwright.sync_api import expect
 
-from engine.statistics.rescoring import rescore
+from engine.statistics.rescoring import rescore_hypotheses
 from tests.helpers import pages
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (
@@ -240,7 +240,7 @@ def test_rescoring_says_what_the_engine_says(open_page, strategy, params):
     trace = trace_of(page, strategy)
     panel = view(page.locator(f"#{strategy}-stage"), "beam_rescore")
     for penalty in (-2.0, -1.0, 0.0, 1.0, 2.5, 5.0):
-        expected = rescore(trace, penalty)
+        expected = rescore_hypotheses(trace, penalty)
         panel.locator("input[type=range]").fill(str(penalty))
         note = panel.locator(".dp-note").first
         expect(note).to_have_attribute("data-first", str(expected.ranking[0].node_id))

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine import load
-from engine.analysis.score_with_other_model import beside
+from engine.analysis.score_with_other_model import compare_models
 from tests.helpers.pages import finish, fits, link, run_id, shot, trace_of, view
 
 
@@ -32,7 +32,7 @@ def test_the_same_model_at_fewer_bits_stands_beside_a_run(open_page):
     hold(card, "quantization", "4bit")
     card.get_by_role("button", name="Read it with both").click()
     expect(card.locator(".bs-tok")).to_have_count(12)
-    found = beside(
+    found = compare_models(
         trace_of(page, "greedy"), load("storyteller"), load("storyteller", quantization="4bit")
     )
     expect(card.locator(".bs-lead")).to_contain_text("Over 12 tokens the mean KL divergence is")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from engine.media.examples import FOLDER
+from engine.media.examples import EXAMPLES_FOLDER
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fits, run, settled, shot, show, trace_of
 from tests.helpers.patience import PATIENCE_MS
@@ -21,7 +21,7 @@ def test_a_word_of_a_caption_leads_to_what_the_model_looked_at(open_page, width,
     page.locator("#beam_search-model select").select_option("captioner")
     field = page.locator("#beam_search-image")
     # The file itself, as somebody would send it: what it is, the server has to see from its pixels.
-    page.set_input_files("#beam_search-image-file", FOLDER / "scene-4.png")
+    page.set_input_files("#beam_search-image-file", EXAMPLES_FOLDER / "scene-4.png")
     expect(field.locator("figcaption")).to_contain_text("96 × 96 pixels")
     run(page, "beam_search")
     trace = trace_of(page, "beam_search")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.models.loading import load
-from engine.run.scheduler import LINE
+from engine.run.scheduler import RUN_QUEUE
 from playground.jobs import background_jobs
 from tests.helpers.gates import gate
 from tests.helpers.pages import link, tokens
@@ -94,7 +94,7 @@ def test_what_nobody_comes_back_to_ends(visit, held, monkeypatch):
     monkeypatch.setattr(background_jobs, "SETTINGS", short)
     page, _ = begun(visit)
     page.goto("about:blank")
-    comes_true(lambda: any(place.cancelled.is_set() for place in LINE._places))
+    comes_true(lambda: any(place.cancelled.is_set() for place in RUN_QUEUE._places))
     held.open()
-    comes_true(lambda: not LINE._places)
+    comes_true(lambda: not RUN_QUEUE._places)
     assert held.passes == FREE + 1

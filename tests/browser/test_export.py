@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from engine.export.files import everything, export_files
+from engine.export.files import all_files, export_files
 from engine.export.steps_csv import steps_csv
 from engine.trace import json_io
 from tests.helpers.nightly import mark_nightly
@@ -143,7 +143,7 @@ def _everything(data, trace):
     with zipfile.ZipFile(io.BytesIO(data)) as packed:
         assert packed.testzip() is None
         inside = {name: packed.read(name) for name in packed.namelist()}
-    for path, text in everything(trace).items():
+    for path, text in all_files(trace).items():
         if path.endswith(".csv"):  # numbers may be spelled otherwise
             assert inside[path].count(b"\n") == len(trace.steps) + 1
         elif path.endswith("-seed0.json"):

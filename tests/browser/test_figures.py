@@ -17,7 +17,7 @@ SELECT = "([i, node]) => playground.page.select(playground.page.shown('replay'),
 def opened(open_page, strategy):
     page = open_page("/")
     page.get_by_role("tab", name="Replay", exact=True).click()
-    entry = next(entry for entry in gallery.entries() if entry.strategy == strategy)
+    entry = next(entry for entry in gallery.list_entries() if entry.strategy == strategy)
     page.get_by_role("button", name=entry.title, exact=True).click()
     expect(page.locator("#replay-player .pl-title")).to_have_text(entry.title)
     return page, page.locator("#replay-player"), gallery.open_entry(entry.file)

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.analysis import gallery
-from engine.analysis.fork import branch, place_of
+from engine.analysis.fork import branch_point, make_branch
 from engine.models.loading import load
 from engine.trace import json_io
 from tests.helpers.pages import drawn, finish, fits, run_id, shot, status, trace_of, view
@@ -37,7 +37,7 @@ def recorded(open_page, **size):
     """Return the page with the recorded run that is there before any model is loaded."""
     page = open_page("/", **size)
     expect(status(page, "greedy")).to_contain_text("A recorded run")
-    entry = next(e for e in gallery.entries() if e.strategy == "greedy")
+    entry = next(e for e in gallery.list_entries() if e.strategy == "greedy")
     return page, gallery.open_entry(entry.file)
 
 
@@ -55,8 +55,8 @@ def test_candidates_are_continued_by_mouse_by_key_and_with_typed_text(open_page)
     go.click()
     ended(page, "greedy", 2)
     first, first_id = trace_of(page, "greedy"), run_id(page, "greedy")
-    place = place_of(parent, 3, run_id=parent_id)
-    made = branch(place, token_id=other)
+    place = branch_point(parent, 3, run_id=parent_id)
+    made = make_branch(place, token_id=other)
     assert (first.prompt_ids, first.parent) == (made.input_ids, made.parent)
     assert first.config == parent.config
 
@@ -77,8 +77,8 @@ def test_candidates_are_continued_by_mouse_by_key_and_with_typed_text(open_page)
     ended(page, "greedy", 4)
     third = trace_of(page, "greedy")
     tokenizer = load(parent.model.id).tokenizer
-    typed = branch(
-        place_of(parent, 4, run_id=parent_id), text=" and the dragon", tokenizer=tokenizer
+    typed = make_branch(
+        branch_point(parent, 4, run_id=parent_id), text=" and the dragon", tokenizer=tokenizer
     )
     assert (third.prompt_ids, third.parent) == (typed.input_ids, typed.parent)
     expect(page.locator("#greedy-stage .dp-added")).to_have_text(" and the dragon")
@@ -125,8 +125,8 @@ def test_a_branch_with_another_strategy_opens_its_tab_and_a_node_is_continued(op
     forked = trace_of(page, "beam_search")
     pool = {n.token_id: n for n in beams.steps[forked.parent.step].detail.pool}
     chosen = pool[forked.parent.token_ids[0]]
-    place = place_of(beams, forked.parent.step, node_id=chosen.node_id, run_id=beams_id)
-    assert forked.prompt_ids == branch(place, token_id=chosen.token_id).input_ids
+    place = branch_point(beams, forked.parent.step, node_id=chosen.node_id, run_id=beams_id)
+    assert forked.prompt_ids == make_branch(place, token_id=chosen.token_id).input_ids
 
     members(page, "beam_search").first.locator(".fm-open").click()
     expect(page.locator("#greedy-run")).to_be_visible()

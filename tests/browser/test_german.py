@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from playground.i18n.languages import declared, texts, told
+from playground.i18n.languages import client_catalogue, server_catalogue, spec_catalogue
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fits, shot, status, tokens
 
-GERMAN = texts("de")
+GERMAN = client_catalogue("de")
 TABS = ("sampling", "dola", "speculative", "watermark", "custom", "compare", "taste")
 # Texts of three words or more that a reader meets, apart from what models and people wrote.
 READ = """() => {
@@ -45,7 +45,7 @@ def test_nothing_that_has_german_words_is_read_in_english(german, tab):
         expect(status(page, tab)).to_contain_text("Ein aufgezeichneter Lauf")
         expect(tokens(page, tab).first).to_be_visible()
     page.evaluate(OPEN)
-    words = {**declared("de"), **told("de"), **GERMAN}
+    words = {**spec_catalogue("de"), **server_catalogue("de"), **GERMAN}
     read = page.evaluate(READ)
     assert len(read) > 20
     assert [text for text in read if words.get(text, text) != text] == []

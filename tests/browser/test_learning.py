@@ -23,7 +23,7 @@ INSIDE = """(box) => { const { left, right, top, bottom } = box.getBoundingClien
 
 
 def first_of(strategy):
-    entry = next(e for e in gallery.entries() if e.strategy == strategy)
+    entry = next(e for e in gallery.list_entries() if e.strategy == strategy)
     return gallery.open_entry(entry.file)
 
 
@@ -137,7 +137,7 @@ def test_formulas_are_typeset_and_said_with_the_numbers_of_the_step(saved, strat
     with saved(strategy, width=1000) as (page, trace):
         card = view(page, "formula")
         before = {}
-        worth_seeing = next(e.look_at for e in gallery.entries() if e.strategy == strategy)
+        worth_seeing = next(e.look_at for e in gallery.list_entries() if e.strategy == strategy)
         for step in (worth_seeing - 1, len(trace.steps) - 1):
             choose(page, step)
             formulas = card.get_by_role("math")

@@ -11,15 +11,17 @@ from playwright.sync_api import expect
 from pypdf import PdfReader
 
 from engine.lessons import library
-from engine.lessons.answer_key import Opened
-from engine.lessons.lesson_parser import read
-from playground.forms.lesson_data import after, before, right_in_words
-from playground.forms.markdown import words
+from engine.lessons.answer_key import LessonWithRuns
+from engine.lessons.lesson_parser import parse_lesson
+from playground.forms.lesson_data import answer_text, card_after_bet, card_before_bet
+from playground.forms.markdown import tree_text
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import address, shot
 
-NAMES = sorted(library.shelved())
-LONGEST = max(NAMES, key=lambda name: len(library.lesson_of(library.find(name).path).cards))
+NAMES = sorted(library.list_lesson_files())
+LONGEST = max(
+    NAMES, key=lambda name: len(library.load_lesson(library.find_lesson_file(name).path).cards)
+)
 SCREENS = [(1920, 1080), (1024, 768)]
 # What is cut, or has to be scrolled, of a card on the whole screen; and its smallest letters.
 _CUT = """() => [".ls-body", ".ls-words", ".ls-scenes", ".ls-present"].filter((name) => {
@@ -45,8 +47,8 @@ def lesson_page(open_page, name, card=1, language="en", **options):
     return page
 
 
-def opened(name) -> Opened:
-    return library.opened(library.find(name))
+def opened(name) -> LessonWithRuns:
+    return library.open_lesson(library.find_lesson_file(name))
 
 
 def focused(page, inside):
@@ -85,7 +87,7 @@ def test_a_lesson_from_start_to_end_with_the_keyboard_alone(open_page, name):
         expect(page.locator(".ls-where")).to_have_text(
             f"Card {number} of {len(found.lesson.cards)}"
         )
-        told = words(after(found, card)["reveal"]).strip()
+        told = tree_text(card_after_bet(found, card)["reveal"]).strip()
         body = page.locator(".ls-card")
         expect(body.locator(".ls-title")).to_have_text(card.title)
         assert told not in body.inner_text()
@@ -95,10 +97,10 @@ def test_a_lesson_from_start_to_end_with_the_keyboard_alone(open_page, name):
         page.keyboard.press("Enter")
         expect(body.locator(".ls-reveal")).to_have_text(told)
         expect(page.locator(".ls-verdict")).to_be_focused()
-        key = found.key(card)
+        key = found.answer_key(card)
         if card.bet and key and card.bet.kind != "text":
             expect(page.locator(".ls-verdict")).to_contain_text(
-                ("Right", right_in_words(found, card, key))[
+                ("Right", answer_text(found, card, key))[
                     "wrong" in page.locator(".ls-verdict").get_attribute("class")
                 ]
             )
@@ -134,17 +136,19 @@ def test_every_card_hides_its_answer_and_then_draws(open_page, name):
         body = page.locator(".ls-card")
         expect(body.locator(".ls-title")).to_have_text(card.title)
         if card.hide == "picture":
-            for scene in before(found, card)["scenes"]:
+            for scene in card_before_bet(found, card)["scenes"]:
                 assert scene["text"]
                 expect(body.locator(".ls-scenes")).to_contain_text(
                     scene["text"].split("\n")[0].strip()
                 )
         if card.hide == "future":
-            for scene in before(found, card)["scenes"]:
+            for scene in card_before_bet(found, card)["scenes"]:
                 expect(body.locator(".ls-scenes")).to_contain_text(scene["prompt"].strip()[-20:])
             assert body.locator(".dp-stage").count() == 0
         (body.locator(".ls-without") if card.bet else body.locator(".ls-go")).click()
-        expect(body.locator(".ls-reveal")).to_have_text(words(after(found, card)["reveal"]).strip())
+        expect(body.locator(".ls-reveal")).to_have_text(
+            tree_text(card_after_bet(found, card)["reveal"]).strip()
+        )
         for place, scene in enumerate(card.scenes):
             stage = body.locator(".dp-stage").nth(place)
             expect(stage.locator(".dp-v-strip .dp-tok").first).to_be_visible()
@@ -226,7 +230,7 @@ def test_the_handout_has_the_questions_and_then_what_is_right(open_page):
     questions, answers = " ".join(pages[:key]), " ".join(pages[key:])
     for card in found.lesson.cards:
         assert f"{card.number}. {card.title}" in questions
-        told = " ".join(words(after(found, card)["reveal"]).split())[:30]
+        told = " ".join(tree_text(card_after_bet(found, card)["reveal"]).split())[:30]
         assert told not in questions
         assert told in answers
     assert all(sheet.mediabox.width < sheet.mediabox.height for sheet in printed.pages)
@@ -305,7 +309,7 @@ def test_a_page_in_german_says_so_in_german(open_page):
     page = open_page(f"/?tab=lessons&lesson={NAMES[0]}&lang=de")
     expect(page.locator(".ls-where")).to_contain_text("Karte 1 von")
     expect(page.locator(".ls-lesson")).to_have_attribute("lang", "de")
-    german = library.lesson_of(library.find(NAMES[0], "de").path)
+    german = library.load_lesson(library.find_lesson_file(NAMES[0], "de").path)
     expect(page.locator(".ls-head h2")).to_have_text(german.title)
     expect(page.get_by_role("button", name="Vorführen")).to_be_visible()
 
@@ -363,6 +367,6 @@ def test_an_address_of_no_lesson_is_one_sentence(open_page, address):
 
 def test_the_text_of_every_lesson_can_be_read_back() -> None:
     """The shelf and the page read the same files."""
-    for languages in library.shelved().values():
+    for languages in library.list_lesson_files().values():
         for file in languages.values():
-            assert read(Path(file.path).read_text("utf-8"), file.name).title
+            assert parse_lesson(Path(file.path).read_text("utf-8"), file.name).title

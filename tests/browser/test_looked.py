@@ -12,8 +12,8 @@ from PIL import Image
 from playwright.sync_api import expect
 
 from engine.analysis import gallery
-from engine.inspection.attention import Attention, Heads
-from engine.inspection.influence import Look, looked
+from engine.inspection.attention import Attention, AttentionWeights
+from engine.inspection.influence import InfluenceQuestion, compute_influence
 from engine.inspection.positions import Positions
 from engine.trace.json_io import to_dict
 from engine.trace.records import MediaInfo
@@ -48,7 +48,7 @@ def percent(value):
 
 def recorded(page):
     expect(status(page, "greedy")).to_contain_text("A recorded run")
-    entry = next(e for e in gallery.entries() if e.strategy == "greedy")
+    entry = next(e for e in gallery.list_entries() if e.strategy == "greedy")
     page.locator("#greedy-stage .dp-tok[data-step='7']").click()
     drawn(page, "greedy")
     return gallery.open_entry(entry.file)
@@ -61,7 +61,7 @@ def test_a_recorded_run_shows_where_it_looked(open_page):
     expect(found.locator(".lk-say")).to_contain_text("Choose how to ask")
     found.get_by_role("button", name="Attention").click()
     answered(found, "Self-attention")
-    part = looked(trace, Look(7)).parts[0]
+    part = compute_influence(trace, InfluenceQuestion(7)).parts[0]
     best = sorted(part.row(), reverse=True)
     expect(found.locator(".lk-top .n").first).to_have_text(percent(best[0]))
     expect(found.locator(".lk-tok")).to_have_count(len(part.positions.ids))
@@ -74,7 +74,7 @@ def test_a_recorded_run_shows_where_it_looked(open_page):
     # Another step is asked by itself.
     page.locator("#greedy-stage .dp-tok[data-step='3']").click()
     drawn(page, "greedy")
-    other = looked(trace, Look(3)).parts[0]
+    other = compute_influence(trace, InfluenceQuestion(3)).parts[0]
     expect(found.locator(".lk-tok")).to_have_count(len(other.positions.ids))
 
 
@@ -85,7 +85,7 @@ def test_it_is_asked_and_read_with_the_keys_alone(open_page):
     found = card(page, "greedy")
     found.get_by_role("button", name="Leave one out").press("Enter")
     answered(found, "The text so far")
-    values = looked(trace, Look(7, "leave-one-out")).parts[0].values
+    values = compute_influence(trace, InfluenceQuestion(7, "leave-one-out")).parts[0].values
     tokens = found.locator(".lk-tok")
     tokens.first.focus()
     page.keyboard.press("ArrowRight")
@@ -114,7 +114,7 @@ def test_story_fixer_shows_which_letters_made_a_word_on_a_telephone(open_page):
     found.get_by_role("button", name="Attention").click()
     answered(found, "Cross-attention")
     trace = trace_of(page, "greedy")
-    parts = looked(trace, Look(2)).parts
+    parts = compute_influence(trace, InfluenceQuestion(2)).parts
     expect(found.locator(".lk-part")).to_have_count(2)
     expect(found.locator(".lk-part").first.locator(".lk-tok")).to_have_count(len(trace.prompt_ids))
     best = max(parts[0].row())
@@ -140,7 +140,7 @@ def test_a_node_of_a_search_is_asked_about(open_page):
     )
     found = card(page, "beam_search")
     found.get_by_role("button", name="Attention").click()
-    part = looked(trace, Look(step, node_id=node)).parts[0]
+    part = compute_influence(trace, InfluenceQuestion(step, node_id=node)).parts[0]
     expect(found.locator(".lk-tok")).to_have_count(len(part.positions.ids))
     expect(found.locator(".lk-own")).to_be_visible()
 
@@ -158,7 +158,7 @@ def test_every_token_of_a_round_can_be_asked_about(open_page):
     for at in (None, 0):
         if at is not None:
             found.get_by_label("Token").select_option(index=at)
-        part = looked(trace, Look(step.index, at=at)).parts[0]
+        part = compute_influence(trace, InfluenceQuestion(step.index, at=at)).parts[0]
         expect(found.locator(".lk-tok")).to_have_count(len(part.positions.ids))
 
 
@@ -178,9 +178,9 @@ def test_a_picture_has_its_numbers_in_its_parts(visit, monkeypatch):
     """The answer is that of a model that reads pictures, of a run that keeps a small one."""
     weights = np.linspace(0, 0.12, 13, dtype=np.float32)[None, None]
     positions = Positions("patches", 13, grid=(3, 4), leading=1)
-    cross = Heads("cross", positions, weights)
+    cross = AttentionWeights("cross", positions, weights)
     found = Attention(5, " dog", -1.0, (cross, looked_at_text()))
-    monkeypatch.setattr("playground.inspect.influence.looked", lambda *asked: found)
+    monkeypatch.setattr("playground.inspect.influence.compute_influence", lambda *asked: found)
     page = visit("/")
     recorded(page)
     page.evaluate(
@@ -203,7 +203,7 @@ def test_a_picture_has_its_numbers_in_its_parts(visit, monkeypatch):
 
 def looked_at_text():
     text = Positions("text", 2, (1, 5), ("<s>", " a"))
-    return Heads("self", text, np.array([[[0.75, 0.25]]], dtype=np.float32))
+    return AttentionWeights("self", text, np.array([[[0.75, 0.25]]], dtype=np.float32))
 
 
 def given_picture():

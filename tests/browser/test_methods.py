@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.sandbox.folder import read_method
-from engine.sandbox.method_templates import own_folder
+from engine.sandbox.method_templates import own_methods_folder
 from tests.helpers.methods import write_method
 from tests.helpers.pages import (
     drawn,
@@ -177,7 +177,7 @@ def test_one_is_made_broken_mended_and_run(open_page, size):
     expect(editor).to_be_focused()
     assert editor.evaluate("e => e.value.slice(0, e.selectionStart).split('\\n').length") == line
     assert page.evaluate("playground.page.activity('custom')") is None
-    assert (own_folder() / "browser_made" / CODE).read_text() == broken
+    assert (own_methods_folder() / "browser_made" / CODE).read_text() == broken
     shot(page, "method-broken")
     failing = before.replace("def rule(", "def rule(*_):\n    return 1 / 0\n\n\ndef other(", 1)
     editor.fill(failing)

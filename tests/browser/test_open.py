@@ -68,7 +68,7 @@ def test_every_tab_opens_with_its_recorded_run_at_a_step_worth_seeing(open_page,
     expect(page.locator("#draws-tree .dp-status")).to_contain_text("A recorded example")
     expect(page.locator("#draws-tree .dp-costs")).to_contain_text(f"draws {examples.DRAWS_COUNT}")
     press(page, "tab-replay")
-    first = gallery.entries()[0]
+    first = gallery.list_entries()[0]
     expect(page.locator("#replay-player .pl-title")).to_have_text(first.title)
     expect(page.locator("#replay-player .dp-look")).to_have_text(first.shows)
     press(page, "tab-watermark_bench")
@@ -146,7 +146,7 @@ def test_load_and_run_and_run_it_yourself(open_page):
     expect(again).to_be_hidden()
     # From the replay tab a run is made in the tab of its strategy.
     page.get_by_role("tab", name="Replay", exact=True).click()
-    entry = gallery.entry_named("prompt_lookup-1")
+    entry = gallery.find_entry("prompt_lookup-1")
     page.get_by_role("button", name=entry.title, exact=True).click()
     expect(page.locator("#replay-player .pl-title")).to_have_text(entry.title)
     page.locator("#replay-player").get_by_role("button", name="Run it yourself").click()

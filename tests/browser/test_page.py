@@ -10,10 +10,10 @@ from playwright.sync_api import expect
 from engine.analysis import gallery
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import shot, view
-from visualizers import pictures_of
-from visualizers.page import arranged, page
+from visualizers import list_visuals
+from visualizers.page import order_views, page
 
-FIRST = {entry.strategy: entry.file for entry in reversed(gallery.entries())}
+FIRST = {entry.strategy: entry.file for entry in reversed(gallery.list_entries())}
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def watched(browser):
 
 def look(place, trace):
     """Look at a page or a frame that shows a run: every picture has something in it."""
-    pictures = arranged(pictures_of(trace))
+    pictures = order_views(list_visuals(trace))
     expect(place.locator("h1")).to_have_text(f"{trace.strategy}, seed {trace.seed}")
     expect(place.locator(".dp-card")).to_have_count(len(pictures) + 1)  # and the player
     for name in pictures:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.strategies import STRATEGIES
-from engine.strategies.compatibility import refusal
+from engine.strategies.compatibility import incompatibility_reason
 from engine.trace import json_io
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (
@@ -142,7 +142,7 @@ def test_a_picture_that_fails_leaves_the_others_standing(open_page):
 @pytest.mark.nightly
 def test_a_model_that_cannot_serve_is_offered_with_the_reason_and_refused(open_page):
     page = open_page(link("speculative", "Once upon a time", "&model=storyfixer"))
-    reason = refusal(STRATEGIES["speculative"], "storyfixer")
+    reason = incompatibility_reason(STRATEGIES["speculative"], "storyfixer")
     expect(status(page, "speculative")).to_have_text(reason)
     model = page.locator("#speculative-model").get_by_label("Model", exact=True)
     option = model.get_by_role("option", name=reason, include_hidden=True)

@@ -8,9 +8,9 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.analysis import gallery
-from engine.inspection.step_questions import guessed
-from engine.statistics.metrics import perplexity_of
-from engine.trace.records import own_token
+from engine.inspection.step_questions import score_typed_text
+from engine.statistics.metrics import perplexity_from_logprobs
+from engine.trace.records import chosen_token_id
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import drawn, fill, fits, link, shot, start, status, trace_of, view
 from visualizers.page import page as page_of
@@ -100,7 +100,7 @@ def opened(open_page, key, name, **size):
         "([key, name]) => playground.page.shown(key)?.entry === name", arg=[key, name]
     )
     expect(status(page, key)).to_contain_text("A recorded run")
-    return page, gallery.open_entry(gallery.entry_named(name).file)
+    return page, gallery.open_entry(gallery.find_entry(name).file)
 
 
 @pytest.mark.parametrize(
@@ -127,12 +127,17 @@ def test_nothing_of_a_step_is_on_the_stage_before_it_is_guessed(open_page, key, 
         # Then it is shown: the text, the candidates, the step.
         expect(page.locator(f"#{key}-stage .dp-tok[data-step='{at}']").last).to_be_visible()
         expect(page.locator(f"#{key}-stage .dp-step-head")).to_contain_text(f"Step {at + 1} of")
-        expect(box.locator(".pd-say")).to_contain_text(f"tok{own_token(step)}x")
+        expect(box.locator(".pd-say")).to_contain_text(f"tok{chosen_token_id(step)}x")
         logprobs.append(candidate(step, token).raw_logprob)
-        own.append(candidate(step, own_token(step)).raw_logprob)
+        own.append(candidate(step, chosen_token_id(step)).raw_logprob)
         at = next_step(box, at)
     right = sum(a == b for a, b in zip(logprobs, own, strict=True))
-    expected = ("4", str(right), f"{perplexity_of(logprobs):.2f}", f"{perplexity_of(own):.2f}")
+    expected = (
+        "4",
+        str(right),
+        f"{perplexity_from_logprobs(logprobs):.2f}",
+        f"{perplexity_from_logprobs(own):.2f}",
+    )
     assert scored(box) == expected
     shot(page, f"predict-{key}")
 
@@ -165,14 +170,14 @@ def test_keys_alone_from_the_switch_to_the_score(open_page):
     page.keyboard.press("Escape")
     expect(box.get_by_role("switch")).to_be_focused()
     expect(page.locator("#sampling-stage .dp-tok[data-step]")).to_have_count(len(trace.steps))
-    written = candidate(trace.steps[0], own_token(trace.steps[0])).raw_logprob
-    guessed_right = str(int(token == own_token(trace.steps[0])))
+    written = candidate(trace.steps[0], chosen_token_id(trace.steps[0])).raw_logprob
+    guessed_right = str(int(token == chosen_token_id(trace.steps[0])))
     own = candidate(trace.steps[0], token).raw_logprob
     expected = (
         "1",
         guessed_right,
-        f"{perplexity_of([own]):.2f}",
-        f"{perplexity_of([written]):.2f}",
+        f"{perplexity_from_logprobs([own]):.2f}",
+        f"{perplexity_from_logprobs([written]):.2f}",
     )
     assert scored(box) == expected
 
@@ -183,7 +188,7 @@ def test_a_typed_word_outside_the_candidates_is_worth_what_the_model_gave_to_it(
     at = begin(box)
     known = {c.token_id for c in trace.steps[at].candidates}
     tried = (
-        (word, guessed(trace, at, word))
+        (word, score_typed_text(trace, at, word))
         for word in ("played", "loved", "ran", "saw", "jumped", "sat")
     )
     word, odds = next((w, o) for w, o in tried if o.token_id not in known and not o.said)
@@ -192,7 +197,7 @@ def test_a_typed_word_outside_the_candidates_is_worth_what_the_model_gave_to_it(
     expect(box.locator(".pd-say")).to_contain_text(f"You said “{odds.name}”: the model gave it")
     expect(box.locator(".pd-say")).to_contain_text(f"rank {odds.rank + 1}.")
     _, _, own, _ = scored(box)
-    assert own == f"{perplexity_of([odds.logprob]):.2f}"
+    assert own == f"{perplexity_from_logprobs([odds.logprob]):.2f}"
     # One asks right away why not.
     box.get_by_role("button", name=re.compile("^Why not")).click()
     expect(page.locator("#greedy-stage .dp-v-why .wy-title")).to_contain_text(odds.name)
@@ -223,7 +228,7 @@ def test_a_run_that_begins_meanwhile_is_hidden_from_its_first_token(open_page):
         tokens.append(guess(box, 4))
         at = next_step(box, at)
     logprobs = [candidate(trace.steps[i], t).raw_logprob for i, t in enumerate(tokens)]
-    assert scored(box)[2] == f"{perplexity_of(logprobs):.2f}"
+    assert scored(box)[2] == f"{perplexity_from_logprobs(logprobs):.2f}"
     guess(box, 0)
     box.get_by_role("button", name="Next", exact=True).click()
     expect(box.locator(".pd-say")).to_contain_text("Nothing is left to guess.")
@@ -272,7 +277,7 @@ def test_a_search_passes_over_what_it_takes_back_and_a_draft_shows_what_it_had(o
 def test_the_player_stands_still_and_a_page_without_a_server_says_what_it_knows(
     open_page, tmp_path, browser
 ):
-    trace = gallery.open_entry(gallery.entry_named("greedy-1").file)
+    trace = gallery.open_entry(gallery.find_entry("greedy-1").file)
     path = page_of(trace).save(tmp_path / "run.html")
     context = browser.new_context(viewport={"width": 390, "height": 844})
     page = context.new_page()

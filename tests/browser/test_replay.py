@@ -36,7 +36,7 @@ def replay(open_page):
 
 
 def first_of(strategy):
-    return next(entry for entry in gallery.entries() if entry.strategy == strategy)
+    return next(entry for entry in gallery.list_entries() if entry.strategy == strategy)
 
 
 def opened(page, strategy):
@@ -87,7 +87,7 @@ def test_play_pause_and_keys(same_page):
 
 def test_every_visual_of_every_recorded_strategy_is_drawn(same_page):
     page = replay(same_page)
-    for strategy in dict.fromkeys(entry.strategy for entry in gallery.entries()):
+    for strategy in dict.fromkeys(entry.strategy for entry in gallery.list_entries()):
         trace = opened(page, strategy)
         assert trace_of(page, "replay") == trace
         for visual in STRATEGIES[strategy].visuals:

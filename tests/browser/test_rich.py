@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from engine.analysis.generate_outputs import rich_output
-from engine.analysis.generate_outputs_files import load_rich
+from engine.analysis.generate_outputs import rerun_generate
+from engine.analysis.generate_outputs_files import load_output
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import finish, fits, link, shot, trace_of, view
 from tests.helpers.rich import differs
@@ -46,8 +46,8 @@ def test_what_is_chosen_is_sized_downloaded_and_read(open_page, size):
     assert f"{path.stat().st_size / 1e6:.1f} MB" == large
     expect(told).to_have_text(f"Saved beam_search-seed0.safetensors, {large}.")
     flags = {"output_hidden_states": True, "output_attentions": True}
-    theirs = rich_output(trace_of(page, "beam_search"), **flags)
-    assert differs(load_rich(path), theirs) == []
+    theirs = rerun_generate(trace_of(page, "beam_search"), **flags)
+    assert differs(load_output(path), theirs) == []
     assert fits(page)
     shot(page, f"rich-{size}")
 
@@ -97,4 +97,4 @@ def test_it_can_be_stopped(visit, here):
     expect(halt).to_be_hidden()
     with page.expect_download() as saved:
         download(card).click()
-    assert len(load_rich(saved.value.path()).scores) == 6
+    assert len(load_output(saved.value.path()).scores) == 6

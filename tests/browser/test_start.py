@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine import STRATEGIES
-from engine.strategies.compatibility import refusal
+from engine.strategies.compatibility import incompatibility_reason
 from tests.helpers.pages import finish, run_id, status, tokens
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.server import process
@@ -17,13 +17,13 @@ from tests.helpers.visits import Pages
 HELD = """
 import os, runpy, sys, time
 app = runpy.run_path("app.py")
-from playground import later
-bring = later.bring
+from playground.shell import lazy_imports
+bring = lazy_imports.load
 def held():
     while not os.path.exists({path!r}):
         time.sleep(0.05)
     bring()
-later.bring = held
+lazy_imports.load = held
 app["main"]()
 """
 """A server whose imports behind the page wait for a file."""
@@ -73,7 +73,7 @@ def test_run_that_is_pressed_before_the_server_can_compute_comes_through(browser
     finish(page, "greedy", before)
     assert len(tokens(page, "greedy").all()) > 1
     expect(option).to_be_disabled()
-    expect(option).to_have_text(refusal(STRATEGIES["speculative"], "storyfixer"))
+    expect(option).to_have_text(incompatibility_reason(STRATEGIES["speculative"], "storyfixer"))
     pages.close()
 
 

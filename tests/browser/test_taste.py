@@ -14,10 +14,10 @@ from engine.strategies import STRATEGIES
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fits, shot
 
-TITLES = [STRATEGIES[name].title for name, _ in taste.WAYS]
+TITLES = [STRATEGIES[name].title for name, _ in taste.TASTE_STRATEGIES]
 TEXTS = {
     (entry["prompt"], text["text"]): text
-    for entry in examples.tasted()["prompts"]
+    for entry in examples.load_continuations()["prompts"]
     for text in entry["texts"]
 }
 

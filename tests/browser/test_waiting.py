@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 from engine.models.loading import load
 from engine.run import jobs
 from engine.run import run as engine_run
-from engine.run.scheduler import LINE
+from engine.run.scheduler import RUN_QUEUE
 from playground.jobs import background_jobs
 from tests.helpers.gates import gate
 from tests.helpers.pages import (
@@ -143,7 +143,7 @@ def test_many_draws_the_bench_and_a_comparison_wait_aloud_too(held, visit):
     page.locator("#draws-stop").click()
     expect(draws).to_contain_text("Stopped")
     expect(page.locator("#draws-run")).to_be_enabled()
-    assert len(LINE._places) == 1
+    assert len(RUN_QUEUE._places) == 1
 
 
 @pytest.mark.nightly
@@ -230,7 +230,7 @@ def test_a_tab_that_is_closed_while_it_checks_ends_the_check(visit, browser, her
         check(other)
         gated.wait()
         expect(status(other, CHECKED)).to_contain_text("Checking")
-        (left,) = jobs._GOING.values()
+        (left,) = jobs._ACTIVE_JOBS.values()
         other.close()
         wait_for(left)
     run(visit(), "greedy")

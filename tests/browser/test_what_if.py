@@ -149,7 +149,7 @@ def test_a_recorded_run_and_a_strategy_that_cannot_be_asked(open_page):
         re.compile("no longer kept|only its recorded candidates are known")
     )
     page.get_by_role("tab", name="Replay", exact=True).click()
-    entry = next(e for e in gallery.entries() if e.strategy == "beam_search")
+    entry = next(e for e in gallery.list_entries() if e.strategy == "beam_search")
     page.get_by_role("button", name=entry.title, exact=True).click()
     # What stood there before is there until then, with panels of its own.
     expect(page.locator(".dp-stage:visible .dp-v-beam_tree")).to_be_attached()

@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.analysis import gallery
-from engine.inspection.rerun import place_of
-from engine.inspection.why import why
+from engine.inspection.rerun import replay_to_step
+from engine.inspection.why import explain_token
 from engine.models.loading import load
 from tests.helpers.pages import drawn, finish, fits, link, shot, status, trace_of
 
@@ -30,27 +30,27 @@ def step_shown(page, strategy, step):
 def test_a_recorded_run_is_asked_about_a_candidate_and_a_typed_token(open_page):
     page = open_page("/")
     expect(status(page, "greedy")).to_contain_text("A recorded run")
-    entry = next(e for e in gallery.entries() if e.strategy == "greedy")
+    entry = next(e for e in gallery.list_entries() if e.strategy == "greedy")
     trace = gallery.open_entry(entry.file)
     step_shown(page, "greedy", 3)
     expect(card(page, "greedy").locator(".wy-title")).to_contain_text("at step 4")
-    place = place_of(trace, 3)
+    place = replay_to_step(trace, 3)
     other = trace.steps[3].candidates[4].token_id
     page.locator("#greedy-stage .dp-v-candidates .dp-why").nth(4).click()
-    expect(sentence(page, "greedy")).to_have_text(why(place, other).sentence)
+    expect(sentence(page, "greedy")).to_have_text(explain_token(place, other).sentence)
     expect(card(page, "greedy")).to_contain_text("Exact over the whole vocabulary")
 
     field = card(page, "greedy").get_by_label("Ask about another token")
     field.fill(" elephant")
     field.press("Enter")
     [token] = load(trace.model.id).tokenizer(" elephant", add_special_tokens=False)["input_ids"]
-    expect(sentence(page, "greedy")).to_have_text(why(place, token).sentence)
+    expect(sentence(page, "greedy")).to_have_text(explain_token(place, token).sentence)
     facts = card(page, "greedy").locator("dd b")
-    expect(facts).to_have_text([fact.value for fact in why(place, token).facts])
+    expect(facts).to_have_text([fact.value for fact in explain_token(place, token).facts])
     shot(card(page, "greedy"), "why")
     # Back to the token that was taken.
     card(page, "greedy").get_by_role("button", name=re.compile("^Why “")).press("Enter")
-    expect(sentence(page, "greedy")).to_have_text(why(place).sentence)
+    expect(sentence(page, "greedy")).to_have_text(explain_token(place).sentence)
     # Another step has another answer.
     step_shown(page, "greedy", 1)
     expect(card(page, "greedy").locator(".wy-title")).to_contain_text("at step 2")
@@ -77,7 +77,7 @@ def test_a_node_of_a_search_is_asked_about_on_a_telephone(open_page):
         "({ dpNode }) => [dpNode.column, dpNode.data.node_id]"
     )
     tree.get_by_role("button", name=re.compile("^Why( not)?[?]$")).click()
-    said = why(place_of(trace, step), node_id=node).sentence
+    said = explain_token(replay_to_step(trace, step), node_id=node).sentence
     expect(sentence(page, "beam_search")).to_have_text(said)
     assert fits(page)
 

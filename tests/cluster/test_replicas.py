@@ -17,10 +17,10 @@ from engine import DecodeRequest, decode, load
 from engine.errors import BusyError
 from engine.serving import client, cluster
 from engine.serving.client import RemoteRun
-from engine.serving.delivery_log import agree
+from engine.serving.delivery_log import is_same_step
 from engine.strategies import STRATEGIES
-from engine.trace.events import Failed, Finished, StartedAnew, StepRecorded, TextDelta
-from engine.trace.value_types import SECONDS, same
+from engine.trace.events import Failed, Finished, RunReplaced, StepRecorded, TextDelta
+from engine.trace.value_types import SECONDS, is_equal_except
 from tests.helpers.patience import PATIENCE_S, comes_true
 
 # Ray's own threads and sockets are closed by Ray, and not when a test ends.
@@ -44,18 +44,18 @@ def replicas(spoiled):
     """Yield what asks every replica for its report."""
     os.environ["TESTS_SPOILED"] = str(spoiled)
     os.environ["PLAYGROUND_MAX_RUNS_PER_ADDRESS"] = "2"
-    cluster.start(cores=REPLICAS)
+    cluster.start_ray(cores=REPLICAS)
     # Ray reads its environment when it is imported.
-    from engine.serving.deployment import deploy
-    from engine.serving.stream import reports
+    from engine.serving.deployment import deploy_replicas
+    from engine.serving.stream import collect_reports
     from tests.helpers.replicas import SpoiledReplica
 
     try:
-        handle = deploy(REPLICAS, replica=SpoiledReplica)
-        cluster.use(handle)
-        yield lambda: reports(handle)
+        handle = deploy_replicas(REPLICAS, replica=SpoiledReplica)
+        cluster.use_replicas(handle)
+        yield lambda: collect_reports(handle)
     finally:
-        cluster.leave()
+        cluster.leave_ray()
         del os.environ["TESTS_SPOILED"], os.environ["PLAYGROUND_MAX_RUNS_PER_ADDRESS"]
 
 
@@ -102,13 +102,13 @@ def untimed(events):
 
 
 def equal(there, here):
-    assert same(untimed(there), untimed(here), SECONDS)
+    assert is_equal_except(untimed(there), untimed(here), SECONDS)
 
 
 def agreeing(there, here):
     """The same of a run whose passes may have been shared: the last digits of its numbers are their own."""
     assert len(steps(there)) == len(steps(here))
-    assert all(map(agree, steps(there), steps(here)))
+    assert all(map(is_same_step, steps(there), steps(here)))
     assert of(TextDelta, there) == of(TextDelta, here)
     assert there[-1].trace.outputs == here[-1].trace.outputs
     assert there[-1].trace.steps == tuple(steps(there))
@@ -144,7 +144,7 @@ def test_replicas_step_back_for_nobody(replicas):
 
 def test_a_run_goes_on_exactly_when_its_replica_is_killed(replicas):
     told = killed_after(30, RemoteRun(request_of()), lambda: [r for r in replicas() if r["runs"]])
-    assert not of(StartedAnew, told)
+    assert not of(RunReplaced, told)
     here = list(decode(request_of()))
     equal(told, here)
     assert [step.index for step in steps(told)] == list(range(len(steps(here))))
@@ -160,7 +160,7 @@ def test_all_replicas_may_be_killed_at_once(replicas):
         others = [pool.submit(list, run) for run in runs[1:]]
         first = killed_after(20, runs[0], replicas)
         for seed, told in zip(seeds, [first, *(other.result() for other in others)], strict=True):
-            assert not of(StartedAnew, told)
+            assert not of(RunReplaced, told)
             agreeing(told, list(decode(request_of(seed=seed))))
 
 
@@ -208,10 +208,10 @@ def test_another_outcome_is_a_run_of_its_own(replicas, spoiled):
         told = killed_after(30, run, victims)
     finally:
         spoiled.unlink(missing_ok=True)
-    (anew,) = of(StartedAnew, told)
+    (anew,) = of(RunReplaced, told)
     assert anew.run_id == run.run_id != first
     at = told.index(anew)
-    assert same(
+    assert is_equal_except(
         steps(told[:at]), steps(list(decode(request_of())))[: len(steps(told[:at]))], SECONDS
     )
     equal(told[at + 1 :], list(decode(request_of(seed=6))))
@@ -265,4 +265,4 @@ def test_runs_leave_nothing_behind(replicas):
         assert after[pid]["threads"] <= report["threads"] + 2
         assert after[pid]["rss_bytes"] <= report["rss_bytes"] + 64e6
         assert after[pid]["models"] == report["models"]
-    assert not client.Pending._all
+    assert not client.PendingRun._all

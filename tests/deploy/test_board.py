@@ -27,8 +27,8 @@ NOT_SHOWN = {
 
 
 def exposed():
-    own = [(metrics.PREFIX, m) for m in (*metrics.OF_AN_ENGINE, *metrics.OF_THE_WEB)]
-    replicas = [(metrics.OF_REPLICAS, m) for m in metrics.OF_A_REPLICA]
+    own = [(metrics.PREFIX, m) for m in (*metrics.ENGINE_METRICS, *metrics.WEB_METRICS)]
+    replicas = [(metrics.REPLICA_PREFIX, m) for m in metrics.REPLICA_METRICS]
     return {p + m.name + end for p, m in (*own, *replicas) for end in ENDS[m.kind]}
 
 
@@ -41,7 +41,7 @@ def test_every_number_is_on_the_board_and_no_other():
 
 
 def test_what_every_program_tells_is_shown_or_left_out_on_purpose():
-    body, _ = metrics.exposition(_Nothing(), "")
+    body, _ = metrics.render_metrics(_Nothing(), "")
     names = set(re.findall(rb"^(process_[a-z_]+)", body, re.MULTILINE))
     assert {name.decode() for name in names} <= OF_PROCESS | NOT_SHOWN
 

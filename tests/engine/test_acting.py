@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from engine import DecodeRequest, decode
 from engine.declare.params import params_of
 from engine.strategies import STRATEGIES
-from engine.strategies.parameter_conditions import acting
+from engine.strategies.parameter_conditions import conditional_parameters
 from engine.trace.events import Failed
 from tests.helpers.random_params import value_of
 from tests.helpers.talkers import PROMPT, assistant, target
 
-DEPENDENT = {name: acting(s) for name, s in STRATEGIES.items()}
+DEPENDENT = {name: conditional_parameters(s) for name, s in STRATEGIES.items()}
 
 
 def tokens(name, params, seed=0):

@@ -17,17 +17,17 @@ from safetensors.torch import load_file, save_file
 from transformers import set_seed
 
 from engine import DecodeRequest
-from engine.analysis.score_with_other_model import asked_beside, beside
+from engine.analysis.score_with_other_model import compare_models, models_to_load
 from engine.cli.main import main
 from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ModelError
-from engine.export.plan import plan_of
-from engine.export.script import script
+from engine.export.plan import plan_export
+from engine.export.script import script_text
 from engine.models import adapter_build, catalogue, files, hub, hub_lookup, subprocess_job
 from engine.models import loading as models
 from engine.models.catalogue import MODEL_DIR
-from engine.models.meta_model import described
-from engine.models.model_resolver import located
+from engine.models.meta_model import describe_model
+from engine.models.model_resolver import resolve_model
 from engine.run import preflight as flights
 from engine.run.preflight import preflight
 from engine.strategies import STRATEGIES
@@ -55,7 +55,7 @@ def merged(tmp_path_factory):
     adapted = make_adapter(place / "poet")
     with pytest.MonkeyPatch.context() as patch:
         set_home(patch, place / "models")
-        folder, _ = located(str(place / "poet"))
+        folder, _ = resolve_model(str(place / "poet"))
     return place / "poet", adapted, Path(folder)
 
 
@@ -63,7 +63,7 @@ def merged(tmp_path_factory):
 def home(merged, monkeypatch):
     """Use the folder where the adapter was merged, and merge no other."""
     set_home(monkeypatch, merged[2].parent.parent)
-    monkeypatch.setattr(adapter_build, "merge", None)
+    monkeypatch.setattr(adapter_build, "merge_adapter", None)
     return merged
 
 
@@ -77,7 +77,7 @@ def own(merged, tmp_path, monkeypatch):
 def refusal(name, tmp_path):
     """Return the sentence for an adapter, of which nothing stays."""
     with pytest.raises(ModelError) as caught:
-        located(str(name))
+        resolve_model(str(name))
     assert not list(tmp_path.glob("models/made/*"))
     assert not list(tmp_path.glob("models/made/.*"))
     return clean(str(caught.value).replace(str(tmp_path), ""), most=300)
@@ -92,7 +92,7 @@ def test_what_is_merged_computes_and_writes_what_peft_does(home):
         assert (found - expected).abs().max() < NEAR * expected.abs().max()
         assert (plain()(ids).logits - expected).abs().max() > 0.1, "the adapter changes something"
     assert loaded.revision == folder.name
-    assert described(str(path))[1] == loaded.capabilities
+    assert describe_model(str(path))[1] == loaded.capabilities
     own = {"do_sample": True, "top_k": 50, "top_p": 1.0, "temperature": 1.0, "num_beams": 1}
     for strategy, kwargs in (("greedy", {"do_sample": False}), ("sampling", own)):
         request = DecodeRequest(strategy, str(path), "The", params={"max_new_tokens": 12}, seed=4)
@@ -104,15 +104,15 @@ def test_what_is_merged_computes_and_writes_what_peft_does(home):
             input_ids=prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=12, **kwargs
         )
         assert list(trace.outputs[0].token_ids) == written[0, prompt.shape[1] :].tolist(), strategy
-    assert f"MODEL = {str(folder)!r}" in script(plan_of(trace))
+    assert f"MODEL = {str(folder)!r}" in script_text(plan_export(trace))
 
 
 def test_base_and_adapter_stand_beside_each_other(home):
     path, adapted, _ = home
     params = {"max_new_tokens": 6}
     trace = finished(DecodeRequest("beam_search", str(path), "Once", params=params))
-    pair = asked_beside(trace, BASE, {"dtype": "float32"})
-    found = beside(trace, *(models.load(name, weights=held) for name, held in pair))
+    pair = models_to_load(trace, BASE, {"dtype": "float32"})
+    found = compare_models(trace, *(models.load(name, weights=held) for name, held in pair))
     assert (found.own.model.id, found.other.model.id) == (str(path), BASE)
     ids = torch.tensor([[*trace.prompt_ids, *trace.outputs[0].token_ids]])
     start, new = len(trace.prompt_ids) - 1, ids[0, len(trace.prompt_ids) :]
@@ -133,14 +133,16 @@ def test_an_adapter_that_has_changed_is_another_model(home, tmp_path):
     path, _, folder = home
     copy = Path(shutil.copytree(path, tmp_path / "copy"))
     assert files.local_folder(str(copy)) is None, "it has not been read yet"
-    assert located(str(copy)) == (str(folder), folder.name), "the same content is not merged again"
+    assert resolve_model(str(copy)) == (str(folder), folder.name), (
+        "the same content is not merged again"
+    )
     loaded = models.load(str(copy))
     assert models.load(str(copy)) is loaded
     change_config(copy, lora_alpha=16)
     assert files.local_folder(str(copy)) is None
-    assert models.cached(str(copy)) is None
+    assert models.get_cached_model(str(copy)) is None
     with pytest.raises(TypeError, match="NoneType"):
-        located(str(copy))
+        resolve_model(str(copy))
 
 
 def test_its_base_can_stand_in_the_name(home, tmp_path):
@@ -150,8 +152,8 @@ def test_its_base_can_stand_in_the_name(home, tmp_path):
     said = str(failed(DecodeRequest("greedy", str(copy), "The")))
     assert "LoRA adapter of '/home/trainer/base', which is not on this machine" in said
     assert said.endswith(f'name its base, as in "{copy} on BASE".')
-    assert files.adapter_named(f"{copy} on {BASE}") == (str(copy), BASE)
-    assert located(f"{path} on {MODEL_DIR / BASE}") == (str(folder), folder.name)
+    assert files.parse_adapter_name(f"{copy} on {BASE}") == (str(copy), BASE)
+    assert resolve_model(f"{path} on {MODEL_DIR / BASE}") == (str(folder), folder.name)
     assert "is not allowed" in str(failed(DecodeRequest("greedy", f"{copy} on nothing", "The")))
     stacked = f"{copy} on {path}"
     assert "which is one itself" in str(failed(DecodeRequest("greedy", stacked, "The")))
@@ -164,13 +166,13 @@ def test_the_hub_has_adapters_too(home, tmp_path, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     monkeypatch.setattr(hub, "PROBE_S", PATIENCE_S)
-    monkeypatch.setattr(hub_lookup, "LOOKUP_S", PATIENCE_S)
+    monkeypatch.setattr(hub_lookup, "LOOKUP_TIMEOUT_S", PATIENCE_S)
     with serving(tmp_path) as served:
         monkeypatch.setattr(constants, "ENDPOINT", served.url)
         told = preflight(HUB)
         assert (told.where, told.base, told.adapter.r) == ("hub", BASE, 4)
         assert "adapter_model.safetensors" not in served.files()
-        assert located(HUB) == (str(folder), folder.name)
+        assert resolve_model(HUB) == (str(folder), folder.name)
         assert models.load(HUB).revision == folder.name
         assert preflight(HUB).where == "here"
 
@@ -178,17 +180,17 @@ def test_the_hub_has_adapters_too(home, tmp_path, monkeypatch):
 def test_a_public_deployment_merges_no_adapter(tmp_path, monkeypatch):
     named = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": BASE}
     (tmp_path / "adapter_config.json").write_text(json.dumps(named | {"r": 4, "lora_alpha": 8}))
-    assert files.adapter_named(str(tmp_path)) == (str(tmp_path), None)
+    assert files.parse_adapter_name(str(tmp_path)) == (str(tmp_path), None)
     for module in (files, hub, flights):
         settings = dataclasses.replace(module.SETTINGS, public=True, allowed_models=HUB)
         monkeypatch.setattr(module, "SETTINGS", settings)
     for name in (str(tmp_path), f"{tmp_path} on {BASE}", f"{HUB} on {BASE}"):
         with pytest.raises(ModelError, match="is not allowed"):
-            located(name)
+            resolve_model(name)
     # Somebody has fetched it, or its owner's list has it.
-    monkeypatch.setattr(hub, "fetch", lambda *given: (str(tmp_path), "0" * 40))
+    monkeypatch.setattr(hub, "fetch_snapshot", lambda *given: (str(tmp_path), "0" * 40))
     with pytest.raises(ModelError, match="none is merged on a public deployment"):
-        located(HUB)
+        resolve_model(HUB)
 
 
 @pytest.mark.parametrize(
@@ -267,11 +269,11 @@ def test_a_merge_that_is_broken_off_leaves_nothing(own, tmp_path, monkeypatch):
         stop.set()
         tell()
 
-    monkeypatch.setattr(adapter_build, "merge", full)
+    monkeypatch.setattr(adapter_build, "merge_adapter", full)
     assert refusal(own, tmp_path).startswith("There is no room left on the disk for /poet")
-    monkeypatch.setattr(adapter_build, "merge", stopped)
+    monkeypatch.setattr(adapter_build, "merge_adapter", stopped)
     with pytest.raises(Cancelled):
-        located(str(own), stop)
+        resolve_model(str(own), stop)
     assert not list(tmp_path.glob("models/made/*"))
 
 

@@ -7,7 +7,7 @@ import pytest
 from engine.errors import Cancelled, DecodeError
 from engine.loops.beams import greedy_path
 from engine.loops.drafting import lossless_check
-from engine.loops.optional_measurements import Additions
+from engine.loops.optional_measurements import OptionalMeasurements
 from engine.statistics import metrics
 from tests.helpers.beams import searched
 from tests.helpers.drafting import finish
@@ -24,7 +24,7 @@ def failing(*args, **kwargs):
 def test_the_greedy_path_beside_beams(monkeypatch, strategy):
     params = PARAMS if strategy == "beam_search" else {"num_beams": 4, "max_new_tokens": 8}
     whole = searched(strategy, golden_model("llama"), **params)
-    monkeypatch.setattr(greedy_path, "greedy_path", failing)
+    monkeypatch.setattr(greedy_path, "decode_greedy_path", failing)
     trace = searched(strategy, golden_model("llama"), **params)
     assert trace.outputs == whole.outputs
     assert trace.notes == ("The greedy path beside the beams is missing: IndexError was raised.",)
@@ -34,8 +34,8 @@ def test_the_greedy_path_beside_beams(monkeypatch, strategy):
 @pytest.mark.parametrize(
     ("name", "params", "says"),
     [
-        ("first_parting", {}, "The check against the target alone is missing"),
-        ("plain_run", {"plain_run": True}, "The plain run is missing"),
+        ("find_first_parting", {}, "The check against the target alone is missing"),
+        ("run_without_draft", {"plain_run": True}, "The plain run is missing"),
         (
             "check_distribution",
             {"do_sample": True, "distribution_runs": 5},
@@ -55,7 +55,7 @@ def test_the_reports_of_drafting(monkeypatch, name, params, says):
 
 
 def test_the_metrics(monkeypatch):
-    monkeypatch.setattr(metrics, "of", failing)
+    monkeypatch.setattr(metrics, "compute_metrics", failing)
     trace = finish("prompt_lookup", {"max_new_tokens": 4})
     assert trace.outputs
     assert trace.metrics == {}
@@ -63,7 +63,7 @@ def test_the_metrics(monkeypatch):
 
 
 def test_a_cancel_goes_through_and_only_own_messages_are_repeated():
-    additions = Additions()
+    additions = OptionalMeasurements()
 
     def leave():
         raise Cancelled
@@ -72,8 +72,8 @@ def test_a_cancel_goes_through_and_only_own_messages_are_repeated():
         raise DecodeError("Every token was removed.")
 
     with pytest.raises(Cancelled):
-        additions.make("It", leave, None)
+        additions.measure("It", leave, None)
     assert additions.notes == []
-    assert additions.make("It", stop, 7) == 7
-    assert additions.make("It", lambda: 5, 7) == 5
+    assert additions.measure("It", stop, 7) == 7
+    assert additions.measure("It", lambda: 5, 7) == 5
     assert additions.notes == ["It is missing: Every token was removed."]

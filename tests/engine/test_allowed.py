@@ -7,7 +7,7 @@ import random
 import pytest
 
 from engine import DecodeRequest, decode
-from engine.run.generation import allowed_continuations
+from engine.run.generation import make_prefix_allowed_tokens_fn
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed
 from engine.trace.json_io import dumps, loads
@@ -98,7 +98,7 @@ def test_the_output_keeps_to_what_is_allowed(name, form):
             plain = params | NATIVE[name]
             if form == "list":
                 entries = tuple(map(tuple, params["prefix_allowed_tokens_fn"]))
-                plain["prefix_allowed_tokens_fn"] = allowed_continuations(
+                plain["prefix_allowed_tokens_fn"] = make_prefix_allowed_tokens_fn(
                     entries, len(PROMPT), (END,), VOCAB
                 )
             assert rows == native(golden_model("llama"), PROMPT, seed=seed, **plain), seed

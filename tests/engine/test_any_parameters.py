@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine import DecodeRequest, decode
-from engine.declare.params import build, params_of
+from engine.declare.params import build_config, params_of
 from engine.models.loading import LoadedModel
 from engine.run.generation import generate_inputs, generation_config
-from engine.run.request import check, fit_to_model
+from engine.run.request import check_request, fit_to_model
 from engine.strategies import STRATEGIES
-from engine.strategies.bundled_loops import own_loop_of
+from engine.strategies.bundled_loops import find_bundled_loop
 from engine.strategies.drafting_params import DraftingParams, DraftModelParams
 from engine.trace.events import Failed
 from engine.trace.json_io import dumps, loads
@@ -37,8 +37,8 @@ def expected(name: str, params: dict[str, Any], seed: int) -> list[list[int]] | 
     """Return generate()'s new tokens, None where it has no such mode or refuses."""
     strategy, loaded = STRATEGIES[name], target()
     request = DecodeRequest(name, loaded, PROMPT, params=params, seed=seed)
-    config = fit_to_model(check(request), loaded).config
-    if own_loop_of(strategy, config) is not None:
+    config = fit_to_model(check_request(request), loaded).config
+    if find_bundled_loop(strategy, config) is not None:
         return None
     ids = loaded.tokenizer(PROMPT, split_special_tokens=True)["input_ids"]
     select = strategy.generate_kwargs(config)
@@ -97,7 +97,7 @@ def check_any(name: str, params: dict[str, Any], seed: int) -> None:
     trace = last.trace
     if not any(isinstance(v, str) and v.startswith("<callable") for v in trace.config.values()):
         assert loads(dumps(trace)) == trace
-        assert build(STRATEGIES[name].config, _kept(trace.config), name)
+        assert build_config(STRATEGIES[name].config, _kept(trace.config), name)
     theirs = expected(name, params, seed)
     if theirs is not None:
         ours = [list(output.token_ids) for output in trace.outputs]
@@ -190,9 +190,10 @@ def test_prompt_lookup_draws_what_generate_draws_where_no_loop_comes_along(param
 def test_prompt_lookup_brings_its_loop_along_once_the_draws_may_differ(params):
     strategy = STRATEGIES["prompt_lookup"]
     assert (
-        own_loop_of(strategy, build(strategy.config, params | {"do_sample": True}, "")) is not None
+        find_bundled_loop(strategy, build_config(strategy.config, params | {"do_sample": True}, ""))
+        is not None
     )
-    assert own_loop_of(strategy, build(strategy.config, params, "")) is None
+    assert find_bundled_loop(strategy, build_config(strategy.config, params, "")) is None
 
 
 ENDS = {"sequence_bias": [([2], 6.0)]}

@@ -11,7 +11,7 @@ import pytest
 
 from engine import DecodeRequest, LoadedModel
 from engine.strategies import STRATEGIES
-from engine.strategies.compatibility import refusal, uses_cache
+from engine.strategies.compatibility import incompatibility_reason, uses_cache
 from tests.helpers.models import golden_model, native
 from tests.helpers.references import THRESHOLD, expected, params_of
 from tests.helpers.runs import failed, finished
@@ -49,7 +49,7 @@ def asked(strategy, name):
 @pytest.mark.parametrize("name", KIND_NAMES)
 def test_equal_to_generate_or_refused(name, strategy):
     kind, request = KINDS[name], asked(strategy, name)
-    reason = refusal(STRATEGIES[strategy], request.model, request.assistant)
+    reason = incompatibility_reason(STRATEGIES[strategy], request.model, request.assistant)
     assert (reason is not None) == (strategy in kind.refuses), reason
     if reason is not None:
         assert clean(str(failed(request))) == reason
@@ -75,7 +75,7 @@ def test_as_a_draft_it_changes_nothing(name):
     request = DecodeRequest(
         "speculative", target, input_ids=PROMPT, params=params, assistant=zoo_model(name)
     )
-    reason = refusal(STRATEGIES["speculative"], target, zoo_model(name))
+    reason = incompatibility_reason(STRATEGIES["speculative"], target, zoo_model(name))
     if reason is not None:
         assert clean(str(failed(request))) == reason
         assert zoo_model(name).is_encoder_decoder

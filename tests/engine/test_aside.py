@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from engine.one_shot_thread import aside
+from engine.one_shot_thread import run_in_thread
 
 
 def test_it_returns_from_a_thread_that_has_ended():
-    worker = aside(threading.current_thread)
+    worker = run_in_thread(threading.current_thread)
     assert worker is not threading.current_thread()
     assert not worker.is_alive()
 
@@ -21,4 +21,4 @@ def test_it_raises_what_the_work_raises(error):
         raise error("no")
 
     with pytest.raises(error, match="no"):
-        aside(fail)
+        run_in_thread(fail)

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from engine.errors import Cancelled, ModelError
-from engine.inspection.attribution import INPUT, OUTPUT, gradient_of
-from engine.inspection.leave_one_out import leave_one_out_of
-from engine.inspection.target_token import Decided
-from engine.loops.teacher_forced import pass_inputs
+from engine.inspection.attribution import INPUT, OUTPUT, compute_gradient_times_input
+from engine.inspection.leave_one_out import compute_leave_one_out
+from engine.inspection.target_token import TargetToken
+from engine.loops.teacher_forced import teacher_forced_inputs
 from engine.models.loading import LoadedModel
 from engine.settings import SETTINGS
 from tests.helpers.looking import (
@@ -30,7 +30,7 @@ from tests.helpers.models import fresh_model
 from tests.helpers.sentences import clean
 from tests.helpers.zoo import KIND_NAMES, zoo_model
 
-CAPTION = Decided((1,), NEW[:2], NEW[2])
+CAPTION = TargetToken((1,), NEW[:2], NEW[2])
 
 NO_GRADIENT = {"CpmAnt", "XLNet"}
 """Architectures whose embeddings do not stand one for each id, row by row."""
@@ -42,7 +42,7 @@ def by_kind(found):
 
 def embedded(loaded):
     """Return the inputs of the pass over a text with embeddings in the place of ids, by kind."""
-    inputs = pass_inputs(loaded, DECIDED.prompt_ids, [*DECIDED.before, DECIDED.token_id])
+    inputs = teacher_forced_inputs(loaded, DECIDED.prompt_ids, [*DECIDED.before, DECIDED.token_id])
     names = {OUTPUT: "input_ids"}
     if loaded.is_encoder_decoder:
         names = {INPUT: "input_ids", OUTPUT: "decoder_input_ids"}
@@ -58,7 +58,7 @@ def embedded(loaded):
 )
 def test_a_gradient_is_what_a_small_change_makes(name, step, off):
     loaded = doubled(name)
-    found = by_kind(gradient_of(loaded, DECIDED))
+    found = by_kind(compute_gradient_times_input(loaded, DECIDED))
     inputs, vectors, places = embedded(loaded)
     assert set(found) == set(vectors)
     for kind, own in vectors.items():
@@ -76,7 +76,7 @@ def test_a_gradient_is_what_a_small_change_makes(name, step, off):
 @pytest.mark.parametrize("name", ["gpt2", "llama", "qwen2", "t5"])
 def test_a_gradient_is_what_autograd_makes_of_embeddings_that_are_handed_in(name):
     loaded = model_of(name)
-    found = by_kind(gradient_of(loaded, DECIDED))
+    found = by_kind(compute_gradient_times_input(loaded, DECIDED))
     inputs, vectors, places = embedded(loaded)
     leaves = {kind: vector.clone().requires_grad_() for kind, vector in vectors.items()}
     given = {places[kind]: leaf for kind, leaf in leaves.items()}
@@ -90,10 +90,10 @@ def test_a_gradient_is_what_autograd_makes_of_embeddings_that_are_handed_in(name
 def test_a_gradient_of_a_picture_is_its_patches_small_change():
     loaded = doubled("captioner")
     pixels = picture()["pixel_values"].double()
-    found = by_kind(gradient_of(loaded, CAPTION, {"pixel_values": pixels}))
+    found = by_kind(compute_gradient_times_input(loaded, CAPTION, {"pixel_values": pixels}))
     assert found[INPUT].values[0] is None
     assert found[INPUT].positions.grid == (4, 4)
-    inputs = pass_inputs(loaded, CAPTION.prompt_ids, [*CAPTION.before, CAPTION.token_id])
+    inputs = teacher_forced_inputs(loaded, CAPTION.prompt_ids, [*CAPTION.before, CAPTION.token_id])
     assert "pixel_values" not in inputs
     ids, step = torch.tensor([[1, *NEW[:2]]]), 1e-4
     for place in range(16):
@@ -110,15 +110,15 @@ def test_a_gradient_of_a_picture_is_its_patches_small_change():
 
 
 def test_gradients_are_taken_inside_of_inference_mode_too():
-    outside = gradient_of(model_of("llama"), DECIDED)
+    outside = compute_gradient_times_input(model_of("llama"), DECIDED)
     with torch.inference_mode():
-        assert gradient_of(model_of("llama"), DECIDED) == outside
+        assert compute_gradient_times_input(model_of("llama"), DECIDED) == outside
 
 
 def without_each(loaded, decided=DECIDED):
     """Return by kind the log-probability without each token, by one plain pass after the other."""
     new = [*decided.before, decided.token_id]
-    inputs = pass_inputs(loaded, decided.prompt_ids, new)
+    inputs = teacher_forced_inputs(loaded, decided.prompt_ids, new)
     names = {OUTPUT: "decoder_input_ids" if loaded.is_encoder_decoder else "input_ids"}
     if loaded.is_encoder_decoder:
         names[INPUT] = "input_ids"
@@ -144,11 +144,11 @@ def test_leaving_out_is_plain_passes_one_by_one(name, positions, monkeypatch):
     limits = dataclasses.replace(SETTINGS, max_asking_positions=positions)
     monkeypatch.setattr("engine.inspection.leave_one_out.SETTINGS", limits)
     loaded = model_of(name)
-    found = leave_one_out_of(loaded, DECIDED)
+    found = compute_leave_one_out(loaded, DECIDED)
     whole = plain(
         loaded,
         DECIDED.token_id,
-        **pass_inputs(loaded, DECIDED.prompt_ids, [*DECIDED.before, DECIDED.token_id]),
+        **teacher_forced_inputs(loaded, DECIDED.prompt_ids, [*DECIDED.before, DECIDED.token_id]),
     )
     assert found.logprob == pytest.approx(whole, abs=1e-5)
     assert not found.note
@@ -164,7 +164,7 @@ def test_leaving_out_is_plain_passes_one_by_one(name, positions, monkeypatch):
 def test_a_part_of_a_picture_is_painted_over_with_its_mean():
     loaded = model_of("captioner")
     pixels = picture()["pixel_values"]
-    found = by_kind(leave_one_out_of(loaded, CAPTION, picture()))
+    found = by_kind(compute_leave_one_out(loaded, CAPTION, picture()))
     ids = torch.tensor([[1, *NEW[:2]]])
     whole = plain(loaded, CAPTION.token_id, pixel_values=pixels, decoder_input_ids=ids)
     assert found[INPUT].positions.grid == (4, 4)
@@ -185,7 +185,7 @@ def test_a_part_of_a_picture_is_painted_over_with_its_mean():
 
 def test_a_picture_within_a_prompt_is_painted_over_and_its_place_stays():
     loaded, pixels = model_of("reader"), picture()["pixel_values"]
-    found = by_kind(leave_one_out_of(loaded, READ, picture()))
+    found = by_kind(compute_leave_one_out(loaded, READ, picture()))
     ids = torch.tensor([[*READ.prompt_ids, *READ.before]])
     given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     whole = plain(loaded, READ.token_id, pixel_values=pixels, **given)
@@ -196,7 +196,7 @@ def test_a_picture_within_a_prompt_is_painted_over_and_its_place_stays():
     assert found[INPUT].values[7] == pytest.approx(whole - less, abs=2e-5)
     held = [value is None for value in found[OUTPUT].values]
     assert held == [False] * 2 + [True] * 16 + [False] * 3
-    slopes = by_kind(gradient_of(loaded, READ, picture()))
+    slopes = by_kind(compute_gradient_times_input(loaded, READ, picture()))
     assert list(slopes) == [OUTPUT]
     assert all(slopes[OUTPUT].values)
 
@@ -204,14 +204,14 @@ def test_a_picture_within_a_prompt_is_painted_over_and_its_place_stays():
 def test_a_picture_of_many_patches_is_cut_more_coarsely(monkeypatch):
     limits = dataclasses.replace(SETTINGS, max_left_out_parts=4)
     monkeypatch.setattr("engine.inspection.leave_one_out.SETTINGS", limits)
-    part = by_kind(leave_one_out_of(model_of("captioner"), CAPTION, picture()))[INPUT]
+    part = by_kind(compute_leave_one_out(model_of("captioner"), CAPTION, picture()))[INPUT]
     assert part.positions.grid == (2, 2)
     assert None not in part.values
     assert PICTURE // 2 == 4
 
 
 def test_the_only_token_of_a_text_is_not_left_out():
-    found = leave_one_out_of(model_of("llama"), Decided((5,), (), 9))
+    found = compute_leave_one_out(model_of("llama"), TargetToken((5,), (), 9))
     assert found.parts[0].values == (None,)
     assert not found.note
 
@@ -219,7 +219,7 @@ def test_the_only_token_of_a_text_is_not_left_out():
 def test_what_time_did_not_reach_is_said(monkeypatch):
     limits = dataclasses.replace(SETTINGS, max_asking_s=0.0)
     monkeypatch.setattr("engine.inspection.leave_one_out.SETTINGS", limits)
-    found = leave_one_out_of(model_of("llama"), DECIDED)
+    found = compute_leave_one_out(model_of("llama"), DECIDED)
     assert set(found.parts[0].values) == {None}
     assert "Only 0 of 9 positions were left out" in clean(found.note)
 
@@ -228,19 +228,19 @@ def test_leaving_out_ends_when_it_is_given_up():
     cancelled = threading.Event()
     cancelled.set()
     with pytest.raises(Cancelled):
-        leave_one_out_of(model_of("llama"), DECIDED, None, cancelled)
+        compute_leave_one_out(model_of("llama"), DECIDED, None, cancelled)
 
 
 @pytest.mark.parametrize("name", KIND_NAMES)
 def test_every_architecture_has_both_or_says_why_not(name):
     loaded = zoo_model(name)
-    found = leave_one_out_of(loaded, DECIDED)
+    found = compute_leave_one_out(loaded, DECIDED)
     assert any(found.parts[-1].values)
     if name in NO_GRADIENT:
         with pytest.raises(ModelError, match="gives no gradient"):
-            gradient_of(loaded, DECIDED)
+            compute_gradient_times_input(loaded, DECIDED)
         return
-    slopes = gradient_of(loaded, DECIDED)
+    slopes = compute_gradient_times_input(loaded, DECIDED)
     assert any(slopes.parts[-1].values)
     assert slopes.logprob == pytest.approx(found.logprob, abs=1e-4)
 
@@ -249,6 +249,6 @@ def test_no_parameter_gets_a_gradient():
     model = fresh_model("gpt2")
     next(model.parameters()).requires_grad_(requires_grad=False)
     wanted = [p.requires_grad for p in model.parameters()]
-    gradient_of(LoadedModel(model, None, "gpt2"), DECIDED)
+    compute_gradient_times_input(LoadedModel(model, None, "gpt2"), DECIDED)
     assert [p.requires_grad for p in model.parameters()] == wanted
     assert all(p.grad is None for p in model.parameters())

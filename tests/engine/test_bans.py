@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from engine import DecodeRequest, load
-from engine.export.plan import plan_of
-from engine.export.script import script
-from engine.export.verify import verify
-from engine.models.spellings import MOST, forms_of, spellings
+from engine.export.plan import plan_export
+from engine.export.script import script_text
+from engine.export.verify import verify_export
+from engine.models.spellings import MAX_SPELLINGS, find_spellings, word_forms
 from engine.models.text import Pieces
 from engine.trace.json_io import dumps, loads
 from tests.helpers.models import golden_model
@@ -44,7 +44,7 @@ def test_every_way_to_write_a_word_is_found(kind, text):
     pieces = Pieces(tokenizer)
     word = text.strip()
     by_hand = {*cut_by_hand(word, pieces.by_text), *cut_by_hand(" " + word, pieces.by_text)}
-    ways = spellings(text, tokenizer, pieces)
+    ways = find_spellings(text, tokenizer, pieces)
     assert set(ways) == by_hand
     assert len(ways) == len(by_hand) > 2
     assert {"".join(pieces[i] for i in ids) for ids in ways} == {word, " " + word}
@@ -52,20 +52,20 @@ def test_every_way_to_write_a_word_is_found(kind, text):
 
 def test_the_shortest_ways_to_write_a_long_text_come_first():
     loaded = load("storyteller")
-    ways = spellings("Once upon a time there was a dragon", loaded.tokenizer, loaded.pieces)
-    assert MOST < len(ways) <= 2 * (MOST + 1)
+    ways = find_spellings("Once upon a time there was a dragon", loaded.tokenizer, loaded.pieces)
+    assert MAX_SPELLINGS < len(ways) <= 2 * (MAX_SPELLINGS + 1)
     own = loaded.tokenizer("Once upon a time there was a dragon")["input_ids"]
     assert tuple(own) in ways
 
 
 def test_case_is_asked_for():
-    assert forms_of("Lily") == forms_of(" Lily") == [" Lily", "Lily"]
-    assert forms_of("(?i)Lily rose") == [
+    assert word_forms("Lily") == word_forms(" Lily") == [" Lily", "Lily"]
+    assert word_forms("(?i)Lily rose") == [
         *(" Lily rose", "Lily rose", " lily rose", "lily rose"),
         *(" LILY ROSE", "LILY ROSE", " Lily Rose", "Lily Rose"),
     ]
-    assert forms_of(" ") == [" "]
-    assert forms_of("(?i)") == [" (?i)", "(?i)"]
+    assert word_forms(" ") == [" "]
+    assert word_forms("(?i)") == [" (?i)", "(?i)"]
 
 
 @pytest.mark.parametrize("banned", [*mark_nightly(["Lily", " Lily"]), "(?i)LILY"])
@@ -88,10 +88,10 @@ def test_the_run_and_its_code_say_which_ids_are_banned():
     [note] = [note for note in trace.notes if note.startswith("bad_words_ids: ' Lily' is banned")]
     assert f"in {len(ids) - 1} spellings" in note
     assert loads(dumps(trace)) == trace
-    code = script(plan_of(trace))
+    code = script_text(plan_export(trace))
     assert f"bad_words_ids={ids!r}" in code
     assert "# bad_words_ids: ' Lily' is banned" in code
-    assert verify(trace).equal
+    assert verify_export(trace).equal
 
 
 def test_ids_are_banned_as_they_are():

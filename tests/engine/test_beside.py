@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from engine import DecodeRequest, load
-from engine.analysis.score_with_other_model import beside
+from engine.analysis.score_with_other_model import compare_models
 from engine.cli.main import main
 from engine.errors import Cancelled, ModelError
 from engine.trace import json_io
@@ -44,7 +44,7 @@ def test_every_figure_is_that_of_plain_passes(written, held):
     own = load("storyteller")
     dtype = held if "float" in held else None
     other = load("storyteller", dtype=dtype, quantization=None if dtype else held)
-    found = beside(written, own, other)
+    found = compare_models(written, own, other)
     prompt, new = list(written.prompt_ids), list(written.outputs[0].token_ids)
     ours, theirs = (plain(loaded, prompt, new) for loaded in (own, other))
     kl = (ours.exp() * (ours - theirs)).sum(-1)
@@ -67,7 +67,7 @@ def test_every_figure_is_that_of_plain_passes(written, held):
 
 def test_the_greedy_texts_are_those_of_generate_and_part_where_they_do(written):
     own, other = load("storyteller"), load("storyteller", quantization="4bit")
-    found = beside(written, own, other)
+    found = compare_models(written, own, other)
     ids = list(written.prompt_ids)
     count = len(found.token_ids)
     texts = [native(loaded, ids, max_new_tokens=count)[0] for loaded in (own, other)]
@@ -79,7 +79,7 @@ def test_the_greedy_texts_are_those_of_generate_and_part_where_they_do(written):
 
 def test_a_model_beside_itself_is_no_way_off(written):
     own = load("storyteller")
-    found = beside(written, own, own)
+    found = compare_models(written, own, own)
     assert set(found.kl) == {0.0}
     assert (found.agreement, found.parted) == (1.0, None)
     assert found.own.ranks == found.other.ranks
@@ -88,21 +88,21 @@ def test_a_model_beside_itself_is_no_way_off(written):
 
 def test_a_target_stands_beside_its_draft_but_not_beside_a_foreign_one(written):
     own = load("storyteller")
-    found = beside(written, own, load("storyteller-draft"))
+    found = compare_models(written, own, load("storyteller-draft"))
     assert found.mean_kl > 0.01
     assert found.other.bytes < found.own.bytes
     with pytest.raises(ModelError, match="foreign-draft has another tokenizer than storyteller"):
-        beside(written, own, load("foreign-draft"))
+        compare_models(written, own, load("foreign-draft"))
 
 
 def test_an_empty_text_and_one_too_long_are_said(written):
     own = load("storyteller")
     empty = dataclasses.replace(written.outputs[0], token_ids=())
     with pytest.raises(ModelError, match="wrote nothing"):
-        beside(dataclasses.replace(written, outputs=(empty,)), own, own)
+        compare_models(dataclasses.replace(written, outputs=(empty,)), own, own)
     long = dataclasses.replace(written, prompt_ids=written.prompt_ids * 300)
     with pytest.raises(ModelError, match=r"context of \d+ tokens"):
-        beside(long, own, own)
+        compare_models(long, own, own)
 
 
 def test_whoever_stops_waits_no_longer(written):
@@ -110,9 +110,9 @@ def test_whoever_stops_waits_no_longer(written):
     stopped.set()
     own = load("storyteller")
     with pytest.raises(Cancelled):
-        beside(written, own, own, stopped)
+        compare_models(written, own, own, stopped)
     # The next one works.
-    assert beside(written, own, own).agreement == 1.0
+    assert compare_models(written, own, own).agreement == 1.0
 
 
 def test_the_command_line_prints_and_writes_the_same_figures(written, tmp_path, capsys):
@@ -121,7 +121,7 @@ def test_the_command_line_prints_and_writes_the_same_figures(written, tmp_path, 
     asked = ["beside", str(run), "--dtype", "bfloat16", "--csv", str(table)]
     assert main([*asked, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    found = beside(written, load("storyteller"), load("storyteller", dtype="bfloat16"))
+    found = compare_models(written, load("storyteller"), load("storyteller", dtype="bfloat16"))
     assert (told["kl"], told["agreement"]) == (list(found.kl), found.agreement)
     rows = list(csv.DictReader(table.read_text("utf-8").splitlines()))
     assert [int(row["token_id"]) for row in rows] == list(found.token_ids)

@@ -11,10 +11,10 @@ from transformers import DynamicCache
 
 from engine import STRATEGIES, DecodeRequest, LoadedModel
 from engine.cli.main import main
-from engine.loops.drafting.cache_snapshot import copied
-from engine.models.capabilities import RESUMES
-from engine.models.meta_model import BUILDING
-from engine.strategies.compatibility import refusal
+from engine.loops.drafting.cache_snapshot import snapshot_cache
+from engine.models.capabilities import RESUMABLE_STATE_TYPES
+from engine.models.meta_model import CONSTRUCTION_LOCK
+from engine.strategies.compatibility import incompatibility_reason
 from tests.helpers.models import fresh_model, tiny_llama
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
@@ -55,7 +55,7 @@ def test_sound_and_pictures_have_to_be_given(make, needs):
     loaded = LoadedModel(make().eval(), None, "other")
     assert loaded.capabilities.needs == needs
     assert loaded.capabilities.takes == {needs}
-    assert refusal(STRATEGIES["greedy"], loaded) is None
+    assert incompatibility_reason(STRATEGIES["greedy"], loaded) is None
     clean(str(failed(DecodeRequest("greedy", loaded, input_ids=[3]))))
 
 
@@ -64,7 +64,7 @@ def test_a_folder_of_another_kind_is_refused_before_its_weights_are_read(tmp_pat
     (tmp_path / "model.safetensors").write_bytes(b"none")
     sentence = clean(str(failed(DecodeRequest("greedy", str(tmp_path), input_ids=[3]))))
     assert "is of the kind vit" in sentence
-    assert refusal(STRATEGIES["greedy"], str(tmp_path)) == sentence
+    assert incompatibility_reason(STRATEGIES["greedy"], str(tmp_path)) == sentence
 
 
 def test_what_cannot_generate_text_is_refused():
@@ -75,12 +75,12 @@ def test_what_cannot_generate_text_is_refused():
 
 
 def test_names_are_asked_without_weights_and_list_says_it(tmp_path, capsys):
-    assert refusal(STRATEGIES["greedy"], "storyteller") is None
-    assert refusal(STRATEGIES["dola"], "somebody/elsewhere") is None
+    assert incompatibility_reason(STRATEGIES["greedy"], "storyteller") is None
+    assert incompatibility_reason(STRATEGIES["dola"], "somebody/elsewhere") is None
     made("Jamba").config.save_pretrained(tmp_path)
     folder = str(tmp_path)
     reason = f"{folder} cannot be used with Prompt lookup: its cache cannot go back"
-    assert refusal(STRATEGIES["prompt_lookup"], folder).startswith(reason)
+    assert incompatibility_reason(STRATEGIES["prompt_lookup"], folder).startswith(reason)
     assert main(["list", "--model", folder]) == 0
     said = capsys.readouterr().out
     assert reason in said
@@ -89,14 +89,14 @@ def test_names_are_asked_without_weights_and_list_says_it(tmp_path, capsys):
 
 def test_a_draft_is_asked_too():
     target = LoadedModel(fresh_model("llama"), None, "llama")
-    sentence = refusal(
+    sentence = incompatibility_reason(
         STRATEGIES["speculative"], target, LoadedModel(fresh_model("t5"), None, "t5")
     )
     assert clean(sentence).startswith("t5 cannot be used as a draft with Speculative decoding: ")
 
 
 def test_every_type_that_is_said_to_resume_is_tried():
-    assert {type_of(name) for name in KINDS} >= RESUMES
+    assert {type_of(name) for name in KINDS} >= RESUMABLE_STATE_TYPES
 
 
 def type_of(name):
@@ -105,7 +105,8 @@ def type_of(name):
 
 @torch.no_grad()
 @pytest.mark.parametrize(
-    "name", [n for n in KINDS if type_of(n) in RESUMES | {"jamba", "mamba", "falcon_mamba"}]
+    "name",
+    [n for n in KINDS if type_of(n) in RESUMABLE_STATE_TYPES | {"jamba", "mamba", "falcon_mamba"}],
 )
 def test_which_states_continue_over_several_tokens_and_come_back(name):
     """The list is what models do, not what they say: read, go astray, go back, read on."""
@@ -120,10 +121,10 @@ def test_which_states_continue_over_several_tokens_and_come_back(name):
         return model(part, use_cache=True, **{key: cache}, **more).logits[0]
 
     read(ids[:, :4], 0, cache)
-    saved = copied(cache)
+    saved = snapshot_cache(cache)
     read(torch.tensor([[60, 61]]), 4, cache)
     apart = (read(ids[:, 4:], 4, saved) - whole).abs().max()
-    assert bool(apart < 1e-3) == (type_of(name) in RESUMES)
+    assert bool(apart < 1e-3) == (type_of(name) in RESUMABLE_STATE_TYPES)
 
 
 @pytest.mark.parametrize(
@@ -159,12 +160,12 @@ def test_no_model_is_built_while_another_one_is(maker, monkeypatch, tmp_path):
     right = getattr(auto, maker)
 
     def watched(*arguments, **options):
-        held.append(BUILDING._is_owned())
+        held.append(CONSTRUCTION_LOCK._is_owned())
         return right(*arguments, **options)
 
     monkeypatch.setattr(auto, maker, watched)
     if maker == "from_config":
-        assert refusal(STRATEGIES["greedy"], str(tmp_path)) is None
+        assert incompatibility_reason(STRATEGIES["greedy"], str(tmp_path)) is None
     else:
         request = DecodeRequest(
             "greedy", str(tmp_path), input_ids=[5], params={"max_new_tokens": 1}

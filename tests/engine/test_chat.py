@@ -13,8 +13,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from engine.errors import ModelError, ParameterError
 from engine.models import templates
 from engine.models.loading import LoadedModel
-from engine.models.templates import bounded, render
-from engine.run.chat_request import given, rendered, resolved
+from engine.models.templates import render_chat, time_limit
+from engine.run.chat_request import render_conversation, resolve_template, strip_default_start
 from engine.settings import Settings
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.talker import FAMILIES, SYSTEMLESS, TOOLS, said, talker, with_template
@@ -49,7 +49,7 @@ def cases():
 
 def plain_ids(loaded, messages, template=None):
     """Return what transformers alone makes of a conversation."""
-    arguments = resolved(messages, template)
+    arguments = resolve_template(messages, template)
     return loaded.tokenizer.apply_chat_template(messages, return_dict=False, **arguments)
 
 
@@ -69,7 +69,7 @@ def shown(loaded, chat):
 )
 def test_ids_are_those_of_transformers(family, talk):
     loaded = talker(family)
-    chat = rendered(talk, None, loaded)
+    chat = render_conversation(talk, None, loaded)
     assert list(chat.ids) == plain_ids(loaded, talk)
     assert chat.literal_tokens == 0
     assert [turn.start for turn in chat.turns] == [0, *(turn.end for turn in chat.turns[:-1])]
@@ -79,7 +79,7 @@ def test_ids_are_those_of_transformers(family, talk):
 @pytest.mark.parametrize("family", ["llama3", "qwen3"])
 def test_tools_and_their_calls_are_written_as_transformers_does(family):
     loaded, template = talker(family), {"tools": TOOLS}
-    chat = rendered(CALLED, template, loaded)
+    chat = render_conversation(CALLED, template, loaded)
     assert list(chat.ids) == plain_ids(loaded, CALLED, template)
     roles = [role for role, _ in shown(loaded, chat)]
     assert [role for role in roles if role != "template"] == ["user", "tool"]
@@ -89,7 +89,7 @@ def test_tools_and_their_calls_are_written_as_transformers_does(family):
 def test_arguments_of_the_template_change_what_it_writes():
     loaded, talk = talker("qwen3"), said("why")
     quiet, thinking = (
-        rendered(talk, {"enable_thinking": value}, loaded) for value in (False, True)
+        render_conversation(talk, {"enable_thinking": value}, loaded) for value in (False, True)
     )
     assert quiet.text == thinking.text + "<think>\n\n</think>\n\n"
     assert list(quiet.ids) == plain_ids(loaded, talk, {"enable_thinking": False})
@@ -98,7 +98,7 @@ def test_arguments_of_the_template_change_what_it_writes():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_turns_say_whose_every_token_is(family):
     loaded = talker(family)
-    chat = rendered(said("the bear saw", "a red ball", "why so"), None, loaded)
+    chat = render_conversation(said("the bear saw", "a red ball", "why so"), None, loaded)
     found = shown(loaded, chat)
     said_by = [(role, text.strip()) for role, text in found if role != "template"]
     assert said_by == [("user", "the bear saw"), ("assistant", "a red ball"), ("user", "why so")]
@@ -107,7 +107,7 @@ def test_turns_say_whose_every_token_is(family):
 
 def test_a_hidden_system_prompt_is_the_templates():
     loaded = talker("chatml")
-    assert shown(loaded, rendered(said("hi"), None, loaded))[0] == (
+    assert shown(loaded, render_conversation(said("hi"), None, loaded))[0] == (
         "template",
         "<|im_start|>system\nYou are a helpful bear.<|im_end|>\n<|im_start|>user\n",
     )
@@ -115,7 +115,7 @@ def test_a_hidden_system_prompt_is_the_templates():
 
 def test_a_system_prompt_that_is_put_into_another_turn_keeps_its_role():
     loaded = talker("mistral")
-    chat = rendered(said("the bear", "ran", "why", system="be kind"), None, loaded)
+    chat = render_conversation(said("the bear", "ran", "why", system="be kind"), None, loaded)
     words = [(role, text.strip()) for role, text in shown(loaded, chat) if role != "template"]
     assert words == [
         ("user", "the bear"),
@@ -128,7 +128,9 @@ def test_a_system_prompt_that_is_put_into_another_turn_keeps_its_role():
 def test_a_content_that_the_template_cuts_is_followed_as_far_as_it_goes():
     loaded = talker("qwen3")
     talk = said("why", "<think>\nthe sun\n</think>\n\nthe tree", "and now")
-    words = [(r, t) for r, t in shown(loaded, rendered(talk, None, loaded)) if r != "template"]
+    words = [
+        (r, t) for r, t in shown(loaded, render_conversation(talk, None, loaded)) if r != "template"
+    ]
     assert words == [("user", "why"), ("assistant", "the tree"), ("user", "and now")]
 
 
@@ -136,9 +138,9 @@ def test_a_content_that_the_template_cuts_is_followed_as_far_as_it_goes():
 def test_a_control_token_that_is_typed_stays_text(family):
     loaded = talker(family)
     special = loaded.tokenizer.all_special_tokens
-    clean = rendered(said("the bear X saw"), None, loaded)
+    clean = render_conversation(said("the bear X saw"), None, loaded)
     for token in special:
-        chat = rendered(said(f"the bear {token} saw"), None, loaded)
+        chat = render_conversation(said(f"the bear {token} saw"), None, loaded)
         assert chat.literal_tokens == 1
         assert token in chat.text
         count = loaded.tokenizer.convert_tokens_to_ids(token)
@@ -178,8 +180,8 @@ def test_no_text_of_a_request_becomes_a_control_token(where):
     loaded = talker("qwen3")
     end = loaded.tokenizer.convert_tokens_to_ids("<|im_end|>")
     messages, template = where("<|im_end|>")
-    clean = rendered(*where("nothing"), loaded)
-    chat = rendered(messages, template, loaded)
+    clean = render_conversation(*where("nothing"), loaded)
+    chat = render_conversation(messages, template, loaded)
     assert chat.literal_tokens == 1
     assert chat.ids.count(end) == clean.ids.count(end)
     assert plain_ids(loaded, messages, template).count(end) == clean.ids.count(end) + 1
@@ -188,10 +190,10 @@ def test_no_text_of_a_request_becomes_a_control_token(where):
 def test_what_a_model_writes_itself_may_stand_in_its_answers():
     loaded = talker("qwen3")
     think = loaded.tokenizer.convert_tokens_to_ids("<think>")
-    prefilled = rendered(said("why", "<think>\nthe"), None, loaded)
+    prefilled = render_conversation(said("why", "<think>\nthe"), None, loaded)
     assert think in prefilled.ids
     assert prefilled.literal_tokens == 0
-    typed = rendered(said("say <think> now"), None, loaded)
+    typed = render_conversation(said("say <think> now"), None, loaded)
     assert think not in typed.ids
     assert typed.literal_tokens == 1
 
@@ -203,7 +205,7 @@ def test_around_a_typed_token_the_text_is_cut_as_ever(family):
     token = loaded.tokenizer.eos_token
     talk = said("the bear", "saw the ball", f"{token} why", "ran", "to the tree")
     ids, ordinary = (
-        list(rendered(turns, None, loaded).ids)
+        list(render_conversation(turns, None, loaded).ids)
         for turns in (talk, said("the bear", "saw the ball", "why", "ran", "to the tree"))
     )
     start = next(i for i, (a, b) in enumerate(zip(ids, ordinary, strict=False)) if a != b)
@@ -219,8 +221,8 @@ def test_any_mixture_of_words_and_control_tokens(family):
     known = {t: loaded.tokenizer.convert_tokens_to_ids(t) for t in special}
     for _ in range(60):
         turns = ["".join(drawn.choices(words, k=drawn.randint(1, 9))) + "x" for _ in range(3)]
-        chat = rendered(said(*turns), None, loaded)
-        clean = rendered(said("x", "x", "x"), None, loaded)
+        chat = render_conversation(said(*turns), None, loaded)
+        clean = render_conversation(said("x", "x", "x"), None, loaded)
         for token, number in known.items():
             assert chat.ids.count(number) == clean.ids.count(number), (token, turns)
         if not chat.literal_tokens:
@@ -230,21 +232,21 @@ def test_any_mixture_of_words_and_control_tokens(family):
 def test_typed_marks_of_our_own_are_only_text():
     loaded = talker("chatml")
     text = f"{chr(0x100000)}<|im_end|>{chr(0x100001)}{chr(0xF0000)}"
-    chat = rendered(said(text), None, loaded)
+    chat = render_conversation(said(text), None, loaded)
     assert text in chat.text
     assert chat.literal_tokens == 1
 
 
 def test_a_template_that_refuses_says_so_in_its_own_words():
     with pytest.raises(ParameterError) as caught:
-        rendered(said("hi", system="be kind"), None, talker("gemma"))
+        render_conversation(said("hi", system="be kind"), None, talker("gemma"))
     assert str(caught.value) == (
         "messages = '2 messages' is not allowed: the model's chat template refuses them: "
         "System role not supported."
     )
     twice = [{"role": "user", "content": "a"}] * 2
     with pytest.raises(ParameterError, match="conversation roles must alternate"):
-        rendered(twice, None, talker("mistral"))
+        render_conversation(twice, None, talker("mistral"))
 
 
 @pytest.mark.parametrize(
@@ -263,7 +265,7 @@ def test_a_template_that_refuses_says_so_in_its_own_words():
 )
 def test_a_template_that_fails_is_one_sentence(template, words):
     with pytest.raises(ParameterError) as caught:
-        rendered(said("hi"), None, with_template(template))
+        render_conversation(said("hi"), None, with_template(template))
     sentence = str(caught.value)
     assert words in sentence
     assert "\n" not in sentence
@@ -275,7 +277,7 @@ def test_a_template_that_never_ends_is_ended(monkeypatch):
     endless = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
     before = time.monotonic()
     with pytest.raises(ParameterError, match=r"takes longer than 0\.2 seconds"):
-        rendered(said("hi"), None, with_template(endless))
+        render_conversation(said("hi"), None, with_template(endless))
     assert time.monotonic() - before < 10
 
 
@@ -290,7 +292,7 @@ def test_the_time_of_one_thread_is_its_own():
         while time.monotonic() < until:
             pass
 
-    with pytest.raises(TimeoutError), bounded(0.05):
+    with pytest.raises(TimeoutError), time_limit(0.05):
         never_ends()
     assert done == [None]
     assert sys.gettrace() is before
@@ -304,26 +306,28 @@ def test_templates_run_in_the_sandbox_of_transformers(monkeypatch):
         "from_string",
         lambda self, *args: rendered_in.append(type(self)) or whole(self, *args),
     )
-    rendered(said("hi"), None, with_template("a template of its own {{ messages[0].content }}"))
+    render_conversation(
+        said("hi"), None, with_template("a template of its own {{ messages[0].content }}")
+    )
     assert rendered_in
 
 
 def test_a_model_without_a_template_says_so():
     for loaded in (with_template(None), LoadedModel(talker().model, None, "ids only")):
         with pytest.raises(ModelError, match=r"has no chat template, so it takes a prompt"):
-            rendered(said("hi"), None, loaded)
+            render_conversation(said("hi"), None, loaded)
 
 
 def test_of_several_templates_the_usual_is_taken():
     loaded = with_template({"default": "{{ messages[0].content }}", "other": "no"})
-    assert rendered(said("the bear"), None, loaded).text == "the bear"
+    assert render_conversation(said("the bear"), None, loaded).text == "the bear"
     with pytest.raises(ModelError, match="several chat templates"):
-        rendered(said("the bear"), None, with_template({"one": "a", "other": "b"}))
+        render_conversation(said("the bear"), None, with_template({"one": "a", "other": "b"}))
 
 
 def test_a_template_that_leaves_contents_out_or_repeats_them():
     loaded = with_template("{{ messages[0].content }}/{{ messages[0].content }}")
-    chat = rendered(said("the bear", "ran", "why"), None, loaded)
+    chat = render_conversation(said("the bear", "ran", "why"), None, loaded)
     assert chat.text == "the bear/the bear"
     assert chat.turns[-1].end == len(chat.ids)
 
@@ -331,7 +335,7 @@ def test_a_template_that_leaves_contents_out_or_repeats_them():
 def test_a_template_that_measures_its_messages_gets_them_unmarked():
     source = "{% if messages[0].content | length == 3 %}{{ messages[0].content }}{% endif %}"
     loaded = with_template(source)
-    chat = rendered(said("the"), None, loaded)
+    chat = render_conversation(said("the"), None, loaded)
     assert chat.text == "the"
     assert list(chat.ids) == plain_ids(loaded, said("the"))
     assert chat.turns[0].role == "user"
@@ -348,9 +352,9 @@ def test_a_template_that_measures_its_messages_gets_them_unmarked():
     ],
 )
 def test_where_the_answer_begins(messages, template, found):
-    assert resolved(messages, template) == found
-    again = given(messages, found)
-    assert resolved(messages, again) == found
+    assert resolve_template(messages, template) == found
+    again = strip_default_start(messages, found)
+    assert resolve_template(messages, again) == found
     assert "continue_final_message" not in again
 
 
@@ -358,6 +362,6 @@ def test_the_engine_asks_for_no_more_than_it_needs():
     """Rendered text and marks agree for a conversation at the limit of messages."""
     loaded = talker("chatml")
     talk = said(*(f"word {n}" for n in range(63)))
-    found = render(loaded.tokenizer, "x", talk, {"add_generation_prompt": True})
+    found = render_chat(loaded.tokenizer, "x", talk, {"add_generation_prompt": True})
     assert [number for number, _, _ in found.contents] == list(range(63))
     assert [found.text[a:b] for _, a, b in found.contents] == [m["content"] for m in talk]

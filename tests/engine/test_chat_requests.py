@@ -8,13 +8,13 @@ import json
 import pytest
 
 from engine import DecodeRequest, load
-from engine.analysis.fork import branch, place_of, request_for
+from engine.analysis.fork import branch_point, branch_request, make_branch
 from engine.analysis.likelihood import score_trace
 from engine.analysis.many_draws import draw_many
 from engine.analysis.watermark_detection import detect_trace
 from engine.cli.main import main
 from engine.errors import ModelError, ParameterError, TraceError
-from engine.run.request import check, request_of
+from engine.run.request import check_request, request_from_trace
 from engine.settings import SETTINGS
 from engine.statistics import metrics
 from engine.strategies import STRATEGIES
@@ -118,7 +118,7 @@ def chat(strategy="greedy", model=None, messages=TALK, template=None, **fields):
 @pytest.mark.parametrize(("messages", "template", "parameter", "words"), BAD)
 def test_what_is_wrong_is_said_before_a_model_is_loaded(messages, template, parameter, words):
     with pytest.raises(ParameterError) as caught:
-        check(DecodeRequest("greedy", "no/model", messages=messages, template=template))
+        check_request(DecodeRequest("greedy", "no/model", messages=messages, template=template))
     assert caught.value.parameter == parameter
     assert words in clean(str(caught.value))
 
@@ -126,8 +126,8 @@ def test_what_is_wrong_is_said_before_a_model_is_loaded(messages, template, para
 def test_nesting_has_an_end():
     for levels in (17, 5000):
         with pytest.raises(ParameterError, match="nests at most 16 levels"):
-            check(DecodeRequest("greedy", messages=[USER], template={"a": deep(levels)}))
-    check(DecodeRequest("greedy", messages=[USER], template={"a": deep(14)}))
+            check_request(DecodeRequest("greedy", messages=[USER], template={"a": deep(levels)}))
+    check_request(DecodeRequest("greedy", messages=[USER], template={"a": deep(14)}))
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_prefilled_answer_is_continued():
 
 def test_the_same_ids_make_the_same_run():
     first = finished(chat("sampling"))
-    again = request_of(first, talker())
+    again = request_from_trace(first, talker())
     assert again.input_ids == list(first.prompt_ids)
     assert finished(again).outputs == first.outputs
 
@@ -257,8 +257,8 @@ def test_a_trace_with_a_conversation_that_cannot_be_is_refused(changes, words):
 
 def test_a_run_is_continued_from_a_step():
     first = finished(chat("sampling"))
-    made = branch(place_of(first, 3), text=" ball", tokenizer=talker().tokenizer)
-    request = dataclasses.replace(request_for(first, made, model=talker()), seed=5)
+    made = make_branch(branch_point(first, 3), text=" ball", tokenizer=talker().tokenizer)
+    request = dataclasses.replace(branch_request(first, made, model=talker()), seed=5)
     trace = finished(request)
     kept = first.outputs[0].token_ids[:3]
     assert trace.prompt_ids[: len(first.prompt_ids) + 3] == (*first.prompt_ids, *kept)
@@ -289,7 +289,7 @@ def test_the_conversation_is_never_counted():
             )
         )
         assert trace.outputs == bare.outputs
-        both = metrics.of(trace), metrics.of(bare)
+        both = metrics.compute_metrics(trace), metrics.compute_metrics(bare)
         assert [set(both[0]), both[0]["tokens_per_s"] > 0] == [set(both[1]), True]
         assert all(both[0][name] == both[1][name] for name in both[0] if name != "tokens_per_s")
         assert both[0]["new_tokens"] == len(trace.outputs[0].token_ids)

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from engine import DecodeRequest, LoadedModel, decode
-from engine.run.scheduler import LINE
+from engine.run.scheduler import RUN_QUEUE
 from engine.trace.events import Checking, Finished, Started, StepRecorded, TextDelta
 from tests.helpers.drafting import PROMPT
 from tests.helpers.gates import gate
@@ -107,7 +107,7 @@ def test_a_check_ends_with_the_reader(leave):
         thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert held.passes < free + RUNS, "all of the check was made for nobody"
-    assert LINE._places == []
+    assert RUN_QUEUE._places == []
 
 
 def test_a_text_that_is_stopped_is_not_checked():

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from engine import STRATEGIES, DecodeRequest
 from engine.analysis import examples, gallery
-from engine.cli.argument_values import printable
+from engine.cli.argument_values import escape_controls
 from engine.cli.main import main
-from engine.cli.run import _Aside
+from engine.cli.run import _RunStatus
 from engine.trace import json_io
 from engine.trace.events import Checking, Loading, Waiting
 from tests.helpers.runs import finished
@@ -73,20 +73,20 @@ def test_the_schema_is_printed_as_docs_has_it(capsys):
 
 def test_the_gallery_is_written_where_it_is_wanted(tmp_path, capsys, monkeypatch):
     greedy = STRATEGIES["greedy"]
-    recorded = gallery.record("greedy", greedy.presets[0])
+    recorded = gallery.record_preset("greedy", greedy.presets[0])
     monkeypatch.setattr("engine.strategies.STRATEGIES", {"greedy": greedy})
-    monkeypatch.setattr(gallery, "record", lambda strategy, preset: recorded)
-    monkeypatch.setattr(examples, "_compared", lambda preset: {})
-    monkeypatch.setattr(examples, "_drawn", dict)
-    monkeypatch.setattr(examples, "_unmarked", lambda: recorded)
-    monkeypatch.setattr(examples.taste, "made", dict)
+    monkeypatch.setattr(gallery, "record_preset", lambda strategy, preset: recorded)
+    monkeypatch.setattr(examples, "_record_comparison", lambda preset: {})
+    monkeypatch.setattr(examples, "_record_draws", dict)
+    monkeypatch.setattr(examples, "_record_unmarked_twin", lambda: recorded)
+    monkeypatch.setattr(examples.taste, "record_continuations", dict)
     assert main(["gallery", "--to", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert gallery.entries(tmp_path)
-    for entry in gallery.entries(tmp_path):
+    assert gallery.list_entries(tmp_path)
+    for entry in gallery.list_entries(tmp_path):
         assert entry.file in said
         assert gallery.open_entry(entry.file, tmp_path) == recorded
-    assert examples.unmarked(tmp_path / examples.FOLDER.name) == recorded
+    assert examples.load_unmarked_twin(tmp_path / examples.FOLDER.name) == recorded
     assert said.count("an example") == 4
 
 
@@ -94,9 +94,9 @@ ASIDE = [Waiting(2, None), Waiting(1, 3.0), Loading("storyteller"), Checking(0, 
 
 
 def test_what_goes_on_meanwhile_is_said_on_stderr_once_each(capsys):
-    aside = _Aside()
+    aside = _RunStatus()
     for event in (*ASIDE, Checking(1, 2, "runs")):
-        aside.say(event)
+        aside.show_event(event)
     aside.end()
     said = capsys.readouterr()
     assert said.out == ""
@@ -110,9 +110,9 @@ def test_what_goes_on_meanwhile_is_said_on_stderr_once_each(capsys):
 
 def test_a_terminal_shows_it_in_one_line_that_is_gone_at_the_end(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    aside = _Aside()
+    aside = _RunStatus()
     for event in ASIDE:
-        aside.say(event)
+        aside.show_event(event)
     aside.end()
     said = capsys.readouterr().err
     assert said.startswith(
@@ -136,4 +136,4 @@ def test_a_terminal_is_not_steered_by_what_a_file_says(tmp_path, capsys):
 
 
 def test_text_keeps_its_lines_and_its_letters():
-    assert printable("a\tb\n é 🐻 \u200d") == "a\tb\n é 🐻 \u200d"
+    assert escape_controls("a\tb\n é 🐻 \u200d") == "a\tb\n é 🐻 \u200d"

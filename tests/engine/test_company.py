@@ -8,33 +8,33 @@ import pytest
 
 from engine import DecodeRequest, LoadedModel, decode
 from engine.analysis import gallery
-from engine.timing_noise import Watch, share_of, working
+from engine.timing_noise import NoiseMonitor, cpu_share, track_work
 from engine.trace.events import Finished
 from engine.trace.records import Timing
 from tests.helpers.drafting import finish
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
-from visualizers import shown_of
+from visualizers import summarize_trace
 
 PLAIN = {"max_new_tokens": 4, "plain_run": True}
 
 
 def test_a_watch_counts_the_others_and_not_itself():
-    assert Watch().seen().others == 0
-    with working():
-        alone = Watch()
-        assert alone.seen().others == 0
-        with working(), working():
+    assert NoiseMonitor().measure().others == 0
+    with track_work():
+        alone = NoiseMonitor()
+        assert alone.measure().others == 0
+        with track_work(), track_work():
             pass
-        assert alone.seen().others == 2
-        assert Watch().seen().others == 0
+        assert alone.measure().others == 2
+        assert NoiseMonitor().measure().others == 0
 
 
 @pytest.mark.parametrize(
     ("used", "passed", "share"), [(1.0, 2.0, 0.5), (2.1, 2.0, 1.0), (0.0, 0.0, 1.0)]
 )
 def test_a_share_is_one(used, passed, share):
-    assert share_of(used, passed) == share
+    assert cpu_share(used, passed) == share
 
 
 @pytest.mark.parametrize("others", [0, 1])
@@ -46,7 +46,7 @@ def test_a_run_says_what_went_on_beside_it(others):
     if not others:
         report = run()
     else:
-        with working():
+        with track_work():
             report = run()
     assert report.others == others
     assert 0 <= report.processor_share <= 1
@@ -74,10 +74,10 @@ def test_the_first_token_is_timed_from_where_decoding_began():
 
 
 def test_no_recorded_run_has_its_first_token_after_its_last():
-    for entry in gallery.entries():
+    for entry in gallery.list_entries():
         trace = gallery.open_entry(entry.file)
         # As a file that counts 33 seconds of loading and waiting: the page goes by the steps.
         slow = dataclasses.replace(trace.timing, first_token_s=33.151)
         assert isinstance(slow, Timing)
-        last = shown_of(dataclasses.replace(trace, timing=slow), ())[-1]["text"]
+        last = summarize_trace(dataclasses.replace(trace, timing=slow), ())[-1]["text"]
         assert 0 < last["first_token_s"] <= trace.timing.total_s, entry.file

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine.loops.beams.constrained import Progress, constrained_beam_loop, words_of
+from engine.loops.beams.constrained import (
+    ConstraintProgress,
+    constrained_beam_loop,
+    normalize_force_words,
+)
 from tests.helpers.beams import check_invariants, new_tokens, run
 from tests.helpers.models import golden_cases, golden_model
 
@@ -28,17 +32,17 @@ def test_equal_to_recorded_outputs(case):
 
 
 def test_progress_by_hand():
-    words = words_of([[[9, 11], [40]], [33]])
+    words = normalize_force_words([[[9, 11], [40]], [33]])
     assert words == (((9, 11), (40,)), ((33,),))
-    start = Progress.of(words, [])
-    assert (start.bank, start.next_ids(), start.complete) == (0, [9, 40, 33], False)
-    begun = start.after(9)
+    start = ConstraintProgress.from_ids(words, [])
+    assert (start.bank, start.next_ids(), start.is_complete) == (0, [9, 40, 33], False)
+    begun = start.advance_with(9)
     assert (begun.bank, begun.next_ids(), begun.done) == (1, [11], 0)
-    broken = begun.after(7)
+    broken = begun.advance_with(7)
     assert (broken.bank, broken.pending) == (0, (1, 0))
-    other = Progress.of(words, [5, 40])
+    other = ConstraintProgress.from_ids(words, [5, 40])
     assert (other.bank, other.next_ids(), other.done) == (2, [33], 1)
-    assert Progress.of(words, [33, 9, 11, 5]).complete
+    assert ConstraintProgress.from_ids(words, [33, 9, 11, 5]).is_complete
 
 
 def test_every_returned_text_holds_the_words():

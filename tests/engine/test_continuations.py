@@ -8,17 +8,17 @@ import pytest
 import torch
 
 from engine import DecodeRequest, decode
-from engine.analysis.fork import branch, place_of
-from engine.analysis.likelihood import same_vocabulary, score_trace
-from engine.analysis.watermark_detection import detect_text, detect_trace, watermark_config
+from engine.analysis.fork import branch_point, make_branch
+from engine.analysis.likelihood import has_same_vocabulary, score_trace
+from engine.analysis.watermark_detection import build_watermark_config, detect_text, detect_trace
 from engine.models.loading import LoadedModel
 from engine.models.text import (
     Detokenizer,
+    OutputDecoder,
     Pieces,
-    Reader,
     encode_after,
-    encode_both,
     encode_inside,
+    encode_pair,
 )
 from engine.trace.events import Finished, TextDelta
 from tests.helpers.models import tiny_llama
@@ -93,9 +93,9 @@ def test_the_first_space_is_kept(kind):
     before, whole = ids_of(tokenizer, "the little"), ids_of(tokenizer, "the little girl ran")
     new = whole[len(before) :]
     assert tokenizer.decode(new) == "girl ran"
-    assert Reader(tokenizer, before, "the little").text(new) == " girl ran"
-    assert Reader(tokenizer, before).text(new) == " girl ran"
-    assert Reader(tokenizer).text(whole) == "the little girl ran"
+    assert OutputDecoder(tokenizer, before, "the little").text(new) == " girl ran"
+    assert OutputDecoder(tokenizer, before).text(new) == " girl ran"
+    assert OutputDecoder(tokenizer).text(whole) == "the little girl ran"
     pieces = Pieces(tokenizer)
     assert "".join(pieces[i] for i in new) == " girl ran"
 
@@ -103,16 +103,16 @@ def test_the_first_space_is_kept(kind):
 def test_a_prompt_that_lost_its_last_space_gets_it_back():
     tokenizer = tokenizer_of("unigram")
     before, whole = ids_of(tokenizer, "the"), ids_of(tokenizer, "the bear")
-    assert Reader(tokenizer, before, "the ").text(whole[len(before) :]) == "bear"
+    assert OutputDecoder(tokenizer, before, "the ").text(whole[len(before) :]) == "bear"
 
 
 def test_special_tokens_of_a_prompt_have_no_text():
     tokenizer = tokenizer_of("sentencepiece")
     new = tokenizer("the bear ran", add_special_tokens=False)["input_ids"]
     bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
-    assert Reader(tokenizer, [bos]).text(new) == "the bear ran"
-    assert Reader(tokenizer, [bos, *new, eos, bos]).text(new) == " the bear ran"
-    assert Reader(tokenizer, new).text([*new, eos]) == " the bear ran"
+    assert OutputDecoder(tokenizer, [bos]).text(new) == "the bear ran"
+    assert OutputDecoder(tokenizer, [bos, *new, eos, bos]).text(new) == " the bear ran"
+    assert OutputDecoder(tokenizer, new).text([*new, eos]) == " the bear ran"
 
 
 @pytest.mark.parametrize("text", ["日本語", "a 👩‍👩‍👧 b", "naïve café"])
@@ -120,7 +120,7 @@ def test_bytes_of_a_character_are_shown_when_it_is_whole(text):
     tokenizer = tokenizer_of("sentencepiece")
     text, before = " " + text, ids_of(tokenizer, "the")
     ids = ids_of(tokenizer, "the" + text)[len(before) :]
-    running, shown = Detokenizer(Reader(tokenizer, before, "the")), ""
+    running, shown = Detokenizer(OutputDecoder(tokenizer, before, "the")), ""
     for n in range(1, len(ids) + 1):
         delta = running.update(ids[:n])
         if delta:
@@ -130,10 +130,10 @@ def test_bytes_of_a_character_are_shown_when_it_is_whole(text):
     assert shown == text
     # Cut within a character the ones before it stay, and one sign stands for the rest.
     half = ids_of(tokenizer, "the 日本")[:-1]
-    assert Reader(tokenizer, before, "the").text(half[len(before) :]) == " 日\ufffd"
+    assert OutputDecoder(tokenizer, before, "the").text(half[len(before) :]) == " 日\ufffd"
     # A prompt may end there, too.
     rest = ids_of(tokenizer, "the 日本 b")[len(half) :]
-    assert Reader(tokenizer, half).text(rest) == "本 b"
+    assert OutputDecoder(tokenizer, half).text(rest) == "本 b"
 
 
 def test_a_byte_that_is_a_character_of_its_own_is_shown_as_one():
@@ -157,7 +157,7 @@ def test_a_decoder_that_puts_spaces_between_words_has_pieces_with_them():
     ids = ids_of(tokenizer, "the playing dog.")
     pieces = Pieces(tokenizer)
     assert [pieces[i] for i in ids[1:]] == [" play", "ing", " dog", "."]
-    assert Reader(tokenizer, ids[:1], "the").text(ids[1:]) == " playing dog."
+    assert OutputDecoder(tokenizer, ids[:1], "the").text(ids[1:]) == " playing dog."
 
 
 @pytest.mark.parametrize("judge", KINDS)
@@ -181,18 +181,18 @@ def test_a_text_is_judged_as_a_plain_forward_over_prompt_and_text_does(writer, j
 def test_a_token_across_the_border_belongs_to_the_text():
     tokenizer = tokenizer_of("sentencepiece")
     whole = ids_of(tokenizer, "the little bear")
-    before, after = encode_both(tokenizer, "the lit", "tle bear")
+    before, after = encode_pair(tokenizer, "the lit", "tle bear")
     assert [*before, *after] == whole
     assert tokenizer.convert_ids_to_tokens(after) == ["▁little", "▁bear"]
     assert before[0] == tokenizer.bos_token_id
-    assert encode_both(tokenizer, "", "the bear")[1] == whole[1:2] + whole[-1:]
+    assert encode_pair(tokenizer, "", "the bear")[1] == whole[1:2] + whole[-1:]
 
 
 def test_ids_are_kept_where_only_the_padding_of_the_vocabulary_differs():
     small = speaker_of("sentencepiece")
     size = len(small.tokenizer)
     padded = LoadedModel(tiny_llama(2, vocab_size=size + 6, seed=2), small.tokenizer, "padded")
-    assert same_vocabulary(small, padded)
+    assert has_same_vocabulary(small, padded)
     trace = finished(sampled(small))
     scores = score_trace(trace, padded, small)
     assert not scores.recut
@@ -211,8 +211,8 @@ def test_a_branch_is_judged_by_another_tokenizer_too():
 def test_typed_text_is_cut_where_it_stands(kind, text):
     loaded = speaker_of(kind)
     trace = finished(sampled(loaded))
-    place = place_of(trace, 4)
-    made = branch(place, text=text, tokenizer=loaded.tokenizer)
+    place = branch_point(trace, 4)
+    made = make_branch(place, text=text, tokenizer=loaded.tokenizer)
     before = [*trace.prompt_ids, *place.kept_ids]
     assert list(made.input_ids[: len(before)]) == before
     if "\n" not in text or kind != "unigram":  # it has no token for a new line
@@ -241,7 +241,7 @@ def test_a_marked_text_is_found_again_from_its_text(kind):
     # Random weights write what no tokenizer would cut alike, so a text is taken that it cuts.
     text = " the little bird saw the red ball and ran to the old tree in the sun"
     ids = encode_after(loaded.tokenizer, PROMPT, text)
-    mark = watermark_config({})
+    mark = build_watermark_config({})
     for given, prompt in ((PROMPT + text, PROMPT), (text, PROMPT), (text, None)):
         assert list(detect_text(given, loaded, mark, prompt=prompt).ids) == ids
     assert detect_trace(base).ids == base.outputs[0].token_ids

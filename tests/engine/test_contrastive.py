@@ -159,7 +159,7 @@ def test_the_candidates_of_one_text_share_its_cache_where_no_layer_writes_into_i
     monkeypatch.setattr(Forward, "reorder", lambda own, rows: calls.append(reorder(own, rows)))
     shared, steps = run(loaded, ids, None, **kwargs)
     assert bool(calls) == copies
-    monkeypatch.setattr("engine.loops.contrastive._only", lambda *place: False)
+    monkeypatch.setattr("engine.loops.contrastive._share_cache_row", lambda *place: False)
     copied, same = run(loaded, ids, None, **kwargs)
     assert shared == copied
     assert [step.detail for step in steps] == [step.detail for step in same]

@@ -12,8 +12,8 @@ from engine import DecodeRequest, decode
 from engine.errors import BusyError, Cancelled, DecodeError, StoppedError
 from engine.run import decoding, run_counters
 from engine.run.run import Run
-from engine.run.run_counters import Counted, Counts, Histogram, Reports
-from engine.run.scheduler import LINE
+from engine.run.run_counters import CountedRun, Counts, Histogram, ReplicaReports
+from engine.run.scheduler import RUN_QUEUE
 from engine.trace.events import Finished, Loading, StepRecorded, Waiting
 
 STORY = "Once upon a time"
@@ -29,9 +29,9 @@ def counts(monkeypatch):
     own = Counts()
 
     def counting(strategy, make, send, cancelled):
-        return Counted(strategy, make, send, cancelled, own)
+        return CountedRun(strategy, make, send, cancelled, own)
 
-    monkeypatch.setattr(decoding, "Counted", counting)
+    monkeypatch.setattr(decoding, "CountedRun", counting)
     return own
 
 
@@ -98,13 +98,13 @@ def test_a_run_that_nobody_follows_any_more_counts_what_it_wrote(counts):
 
 def test_while_it_waits_and_goes_a_run_is_counted_so(counts):
     seen = []
-    with LINE.place(threading.Event(), seen.append) as place:
-        place.enter()
-        with place.turn():
+    with RUN_QUEUE.open_ticket(threading.Event(), seen.append) as place:
+        place.wait_to_load()
+        with place.acquire_turn():
             run = decode(request())
             assert isinstance(next(run), Waiting | Loading)
             assert (counts.values()["waiting"], counts.values()["going"]) == (1, 0)
-            assert LINE.busy() == (1, 1)
+            assert RUN_QUEUE.count_tickets() == (1, 1)
     next(event for event in run if isinstance(event, StepRecorded))
     list(run)
     assert (counts.values()["waiting"], counts.values()["going"]) == (0, 0)
@@ -122,26 +122,26 @@ def test_while_it_waits_and_goes_a_run_is_counted_so(counts):
 )
 def test_a_run_that_fails_is_counted_by_the_kind_of_its_error(error, outcome, failures):
     own = Counts()
-    job = Counted("greedy", raising(error), lambda event: None, threading.Event(), own)
+    job = CountedRun("greedy", raising(error), lambda event: None, threading.Event(), own)
     with pytest.raises(type(error)):
         job.execute()
     found = own.values()
     assert found["ended"] == {"greedy": {outcome: 1}}
     assert found["failures"] == failures
     assert (found["waiting"], found["going"]) == (0, 0)
-    told = job.told()
+    told = job.log_fields()
     assert (told["strategy"], told["outcome"]) == ("greedy", outcome)
     assert told.get("code") == next(iter(failures), None)
 
 
 def test_a_name_that_a_request_made_up_is_no_name_of_a_number(counts):
     list(decode(DecodeRequest("PLAYGROUND\nsecret", prompt=STORY)))
-    assert counts.values()["begun"] == {run_counters.OTHER: 1}
+    assert counts.values()["begun"] == {run_counters.OTHER_STRATEGY: 1}
     assert counts.values()["failures"] == {"parameter": 1}
 
 
 def test_a_failed_run_is_counted_with_what_it_wrote_once(counts, monkeypatch):
-    monkeypatch.setattr(Run, "_reason", lambda *_: 1 / 0)
+    monkeypatch.setattr(Run, "_finish_reason", lambda *_: 1 / 0)
     *_, last = decode(request())
     assert counts.values()["tokens"] == {"greedy": len(last.trace.outputs[0].token_ids)}
     assert counts.values()["failures"] == {"internal": 1}
@@ -157,7 +157,7 @@ def test_a_record_is_free_as_soon_as_its_run_is():
         made.append(weakref.ref(run))
         return run
 
-    job = Counted("greedy", make, lambda event: None, threading.Event(), Counts())
+    job = CountedRun("greedy", make, lambda event: None, threading.Event(), Counts())
     del job
     assert made[0]() is None
 
@@ -182,7 +182,7 @@ def test_a_snapshot_is_plain_values():
 
 def test_a_replica_that_is_silent_is_forgotten():
     now = [0.0]
-    reports = Reports(lambda: now[0])
+    reports = ReplicaReports(lambda: now[0])
     reports.add("b", {"going": 1})
     now[0] = 50.0
     reports.add("a", {"going": 0})

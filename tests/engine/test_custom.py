@@ -10,13 +10,13 @@ import torch
 
 from engine import DecodeRequest, decode, load
 from engine.errors import EngineError, ExportError, StoppedError, TraceError
-from engine.export.plan import plan_of
-from engine.export.verify import verify
+from engine.export.plan import plan_export
+from engine.export.verify import verify_export
 from engine.run import sandboxed_run
-from engine.run.teacher_forced_check import odd_places
+from engine.run.teacher_forced_check import count_mismatches
 from engine.sandbox import prewarmed_process
 from engine.sandbox.folder import read_method
-from engine.sandbox.trust import trust
+from engine.sandbox.trust import trust_code
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.details import ForwardDetail
@@ -52,9 +52,9 @@ def _processes():
 @pytest.fixture
 def own_process(monkeypatch):
     """Give every run of a test a process of its own, as the playground does."""
-    monkeypatch.setattr(sandboxed_run, "child_for", prewarmed_process.child_for)
+    monkeypatch.setattr(sandboxed_run, "acquire_process", prewarmed_process.acquire_process)
     yield
-    prewarmed_process.let_go()
+    prewarmed_process.end_prewarmed_process()
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def trace():
 def own_method(folder, source, **more):
     """Write a method of one's own and confirm its code."""
     write_method(folder, source, **more)
-    trust(read_method(folder).sha256)
+    trust_code(read_method(folder).sha256)
     return str(folder)
 
 
@@ -133,17 +133,17 @@ def test_a_method_of_ones_own_is_asked_for_once_for_each_hash(tmp_path):
     said = str(failed(asked(str(folder))))
     assert read_method(folder).sha256 in said
     assert "python -m engine method trust" in said
-    trust(read_method(folder).sha256)
+    trust_code(read_method(folder).sha256)
     made = finished(asked(str(folder), do_sample=False))
     greedy = finished(DecodeRequest("greedy", None, PROMPT, params={"max_new_tokens": NEW}))
     assert made.outputs[0].token_ids == greedy.outputs[0].token_ids
     assert made.metrics["perplexity"] == pytest.approx(greedy.metrics["perplexity"], rel=1e-4)
     with pytest.raises(ExportError, match="runs nowhere but shut in"):
-        verify(made)
+        verify_export(made)
     (folder / "custom_generate" / "generate.py").write_text(source + "\n")
     assert "method trust" in str(failed(asked(str(folder))))
     with pytest.raises(ExportError, match="has changed since the run"):
-        plan_of(made)
+        plan_export(made)
 
 
 def test_an_error_points_at_the_line_and_the_next_run_works(tmp_path):
@@ -172,15 +172,15 @@ def test_a_method_that_reads_another_text_is_told_from_the_model(tmp_path):
 
 def test_a_wrong_record_is_counted(trace):
     steps = list(trace.steps_of(0))
-    assert odd_places(steps, trace.emitted[0], torch.float32) == 0
+    assert count_mismatches(steps, trace.emitted[0], torch.float32) == 0
     wrong = dataclasses.replace(
         steps[2].candidates[0], token_id=steps[2].emit[0], raw_logprob=-50.0
     )
     steps[2] = dataclasses.replace(steps[2], candidates=(wrong,))
-    assert odd_places(steps, trace.emitted[0], torch.float32) == 1
+    assert count_mismatches(steps, trace.emitted[0], torch.float32) == 1
     # What was taken back and written anew is judged by what stands.
     steps.append(dataclasses.replace(trace.steps_of(0)[2], keep=2))
-    assert odd_places(steps, trace.emitted[0], torch.float32) == 0
+    assert count_mismatches(steps, trace.emitted[0], torch.float32) == 0
 
 
 def test_a_function_runs_in_this_process_and_is_watched_alike():
@@ -214,7 +214,7 @@ def test_a_function_runs_in_this_process_and_is_watched_alike():
     assert (made.method.source, made.method.name, made.method.sha256) == ("function", "mine", None)
     assert "most = 1" in str(failed(asked(mine, most=1)))
     with pytest.raises(ExportError, match="Python function"):
-        plan_of(made)
+        plan_export(made)
 
 
 def test_a_function_that_fails_is_one_sentence():
@@ -389,7 +389,7 @@ def test_what_a_file_says_of_its_method_lets_nothing_run(tmp_path):
     made = finished(asked(own_method(tmp_path / "foreign", PLAIN), do_sample=False))
     claimed = dataclasses.replace(made, method=dataclasses.replace(made.method, source="shipped"))
     with pytest.raises(ExportError, match="runs nowhere but shut in"):
-        verify(claimed)
+        verify_export(claimed)
     config = {**made.config, "arguments": {"x=print()); exec('1') #": 1}}
     with pytest.raises(ExportError, match=r"arguments = .* is not allowed"):
-        plan_of(dataclasses.replace(made, config=config))
+        plan_export(dataclasses.replace(made, config=config))

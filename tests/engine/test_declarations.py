@@ -9,7 +9,7 @@ import pkgutil
 import pytest
 
 from engine import strategies
-from engine.declare.groups import FAMILIES, FOLDED, GROUPS, MAIN
+from engine.declare.groups import COLLAPSED, FAMILIES, GROUPS, MAIN_GROUP
 from engine.declare.params import Flag, Integer, params_of
 from engine.declare.weights import weights_params
 from engine.strategies import STRATEGIES
@@ -34,7 +34,7 @@ def test_every_family_has_a_strategy_and_every_group_a_parameter():
     kinds = [kind for s in STRATEGIES.values() for kind in params_of(s.config).values()]
     kinds += weights_params(True).values()
     assert {s.family for s in STRATEGIES.values()} == set(FAMILIES)
-    assert {kind.group for kind in kinds} == set(GROUPS) == {MAIN, *FOLDED}
+    assert {kind.group for kind in kinds} == set(GROUPS) == {MAIN_GROUP, *COLLAPSED}
 
 
 def test_every_file_that_declares_a_strategy_is_in_the_registry_under_its_name():
@@ -50,6 +50,6 @@ def test_every_file_that_declares_a_strategy_is_in_the_registry_under_its_name()
 def test_a_filter_that_a_strategy_does_not_have_is_left_out_for_the_true_reason():
     greedy = STRATEGIES["greedy"]
     said = "temperature has no effect in greedy: "
-    assert greedy.without("temperature") == f"{said}nothing is drawn at random."
+    assert greedy.describe_missing_filter("temperature") == f"{said}nothing is drawn at random."
     drawing = dataclasses.replace(greedy, generate_kwargs=lambda config: {"do_sample": True})
-    assert drawing.without("temperature") == f"{said}it draws in a way of its own."
+    assert drawing.describe_missing_filter("temperature") == f"{said}it draws in a way of its own."

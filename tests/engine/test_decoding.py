@@ -310,12 +310,14 @@ def test_the_end_may_come_while_work_begins(monkeypatch):
     start, ends = threading.Thread.start, []
 
     def slowly(thread):
-        ends.append(ended.submit(jobs.stop_all, 0.0))
+        ends.append(ended.submit(jobs.stop_all_jobs, 0.0))
         wait(ends, timeout=0.2)
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", slowly)
-    begun = jobs.Work(lambda send, cancelled: jobs.Task(lambda *_: None, send, cancelled))
+    begun = jobs.JobStream(
+        lambda send, cancelled: jobs.FunctionJob(lambda *_: None, send, cancelled)
+    )
     monkeypatch.undo()
     assert begun.join(PATIENCE_S)
     assert [end.result() for end in ends] == [None]

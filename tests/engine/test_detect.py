@@ -13,10 +13,10 @@ from engine import DecodeRequest, load
 from engine.analysis import watermark_detection
 from engine.analysis.watermark_detection import (
     DetectError,
+    build_watermark_config,
     detect_ids,
     detect_text,
     detect_trace,
-    watermark_config,
 )
 from engine.cli.main import main
 from engine.errors import ParameterError
@@ -180,7 +180,7 @@ def test_another_devices_lists_are_refused(capsys, file, marked, tmp_path, monke
 
 def test_one_word_replaced_moves_the_verdict(marked):
     """The last place is no context of another: a green word counts there and a red one does not."""
-    size, config = load("storyteller").vocab_size, watermark_config({"bias": 4.0})
+    size, config = load("storyteller").vocab_size, build_watermark_config({"bias": 4.0})
     ids = list(marked.outputs[0].token_ids)
     before = detect_ids(ids[:-1], config, size).verdict.hits
     hits = {detect_ids([*ids[:-1], word], config, size).verdict.hits for word in range(300, 320)}
@@ -188,7 +188,7 @@ def test_one_word_replaced_moves_the_verdict(marked):
 
 
 def test_functions_refuse_what_they_cannot_judge(marked):
-    config = watermark_config({})
+    config = build_watermark_config({})
     with pytest.raises(DetectError, match="no tokenizer"):
         detect_text("abc", golden_model("llama"), config)
     with pytest.raises(DetectError, match="there is no 3"):
@@ -206,7 +206,7 @@ def test_functions_refuse_what_they_cannot_judge(marked):
 def test_text_that_spells_a_special_token_stays_text():
     loaded = load("storyteller")
     special = loaded.tokenizer.all_special_tokens[0]
-    found = detect_text(f"Hello {special} there", loaded, watermark_config({}))
+    found = detect_text(f"Hello {special} there", loaded, build_watermark_config({}))
     assert not set(found.ids) & set(loaded.tokenizer.all_special_ids)
 
 
@@ -214,7 +214,7 @@ def test_text_that_spells_a_special_token_stays_text():
 def test_detecting_computes_in_a_thread_that_ends(scheme, monkeypatch):
     # One that stayed would slow down every later run of the process.
     threads = []
-    for name in ("_processor", "marks_of", "chances_of"):
+    for name in ("_cached_processor", "mark_tokens", "null_hypothesis"):
         work = getattr(watermark_detection, name)
 
         def noted(*args, work=work):
@@ -222,6 +222,6 @@ def test_detecting_computes_in_a_thread_that_ends(scheme, monkeypatch):
             return work(*args)
 
         monkeypatch.setattr(watermark_detection, name, noted)
-    detect_ids([5, 9, 11, 4, 7, 8], watermark_config({"scheme": scheme}), 97)
+    detect_ids([5, 9, 11, 4, 7, 8], build_watermark_config({"scheme": scheme}), 97)
     assert len(threads) == 3
     assert not any(thread.is_alive() for thread in threads)

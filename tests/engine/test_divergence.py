@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from engine import DecodeRequest
-from engine.statistics.text_divergence import difference, shared
+from engine.statistics.text_divergence import common_prefix_length, diff_tokens
 from engine.trace.records import Candidate, ModelInfo, Output, Step, Trace
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished, parts_at
@@ -62,7 +62,7 @@ def test_other_vocabularies_are_compared_by_their_pieces():
     ids=str,
 )
 def test_a_text_that_goes_on_may_still_agree(texts, ended, found):
-    assert shared(texts, ended) == found
+    assert common_prefix_length(texts, ended) == found
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_text_that_goes_on_may_still_agree(texts, ended, found):
     ],
 )
 def test_the_difference_covers_both(a, b, kinds):
-    edits = difference(a, b)
+    edits = diff_tokens(a, b)
     assert [edit.kind for edit in edits] == kinds
     assert sum(e.a1 - e.a0 for e in edits) == len(a)
     assert sum(e.b1 - e.b0 for e in edits) == len(b)

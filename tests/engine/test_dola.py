@@ -9,7 +9,13 @@ import torch
 
 from engine import DecodeRequest, load
 from engine.loops import dola, logit_lens
-from engine.loops.logit_lens import candidate_layers, compared, final_norm, is_tied, project
+from engine.loops.logit_lens import (
+    candidate_layers,
+    compare_layers,
+    final_norm,
+    is_tied,
+    project_layers,
+)
 from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
 from tests.helpers.loops import as_recorded, run_loop
@@ -46,7 +52,7 @@ def one_layer_for_all(divergence, candidates):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["id"])
 def test_equal_to_recorded_outputs(case, monkeypatch):
     """Batches: with the older release's shared choice of the layer put in place of our own."""
-    monkeypatch.setattr(dola, "select_layer", one_layer_for_all)
+    monkeypatch.setattr(dola, "select_premature_layer", one_layer_for_all)
     out, steps = run(
         golden_model(case["model"]),
         case["input_ids"],
@@ -215,7 +221,7 @@ def test_divergence_and_entropy_are_those_of_the_library_also_where_nearly_all_i
     generator = torch.Generator().manual_seed(5)
     scores = torch.randn(2, 7, 3000, generator=generator) * spread
     premature, final = scores[:, :-1].log_softmax(-1), scores[:, -1].log_softmax(-1)
-    apart, entropy = compared(premature, final)
+    apart, entropy = compare_layers(premature, final)
     last = final[:, None].expand_as(premature)
     mean = 0.5 * (last.exp() + premature.exp())
     parts = [
@@ -235,10 +241,10 @@ def test_layers_read_in_portions_say_what_they_say_at_once(rows, monkeypatch):
         outputs = loaded.model(ids, output_hidden_states=True)
     found = []
     for numbers in (1, 5 * loaded.vocab_size, 2**30):
-        monkeypatch.setattr(logit_lens, "_IN_CACHE", numbers)
+        monkeypatch.setattr(logit_lens, "_CPU_CACHE_VALUES", numbers)
         with torch.no_grad():
-            read = project(loaded.model, outputs.hidden_states, outputs.logits[:, -1])
-        found.append({**vars(read), **logit_lens.columns_of(read, torch.arange(5, 5 + rows))})
+            read = project_layers(loaded.model, outputs.hidden_states, outputs.logits[:, -1])
+        found.append({**vars(read), **logit_lens.layer_columns(read, torch.arange(5, 5 + rows))})
     one, some, at_once = found
     torch.testing.assert_close(one, at_once)
     torch.testing.assert_close(some, at_once)
@@ -249,7 +255,7 @@ def test_the_head_reads_layers_as_they_are_and_normed():
     ids = torch.tensor([PROMPT])
     with torch.no_grad():
         outputs = loaded.model(ids, output_hidden_states=True)
-        read = project(loaded.model, outputs.hidden_states, outputs.logits[:, -1])
+        read = project_layers(loaded.model, outputs.hidden_states, outputs.logits[:, -1])
         head, norm = loaded.model.get_output_embeddings(), final_norm(loaded.model)
         for layer, state in enumerate(outputs.hidden_states[:-1]):
             for found, hidden in (

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.loops.recorder import Recorder
-from engine.loops.tolerance import are_known, in_doubt
+from engine.loops.tolerance import has_known_tolerance, may_change_decision
 from engine.watermark.processors import make_processor
 from engine.watermark.schemes import GreenList, SynthId
 
@@ -31,7 +31,7 @@ IDS = torch.tensor([[3, 7, 1]])
 
 def decided(logits, chain, noise):
     """Return the token and the stages that a run would come to."""
-    scores, stages = Recorder().tried(logits, IDS, chain)
+    scores, stages = Recorder().apply_unobserved(logits, IDS, chain)
     race = scores if noise is None else scores.softmax(-1) / noise
     return int(race.argmax(-1)), stages
 
@@ -42,13 +42,13 @@ def decided(logits, chain, noise):
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**31), drawn=st.booleans(), exponent=st.integers(-4, -1))
 def test_what_is_not_in_doubt_stands(chain, seed, drawn, exponent):
-    assert are_known(chain)
+    assert has_known_tolerance(chain)
     random = torch.Generator().manual_seed(seed)
     logits = torch.randn(1, VOCAB, generator=random) * 2
     noise = torch.empty_like(logits).exponential_(1, generator=random) if drawn else None
     margin = 10.0**exponent
     token, stages = decided(logits, chain, noise)
-    if in_doubt(stages, logits, chain, noise, margin):
+    if may_change_decision(stages, logits, chain, noise, margin):
         return
     for _ in range(40):
         off = (torch.rand(logits.shape, generator=random) * 2 - 1) * margin
@@ -60,7 +60,7 @@ def test_what_is_not_in_doubt_stands(chain, seed, drawn, exponent):
 def stood(logits, chain=(), noise=None, margin=1e-4):
     logits = torch.tensor([logits])
     _, stages = decided(logits, chain, noise)
-    return not in_doubt(stages, logits, chain, noise, margin)
+    return not may_change_decision(stages, logits, chain, noise, margin)
 
 
 def test_what_is_level_is_in_doubt():
@@ -99,4 +99,4 @@ def test_scores_that_are_not_finite_are_in_doubt():
     ids=lambda p: type(p).__name__,
 )
 def test_what_is_not_understood_is_said_so(processor):
-    assert not are_known([t.TopKLogitsWarper(3), processor])
+    assert not has_known_tolerance([t.TopKLogitsWarper(3), processor])

@@ -14,10 +14,10 @@ from transformers.generation import candidate_generator
 
 from engine import DecodeRequest
 from engine.errors import EngineError
-from engine.loops.drafting.assistant import first_layers
-from engine.loops.drafting.drafter import BROKEN, RunContext
-from engine.loops.drafting.lossless_check import sample_tokens
-from engine.loops.drafting.universal import IntersectionDrafter, longest_run, shared_tokens
+from engine.loops.drafting.assistant import view_first_layers
+from engine.loops.drafting.drafter import NAN_NOTE, RunContext
+from engine.loops.drafting.lossless_check import sample_short_run
+from engine.loops.drafting.universal import IntersectionDrafter, longest_common_run, shared_tokens
 from engine.models.loading import LoadedModel
 from tests.helpers import talkers
 from tests.helpers.drafting import PROMPT, finish, native_rounds, rounds
@@ -63,8 +63,8 @@ def test_a_draft_model_whose_scores_are_no_numbers_costs_no_text(universal, do_s
         DecodeRequest(name, target, talkers.PROMPT, params=params, assistant=broken, seed=3)
     )
     assert len(trace.outputs[0].token_ids) == 6
-    assert BROKEN in trace.notes
-    assert trace.notes.count(BROKEN) == 1
+    assert NAN_NOTE in trace.notes
+    assert trace.notes.count(NAN_NOTE) == 1
     if not do_sample:
         plain = DecodeRequest("greedy", target, talkers.PROMPT, params={"max_new_tokens": 6})
         assert trace.outputs[0].token_ids == finished(plain).outputs[0].token_ids
@@ -75,7 +75,7 @@ def test_first_layers_is_a_view_that_leaves_the_model_alone():
     ids = torch.tensor([PROMPT])
     with torch.no_grad():
         whole = model(ids).logits
-        short = first_layers(model, 2)
+        short = view_first_layers(model, 2)
         early = short(ids).logits
         hidden = model(ids, output_hidden_states=True).hidden_states[2]
         expected = model.lm_head(model.transformer.ln_f(hidden))
@@ -187,9 +187,9 @@ def test_a_stop_string_inside_a_draft_ends_the_text_where_plain_decoding_would()
 
 
 def test_longest_run_is_the_first_of_the_longest():
-    assert longest_run([1, 2, 3, 4], [9, 2, 3, 8]) == (1, 1, 2)
-    assert longest_run([5, 6, 5, 6], [5, 6]) == (0, 0, 2)
-    assert longest_run([1], [2]) is None
+    assert longest_common_run([1, 2, 3, 4], [9, 2, 3, 8]) == (1, 1, 2)
+    assert longest_common_run([5, 6, 5, 6], [5, 6]) == (0, 0, 2)
+    assert longest_common_run([1], [2]) is None
 
 
 UNIVERSAL = {
@@ -285,7 +285,7 @@ def test_universal_sampling_has_the_targets_distribution_and_leaves_the_draft_al
     prepared = {"past_key_values": DynamicCache(), "use_cache": True}
     for _ in range(runs):
         make = partial(IntersectionDrafter, target=target, assistant=draft)
-        ours[sample_tokens(context, prepared, make, generator, 1)[0]] += 1
+        ours[sample_short_run(context, prepared, make, generator, 1)[0]] += 1
     noise = expected_noise(exact, runs)
     assert variation(ours / runs, exact) < 1.6 * noise
     assert unchanged(draft.model, before)

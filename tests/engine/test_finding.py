@@ -14,9 +14,9 @@ from engine.models import hub_lookup
 from engine.sandbox import method_lookup
 from engine.sandbox.catalogue import RECIPES
 from engine.sandbox.folder import MAX_BYTES, MAX_FILES
-from engine.sandbox.method_lookup import FOLDER, HUB, SHIPPED, find_method, offered, pin
+from engine.sandbox.method_lookup import FOLDER, HUB, SHIPPED, find_method, list_offers, pin_commit
 from engine.sandbox.method_store import PINS, methods_folder
-from engine.sandbox.method_templates import new_method, own_folder, templates
+from engine.sandbox.method_templates import create_method, list_templates, own_methods_folder
 from engine.strategies import STRATEGIES
 from tests.helpers.hub import SHA, asked, kept_files
 from tests.helpers.methods import PLAIN, set_for_methods, write_method
@@ -61,19 +61,19 @@ def refusal(name):
 
 
 def test_what_comes_along_is_found_and_offered():
-    for name, folder in templates().items():
+    for name, folder in list_templates().items():
         found = find_method(name)
         assert (found.name, found.source, found.revision) == (name, SHIPPED, None)
         assert found.method.name == folder.name
-        assert offered()[name].told.endswith(".")
-    assert offered()["mirostat"].kind == "shipped"
-    assert offered()["draft"].kind == "template"
+        assert list_offers()[name].told.endswith(".")
+    assert list_offers()["mirostat"].kind == "shipped"
+    assert list_offers()["draft"].kind == "template"
 
 
 def test_the_recipes_name_a_tab_that_there_is():
     for name, recipe in RECIPES.items():
         assert recipe.tab in STRATEGIES
-        assert (offered()[name].kind, offered()[name].tab) == ("recipe", recipe.tab)
+        assert (list_offers()[name].kind, list_offers()[name].tab) == ("recipe", recipe.tab)
 
 
 def test_a_method_of_the_hub_is_fetched_once_without_anything_else(hub, kept):
@@ -99,7 +99,7 @@ def test_a_name_goes_on_meaning_what_it_was_first_fetched_at(hub, kept, monkeypa
     newer = find_method(f"{NAME}@main")
     assert (newer.revision, find_method(NAME).revision) == (OTHER, SHA)
     assert newer.method.sha256 != first.method.sha256
-    pin(newer)
+    pin_commit(newer)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert [find_method(f"{NAME}{at}").revision for at in ("", "@main", f"@{SHA}")] == [
         OTHER,
@@ -184,7 +184,7 @@ def test_nobody_has_to_wait_for_a_hub_that_does_not_answer(hub, kept, monkeypatc
     monkeypatch.setattr(method_lookup, "FETCH_S", 0.2)
     assert "did not answer for someone/mine within 0.2 s" in refusal(NAME)
     assert kept_files(kept / "hub") == []
-    assert hub_lookup._PLACES._value == 2
+    assert hub_lookup._LOOKUP_SLOTS._value == 2
 
 
 def test_a_folder_that_cannot_be_written_is_named(hub, tmp_path, monkeypatch):
@@ -204,22 +204,22 @@ def test_a_folder_is_found_by_its_path(tmp_path, monkeypatch):
 
 
 def test_the_pages_own_methods_are_found_by_their_names():
-    assert offered().keys() == {*templates(), *RECIPES}
-    new_method(own_folder() / "mine", "mirostat")
+    assert list_offers().keys() == {*list_templates(), *RECIPES}
+    create_method(own_methods_folder() / "mine", "mirostat")
     found = find_method("mine")
     assert (found.source, found.method.name) == (FOLDER, "mine")
-    assert offered()["mine"].kind == "own"
+    assert list_offers()["mine"].kind == "own"
     with pytest.raises(MethodError, match="a method that comes along has it"):
-        new_method(own_folder() / "mirostat", "draft")
+        create_method(own_methods_folder() / "mirostat", "draft")
     # Not even by a folder that somebody put there.
-    write_method(own_folder() / "mirostat", PLAIN)
+    write_method(own_methods_folder() / "mirostat", PLAIN)
     assert find_method("mirostat").source == SHIPPED
-    assert offered()["mirostat"].kind == "shipped"
+    assert list_offers()["mirostat"].kind == "shipped"
 
 
 def test_nothing_but_the_list_is_fetched_for_the_public(hub, kept, monkeypatch, tmp_path):
     listed = f"{NAME}@{SHA}#{'0' * 64} someone/other#1"
-    new_method(own_folder() / "own_one", "draft")
+    create_method(own_methods_folder() / "own_one", "draft")
     folder = write_method(tmp_path / "here", PLAIN)
     monkeypatch.setenv("HF_TOKEN", "hf_told_nobody")
     set_for_methods(monkeypatch, kept, public=True, allowed_methods=listed)
@@ -231,5 +231,5 @@ def test_nothing_but_the_list_is_fetched_for_the_public(hub, kept, monkeypatch, 
     assert [find_method(name).revision for name in (NAME, f"{NAME}@{SHA}")] == [SHA, SHA]
     assert not hub.tokens
     assert not (methods_folder() / PINS).exists()
-    assert offered().keys() == {*templates(), f"{NAME}@{SHA}"}
-    assert offered()[f"{NAME}@{SHA}"].told == "Always the likeliest."
+    assert list_offers().keys() == {*list_templates(), f"{NAME}@{SHA}"}
+    assert list_offers()[f"{NAME}@{SHA}"].told == "Always the likeliest."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.analysis import first_visit, gallery
-from engine.analysis.first_visit import answers, filled
-from engine.statistics.run_figures import quoted
+from engine.analysis.first_visit import fill_figures, strategy_answers
+from engine.statistics.run_figures import quotable_figures
 from engine.statistics.watermark_statistics import Z_THRESHOLD
 from engine.strategies import STRATEGIES
 
@@ -23,12 +23,12 @@ COMPARED = [
 
 
 def of(run, name):
-    return quoted(gallery.open_entry(f"{run}.json.gz"))[name]
+    return quotable_figures(gallery.open_entry(f"{run}.json.gz"))[name]
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_has_three_answers_without_holes(name):
-    told = answers(STRATEGIES[name])
+    told = strategy_answers(STRATEGIES[name])
     for text in (told.chooses, told.helps, told.turns):
         assert len(text) > 60
         assert "{" not in text
@@ -54,12 +54,12 @@ def test_the_layers_that_are_named_are_those_of_the_runs():
 
 
 def test_the_index_has_the_figures_of_the_runs():
-    for entry in gallery.entries():
-        assert entry.figures == quoted(gallery.open_entry(entry.file)), entry.file
+    for entry in gallery.list_entries():
+        assert entry.figures == quotable_figures(gallery.open_entry(entry.file)), entry.file
 
 
 def test_every_sentence_is_told_with_the_gallery_that_is_there():
-    told = {n: answers(s) for n, s in STRATEGIES.items()}
+    told = {n: strategy_answers(s) for n, s in STRATEGIES.items()}
     for name, strategy in STRATEGIES.items():
         ours = told[name].helps + told[name].turns
         assert ours.count(".") >= (strategy.helps + strategy.turns).count(". ")
@@ -68,12 +68,14 @@ def test_every_sentence_is_told_with_the_gallery_that_is_there():
 
 
 def test_without_a_gallery_nothing_is_quoted_and_the_rest_is_told(monkeypatch):
-    monkeypatch.setattr(gallery, "entries", list)
+    monkeypatch.setattr(gallery, "list_entries", list)
     for strategy in STRATEGIES.values():
-        told = answers(strategy)
+        told = strategy_answers(strategy)
         assert told.helps.endswith(".")
         assert told.turns.endswith(".")
         assert "{" not in told.helps + told.turns
-    assert filled("One. Two {greedy-1.z}. Three.", {}) == "One. Three."
-    assert filled("Two {greedy-1.z}.", {"greedy-1": {"z": -7.712}}) == "Two −7.7."
-    assert set(first_visit._WORDS) >= {n for e in gallery.entries() for n in e.figures}
+    assert fill_figures("One. Two {greedy-1.z}. Three.", {}) == "One. Three."
+    assert fill_figures("Two {greedy-1.z}.", {"greedy-1": {"z": -7.712}}) == "Two −7.7."
+    assert set(first_visit._FIGURE_FORMATS) >= {
+        n for e in gallery.list_entries() for n in e.figures
+    }

@@ -8,7 +8,13 @@ import json
 import pytest
 
 from engine import DecodeRequest
-from engine.analysis.fork import Place, branch, place_of, request_for, shared_params
+from engine.analysis.fork import (
+    BranchPoint,
+    branch_point,
+    branch_request,
+    make_branch,
+    shared_params,
+)
 from engine.cli.main import main
 from engine.errors import EngineError, ParameterError, TraceError
 from engine.models.loading import load
@@ -63,9 +69,9 @@ def test_a_branch_equals_a_fresh_run_on_its_ids(strategy, params, seed):
         for c in trace.steps[step].candidates
         if c.token_id not in (*trace.steps[step].emit, *trace.eos_token_ids)
     )
-    made = branch(place_of(trace, step, run_id="a"), token_id=other)
+    made = make_branch(branch_point(trace, step, run_id="a"), token_id=other)
     assert made.input_ids == (*PROMPT, *trace.outputs[0].token_ids[:step], other)
-    forked = finished(request_for(trace, made, model=golden_model("llama")))
+    forked = finished(branch_request(trace, made, model=golden_model("llama")))
     fresh = finished(
         DecodeRequest(
             strategy,
@@ -86,8 +92,8 @@ def test_the_tokens_chosen_again_give_the_same_text():
     trace = parent_of()
     own = trace.outputs[0].token_ids
     assert len(own) == 8
-    made = branch(place_of(trace, 3), token_id=own[3])
-    forked = finished(request_for(trace, made, model=golden_model("llama")))
+    made = make_branch(branch_point(trace, 3), token_id=own[3])
+    forked = finished(branch_request(trace, made, model=golden_model("llama")))
     assert forked.outputs[0].token_ids[: len(own) - 4] == own[4:]
 
 
@@ -100,17 +106,17 @@ def test_a_beam_branch_keeps_the_path_of_its_node():
     )
     up = nodes[dropped.parent_id]
     path = [nodes[up.parent_id].token_id, up.token_id, dropped.token_id]
-    place = place_of(trace, step, node_id=dropped.node_id)
-    made = branch(place, token_id=dropped.token_id)
+    place = branch_point(trace, step, node_id=dropped.node_id)
+    made = make_branch(place, token_id=dropped.token_id)
     assert made.input_ids == (*PROMPT, *path)
-    forked = finished(request_for(trace, made, model=golden_model("llama")))
+    forked = finished(branch_request(trace, made, model=golden_model("llama")))
     fresh = finished(
         DecodeRequest(
             "beam_search", golden_model("llama"), input_ids=[*PROMPT, *path], params=BEAMS
         )
     )
     assert forked.outputs == fresh.outputs
-    best = place_of(trace, step)
+    best = branch_point(trace, step)
     assert len(best.kept_ids) == step
 
 
@@ -121,10 +127,10 @@ def test_a_drafting_round_is_continued_before_its_last_token():
         assistant=golden_model("llama_draft"),
     )
     step = next(s for s in trace.steps if s.index)
-    place = place_of(trace, step.index)
+    place = branch_point(trace, step.index)
     written = replay_ids(trace.steps[: step.index + 1])
     assert list(place.kept_ids) == written[:-1]
-    request = request_for(trace, branch(place, token_id=40), "greedy")
+    request = branch_request(trace, make_branch(place, token_id=40), "greedy")
     assert request.params == {"max_new_tokens": 8}
     assert request.assistant is None
 
@@ -135,12 +141,12 @@ def test_each_of_two_outputs_is_continued_by_itself():
     assert texts[0][:2] != texts[1][:2]
     for sequence, text in enumerate(texts):
         step = trace.steps_of(sequence)[2]
-        assert list(place_of(trace, step.index).kept_ids) == list(text[:2])
+        assert list(branch_point(trace, step.index).kept_ids) == list(text[:2])
 
 
 def test_typed_text_is_cut_apart_from_the_ids_before():
     trace = parent_of()
-    made = branch(place_of(trace, 2), text="ab c", tokenizer=Letters())
+    made = make_branch(branch_point(trace, 2), text="ab c", tokenizer=Letters())
     added = tuple(
         Letters()("abc", add_special_tokens=False, split_special_tokens=True)["input_ids"]
     )
@@ -179,37 +185,37 @@ def test_another_strategy_takes_over_what_both_know():
 def test_what_cannot_be_is_refused_in_one_sentence(step, options, says):
     trace = dataclasses.replace(parent_of(), eos_token_ids=(2,))
     with pytest.raises(ParameterError) as caught:
-        branch(place_of(trace, step), **options)
+        make_branch(branch_point(trace, step), **options)
     assert says in str(caught.value)
 
 
 def test_text_without_tokens_nodes_elsewhere_and_encoders_are_refused():
     trace = parent_of()
     with pytest.raises(ParameterError, match="it has no tokens"):
-        branch(place_of(trace, 1), text=" ", tokenizer=Letters())
+        make_branch(branch_point(trace, 1), text=" ", tokenizer=Letters())
     with pytest.raises(ParameterError, match="only beam searches"):
-        place_of(trace, 1, node_id=0)
+        branch_point(trace, 1, node_id=0)
     beams = parent_of("beam_search", BEAMS)
     with pytest.raises(ParameterError, match="no such node"):
-        place_of(beams, 1, node_id=10**6)
+        branch_point(beams, 1, node_id=10**6)
     encoder = parent_of(name="t5")
     with pytest.raises(ParameterError, match="decoder-only"):
-        place_of(encoder, 1)
+        branch_point(encoder, 1)
     with pytest.raises(ParameterError, match="strategy = 'guess'"):
-        request_for(trace, branch(place_of(trace, 1), token_id=5), "guess")
+        branch_request(trace, make_branch(branch_point(trace, 1), token_id=5), "guess")
 
 
 def test_a_branch_that_fills_the_context_is_refused():
-    long = Place([5] * 250, [6] * 5, 5, vocab_size=97)
-    made = branch(long, token_id=7)
+    long = BranchPoint([5] * 250, [6] * 5, 5, vocab_size=97)
+    made = make_branch(long, token_id=7)
     with pytest.raises(EngineError, match="context is 256 tokens"):
-        finished(request_for(parent_of(), made, model=golden_model("llama")))
+        finished(branch_request(parent_of(), made, model=golden_model("llama")))
 
 
 def test_a_trace_carries_its_parent_and_an_old_one_has_none():
     trace = parent_of()
-    made = branch(place_of(trace, 2, run_id="mother"), token_id=40)
-    forked = finished(request_for(trace, made, model=golden_model("llama")))
+    made = make_branch(branch_point(trace, 2, run_id="mother"), token_id=40)
+    forked = finished(branch_request(trace, made, model=golden_model("llama")))
     assert loads(dumps(forked)) == forked
     old = trace_to_dict(trace)
     del old["parent"]

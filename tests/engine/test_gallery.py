@@ -10,18 +10,18 @@ import pytest
 
 from engine import STRATEGIES, DecodeRequest, load
 from engine.analysis import examples, gallery
-from engine.analysis.comparisons import presets
+from engine.analysis.comparisons import available_presets
 from engine.analysis.likelihood import score_ids
 from engine.analysis.watermark_detection import detect_trace
-from engine.declare.config import as_dict
+from engine.declare.config import config_to_dict
 from engine.errors import TraceError
 from engine.models.catalogue import CATALOGUE, CatalogueEntry
-from engine.run.request import check, fit_to_model
+from engine.run.request import check_request, fit_to_model
 from engine.strategies import chat_presets
 from engine.trace.details import DraftDetail
 from tests.helpers.real import real_model
 
-SHIPPED = gallery.entries()
+SHIPPED = gallery.list_entries()
 OF_PRESETS = [entry for entry in SHIPPED if entry.model is None]
 OF_TALKS = [entry for entry in SHIPPED if entry.model is not None]
 
@@ -34,7 +34,7 @@ def preset_of(entry):
 
 
 def talk_of(entry):
-    [talk] = [t for t in chat_presets.TALKS[entry.strategy] if t.name == entry.preset]
+    [talk] = [t for t in chat_presets.CHAT_PRESETS[entry.strategy] if t.name == entry.preset]
     model = CATALOGUE[entry.model].title
     assert entry.title == f"{STRATEGIES[entry.strategy].title}: {talk.name} ({model})"
     return talk
@@ -45,7 +45,7 @@ def test_every_entry_has_its_file_and_every_file_its_entry():
     assert files
     assert len(set(files)) == len(files)
     inside = [path for path in gallery.FOLDER.iterdir() if path != examples.FOLDER]
-    assert {*files, gallery.INDEX} == {path.name for path in inside}
+    assert {*files, gallery.INDEX_FILE} == {path.name for path in inside}
     assert sum(path.stat().st_size for path in inside) < 1_000_000
     assert sum(path.stat().st_size for path in examples.FOLDER.iterdir()) < 150_000
 
@@ -58,11 +58,11 @@ def test_an_entry_is_its_preset_as_it_is_now(entry):
     model = preset.model or strategy.default_model
     # As long as its sentence speaks of: nothing was cut to be recorded.
     longest = preset.params["max_new_tokens"]
-    assert longest <= gallery.TOKENS
+    assert longest <= gallery.MAX_NEW_TOKENS
     request = DecodeRequest(
         strategy.name, model, preset.prompt, params=preset.params, seed=preset.seed
     )
-    config = as_dict(fit_to_model(check(request), load(model)).config)
+    config = config_to_dict(fit_to_model(check_request(request), load(model)).config)
     assert trace.strategy == strategy.name
     assert (trace.prompt, trace.seed) == (preset.prompt, preset.seed)
     assert dict(trace.config) == json.loads(json.dumps(config))
@@ -85,18 +85,20 @@ def kept(trace, longest):
 def test_an_entry_is_its_conversation_as_it_is_now(entry):
     """Without its model: what was asked, and with which parameters, is in the record."""
     talk = talk_of(entry)
-    assert (entry.model, talk.recorded) == (chat_presets.MODEL, True)
+    assert (entry.model, talk.recorded) == (chat_presets.CHAT_MODEL, True)
     assert (entry.shows, entry.look_at) == (talk.shows, talk.look_at)
     trace = gallery.open_entry(entry.file)
     assert (trace.strategy, trace.model.id, trace.seed) == (entry.strategy, entry.model, talk.seed)
     assert [{"role": t["role"], "content": t["content"]} for t in trace.messages] == talk.messages
-    config = as_dict(STRATEGIES[entry.strategy].config(**talk.params))
+    config = config_to_dict(STRATEGIES[entry.strategy].config(**talk.params))
     assert dict(trace.config) == json.loads(json.dumps(config))
-    kept(trace, min(gallery.TOKENS, talk.params["max_new_tokens"]))
+    kept(trace, min(gallery.MAX_NEW_TOKENS, talk.params["max_new_tokens"]))
 
 
 def test_every_conversation_that_is_to_be_recorded_is():
-    wanted = [(n, t.name) for n, all_ in chat_presets.TALKS.items() for t in all_ if t.recorded]
+    wanted = [
+        (n, t.name) for n, all_ in chat_presets.CHAT_PRESETS.items() for t in all_ if t.recorded
+    ]
     assert sorted((entry.strategy, entry.preset) for entry in OF_TALKS) == sorted(wanted)
 
 
@@ -113,7 +115,7 @@ def test_an_entry_opens_at_a_step_where_something_was_decided(entry):
 
 
 def seen(name):
-    entry = gallery.entry_named(name)
+    entry = gallery.find_entry(name)
     trace = gallery.open_entry(entry.file)
     return trace, entry.look_at - 1, trace.steps[entry.look_at - 1]
 
@@ -163,12 +165,12 @@ def test_the_command_makes_a_gallery_of_the_first_presets(tmp_path, monkeypatch)
     there(monkeypatch, False)
     monkeypatch.setattr("engine.strategies.STRATEGIES", {"greedy": STRATEGIES["greedy"]})
     (tmp_path / "old-1.json.gz").touch()
-    made = gallery.make(tmp_path)
-    assert gallery.entries(tmp_path) == made
-    presets = STRATEGIES["greedy"].presets[: gallery.PRESETS]
+    made = gallery.record_gallery(tmp_path)
+    assert gallery.list_entries(tmp_path) == made
+    presets = STRATEGIES["greedy"].presets[: gallery.PRESETS_PER_STRATEGY]
     assert [preset_of(entry)[1] for entry in made] == list(presets)
     assert {path.name for path in tmp_path.iterdir()} == {
-        gallery.INDEX,
+        gallery.INDEX_FILE,
         *(entry.file for entry in made),
     }
     for entry, preset in zip(made, presets, strict=True):
@@ -180,7 +182,7 @@ def test_the_command_makes_a_gallery_of_the_first_presets(tmp_path, monkeypatch)
 def there(monkeypatch, whether):
     """Say whether the conversations' model is on this machine."""
     known = CatalogueEntry.available.fget
-    own = property(lambda entry: whether if entry.name == chat_presets.MODEL else known(entry))
+    own = property(lambda entry: whether if entry.name == chat_presets.CHAT_MODEL else known(entry))
     monkeypatch.setattr(CatalogueEntry, "available", own)
 
 
@@ -193,7 +195,7 @@ def test_what_was_recorded_with_a_model_that_is_not_here_stays(tmp_path, monkeyp
         "engine.strategies.STRATEGIES", {entry.strategy: STRATEGIES[entry.strategy]}
     )
     told = []
-    assert gallery.make(tmp_path, told.append, talks_only=True) == [entry]
+    assert gallery.record_gallery(tmp_path, told.append, talks_only=True) == [entry]
     assert gallery.open_entry(entry.file, tmp_path) == gallery.open_entry(entry.file)
     [sentence] = told
     assert sentence == (
@@ -215,17 +217,27 @@ def test_a_conversation_is_recorded_beside_what_stands(tmp_path, monkeypatch):
         asked.append((strategy, prompt, params, seed, model, messages))
         return gallery.open_entry(OF_TALKS[0].file)
 
-    monkeypatch.setattr(gallery, "recorded", instead)
-    made = gallery.make(tmp_path, pytest.fail, talks_only=True)
-    [talk] = [t for t in chat_presets.TALKS["greedy"] if t.recorded]
-    assert made == gallery.entries(tmp_path) == [own, OF_TALKS[0]]
+    monkeypatch.setattr(gallery, "record_run", instead)
+    made = gallery.record_gallery(tmp_path, pytest.fail, talks_only=True)
+    [talk] = [t for t in chat_presets.CHAT_PRESETS["greedy"] if t.recorded]
+    assert made == gallery.list_entries(tmp_path) == [own, OF_TALKS[0]]
     assert (tmp_path / own.file).stat().st_size == 0
-    assert {path.name for path in tmp_path.iterdir()} == {gallery.INDEX, *(e.file for e in made)}
-    assert asked[-1] == ("greedy", None, dict(talk.params), 0, chat_presets.MODEL, talk.messages)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        gallery.INDEX_FILE,
+        *(e.file for e in made),
+    }
+    assert asked[-1] == (
+        "greedy",
+        None,
+        dict(talk.params),
+        0,
+        chat_presets.CHAT_MODEL,
+        talk.messages,
+    )
 
 
 def test_the_examples_are_what_their_tabs_begin_with():
-    compared, first = examples.comparison(), presets()[0]
+    compared, first = examples.load_comparison(), available_presets()[0]
     assert compared.preset == first.name
     for column, (name, params) in zip(compared.columns, first.columns, strict=True):
         trace = column.trace
@@ -233,11 +245,11 @@ def test_the_examples_are_what_their_tabs_begin_with():
         assert {n: trace.config[n] for n in params} == params
         assert len(column.scores.logprobs) == len(column.pieces) == len(trace.outputs[0].token_ids)
         assert "".join(column.pieces).startswith(trace.outputs[0].text[:20])
-    drawn = examples.draws()
+    drawn = examples.load_draws()
     assert [d.seed for d in drawn.draws] == list(range(examples.DRAWS_COUNT))
     assert {len(d.token_ids) for d in drawn.draws} == {examples.DRAWS_TOKENS}
     assert {i for d in drawn.draws for i in d.token_ids} <= set(drawn.pieces)
-    twin, marked = examples.unmarked(), gallery.open_entry("watermark-1.json.gz")
+    twin, marked = examples.load_unmarked_twin(), gallery.open_entry("watermark-1.json.gz")
     assert (twin.prompt_ids, twin.seed) == (marked.prompt_ids, marked.seed)
     assert twin.config["max_new_tokens"] == marked.config["max_new_tokens"]
     assert twin.outputs[0].token_ids != marked.outputs[0].token_ids
@@ -245,18 +257,20 @@ def test_the_examples_are_what_their_tabs_begin_with():
 
 @pytest.mark.nightly
 def test_the_examples_are_recorded_by_the_command(tmp_path, monkeypatch):
-    first = dataclasses.replace(presets()[0], columns=(("greedy", {"max_new_tokens": 3}),) * 2)
-    monkeypatch.setattr(examples, "presets", lambda: [first])
+    first = dataclasses.replace(
+        available_presets()[0], columns=(("greedy", {"max_new_tokens": 3}),) * 2
+    )
+    monkeypatch.setattr(examples, "available_presets", lambda: [first])
     monkeypatch.setattr(examples, "DRAWS_COUNT", 3)
-    made = examples.make(tmp_path)
+    made = examples.record_examples(tmp_path)
     assert {path.name for path in made} == {p.name for p in examples.FOLDER.iterdir()}
-    again = examples.comparison(tmp_path)
+    again = examples.load_comparison(tmp_path)
     assert [column.trace.outputs[0].token_ids for column in again.columns] == [
-        examples.comparison().columns[0].trace.outputs[0].token_ids[:3]
+        examples.load_comparison().columns[0].trace.outputs[0].token_ids[:3]
     ] * 2
-    few, all_draws = (examples.draws(folder).draws for folder in (tmp_path, examples.FOLDER))
+    few, all_draws = (examples.load_draws(folder).draws for folder in (tmp_path, examples.FOLDER))
     assert [d.token_ids for d in few] == [d.token_ids for d in all_draws[:3]]
-    assert examples.unmarked(tmp_path).outputs == examples.unmarked().outputs
+    assert examples.load_unmarked_twin(tmp_path).outputs == examples.load_unmarked_twin().outputs
 
 
 def test_names_outside_the_gallery_are_refused():
@@ -266,12 +280,12 @@ def test_names_outside_the_gallery_are_refused():
 
 
 def test_no_folder_is_an_empty_gallery(tmp_path):
-    assert gallery.entries(tmp_path) == []
+    assert gallery.list_entries(tmp_path) == []
 
 
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"{}", b'[{"file": 1}]', b"[1]", b"\xff", b"[" * 9999]
 )
 def test_a_damaged_index_is_an_empty_gallery(tmp_path, content):
-    (tmp_path / gallery.INDEX).write_bytes(content)
-    assert gallery.entries(tmp_path) == []
+    (tmp_path / gallery.INDEX_FILE).write_bytes(content)
+    assert gallery.list_entries(tmp_path) == []

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine import DecodeRequest
-from engine.run.generation import allowed_continuations
+from engine.run.generation import make_prefix_allowed_tokens_fn
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 
@@ -29,7 +29,7 @@ LISTS = ((7, 8, 9), (7, 30), (7, 8))
     ids=str,
 )
 def test_what_may_follow(so_far, eos, following):
-    allowed = allowed_continuations(LISTS, 2, eos, 50)
+    allowed = make_prefix_allowed_tokens_fn(LISTS, 2, eos, 50)
     assert allowed(0, torch.tensor([40, 41, *so_far])) == following
 
 

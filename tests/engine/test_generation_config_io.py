@@ -7,7 +7,7 @@ import json
 import pytest
 from transformers import GenerationConfig
 
-from engine.declare.params import build
+from engine.declare.params import build_config
 from engine.errors import EngineError
 from engine.export import generation_config as io
 from engine.strategies import STRATEGIES
@@ -21,11 +21,11 @@ PRESETS = [(s.name, p.params) for s in STRATEGIES.values() for p in s.presets]
 def test_every_preset_is_saved_and_read_back(number):
     name, params = PRESETS[number]
     config = STRATEGIES[name].config
-    text = io.write(name, params)
-    for again in (io.read(text, name), io.read(text.encode())):
+    text = io.format_config(name, params)
+    for again in (io.parse_config(text, name), io.parse_config(text.encode())):
         assert again.strategy == name
         assert not again.left_out
-        assert build(config, again.params, name) == build(config, params, name)
+        assert build_config(config, again.params, name) == build_config(config, params, name)
 
 
 def test_transformers_reads_what_is_saved(tmp_path):
@@ -35,13 +35,13 @@ def test_transformers_reads_what_is_saved(tmp_path):
         "sequence_bias": [[[3, 4], 1.0]],
         "max_new_tokens": 9,
     }
-    (tmp_path / "generation_config.json").write_text(io.write("sampling", params))
+    (tmp_path / "generation_config.json").write_text(io.format_config("sampling", params))
     loaded = GenerationConfig.from_pretrained(tmp_path)
     assert (loaded.temperature, loaded.top_p, loaded.do_sample) == (0.7, 0.9, True)
     assert loaded.sequence_bias == [[[3, 4], 1.0]]
     marked = tmp_path / "marked"
     marked.mkdir()
-    (marked / "generation_config.json").write_text(io.write("watermark", {"bias": 3.0}))
+    (marked / "generation_config.json").write_text(io.format_config("watermark", {"bias": 3.0}))
     assert GenerationConfig.from_pretrained(marked).watermarking_config.bias == 3.0
 
 
@@ -51,9 +51,9 @@ def test_words_that_are_no_ids_yet_are_kept():
         "force_words_ids": [" dragon", [[7], [8]]],
         "bad_words_ids": ["x", [4]],
     }
-    text = io.write("beam_search", params)
-    assert "force_words_ids" not in {k: v for k, v in json.loads(text).items() if k != io.BLOCK}
-    again = io.read(text, "beam_search").params
+    text = io.format_config("beam_search", params)
+    assert "force_words_ids" not in {k: v for k, v in json.loads(text).items() if k != io.BLOCK_KEY}
+    again = io.parse_config(text, "beam_search").params
     assert again["force_words_ids"][0] == " dragon"
 
 
@@ -71,7 +71,7 @@ def test_the_strategy_follows_from_a_file_of_transformers():
         "watermark": {"do_sample": True, "watermarking_config": {"bias": 4.0}},
     }
     for name, fields in files.items():
-        found = io.read(json.dumps(fields))
+        found = io.parse_config(json.dumps(fields))
         assert found.strategy == name
         params = json.loads(json.dumps(dict(found.params)))
         if name == "watermark":
@@ -82,7 +82,7 @@ def test_the_strategy_follows_from_a_file_of_transformers():
 
 def test_what_belongs_to_the_model_or_has_no_effect_is_left_out_aloud():
     fields = {"bos_token_id": 0, "pad_token_id": 0, "temperature": 0.6, "transformers_version": "9"}
-    found = io.read(json.dumps(fields), "greedy")
+    found = io.parse_config(json.dumps(fields), "greedy")
     assert not found.params
     assert [sentence.split()[0] for sentence in found.left_out] == [
         "bos_token_id",
@@ -93,14 +93,14 @@ def test_what_belongs_to_the_model_or_has_no_effect_is_left_out_aloud():
 
 def test_what_transformers_writes_for_a_feature_that_is_off_is_passed_over():
     off = {"num_beams": 1, "use_cache": True, "output_scores": False, "num_beam_groups": 1}
-    found = io.read(json.dumps(off), "greedy")
+    found = io.parse_config(json.dumps(off), "greedy")
     assert (dict(found.params), found.left_out) == ({}, ())
     with pytest.raises(EngineError, match="num_beams"):
-        io.read(json.dumps({**off, "num_beams": 2}), "greedy")
+        io.parse_config(json.dumps({**off, "num_beams": 2}), "greedy")
 
 
 def test_null_is_what_transformers_writes_for_nothing():
-    assert io.read(b'{"do_sample": true, "max_new_tokens": null}', "sampling").params == {}
+    assert io.parse_config(b'{"do_sample": true, "max_new_tokens": null}', "sampling").params == {}
 
 
 @pytest.mark.parametrize("number", range(len(REFUSED)))
@@ -108,7 +108,7 @@ def test_a_malformed_file_is_refused_with_one_sentence(number):
     given, said = REFUSED[number]
     data = given if isinstance(given, bytes) else json.dumps({"do_sample": True, **given}).encode()
     with pytest.raises(EngineError) as caught:
-        io.read(data, "sampling")
+        io.parse_config(data, "sampling")
     assert said in clean(str(caught.value), most=400)
 
 
@@ -121,9 +121,9 @@ def test_other_strategies_refuse_by_name():
         ("no such", {}, "no strategy"),
     ):
         with pytest.raises(EngineError, match=said):
-            io.read(json.dumps(fields), name)
+            io.parse_config(json.dumps(fields), name)
     with pytest.raises(EngineError, match="temperature"):
-        io.write("sampling", {"temperature": -1})
+        io.format_config("sampling", {"temperature": -1})
 
 
 def test_a_models_own_defaults_are_shown_and_not_used(tmp_path):
@@ -134,7 +134,10 @@ def test_a_models_own_defaults_are_shown_and_not_used(tmp_path):
     (tmp_path / "generation_config.json").write_text(json.dumps(fields))
     shown = io.model_defaults(str(tmp_path))
     assert shown == {"temperature": 0.6, "top_p": 0.9, "do_sample": True}
-    assert io.read(json.dumps(shown), "sampling").params == {"temperature": 0.6, "top_p": 0.9}
+    assert io.parse_config(json.dumps(shown), "sampling").params == {
+        "temperature": 0.6,
+        "top_p": 0.9,
+    }
     (tmp_path / "generation_config.json").write_text("{")
     with pytest.raises(EngineError, match="not valid JSON"):
         io.model_defaults(str(tmp_path))

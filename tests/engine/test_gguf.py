@@ -17,12 +17,12 @@ from transformers import AutoModelForCausalLM
 from engine import DecodeRequest, decode
 from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ExportError, ModelError
-from engine.export.plan import plan_of
-from engine.export.script import script
+from engine.export.plan import plan_export
+from engine.export.script import script_text
 from engine.models import catalogue, files, gguf_build, gguf_conversion, gguf_paths, subprocess_job
 from engine.models import loading as models
-from engine.models.gguf_build import fetch_gguf
-from engine.models.meta_model import described
+from engine.models.gguf_build import ensure_gguf_converted
+from engine.models.meta_model import describe_model
 from engine.run.preflight import preflight
 from engine.strategies import STRATEGIES
 from engine.trace.events import Loading
@@ -68,7 +68,7 @@ def sum_of(path):
 def refusal(path, home):
     """Return the sentence for a file, of which nothing stays."""
     with pytest.raises(ModelError) as caught:
-        fetch_gguf(str(path))
+        ensure_gguf_converted(str(path))
     assert not list(home.glob("*"))
     assert not list(home.glob(".*"))
     return clean(str(caught.value), most=400)
@@ -78,7 +78,7 @@ def test_a_file_is_converted_once_and_then_a_folder(path, home, monkeypatch):
     # What lies beside a file is not the file's.
     (path.parent / "config.json").write_text('{"model_type": "gpt2"}')
     (path.parent / "tokenizer_config.json").write_text("{}")
-    assert described(str(path)) is None, "nothing is claimed before it is read"
+    assert describe_model(str(path)) is None, "nothing is claimed before it is read"
     events = list(decode(request(path)))
     told = [event for event in events if isinstance(event, Loading)]
     size = path.stat().st_size
@@ -95,9 +95,9 @@ def test_a_file_is_converted_once_and_then_a_folder(path, home, monkeypatch):
     ids = torch.tensor([trace.prompt_ids])
     expected = reference.generate(ids, max_new_tokens=4, do_sample=False)[0, ids.shape[1] :]
     assert list(trace.outputs[0].token_ids) == expected.tolist()
-    assert described(str(path))[1] == loaded.capabilities
+    assert describe_model(str(path))[1] == loaded.capabilities
     models._CACHE.clear()
-    monkeypatch.setattr(gguf_build, "convert", None)
+    monkeypatch.setattr(gguf_build, "convert_gguf", None)
     again = finished(request(path))
     assert again.model == trace.model
     beam = DecodeRequest("beam_search", str(path), "the", params={"max_new_tokens": 3})
@@ -114,28 +114,28 @@ def test_a_changed_file_is_converted_anew(path, home, original):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     second = finished(request(path)).model.revision
     assert first != second == sum_of(path)
-    assert models.in_memory(str(path), second) is not None
+    assert models.find_loaded_model(str(path), second) is not None
     # The same content under another name is not converted again.
     folder = home / second
     written = (folder / "config.json").stat().st_mtime_ns
     other = path.with_name("other.gguf")
     path.rename(other)
-    assert fetch_gguf(str(other)) == (str(folder), second)
+    assert ensure_gguf_converted(str(other)) == (str(folder), second)
     assert (folder / "config.json").stat().st_mtime_ns == written
     assert not files.is_hub_id(str(path))
-    assert described(str(path)) is None
+    assert describe_model(str(path)) is None
 
 
 @pytest.mark.nightly
 def test_the_exported_code_loads_what_was_made(path, home):
     trace = finished(request(path))
-    code = script(plan_of(trace))
+    code = script_text(plan_export(trace))
     assert f"MODEL = {str(home / trace.model.revision)!r}" in code
     unknown = dataclasses.replace(
         trace, model=dataclasses.replace(trace.model, revision="../../elsewhere")
     )
     with pytest.raises(ExportError, match="has no sha256"):
-        plan_of(unknown)
+        plan_export(unknown)
 
 
 @pytest.mark.parametrize(
@@ -171,8 +171,11 @@ def test_a_file_is_told_by_its_header_before_and_after_it_is_converted(path, hom
     assert not home.exists(), "nothing is converted"
     assert (before.where, before.revision, before.chat_template) == ("unmade", None, True)
     assert before.gguf.types == {"F32": 1.0}
-    assert ("GGUF file", f"llama, {path.stat().st_size / 1e6:.1f} MB, 100 % F32") in before.told()
-    fetch_gguf(str(path))
+    assert (
+        "GGUF file",
+        f"llama, {path.stat().st_size / 1e6:.1f} MB, 100 % F32",
+    ) in before.to_pairs()
+    ensure_gguf_converted(str(path))
     after = preflight(str(path), WeightsParams(dtype="float32"))
     assert (after.where, after.revision) == ("here", sum_of(path))
     same = ("gguf", "architecture", "model_type", "context_length", "cannot_serve", "parameters")
@@ -201,28 +204,28 @@ def test_a_full_disk(path, home, monkeypatch):
     def full(*given, **named):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(gguf_build, "convert", full)
+    monkeypatch.setattr(gguf_build, "convert_gguf", full)
     assert refusal(path, home).startswith("There is no room left on the disk for ")
 
 
 def test_too_large_for_memory_or_disk(tmp_path):
     most = int(gguf_conversion.SETTINGS.max_model_memory_gb * 1e9)
     with pytest.raises(ModelError, match=r"it needs .* GB of memory as bfloat16"):
-        gguf_conversion.check_room(most, str(tmp_path), "float32")
+        gguf_conversion.check_resources(most, str(tmp_path), "float32")
     free = shutil.disk_usage(tmp_path).free
     values = most // 4
     if free >= values * 4:
-        gguf_conversion.check_room(values, str(tmp_path), "float32")
+        gguf_conversion.check_resources(values, str(tmp_path), "float32")
     else:
         with pytest.raises(OSError, match="No space left"):
-            gguf_conversion.check_room(values, str(tmp_path), "float32")
+            gguf_conversion.check_resources(values, str(tmp_path), "float32")
 
 
 def test_whoever_stops_waits_no_longer(path, home):
     stopped = threading.Event()
     stopped.set()
     with pytest.raises(Cancelled):
-        fetch_gguf(str(path), stopped)
+        ensure_gguf_converted(str(path), stopped)
     assert not list(home.glob("*"))
 
 

@@ -8,8 +8,8 @@ import torch
 import engine.run.run
 from engine import DecodeRequest, LoadedModel, decode
 from engine.models import cuda_graphs, layer_types
-from engine.models.cuda_graphs import GraphedCache, can_be_graphed, graphed_cache
-from engine.models.slots import can_share
+from engine.models.cuda_graphs import CudaGraphCache, can_use_cuda_graphs, get_cuda_graph_cache
+from engine.models.slots import can_share_passes
 from tests.helpers.models import tiny_llama
 from tests.helpers.zoo import KIND_NAMES, zoo_model
 
@@ -59,11 +59,11 @@ def captures(monkeypatch):
 
     def cache(loaded, rows, length):
         size = rows, -(-length // 16) * 16
-        found = kept.setdefault((loaded, *size), GraphedCache(loaded.model.config, size[1], made))
+        found = kept.setdefault((loaded, *size), CudaGraphCache(loaded.model.config, size[1], made))
         found.reset()
         return found
 
-    monkeypatch.setattr(engine.run.run.graphed, "graphed_cache", cache)
+    monkeypatch.setattr(engine.run.run.cuda_graphs, "get_cuda_graph_cache", cache)
     return made
 
 
@@ -115,14 +115,14 @@ def test_a_pass_that_cannot_be_captured_runs_as_it_is(monkeypatch, captures):
 
     loaded = LoadedModel(tiny_llama(4, seed=3))
     wanted = run("greedy", loaded, PROMPT).outputs
-    cache = GraphedCache(loaded.model.config, 32, never)
-    monkeypatch.setattr(engine.run.run.graphed, "graphed_cache", lambda *_: cache)
+    cache = CudaGraphCache(loaded.model.config, 32, never)
+    monkeypatch.setattr(engine.run.run.cuda_graphs, "get_cuda_graph_cache", lambda *_: cache)
     assert run("greedy", loaded, PROMPT).outputs == wanted
     assert list(cache.captured.values()) == [None]
 
 
 def test_rows_are_rearranged_where_they_are():
-    cache = GraphedCache(tiny_llama(2).config, 8, Captures())
+    cache = CudaGraphCache(tiny_llama(2).config, 8, Captures())
     keys = torch.arange(3.0)[:, None, None, None].expand(3, 2, 1, 8)
     for layer in range(2):
         cache.update(keys, keys, layer)
@@ -134,22 +134,22 @@ def test_rows_are_rearranged_where_they_are():
 
 def test_no_graph_is_asked_of_a_cpu(monkeypatch):
     loaded = LoadedModel(tiny_llama(2))
-    assert can_be_graphed(loaded)
-    assert graphed_cache(loaded, 1, 20) is None
+    assert can_use_cuda_graphs(loaded)
+    assert get_cuda_graph_cache(loaded, 1, 20) is None
     monkeypatch.setattr(LoadedModel, "device", torch.device("cuda"))
-    first = graphed_cache(loaded, 1, 20)
+    first = get_cuda_graph_cache(loaded, 1, 20)
     assert first is not None
     assert first.get_max_length() == cuda_graphs.BLOCK
-    assert graphed_cache(loaded, 1, cuda_graphs.BLOCK) is first
-    for rows in range(2, 2 + cuda_graphs.KEPT):
-        graphed_cache(loaded, rows, 20)
-    assert graphed_cache(loaded, 1, 20) is not first, "only the newest are kept"
+    assert get_cuda_graph_cache(loaded, 1, cuda_graphs.BLOCK) is first
+    for rows in range(2, 2 + cuda_graphs.MAX_CACHES):
+        get_cuda_graph_cache(loaded, rows, 20)
+    assert get_cuda_graph_cache(loaded, 1, 20) is not first, "only the newest are kept"
 
 
 @pytest.mark.parametrize("name", KIND_NAMES)
 def test_every_architecture_is_repeated_rightly_or_left_alone(name, captures):
     loaded = zoo_model(name)
-    if not can_be_graphed(loaded):
+    if not can_use_cuda_graphs(loaded):
         assert name not in ("Llama", "Qwen3"), "these are what most people run"
         return
     repeated = run("greedy", loaded, PROMPT).outputs[0].token_ids
@@ -165,12 +165,12 @@ def test_every_architecture_is_repeated_rightly_or_left_alone(name, captures):
     "name", ["Mamba", "Mistral", "Bart", "RecurrentGemma", "Jamba", "DeepseekV4", "Falcon"]
 )
 def test_models_whose_passes_differ_are_left_alone(name):
-    assert not can_be_graphed(zoo_model(name))
+    assert not can_use_cuda_graphs(zoo_model(name))
 
 
 @pytest.mark.parametrize("name", ["Mamba", "Mistral", "Jamba", "DeepseekV4"])
 def test_models_whose_layers_keep_more_or_less_share_no_pass(name):
-    assert not can_share(zoo_model(name))
+    assert not can_share_passes(zoo_model(name))
 
 
 def test_a_configuration_that_names_no_layers_makes_no_run_fail(monkeypatch):
@@ -180,6 +180,6 @@ def test_a_configuration_that_names_no_layers_makes_no_run_fail(monkeypatch):
     loaded = LoadedModel(tiny_llama(2))
     expected = run("greedy", loaded, PROMPT).outputs[0].token_ids
     monkeypatch.setattr(layer_types, "get_layer_types_and_kwargs", fails)
-    assert not can_be_graphed(loaded)
-    assert not can_share(loaded)
+    assert not can_use_cuda_graphs(loaded)
+    assert not can_share_passes(loaded)
     assert run("greedy", loaded, PROMPT).outputs[0].token_ids == expected

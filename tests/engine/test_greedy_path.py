@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine import DecodeRequest, LoadedModel, decode
-from engine.loops.beams.greedy_path import left_at
+from engine.loops.beams.greedy_path import divergence_index
 from engine.trace.events import Checking, Finished, StepRecorded, TextDelta
 from tests.helpers.beams import searched
 from tests.helpers.gates import gate
@@ -32,15 +32,15 @@ def test_it_is_greedy_search(name, bias, rules):
         assert path.sum_logprobs == pytest.approx(total, abs=1e-4)
         assert path.score == pytest.approx(total / len(path.token_ids) ** 2, abs=1e-4)
         winner = trace.outputs[0].token_ids
-        assert path.left_at == left_at(path.token_ids, winner)
+        assert path.left_at == divergence_index(path.token_ids, winner)
         assert (path.left_at is None) == (path.token_ids == winner)
 
 
 def test_where_two_paths_part():
-    assert left_at((1, 2, 3), (1, 2, 3)) is None
-    assert left_at((1, 2, 3), (1, 5, 3)) == 1
-    assert left_at((1, 2), (1, 2, 3)) == 2
-    assert left_at((1, 2, 3), (1, 2)) == 2
+    assert divergence_index((1, 2, 3), (1, 2, 3)) is None
+    assert divergence_index((1, 2, 3), (1, 5, 3)) == 1
+    assert divergence_index((1, 2), (1, 2, 3)) == 2
+    assert divergence_index((1, 2, 3), (1, 2)) == 2
 
 
 def test_one_beam_needs_no_further_pass():

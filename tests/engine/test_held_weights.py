@@ -11,7 +11,7 @@ import torch
 
 from engine import DecodeRequest, decode
 from engine.declare.weights import WeightsParams
-from engine.loops.drafting.assistant import first_layers
+from engine.loops.drafting.assistant import view_first_layers
 from engine.loops.logit_lens import is_tied
 from engine.models import loading
 from engine.models.catalogue import MODEL_DIR
@@ -140,7 +140,9 @@ def test_a_model_left_early_reads_its_first_layers_only(folders):
     remove = last.register_forward_pre_hook(lambda *given: counted.append(1))
     try:
         with torch.no_grad():
-            short = first_layers(loaded.model, 2)(torch.tensor([PROMPT]), use_cache=False).logits
+            short = view_first_layers(loaded.model, 2)(
+                torch.tensor([PROMPT]), use_cache=False
+            ).logits
             assert counted == []
             whole = loaded.model(torch.tensor([PROMPT]), use_cache=False).logits
     finally:

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from engine.errors import MethodError
-from engine.models.model_resolver import located
+from engine.models.model_resolver import resolve_model
 from engine.sandbox import outcome
 from engine.sandbox import sandbox_parent as children
 from engine.sandbox.confinement import PROCESSES
-from engine.sandbox.sandbox_parent import Child
-from engine.sandbox.scratch_folder import PREFIX, OwnFolder, remove_abandoned
+from engine.sandbox.sandbox_parent import SandboxProcess
+from engine.sandbox.scratch_folder import PREFIX, ScratchFolder, remove_abandoned_folders
 from tests.helpers.hostile import MARK, nothing_left, run_act, working_in
 from tests.helpers.method_processes import BARE, BareProcess
 from tests.helpers.methods import job
@@ -111,11 +111,12 @@ def _check_end(act, folder, monkeypatch, start):
 
 
 @pytest.fixture(
-    params=[BareProcess, pytest.param(Child, marks=pytest.mark.nightly)], ids=["bare", "whole"]
+    params=[BareProcess, pytest.param(SandboxProcess, marks=pytest.mark.nightly)],
+    ids=["bare", "whole"],
 )
 def start(request):
     """Start a process: by day with all its limits but without a model, by night with its model."""
-    return lambda: request.param(located("storyteller")[0])
+    return lambda: request.param(resolve_model("storyteller")[0])
 
 
 @pytest.mark.parametrize("act", ENDS)
@@ -126,8 +127,8 @@ def test_every_act_ends_in_one_sentence(act, tmp_path, monkeypatch, start):
 @pytest.mark.nightly
 @pytest.mark.parametrize("act", WITH_A_MODEL)
 def test_every_act_with_a_model_ends_in_one_sentence(act, tmp_path, monkeypatch):
-    model = located("storyteller")[0]
-    _check_end(WITH_A_MODEL[act], tmp_path / "m", monkeypatch, lambda: Child(model))
+    model = resolve_model("storyteller")[0]
+    _check_end(WITH_A_MODEL[act], tmp_path / "m", monkeypatch, lambda: SandboxProcess(model))
 
 
 def test_folders_in_folders_are_ended_and_removed(tmp_path, start):
@@ -142,12 +143,12 @@ def test_folders_in_folders_are_ended_and_removed(tmp_path, start):
 
 def test_a_process_without_a_model_leaves_nothing(tmp_path):
     with pytest.raises(MethodError, match=r"/none' cannot be read: No such file or directory\.$"):
-        Child(str(tmp_path / "none"))
+        SandboxProcess(str(tmp_path / "none"))
 
 
 MIDDLE = """
 import json, sys
-from engine.sandbox import child as children
+from engine.sandbox import sandbox_parent as children
 from engine.sandbox.folder import Method
 
 program, model, source, job = sys.argv[1:]
@@ -171,13 +172,13 @@ def generate(model, input_ids, **kwargs):
 
 @pytest.mark.parametrize(
     "program",
-    [BARE, pytest.param(children._BOOT, marks=pytest.mark.nightly)],
+    [BARE, pytest.param(children._BOOT_CODE, marks=pytest.mark.nightly)],
     ids=["bare", "whole"],
 )
 def test_a_method_ends_with_whoever_started_it_and_its_folder_with_the_next(program):
     """Who started it is killed, and the method has tried to outlive that."""
     own = Path(tempfile.gettempdir())
-    model = located("storyteller")[0]
+    model = resolve_model("storyteller")[0]
     middle = subprocess.Popen(
         [sys.executable, "-c", MIDDLE, program, model, STAYS, json.dumps(job([[5, 9]]))],
         cwd=ROOT,
@@ -189,7 +190,7 @@ def test_a_method_ends_with_whoever_started_it_and_its_folder_with_the_next(prog
         assert middle.stdout is not None
         barriers = middle.stdout.readline().split()
         comes_true(lambda: list(own.glob(f"{PREFIX}*/begun")))
-        OwnFolder().remove()
+        ScratchFolder().remove()
         [left] = own.glob(f"{PREFIX}*")
         assert working_in(left)
     finally:
@@ -199,13 +200,13 @@ def test_a_method_ends_with_whoever_started_it_and_its_folder_with_the_next(prog
         pytest.skip(f"this kernel has no barrier for {PROCESSES}: a method may cut the tie")
     comes_true(lambda: working_in(left) == [])
     assert left.is_dir()
-    OwnFolder().remove()
+    ScratchFolder().remove()
     assert not left.exists()
 
 
 def test_a_folder_that_somebody_holds_or_that_is_not_ours_stays():
     own = Path(tempfile.gettempdir())
-    held = OwnFolder()
+    held = ScratchFolder()
     (held.path / "kept").touch()
     link, file = own / f"{PREFIX}link", own / f"{PREFIX}file"
     link.symlink_to(held.path)
@@ -215,7 +216,7 @@ def test_a_folder_that_somebody_holds_or_that_is_not_ours_stays():
     (abandoned / "in" / "out").symlink_to(held.path)
     (abandoned / "shut").mkdir(0o300)
     (abandoned / "shut" / "in").mkdir(0)
-    remove_abandoned()
+    remove_abandoned_folders()
     assert sorted(own.iterdir()) == sorted([held.path, link, file])
     assert (held.path / "kept").exists()
     link.unlink()

@@ -12,7 +12,7 @@ import pytest
 from engine.errors import MethodError
 from engine.sandbox import sandbox_parent as children
 from engine.sandbox.folder import MAX_BYTES, read_method
-from engine.sandbox.outcome import Hearing
+from engine.sandbox.outcome import MessageReader
 from engine.sandbox.requirements import MAX_REQUIREMENTS
 from engine.sandbox.return_value import MAX_IDS
 from engine.trace.checks import MAX_STEPS
@@ -210,8 +210,8 @@ def test_an_end_that_says_nothing_is_no_outcome(lie):
     with pytest.raises(
         MethodError, match=r"^The method's process ended with a message that says nothing"
     ):
-        Hearing(10).outcome(LIES[lie])
-    assert Hearing(10).outcome(END).sequences == ((2,),)
+        MessageReader(10).read_outcome(LIES[lie])
+    assert MessageReader(10).read_outcome(END).sequences == ((2,),)
 
 
 def test_an_error_that_is_told_stays_one_short_line():
@@ -221,7 +221,7 @@ def test_an_error_that_is_told_stays_one_short_line():
         {"kind": [long], "text": None, "file": [long], "line": {}},
     ):
         with pytest.raises(MethodError) as raised:
-            Hearing(10).outcome({"error": error})
+            MessageReader(10).read_outcome({"error": error})
         clean(str(raised.value))
 
 
@@ -242,21 +242,21 @@ def _step(**fields):
 )
 def test_a_step_that_cannot_be_is_refused(message, sentence):
     with pytest.raises(MethodError) as raised:
-        Hearing(10).step(message)
+        MessageReader(10).read_step(message)
     assert clean(str(raised.value)).startswith(sentence)
 
 
 def test_steps_have_an_end():
-    hearing = Hearing(10)
+    hearing = MessageReader(10)
     for _ in range(MAX_STEPS):
-        hearing.step(_step())
+        hearing.read_step(_step())
     with pytest.raises(
         MethodError, match=r"^The method made more than 20,000 steps and was ended\.$"
     ):
-        hearing.step(_step())
+        hearing.read_step(_step())
 
 
 def test_every_signal_and_status_is_one_sentence():
     for status in (*range(-64, 0), 0, 255):
-        clean(children._how_it_ended(status))
-    assert "used too much of the processor" in children._how_it_ended(-signal.SIGXCPU)
+        clean(children._describe_exit(status))
+    assert "used too much of the processor" in children._describe_exit(-signal.SIGXCPU)

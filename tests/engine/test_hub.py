@@ -214,14 +214,14 @@ def test_a_space_keeps_the_models_of_late_within_its_budget(hub, monkeypatch, pu
     )
     monkeypatch.setattr(hubs, "SETTINGS", settings)
     for name in names[:2]:
-        hubs.fetch(name)
+        hubs.fetch_snapshot(name)
     assert len(kept_models()) == 2
     # The second is the one that was not used of late.
     now = time.time()
     for age, name in ((10, names[0]), (1000, names[1])):
         for path in Path(constants.HF_HUB_CACHE).glob(f"models--{name.replace('/', '--')}/blobs/*"):
             os.utime(path, (now - age, now - age))
-    hubs.fetch(names[2])
+    hubs.fetch_snapshot(names[2])
     gone = {"models--someone--second"} if public else set()
     assert kept_models() == {f"models--{n.replace('/', '--')}" for n in names} - gone
 
@@ -248,7 +248,7 @@ def test_a_slow_download_keeps_nobody_from_running(dripping):
     assert finished(request("storyteller")).steps, "a model that is loaded"
     slow.cancel()
     assert "Stopped" in str([*slow][-1].error)
-    comes_true(lambda: not hubs._GOING)
+    comes_true(lambda: not hubs._ACTIVE_DOWNLOADS)
     comes_true(nothing_is_found)
     dripping.drips.clear()
     assert finished(request(GOOD)).steps
@@ -263,21 +263,21 @@ def nothing_is_found():
 def test_two_who_want_one_model_share_one_download(hub):
     hub.drips = {"model.safetensors"}
     first, second = begun(hub), decode(request(GOOD))
-    comes_true(lambda: hubs._GOING[GOOD].waiting == 2)
+    comes_true(lambda: hubs._ACTIVE_DOWNLOADS[GOOD].waiting == 2)
     second.cancel()
     assert "Stopped" in str([*second][-1].error)
-    assert hubs._GOING[GOOD].process.poll() is None, "somebody still waits for it"
+    assert hubs._ACTIVE_DOWNLOADS[GOOD].process.poll() is None, "somebody still waits for it"
     assert hub.files().count("model.safetensors") <= 2  # HEAD and GET
     first.cancel()
     assert "Stopped" in str([*first][-1].error)
-    comes_true(lambda: not hubs._GOING)
+    comes_true(lambda: not hubs._ACTIVE_DOWNLOADS)
 
 
 def test_a_download_has_a_time_and_leaves_nothing_to_be_found(dripping, monkeypatch):
     change_settings(monkeypatch, load_timeout_s=4.0)
     assert "did not come within 4 s" in refusal(GOOD)
     comes_true(nothing_is_found)
-    assert not hubs._GOING
+    assert not hubs._ACTIVE_DOWNLOADS
 
 
 def change_settings(monkeypatch, **values):

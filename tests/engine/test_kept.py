@@ -10,11 +10,11 @@ import torch
 from engine import DecodeRequest, decode
 from engine.errors import EngineError
 from engine.inspection import step_ref, trace_logits
-from engine.inspection.logits_cache import KEPT, RECOMPUTED, RECORDED
-from engine.inspection.step_ref import ForgottenError, at, place_of
-from engine.inspection.trace_logits import run_of_trace
-from engine.inspection.what_if import Change, ask, scan
-from engine.inspection.what_if_report import answer
+from engine.inspection.logits_cache import CACHED, RECOMPUTED, RECORDED
+from engine.inspection.step_ref import RunNotCachedError, find_step_ref, step_ref_in_run
+from engine.inspection.trace_logits import run_from_trace
+from engine.inspection.what_if import SettingsChange, apply_change, scan_run
+from engine.inspection.what_if_report import build_what_if_report
 from engine.loops import recorder
 from engine.models.loading import load
 from engine.trace.details import BeamDetail, DraftDetail
@@ -50,17 +50,17 @@ def request(strategy="sampling", new=10, model="llama", seed=3, **params):
 def own_shelf(monkeypatch):
     """A shelf that no other test puts anything on."""
     fresh = shelf()
-    monkeypatch.setattr(step_ref, "KEPT_RUNS", fresh)
-    monkeypatch.setattr(trace_logits, "KEPT_RUNS", fresh)
+    monkeypatch.setattr(step_ref, "LOGITS_CACHE", fresh)
+    monkeypatch.setattr(trace_logits, "LOGITS_CACHE", fresh)
     return fresh
 
 
 @pytest.mark.parametrize(("strategy", "params"), STRATEGIES)
 def test_every_step_has_the_logits_it_was_decided_from(strategy, params):
     run = kept(request(strategy, **params))
-    assert run.source == KEPT
+    assert run.source == CACHED
     for step in run.steps:
-        found = at(run, step.index)
+        found = step_ref_in_run(run, step.index)
         assert found.logits.dtype == torch.float32
         assert found.logits.shape[1] == VOCAB
         if isinstance(step.detail, BeamDetail):
@@ -95,23 +95,23 @@ def test_nothing_is_held_on_to_where_nobody_can_ask(monkeypatch):
 
 def test_logits_are_held_and_not_copied():
     on, held = shelf(), []
-    run = decode(request(), on.follow)
-    original = on.grow
-    on.grow = lambda run_id, one: (held.append(one.logits.data_ptr()), original(run_id, one))
+    run = decode(request(), on.start_writer)
+    original = on.append_pass
+    on.append_pass = lambda run_id, one: (held.append(one.logits.data_ptr()), original(run_id, one))
     list(run)
     found = on.get(run.run_id)
     assert [one.logits.data_ptr() for one in found.passes][-len(held) :] == held
 
 
 def test_the_oldest_run_loses_its_place_first():
-    size = kept(request("greedy")).bytes()
+    size = kept(request("greedy")).count_bytes()
     assert size >= 10 * VOCAB * FLOAT
     on = shelf(most_bytes=int(2.5 * size))
     first, second, third = (kept(request("greedy"), on) for _ in range(3))
     assert first.full
     assert not first.passes
     assert (second.full, third.full) == (False, False)
-    assert on.bytes() == second.bytes() + third.bytes() <= 2.5 * size
+    assert on.count_bytes() == second.count_bytes() + third.count_bytes() <= 2.5 * size
 
 
 def test_only_so_many_runs_are_there():
@@ -122,45 +122,45 @@ def test_only_so_many_runs_are_there():
 
 def test_a_run_larger_than_its_share_keeps_no_logits_and_its_neighbours_theirs():
     small = kept(request("greedy", new=4))
-    on = shelf(run_bytes=2 * small.bytes())
+    on = shelf(run_bytes=2 * small.count_bytes())
     neighbour = kept(request("greedy", new=4), on)
     large = kept(request("greedy", new=30), on)
     assert large.full
     assert not large.passes
     assert len(large.steps) > 4
     assert not neighbour.full
-    assert on.bytes() == neighbour.bytes()
+    assert on.count_bytes() == neighbour.count_bytes()
 
 
 def test_a_run_that_lost_its_place_is_forgotten_and_known_by_its_trace(own_shelf):
-    run = decode(request("greedy"), own_shelf.follow)
+    run = decode(request("greedy"), own_shelf.start_writer)
     trace = list(run)[-1].trace
-    assert place_of(run.run_id, 2).source == KEPT
-    own_shelf.get(run.run_id).let_go()
+    assert find_step_ref(run.run_id, 2).source == CACHED
+    own_shelf.get(run.run_id).drop_logits()
     for name in (run.run_id, "nobody", ""):
-        with pytest.raises(ForgottenError):
-            place_of(name, 2)
-    assert place_of(trace, 2).source == RECORDED
+        with pytest.raises(RunNotCachedError):
+            find_step_ref(name, 2)
+    assert find_step_ref(trace, 2).source == RECORDED
 
 
 def test_a_cancelled_run_can_be_asked_as_far_as_it_came():
     on = shelf()
-    run = decode(request("greedy", new=200), on.follow)
+    run = decode(request("greedy", new=200), on.start_writer)
     for event in run:
         if type(event).__name__ == "StepRecorded" and event.step.index == 3:
             run.cancel()
     found = on.get(run.run_id)
     assert 4 <= len(found.steps) < 200
-    assert scan(found, ask(found, Change())).looked == len(found.steps)
+    assert scan_run(found, apply_change(found, SettingsChange())).looked == len(found.steps)
 
 
 @pytest.mark.parametrize(("strategy", "params"), STRATEGIES[:5])
 def test_computed_anew_it_is_what_was_kept(strategy, params, own_shelf):
     run, trace = kept(request(strategy, **params)), finished(request(strategy, **params))
-    again = run_of_trace(trace, model=golden_model("llama"))
+    again = run_from_trace(trace, model=golden_model("llama"))
     assert again.source == RECOMPUTED
     for step in run.steps:
-        a, b = at(run, step.index), at(again, step.index)
+        a, b = step_ref_in_run(run, step.index), step_ref_in_run(again, step.index)
         assert [one.number for one in a.passes] == [one.number for one in b.passes]
         assert torch.allclose(a.logits[a.row], b.logits[b.row], atol=1e-4)
         assert a.input_ids[a.row].tolist() == b.input_ids[b.row].tolist()
@@ -168,7 +168,7 @@ def test_computed_anew_it_is_what_was_kept(strategy, params, own_shelf):
             assert torch.allclose(
                 a.passes[0].contrast[0], b.passes[0].contrast[0], atol=1e-3, equal_nan=True
             )
-    assert run_of_trace(trace) is again, "it is computed once"
+    assert run_from_trace(trace) is again, "it is computed once"
 
 
 @pytest.mark.parametrize(
@@ -182,30 +182,37 @@ def test_computed_anew_it_is_what_was_kept(strategy, params, own_shelf):
 )
 def test_computed_anew_the_first_change_is_that_of_a_rerun(strategy, params, other, own_shelf):
     trace = finished(request(strategy, **params))
-    run = run_of_trace(trace, model=golden_model("llama"))
-    assert foretold(run, Change(other)) == rerun(run, request(strategy, **params, **other))
-    assert answer(at(run, 2), ask(run, Change())).same_luck
+    run = run_from_trace(trace, model=golden_model("llama"))
+    assert foretold(run, SettingsChange(other)) == rerun(run, request(strategy, **params, **other))
+    assert build_what_if_report(
+        step_ref_in_run(run, 2), apply_change(run, SettingsChange())
+    ).same_luck
 
 
 def test_a_run_too_large_to_be_computed_whole_has_the_step_that_is_asked(own_shelf, monkeypatch):
     trace = finished(request("sampling", new=20))
     settings = dataclasses.replace(trace_logits.SETTINGS, max_kept_run_bytes=5 * VOCAB * FLOAT)
     monkeypatch.setattr(trace_logits, "SETTINGS", settings)
-    run = run_of_trace(trace, 12, model=golden_model("llama"))
-    assert answer(at(run, 12), ask(run, Change())).token_id == trace.steps[12].emit[0]
-    assert not at(run, 11).passes
+    run = run_from_trace(trace, 12, model=golden_model("llama"))
+    assert (
+        build_what_if_report(step_ref_in_run(run, 12), apply_change(run, SettingsChange())).token_id
+        == trace.steps[12].emit[0]
+    )
+    assert not step_ref_in_run(run, 11).passes
     with pytest.raises(EngineError, match="Which step changes first is not known here"):
-        scan(run, ask(run, Change()))
-    assert own_shelf.bytes() == 0
+        scan_run(run, apply_change(run, SettingsChange()))
+    assert own_shelf.count_bytes() == 0
 
 
 @pytest.mark.parametrize("params", [{}, {"num_return_sequences": 2}, {"top_k": 8, "top_p": 0.9}])
 def test_without_its_model_a_run_is_its_recorded_candidates(params, own_shelf):
     trace = finished(request("sampling", **params))
-    run = run_of_trace(trace)
+    run = run_from_trace(trace)
     assert run.source == RECORDED
     for step in trace.steps:
-        found = answer(at(run, step.index), ask(run, Change()))
+        found = build_what_if_report(
+            step_ref_in_run(run, step.index), apply_change(run, SettingsChange())
+        )
         recorded = {c.token_id for c in step.candidates}
         assert found.source == RECORDED
         assert found.same_luck
@@ -213,34 +220,42 @@ def test_without_its_model_a_run_is_its_recorded_candidates(params, own_shelf):
         assert {o.token_id for o in found.options} <= recorded
         assert found.kept <= len(recorded)
         assert found.entropy == pytest.approx(step.entropy)
-    colder = Change({"temperature": 0.05})
+    colder = SettingsChange({"temperature": 0.05})
     best = max(trace.steps[4].candidates, key=lambda c: c.raw_logprob)
-    assert answer(at(run, 4), ask(run, colder)).token_id == best.token_id
+    assert (
+        build_what_if_report(step_ref_in_run(run, 4), apply_change(run, colder)).token_id
+        == best.token_id
+    )
 
 
 def test_without_candidates_nothing_is_known(own_shelf):
     trace = finished(request("sampling"))
     bare = [dataclasses.replace(step, candidates=()) for step in trace.steps]
     bare[3] = trace.steps[3]
-    run = run_of_trace(dataclasses.replace(trace, steps=tuple(bare)))
-    assert answer(at(run, 3), ask(run, Change())).token_id == trace.steps[3].emit[0]
+    run = run_from_trace(dataclasses.replace(trace, steps=tuple(bare)))
+    assert (
+        build_what_if_report(step_ref_in_run(run, 3), apply_change(run, SettingsChange())).token_id
+        == trace.steps[3].emit[0]
+    )
     with pytest.raises(EngineError, match="run it again to ask"):
-        answer(at(run, 4), ask(run, Change()))
+        build_what_if_report(step_ref_in_run(run, 4), apply_change(run, SettingsChange()))
     with pytest.raises(EngineError, match="not known without the model"):
-        scan(run, ask(run, Change()))
+        scan_run(run, apply_change(run, SettingsChange()))
 
 
 def test_another_machines_luck_is_not_taken_for_the_runs_own(own_shelf):
     trace = finished(request("sampling"))
     elsewhere = dataclasses.replace(trace.model, device="xpu")
-    run = run_of_trace(dataclasses.replace(trace, model=elsewhere))
-    assert not answer(at(run, 2), ask(run, Change())).same_luck
+    run = run_from_trace(dataclasses.replace(trace, model=elsewhere))
+    assert not build_what_if_report(
+        step_ref_in_run(run, 2), apply_change(run, SettingsChange())
+    ).same_luck
 
 
 def test_a_model_in_memory_is_found_by_its_name(own_shelf):
     loaded = load("storyteller")
     asked = DecodeRequest("greedy", prompt="Once upon a time", params={"max_new_tokens": 6})
-    run = run_of_trace(finished(asked))
+    run = run_from_trace(finished(asked))
     assert run.source == RECOMPUTED
     assert run.header.model.revision == loaded.revision
 
@@ -248,7 +263,7 @@ def test_a_model_in_memory_is_found_by_its_name(own_shelf):
 def test_a_strategy_that_nobody_knows_and_a_function_of_ones_own(own_shelf):
     trace = finished(request("sampling"))
     with pytest.raises(EngineError, match="Nothing is known here of the strategy 'magic'"):
-        run_of_trace(dataclasses.replace(trace, strategy="magic"))
+        run_from_trace(dataclasses.replace(trace, strategy="magic"))
     own = {**trace.config, "prefix_allowed_tokens_fn": "<callable f>"}
     with pytest.raises(EngineError, match="A function of its own"):
-        run_of_trace(dataclasses.replace(trace, config=own))
+        run_from_trace(dataclasses.replace(trace, config=own))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.lessons.lesson import LessonError
-from engine.lessons.lesson_parser import read
+from engine.lessons.lesson_parser import parse_lesson
 from tests.helpers.lessons import CARD, HEAD, card
 
 
@@ -148,7 +148,7 @@ WRONG = {
 @pytest.mark.parametrize(("text", "told"), WRONG.values(), ids=WRONG)
 def test_a_malformed_lesson_is_refused_in_one_sentence(text: str, told: str) -> None:
     with pytest.raises(LessonError) as refused:
-        read(text, "own")
+        parse_lesson(text, "own")
     said = str(refused.value)
     assert told in said
     assert said.endswith(".")

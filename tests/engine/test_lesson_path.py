@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.lessons.lesson import LessonError
-from engine.lessons.path import path
+from engine.lessons.path import load_path
 
 WHOLE = """
 title: {en: A path, de: Ein Weg}
@@ -19,7 +19,7 @@ steps:
 def read(tmp_path, text, language="en"):
     file = tmp_path / "path.yaml"
     file.write_text(text, encoding="utf-8")
-    return path(language, file)
+    return load_path(language, file)
 
 
 def test_the_lessons_come_in_the_order_of_the_file(tmp_path):
@@ -60,11 +60,11 @@ def test_a_fault_of_the_file_is_named(tmp_path, old, new, told):
 
 def test_a_missing_file_is_an_error_of_a_lesson(tmp_path):
     with pytest.raises(LessonError, match="cannot be read"):
-        path("en", tmp_path / "none.yaml")
+        load_path("en", tmp_path / "none.yaml")
 
 
 def test_the_path_that_comes_along_takes_ninety_minutes_in_both_languages():
-    english, german = path(), path("de")
+    english, german = load_path(), load_path("de")
     assert english.minutes == german.minutes == 90
     assert [step.lesson for step in english.steps] == [step.lesson for step in german.steps]
     pairs = zip(english.steps, german.steps, strict=True)

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 
 from engine.analysis import gallery
-from engine.inspection.influence import Look, looked
+from engine.inspection.influence import InfluenceQuestion, compute_influence
 from engine.lessons import library
-from engine.lessons.answer_key import checked_answer, crowd_perplexity, is_right
-from engine.lessons.expressions import evaluate
+from engine.lessons.answer_key import check_answer, crowd_perplexity, is_right
+from engine.lessons.expressions import evaluate_expression
 from engine.lessons.lesson import LessonError
-from engine.lessons.lesson_checks import differences, faults
-from engine.lessons.lesson_parser import read
-from engine.lessons.plain_text import as_text
-from engine.lessons.run_values import FUNCTIONS, hottest, run_of, temperature_for
-from engine.lessons.value_text import Language, Teller, marked
+from engine.lessons.lesson_checks import find_differences, find_faults
+from engine.lessons.lesson_parser import parse_lesson
+from engine.lessons.plain_text import lesson_to_text
+from engine.lessons.run_values import FUNCTIONS, find_temperature, run_record, top_probability_at
+from engine.lessons.value_text import LanguageFormat, ValueWriter, insert_placeholders
 from tests.helpers.lessons import CARD, HEAD, card, opened
 
 
@@ -28,7 +28,7 @@ def test_a_token_bet_is_marked_by_the_run() -> None:
     [one] = found.lesson.cards
     trace = found.traces["story"]
     step = trace.steps[3]
-    key = found.key(one)
+    key = found.answer_key(one)
     assert key is not None
     assert one.bet is not None
     chosen = key.options[key.right[0]]
@@ -38,16 +38,16 @@ def test_a_token_bet_is_marked_by_the_run() -> None:
     assert list(key.probabilities) == [by_token[text] for text in key.options]
     assert is_right(one.bet, key, key.right[0]) is True
     assert is_right(one.bet, key, 1 - min(1, key.right[0])) is False
-    assert faults(found) == []
+    assert find_faults(found) == []
 
 
 def test_values_stand_in_the_words() -> None:
     found = opened(HEAD + CARD)
-    text = as_text(found)
+    text = lesson_to_text(found)
     step = found.traces["story"].steps[3]
     piece = found.traces["story"].pieces[step.emit[-1]]
     p = next(math.exp(c.raw_logprob) for c in step.candidates if c.token_id == step.emit[-1])
-    assert f"It is “{piece}” with {Language('en').percent(p)}." in text
+    assert f"It is “{piece}” with {LanguageFormat('en').percent(p)}." in text
     assert "{" not in text
 
 
@@ -70,7 +70,7 @@ def test_values_stand_in_the_words() -> None:
 def test_each_kind_is_right_where_its_expressions_say(block: str, right: tuple[int, ...]) -> None:
     found = opened(card(block))
     [one] = found.lesson.cards
-    key = found.key(one)
+    key = found.answer_key(one)
     assert key is not None
     assert key.right == right
 
@@ -80,7 +80,7 @@ def test_a_number_is_right_within_its_tolerance() -> None:
         card("bet: {kind: number, question: q, answer: step.p, unit: percent, tolerance: 5}")
     )
     [one] = found.lesson.cards
-    key = found.key(one)
+    key = found.answer_key(one)
     assert key is not None
     assert key.value is not None
     assert one.bet is not None
@@ -140,7 +140,7 @@ NOT_BORNE_OUT = {
 
 @pytest.mark.parametrize(("block", "reveal", "told"), NOT_BORNE_OUT.values(), ids=NOT_BORNE_OUT)
 def test_what_the_runs_do_not_bear_out_is_refused(block: str, reveal: str, told: str) -> None:
-    found = faults(opened(card(block, reveal or "Seen.")))
+    found = find_faults(opened(card(block, reveal or "Seen.")))
     assert len(found) == 1
     assert told in found[0]
     assert found[0].startswith("Card 1")
@@ -166,18 +166,18 @@ def test_what_the_runs_do_not_bear_out_is_refused(block: str, reveal: str, told:
 def test_an_answer_that_is_none_is_refused(kind: str, answers: list[Any]) -> None:
     found = opened(card(kind))
     [one] = found.lesson.cards
-    key = found.key(one)
+    key = found.answer_key(one)
     assert key is not None
     assert one.bet is not None
     for answer in answers:
         with pytest.raises(LessonError) as refused:
-            checked_answer(one.bet, key, answer)
+            check_answer(one.bet, key, answer)
         assert str(refused.value).startswith("answer")
 
 
 def test_the_perplexity_of_a_crowd_is_that_of_its_bets() -> None:
     found = opened(HEAD + CARD)
-    key = found.key(found.lesson.cards[0])
+    key = found.answer_key(found.lesson.cards[0])
     assert key is not None
     first, second = key.probabilities[:2]
     assert crowd_perplexity(key, [0, 1]) == pytest.approx(1 / math.sqrt(first * second))
@@ -186,36 +186,36 @@ def test_the_perplexity_of_a_crowd_is_that_of_its_bets() -> None:
 
 def test_a_temperature_gives_the_share_that_is_asked_for() -> None:
     step = {"n_used": 3, "candidates": [{"used": 0.5}, {"used": 0.3}, {"used": 0.2}]}
-    warm = temperature_for(step, 0.7)
-    assert hottest(step, warm) == pytest.approx(0.7)
-    assert hottest(step, 1.0) == pytest.approx(0.5)
+    warm = find_temperature(step, 0.7)
+    assert top_probability_at(step, warm) == pytest.approx(0.7)
+    assert top_probability_at(step, 1.0) == pytest.approx(0.5)
     with pytest.raises(ValueError, match="whole distribution"):
-        hottest({**step, "n_used": 4}, 1.0)
+        top_probability_at({**step, "n_used": 4}, 1.0)
 
 
 def test_every_recorded_run_is_a_record() -> None:
     """Of all strategies: what a lesson may quote is there and finite."""
-    for entry in gallery.entries():
+    for entry in gallery.list_entries():
         trace = gallery.open_entry(entry.file)
-        run = run_of(trace)
+        run = run_record(trace)
         assert len(run["steps"]) == len(trace.steps), entry.name
         assert run["text"] == trace.outputs[0].text
         for step in run["steps"]:
             assert all(
                 0 <= c["used"] <= 1.000001 and 0 < c["p"] <= 1.000001 for c in step["candidates"]
             )
-            assert evaluate("bits(entropy)", step, FUNCTIONS) >= 0
+            assert evaluate_expression("bits(entropy)", step, FUNCTIONS) >= 0
 
 
 def test_a_translation_has_the_same_cards() -> None:
-    english = read(HEAD + CARD, "own")
-    german = read(HEAD + CARD.replace("Which token?", "Welches Token?"), "own")
-    assert differences(german, english) == []
-    other = read(HEAD + CARD.replace("among: 4", "among: 3"), "own")
-    assert differences(other, english) == ["Card 1: its bet's among is another."]
-    unquoted = read(HEAD + CARD.replace("{percent(step.p)}", "45 %"), "own")
-    assert differences(unquoted, english) == ["Card 1: its reveal's values is another."]
-    assert "cards" in differences(read(HEAD + CARD * 2, "own"), english)[0]
+    english = parse_lesson(HEAD + CARD, "own")
+    german = parse_lesson(HEAD + CARD.replace("Which token?", "Welches Token?"), "own")
+    assert find_differences(german, english) == []
+    other = parse_lesson(HEAD + CARD.replace("among: 4", "among: 3"), "own")
+    assert find_differences(other, english) == ["Card 1: its bet's among is another."]
+    unquoted = parse_lesson(HEAD + CARD.replace("{percent(step.p)}", "45 %"), "own")
+    assert find_differences(unquoted, english) == ["Card 1: its reveal's values is another."]
+    assert "cards" in find_differences(parse_lesson(HEAD + CARD * 2, "own"), english)[0]
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ def test_a_translation_has_the_same_cards() -> None:
 def test_values_are_written_as_a_language_writes_them(
     value: Any, english: str, german: str
 ) -> None:
-    assert Language("en").text(value) == english
-    assert Language("de").text(value) == german
+    assert LanguageFormat("en").text(value) == english
+    assert LanguageFormat("de").text(value) == german
 
 
 @pytest.mark.parametrize(
@@ -249,16 +249,16 @@ def test_values_are_written_as_a_language_writes_them(
     ],
 )
 def test_a_share_is_never_rounded_to_nothing_or_to_all(share: float, told: str) -> None:
-    assert Language("en").percent(share) == f"{told}\u202f%"
+    assert LanguageFormat("en").percent(share) == f"{told}\u202f%"
 
 
 def test_braces_quote_values_but_not_in_formulas() -> None:
-    text, expressions = marked(r"{a} \{b\} $\frac{1}{2} {{c}}$ {d}")
+    text, expressions = insert_placeholders(r"{a} \{b\} $\frac{1}{2} {{c}}$ {d}")
     assert expressions == ["a", "c", "d"]
     assert r"\frac{1}{2}" in text
     assert "{b}" in text
-    teller = Teller({"a": "x", "c": 2, "d": "\ue0000\ue001"}, "en")
-    assert teller.filled("{a}, {d}") == "x, \ue0000\ue001"
+    teller = ValueWriter({"a": "x", "c": 2, "d": "\ue0000\ue001"}, "en")
+    assert teller.fill_text("{a}, {d}") == "x, \ue0000\ue001"
 
 
 def test_a_lesson_of_ones_own_is_recorded_and_checked_against_its_request(tmp_path: Path) -> None:
@@ -267,18 +267,18 @@ def test_a_lesson_of_ones_own_is_recorded_and_checked_against_its_request(tmp_pa
         "{strategy: greedy, prompt: 'Once upon a time', params: {max_new_tokens: 5}, candidates: 5}"
     )
     path.write_text(HEAD.replace("{recorded: greedy-1}", run) + CARD, "utf-8")
-    file = library.Shelved("mine", "en", path)
+    file = library.LessonFile("mine", "en", path)
     with pytest.raises(LessonError, match="not recorded"):
-        library.opened(file)
+        library.open_lesson(file)
     told: list[str] = []
-    assert list(library.record(path, told.append)) == ["story"]
-    assert library.record(path, told.append) == {}
-    assert faults(library.opened(file)) == []
+    assert list(library.record_lesson_runs(path, told.append)) == ["story"]
+    assert library.record_lesson_runs(path, told.append) == {}
+    assert find_faults(library.open_lesson(file)) == []
     path.write_text(
         path.read_text("utf-8").replace("max_new_tokens: 5", "max_new_tokens: 4"), "utf-8"
     )
     with pytest.raises(LessonError, match="another max_new_tokens"):
-        library.opened(file)
+        library.open_lesson(file)
 
 
 SEES = """---
@@ -320,15 +320,15 @@ column {most(step.looked.attention.cross, "value").column}.
 def test_a_run_that_saw_a_picture_is_recorded_with_what_it_looked_at(tmp_path: Path) -> None:
     path = tmp_path / "sees.md"
     path.write_text(SEES, "utf-8")
-    file = library.Shelved("sees", "en", path)
-    assert list(library.record(path, lambda _: None)) == ["scene"]
-    assert library.record(path, lambda _: None) == {}
-    found = library.opened(file)
-    assert faults(found) == []
+    file = library.LessonFile("sees", "en", path)
+    assert list(library.record_lesson_runs(path, lambda _: None)) == ["scene"]
+    assert library.record_lesson_runs(path, lambda _: None) == {}
+    found = library.open_lesson(file)
+    assert find_faults(found) == []
     trace = found.traces["scene"]
     assert trace.media[0].example == "scene-4"
     # What is kept is what the model is asked for anew.
-    answer = looked(trace, Look(2))
+    answer = compute_influence(trace, InfluenceQuestion(2))
     kept = found.runs["scene"]["steps"][2]["looked"]["attention"]["cross"]
     assert [one["value"] for one in kept] == pytest.approx(answer.parts[0].row(), rel=1e-4)
     # Row by row, behind the place that stands for the whole picture.
@@ -350,10 +350,10 @@ def test_what_was_looked_at_belongs_to_its_lesson(
 ) -> None:
     path = tmp_path / "sees.md"
     path.write_text(SEES, "utf-8")
-    library.record(path, lambda _: None)
+    library.record_lesson_runs(path, lambda _: None)
     path.write_text(SEES.replace(old, new), "utf-8")
     with pytest.raises(LessonError, match=told):
-        library.opened(library.Shelved("sees", "en", path))
+        library.open_lesson(library.LessonFile("sees", "en", path))
 
 
 @pytest.mark.parametrize(
@@ -364,29 +364,29 @@ def test_what_was_looked_at_belongs_to_its_lesson(
 def test_a_file_of_looks_that_is_none_is_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "sees.md"
     path.write_text(SEES, "utf-8")
-    library.record(path, lambda _: None)
+    library.record_lesson_runs(path, lambda _: None)
     [kept] = path.parent.glob("runs/*.looked.json.gz")
     kept.write_bytes(data)
     with pytest.raises(LessonError, match="cannot be read"):
-        library.opened(library.Shelved("sees", "en", path))
+        library.open_lesson(library.LessonFile("sees", "en", path))
     # It is made again, and only then a lesson again.
-    assert list(library.record(path, lambda _: None)) == ["scene"]
-    assert faults(library.opened(library.Shelved("sees", "en", path))) == []
+    assert list(library.record_lesson_runs(path, lambda _: None)) == ["scene"]
+    assert find_faults(library.open_lesson(library.LessonFile("sees", "en", path))) == []
 
 
 def test_a_step_that_is_not_there_is_not_looked_into(tmp_path: Path) -> None:
     path = tmp_path / "sees.md"
     path.write_text(SEES.replace("[{step: 3}", "[{step: 30}"), "utf-8")
     with pytest.raises(LessonError, match="step 30 is looked into, and it has 9"):
-        library.record(path, lambda _: None)
+        library.record_lesson_runs(path, lambda _: None)
 
 
 def test_a_step_that_was_not_looked_into_has_no_such_picture(tmp_path: Path) -> None:
     path = tmp_path / "sees.md"
     path.write_text(SEES, "utf-8")
-    library.record(path, lambda _: None)
+    library.record_lesson_runs(path, lambda _: None)
     holds = SEES[SEES.index("holds:") : SEES.index("```\n\n## Reveal")]
     other = SEES.replace(holds, "").replace("step: 3\npicture", "step: 4\npicture")
     path.write_text(other.split("It looks")[0] + "Seen.", "utf-8")
-    [fault] = faults(library.opened(library.Shelved("sees", "en", path)))
+    [fault] = find_faults(library.open_lesson(library.LessonFile("sees", "en", path)))
     assert "has no picture 'looked'" in fault

@@ -6,14 +6,14 @@ import re
 from functools import cache
 
 from engine.lessons import library
-from engine.lessons.influence_records import looked_file
-from engine.lessons.lesson_checks import differences, faults, words_of
-from engine.lessons.value_text import quotes
+from engine.lessons.influence_records import influence_file
+from engine.lessons.lesson_checks import card_texts, find_differences, find_faults
+from engine.lessons.value_text import quoted_expressions
 from playground.forms import markdown
 
 FILES = [
     file
-    for languages in library.shelved().values()
+    for languages in library.list_lesson_files().values()
     for file in languages.values()
     if file.path.parent == library.FOLDER
 ]
@@ -31,7 +31,7 @@ def name_of(file):
 
 @cache
 def opened_of(file):
-    return library.opened(file)
+    return library.open_lesson(file)
 
 
 def all_of(rule, files=FILES):
@@ -42,13 +42,13 @@ def all_of(rule, files=FILES):
 
 def test_every_lesson_is_there_in_english_and_german():
     assert ENGLISH
-    assert {f.name: set(library.shelved()[f.name]) for f in ENGLISH} == {
+    assert {f.name: set(library.list_lesson_files()[f.name]) for f in ENGLISH} == {
         f.name: {"en", "de"} for f in ENGLISH
     }
 
 
 def test_its_runs_bear_it_out():
-    assert all_of(lambda file: faults(opened_of(file))) == []
+    assert all_of(lambda file: find_faults(opened_of(file))) == []
 
 
 def poor_choice(file):
@@ -74,12 +74,12 @@ def test_it_has_few_cards_several_kinds_of_bets_and_a_wrong_idea_that_is_disprov
 def long_texts(file):
     opened = opened_of(file)
     for card in opened.lesson.cards:
-        teller = opened.teller(card)
+        teller = opened.value_writer(card)
         texts = {part: (getattr(card, part), longest) for part, longest in LONGEST.items()}
         if card.bet:
             texts["question"] = (card.bet.question, LONGEST_QUESTION)
         for part, (text, longest) in texts.items():
-            length = len(teller.filled(text))
+            length = len(teller.fill_text(text))
             if length > longest:
                 yield f"card {card.number}: {part} has {length} characters"
 
@@ -91,10 +91,10 @@ def test_a_card_fits_on_one_screen():
 def lost_values(file):
     opened = opened_of(file)
     for card in opened.lesson.cards:
-        teller = opened.teller(card)
-        for text in words_of(card):
-            filled = teller.filled(text)
-            for expression in quotes(text):
+        teller = opened.value_writer(card)
+        for text in card_texts(card):
+            filled = teller.fill_text(text)
+            for expression in quoted_expressions(text):
                 if teller.text(expression) not in filled:
                     yield f"card {card.number}: lacks the value of {expression}"
             if "{{" in filled:
@@ -108,10 +108,10 @@ def test_every_value_of_a_card_is_in_its_text():
 def raw_formulas(file):
     opened = opened_of(file)
     for card in opened.lesson.cards:
-        teller = opened.teller(card)
+        teller = opened.value_writer(card)
         for part in (card.situation, card.reveal, card.why, card.turn):
             # A command that is not known is left as it was written.
-            words = markdown.words(markdown.tree(part, teller))
+            words = markdown.tree_text(markdown.parse_markdown(part, teller))
             if "\\" in words:
                 yield f"card {card.number}: {words}"
 
@@ -123,7 +123,7 @@ def test_every_formula_is_one_that_can_be_drawn():
 def odd_keys(file):
     opened = opened_of(file)
     for card in opened.lesson.cards:
-        key = opened.key(card)
+        key = opened.answer_key(card)
         if (key is None) != (card.bet is None):
             yield f"card {card.number}: key and bet do not go together"
         elif key is None or card.bet.kind == "text":
@@ -143,9 +143,9 @@ def betrayed_tokens(file):
     opened = opened_of(file)
     for card in opened.lesson.cards:
         if card.bet and card.bet.kind == "token":
-            key, teller = opened.key(card), opened.teller(card)
+            key, teller = opened.answer_key(card), opened.value_writer(card)
             right = key.options[key.right[0]].strip()
-            if right in re.findall(r"\w+", f"{card.title} {teller.filled(card.bet.question)}"):
+            if right in re.findall(r"\w+", f"{card.title} {teller.fill_text(card.bet.question)}"):
                 yield f"card {card.number}: says {right}"
 
 
@@ -154,10 +154,12 @@ def test_nothing_that_is_read_before_the_bet_holds_the_token_that_is_bet_on():
 
 
 def changed_by_translation(file):
-    translated = library.lesson_of(file.path)
+    translated = library.load_lesson(file.path)
     if translated.language != file.language:
         yield f"is in {translated.language}"
-    yield from differences(translated, library.lesson_of(library.find(file.name).path))
+    yield from find_differences(
+        translated, library.load_lesson(library.find_lesson_file(file.name).path)
+    )
 
 
 def test_a_translation_is_the_same_lesson():
@@ -165,10 +167,10 @@ def test_a_translation_is_the_same_lesson():
 
 
 def odd_recordings(file):
-    lesson, opened, sizes = library.lesson_of(file.path), opened_of(file), [0]
+    lesson, opened, sizes = library.load_lesson(file.path), opened_of(file), [0]
     for run in lesson.runs.values():
         if not run.recorded:
-            other = library.differing(run, opened.traces[run.name])
+            other = library.find_changed_field(run, opened.traces[run.name])
             if other:
                 yield f"{run.name} has another {other}"
             sizes.append(library.trace_file(file.path, lesson.name, run.name).stat().st_size)
@@ -184,10 +186,10 @@ def test_what_was_recorded_is_what_it_asks_for_and_small():
 
 def test_a_fault_of_a_lesson_is_named(monkeypatch):
     monkeypatch.setitem(LONGEST, "situation", 0)
-    monkeypatch.setattr(library, "differing", lambda run, trace: "seed")
+    monkeypatch.setattr(library, "find_changed_field", lambda run, trace: "seed")
     assert f"{name_of(FILES[0])}: card 1: situation has " in "\n".join(all_of(long_texts))
     recorded = [
-        run.name for run in library.lesson_of(ENGLISH[0].path).runs.values() if not run.recorded
+        run.name for run in library.load_lesson(ENGLISH[0].path).runs.values() if not run.recorded
     ]
     wanted = [f"{name_of(ENGLISH[0])}: {name} has another seed" for name in recorded]
     assert recorded
@@ -198,9 +200,9 @@ def test_no_recorded_run_is_left_over():
     runs = [
         (file, run)
         for file in ENGLISH
-        for run in library.lesson_of(file.path).runs.values()
+        for run in library.load_lesson(file.path).runs.values()
         if not run.recorded
     ]
     kept = [(library.trace_file(file.path, file.name, run.name), run) for file, run in runs]
-    wanted = {path for path, _ in kept} | {looked_file(path) for path, run in kept if run.looks}
-    assert set((library.FOLDER / library.RUNS).iterdir()) == wanted
+    wanted = {path for path, _ in kept} | {influence_file(path) for path, run in kept if run.looks}
+    assert set((library.FOLDER / library.RUNS_FOLDER).iterdir()) == wanted

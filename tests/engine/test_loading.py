@@ -26,7 +26,7 @@ def loads(monkeypatch):
         return LoadedModel(fresh_model("llama"), None, key[0])
 
     monkeypatch.setattr(loading, "_CACHE", OrderedDict())
-    monkeypatch.setattr(loading, "_load", load)
+    monkeypatch.setattr(loading, "_load_model", load)
     return names
 
 
@@ -45,7 +45,7 @@ class Counted:
 
 
 def test_who_comes_while_a_model_loads_gets_the_same_one(loads, monkeypatch):
-    right, begun, go_on, lock = loading._load, threading.Event(), threading.Event(), Counted()
+    right, begun, go_on, lock = loading._load_model, threading.Event(), threading.Event(), Counted()
 
     def slow(*arguments):
         loaded = right(*arguments)
@@ -53,7 +53,7 @@ def test_who_comes_while_a_model_loads_gets_the_same_one(loads, monkeypatch):
         wait_for(go_on)
         return loaded
 
-    monkeypatch.setattr(loading, "_load", slow)
+    monkeypatch.setattr(loading, "_load_model", slow)
     monkeypatch.setattr(loading, "_LOAD_LOCK", lock)
     with ThreadPoolExecutor(2) as pool:
         first = pool.submit(loading.load, "storyteller")
@@ -69,9 +69,9 @@ def test_a_model_in_use_is_not_dropped_for_another(loads, monkeypatch):
     one = dataclasses.replace(loading.SETTINGS, max_loaded_models=1)
     monkeypatch.setattr(loading, "SETTINGS", one)
     first = loading.load("storyteller")
-    with loading.pinned(first):
+    with loading.pin_models(first):
         loading.load("storyteller-draft")
-        assert loading.cached("storyteller") is first
+        assert loading.get_cached_model("storyteller") is first
     loading.load("foreign-draft")
     assert [name for name, *_ in loading._CACHE] == ["foreign-draft"]
     assert loads == ["storyteller", "storyteller-draft", "foreign-draft"]
@@ -85,7 +85,7 @@ def test_a_run_is_told_which_model_left_for_its_own(monkeypatch):
     there, right = [], loading.holding.loading_options
 
     def options(weights):
-        there.append(loading.cached("storyteller-draft"))
+        there.append(loading.get_cached_model("storyteller-draft"))
         return right(weights)
 
     monkeypatch.setattr(loading.holding, "loading_options", options)

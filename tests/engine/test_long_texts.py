@@ -8,12 +8,12 @@ import pytest
 
 from engine import DecodeRequest, decode
 from engine.models.loading import LoadedModel
-from engine.models.text import REPLACEMENT, Detokenizer, Reader
+from engine.models.text import REPLACEMENT, Detokenizer, OutputDecoder
 from engine.trace.events import TextDelta
 from tests.helpers.models import tiny_llama
 from tests.helpers.runs import finished
 from tests.helpers.tokenizers import make_sentencepiece, make_tokenizer, make_unigram
-from visualizers.text.summary import Written
+from visualizers.text.summary import TextSummary
 
 TOKENIZERS = {
     "bytes": lambda: make_tokenizer(400),
@@ -44,7 +44,7 @@ def tokenizer(request):
 def test_a_running_text_is_what_the_whole_says_also_where_it_is_revised(tokenizer, seed):
     draw = random.Random(seed)
     before = [draw.randrange(len(tokenizer)) for _ in range(6)]
-    reader = Reader(tokenizer, before)
+    reader = OutputDecoder(tokenizer, before)
     running, shown, ids = Detokenizer(reader), "", []
     for _ in range(300):
         kept = len(ids) if draw.random() < 0.8 else draw.randrange(len(ids) + 1)
@@ -57,7 +57,7 @@ def test_a_running_text_is_what_the_whole_says_also_where_it_is_revised(tokenize
 def test_a_step_reads_no_more_tokens_the_longer_the_text_and_its_prompt_are(tokenizer):
     ids = tokenizer("the little bear saw a red ball")["input_ids"] * 80
     counts = counting(tokenizer)
-    running = Detokenizer(Reader(tokenizer, ids * 4))
+    running = Detokenizer(OutputDecoder(tokenizer, ids * 4))
     read = []
     for n in range(1, len(ids)):
         counts.clear()
@@ -93,7 +93,7 @@ def test_figures_of_a_text_that_is_revised_are_those_of_the_text_from_its_beginn
     trace = finished(
         DecodeRequest("beam_search", long_model(make_tokenizer(300)), input_ids=[5], params=params)
     )
-    written, ids = Written(trace), []
+    written, ids = TextSummary(trace), []
     for step in trace.steps:
         own = written.add(step)["own"]
         ids[step.keep :] = step.emit

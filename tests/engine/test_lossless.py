@@ -97,14 +97,14 @@ def p_of_pairs(monkeypatch: pytest.MonkeyPatch, noise: float) -> tuple[float, fl
 
     prepared = {"past_key_values": transformers.DynamicCache(), "use_cache": True}
     pairs = [
-        tuple(lossless_check.sample_tokens(context, prepared, make, generator, 2))
+        tuple(lossless_check.sample_short_run(context, prepared, make, generator, 2))
         for _ in range(DRAWS)
     ]
     p = target.table.softmax(-1)
     first = {(a,): float(p[4, a]) for a in range(VOCAB)}
     both = {(a, b): float(p[4, a] * p[a, b]) for a in range(VOCAB) for b in range(VOCAB)}
-    ones = lossless_check.compare(Counter(pair[:1] for pair in pairs), first, 1)
-    return ones.p_value, lossless_check.compare(Counter(pairs), both, 2, most=144).p_value
+    ones = lossless_check.chi_square_test(Counter(pair[:1] for pair in pairs), first, 1)
+    return ones.p_value, lossless_check.chi_square_test(Counter(pairs), both, 2, most=144).p_value
 
 
 @pytest.mark.nightly
@@ -117,16 +117,16 @@ def test_sampled_tokens_have_the_targets_distribution(monkeypatch, noise):
 
 @pytest.mark.nightly
 def test_taking_the_targets_token_instead_of_the_residual_is_caught(monkeypatch):
-    monkeypatch.setattr(assisted, "residual", lambda p, q: p)
+    monkeypatch.setattr(assisted, "residual_distribution", lambda p, q: p)
     one, two = p_of_pairs(monkeypatch, 3.0)
     assert one < 1e-6
     assert two < 1e-6
 
 
 def test_p_values_are_those_of_the_tables():
-    assert lossless_check.p_value(3.841, 1) == pytest.approx(0.05, abs=1e-4)
-    assert lossless_check.p_value(18.307, 10) == pytest.approx(0.05, abs=1e-4)
-    assert lossless_check.p_value(0.0, 0) == 1.0
+    assert lossless_check.chi_square_p_value(3.841, 1) == pytest.approx(0.05, abs=1e-4)
+    assert lossless_check.chi_square_p_value(18.307, 10) == pytest.approx(0.05, abs=1e-4)
+    assert lossless_check.chi_square_p_value(0.0, 0) == 1.0
 
 
 def report_of(strategy: str, params: dict[str, Any], **more: Any) -> DraftReport:
@@ -153,14 +153,14 @@ def test_the_check_works_for_other_architectures(name):
 
 
 def test_a_wrong_token_is_found_with_both_logits(monkeypatch):
-    right = assisted.verify
+    right = assisted.verify_draft
 
-    def wrong(guess: Any, scores: torch.Tensor, *rest: Any) -> assisted.Judgement:
+    def wrong(guess: Any, scores: torch.Tensor, *rest: Any) -> assisted.RoundVerification:
         verdict = right(guess, scores, *rest)
         second = int(scores[verdict.accepted].topk(2).indices[1])
         return dataclasses.replace(verdict, final=second)
 
-    monkeypatch.setattr(assisted, "verify", wrong)
+    monkeypatch.setattr(assisted, "verify_draft", wrong)
     report = report_of("prompt_lookup", {"max_new_tokens": 6, "plain_run": True})
     assert report.plain_identical is False
     parting = report.parting
@@ -172,8 +172,8 @@ def test_a_wrong_token_is_found_with_both_logits(monkeypatch):
 def test_a_near_tie_is_told_as_such():
     context = types.SimpleNamespace(model=Chain(torch.zeros(1)))
     scores = torch.tensor([3.0, 3.0 + 2e-6])
-    assert lossless_check._parting(context, 0, 0, 1, scores).near_tie
-    assert not lossless_check._parting(context, 0, 0, 1, torch.tensor([3.0, 3.1])).near_tie
+    assert lossless_check._make_parting(context, 0, 0, 1, scores).near_tie
+    assert not lossless_check._make_parting(context, 0, 0, 1, torch.tensor([3.0, 3.1])).near_tie
 
 
 def test_a_mixture_has_no_badge_and_another_distribution():

@@ -11,9 +11,9 @@ import torch
 
 from engine import DecodeRequest
 from engine.analysis import many_draws
-from engine.analysis.many_draws import BATCH, draw_many
+from engine.analysis.many_draws import BATCH_SIZE, draw_many
 from engine.errors import DecodeError, ParameterError
-from engine.statistics.prefix_tree import Draw, outcomes, tree_of
+from engine.statistics.prefix_tree import SampledText, build_prefix_tree, count_outcomes
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 
@@ -61,7 +61,7 @@ def test_frequencies_come_near_the_exact_probabilities():
         logits = loaded.model(torch.tensor([PROMPT])).logits[0, -1] / 0.8
     top = logits.topk(4)
     exact = dict(zip(top.indices.tolist(), top.values.softmax(-1).tolist(), strict=True))
-    root = tree_of(draws)
+    root = build_prefix_tree(draws)
     assert root.count == 256
     for child in root.children:
         assert child.probability == pytest.approx(exact[child.token_ids[0]], abs=1e-4)
@@ -73,26 +73,26 @@ def test_frequencies_come_near_the_exact_probabilities():
 def test_the_tree_by_hand():
     half, third = math.log(0.5), math.log(1 / 3)
     draws = [
-        Draw(0, (1, 2, 3), (half, 0.0, third)),
-        Draw(1, (1, 2, 4), (half, 0.0, third)),
-        Draw(2, (1, 2, 3), (half, 0.0, third)),
-        Draw(3, (5,), (half,)),
-        Draw(4, (1, 2), (half, 0.0)),
+        SampledText(0, (1, 2, 3), (half, 0.0, third)),
+        SampledText(1, (1, 2, 4), (half, 0.0, third)),
+        SampledText(2, (1, 2, 3), (half, 0.0, third)),
+        SampledText(3, (5,), (half,)),
+        SampledText(4, (1, 2), (half, 0.0)),
     ]
-    root = tree_of(draws)
+    root = build_prefix_tree(draws)
     assert [(b.token_ids, b.count) for b in root.children] == [((1, 2), 4), ((5,), 1)]
     assert root.children[0].probability == pytest.approx(0.5)
     assert sum(branch.head for branch in root.children) == pytest.approx(1.0)
     leaves = root.children[0].children
     assert [(b.token_ids, b.count) for b in leaves] == [((3,), 2), ((4,), 1)]
     assert leaves[0].probability == pytest.approx(1 / 6)
-    found = outcomes(draws)
+    found = count_outcomes(draws)
     assert (found[0][0].token_ids, found[0][1]) == ((1, 2, 3), 2)
     assert len(found) == 4
 
 
 def test_no_draws_make_an_empty_tree():
-    root = tree_of([])
+    root = build_prefix_tree([])
     assert (root.count, root.children) == (0, [])
 
 
@@ -106,8 +106,8 @@ def test_batches_come_one_by_one_and_a_cancel_ends_them_within_a_step():
 
     hook = golden_model("llama").model.register_forward_pre_hook(count)
     try:
-        going = draw_many(request(max_new_tokens=3), 3 * BATCH, cancelled)
-        assert len(next(going).draws) == BATCH
+        going = draw_many(request(max_new_tokens=3), 3 * BATCH_SIZE, cancelled)
+        assert len(next(going).draws) == BATCH_SIZE
         assert len(passes) == 3
         assert list(going) == []
     finally:

@@ -10,7 +10,7 @@ from transformers import WatermarkingConfig
 from engine import DecodeRequest, LoadedModel
 from engine.errors import ModelError, ParameterError
 from engine.strategies import STRATEGIES
-from engine.strategies.compatibility import refusal
+from engine.strategies.compatibility import incompatibility_reason
 from engine.trace import json_io
 from tests.helpers.media_models import (
     KINDS,
@@ -100,7 +100,7 @@ def test_every_other_strategy_works_or_says_why_not(name, strategy):
     kind = STRATEGIES[strategy].assistant
     assistant = None if kind == "none" else speaking_draft(media_model(name).tokenizer)
     request = dataclasses.replace(asked(name, strategy, speech=speech(name)), assistant=assistant)
-    reason = refusal(STRATEGIES[strategy], request.model, assistant)
+    reason = incompatibility_reason(STRATEGIES[strategy], request.model, assistant)
     if reason is not None:
         assert clean(str(failed(request))) == reason
         return
@@ -121,13 +121,15 @@ def speaking_draft(tokenizer):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_the_trace_says_what_was_given_and_the_run_can_be_made_again(name):
-    from engine.run.request import request_of
+    from engine.run.request import request_from_trace
 
     trace = reread(asked(name, "sampling", speech=speech(name)))
     (info,) = trace.media
     assert info.kind == KINDS[name].given
     assert (trace.speech or {}) == speech(name)
-    again = finished(dataclasses.replace(request_of(trace, media_model(name)), top_candidates=20))
+    again = finished(
+        dataclasses.replace(request_from_trace(trace, media_model(name)), top_candidates=20)
+    )
     assert texts(again) == texts(trace)
     assert again.media == trace.media
     assert json_io.loads(json_io.dumps(again)).media == trace.media
@@ -135,11 +137,11 @@ def test_the_trace_says_what_was_given_and_the_run_can_be_made_again(name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_fork_goes_on_from_the_same_picture_or_sound(name):
-    from engine.analysis.fork import branch, place_of, request_for
+    from engine.analysis.fork import branch_point, branch_request, make_branch
 
     trace = finished(asked(name, "greedy", speech=speech(name)))
-    made = branch(place_of(trace, 3), token_id=trace.steps[3].emit[0])
-    going_on = request_for(trace, made, model=media_model(name))
+    made = make_branch(branch_point(trace, 3), token_id=trace.steps[3].emit[0])
+    going_on = branch_request(trace, made, model=media_model(name))
     forked = finished(dataclasses.replace(going_on, params={"max_new_tokens": NEW - 4}))
     assert texts(forked)[0] == texts(trace)[0][4:]
 

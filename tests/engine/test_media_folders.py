@@ -9,9 +9,9 @@ import pytest
 from engine import DecodeRequest, load
 from engine.errors import ExportError, ModelError
 from engine.export.files import export_files
-from engine.export.verify import verify
-from engine.models.meta_model import described
-from engine.run.media_request import given_again
+from engine.export.verify import verify_export
+from engine.models.meta_model import describe_model
+from engine.run.media_request import load_media_fields
 from tests.helpers.media_models import KINDS, given, media_model, saved, wave
 from tests.helpers.runs import failed, finished, reread
 from tests.helpers.sentences import clean
@@ -37,7 +37,7 @@ def asked(model, name, strategy="greedy", **params):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_folder_gives_the_tokens_of_the_model_it_holds(name, folders):
-    assert described(folders[name])[1].takes == {KINDS[name].given}
+    assert describe_model(folders[name])[1].takes == {KINDS[name].given}
     trace = finished(asked(folders[name], name))
     own = finished(asked(media_model(name), name))
     assert trace.outputs[0].token_ids == own.outputs[0].token_ids
@@ -62,7 +62,7 @@ def test_exported_code_gives_the_same_tokens(name, strategy, folders):
         with pytest.raises(ExportError, match="its own"):
             export_files(trace)
         return
-    found = verify(trace)
+    found = verify_export(trace)
     assert found.equal, found.message
 
 
@@ -113,10 +113,10 @@ def test_a_trace_whose_picture_is_gone_says_so(folders, monkeypatch):
     from engine.media import media_cache
 
     trace = reread(asked(folders["git"], "git"))
-    assert given_again(trace)["image"].sha256 == trace.media[0].sha256
-    monkeypatch.setattr(media_cache, "KEPT_MEDIA", media_cache.MediaShelf(1, 1))
+    assert load_media_fields(trace)["image"].sha256 == trace.media[0].sha256
+    monkeypatch.setattr(media_cache, "MEDIA_CACHE", media_cache.MediaCache(1, 1))
     with pytest.raises(EngineError) as caught:
-        given_again(trace)
+        load_media_fields(trace)
     assert "give it again" in clean(str(caught.value))
 
 

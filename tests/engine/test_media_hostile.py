@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 from engine.errors import EngineError, ParameterError
-from engine.media import bounded_files, inputs, picture_decoder, picture_of
+from engine.media import bounded_files, inputs, picture_decoder, to_picture
 from engine.settings import Settings
-from playground.i18n.translate import sayer
+from playground.i18n.translate import translator_for
 from tests.helpers.media import (
     PNG,
     RED,
@@ -46,14 +46,14 @@ MODES = "its colours must be grey, RGB, CMYK or a palette of 8 or 16 bits a chan
 def refusal(value, name="image"):
     """Return the sentence that a value is refused with."""
     with pytest.raises(ParameterError) as caught:
-        picture_of(value)
+        to_picture(value)
     sentence = clean(str(caught.value))
     assert caught.value.parameter == name
     assert sentence.startswith(f"{name} = ")
     assert sentence.endswith(".")
     assert sentence.count(". ") == 0
     assert str(pickle.loads(pickle.dumps(caught.value))) == sentence
-    assert "is not allowed" not in sayer("de").said(sentence)
+    assert "is not allowed" not in translator_for("de").translate(sentence)
     return sentence
 
 
@@ -215,14 +215,14 @@ def test_what_asks_for_more_work_than_it_looks_is_ended(make, monkeypatch):
 
 
 def test_a_reader_that_goes_round_in_circles_is_ended():
-    file = bounded_files.Bounded(bytes(1000), PATIENCE_S)
+    file = bounded_files.BoundedFile(bytes(1000), PATIENCE_S)
 
     def circle():
         for _ in range(10_000):
             file.seek(0)
             file.read()
 
-    with pytest.raises(bounded_files.TooMuchError):
+    with pytest.raises(bounded_files.ReadLimitError):
         circle()
 
 
@@ -244,7 +244,7 @@ def test_no_more_bytes_than_the_settings_say(monkeypatch, tmp_path):
     for value in (data, path):
         assert refusal(value).endswith(f"is not allowed: at most {(len(data) - 1) / 1e6:g} MB.")
     monkeypatch.setattr(inputs, "SETTINGS", Settings(max_picture_bytes=len(data)))
-    assert picture_of(path).sha256 == picture_of(data).sha256
+    assert to_picture(path).sha256 == to_picture(data).sha256
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_a_public_deployment_reads_no_path(monkeypatch, tmp_path):
         assert refusal(value).endswith(
             "a public deployment reads no files of its machine; give the bytes."
         )
-    assert picture_of(path.read_bytes()).image.size == (64, 64)
+    assert to_picture(path.read_bytes()).image.size == (64, 64)
 
 
 def test_an_image_of_a_kind_that_is_not_taken(tmp_path):
@@ -341,7 +341,7 @@ def test_changed_bytes_end_in_a_picture_or_a_sentence():
             for at in draw.integers(0, len(data), 3):
                 data[at] = draw.integers(0, 256)
             try:
-                assert picture_of(bytes(data)).image.mode == "RGB"
+                assert to_picture(bytes(data)).image.mode == "RGB"
                 ends["picture"] += 1
             except EngineError as error:
                 clean(str(error))
@@ -355,7 +355,7 @@ def test_many_at_once_get_what_is_theirs():
     found = [b""] * len(made)
 
     def work(number):
-        found[number] = picture_of(saved(made[number])).image.tobytes()
+        found[number] = to_picture(saved(made[number])).image.tobytes()
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(len(made))]
     for thread in threads:
@@ -368,7 +368,7 @@ def test_many_at_once_get_what_is_theirs():
 def test_a_tiff_whose_second_page_is_its_first_has_one():
     data = bytearray(strip(16, 16, 1, bytes(256)))
     data[-4:] = data[4:8]
-    assert picture_of(bytes(data)).image.size == (16, 16)
+    assert to_picture(bytes(data)).image.size == (16, 16)
 
 
 def test_exif_alone_makes_no_picture():

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms, ImageOps
 
-from engine.media import Picture, info_of, picture_decoder, picture_of
+from engine.media import Picture, picture_decoder, to_media_info, to_picture
 from engine.media.picture import MAX_SIDE
 from engine.settings import Settings
 from tests.helpers.media import (
@@ -126,7 +126,7 @@ RIGHT = [
     ("data", "place", "colour", "off"), [row[1:] for row in RIGHT], ids=[row[0] for row in RIGHT]
 )
 def test_pixels_are_right(data, place, colour, off):
-    found = picture_of(data).image
+    found = to_picture(data).image
     assert found.mode == "RGB"
     assert found.info == {}
     if place is None:
@@ -147,11 +147,11 @@ def test_a_picture_stands_upright(kind, orientation):
     data = saved(corners(48, 32).resize((48, 32)), kind, exif=tags, **how)
     with Image.open(io.BytesIO(data)) as image:
         wanted = ImageOps.exif_transpose(image).convert("RGB")
-    found = picture_of(data)
+    found = to_picture(data)
     assert found.image.size == ((48, 32) if orientation < 5 else (32, 48))
     assert found.image.tobytes() == wanted.tobytes()
     with Image.open(io.BytesIO(data)) as image:
-        assert picture_of(image).sha256 == found.sha256
+        assert to_picture(image).sha256 == found.sha256
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def test_a_picture_stands_upright(kind, orientation):
 def test_exif_that_says_nothing_turns_nothing(said):
     for kind in ("JPEG", "PNG"):
         with_it, without = saved(PLAIN, kind, exif=said), saved(PLAIN, kind)
-        assert picture_of(with_it).sha256 == picture_of(without).sha256
+        assert to_picture(with_it).sha256 == to_picture(without).sha256
 
 
 def test_exif_that_asks_for_gigabytes_is_not_read():
@@ -181,14 +181,14 @@ def test_exif_that_asks_for_gigabytes_is_not_read():
     plain = saved(noise(16, 16), "JPEG")
     data = with_segments(plain, *greedy_exif(600_000, 20_000))
     with memory_of() as told:
-        assert picture_of(data).sha256 == picture_of(plain).sha256
+        assert to_picture(data).sha256 == to_picture(plain).sha256
     assert told["most"] < 100
 
 
 @pytest.mark.parametrize("profile", [None, "sRGB", "LAB"])
 def test_a_colour_profile_changes_no_number(profile):
     made = profile and ImageCms.ImageCmsProfile(ImageCms.createProfile(profile)).tobytes()
-    assert picture_of(saved(PLAIN, icc_profile=made)).sha256 == picture_of(PLAIN).sha256
+    assert to_picture(saved(PLAIN, icc_profile=made)).sha256 == to_picture(PLAIN).sha256
 
 
 @pytest.mark.parametrize(
@@ -203,10 +203,10 @@ def test_a_colour_profile_changes_no_number(profile):
 )
 def test_a_large_picture_is_scaled(size, kept):
     assert kept[0] <= MAX_SIDE
-    found = picture_of(saved(Image.new("RGB", size, RED)))
+    found = to_picture(saved(Image.new("RGB", size, RED)))
     assert found.image.size == kept
     assert found.image.getpixel((0, 0)) == RED
-    info = info_of(found)
+    info = to_media_info(found)
     assert (info.width, info.height) == kept
 
 
@@ -220,7 +220,7 @@ def test_scaling_mixes_neighbours_whatever_the_mode(mode):
         image = Image.fromarray(values)
     else:
         image = stripes.convert("RGB").convert(mode)
-    found = np.asarray(picture_of(image).image).astype(int)
+    found = np.asarray(to_picture(image).image).astype(int)
     assert found.shape == (1, 2048, 3)
     assert np.abs(found[:, 4:-4] - 127.5).max() < 20
 
@@ -232,27 +232,27 @@ def test_the_same_picture_has_one_name_however_it_comes(tmp_path):
     data = path.read_bytes()
     ways = [path, str(path), data, bytearray(data), memoryview(data), image, Image.open(path)]
     ways += [saved(image, "BMP"), saved(image, "WEBP", lossless=True), saved(image, "TIFF")]
-    first = picture_of(path)
-    assert {picture_of(way).sha256 for way in ways} == {first.sha256}
-    assert picture_of(first) is first
+    first = to_picture(path)
+    assert {to_picture(way).sha256 for way in ways} == {first.sha256}
+    assert to_picture(first) is first
     assert len(first.sha256) == 64
-    assert picture_of(noise(50, 70)).sha256 != first.sha256
+    assert to_picture(noise(50, 70)).sha256 != first.sha256
     other = image.copy()
     other.putpixel((0, 0), tuple(255 - part for part in image.getpixel((0, 0))))
-    assert picture_of(other).sha256 != first.sha256
+    assert to_picture(other).sha256 != first.sha256
 
 
 def test_another_shape_of_the_same_bytes_is_another_picture():
     raw = bytes(range(36))
     one, other = (Image.frombytes("RGB", size, raw) for size in ((3, 4), (4, 3)))
-    assert picture_of(one).sha256 != picture_of(other).sha256
+    assert to_picture(one).sha256 != to_picture(other).sha256
 
 
 def test_an_image_that_is_given_stays_as_it_is():
     image = noise(3000, 10).convert("RGBA")
     image.info["comment"] = b"mine"
     before = image.tobytes()
-    found = picture_of(image)
+    found = to_picture(image)
     assert (image.mode, image.size, image.info) == ("RGBA", (3000, 10), {"comment": b"mine"})
     assert image.tobytes() == before
     assert found.image is not image
@@ -262,15 +262,15 @@ def test_a_content_counts_and_no_name(tmp_path):
     for name in ("a.jpg", "a.svg", "a", "\N{SNOWMAN} ; rm -rf %s\n.gif", "." + "x" * 200):
         path = tmp_path / name
         path.write_bytes(saved(PLAIN))
-        assert picture_of(path).image.size == PLAIN.size
+        assert to_picture(path).image.size == PLAIN.size
 
 
 def test_a_comment_is_not_kept():
     """Pillow writes the comment of a file that it has read into the next one."""
     data = saved(noise(40, 30), "JPEG", comment=b"where it was taken")
-    found = picture_of(data)
+    found = to_picture(data)
     assert found.image.info == {}
-    assert b"where" not in base64.b64decode(info_of(found).preview)
+    assert b"where" not in base64.b64decode(to_media_info(found).preview)
 
 
 def test_nothing_but_pixels_is_kept():
@@ -281,11 +281,11 @@ def test_nothing_but_pixels_is_kept():
     data = saved(noise(400, 300), "JPEG", exif=tags, comment=secret, xmp=b"<x:xmpmeta>secret</x>")
     assert b"a person" in data
     assert secret in data
-    found = picture_of(data)
+    found = to_picture(data)
     assert found.image.info == {}
     assert not found.image.getexif()
     assert found.image.size == (300, 400)
-    preview = base64.b64decode(info_of(found).preview)
+    preview = base64.b64decode(to_media_info(found).preview)
     for word in (b"Exif", b"a camera", b"a person", secret, b"secret", b"GPS"):
         assert word not in preview
     with Image.open(io.BytesIO(preview)) as image:
@@ -297,7 +297,7 @@ def test_nothing_but_pixels_is_kept():
 
 @pytest.mark.parametrize("size", [(1, 1), (2048, 1), (159, 161), (2000, 1000)])
 def test_a_preview_is_small(size):
-    info = info_of(picture_of(noise(*size)))
+    info = to_media_info(to_picture(noise(*size)))
     assert len(info.preview) < 40_000
     with Image.open(io.BytesIO(base64.b64decode(info.preview))) as image:
         image.load()
@@ -306,13 +306,13 @@ def test_a_preview_is_small(size):
 
 
 def test_what_is_said_of_a_picture():
-    info = info_of(picture_of(PLAIN))
+    info = to_media_info(to_picture(PLAIN))
     assert (info.kind, info.width, info.height, info.example) == ("image", 6, 4, None)
     assert (info.seconds, info.rate, info.peaks) == (None, None, ())
 
 
 def test_a_picture_cannot_be_exchanged():
-    found = picture_of(PLAIN)
+    found = to_picture(PLAIN)
     assert isinstance(found, Picture)
     with pytest.raises(AttributeError):
         found.image = PLAIN
@@ -329,4 +329,4 @@ def test_the_room_is_entered_before_anything_heavy_is_imported():
 def test_limits_are_the_settings(monkeypatch):
     data = saved(noise(40, 25))
     monkeypatch.setattr(picture_decoder, "SETTINGS", Settings(max_picture_pixels=1000))
-    assert picture_of(data).image.size == (40, 25)
+    assert to_picture(data).image.size == (40, 25)

@@ -18,18 +18,18 @@ from engine.media import (
     Picture,
     Sound,
     examples,
-    info_of,
     inputs,
     list_examples,
+    load_trace_media,
     media_cache,
-    media_of,
-    opened,
-    picture_of,
-    sound_of,
+    open_media,
+    to_media_info,
+    to_picture,
+    to_sound,
 )
-from engine.media.media_cache import MediaShelf
+from engine.media.media_cache import MediaCache
 from engine.trace.records import MediaInfo, ModelInfo, Trace
-from playground.i18n.translate import sayer
+from playground.i18n.translate import translator_for
 from tests.helpers.media import corners, memory_of, noise, recorded, saved, tone
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.sentences import clean
@@ -41,50 +41,50 @@ ONE = 4 * 10 * 10
 @pytest.fixture
 def kept(monkeypatch):
     """Return an empty shelf that takes the place of the process's own."""
-    made = MediaShelf(10**6, 100)
-    monkeypatch.setattr(media_cache, "KEPT_MEDIA", made)
-    monkeypatch.setattr(inputs, "KEPT_MEDIA", made)
+    made = MediaCache(10**6, 100)
+    monkeypatch.setattr(media_cache, "MEDIA_CACHE", made)
+    monkeypatch.setattr(inputs, "MEDIA_CACHE", made)
     return made
 
 
 @pytest.fixture
 def folder(monkeypatch, tmp_path):
     """Return an empty folder of examples that takes the place of the one that comes along."""
-    monkeypatch.setattr(examples, "FOLDER", tmp_path)
+    monkeypatch.setattr(examples, "EXAMPLES_FOLDER", tmp_path)
     monkeypatch.setattr(examples.list_examples, "__defaults__", (tmp_path,))
-    monkeypatch.setattr(examples.example, "__defaults__", (tmp_path,))
+    monkeypatch.setattr(examples.load_example, "__defaults__", (tmp_path,))
     return tmp_path
 
 
 def run_on(*media):
     """Return a trace without steps of a run that was given these."""
-    infos = tuple(one if isinstance(one, MediaInfo) else info_of(one) for one in media)
+    infos = tuple(one if isinstance(one, MediaInfo) else to_media_info(one) for one in media)
     return Trace("greedy", {}, ModelInfo("m"), {}, 0, None, (), {}, (), (), media=infos)
 
 
 def pictures(count, side=10):
-    return [picture_of(noise(side, side, seed)) for seed in range(count)]
+    return [to_picture(noise(side, side, seed)) for seed in range(count)]
 
 
 def test_what_was_opened_is_at_hand(kept):
-    picture, sound = picture_of(noise(10, 10)), sound_of((tone(), 16_000))
+    picture, sound = to_picture(noise(10, 10)), to_sound((tone(), 16_000))
     assert len(kept) == 2
-    assert kept.bytes() == ONE + sound.samples.nbytes
-    found = media_of(run_on(picture, sound))
+    assert kept.memory_bytes() == ONE + sound.samples.nbytes
+    found = load_trace_media(run_on(picture, sound))
     assert found.picture is picture
     assert found.sound is sound
-    assert media_of(run_on(sound)).picture is None
-    assert not media_of(run_on())
+    assert load_trace_media(run_on(sound)).picture is None
+    assert not load_trace_media(run_on())
 
 
 def test_what_is_given_again_takes_no_second_place(kept):
     for _ in range(3):
-        picture_of(saved(corners(10, 10)))
-        picture_of(corners(10, 10))
-    assert (len(kept), kept.bytes()) == (1, ONE)
+        to_picture(saved(corners(10, 10)))
+        to_picture(corners(10, 10))
+    assert (len(kept), kept.memory_bytes()) == (1, ONE)
 
 
-@pytest.mark.parametrize("room", [MediaShelf(3 * ONE, 100), MediaShelf(10**6, 3)])
+@pytest.mark.parametrize("room", [MediaCache(3 * ONE, 100), MediaCache(10**6, 3)])
 def test_what_was_used_longest_ago_leaves_first(room):
     made = pictures(5)
     for picture in made[:3]:
@@ -94,38 +94,38 @@ def test_what_was_used_longest_ago_leaves_first(room):
         room.put(picture)
     there = [room.get(picture.sha256) is not None for picture in made]
     assert there == [True, False, False, True, True]
-    assert (len(room), room.bytes()) == (3, 3 * ONE)
+    assert (len(room), room.memory_bytes()) == (3, 3 * ONE)
 
 
 def test_what_is_larger_than_the_room_is_not_kept():
-    room = MediaShelf(ONE - 1, 100)
+    room = MediaCache(ONE - 1, 100)
     [picture] = pictures(1)
     room.put(picture)
     assert room.get(picture.sha256) is None
-    assert (len(room), room.bytes()) == (0, 0)
+    assert (len(room), room.memory_bytes()) == (0, 0)
 
 
 @pytest.mark.parametrize(("given", "word"), [("picture", "picture"), ("sound", "sound")])
 def test_what_has_left_has_to_be_given_again(kept, given, word):
-    one = picture_of(noise(10, 10)) if given == "picture" else sound_of((tone(), 16_000))
+    one = to_picture(noise(10, 10)) if given == "picture" else to_sound((tone(), 16_000))
     kept.most = 0
     kept.put(one)
     with pytest.raises(EngineError) as caught:
-        media_of(run_on(one))
+        load_trace_media(run_on(one))
     said = clean(str(caught.value))
     assert said == f"The {word} of this run is not at hand any more: give it again."
-    assert sayer("de").said(said) != said
+    assert translator_for("de").translate(said) != said
 
 
 def test_a_trace_that_says_a_sound_is_a_picture_gets_none(kept):
-    sound = sound_of((tone(), 16_000))
-    lying = dataclasses.replace(info_of(picture_of(noise(9, 9))), sha256=sound.sha256)
+    sound = to_sound((tone(), 16_000))
+    lying = dataclasses.replace(to_media_info(to_picture(noise(9, 9))), sha256=sound.sha256)
     with pytest.raises(EngineError, match="The picture of this run is not at hand"):
-        media_of(run_on(lying))
+        load_trace_media(run_on(lying))
 
 
 def test_many_at_once_leave_the_room_as_large_as_it_is():
-    room, made = MediaShelf(7 * ONE, 100), pictures(24)
+    room, made = MediaCache(7 * ONE, 100), pictures(24)
     start = threading.Barrier(8)
 
     def work(number):
@@ -141,7 +141,7 @@ def test_many_at_once_leave_the_room_as_large_as_it_is():
         thread.start()
     for thread in threads:
         thread.join(PATIENCE_S)
-    assert (len(room), room.bytes()) == (7, 7 * ONE)
+    assert (len(room), room.memory_bytes()) == (7, 7 * ONE)
 
 
 def test_neither_memory_nor_files_grow(kept, monkeypatch, tmp_path):
@@ -151,11 +151,11 @@ def test_neither_memory_nor_files_grow(kept, monkeypatch, tmp_path):
 
     def work(numbers):
         for number in numbers:
-            picture_of(saved(noise(200, 200, number), "JPEG"))
-            info_of(picture_of(noise(200, 200, number + 10**6)))
-            sound_of(recorded(tone(1.0, hertz=100 + number)))
+            to_picture(saved(noise(200, 200, number), "JPEG"))
+            to_media_info(to_picture(noise(200, 200, number + 10**6)))
+            to_sound(recorded(tone(1.0, hertz=100 + number)))
             with pytest.raises(ParameterError):
-                picture_of(saved(noise(200, 200, number))[:5000])
+                to_picture(saved(noise(200, 200, number))[:5000])
 
     work(range(50))
     gc.collect()
@@ -163,7 +163,7 @@ def test_neither_memory_nor_files_grow(kept, monkeypatch, tmp_path):
         work(range(50, 250))
         gc.collect()
     assert told["kept"] < 20
-    assert kept.bytes() <= kept.most_bytes
+    assert kept.memory_bytes() <= kept.most_bytes
     assert list(tmp_path.iterdir()) == []
 
 
@@ -171,7 +171,7 @@ def test_no_examples_are_no_trouble(folder):
     assert list_examples() == ()
     assert list_examples(folder / "gone") == ()
     with pytest.raises(ParameterError, match="no examples came along"):
-        picture_of("example:scene-1")
+        to_picture("example:scene-1")
 
 
 def test_examples_are_opened_by_name(folder, kept):
@@ -189,13 +189,13 @@ def test_examples_are_opened_by_name(folder, kept):
     assert [one.kind for one in found] == ["audio", "audio", "image", "image"]
     assert (found[2].title, found[2].alt) == ("Noise", "Dots of every colour.")
     assert (found[3].title, found[3].alt) == ("scene-10", "")
-    picture, sound = picture_of("example:scene-9"), sound_of("example:hello")
+    picture, sound = to_picture("example:scene-9"), to_sound("example:hello")
     assert (picture.example, sound.example) == ("scene-9", "hello")
-    assert info_of(picture).example == "scene-9"
-    assert picture_of("example:scene-9") is picture
+    assert to_media_info(picture).example == "scene-9"
+    assert to_picture("example:scene-9") is picture
     # They need no place: they are always at hand.
     assert len(kept) == 0
-    again = media_of(run_on(picture, sound))
+    again = load_trace_media(run_on(picture, sound))
     assert again.picture is picture
     assert again.sound is sound
 
@@ -203,12 +203,12 @@ def test_examples_are_opened_by_name(folder, kept):
 @pytest.mark.parametrize(
     ("act", "says"),
     [
-        (lambda: picture_of("example:hello"), "this example is a sound."),
-        (lambda: sound_of("example:scene"), "this example is a picture."),
-        (lambda: picture_of("example:gone"), "the examples are hello, scene."),
-        (lambda: picture_of("example:../scene"), "the examples are hello, scene."),
-        (lambda: picture_of("example:"), "the examples are hello, scene."),
-        (lambda: sound_of("example:/etc/passwd"), "the examples are hello, scene."),
+        (lambda: to_picture("example:hello"), "this example is a sound."),
+        (lambda: to_sound("example:scene"), "this example is a picture."),
+        (lambda: to_picture("example:gone"), "the examples are hello, scene."),
+        (lambda: to_picture("example:../scene"), "the examples are hello, scene."),
+        (lambda: to_picture("example:"), "the examples are hello, scene."),
+        (lambda: to_sound("example:/etc/passwd"), "the examples are hello, scene."),
     ],
 )
 def test_another_name_is_refused(folder, act, says):
@@ -218,40 +218,40 @@ def test_another_name_is_refused(folder, act, says):
         act()
     sentence = clean(str(caught.value))
     assert sentence.endswith(says)
-    assert "is not allowed" not in sayer("de").said(sentence)
+    assert "is not allowed" not in translator_for("de").translate(sentence)
 
 
 def test_an_example_of_another_content_is_not_taken_for_it(folder, kept):
     (folder / "scene.png").write_bytes(saved(noise(12, 8)))
-    info = dataclasses.replace(info_of(picture_of("example:scene")), sha256="0" * 64)
+    info = dataclasses.replace(to_media_info(to_picture("example:scene")), sha256="0" * 64)
     for name in ("scene", "gone"):
         with pytest.raises(EngineError, match="not at hand"):
-            media_of(run_on(dataclasses.replace(info, example=name)))
+            load_trace_media(run_on(dataclasses.replace(info, example=name)))
 
 
 def test_what_a_run_is_given():
-    assert not opened()
-    assert opened().infos() == ()
-    both = opened(noise(9, 9), (tone(), 16_000))
+    assert not open_media()
+    assert open_media().infos() == ()
+    both = open_media(noise(9, 9), (tone(), 16_000))
     assert both
     assert isinstance(both.picture, Picture)
     assert isinstance(both.sound, Sound)
     assert [info.kind for info in both.infos()] == ["image", "audio"]
     assert Media(sound=both.sound)
-    assert [info.kind for info in opened(audio=both.sound).infos()] == ["audio"]
+    assert [info.kind for info in open_media(audio=both.sound).infos()] == ["audio"]
     with pytest.raises(ParameterError, match=r"^image = "):
-        opened(b"nothing")
+        open_media(b"nothing")
     with pytest.raises(ParameterError, match=r"^audio = "):
-        opened(audio=b"nothing")
+        open_media(audio=b"nothing")
 
 
 def test_all_that_came_along_can_be_opened():
     for one in list_examples():
         if one.kind == "image":
-            found = picture_of(f"example:{one.name}")
+            found = to_picture(f"example:{one.name}")
             with Image.open(one.file) as image:
                 assert np.array_equal(np.asarray(image.convert("RGB")), np.asarray(found.image))
         else:
-            found = sound_of(f"example:{one.name}")
+            found = to_sound(f"example:{one.name}")
         assert found.example == one.name
         assert one.title

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from engine.errors import EngineError, ParameterError
-from engine.media import Sound, bounded_files, info_of, inputs, sound_decoder, sound_of
+from engine.media import Sound, bounded_files, inputs, sound_decoder, to_media_info, to_sound
 from engine.settings import Settings
-from playground.i18n.translate import sayer
+from playground.i18n.translate import translator_for
 from tests.helpers.media import memory_of, noise, recorded, saved, tone, wav
 from tests.helpers.sentences import clean
 
@@ -33,14 +33,14 @@ ARRAY = "it must be (samples, rate), the samples floats of shape (n,) or (n, cha
 def refusal(value):
     """Return the sentence that a value is refused with."""
     with pytest.raises(ParameterError) as caught:
-        sound_of(value)
+        to_sound(value)
     sentence = clean(str(caught.value))
     assert caught.value.parameter == "audio"
     assert sentence.startswith("audio = ")
     assert sentence.endswith(".")
     assert sentence.count(". ") == 0
     assert str(pickle.loads(pickle.dumps(caught.value))) == sentence
-    assert "is not allowed" not in sayer("de").said(sentence)
+    assert "is not allowed" not in translator_for("de").translate(sentence)
     return sentence
 
 
@@ -74,7 +74,7 @@ RIGHT = [
 
 @pytest.mark.parametrize(("make", "off"), [r[1:] for r in RIGHT], ids=[r[0] for r in RIGHT])
 def test_samples_are_right(make, off):
-    found = sound_of(make())
+    found = to_sound(make())
     assert found.rate == RATE
     assert found.samples.shape == TONE.shape
     assert found.samples.dtype == np.float32
@@ -87,7 +87,7 @@ def test_samples_are_right(make, off):
 )
 def test_what_is_coded_with_loss_is_nearly_right(kind, coding, rate):
     wanted = tone(1.0, rate)
-    found = sound_of(recorded(wanted, rate, kind, coding))
+    found = to_sound(recorded(wanted, rate, kind, coding))
     assert found.rate == rate
     assert abs(found.seconds - 1) < 0.15
     spectrum = np.abs(np.fft.rfft(found.samples[:rate]))
@@ -97,9 +97,9 @@ def test_what_is_coded_with_loss_is_nearly_right(kind, coding, rate):
 
 @pytest.mark.parametrize("rate", [4000, 8000, 11_025, 44_100, 48_000, 192_000])
 def test_another_rate_is_the_same_sound(rate):
-    found = sound_of((tone(0.5, rate), rate))
+    found = to_sound((tone(0.5, rate), rate))
     assert (found.rate, len(found.samples)) == (rate, rate // 2)
-    heard = found.at(RATE)
+    heard = found.resample(RATE)
     assert heard.dtype == np.float32
     assert abs(len(heard) - RATE // 2) <= 1
     middle = slice(800, len(TONE) - 800)
@@ -107,8 +107,8 @@ def test_another_rate_is_the_same_sound(rate):
 
 
 def test_samples_at_their_own_rate_are_a_copy():
-    found = sound_of((TONE, RATE))
-    heard = found.at(RATE)
+    found = to_sound((TONE, RATE))
+    heard = found.resample(RATE)
     assert np.array_equal(heard, TONE)
     heard[:] = 0
     assert np.array_equal(found.samples, TONE)
@@ -118,7 +118,7 @@ def test_samples_at_their_own_rate_are_a_copy():
 
 def test_an_array_that_is_given_stays_as_it_is():
     mine = TONE.copy()
-    found = sound_of((mine, RATE))
+    found = to_sound((mine, RATE))
     mine[:] = 0
     assert np.array_equal(found.samples, TONE)
 
@@ -138,44 +138,44 @@ def test_an_array_that_is_given_stays_as_it_is():
     ids=["int16", "uint8", "int32", "float64", "float16", "loud", "stereo", "int16 stereo"],
 )
 def test_arrays_of_every_kind(values, wanted):
-    found = sound_of((values, RATE))
+    found = to_sound((values, RATE))
     assert np.allclose(found.samples[:3], wanted, atol=1e-4)
     assert found.samples.flags.c_contiguous
 
 
 def test_what_is_too_loud_keeps_its_shape():
-    found = sound_of(recorded(TONE * 6, coding="FLOAT"))
+    found = to_sound(recorded(TONE * 6, coding="FLOAT"))
     assert np.abs(found.samples).max() == 1
     assert np.allclose(found.samples, TONE * 2, atol=1e-3)
 
 
 def test_silence_is_a_sound():
-    found = sound_of((np.zeros(RATE, np.float32), RATE))
+    found = to_sound((np.zeros(RATE, np.float32), RATE))
     assert not found.samples.any()
-    assert info_of(found).peaks == (0.0,) * 100
+    assert to_media_info(found).peaks == (0.0,) * 100
 
 
 def test_the_same_sound_has_one_name_however_it_comes(tmp_path):
     data = recorded(TONE)
     path = tmp_path / "no sound by its name.png"
     path.write_bytes(data)
-    first = sound_of(path)
+    first = to_sound(path)
     ways = [str(path), data, bytearray(data), recorded(first.samples, kind="FLAC")]
     ways += [(first.samples, RATE), [first.samples, RATE], (first.samples[:, None], np.int32(RATE))]
-    assert {sound_of(way).sha256 for way in ways} == {first.sha256}
-    assert sound_of(first) is first
+    assert {to_sound(way).sha256 for way in ways} == {first.sha256}
+    assert to_sound(first) is first
     assert isinstance(first, Sound)
-    assert sound_of((first.samples, RATE + 1)).sha256 != first.sha256
-    assert sound_of((first.samples[:-1], RATE)).sha256 != first.sha256
+    assert to_sound((first.samples, RATE + 1)).sha256 != first.sha256
+    assert to_sound((first.samples[:-1], RATE)).sha256 != first.sha256
 
 
 def test_what_is_said_of_a_sound():
     loud = np.concatenate([np.zeros(RATE, np.float32), np.full(RATE, -0.25, np.float32)])
-    info = info_of(sound_of((loud, RATE)))
+    info = to_media_info(to_sound((loud, RATE)))
     assert (info.kind, info.seconds, info.rate, info.example) == ("audio", 2.0, RATE, None)
     assert (info.width, info.height, info.preview) == (None, None, "")
     assert info.peaks == (0.0,) * 50 + (0.25,) * 50
-    short = info_of(sound_of((TONE[:40], 4000)))
+    short = to_media_info(to_sound((TONE[:40], 4000)))
     assert len(short.peaks) == 40
 
 
@@ -187,7 +187,7 @@ def with_info(data):
 
 def test_what_stands_beside_samples_changes_nothing():
     data = recorded(TONE)
-    assert sound_of(with_info(data)).sha256 == sound_of(data).sha256
+    assert to_sound(with_info(data)).sha256 == to_sound(data).sha256
 
 
 def cut(data, share=0.5):
@@ -270,7 +270,7 @@ def test_what_is_no_sound_is_refused(make, says, capfd):
 def test_a_wav_that_says_it_is_longer_is_what_is_there(said):
     """Programs that write one as it comes cannot know how long it gets."""
     data = (TONE * 32767).astype("<i2").tobytes()
-    found = sound_of(wav(RATE, 1, 16, data, said=said))
+    found = to_sound(wav(RATE, 1, 16, data, said=said))
     assert np.abs(found.samples - TONE).max() < 1e-4
 
 
@@ -278,7 +278,7 @@ def test_no_longer_than_the_settings_say(monkeypatch):
     monkeypatch.setattr(sound_decoder, "SETTINGS", Settings(max_sound_s=0.25))
     for value in (recorded(TONE), recorded(TONE, kind="FLAC"), (TONE, RATE)):
         assert refusal(value).endswith("'0.5 seconds' is not allowed: 0.01 to 0.25 seconds.")
-    assert sound_of((TONE[: RATE // 4], RATE)).seconds == 0.25
+    assert to_sound((TONE[: RATE // 4], RATE)).seconds == 0.25
 
 
 @pytest.mark.parametrize("kind", ["WAV", "FLAC", "OGG", "MP3"])
@@ -373,7 +373,7 @@ def test_changed_bytes_end_in_a_sound_or_a_sentence(capfd):
             for at in draw.integers(0, len(data), 3):
                 data[at] = draw.integers(0, 256)
             try:
-                assert np.abs(sound_of(bytes(data)).samples).max() <= 1
+                assert np.abs(to_sound(bytes(data)).samples).max() <= 1
                 ends["sound"] += 1
             except EngineError as error:
                 clean(str(error))

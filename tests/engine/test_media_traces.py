@@ -12,22 +12,25 @@ import pytest
 
 from engine.analysis import gallery
 from engine.errors import TraceError
-from engine.media import info_of, picture_of, sound_of
+from engine.media import to_media_info, to_picture, to_sound
 from engine.trace import json_io
 from engine.trace.records import MediaInfo
-from engine.trace.schema import schema
-from playground.i18n.translate import sayer
+from engine.trace.schema import trace_schema
+from playground.i18n.translate import translator_for
 from tests.helpers.bad_traces import put
 from tests.helpers.media import huge, memory_of, noise, saved, tone
 from tests.helpers.sentences import clean
 
-PICTURE, SOUND = info_of(picture_of(noise(200, 90))), info_of(sound_of((tone(), 16_000)))
+PICTURE, SOUND = (
+    to_media_info(to_picture(noise(200, 90))),
+    to_media_info(to_sound((tone(), 16_000))),
+)
 
 
 @pytest.fixture(scope="module")
 def trace():
     """Return a recorded run as if it had been given a picture and a sound."""
-    plain = gallery.open_entry(gallery.entries()[0].file)
+    plain = gallery.open_entry(gallery.list_entries()[0].file)
     return dataclasses.replace(plain, media=(PICTURE, SOUND))
 
 
@@ -40,8 +43,8 @@ def test_it_comes_back_as_it_was(trace, data, tmp_path):
     assert json_io.loads(json.dumps(data)) == trace
     json_io.save(trace, tmp_path / "t.json.gz")
     assert json_io.load(tmp_path / "t.json.gz").media == (PICTURE, SOUND)
-    jsonschema.validate(data, schema())
-    jsonschema.validate(json.loads(json_io.dumps(trace)), schema(columns=True))
+    jsonschema.validate(data, trace_schema())
+    jsonschema.validate(json.loads(json_io.dumps(trace)), trace_schema(columns=True))
 
 
 def test_a_file_of_before_has_none(data):
@@ -58,11 +61,11 @@ def test_one_of_each_or_none(trace, given):
 @pytest.mark.parametrize(
     "info",
     [
-        info_of(picture_of(noise(1, 1))),
-        info_of(picture_of(noise(2048, 1))),
+        to_media_info(to_picture(noise(1, 1))),
+        to_media_info(to_picture(noise(2048, 1))),
         dataclasses.replace(PICTURE, preview="", example="scene-1"),
-        info_of(sound_of((tone(0.01, 4000), 4000))),
-        info_of(sound_of((tone(30, 192_000) * 0, 192_000))),
+        to_media_info(to_sound((tone(0.01, 4000), 4000))),
+        to_media_info(to_sound((tone(30, 192_000) * 0, 192_000))),
     ],
     ids=["pixel", "thin", "example", "short", "silent"],
 )
@@ -143,7 +146,7 @@ def test_a_lie_is_refused_with_its_place(data, number):
         json_io.loads(json.dumps(data))
     sentence = clean(str(caught.value))
     assert says is None or sentence.endswith(says)
-    assert sayer("de").said(sentence) != sentence
+    assert translator_for("de").translate(sentence) != sentence
     assert told["most"] < 60
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from engine.cli.main import main
-from engine.sandbox.method_lookup import find_method, offered
+from engine.sandbox.method_lookup import find_method, list_offers
 from engine.sandbox.trust import is_trusted
 from tests.helpers.hub import SHA, asked
 from tests.helpers.methods import PLAIN, set_for_methods, write_method
@@ -41,7 +41,7 @@ def said(capsys, *words, status=0):
 
 def test_the_list_has_what_is_offered(capsys):
     lines = said(capsys, "list", "--json").splitlines()
-    assert [json.loads(line)["name"] for line in lines] == list(offered())
+    assert [json.loads(line)["name"] for line in lines] == list(list_offers())
     text = said(capsys, "list")
     assert "mirostat  (shipped)\n    Sampling that keeps the surprise" in text
     assert "DoLa as transformers keeps it; the strategy dola does the same." in text

@@ -7,10 +7,10 @@ import torch
 
 from engine.errors import MethodError, ParameterError
 from engine.models.loading import load
-from engine.models.model_resolver import located
-from engine.sandbox.arguments import checked_arguments
+from engine.models.model_resolver import resolve_model
+from engine.sandbox.arguments import check_arguments
 from engine.sandbox.folder import MAX_BYTES, read_method
-from engine.sandbox.return_value import read_returned
+from engine.sandbox.return_value import read_return_value
 from engine.trace.details import ForwardDetail
 from engine.trace.records import replay_ids
 from tests.helpers.method_processes import SharedProcess
@@ -30,7 +30,7 @@ PROMPT = [5, 9, 20, 33]
 @pytest.fixture(scope="module")
 def process():
     """One confined process with Storyteller in it for all runs of this file."""
-    shared = SharedProcess(located("storyteller")[0])
+    shared = SharedProcess(resolve_model("storyteller")[0])
     yield shared
     shared.end()
 
@@ -52,7 +52,7 @@ def test_a_method_is_read_with_its_arguments_and_never_run(tmp_path):
     }
     assert (method.name, method.tagged, method.takes_all) == ("mine", True, True)
     assert "how much" in method.arguments[0].told
-    assert checked_arguments(method.arguments, {"must": 1, "strength": 2}) == {
+    assert check_arguments(method.arguments, {"must": 1, "strength": 2}) == {
         "must": 1,
         "strength": 2.0,
     }
@@ -75,7 +75,7 @@ def test_a_wrong_argument_is_named(tmp_path, given, sentence):
         write_method(tmp_path / "m", "def generate(model, strength: float, **kw): pass")
     )
     with pytest.raises(ParameterError) as raised:
-        checked_arguments(method.arguments, given)
+        check_arguments(method.arguments, given)
     assert str(raised.value).startswith(sentence)
 
 
@@ -300,13 +300,13 @@ def generate(model, input_ids, **kwargs):
     ],
 )
 def test_what_is_no_ids_is_named(returned, sentence):
-    assert read_returned(returned, 10)["refused"].startswith(sentence)
+    assert read_return_value(returned, 10)["refused"].startswith(sentence)
 
 
 def test_other_shapes_of_ids_are_read():
-    assert read_returned(torch.tensor([1, 2]), 10)["sequences"] == [[1, 2]]
-    assert read_returned([[1], [2, 3]], 10)["sequences"] == [[1], [2, 3]]
-    read = read_returned({"sequences": torch.tensor([[4]]), "scores": ()}, 10)
+    assert read_return_value(torch.tensor([1, 2]), 10)["sequences"] == [[1, 2]]
+    assert read_return_value([[1], [2, 3]], 10)["sequences"] == [[1], [2, 3]]
+    read = read_return_value({"sequences": torch.tensor([[4]]), "scores": ()}, 10)
     assert read == {
         "sequences": [[4]],
         "notes": ["The method also returned scores, which is not shown."],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import MethodError, ParameterError
-from engine.models.model_resolver import located
-from engine.sandbox.arguments import checked_arguments
+from engine.models.model_resolver import resolve_model
+from engine.sandbox.arguments import check_arguments
 from engine.sandbox.folder import read_method
 from tests.helpers.method_processes import SharedProcess
 from tests.helpers.methods import job, run_method, write_method
@@ -38,7 +38,7 @@ def generate(model, input_ids, generation_config=None, left_padding: Optional[in
 @pytest.fixture(scope="module")
 def process():
     """One confined process with Storyteller in it for all runs of this file."""
-    shared = SharedProcess(located("storyteller")[0])
+    shared = SharedProcess(resolve_model("storyteller")[0])
     yield shared
     shared.end()
 
@@ -54,7 +54,7 @@ def test_it_is_read_with_its_argument_and_refuses_other_kinds(tmp_path):
     )
     for value in ("two", 2.5, True, [1]):
         with pytest.raises(ParameterError) as raised:
-            checked_arguments(method.arguments, {"left_padding": value})
+            check_arguments(method.arguments, {"left_padding": value})
         assert (
             str(raised.value)
             == f"left_padding = {value!r} is not allowed: it must be a whole number."
@@ -66,7 +66,7 @@ def test_it_makes_the_tokens_that_transformers_makes_and_its_message_is_kept(
     tmp_path, process, runner
 ):
     folder = write_method(tmp_path / "example", SOURCE)
-    model = located("storyteller")[0]
+    model = resolve_model("storyteller")[0]
     task = job([PROMPT], new=8, arguments={"left_padding": 2})
     run = {
         "method": str(folder),

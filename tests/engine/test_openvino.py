@@ -14,17 +14,17 @@ import torch
 import transformers
 
 from engine import DecodeRequest, decode, load
-from engine.analysis.generate_outputs import rich_output
+from engine.analysis.generate_outputs import rerun_generate
 from engine.declare.weights import WeightsParams, weights_params
 from engine.errors import Cancelled, ModelError, ParameterError
-from engine.export.plan import plan_of
-from engine.export.script import summary
+from engine.export.plan import plan_export
+from engine.export.script import code_summary
 from engine.models import catalogue, loading, subprocess_job
 from engine.models import weights as holding
 from engine.models.openvino import graph_store, installation
 from engine.run.preflight import preflight
-from engine.run.progress import says
-from engine.run.request import request_of
+from engine.run.progress import format_progress
+from engine.run.request import request_from_trace
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.events import Loading
@@ -100,9 +100,11 @@ def test_a_run_is_recorded_read_and_made_again_alike():
     trace = finished(asked("greedy"))
     again = json_io.loads(json_io.dumps(trace))
     assert again.model == trace.model
-    assert request_of(again).weights == ON
-    assert loading.as_recorded(trace.model) is load("storyteller", weights=WeightsParams(**ON))
-    said = summary(plan_of(trace))
+    assert request_from_trace(again).weights == ON
+    assert loading.find_recorded_model(trace.model) is load(
+        "storyteller", weights=WeightsParams(**ON)
+    )
+    said = code_summary(plan_export(trace))
     assert "was computed by openvino" in said
     assert "near tie" in said
 
@@ -111,8 +113,8 @@ def test_a_conversion_is_told_of_and_done_once(tiny, home):
     before = set(home.glob("*/graph.xml"))
     told = _conversions(tiny)
     assert told[0].converting == "openvino"
-    assert says(told[0]).startswith("Converting ")
-    assert says(told[0]).endswith(" for openvino, once…")
+    assert format_progress(told[0]).startswith("Converting ")
+    assert format_progress(told[0]).endswith(" for openvino, once…")
     [made] = set(home.glob("*/graph.xml")) - before
     written = made.stat().st_mtime_ns
     loading._CACHE.clear()
@@ -134,7 +136,7 @@ def test_eight_bits_are_another_model_and_say_how_much():
     assert found.same_top > 0.9
     assert 0 < found.kl < 0.05
     assert found.perplexity == pytest.approx(found.torch_perplexity, rel=0.05)
-    assert "which is another model" in summary(plan_of(trace))
+    assert "which is another model" in code_summary(plan_export(trace))
     again = json_io.loads(json_io.dumps(trace))
     assert again.model.weights.agreement == found
 
@@ -149,22 +151,22 @@ def test_a_killed_conversion_leaves_nothing(tiny, home, monkeypatch):
 
     monkeypatch.setattr(subprocess_job.subprocess, "Popen", Dying)
     with pytest.raises(ModelError, match="cannot be converted for openvino: it ended before"):
-        graph_store.converted(tiny, tiny, "openvino")
+        graph_store.ensure_graph(tiny, tiny, "openvino")
     monkeypatch.undo()
     stop = threading.Event()
     stop.set()
     with pytest.raises(Cancelled):
-        graph_store.converted(tiny, tiny, "openvino", stop)
+        graph_store.ensure_graph(tiny, tiny, "openvino", stop)
     assert {path.name for path in home.glob("*")} == before
 
 
 def test_graphs_that_nothing_asks_for_any_more_are_removed(tiny, tmp_path, monkeypatch):
     settings = dataclasses.replace(catalogue.SETTINGS, models=str(tmp_path / "home"))
     monkeypatch.setattr(catalogue, "SETTINGS", settings)
-    first = graph_store.converted(tiny, tiny, "openvino")
-    monkeypatch.setattr(graph_store, "carried_out", _pretend)
-    monkeypatch.setattr(graph_store, "made_by", lambda: "openvino of tomorrow")
-    second = graph_store.converted(tiny, tiny, "openvino")
+    first = graph_store.ensure_graph(tiny, tiny, "openvino")
+    monkeypatch.setattr(graph_store, "run_job", _pretend)
+    monkeypatch.setattr(graph_store, "converter_version", lambda: "openvino of tomorrow")
+    second = graph_store.ensure_graph(tiny, tiny, "openvino")
     assert second.is_dir()
     assert not first.exists()
 
@@ -200,13 +202,15 @@ def test_without_the_package_nothing_is_offered_and_a_request_says_what_to_insta
         "backend = 'openvino' is not allowed: the package openvino is not installed; python -m pip"
         " install -r requirements-openvino.txt brings it."
     )
-    kinds = holding.offered(weights_params(assistant=False), lambda: "cpu")
+    kinds = holding.filter_offered_params(weights_params(assistant=False), lambda: "cpu")
     assert "backend" not in kinds
     assert "quantization" in kinds
     monkeypatch.undo()
     assert (
         "openvino-int8"
-        in holding.offered(weights_params(assistant=False), lambda: "cpu")["backend"].choices
+        in holding.filter_offered_params(weights_params(assistant=False), lambda: "cpu")[
+            "backend"
+        ].choices
     )
     assert installation.is_installed()
 
@@ -249,11 +253,11 @@ def test_openvino_tells_nobody_that_it_is_used():
 
 def test_a_graph_has_transformers_outputs_except_attentions():
     shown = {"output_logits": True, "output_hidden_states": True}
-    found = rich_output(finished(asked("greedy", new=4)), **shown)
-    plain = rich_output(finished(asked("greedy", new=4, weights={})), **shown)
+    found = rerun_generate(finished(asked("greedy", new=4)), **shown)
+    plain = rerun_generate(finished(asked("greedy", new=4, weights={})), **shown)
     assert torch.equal(found.sequences, plain.sequences)
     for own, other in zip(found.logits, plain.logits, strict=True):
         assert torch.allclose(own, other, atol=1e-3)
     assert len(found.hidden_states[1]) == len(plain.hidden_states[1])
     with pytest.raises(ParameterError, match="shows no attentions; leave it out"):
-        rich_output(finished(asked("greedy", new=4)), output_attentions=True)
+        rerun_generate(finished(asked("greedy", new=4)), output_attentions=True)

@@ -9,11 +9,11 @@ import pytest
 import torch
 from transformers import DynamicCache
 
-from engine.loops.drafting.assistant import first_layers
+from engine.loops.drafting.assistant import view_first_layers
 from engine.models.capabilities import capabilities_of, final_norm
 from engine.models.openvino.cache import GraphCache
-from engine.models.openvino.comparison import NEAR, largest_difference
-from engine.models.openvino.graph_conversion import refused
+from engine.models.openvino.comparison import TOLERANCE, largest_difference
+from engine.models.openvino.graph_conversion import conversion_refusal
 from tests.helpers.graphs import on_openvino
 from tests.helpers.models import VOCAB
 from tests.helpers.zoo import KINDS, zoo_model
@@ -60,33 +60,33 @@ def apart(one, other):
 @pytest.mark.parametrize("name", DECODERS)
 def test_every_architecture_converts_rightly_or_is_refused(name, tmp_path):
     model = zoo_model(name).model
-    if refused(model) is not None:
+    if conversion_refusal(model) is not None:
         return
     converted = on_openvino(model, tmp_path)
     difference = largest_difference(model, converted, ids_of(1, 40))
     if name in DIFFERENT:
-        assert difference > NEAR
+        assert difference > TOLERANCE
         return
-    assert difference < NEAR
+    assert difference < TOLERANCE
     can = capabilities_of(converted)
     assert can == capabilities_of(model)
     ids = ids_of(2, 9)
     own, other = (m(ids, output_hidden_states=True).hidden_states for m in (model, converted))
     assert len(own) == len(other)
-    assert all(apart(a, b) < NEAR for a, b in zip(own, other, strict=True))
+    assert all(apart(a, b) < TOLERANCE for a, b in zip(own, other, strict=True))
     head, norm = model.get_output_embeddings(), final_norm(model)
     states = torch.randn(2, 3, head.weight.shape[1])
-    assert apart(head(states), converted.get_output_embeddings()(states)) < NEAR
+    assert apart(head(states), converted.get_output_embeddings()(states)) < TOLERANCE
     if norm is not None:
-        assert apart(norm(states), final_norm(converted)(states)) < NEAR
+        assert apart(norm(states), final_norm(converted)(states)) < TOLERANCE
     if can.exits:
-        views = (first_layers(one, 2)(ids).logits for one in (model, converted))
-        assert apart(*views) < NEAR
+        views = (view_first_layers(one, 2)(ids).logits for one in (model, converted))
+        assert apart(*views) < TOLERANCE
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_has_no_graph_is_refused_before_anything_runs(name):
-    assert refused(zoo_model(name).model) == REFUSED[name]
+    assert conversion_refusal(zoo_model(name).model) == REFUSED[name]
 
 
 @pytest.mark.parametrize("hides", [True, False])
@@ -98,7 +98,7 @@ def test_the_cache_does_what_transformers_own_does(llama, hides):
         assert graph.get_seq_length() == own.get_seq_length()
         ids = ids_of(len(graph.rows) or rows, new, seed)
         pairs = ((model, own), (converted, graph))
-        assert apart(*(m(ids, past_key_values=c).logits for m, c in pairs)) < NEAR
+        assert apart(*(m(ids, past_key_values=c).logits for m, c in pairs)) < TOLERANCE
 
     step(7, 1)
     for seed, (act, *given) in enumerate(
@@ -118,7 +118,7 @@ def test_the_cache_does_what_transformers_own_does(llama, hides):
     step(2, 8)
     ids = ids_of(4, 1, 9)
     found = (m(ids, past_key_values=c).logits for m, c in ((model, other), (converted, twin)))
-    assert apart(*found) < NEAR
+    assert apart(*found) < TOLERANCE
     for cache in (own, graph):
         cache.crop(-cache.get_seq_length())
     # transformers' own keeps its number of rows when it is empty.
@@ -136,7 +136,7 @@ def test_many_hidden_positions_are_given_up_for_good(llama):
         assert graph.held < 70 + 14
     ids = ids_of(1, 2)
     found = (m(ids, past_key_values=c).logits for m, c in ((model, own), (converted, graph)))
-    assert apart(*found) < NEAR
+    assert apart(*found) < TOLERANCE
     with pytest.raises(ValueError, match="give minus the number"):
         graph.crop(3)
 
@@ -146,7 +146,7 @@ def test_a_request_serves_the_next_text_and_forgets_the_last(llama):
     ids, free = ids_of(1, 5), len(converted.graphs.whole._free)
     for _ in range(2):
         graph = converted.new_cache()
-        assert apart(model(ids).logits, converted(ids, past_key_values=graph).logits) < NEAR
+        assert apart(model(ids).logits, converted(ids, past_key_values=graph).logits) < TOLERANCE
         del graph
     assert len(converted.graphs.whole._free) == max(free, 1)
 
@@ -175,4 +175,4 @@ def test_generate_is_transformers_own(llama):
         )
         own, other = rows
         assert own == other
-    assert refused(model) is None
+    assert conversion_refusal(model) is None

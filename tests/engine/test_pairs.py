@@ -16,8 +16,8 @@ from engine.cli.main import main
 from engine.models import draft_pairs, vocabularies
 from engine.models import hub as hubs
 from engine.models.catalogue import MODEL_DIR
-from engine.models.draft_pairs import made_for_early_exit, models_here, pairs_for
-from engine.models.vocabularies import vocabulary_of
+from engine.models.draft_pairs import early_exit_reason, find_draft_pairs, list_local_models
+from engine.models.vocabularies import read_vocabulary
 from tests.helpers.hub import SHA
 from tests.helpers.models import fresh_model, tiny_llama
 from tests.helpers.runs import failed, finished
@@ -70,7 +70,7 @@ def names(found):
 
 @pytest.mark.usefixtures("nothing_loads")
 def test_what_shares_a_tokenizer_and_is_smaller_can_draft(shelf):
-    found = pairs_for(str(shelf / "target"), "same_tokenizer")
+    found = find_draft_pairs(str(shelf / "target"), "same_tokenizer")
     assert names(found) == ["draft", "padded"]
     assert all(pair.shares for pair in found)
     for pair in found:
@@ -90,7 +90,7 @@ def test_what_is_offered_is_accepted_by_a_run_and_the_rest_is_not(shelf):
 
 
 def test_a_model_that_is_alone_with_its_tokenizer_drafts_for_itself(monkeypatch):
-    [pair] = pairs_for("foreign-draft", "same_tokenizer")
+    [pair] = find_draft_pairs("foreign-draft", "same_tokenizer")
     assert pair.name == "foreign-draft"
     assert "with fewer bits" in clean(pair.reason, most=200)
     asked = {"model": pair.name, "prompt": "the bear", "params": {"max_new_tokens": 8}}
@@ -110,12 +110,12 @@ def test_a_model_that_is_alone_with_its_tokenizer_drafts_for_itself(monkeypatch)
     monkeypatch.setattr(
         draft_pairs, "SETTINGS", dataclasses.replace(draft_pairs.SETTINGS, public=True)
     )
-    assert pairs_for("foreign-draft", "same_tokenizer") == []
+    assert find_draft_pairs("foreign-draft", "same_tokenizer") == []
 
 
 @pytest.mark.usefixtures("nothing_loads")
 def test_another_tokenizer_is_offered_to_what_translates(shelf):
-    found = pairs_for(str(shelf / "target"), "any_tokenizer")
+    found = find_draft_pairs(str(shelf / "target"), "any_tokenizer")
     here = [pair for pair in found if pair.name.startswith(str(shelf))]
     assert set(names(here)) == {"foreign", "renumbered"}
     assert all("translated" in pair.reason for pair in here)
@@ -125,16 +125,16 @@ def test_another_tokenizer_is_offered_to_what_translates(shelf):
 def test_other_ends_of_a_text_are_named(shelf):
     path = shelf / "draft" / "generation_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "eos_token_id": [2, 7]}))
-    [draft, _] = pairs_for(str(shelf / "target"), "same_tokenizer")
+    [draft, _] = find_draft_pairs(str(shelf / "target"), "same_tokenizer")
     assert "other ones end a text" in draft.reason
 
 
 def test_the_catalogue_alone_is_named_as_such(shelf):
-    [pair] = pairs_for("HuggingFaceTB/SmolLM2-360M", "same_tokenizer")
+    [pair] = find_draft_pairs("HuggingFaceTB/SmolLM2-360M", "same_tokenizer")
     assert pair.name == "HuggingFaceTB/SmolLM2-135M"
     assert (pair.shares, pair.values) == (None, None)
     assert "it would be fetched first" in pair.reason
-    assert [pair.name for pair in pairs_for("storyteller", "same_tokenizer")] == [
+    assert [pair.name for pair in find_draft_pairs("storyteller", "same_tokenizer")] == [
         "storyteller-draft"
     ]
 
@@ -143,7 +143,9 @@ def test_the_catalogue_is_not_believed_against_the_files(monkeypatch):
     entry = draft_pairs.CATALOGUE["foreign-draft"]
     wrong = dataclasses.replace(entry, fits=("storyteller",))
     monkeypatch.setitem(draft_pairs.CATALOGUE, "foreign-draft", wrong)
-    assert [p.name for p in pairs_for("storyteller", "same_tokenizer")] == ["storyteller-draft"]
+    assert [p.name for p in find_draft_pairs("storyteller", "same_tokenizer")] == [
+        "storyteller-draft"
+    ]
 
 
 def into_cache(folder, name, source):
@@ -160,9 +162,9 @@ def test_the_hubs_cache_is_searched(shelf, tmp_path):
     into_cache(cache, "someone/half-fetched", shelf / "draft")
     for weights in (cache / "models--someone--half-fetched").rglob("*.safetensors"):
         weights.unlink()
-    assert "someone/small" in models_here()
-    assert "someone/half-fetched" not in models_here()
-    found = pairs_for(str(shelf / "target"), "same_tokenizer")
+    assert "someone/small" in list_local_models()
+    assert "someone/half-fetched" not in list_local_models()
+    found = find_draft_pairs(str(shelf / "target"), "same_tokenizer")
     assert "someone/small" in [pair.name for pair in found]
 
 
@@ -173,7 +175,7 @@ def test_a_public_deployment_names_only_what_it_offers(shelf, tmp_path, monkeypa
     settings = dataclasses.replace(hubs.SETTINGS, public=True, allowed_models="someone/offered")
     for module in (draft_pairs, draft_pairs.files, hubs):
         monkeypatch.setattr(module, "SETTINGS", settings)
-    found = models_here(str(shelf / "target"))
+    found = list_local_models(str(shelf / "target"))
     assert "someone/offered" in found
     assert "someone/private" not in found
     assert not [name for name in found if name.startswith("/")]
@@ -184,53 +186,53 @@ def test_a_vocabulary_is_that_of_the_tokenizer(kind, tmp_path):
     tokenizer = tokenizer_of(kind)
     tokenizer.add_tokens(["<extra>"])
     tokenizer.save_pretrained(tmp_path)
-    assert vocabularies._tokens(tmp_path) == tokenizer.get_vocab()
+    assert vocabularies._read_tokens(tmp_path) == tokenizer.get_vocab()
 
 
 @pytest.mark.parametrize(
     "name", ["storyteller", "storyteller-draft", "foreign-draft", "storyfixer"]
 )
 def test_a_vocabulary_is_that_of_an_embedded_model(name):
-    assert vocabularies._tokens(MODEL_DIR / name) == load(name).tokenizer.get_vocab()
+    assert vocabularies._read_tokens(MODEL_DIR / name) == load(name).tokenizer.get_vocab()
 
 
 def test_a_folder_is_read_once_and_again_when_it_has_changed(shelf, monkeypatch):
-    read, tokens = [], vocabularies._tokens
+    read, tokens = [], vocabularies._read_tokens
 
     def counted(folder):
         read.append(folder)
         return tokens(folder)
 
-    monkeypatch.setattr(vocabularies, "_tokens", counted)
+    monkeypatch.setattr(vocabularies, "_read_tokens", counted)
     folder = str(shelf / "draft")
-    first = vocabulary_of(folder)
-    assert vocabulary_of(folder) is first
+    first = read_vocabulary(folder)
+    assert read_vocabulary(folder) is first
     assert len(read) == 1
     spec = json.loads((shelf / "draft" / "tokenizer.json").read_text())
     spec["added_tokens"].append({**spec["added_tokens"][0], "id": 900, "content": "<more>"})
     (shelf / "draft" / "tokenizer.json").write_text(json.dumps(spec))
-    assert vocabulary_of(folder).digest != first.digest
-    assert vocabulary_of(folder).size == first.size + 1
+    assert read_vocabulary(folder).digest != first.digest
+    assert read_vocabulary(folder).size == first.size + 1
 
 
 def test_a_tokenizer_that_cannot_be_read_is_none(tmp_path):
-    assert vocabulary_of(str(tmp_path)) is None
+    assert read_vocabulary(str(tmp_path)) is None
     for text in ("{", "[]", "{}", '{"model": {"vocab": 5}}', '{"model": {"vocab": {"a": "b"}}}'):
         (tmp_path / "tokenizer.json").write_text(text)
-        found = vocabulary_of(str(tmp_path))
+        found = read_vocabulary(str(tmp_path))
         assert found is None or found.size == 1
 
 
 def test_models_made_for_early_exit_are_told_by_their_files(shelf):
     folder = shelf / "target"
-    assert made_for_early_exit(str(folder)) is None
-    assert "LayerSkip" in made_for_early_exit("facebook/layerskip-llama3.2-1B")
+    assert early_exit_reason(str(folder)) is None
+    assert "LayerSkip" in early_exit_reason("facebook/layerskip-llama3.2-1B")
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "early_exit_layers": [4]}))
-    assert "has the field early_exit_layers" in made_for_early_exit(str(folder))
+    assert "has the field early_exit_layers" in early_exit_reason(str(folder))
     path = folder / "generation_config.json"
     path.write_text(json.dumps({"assistant_early_exit": 4}))
-    assert "assistant_early_exit = 4" in made_for_early_exit(str(folder))
+    assert "assistant_early_exit = 4" in early_exit_reason(str(folder))
 
 
 def test_the_command_names_the_drafts(shelf, capsys):

@@ -15,10 +15,10 @@ import pytest
 from engine import DecodeRequest, LoadedModel, decode
 from engine.errors import BusyError, Cancelled, StoppedError
 from engine.run import scheduler
-from engine.run.jobs import stop_all
-from engine.run.progress import says
-from engine.run.rate import Rate
-from engine.run.scheduler import LINE, Pace, RunLine
+from engine.run.jobs import stop_all_jobs
+from engine.run.progress import format_progress
+from engine.run.rate import TransferRate
+from engine.run.scheduler import RUN_QUEUE, DurationEstimator, RunQueue
 from engine.trace.events import Checking, Failed, Finished, Loading, Started, Waiting
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model
@@ -32,7 +32,7 @@ def request(loaded, **params):
 @pytest.fixture
 def first(monkeypatch):
     """Return a gate at which a run is held that has the permit, and the run; nothing was timed before."""
-    monkeypatch.setattr(LINE, "_pace", Pace())
+    monkeypatch.setattr(RUN_QUEUE, "_pace", DurationEstimator())
     loaded = LoadedModel(fresh_model("llama"))
     with gate(loaded.model, free=1) as held:
         run = decode(request(loaded))
@@ -105,7 +105,7 @@ def test_a_run_that_leaves_the_line_computes_nothing(first, stop):
         assert second.join(PATIENCE_S)
     assert own.passes == 0
     assert not loaded.lock.locked()
-    assert len(LINE._places) == 1
+    assert len(RUN_QUEUE._places) == 1
     if stop == "cancel":
         *_, last = second
         assert isinstance(last, Failed)
@@ -120,7 +120,7 @@ def test_a_reader_that_forgets_a_waiting_run_ends_its_wait(first):
     del run
     thread.join(PATIENCE_S)
     assert not thread.is_alive()
-    assert len(LINE._places) == 1
+    assert len(RUN_QUEUE._places) == 1
 
 
 def test_a_bad_value_is_answered_without_waiting(first):
@@ -152,8 +152,8 @@ def test_a_full_line_takes_nobody(first, monkeypatch, count, wait):
 
 def test_a_full_line_says_when_to_come_back(first, monkeypatch):
     limited(monkeypatch, 0)
-    monkeypatch.setattr(LINE._pace, "of", lambda kind, size: 10_000.0)
-    (at_work,) = LINE._places
+    monkeypatch.setattr(RUN_QUEUE._pace, "estimate", lambda kind, size: 10_000.0)
+    (at_work,) = RUN_QUEUE._places
     now = at_work.since + 40.0
     monkeypatch.setattr(scheduler, "time", types.SimpleNamespace(perf_counter=lambda: now))
     *_, last = decode(request(LoadedModel(fresh_model("gpt2"))))
@@ -165,10 +165,10 @@ def test_seconds_are_said_once_something_has_been_timed(first):
     nobody_knows = decode(request(LoadedModel(fresh_model("gpt2"))))
     assert waiting(nobody_knows).expected_s is None
     # A run of 4 tokens took 2 s, so that one of 8 takes 4.
-    pace = LINE._pace
+    pace = RUN_QUEUE._pace
     pace.add("mine", 4, 2.0)
-    assert pace.of("mine", 8) == 4.0
-    assert pace.of("another", 8) == 2.0, "the median of all, where the kind is not known"
+    assert pace.estimate("mine", 8) == 4.0
+    assert pace.estimate("another", 8) == 2.0, "the median of all, where the kind is not known"
     third = decode(request(LoadedModel(fresh_model("gpt2"))))
     second = waiting(third)
     assert second.position == 2
@@ -205,7 +205,7 @@ def test_a_model_that_is_loading_holds_up_nobody_else(first, monkeypatch):
         wait_for(go_on)
         return LoadedModel(fresh_model("llama"), name=name)
 
-    monkeypatch.setattr("engine.run.preparation.located", lambda *_: None)
+    monkeypatch.setattr("engine.run.preparation.resolve_model", lambda *_: None)
     monkeypatch.setattr("engine.run.preparation.load", load)
     slow = decode(request("nobody/slow"))
     # The next in line loads while the first computes.
@@ -225,7 +225,7 @@ def test_a_model_that_is_loading_holds_up_nobody_else(first, monkeypatch):
 
 def test_a_run_that_is_stopped_does_not_wait_for_its_model(monkeypatch):
     go_on = threading.Event()
-    monkeypatch.setattr("engine.run.preparation.located", lambda *_: None)
+    monkeypatch.setattr("engine.run.preparation.resolve_model", lambda *_: None)
     monkeypatch.setattr("engine.run.preparation.load", lambda name, weights: wait_for(go_on))
     run = decode(request("nobody/slow"))
     assert next(run) == Loading("nobody/slow")
@@ -234,14 +234,14 @@ def test_a_run_that_is_stopped_does_not_wait_for_its_model(monkeypatch):
     go_on.set()
     *_, last = run
     assert isinstance(last.error, StoppedError)
-    assert LINE._places == []
+    assert RUN_QUEUE._places == []
 
 
 def test_the_end_of_the_process_ends_those_who_wait(first):
     held, run = first
     runs, _ = queue_of(2, held)
     held.open()
-    stop_all(PATIENCE_S)
+    stop_all_jobs(PATIENCE_S)
     for going in (run, *runs):
         assert going.join(0)
     *_, last = run
@@ -252,23 +252,27 @@ def test_two_may_run_but_not_with_the_same_model(monkeypatch):
     two = dataclasses.replace(scheduler.SETTINGS, max_concurrent_runs=2)
     monkeypatch.setattr(scheduler, "SETTINGS", two)
     one, other = LoadedModel(object()), LoadedModel(object())
-    line, nobody = RunLine(), threading.Event()
-    with line.place(nobody) as a, line.place(nobody) as b, line.place(nobody) as c:
+    line, nobody = RunQueue(), threading.Event()
+    with (
+        line.open_ticket(nobody) as a,
+        line.open_ticket(nobody) as b,
+        line.open_ticket(nobody) as c,
+    ):
         for place, model in ((a, one), (b, one), (c, other)):
-            assert line.advance(place, scheduler._LOADS)
+            assert line.try_advance(place, scheduler._LOADING)
             place.models, place.state = (model,), scheduler._READY
-        assert line.advance(a, scheduler._RUNS)
-        assert not line.advance(b, scheduler._RUNS)
-        assert line.advance(c, scheduler._RUNS), "it waits for a model that it does not use"
-        with line.place(nobody) as d:
-            assert not line.advance(d, scheduler._LOADS), "three are inside already"
+        assert line.try_advance(a, scheduler._RUNNING)
+        assert not line.try_advance(b, scheduler._RUNNING)
+        assert line.try_advance(c, scheduler._RUNNING), "it waits for a model that it does not use"
+        with line.open_ticket(nobody) as d:
+            assert not line.try_advance(d, scheduler._LOADING), "three are inside already"
 
 
 def test_a_turn_holds_the_locks_of_all_its_models():
     target, draft = LoadedModel(object()), LoadedModel(object())
-    with RunLine().place(threading.Event()) as place:
-        place.enter()
-        with place.turn(target, None, draft, target):
+    with RunQueue().open_ticket(threading.Event()) as place:
+        place.wait_to_load()
+        with place.acquire_turn(target, None, draft, target):
             assert target.lock.locked()
             assert draft.lock.locked()
     assert not target.lock.locked()
@@ -285,7 +289,7 @@ def test_a_run_that_fails_leaves_the_line():
     *_, last = run
     assert isinstance(last, Failed)
     assert run.join(PATIENCE_S)
-    assert LINE._places == LINE._inside == []
+    assert RUN_QUEUE._places == RUN_QUEUE._inside == []
     assert not loaded.lock.locked()
 
 
@@ -293,39 +297,39 @@ def test_what_a_listener_raises_ends_the_wait(first):
     def gone(event):
         raise Cancelled
 
-    with LINE.place(threading.Event(), gone) as place:
-        place.enter()
-        with pytest.raises(Cancelled), place.turn():
+    with RUN_QUEUE.open_ticket(threading.Event(), gone) as place:
+        place.wait_to_load()
+        with pytest.raises(Cancelled), place.acquire_turn():
             raise AssertionError("it had a turn")
-    assert len(LINE._places) == 1
+    assert len(RUN_QUEUE._places) == 1
 
 
 def test_every_event_has_its_sentence():
-    assert says(Waiting(1, None)) == "Waiting: 1 run before yours"
-    assert says(Waiting(2, 14.2)) == "Waiting: 2 runs before yours, about 14 s"
-    assert says(Waiting(2, 0.2)) == "Waiting: 2 runs before yours"
-    assert says(Loading("storyteller")) == "Loading Storyteller…"
-    assert says(Loading("owner/name")) == "Loading owner/name…"
+    assert format_progress(Waiting(1, None)) == "Waiting: 1 run before yours"
+    assert format_progress(Waiting(2, 14.2)) == "Waiting: 2 runs before yours, about 14 s"
+    assert format_progress(Waiting(2, 0.2)) == "Waiting: 2 runs before yours"
+    assert format_progress(Loading("storyteller")) == "Loading Storyteller…"
+    assert format_progress(Loading("owner/name")) == "Loading owner/name…"
     some = Loading("owner/name", 30_000_000, 300_000_000)
-    assert says(some) == "Fetching owner/name: 30 of 300 MB…"
+    assert format_progress(some) == "Fetching owner/name: 30 of 300 MB…"
     fast = dataclasses.replace(some, per_s=1.5e6)
-    assert says(fast) == "Fetching owner/name: 30 of 300 MB, 1.5 MB/s, 180 s left…"
+    assert format_progress(fast) == "Fetching owner/name: 30 of 300 MB, 1.5 MB/s, 180 s left…"
     less = dataclasses.replace(fast, left_disk=("someone/old",))
-    assert says(less).endswith(" s left; someone/old left the disk to make room…")
+    assert format_progress(less).endswith(" s left; someone/old left the disk to make room…")
     two = Loading("owner/name", left_memory=("storyteller", "someone/old"))
     both = "Loading owner/name; Storyteller and someone/old left memory to make room…"
-    assert says(two) == both
+    assert format_progress(two) == both
 
 
 def test_a_rate_is_told_once_it_is_sure():
     now = [0.0]
-    rate = Rate(lambda: now[0])
+    rate = TransferRate(lambda: now[0])
     told = []
     for seconds, done in ((0.0, 100), (0.2, 600), (1.0, 1100), (2.0, 1100), (4.0, 4100)):
         now[0] = seconds
-        told.append(rate.of(done))
+        told.append(rate.per_second(done))
     assert told == [0.0, 0.0, 1000.0, 500.0, 1000.0]
-    assert says(Checking(37, 200, "short runs")) == "Checking 37 of 200: short runs"
+    assert format_progress(Checking(37, 200, "short runs")) == "Checking 37 of 200: short runs"
 
 
 def test_nothing_is_said_where_nobody_waits():
@@ -336,7 +340,7 @@ def test_nothing_is_said_where_nobody_waits():
 
 def test_the_more_wait_the_more_seldom_each_of_them_is_told():
     """Every telling is work that the run at work waits for, so a long line is not told of every move."""
-    line, told, all_wait = RunLine(), [], threading.Event()
+    line, told, all_wait = RunQueue(), [], threading.Event()
     stops = [threading.Event() for _ in range(30)]
 
     def tell(event):
@@ -345,13 +349,13 @@ def test_the_more_wait_the_more_seldom_each_of_them_is_told():
             all_wait.set()
 
     def stand(stop):
-        with pytest.raises(Cancelled), line.place(stop, tell) as place:
-            place.enter()
+        with pytest.raises(Cancelled), line.open_ticket(stop, tell) as place:
+            place.wait_to_load()
 
     never = threading.Event()
-    with line.place(never) as at_work, line.place(never) as next_one:
-        at_work.enter()
-        next_one.enter()
+    with line.open_ticket(never) as at_work, line.open_ticket(never) as next_one:
+        at_work.wait_to_load()
+        next_one.wait_to_load()
         others = [threading.Thread(target=stand, args=(stop,)) for stop in stops]
         for thread in others:
             thread.start()
@@ -364,4 +368,4 @@ def test_the_more_wait_the_more_seldom_each_of_them_is_told():
             thread.join()
             if stop is stops[15]:
                 elapsed, heard = time.perf_counter() - began, len(told)
-    assert heard <= len(stops) * (1 + elapsed / scheduler.pause_of(15))
+    assert heard <= len(stops) * (1 + elapsed / scheduler.compute_event_interval(15))

@@ -38,7 +38,7 @@ def hub(tmp_path, monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     # This hub answers, however late.
     monkeypatch.setattr(hubs, "PROBE_S", PATIENCE_S)
-    monkeypatch.setattr(hub_lookup, "LOOKUP_S", PATIENCE_S)
+    monkeypatch.setattr(hub_lookup, "LOOKUP_TIMEOUT_S", PATIENCE_S)
     with serving(tmp_path) as served:
         monkeypatch.setattr(constants, "ENDPOINT", served.url)
         yield served
@@ -65,7 +65,7 @@ def unloaded(monkeypatch):
     def never(*given):
         raise AssertionError("a model was loaded")
 
-    monkeypatch.setattr(loading, "_load", never)
+    monkeypatch.setattr(loading, "_load_model", never)
 
 
 def test_an_embedded_model_is_told_as_it_would_be_loaded(monkeypatch):
@@ -163,10 +163,10 @@ def test_a_hub_that_does_not_tell_is_one_sentence(hub, fault, says):
 def test_no_network_no_answer_and_no_room_to_ask(hub, monkeypatch):
     assert "does not exist on the hub" in refused("someone/else")
     hub.stall = True
-    monkeypatch.setattr(hub_lookup, "LOOKUP_S", 0.5)
+    monkeypatch.setattr(hub_lookup, "LOOKUP_TIMEOUT_S", 0.5)
     assert "did not answer" in refused(NAME)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setattr(hub_lookup, "LOOKUP_S", PATIENCE_S)
+    monkeypatch.setattr(hub_lookup, "LOOKUP_TIMEOUT_S", PATIENCE_S)
     assert "the hub cannot be reached" in refused(NAME)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert "the hub is switched off" in refused(NAME)
@@ -175,7 +175,7 @@ def test_no_network_no_answer_and_no_room_to_ask(hub, monkeypatch):
 def test_a_model_without_safe_weights_says_so(hub):
     (hub.folder / NAME / "model.safetensors").unlink()
     found = preflight(NAME)
-    assert found.notes == (flights.files.NO_WEIGHTS,)
+    assert found.notes == (flights.files.NO_WEIGHTS_MESSAGE,)
     assert set(found.cannot_serve) == set(STRATEGIES)
 
 

@@ -10,7 +10,7 @@ import pytest
 from engine import STRATEGIES, DecodeRequest, Trace, load
 from engine.analysis.likelihood import score_trace
 from engine.analysis.watermark_detection import Detection, detect_trace
-from engine.loops.beams.greedy_path import left_at
+from engine.loops.beams.greedy_path import divergence_index
 from engine.strategies.base import STORY
 from tests.helpers.runs import finished
 
@@ -82,9 +82,11 @@ def test_beams_of_one_group_are_alike_and_the_groups_are_not():
             at = nodes.get(at.parent_id)
         texts[hypothesis.group].append(tuple(path))
     within = [
-        left_at(*pair) for group in texts.values() for pair in itertools.combinations(group, 2)
+        divergence_index(*pair)
+        for group in texts.values()
+        for pair in itertools.combinations(group, 2)
     ]
-    between = [left_at(*pair) for pair in itertools.product(*texts.values())]
+    between = [divergence_index(*pair) for pair in itertools.product(*texts.values())]
     assert statistics.fmean(within) > 2 * statistics.fmean(between)
 
 

@@ -7,7 +7,7 @@ import torch
 
 from engine import DecodeRequest, decode, load
 from engine.loops import next_token
-from engine.loops.host_transfer import through_one
+from engine.loops.host_transfer import start_packed_copy
 from engine.trace.events import Failed, Finished, StepRecorded
 from tests.helpers.gates import gate
 
@@ -22,7 +22,7 @@ CASES = {
 
 @pytest.fixture
 def late(monkeypatch):
-    monkeypatch.setattr(next_token, "read_late", lambda device: True)
+    monkeypatch.setattr(next_token, "is_reading_deferred", lambda device: True)
 
 
 def request(case):
@@ -38,7 +38,7 @@ def steps_of(events):
 @pytest.mark.parametrize("case", CASES)
 def test_the_run_is_the_same(case, monkeypatch):
     plain = list(decode(request(case)))
-    monkeypatch.setattr(next_token, "read_late", lambda device: True)
+    monkeypatch.setattr(next_token, "is_reading_deferred", lambda device: True)
     with gate(load("storyteller").model, free=10_000) as gated:
         read_late = list(decode(request(case)))
     assert isinstance(read_late[-1], Finished)
@@ -83,6 +83,6 @@ def test_ids_and_numbers_arrive_as_they_were():
         "ids": torch.tensor([[2**31 - 1, 7], [0, 16_777_217]]),
         "probability": torch.tensor([[0.1], [1e-38]]),
     }
-    found = through_one(columns)()
+    found = start_packed_copy(columns)()
     assert found["ids"].tolist() == columns["ids"].tolist()
     assert torch.equal(found["probability"], columns["probability"])

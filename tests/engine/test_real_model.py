@@ -6,7 +6,7 @@ import pytest
 
 from engine import DecodeRequest
 from engine.strategies import STRATEGIES
-from engine.strategies.compatibility import refusal
+from engine.strategies.compatibility import incompatibility_reason
 from tests.helpers.real import CHAT, PLAIN, assistant_of, ids_of, real_model
 from tests.helpers.references import SAMPLED, expected, params_of
 from tests.helpers.runs import finished
@@ -20,7 +20,7 @@ NEW, SEED = 6, 3
 
 def check(strategy, prompt, new, seed):
     real, ids = real_model(), ids_of(prompt)
-    assert refusal(STRATEGIES[strategy], real, assistant_of(strategy)) is None
+    assert incompatibility_reason(STRATEGIES[strategy], real, assistant_of(strategy)) is None
     trace = finished(
         DecodeRequest(
             strategy,

@@ -10,7 +10,7 @@ from transformers import TopKLogitsWarper
 
 from engine.errors import DecodeError
 from engine.loops.next_token import draw_detail
-from engine.loops.recorder import Recorder, significant
+from engine.loops.recorder import Recorder, round_significant
 
 PROBS = torch.tensor([[0.5, 0.3, 0.15, 0.05]])
 IDS = torch.tensor([[0]])
@@ -162,8 +162,8 @@ def test_scores_that_are_not_numbers_name_their_processor():
 
 
 def test_a_small_probability_never_becomes_nothing():
-    assert significant(3.256789e-9) == 3.25679e-9
-    assert significant(0.25) == 0.25
+    assert round_significant(3.256789e-9) == 3.25679e-9
+    assert round_significant(0.25) == 0.25
     ids, probabilities, noise = (7, 8), (3.3e-7, 0.5), (2e-8, 1.0)
     racers = draw_detail({"racers": ids, "probability": probabilities, "noise": noise}).racers
     for racer, p, e in zip(racers, probabilities, noise, strict=True):

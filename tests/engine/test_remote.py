@@ -10,17 +10,17 @@ import pytest
 
 from engine import DecodeRequest, decode, load
 from engine.errors import BusyError
-from engine.run.jobs import Work
+from engine.run.jobs import JobStream
 from engine.serving import client
 from engine.serving.client import RemoteRun
-from engine.serving.protocol import Lost
+from engine.serving.protocol import ReplicaLost
 from engine.settings import SETTINGS
-from engine.trace.events import Failed, Finished, StartedAnew, StepRecorded, Waiting
-from engine.trace.value_types import SECONDS, same
+from engine.trace.events import Failed, Finished, RunReplaced, StepRecorded, Waiting
+from engine.trace.value_types import SECONDS, is_equal_except
 from tests.helpers.patience import PATIENCE_S, wait_for
 
 REQUEST = DecodeRequest("greedy", "storyteller", "Once", params={"max_new_tokens": 10})
-LOST, SILENT = Lost("killed"), None
+LOST, SILENT = ReplicaLost("killed"), None
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,8 @@ def events():
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    monkeypatch.setattr(client, "_PAUSE_S", 0.0)
-    monkeypatch.setattr(client, "_LOOK_S", 0.01)
+    monkeypatch.setattr(client, "_RETRY_PAUSE_S", 0.0)
+    monkeypatch.setattr(client, "_POLL_S", 0.01)
 
 
 class Script:
@@ -42,7 +42,7 @@ class Script:
         self.says, self.end, self.there = deque(says), end, there
         self.stopped, self.left = threading.Event(), threading.Event()
 
-    def take(self, within_s):
+    def next_batch(self, within_s):
         said = self.says.popleft() if self.says else self.end
         if isinstance(said, BaseException):
             raise said
@@ -53,10 +53,10 @@ class Script:
     def stop(self):
         self.stopped.set()
 
-    def leave(self):
+    def close(self):
         self.left.set()
 
-    def anybody(self):
+    def has_replica(self):
         return self.there
 
 
@@ -79,7 +79,7 @@ def unlike(events):
 
 def test_it_has_the_interface_of_a_run_here(events):
     run = RemoteRun(REQUEST, asked(Script(events)))
-    assert isinstance(run, Work)
+    assert isinstance(run, JobStream)
     assert list(run) == events
     assert run.join(PATIENCE_S)
     batches = list(RemoteRun(REQUEST, asked(Script(events[:4], [], events[4:]))).batches(0.0, 1.0))
@@ -89,15 +89,15 @@ def test_it_has_the_interface_of_a_run_here(events):
 def test_a_lost_replica_is_only_a_pause(events):
     lost = [Script(events[:n]) for n in (0, 3, 5, 2, len(events) - 1)]
     told = list(RemoteRun(REQUEST, asked(*lost, Script(events))))
-    assert same(steps(told), steps(events), SECONDS)
+    assert is_equal_except(steps(told), steps(events), SECONDS)
     assert told[-1].trace.outputs == events[-1].trace.outputs
     assert all(script.left.is_set() for script in lost)
 
 
 def test_a_silent_replica_is_lost(events, monkeypatch):
-    monkeypatch.setattr(client, "_SILENT_S", 0.0)
+    monkeypatch.setattr(client, "_SILENCE_TIMEOUT_S", 0.0)
     told = list(RemoteRun(REQUEST, asked(Script(events[:5], end=SILENT), Script(events))))
-    assert same(steps(told), steps(events), SECONDS)
+    assert is_equal_except(steps(told), steps(events), SECONDS)
 
 
 def test_another_outcome_is_another_run(events):
@@ -105,7 +105,7 @@ def test_another_outcome_is_another_run(events):
     run = RemoteRun(REQUEST, asked(Script(events[:-1]), Script(other)))
     first = run.run_id
     told = list(run)
-    at = next(n for n, event in enumerate(told) if isinstance(event, StartedAnew))
+    at = next(n for n, event in enumerate(told) if isinstance(event, RunReplaced))
     assert told[at].step == 2
     assert told[at].run_id == run.run_id != first
     assert [e for e in told[:at] if not isinstance(e, Waiting)] == events[:-1]
@@ -143,7 +143,7 @@ def test_a_full_line_is_said_to_who_comes_and_waited_for_by_who_has_begun(events
     *_, last = RemoteRun(REQUEST, asked(Script([Failed(full)])))
     assert last.error is full
     told = list(RemoteRun(REQUEST, asked(Script(events[:5]), Script(full), Script(events))))
-    assert same(steps(told), steps(events), SECONDS)
+    assert is_equal_except(steps(told), steps(events), SECONDS)
     assert isinstance(told[-1], Finished)
 
 

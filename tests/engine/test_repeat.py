@@ -9,10 +9,10 @@ import pytest
 
 from engine import DecodeRequest, decode, load
 from engine.errors import BusyError, EngineError, ParameterError
-from engine.serving.delivery_log import Differs, Repeat
+from engine.serving.delivery_log import DeliveryLog, RunMismatch
 from engine.trace import json_io
 from engine.trace.events import Failed, Finished, Started, StepRecorded, TextDelta
-from engine.trace.value_types import SECONDS, same
+from engine.trace.value_types import SECONDS, is_equal_except
 from tests.helpers.strategies import OURS, make
 
 REQUEST = DecodeRequest("sampling", "storyteller", "Once", params={"max_new_tokens": 12}, seed=4)
@@ -39,22 +39,22 @@ def texts_in(events):
 
 def lost_after(count, events, others, clock=None):
     """Return what is delivered when a run is lost after so many of its events and then made again."""
-    repeat = Repeat(clock or (lambda: 0.0))
-    delivered = repeat.take(events[:count])
-    repeat.again()
-    return delivered + repeat.take(others)
+    repeat = DeliveryLog(clock or (lambda: 0.0))
+    delivered = repeat.take_new(events[:count])
+    repeat.restart()
+    return delivered + repeat.take_new(others)
 
 
 def test_a_run_that_is_not_lost_comes_as_it_is(events):
-    repeat = Repeat()
-    assert repeat.take(events) == events
+    repeat = DeliveryLog()
+    assert repeat.take_new(events) == events
 
 
 def test_wherever_it_is_lost_each_event_is_delivered_once(events, others):
     for count in range(len(events)):
         told = lost_after(count, events, others)
         assert [type(event) for event in told] == [type(event) for event in events]
-        assert same(steps_in(told), steps_in(events), SECONDS)
+        assert is_equal_except(steps_in(told), steps_in(events), SECONDS)
         assert texts_in(told) == texts_in(events)
         assert told[-1].trace.outputs == events[-1].trace.outputs
         assert told[-1].trace.steps == tuple(steps_in(told))
@@ -63,12 +63,12 @@ def test_wherever_it_is_lost_each_event_is_delivered_once(events, others):
 
 
 def test_a_run_may_be_lost_again_and_again(events, others):
-    repeat, told = Repeat(), []
+    repeat, told = DeliveryLog(), []
     for count in (3, 1, 8, 8, 5):
-        told += repeat.take(others[:count])
-        repeat.again()
-    told += repeat.take(events)
-    assert same(steps_in(told), steps_in(events), SECONDS)
+        told += repeat.take_new(others[:count])
+        repeat.restart()
+    told += repeat.take_new(events)
+    assert is_equal_except(steps_in(told), steps_in(events), SECONDS)
     assert "5 times" in told[-1].trace.notes[-1]
 
 
@@ -76,17 +76,17 @@ def test_a_run_may_be_lost_again_and_again(events, others):
 def test_every_strategy_comes_out_the_same(name):
     first, second = list(decode(make(name))), list(decode(make(name)))
     told = lost_after(len(first) // 2, first, second)
-    assert same(steps_in(told), steps_in(first), SECONDS)
+    assert is_equal_except(steps_in(told), steps_in(first), SECONDS)
     assert told[-1].trace.outputs == first[-1].trace.outputs
 
 
 def test_time_goes_on_from_the_first_beginning(events, others):
     now = [100.0]
-    repeat = Repeat(lambda: now[0])
-    delivered = repeat.take(events[:8])
-    repeat.again()
+    repeat = DeliveryLog(lambda: now[0])
+    delivered = repeat.take_new(events[:8])
+    repeat.restart()
     now[0] += 30.0
-    delivered += repeat.take(others)
+    delivered += repeat.take_new(others)
     late = [step.elapsed_s for step in steps_in(delivered)][len(steps_in(events[:8])) :]
     own = [step.elapsed_s for step in steps_in(others)][-len(late) :]
     assert [round(a - b, 3) for a, b in zip(late, own, strict=True)] == [30.0] * len(late)
@@ -108,11 +108,11 @@ def test_a_step_that_differs_is_found(events, others, at):
         is_step = isinstance(event, StepRecorded)
         wrong.append(changed(event) if is_step and seen == at else event)
         seen += is_step
-    with pytest.raises(Differs) as found:
+    with pytest.raises(RunMismatch) as found:
         lost_after(len(events) - 1, events, wrong)
     assert found.value.step == at
     assert found.value.events == wrong
-    assert Repeat().take(wrong) == wrong
+    assert DeliveryLog().take_new(wrong) == wrong
 
 
 def rounded_otherwise(event):
@@ -147,13 +147,13 @@ def doubled(events, kind, at):
 @pytest.mark.parametrize("kind", [StepRecorded, TextDelta])
 @pytest.mark.parametrize("spoil", [without, doubled])
 def test_what_is_missing_or_comes_twice_is_found(events, others, kind, spoil):
-    with pytest.raises(Differs):
+    with pytest.raises(RunMismatch):
         lost_after(len(events) - 1, events, spoil(others, kind, 1))
 
 
 def test_a_run_that_ends_too_early_is_found(events, others):
     short = [*others[:5], others[-1]]
-    with pytest.raises(Differs):
+    with pytest.raises(RunMismatch):
         lost_after(len(events) - 1, events, short)
 
 
@@ -161,7 +161,7 @@ def test_another_model_is_found_before_the_first_step(events, others):
     start = next(event for event in others if isinstance(event, Started))
     model = dataclasses.replace(start.header.model, revision="another")
     foreign = [Started(dataclasses.replace(start.header, model=model))]
-    with pytest.raises(Differs) as found:
+    with pytest.raises(RunMismatch) as found:
         lost_after(len(events) - 1, events, foreign)
     assert found.value.step == 0
 
@@ -173,28 +173,28 @@ def test_what_a_journal_kept_is_taken_up(events, others):
     pieces = {
         i: piece for e in half if isinstance(e, StepRecorded) for i, piece in e.pieces.items()
     }
-    repeat = Repeat.of(start.header, stored, texts_in(half), pieces, began_s=60.0)
-    rest = repeat.take(others)
-    assert same(stored + steps_in(rest), steps_in(events), SECONDS)
+    repeat = DeliveryLog.from_delivered(start.header, stored, texts_in(half), pieces, began_s=60.0)
+    rest = repeat.take_new(others)
+    assert is_equal_except(stored + steps_in(rest), steps_in(events), SECONDS)
     assert texts_in(half) + texts_in(rest) == texts_in(events)
     assert rest[-1].trace.timing.total_s > 60.0
 
 
 def test_what_there_is_makes_a_trace_that_ends_there(events):
-    repeat = Repeat()
-    repeat.take(events[: len(events) // 2])
-    trace = repeat.so_far("cancelled")
+    repeat = DeliveryLog()
+    repeat.take_new(events[: len(events) // 2])
+    trace = repeat.delivered_trace("cancelled")
     assert trace.outputs[0].finish_reason == "cancelled"
     assert events[-1].trace.outputs[0].text.startswith(trace.outputs[0].text)
     json_io.loads(json_io.dumps(trace))
-    assert Repeat().so_far("cancelled") is None
+    assert DeliveryLog().delivered_trace("cancelled") is None
 
 
 def test_a_failure_later_on_has_all_that_was_delivered(events):
-    repeat = Repeat()
-    repeat.take(events[:-1])
-    repeat.again()
-    (failed,) = repeat.take([Failed(BusyError("Full."))])
+    repeat = DeliveryLog()
+    repeat.take_new(events[:-1])
+    repeat.restart()
+    (failed,) = repeat.take_new([Failed(BusyError("Full."))])
     assert len(failed.trace.steps) == len(steps_in(events))
 
 

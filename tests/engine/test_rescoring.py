@@ -6,7 +6,7 @@ import pytest
 
 from engine import DecodeRequest
 from engine.errors import TraceError
-from engine.statistics.rescoring import rescore
+from engine.statistics.rescoring import rescore_hypotheses
 from tests.helpers.beams import PROMPT
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
@@ -36,7 +36,7 @@ def test_the_prediction_is_what_a_second_search_does(strategy, params, model):
     base = trace_of(strategy, 1.0, model, **params)
     outcomes, sure = set(), set()
     for penalty in (-1.0, 0.0, 0.5, 1.0, 2.0, 4.0):
-        predicted = rescore(base, penalty)
+        predicted = rescore_hypotheses(base, penalty)
         again = trace_of(strategy, penalty, model, **params)
         outcomes.add(predicted.ends_at)
         if predicted.ends_at is None:
@@ -59,13 +59,13 @@ def test_the_prediction_is_what_a_second_search_does(strategy, params, model):
 
 def test_the_arithmetic_by_hand():
     trace = trace_of("beam_search", 1.0, num_beams=3)
-    for line in rescore(trace, 0.5).ranking:
+    for line in rescore_hypotheses(trace, 0.5).ranking:
         assert line.score == pytest.approx(line.sum_logprobs / line.length**0.5)
-    scores = [line.score for line in rescore(trace, 0.5).ranking]
+    scores = [line.score for line in rescore_hypotheses(trace, 0.5).ranking]
     assert scores == sorted(scores, reverse=True)
 
 
 def test_other_strategies_have_nothing_to_rescore():
     request = DecodeRequest("greedy", golden_model("llama"), input_ids=PROMPT)
     with pytest.raises(TraceError, match="no beam search"):
-        rescore(finished(request), 1.0)
+        rescore_hypotheses(finished(request), 1.0)

@@ -17,7 +17,7 @@ from engine import DecodeRequest, decode
 from engine.models import files as model_files
 from engine.models import hub as hubs
 from engine.models import partial_downloads
-from engine.run.progress import says
+from engine.run.progress import format_progress
 from engine.trace.events import Finished, Loading
 from tests.helpers.hub import GOOD, asked, kept_files, repository_at
 from tests.helpers.patience import PATIENCE_S, comes_true
@@ -117,13 +117,13 @@ def test_who_stops_keeps_what_has_come(hub, most):
     for event in run:
         assert isinstance(event, Loading), event
         if event.per_s and not rates:
-            rates.append(says(event))
+            rates.append(format_progress(event))
             hub.per_s = 0
         if event.got > most - PIECE:
             break
     run.cancel()
     assert "Stopped" in str([*run][-1].error)
-    comes_true(lambda: not hubs._GOING)
+    comes_true(lambda: not hubs._ACTIVE_DOWNLOADS)
     assert rates
     assert "MB/s, " in rates[0]
     assert rates[0].endswith(" s left…")
@@ -140,7 +140,7 @@ def test_who_stops_keeps_what_has_come(hub, most):
 def test_two_who_ask_at_once_share_one_download(hub, most):
     hub.waits[WEIGHTS] = most
     runs = [decode(request()), decode(request())]
-    comes_true(lambda: GOOD in hubs._GOING and hubs._GOING[GOOD].waiting == 2)
+    comes_true(lambda: GOOD in hubs._ACTIVE_DOWNLOADS and hubs._ACTIVE_DOWNLOADS[GOOD].waiting == 2)
     hub.go_on.set()
     assert all(isinstance([*run][-1], Finished) for run in runs)
     assert hub.begun == [(WEIGHTS, 0)]
@@ -209,7 +209,9 @@ def kept(tmp_path):
     ],
 )
 def test_parts_go_when_they_are_old_or_too_many(kept, most, age_s, busy, stay):
-    left = partial_downloads.sweep(kept, [kept / f"models--a--{n}" for n in busy], most, age_s)
+    left = partial_downloads.remove_old_parts(
+        kept, [kept / f"models--a--{n}" for n in busy], most, age_s
+    )
     assert sorted(path.name[-1] for path in kept.iterdir()) == list(stay)
     assert left == sum(10 * int(n) for n in stay)
 
@@ -225,6 +227,8 @@ def test_a_space_counts_parts_and_says_which_model_left_its_disk(hub, monkeypatc
     finished(request(names[0]))
     told = [event for event in decode(request(names[1])) if isinstance(event, Loading)]
     assert told[-1].left_disk == (names[0],)
-    assert says(told[-1]) == f"Loading {names[1]}; {names[0]} left the disk to make room…"
+    assert (
+        format_progress(told[-1]) == f"Loading {names[1]}; {names[0]} left the disk to make room…"
+    )
     assert part_of(hub).exists()
     assert model_files.local_folder(names[0]) is None

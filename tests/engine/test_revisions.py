@@ -11,15 +11,15 @@ from safetensors.torch import load_file, save_file
 
 from engine import DecodeRequest
 from engine.errors import ParameterError
-from engine.export.pipeline import pipeline_short
-from engine.export.plan import plan_of
-from engine.export.push import prepared
-from engine.export.script import script
-from engine.export.short_script import short
+from engine.export.pipeline import short_pipeline_code
+from engine.export.plan import plan_export
+from engine.export.push import prepare_upload
+from engine.export.script import script_text
+from engine.export.short_script import short_code
 from engine.models import files
 from engine.models import hub as hubs
 from engine.models import loading as models
-from engine.models.meta_model import described
+from engine.models.meta_model import describe_model
 from tests.helpers.hub import GOOD, SHA, asked, repository_at
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.runs import failed, finished
@@ -58,7 +58,7 @@ def test_each_revision_is_a_model_of_its_own(hub):
     assert (newest.model.id, newest.model.revision) == (GOOD, SHA)
     assert (tagged.model.id, tagged.model.revision) == (f"{GOOD}@v1", OLD)
     assert (weight_of(GOOD) == -weight_of(f"{GOOD}@v1")).all()
-    assert described(f"{GOOD}@v1")[1] == described(GOOD)[1]
+    assert describe_model(f"{GOOD}@v1")[1] == describe_model(GOOD)[1]
     assert finished(request(f"{GOOD}@refs/pr/1")).model.revision == OLD
     asked = len(hub.asked)
     models._CACHE.clear()
@@ -115,23 +115,23 @@ def test_names_that_name_no_revision(name):
 
 
 def test_code_names_the_revision(hub):
-    plan = plan_of(finished(request(f"{GOOD}@v1")))
-    code = script(plan)
+    plan = plan_export(finished(request(f"{GOOD}@v1")))
+    code = script_text(plan)
     assert f"MODEL = {GOOD!r}\nREVISION = {OLD!r}\n" in code
-    assert f"AutoTokenizer.from_pretrained({GOOD!r}, revision='v1')" in short(plan)
-    assert f"AutoModelForCausalLM.from_pretrained({GOOD!r}, revision='v1', " in short(plan)
-    assert f"model={GOOD!r}, revision='v1', " in pipeline_short(plan)
-    assert "revision='" not in short(plan_of(finished(request(GOOD))))
+    assert f"AutoTokenizer.from_pretrained({GOOD!r}, revision='v1')" in short_code(plan)
+    assert f"AutoModelForCausalLM.from_pretrained({GOOD!r}, revision='v1', " in short_code(plan)
+    assert f"model={GOOD!r}, revision='v1', " in short_pipeline_code(plan)
+    assert "revision='" not in short_code(plan_export(finished(request(GOOD))))
 
 
 def test_a_public_deployment_offers_a_revision_only_by_its_full_name(hub, monkeypatch):
     settings = dataclasses.replace(hubs.SETTINGS, public=True, allowed_models=f"{GOOD}@v1")
     monkeypatch.setattr(hubs, "SETTINGS", settings)
-    assert hubs.offered(f"{GOOD}@v1")
+    assert hubs.is_model_offered(f"{GOOD}@v1")
     assert "is not offered here" in str(failed(request(f"{GOOD}@refs/pr/1")))
     assert "is not offered here" in str(failed(request(GOOD)))
 
 
 def test_settings_are_uploaded_to_a_repository_and_no_revision():
     with pytest.raises(ParameterError, match="it must be a hub id like owner/name"):
-        prepared("{}", "owner/name@v1", "hf_token")
+        prepare_upload("{}", "owner/name@v1", "hf_token")

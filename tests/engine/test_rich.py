@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from engine import DecodeRequest, load
-from engine.analysis.generate_outputs import rich_output
-from engine.analysis.generate_outputs_flags import passes_of
-from engine.analysis.generate_outputs_sizes import size_of_rich
+from engine.analysis.generate_outputs import rerun_generate
+from engine.analysis.generate_outputs_flags import count_passes
+from engine.analysis.generate_outputs_sizes import output_file_size
 from engine.models.loading import LoadedModel
 from engine.trace import json_io
 from tests.helpers.drafting import PROMPT as REPEATING
@@ -58,16 +58,16 @@ DRAFTED = {"num_assistant_tokens": 4, "assistant_confidence_threshold": 0.1}
 def test_outputs_are_those_of_generate(name, model, flags):
     loaded, (params, kwargs) = golden_model(model), PLAIN[name]
     trace = run_of(name, loaded, **params, **LENGTH)
-    output = rich_output(trace, loaded, **flags)
+    output = rerun_generate(trace, loaded, **flags)
     theirs = native_output(loaded, trace, flags, **kwargs, **LENGTH)
     assert differs(output, theirs) == []
     assert type(output.past_key_values) is type(theirs.past_key_values)
-    assert len(output.scores) == passes_of(trace)
+    assert len(output.scores) == count_passes(trace)
     check_sized(trace, loaded, flags, output)
     # A page sends a run without its steps.
-    assert size_of_rich(dataclasses.replace(trace, steps=()), loaded, flags) == size_of_rich(
-        trace, loaded, flags
-    )
+    assert output_file_size(
+        dataclasses.replace(trace, steps=()), loaded, flags
+    ) == output_file_size(trace, loaded, flags)
 
 
 @pytest.mark.parametrize("name", ["greedy", "sampling, two", "beam_search", "beam_sampling"])
@@ -82,7 +82,7 @@ def test_outputs_of_models_that_come_along(name, model):
         seed=5,
     )
     trace = json_io.loads(json_io.dumps(finished(asked)))
-    output = rich_output(trace, **EVERYTHING)
+    output = rerun_generate(trace, **EVERYTHING)
     theirs = native_output(loaded, trace, EVERYTHING, **kwargs, max_new_tokens=12)
     assert differs(output, theirs) == []
     check_sized(trace, None, EVERYTHING, output)
@@ -108,7 +108,7 @@ def test_drafted_outputs_are_those_of_generate(name, do_sample, flags):
         assistant = LoadedModel(fresh_model("llama_draft"), None, "draft")
     params = own | common | drafts | kwargs
     trace = run_of(name, loaded, ids=REPEATING, assistant=assistant, **params)
-    output = rich_output(trace, loaded, assistant=assistant, **flags)
+    output = rerun_generate(trace, loaded, assistant=assistant, **flags)
     theirs = native_output(
         loaded,
         trace,
@@ -131,7 +131,7 @@ def test_copied_drafts_for_a_decoder_with_an_encoder(do_sample):
         del own["top_k"]
     kwargs = {"prompt_lookup_num_tokens": 4, "max_matching_ngram_size": 2}
     trace = run_of("prompt_lookup", loaded, ids=REPEATING, **own, **kwargs)
-    output = rich_output(trace, loaded, **EVERYTHING)
+    output = rerun_generate(trace, loaded, **EVERYTHING)
     assert differs(output, native_output(loaded, trace, EVERYTHING, **own, **kwargs)) == []
     check_sized(trace, loaded, EVERYTHING, output)
 
@@ -143,7 +143,7 @@ def test_drafts_of_another_tokenizer():
         params={"max_new_tokens": 16, "num_assistant_tokens": 6},
     )
     trace = finished(asked)
-    output = rich_output(trace, **EVERYTHING)
+    output = rerun_generate(trace, **EVERYTHING)
     loaded, draft = load("storyteller"), load("foreign-draft")
     theirs = native_output(
         loaded,
@@ -161,15 +161,15 @@ def test_drafts_of_another_tokenizer():
 
 @pytest.mark.parametrize("scheme", ["greenlist", "synthid"])
 def test_marked_outputs_are_those_of_generate(scheme):
-    from engine.declare.config import as_dict
+    from engine.declare.config import config_to_dict
     from engine.strategies.watermark import WatermarkConfig
-    from engine.watermark.processors import generation_value
-    from engine.watermark.schemes import scheme_of
+    from engine.watermark.processors import to_watermarking_config
+    from engine.watermark.schemes import scheme_from_config
 
     loaded, params = golden_model("llama"), {"scheme": scheme, "top_k": 0}
     trace = run_of("watermark", loaded, **params, **LENGTH)
-    output = rich_output(trace, loaded, **EVERYTHING)
-    mark = generation_value(scheme_of(as_dict(WatermarkConfig(**params))))
+    output = rerun_generate(trace, loaded, **EVERYTHING)
+    mark = to_watermarking_config(scheme_from_config(config_to_dict(WatermarkConfig(**params))))
     kwargs = {"do_sample": True, "top_k": 0, "watermarking_config": mark}
     theirs = native_output(loaded, trace, EVERYTHING, **kwargs, **LENGTH)
     assert differs(output, theirs) == []
@@ -182,7 +182,7 @@ def test_a_window_of_attention_is_told_and_seen():
     for name in ("greedy", "beam_search"):
         params, kwargs = PLAIN[name]
         trace = run_of(name, loaded, **params, **LENGTH)
-        output = rich_output(trace, loaded, **EVERYTHING)
+        output = rerun_generate(trace, loaded, **EVERYTHING)
         assert differs(output, native_output(loaded, trace, EVERYTHING, **kwargs, **LENGTH)) == []
         assert output.attentions[-1][0].shape[-1] == 5
         check_sized(trace, loaded, EVERYTHING, output)
@@ -194,7 +194,7 @@ def test_a_model_without_a_cache_shows_all_positions_every_time():
         golden_model("gpt2").capabilities, can_reorder=False, has_cache=False, cache_name=None
     )
     trace = run_of("beam_search", loaded, num_beams=2, **LENGTH)
-    output = rich_output(trace, loaded, **EVERYTHING)
+    output = rerun_generate(trace, loaded, **EVERYTHING)
     kwargs = {"num_beams": 2, "do_sample": False, "use_cache": False}
     assert differs(output, native_output(loaded, trace, EVERYTHING, **kwargs, **LENGTH)) == []
     assert output.hidden_states[3][0].shape[1] == len(PROMPT) + 3
@@ -207,6 +207,6 @@ def test_weights_of_few_bits_and_halves():
             "greedy", prompt="Once upon a time", params={"max_new_tokens": 6}, weights=held
         )
         trace = json_io.loads(json_io.dumps(finished(asked)))
-        output = rich_output(trace, **EVERYTHING)
+        output = rerun_generate(trace, **EVERYTHING)
         assert len(output.attentions) == len(trace.outputs[0].token_ids)
         check_sized(trace, None, EVERYTHING, output)

@@ -11,17 +11,17 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from engine import DecodeRequest
-from engine.analysis.generate_outputs import rich_output
+from engine.analysis.generate_outputs import rerun_generate
 from engine.analysis.generate_outputs_files import (
     FORMAT,
-    RichFileError,
-    load_rich,
-    metadata_of,
-    rich_bytes,
-    rich_metadata,
-    save_rich,
+    OutputFileError,
+    load_output,
+    output_metadata,
+    output_to_bytes,
+    read_metadata,
+    save_output,
 )
-from engine.analysis.generate_outputs_flags import RichFlags
+from engine.analysis.generate_outputs_flags import OutputFlags
 from engine.cli.main import main
 from engine.settings import SETTINGS
 from engine.trace import json_io
@@ -46,19 +46,19 @@ def made(name):
         strategy, loaded, input_ids=[5, 9, 11, 4, 5, 9], params={"max_new_tokens": 6, **params}
     )
     trace = finished(request)
-    return trace, rich_output(trace, loaded, **EVERYTHING)
+    return trace, rerun_generate(trace, loaded, **EVERYTHING)
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_file_read_back_is_the_same_object(name, tmp_path):
     trace, output = made(name)
     path = tmp_path / "deep" / "out.safetensors"
-    metadata = rich_metadata(trace, RichFlags(**EVERYTHING))
-    save_rich(output, path, metadata)
-    again = load_rich(path)
+    metadata = output_metadata(trace, OutputFlags(**EVERYTHING))
+    save_output(output, path, metadata)
+    again = load_output(path)
     assert differs(again, output) == []
     assert again.past_key_values is None
-    assert path.stat().st_size == len(rich_bytes(output, metadata))
+    assert path.stat().st_size == len(output_to_bytes(output, metadata))
     assert [p.name for p in path.parent.iterdir()] == [path.name]
     # Whoever has nothing of ours reads it, too.
     with safe_open(path, framework="pt") as file:
@@ -78,8 +78,8 @@ def test_a_file_read_back_is_the_same_object(name, tmp_path):
 def test_the_metadata_say_what_made_it(tmp_path):
     trace, output = made("greedy-llama")
     path = tmp_path / "out.safetensors"
-    save_rich(output, path, rich_metadata(trace, RichFlags(**EVERYTHING)))
-    told = metadata_of(path)
+    save_output(output, path, output_metadata(trace, OutputFlags(**EVERYTHING)))
+    told = read_metadata(path)
     assert told["format"] == FORMAT
     assert told["class"] == "GenerateDecoderOnlyOutput"
     assert (told["strategy"], told["model"], told["seed"]) == ("greedy", "llama", "0")
@@ -92,23 +92,23 @@ def test_the_metadata_say_what_made_it(tmp_path):
 
 
 def refused(act):
-    with pytest.raises(RichFileError) as caught:
+    with pytest.raises(OutputFileError) as caught:
         act()
     return clean(str(caught.value))
 
 
 def test_files_that_hold_no_outputs(tmp_path):
     path = tmp_path / "odd.safetensors"
-    assert "can be read" in refused(lambda: load_rich(path))
+    assert "can be read" in refused(lambda: load_output(path))
     path.write_bytes(b"nothing of the kind")
-    assert "can be read" in refused(lambda: load_rich(path))
-    assert "can be read" in refused(lambda: metadata_of(path))
+    assert "can be read" in refused(lambda: load_output(path))
+    assert "can be read" in refused(lambda: read_metadata(path))
     some = {"sequences": torch.zeros(1, 2, dtype=torch.long)}
     save_file(some, path)
-    assert "holds no outputs of generate()" in refused(lambda: load_rich(path))
+    assert "holds no outputs of generate()" in refused(lambda: load_output(path))
     known = {"format": FORMAT, "class": "GenerateDecoderOnlyOutput"}
     save_file(some, path, {**known, "class": "GenerationConfig"})
-    assert "holds no outputs of generate()" in refused(lambda: load_rich(path))
+    assert "holds no outputs of generate()" in refused(lambda: load_output(path))
     one = torch.zeros(1)
     for names, said in (
         (["evil"], "has tensors that"),
@@ -121,21 +121,21 @@ def test_files_that_hold_no_outputs(tmp_path):
         (["scores.99999999"], "is no name of a tensor"),
     ):
         save_file(some | {name: one.clone() for name in names}, path, known)
-        assert said in refused(lambda: load_rich(path)), names
+        assert said in refused(lambda: load_output(path)), names
 
 
 def test_a_layer_that_shows_nothing_stays_a_gap(tmp_path):
     _, output = made("greedy-llama")
     output.attentions = tuple((step[0], None, step[2]) for step in output.attentions)
-    save_rich(output, tmp_path / "out.safetensors")
-    assert differs(load_rich(tmp_path / "out.safetensors"), output) == []
+    save_output(output, tmp_path / "out.safetensors")
+    assert differs(load_output(tmp_path / "out.safetensors"), output) == []
 
 
 def test_other_objects_and_places_are_refused(tmp_path):
     _, output = made("greedy-llama")
-    assert "A dict is no output" in refused(lambda: rich_bytes({"sequences": 1}))
+    assert "A dict is no output" in refused(lambda: output_to_bytes({"sequences": 1}))
     (tmp_path / "file").write_text("")
-    assert "could not be written" in refused(lambda: save_rich(output, tmp_path / "file" / "out"))
+    assert "could not be written" in refused(lambda: save_output(output, tmp_path / "file" / "out"))
 
 
 @pytest.fixture
@@ -156,9 +156,9 @@ def test_the_command_line_tells_the_size_and_writes_the_file(recorded, tmp_path,
     assert capsys.readouterr().out == f"{told}{target}\n"
     assert told == f"{target.stat().st_size:,} bytes\n"
     trace = json_io.load(recorded)
-    assert differs(load_rich(target), rich_output(trace, **EVERYTHING)) == []
+    assert differs(load_output(target), rerun_generate(trace, **EVERYTHING)) == []
     assert main(["rich", str(recorded), "--to", str(target), "--logits"]) == 0
-    few = load_rich(target)
+    few = load_output(target)
     assert (few.scores, few.hidden_states, few.attentions) == (None, None, None)
     assert len(few.logits) == 5
 

@@ -13,12 +13,12 @@ import torch
 
 from engine import DecodeRequest, decode
 from engine.analysis import generate_outputs, generate_outputs_sizes
-from engine.analysis.generate_outputs import rich_output
-from engine.analysis.generate_outputs_flags import flags_of, passes_of
-from engine.analysis.generate_outputs_sizes import size_of_rich
+from engine.analysis.generate_outputs import rerun_generate
+from engine.analysis.generate_outputs_flags import count_passes, parse_flags
+from engine.analysis.generate_outputs_sizes import output_file_size
 from engine.errors import Cancelled, DecodeError, EngineError, ModelError, ParameterError
 from engine.models.loading import LoadedModel
-from engine.run.scheduler import running
+from engine.run.scheduler import wait_for_turn
 from engine.settings import SETTINGS
 from engine.trace import json_io
 from engine.trace.events import Finished, StepRecorded, Waiting
@@ -45,7 +45,7 @@ def test_the_model_and_all_other_draws_stay_as_they_were(name):
     generation, known = loaded.model.generation_config.to_dict(), set(vars(loaded.model.model))
     attention, hung = loaded.model.config._attn_implementation, hooks(loaded.model)
     state = torch.random.get_rng_state()
-    rich_output(trace, loaded, **EVERYTHING)
+    rerun_generate(trace, loaded, **EVERYTHING)
     assert loaded.model.config._attn_implementation == attention == "sdpa"
     assert loaded.model.config.to_dict() == config
     assert loaded.model.generation_config.to_dict() == generation
@@ -59,7 +59,7 @@ def test_the_model_and_all_other_draws_stay_as_they_were(name):
 
 def refused(trace, model=None, assistant=None, **flags):
     with pytest.raises(EngineError) as caught:
-        rich_output(trace, model, assistant=assistant, **flags)
+        rerun_generate(trace, model, assistant=assistant, **flags)
     return clean(str(caught.value), most=400)
 
 
@@ -132,16 +132,16 @@ def test_flags_that_are_none(flags):
     loaded = golden_model("llama")
     trace = run_of("greedy", loaded, **LENGTH)
     with pytest.raises(ParameterError) as caught:
-        rich_output(trace, loaded, **flags)
+        rerun_generate(trace, loaded, **flags)
     assert next(iter(flags)) in clean(str(caught.value))
     with pytest.raises(ParameterError):
-        size_of_rich(trace, loaded, flags)
+        output_file_size(trace, loaded, flags)
 
 
 @pytest.mark.parametrize("flags", [5, [], "scores", {"scores": True}, {"evil": True}, {}], ids=str)
 def test_flags_of_a_page_that_are_none(flags):
     with pytest.raises(ParameterError) as caught:
-        flags_of(flags)
+        parse_flags(flags)
     clean(str(caught.value))
 
 
@@ -152,11 +152,13 @@ def limited(monkeypatch, **limits):
 def test_what_is_too_large_is_refused_before_anything_is_computed(monkeypatch):
     loaded = golden_model("llama")
     trace = run_of("greedy", loaded, **LENGTH)
-    whole = size_of_rich(trace, loaded, EVERYTHING)
-    few = size_of_rich(trace, loaded, SCORES)
+    whole = output_file_size(trace, loaded, EVERYTHING)
+    few = output_file_size(trace, loaded, SCORES)
     limited(monkeypatch, max_rich_bytes=whole)
-    rich_output(trace, loaded, **EVERYTHING)
-    monkeypatch.setattr(generate_outputs, "_generated", lambda *_: pytest.fail("it was computed"))
+    rerun_generate(trace, loaded, **EVERYTHING)
+    monkeypatch.setattr(
+        generate_outputs, "_call_generate", lambda *_: pytest.fail("it was computed")
+    )
     limited(monkeypatch, max_rich_bytes=whole - 1)
     said = refused(trace, loaded, **EVERYTHING)
     assert f"would take {whole / 1e6:.3g} MB" in said
@@ -170,18 +172,18 @@ def test_what_is_too_large_is_refused_before_anything_is_computed(monkeypatch):
 
 def test_a_public_deployment_gives_less(monkeypatch):
     limited(monkeypatch, max_rich_bytes=500, max_public_rich_bytes=50)
-    assert generate_outputs_sizes.most_bytes() == 500
+    assert generate_outputs_sizes.max_output_bytes() == 500
     limited(monkeypatch, max_rich_bytes=500, max_public_rich_bytes=50, public=True)
-    assert generate_outputs_sizes.most_bytes() == 50
+    assert generate_outputs_sizes.max_output_bytes() == 50
     limited(monkeypatch, max_rich_bytes=20, max_public_rich_bytes=50, public=True)
-    assert generate_outputs_sizes.most_bytes() == 20
+    assert generate_outputs_sizes.max_output_bytes() == 20
 
 
 def test_the_size_of_a_model_that_is_not_here_is_not_known():
     trace = run_of("greedy", golden_model("llama"), **LENGTH)
     gone = dataclasses.replace(trace, model=dataclasses.replace(trace.model, id="a/not-here"))
     with pytest.raises(ModelError, match="not on this machine"):
-        size_of_rich(gone)
+        output_file_size(gone)
 
 
 def stopped(name, after, **params):
@@ -209,11 +211,11 @@ def stopped(name, after, **params):
 def test_a_run_that_was_stopped_is_made_as_far_as_it_came(name, params):
     trace = stopped(name, 3, max_new_tokens=200, **params)
     assert any(output.finish_reason == "cancelled" for output in trace.outputs)
-    output = rich_output(trace, golden_model("llama"), **EVERYTHING)
+    output = rerun_generate(trace, golden_model("llama"), **EVERYTHING)
     longest = max(len(entry.token_ids) for entry in trace.outputs)
     assert longest < 200
     assert output.sequences.shape[1] == len(REPEATING) + longest
-    assert len(output.scores) == len(output.attentions) == passes_of(trace)
+    assert len(output.scores) == len(output.attentions) == count_passes(trace)
     check_sized(trace, golden_model("llama"), EVERYTHING, output)
 
 
@@ -223,9 +225,9 @@ def test_whoever_stops_waits_no_longer():
     gone = threading.Event()
     gone.set()
     with pytest.raises(Cancelled):
-        rich_output(trace, loaded, cancelled=gone)
+        rerun_generate(trace, loaded, cancelled=gone)
     # The next one works.
-    assert len(rich_output(trace, loaded).scores) == 9
+    assert len(rerun_generate(trace, loaded).scores) == 9
 
 
 def test_it_ends_in_the_middle_and_at_its_limit(monkeypatch):
@@ -240,20 +242,20 @@ def test_it_ends_in_the_middle_and_at_its_limit(monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(type(loaded.model), "forward", leaving)
         with pytest.raises(Cancelled):
-            rich_output(trace, loaded, cancelled=gone)
+            rerun_generate(trace, loaded, cancelled=gone)
     limit = dataclasses.replace(SETTINGS, max_runtime_s=0.0)
     monkeypatch.setattr(generate_outputs, "SETTINGS", limit)
     with pytest.raises(DecodeError, match="more than the 0 seconds"):
-        rich_output(trace, loaded)
+        rerun_generate(trace, loaded)
 
 
 def test_what_waits_is_told():
     loaded = golden_model("llama")
     trace, told, results = run_of("greedy", loaded, **LENGTH), queue.Queue(), []
     waiting = threading.Thread(
-        target=lambda: results.append(rich_output(trace, loaded, tell=told.put))
+        target=lambda: results.append(rerun_generate(trace, loaded, tell=told.put))
     )
-    with running(threading.Event(), loaded):
+    with wait_for_turn(threading.Event(), loaded):
         waiting.start()
         assert isinstance(told.get(timeout=PATIENCE_S), Waiting)
         assert not results
@@ -264,9 +266,9 @@ def test_what_waits_is_told():
 def test_a_model_that_hides_what_was_asked_for(monkeypatch):
     loaded = golden_model("llama")
     trace = run_of("greedy", loaded, **LENGTH)
-    made = rich_output(trace, loaded, **EVERYTHING)
+    made = rerun_generate(trace, loaded, **EVERYTHING)
     made.attentions = tuple((None,) * len(step) for step in made.attentions)
-    monkeypatch.setattr(generate_outputs, "_generated", lambda *_: made)
+    monkeypatch.setattr(generate_outputs, "_call_generate", lambda *_: made)
     said = refused(trace, loaded, **EVERYTHING)
     assert said.startswith("output_attentions = True is not allowed: llama does not show its")
     assert said.endswith("leave it out.")

@@ -12,7 +12,7 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper
 from engine.loops.drafting import assisted, lossless_check
 from engine.loops.drafting.assistant import AssistantDrafter, EarlyExitDrafter
 from engine.loops.drafting.drafter import RunContext
-from engine.loops.drafting.named_drafters import Speaker
+from engine.loops.drafting.named_drafters import ModelWithTokenizer
 from engine.loops.drafting.prompt_lookup import PromptLookupDrafter
 from engine.loops.drafting.universal import IntersectionDrafter
 from tests.helpers.chains import Alphabet, Chain, LayeredChain, Quick, p_of_steps
@@ -48,8 +48,8 @@ def context_of(drafter: str, settings: str) -> tuple[RunContext, Any]:
     target = LayeredChain([first, second]) if layered else Chain(first + second)
     prompt = torch.tensor([[4, 1, 4]])
     context = RunContext(target, prompt, WARPERS.get(settings, []), config, torch.Generator())
-    speaker = Speaker(target, Alphabet("abcdefgh"))
-    other = Speaker(Chain(third), Alphabet("hgfexyzw"))
+    speaker = ModelWithTokenizer(target, Alphabet("abcdefgh"))
+    other = ModelWithTokenizer(Chain(third), Alphabet("hgfexyzw"))
     make = {
         "speculative": lambda run: AssistantDrafter(run, Chain(first + third)),
         "universal_assisted": lambda run: IntersectionDrafter(run, speaker, other),
@@ -65,7 +65,7 @@ def p_of(drafter: str, settings: str, draws: int) -> float:
     generator = torch.Generator().manual_seed(12)
     start, kept = context.input_ids[0, -1:].tolist(), {"use_cache": False}
     texts = [
-        [*start, *lossless_check.sample_tokens(context, kept, make, generator, LENGTH)]
+        [*start, *lossless_check.sample_short_run(context, kept, make, generator, LENGTH)]
         for _ in range(draws // LENGTH)
     ]
     assert sum(map(len, texts)) - len(texts) == draws
@@ -96,12 +96,12 @@ def test_many_drawn_texts_have_the_targets_distribution(drafter, settings):
 
 @pytest.mark.parametrize("drafter", ["speculative", "universal_assisted", "early_exit"])
 def test_a_residual_that_is_left_out_is_caught_by_the_few(drafter, monkeypatch):
-    monkeypatch.setattr(assisted, "residual", lambda p, q: p)
+    monkeypatch.setattr(assisted, "residual_distribution", lambda p, q: p)
     assert p_of(drafter, "plain", FEW) < 1e-6
 
 
 def test_drafts_that_are_always_believed_are_caught_by_the_few(monkeypatch):
-    right = assisted.draw
+    right = assisted.draw_tokens
 
     def believing(scores, generator):
         tokens, extra = right(scores, generator)
@@ -109,5 +109,5 @@ def test_drafts_that_are_always_believed_are_caught_by_the_few(monkeypatch):
             tokens[0] = 4
         return tokens, extra
 
-    monkeypatch.setattr(assisted, "draw", believing)
+    monkeypatch.setattr(assisted, "draw_tokens", believing)
     assert p_of("prompt_lookup", "plain", FEW) < 1e-6

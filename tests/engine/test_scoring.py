@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from engine import DecodeRequest, load
-from engine.analysis.likelihood import same_vocabulary, score_ids, score_trace
+from engine.analysis.likelihood import has_same_vocabulary, score_ids, score_trace
 from engine.errors import ModelError
 from engine.statistics import metrics
 from tests.helpers.models import golden_model
@@ -76,14 +76,14 @@ def test_what_does_not_fit_is_said():
     with pytest.raises(ModelError, match="only 97 tokens"):
         score_ids(loaded, PROMPT, [97])
     assert score_ids(loaded, PROMPT, []).perplexity is None
-    assert not same_vocabulary(loaded, golden_model("gpt2"))
+    assert not has_same_vocabulary(loaded, golden_model("gpt2"))
 
 
 def test_repetition_by_hand():
     # a b a b a b: bigrams ab ba ab ba ab, 2 distinct of 5; trigrams aba bab aba bab, 2 of 4;
     # 4-grams abab baba abab, 2 of 3; words a and b, 2 of 6.
-    figures = metrics.repetition_figures([7, 8, 7, 8, 7, 8])
+    figures = metrics.repetition_metrics([7, 8, 7, 8, 7, 8])
     assert figures == pytest.approx(
         {"rep_2": 3 / 5, "rep_3": 2 / 4, "rep_4": 1 / 3, "distinct_1": 2 / 6, "distinct_2": 2 / 5}
     )
-    assert metrics.repetition([1, 2], 3) == 0.0
+    assert metrics.repetition_rate([1, 2], 3) == 0.0

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from engine import DecodeRequest
-from engine.declare.params import build
+from engine.declare.params import build_config
 from engine.media import list_examples
 from engine.models.catalogue import CATALOGUE
 from engine.strategies import STRATEGIES
-from engine.strategies.compatibility import refusal
-from engine.strategies.media_presets import SENSES
+from engine.strategies.compatibility import incompatibility_reason
+from engine.strategies.media_presets import MEDIA_PRESETS
 from playground.forms.links import preset_form
 from tests.helpers.runs import finished
 
-ALL = [(strategy, preset) for strategy, presets in SENSES.items() for preset in presets]
+ALL = [(strategy, preset) for strategy, presets in MEDIA_PRESETS.items() for preset in presets]
 NAMED = pytest.mark.parametrize(("strategy", "preset"), ALL, ids=lambda v: getattr(v, "name", v))
 
 
@@ -26,8 +26,8 @@ def given_to(preset):
 
 @NAMED
 def test_a_preset_is_legal_and_has_a_name_of_its_own(strategy, preset):
-    build(STRATEGIES[strategy].config, dict(preset.params), strategy)
-    names = [p.name for p in (*STRATEGIES[strategy].presets, *SENSES[strategy])]
+    build_config(STRATEGIES[strategy].config, dict(preset.params), strategy)
+    names = [p.name for p in (*STRATEGIES[strategy].presets, *MEDIA_PRESETS[strategy])]
     assert len(set(names)) == len(names)
     form = preset_form(strategy, preset)
     assert (form["prompt"], form["image"], form["audio"]) == ("", preset.image, preset.audio)
@@ -42,7 +42,7 @@ def test_a_preset_writes_a_sentence_of_its_picture_or_sound(strategy, preset):
     given, kind = given_to(preset)
     name = given.removeprefix("example:")
     assert (name, kind) in {(one.name, one.kind) for one in list_examples()}
-    assert refusal(STRATEGIES[strategy], preset.model) is None
+    assert incompatibility_reason(STRATEGIES[strategy], preset.model) is None
     request = DecodeRequest(
         strategy,
         preset.model,

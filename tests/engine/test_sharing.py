@@ -12,7 +12,7 @@ from engine import DecodeRequest, LoadedModel, decode, load
 from engine.loops import next_token, tolerance
 from engine.models import slots
 from engine.run import batching, scheduler
-from engine.run.scheduler import LINE
+from engine.run.scheduler import RUN_QUEUE
 from engine.trace.events import Failed, Finished, StepRecorded, Waiting
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, tiny_llama
@@ -77,7 +77,7 @@ def together(loaded, asked):
     with gate(loaded.model, free=0) as held:
         runs = [decode(request) for request in asked]
         held.wait()
-        comes_true(lambda: len(LINE._inside) == len(asked))
+        comes_true(lambda: len(RUN_QUEUE._inside) == len(asked))
         held.open()
         traces = [finished(run) for run in runs]
     return traces, held.passes
@@ -99,8 +99,8 @@ def test_every_run_gets_the_tokens_that_it_gets_alone(most):
             assert [c.token_id for c in a.candidates] == [c.token_id for c in b.candidates]
             assert [c.removed_by for c in a.candidates] == [c.removed_by for c in b.candidates]
             assert a.logsumexp == pytest.approx(b.logsumexp, abs=2e-5)
-    assert sum(next_token.SHARED in trace.notes for trace in found) == 5
-    assert not any(next_token.SHARED in trace.notes for trace in expected)
+    assert sum(next_token.SHARED_PASSES_NOTE in trace.notes for trace in found) == 5
+    assert not any(next_token.SHARED_PASSES_NOTE in trace.notes for trace in expected)
     # What is decided apart makes its own passes; of the others, nearly every one goes along.
     own = sum(trace.config["max_new_tokens"] for trace in (expected[4], expected[6]))
     assert passes < own + 24 + 7 + 20, passes
@@ -127,7 +127,7 @@ def test_one_joins_between_two_passes_and_one_leaves(most):
         first = decode(asked[0])
         held.wait()  # in the middle of its text
         others = [decode(request) for request in asked[1:]]
-        comes_true(lambda: len(LINE._inside) == 4)
+        comes_true(lambda: len(RUN_QUEUE._inside) == 4)
         others[0].cancel()
         held.open()
         *_, stopped = others[0]
@@ -141,21 +141,21 @@ def test_a_step_in_doubt_is_decided_by_passes_alone(most, monkeypatch):
     loaded = model()
     asked = requests(loaded, ASKED[:4])
     expected = alone(asked)
-    monkeypatch.setattr(tolerance, "in_doubt", lambda *_: True)
+    monkeypatch.setattr(tolerance, "may_change_decision", lambda *_: True)
     # Passes that are off by more than any rounding: each of these steps has to be made again.
-    usual = slots.Slots.read
+    usual = slots.Slots.read_tokens
     noisy = torch.Generator().manual_seed(0)
 
     def off(self, tokens):
         logits = usual(self, tokens)
         return logits + torch.randn(logits.shape, generator=noisy)
 
-    slots.margin_of(loaded)
-    monkeypatch.setattr(slots.Slots, "read", off)
+    slots.measure_margin(loaded)
+    monkeypatch.setattr(slots.Slots, "read_tokens", off)
     found, _ = together(loaded, asked)
     for one, other in zip(expected, found, strict=True):
         assert tokens(one) == tokens(other)
-        assert next_token.ALONE in other.notes
+        assert next_token.RECOMPUTED_NOTE in other.notes
     timeless = [dataclasses.replace(step, elapsed_s=0) for step in found[1].steps]
     assert timeless == [dataclasses.replace(step, elapsed_s=0) for step in expected[1].steps]
 
@@ -164,19 +164,19 @@ def test_where_a_shared_pass_fails_each_goes_on_alone(most, monkeypatch):
     loaded = model()
     asked = requests(loaded, ASKED[:4])
     expected = alone(asked)
-    usual, count = slots.Slots.read, []
+    usual, count = slots.Slots.read_tokens, []
 
     def fails(self, tokens):
         count.append(len(tokens))
-        if len(count) > 4 + slots._PROBED_STEPS:
+        if len(count) > 4 + slots._PROBE_STEPS:
             raise torch.OutOfMemoryError("no room")
         return usual(self, tokens)
 
-    monkeypatch.setattr(slots.Slots, "read", fails)
+    monkeypatch.setattr(slots.Slots, "read_tokens", fails)
     found, _ = together(loaded, asked)
     assert [tokens(t) for t in expected] == [tokens(t) for t in found]
-    assert len(count) == 5 + slots._PROBED_STEPS
-    assert not slots.can_share(loaded)
+    assert len(count) == 5 + slots._PROBE_STEPS
+    assert not slots.can_share_passes(loaded)
 
 
 def test_one_that_fails_takes_nobody_along(most, monkeypatch):
@@ -193,7 +193,7 @@ def test_one_that_fails_takes_nobody_along(most, monkeypatch):
     monkeypatch.setattr(next_token, "row_steps", breaks)
     with gate(loaded.model, free=0) as held:
         runs = [decode(request) for request in asked]
-        comes_true(lambda: len(LINE._inside) == 3)
+        comes_true(lambda: len(RUN_QUEUE._inside) == 3)
         held.open()
         *_, broken = runs[2]
         found = [finished(run) for run in runs[:2]]
@@ -207,7 +207,7 @@ def test_whoever_does_not_read_holds_up_nobody(most):
     asked = requests(loaded, ASKED[:2], tokens=300)
     with gate(loaded.model, free=0) as held:
         idle, read = [decode(request) for request in asked]
-        comes_true(lambda: len(LINE._inside) == 2)
+        comes_true(lambda: len(RUN_QUEUE._inside) == 2)
         held.open()
         assert len(tokens(finished(read))[0]) == 298
     assert sum(isinstance(event, StepRecorded) for event in idle) == 300
@@ -243,10 +243,12 @@ def test_more_than_there_is_room_for_wait(most):
     asked = requests(loaded, ASKED[:2] * 2)
     with gate(loaded.model, free=0) as held:
         runs = [decode(request) for request in asked]
-        comes_true(lambda: len(LINE._places) == 4)
+        comes_true(lambda: len(RUN_QUEUE._places) == 4)
         held.wait()
-        comes_true(lambda: sum(place.state == scheduler._RUNS for place in LINE._places) == 2)
-        assert sum(place.state == scheduler._RUNS for place in LINE._places) == 2
+        comes_true(
+            lambda: sum(place.state == scheduler._RUNNING for place in RUN_QUEUE._places) == 2
+        )
+        assert sum(place.state == scheduler._RUNNING for place in RUN_QUEUE._places) == 2
         held.open()
         traces = [finished(run) for run in runs]
     assert [tokens(t) for t in traces] == [tokens(t) for t in alone(asked)]
@@ -263,11 +265,11 @@ def test_more_than_there_is_room_for_wait(most):
     ids=["state", "encoder", "window", "half"],
 )
 def test_models_that_cannot_share_do_not(loaded, most):
-    assert not slots.can_share(loaded)
+    assert not slots.can_share_passes(loaded)
     with gate(loaded.model, free=1) as held:
         runs = [decode(r) for r in requests(loaded, ASKED[:2], tokens=6)]
         held.wait()
-        assert sum(place.state == scheduler._RUNS for place in LINE._places) == 1
+        assert sum(place.state == scheduler._RUNNING for place in RUN_QUEUE._places) == 1
         held.open()
         for run in runs:
             finished(run)
@@ -275,21 +277,21 @@ def test_models_that_cannot_share_do_not(loaded, most):
 
 def test_a_model_whose_rows_disturb_each_other_shares_nothing(most, monkeypatch):
     loaded = model()
-    usual = slots.Slots.read
-    monkeypatch.setattr(slots.Slots, "read", lambda self, t: usual(self, t) + 1e-2)
+    usual = slots.Slots.read_tokens
+    monkeypatch.setattr(slots.Slots, "read_tokens", lambda self, t: usual(self, t) + 1e-2)
     asked = requests(loaded, ASKED[:3])
     found, _ = together(loaded, asked)
     assert [tokens(t) for t in found] == [tokens(t) for t in alone(asked)]
-    assert not any(next_token.SHARED in trace.notes for trace in found)
-    assert slots.margin_of(loaded) is None
+    assert not any(next_token.SHARED_PASSES_NOTE in trace.notes for trace in found)
+    assert slots.measure_margin(loaded) is None
 
 
 def test_nothing_is_left_behind(most):
     loaded = model()
     for _ in range(3):
         together(loaded, requests(loaded))
-    assert not batching._COMPANIES
-    assert not LINE._places
+    assert not batching._BATCHES
+    assert not RUN_QUEUE._places
     assert loaded.lock.acquire(timeout=PATIENCE_S)
     loaded.lock.release()
 

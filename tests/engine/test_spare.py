@@ -19,12 +19,12 @@ from pathlib import Path
 import pytest
 
 from engine.errors import Cancelled, MethodError
-from engine.models import lent, loading
-from engine.models.model_resolver import located
+from engine.models import loading, memory_budget
+from engine.models.model_resolver import resolve_model
 from engine.sandbox import prewarmed_process
 from engine.sandbox import sandbox_parent as children
 from engine.sandbox.folder import Method, read_method
-from engine.sandbox.sandbox_parent import Child, drained
+from engine.sandbox.sandbox_parent import SandboxProcess, collect_steps
 from tests.helpers.methods import PLAIN, STAND_IN, job, plain_model, write_method
 from tests.helpers.patience import PATIENCE_S, comes_true
 
@@ -39,27 +39,27 @@ def started(monkeypatch, tmp_path_factory):
     own = tmp_path_factory.mktemp("own")
     monkeypatch.setattr(tempfile, "tempdir", str(own))
     processes = []
-    start = Child._start
+    start = SandboxProcess._start
 
     def noted(self):
         process = start(self)
         processes.append(process)
         return process
 
-    monkeypatch.setattr(Child, "_start", noted)
-    monkeypatch.setattr(prewarmed_process, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(SandboxProcess, "_start", noted)
+    monkeypatch.setattr(prewarmed_process, "_START_DELAY_S", 0.0)
     yield processes
-    prewarmed_process.let_go()
-    assert prewarmed_process._KEEPER._running == 0
+    prewarmed_process.end_prewarmed_process()
+    assert prewarmed_process._PREWARMER._running == 0
     assert all(process.returncode is not None for process in processes)
     assert list(own.iterdir()) == []
-    assert prewarmed_process._KEEPER.let_go not in lent._LENT
+    assert prewarmed_process._PREWARMER.end_process not in memory_budget._LOANS
 
 
 @pytest.fixture
 def model(monkeypatch, tmp_path):
     """Return a folder that passes for a model's, with the stand-in in the place of a process's program."""
-    monkeypatch.setattr(children, "_BOOT", STAND_IN)
+    monkeypatch.setattr(children, "_BOOT_CODE", STAND_IN)
     return plain_model(tmp_path / "model")
 
 
@@ -77,7 +77,7 @@ def limited(monkeypatch, **limits):
 
 
 def waiting():
-    found = prewarmed_process._KEEPER._waiting
+    found = prewarmed_process._PREWARMER._waiting
     return None if found is None else found.child
 
 
@@ -93,15 +93,15 @@ def pid(child):
 
 def served(folder):
     """Return the number of the process that serves a run with a model."""
-    with prewarmed_process.child_for(folder) as child:
-        _, outcome = drained(child.run(METHOD, job([PROMPT])))
+    with prewarmed_process.acquire_process(folder) as child:
+        _, outcome = collect_steps(child.run(METHOD, job([PROMPT])))
         assert outcome.notes == (str(pid(child)),)
         return pid(child)
 
 
 def one_waits():
     """Return whether a process waits, once nobody is about to begin one."""
-    keeper = prewarmed_process._KEEPER
+    keeper = prewarmed_process._PREWARMER
 
     def settled():
         with keeper._lock:
@@ -112,16 +112,16 @@ def one_waits():
 
 
 def test_cold_and_warm_write_the_same_in_two_processes(tmp_path, monkeypatch):
-    folder, _ = located("storyteller")
+    folder, _ = resolve_model("storyteller")
     method = read_method(write_method(tmp_path / "m", PLAIN))
 
     def run():
-        with prewarmed_process.child_for(folder) as child:
-            return *drained(child.run(method, job([PROMPT], new=8))), pid(child)
+        with prewarmed_process.acquire_process(folder) as child:
+            return *collect_steps(child.run(method, job([PROMPT], new=8))), pid(child)
 
     steps, cold, number = run()
     spares = pid(waits())
-    monkeypatch.setattr(prewarmed_process, "_PAUSE_S", PATIENCE_S)  # no third one
+    monkeypatch.setattr(prewarmed_process, "_START_DELAY_S", PATIENCE_S)  # no third one
     again, warm, second = run()
     assert second == spares != number
     assert warm.sequences == cold.sequences
@@ -138,7 +138,7 @@ def test_a_process_serves_one_run(model):
 
 
 def test_one_that_died_is_replaced(model):
-    prewarmed_process.get_ready(model)
+    prewarmed_process.prewarm_process(model)
     died = waits()
     os.kill(pid(died), signal.SIGKILL)
     comes_true(lambda: not died.is_alive)
@@ -147,9 +147,9 @@ def test_one_that_died_is_replaced(model):
 
 def test_one_that_died_after_it_was_ready_is_replaced(model, monkeypatch):
     """Its last word still stands in the pipe, so it passes for ready; it dies as it is taken."""
-    prewarmed_process.get_ready(model)
+    prewarmed_process.prewarm_process(model)
     died = waits()
-    wait = Child.wait
+    wait = SandboxProcess.wait
 
     def dies(self, cancelled=None):
         wait(self, cancelled)
@@ -157,13 +157,13 @@ def test_one_that_died_after_it_was_ready_is_replaced(model, monkeypatch):
             os.kill(pid(died), signal.SIGKILL)
             died._process.wait(PATIENCE_S)
 
-    monkeypatch.setattr(Child, "wait", dies)
+    monkeypatch.setattr(SandboxProcess, "wait", dies)
     assert served(model) != pid(died)
 
 
 @pytest.mark.parametrize("other", ["model", "weights", "files"])
 def test_one_with_something_else_is_ended(model, tmp_path, other):
-    prewarmed_process.get_ready(model)
+    prewarmed_process.prewarm_process(model)
     first = waits()
     folder, weights = model, None
     if other == "model":
@@ -172,31 +172,31 @@ def test_one_with_something_else_is_ended(model, tmp_path, other):
         weights = {"dtype": "bfloat16"}
     else:
         written_to(Path(model) / "model.safetensors")
-    with prewarmed_process.child_for(folder, weights) as child:
+    with prewarmed_process.acquire_process(folder, weights) as child:
         assert pid(child) != pid(first)
         assert first._process.returncode is not None, "both models are in memory"
     comes_true(lambda: waiting() not in (None, first))
 
 
 def test_get_ready_keeps_what_fits_and_replaces_what_does_not(model, tmp_path):
-    prewarmed_process.get_ready(model)
+    prewarmed_process.prewarm_process(model)
     first = waits()
-    prewarmed_process.get_ready(model)
+    prewarmed_process.prewarm_process(model)
     assert one_waits()
     assert waiting() is first
-    prewarmed_process.get_ready(plain_model(tmp_path / "other"))
+    prewarmed_process.prewarm_process(plain_model(tmp_path / "other"))
     comes_true(lambda: waiting() not in (None, first))
     assert first._process.returncode is not None
 
 
 def test_of_two_at_the_same_instant_one_has_a_process_of_its_own(model, started):
-    prewarmed_process.get_ready(model)
+    prewarmed_process.prewarm_process(model)
     warm = pid(waits())
     together, numbers = threading.Barrier(2, timeout=PATIENCE_S), []
 
     def visit():
         together.wait()
-        with prewarmed_process.child_for(model) as child:
+        with prewarmed_process.acquire_process(model) as child:
             numbers.append(pid(child))
             together.wait()  # both are at work
 
@@ -213,17 +213,17 @@ def test_of_two_at_the_same_instant_one_has_a_process_of_its_own(model, started)
 
 def test_none_begins_while_a_method_runs(model, started):
     with ExitStack() as first:
-        first.enter_context(prewarmed_process.child_for(model))
-        with prewarmed_process.child_for(model):
+        first.enter_context(prewarmed_process.acquire_process(model))
+        with prewarmed_process.acquire_process(model):
             pass
-        prewarmed_process.get_ready(model)
+        prewarmed_process.prewarm_process(model)
         assert not one_waits()
     assert waits()
 
 
 def test_it_ends_where_nobody_comes(model, monkeypatch, started):
     limited(monkeypatch, spare_method_s=0.2)
-    prewarmed_process.get_ready(model)
+    prewarmed_process.prewarm_process(model)
     comes_true(lambda: started and started[0].returncode is not None)
     assert waiting() is None
 
@@ -235,30 +235,30 @@ def test_none_is_kept_where_none_is_wanted(model, monkeypatch):
 
 
 def test_none_is_begun_without_room_nor_for_what_is_no_model(model, monkeypatch, tmp_path):
-    prewarmed_process.get_ready(str(tmp_path / "nowhere"))
+    prewarmed_process.prewarm_process(str(tmp_path / "nowhere"))
     (Path(model) / "model.safetensors").write_bytes(b"damaged")
-    prewarmed_process.get_ready(model)
+    prewarmed_process.prewarm_process(model)
     assert not one_waits()
     other = plain_model(tmp_path / "other")
-    needed = prewarmed_process._size(prewarmed_process._wanted(other, None))
-    monkeypatch.setattr(prewarmed_process, "room", lambda: needed - 1)
-    prewarmed_process.get_ready(other)
+    needed = prewarmed_process._estimate_bytes(prewarmed_process._make_spec(other, None))
+    monkeypatch.setattr(prewarmed_process, "free_budget_bytes", lambda: needed - 1)
+    prewarmed_process.prewarm_process(other)
     assert not one_waits()
-    monkeypatch.setattr(prewarmed_process, "room", lambda: needed)
-    prewarmed_process.get_ready(other)
+    monkeypatch.setattr(prewarmed_process, "free_budget_bytes", lambda: needed)
+    prewarmed_process.prewarm_process(other)
     assert waits()
     served(other)
 
 
 def test_it_leaves_where_a_model_needs_its_memory(model, monkeypatch):
     def budget(free):
-        most = loading.SETTINGS.max_model_memory_gb + (free - loading.room()) / 1e9
+        most = loading.SETTINGS.max_model_memory_gb + (free - loading.free_budget_bytes()) / 1e9
         limits = dataclasses.replace(loading.SETTINGS, max_model_memory_gb=most)
         monkeypatch.setattr(loading, "SETTINGS", limits)
-        with loading.pinned():  # at whose end the budget has to hold
+        with loading.pin_models():  # at whose end the budget has to hold
             pass
 
-    prewarmed_process.get_ready(model)
+    prewarmed_process.prewarm_process(model)
     gone = waits()
     budget(2.0 * prewarmed_process._INTERPRETER_BYTES)
     assert waiting() is gone
@@ -268,41 +268,44 @@ def test_it_leaves_where_a_model_needs_its_memory(model, monkeypatch):
 
 
 def test_whoever_cancels_or_fails_leaves_nothing(model):
-    prewarmed_process.get_ready(model)
+    prewarmed_process.prewarm_process(model)
     waits()
     cancelled = threading.Event()
     cancelled.set()
-    with pytest.raises(Cancelled), prewarmed_process.child_for(model, {"never": 1}, cancelled):
+    with (
+        pytest.raises(Cancelled),
+        prewarmed_process.acquire_process(model, {"never": 1}, cancelled),
+    ):
         pass
     with (
         pytest.raises(MethodError, match="could not start"),
-        prewarmed_process.child_for(model, {"fails": 1}),
+        prewarmed_process.acquire_process(model, {"fails": 1}),
     ):
         pass
     assert not one_waits()
-    with pytest.raises(ZeroDivisionError), prewarmed_process.child_for(model):
+    with pytest.raises(ZeroDivisionError), prewarmed_process.acquire_process(model):
         raise ZeroDivisionError
     assert waits()
 
 
 def test_after_the_last_word_none_begins(model):
-    keeper = prewarmed_process._Keeper()
-    keeper.begin_soon(prewarmed_process._wanted(model, None), 0.0)
+    keeper = prewarmed_process._Prewarmer()
+    keeper.schedule_start(prewarmed_process._make_spec(model, None), 0.0)
     comes_true(lambda: keeper._waiting)
-    keeper.let_go(for_good=True)
-    keeper.begin_soon(prewarmed_process._wanted(model, None), 0.0)
+    keeper.end_process(for_good=True)
+    keeper.schedule_start(prewarmed_process._make_spec(model, None), 0.0)
     assert keeper._soon is keeper._waiting is None
 
 
 LEAVES = """
 import json, sys, threading
-from engine.sandbox import child, spare
+from engine.sandbox import sandbox_parent, prewarmed_process
 
-child._BOOT = sys.argv[1]
-spare.get_ready(sys.argv[2])
-while spare._KEEPER._waiting is None:
+sandbox_parent._BOOT_CODE = sys.argv[1]
+prewarmed_process.prewarm_process(sys.argv[2])
+while prewarmed_process._PREWARMER._waiting is None:
     threading.Event().wait(0.01)
-waiting = spare._KEEPER._waiting.child
+waiting = prewarmed_process._PREWARMER._waiting.child
 waiting.wait()
 print(json.dumps([waiting._process.pid, str(waiting._own)]))
 """

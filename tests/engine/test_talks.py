@@ -10,39 +10,43 @@ from engine import DecodeRequest
 from engine.analysis import gallery
 from engine.analysis.watermark_detection import detect_trace
 from engine.models.catalogue import CATALOGUE, CatalogueEntry
-from engine.run.request import check
+from engine.run.request import check_request
 from engine.strategies import STRATEGIES
-from engine.strategies.chat_presets import MODEL, TALKS
+from engine.strategies.chat_presets import CHAT_MODEL, CHAT_PRESETS
 from engine.trace.details import BeamDetail, DraftDetail
 from playground.forms import spec
 from tests.helpers.real import real_model
 from tests.helpers.runs import finished
 
-ALL = [(strategy, talk) for strategy, talks in TALKS.items() for talk in talks]
+ALL = [(strategy, talk) for strategy, talks in CHAT_PRESETS.items() for talk in talks]
 
 
 def request(strategy, talk):
     return DecodeRequest(
-        strategy, MODEL, messages=talk.messages, params=dict(talk.params), seed=talk.seed
+        strategy, CHAT_MODEL, messages=talk.messages, params=dict(talk.params), seed=talk.seed
     )
 
 
 @pytest.mark.parametrize(("strategy", "talk"), ALL, ids=lambda value: getattr(value, "name", value))
 def test_a_conversation_is_legal_and_has_a_name_of_its_own(strategy, talk):
-    check(request(strategy, talk))
-    names = [p.name for p in STRATEGIES[strategy].presets] + [t.name for t in TALKS[strategy]]
+    check_request(request(strategy, talk))
+    names = [p.name for p in STRATEGIES[strategy].presets] + [
+        t.name for t in CHAT_PRESETS[strategy]
+    ]
     assert len(set(names)) == len(names)
-    assert MODEL in CATALOGUE
+    assert CHAT_MODEL in CATALOGUE
 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_the_page_offers_them_where_their_model_is(there, monkeypatch):
-    monkeypatch.setattr(CatalogueEntry, "available", property(lambda e: e.name != MODEL or there))
-    for declared in spec.spec()["strategies"]:
+    monkeypatch.setattr(
+        CatalogueEntry, "available", property(lambda e: e.name != CHAT_MODEL or there)
+    )
+    for declared in spec.page_spec()["strategies"]:
         talks = [p for p in declared["presets"] if p.get("messages")]
-        expected = TALKS.get(declared["name"], ()) if there else ()
+        expected = CHAT_PRESETS.get(declared["name"], ()) if there else ()
         assert [p["name"] for p in talks] == [t.name for t in expected]
-        assert all(p["model"] == MODEL and p["prompt"] is None for p in talks)
+        assert all(p["model"] == CHAT_MODEL and p["prompt"] is None for p in talks)
 
 
 def _asked(trace):
@@ -148,7 +152,7 @@ CLAIMS = {
 """Name of a conversation -> what its sentence promises, asked of its run."""
 EVERYDAY = ("Ask a question", "An answer, drawn", "The same, too hot", "Copy a text")
 """The others are made by ``make nightly``; what is recorded of them is asked every time."""
-RECORDED = [entry for entry in gallery.entries() if entry.model == MODEL]
+RECORDED = [entry for entry in gallery.list_entries() if entry.model == CHAT_MODEL]
 
 
 def test_every_conversation_promises_something():
@@ -175,7 +179,7 @@ def test_what_they_say_is_so(strategy, talk):
 
 def test_what_is_compared_differs_in_one_thing():
     def alike(strategy, *names, **same):
-        talks = [t for t in TALKS[strategy] if t.name in names]
+        talks = [t for t in CHAT_PRESETS[strategy] if t.name in names]
         assert len({(t.asks, t.seed) for t in talks}) == 1
         assert len({json.dumps(dict(t.params) | same) for t in talks}) == 1
 
@@ -189,13 +193,13 @@ def test_what_is_compared_differs_in_one_thing():
 @pytest.mark.nightly
 def test_without_what_they_show_the_effect_is_not_there():
     real_model()
-    costs = next(t for t in TALKS["watermark"] if t.name == "What a mark costs")
+    costs = next(t for t in CHAT_PRESETS["watermark"] if t.name == "What a mark costs")
     unmarked = {n: v for n, v in costs.params.items() if n != "bias"}
     assert "Paris" in finished(_as("sampling", costs, unmarked)).outputs[0].text
-    best = TALKS["beam_sampling"][0]
+    best = CHAT_PRESETS["beam_sampling"][0]
     drawn = finished(_as("sampling", best, {"max_new_tokens": 24, "top_k": 0}))
     assert drawn.metrics["mean_logprob"] < -2
-    [four] = TALKS["diverse_beam_search"]
+    [four] = CHAT_PRESETS["diverse_beam_search"]
     plain = finished(
         _as("beam_search", four, {"max_new_tokens": 8, "num_beams": 4, "num_return_sequences": 4})
     )
@@ -203,4 +207,6 @@ def test_without_what_they_show_the_effect_is_not_there():
 
 
 def _as(strategy, talk, params):
-    return DecodeRequest(strategy, MODEL, messages=talk.messages, params=params, seed=talk.seed)
+    return DecodeRequest(
+        strategy, CHAT_MODEL, messages=talk.messages, params=params, seed=talk.seed
+    )

@@ -9,10 +9,10 @@ import pytest
 from engine.analysis import examples, gallery, taste
 from engine.analysis.likelihood import score_trace
 from engine.models.loading import load
-from engine.statistics.metrics import repetition
+from engine.statistics.metrics import repetition_rate
 from engine.statistics.sign_test import sign_test
 
-RECORDED = examples.tasted()["prompts"]
+RECORDED = examples.load_continuations()["prompts"]
 
 
 def test_every_prompt_has_a_text_of_every_way():
@@ -20,7 +20,7 @@ def test_every_prompt_has_a_text_of_every_way():
     assert len(set(taste.PROMPTS)) == 24
     for entry in RECORDED:
         assert [(t["strategy"], t["params"]) for t in entry["texts"]] == [
-            (name, params) for name, params in taste.WAYS
+            (name, params) for name, params in taste.TASTE_STRATEGIES
         ]
         assert len({t["text"] for t in entry["texts"]}) > 1
         for text in entry["texts"]:
@@ -31,15 +31,15 @@ def test_every_prompt_has_a_text_of_every_way():
 
 
 def test_a_recorded_text_is_what_its_strategy_writes():
-    strategy, params = taste.WAYS[0]
+    strategy, params = taste.TASTE_STRATEGIES[0]
     given = {**params, "max_new_tokens": taste.TOKENS}
-    trace = gallery.recorded(strategy, taste.PROMPTS[0], given, 0)
-    found = taste.continuation_of(trace, params, load(trace.model.id))
+    trace = gallery.record_run(strategy, taste.PROMPTS[0], given, 0)
+    found = taste.measure_continuation(trace, params, load(trace.model.id))
     recorded = RECORDED[0]["texts"][0]
     assert found.text == recorded["text"]
     assert found.perplexity == pytest.approx(recorded["perplexity"], rel=1e-4)
     assert found.perplexity == score_trace(trace, load(trace.model.id)).perplexity
-    assert found.rep_3 == recorded["rep_3"] == repetition(trace.outputs[0].token_ids, 3)
+    assert found.rep_3 == recorded["rep_3"] == repetition_rate(trace.outputs[0].token_ids, 3)
     assert found.tokens == len(trace.outputs[0].token_ids)
 
 

@@ -8,7 +8,7 @@ import pytest
 from tokenizers import AddedToken
 
 from engine import DecodeRequest, load
-from engine.models.text import Detokenizer, Pieces, Reader, decode_ids, special_ids
+from engine.models.text import Detokenizer, OutputDecoder, Pieces, decode_ids, special_ids
 from tests.helpers.runs import reread
 from tests.helpers.talker import FAMILIES, said, talker
 
@@ -21,7 +21,7 @@ def tokenizer():
 @pytest.mark.parametrize("text", ["a 👩‍👩‍👧 b", "naïve café", "日本語", "x\n\ty", " two  spaces"])
 def test_running_text_never_shows_half_a_character_and_ends_right(tokenizer, text):
     ids = tokenizer(text)["input_ids"]
-    running, shown = Detokenizer(Reader(tokenizer)), ""
+    running, shown = Detokenizer(OutputDecoder(tokenizer)), ""
     for n in range(1, len(ids) + 1):
         delta = running.update(ids[:n])
         if delta:
@@ -33,7 +33,7 @@ def test_running_text_never_shows_half_a_character_and_ends_right(tokenizer, tex
 
 
 def test_a_revision_keeps_the_common_start(tokenizer):
-    running = Detokenizer(Reader(tokenizer))
+    running = Detokenizer(OutputDecoder(tokenizer))
     running.update(tokenizer("the cat")["input_ids"])
     keep, text = running.update(tokenizer("the dog ran")["input_ids"])
     assert (keep, text) == (4, "dog ran")
@@ -52,7 +52,7 @@ def test_pieces_join_to_the_text_and_partial_bytes_are_shown(tokenizer):
 @pytest.mark.parametrize("family", ["chatml", "llama3", "gemma"])
 def test_a_run_says_which_tokens_no_text_has(family):
     loaded = talker(family)
-    reader = Reader(loaded.tokenizer, loaded.tokenizer("a bear")["input_ids"])
+    reader = OutputDecoder(loaded.tokenizer, loaded.tokenizer("a bear")["input_ids"])
     silent = [i for i in range(loaded.vocab_size) if loaded.pieces[i] and reader.text([i]) == ""]
     request = DecodeRequest("greedy", loaded, messages=said("Hi"), params={"max_new_tokens": 1})
     trace = reread(request)

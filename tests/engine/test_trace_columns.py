@@ -15,8 +15,8 @@ from engine.analysis import gallery
 from engine.errors import TraceError
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
-from engine.trace.records import IN_COLUMNS, SCHEMA
-from engine.trace.schema import schema
+from engine.trace.records import COLUMNS_SCHEMA, SCHEMA
+from engine.trace.schema import trace_schema
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
@@ -29,7 +29,7 @@ MOST = 300_000
 
 @pytest.fixture(scope="module")
 def recorded():
-    return {e.strategy: gallery.open_entry(e.file) for e in reversed(gallery.entries())}
+    return {e.strategy: gallery.open_entry(e.file) for e in reversed(gallery.list_entries())}
 
 
 @pytest.fixture
@@ -43,13 +43,13 @@ def test_both_forms_say_the_same(recorded):
         rows = json.dumps(json_io.trace_to_dict(trace))
         columns = json_io.dumps(trace)
         assert json.loads(rows)["schema"] == SCHEMA
-        assert json.loads(columns)["schema"] == IN_COLUMNS
+        assert json.loads(columns)["schema"] == COLUMNS_SCHEMA
         assert json_io.loads(rows) == json_io.loads(columns) == trace
         assert len(columns) < len(rows)
 
 
 def test_the_schema_in_docs_is_current_and_accepts_every_kind_of_step(recorded, data):
-    described = schema(columns=True)
+    described = trace_schema(columns=True)
     assert json.loads(SCHEMA_FILE.read_text()) == json.loads(json.dumps(described))
     for trace in recorded.values():
         jsonschema.validate(json.loads(json_io.dumps(trace)), described)

@@ -14,7 +14,7 @@ import pytest
 from engine import DecodeRequest
 from engine.errors import TraceError
 from engine.trace import checks, json_io
-from engine.trace.schema import schema
+from engine.trace.schema import trace_schema
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
@@ -36,11 +36,11 @@ def data(trace):
 
 
 def test_the_schema_in_docs_is_current_and_accepts_a_trace(data):
-    assert json.loads(SCHEMA_FILE.read_text()) == json.loads(json.dumps(schema()))
-    jsonschema.validate(data, schema())
+    assert json.loads(SCHEMA_FILE.read_text()) == json.loads(json.dumps(trace_schema()))
+    jsonschema.validate(data, trace_schema())
     del data["steps"][0]["keep"]
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(data, schema())
+        jsonschema.validate(data, trace_schema())
 
 
 def _set(path, value):

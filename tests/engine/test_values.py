@@ -10,12 +10,12 @@ import torch
 
 from engine import STRATEGIES
 from engine.errors import TraceError
-from engine.loops.host_transfer import through_one, to_host
-from engine.run.recording import named_tokens
+from engine.loops.host_transfer import start_packed_copy, to_host
+from engine.run.recording import collect_token_ids
 from engine.trace import json_io
 from engine.trace.details import DETAIL_TYPES, DistributionCheck, DraftReport, Parting
-from engine.trace.schema import schema
-from engine.trace.value_types import LOGPROB, PROBABILITY, SECONDS, TOKEN_ID, values_of
+from engine.trace.schema import trace_schema
+from engine.trace.value_types import LOGPROB, PROBABILITY, SECONDS, TOKEN_ID, iter_values
 from tests.helpers.strategies import trace_of
 
 PARTING = Parting(0, 11, 12, 0.5, 0.6, 0.1, near_tie=False)
@@ -31,20 +31,20 @@ def names_in(definition):
 
 
 def test_values_are_found_however_deep_they_are():
-    assert list(values_of(REPORT, TOKEN_ID)) == [
+    assert list(iter_values(REPORT, TOKEN_ID)) == [
         ("emitted_id", 11),
         ("expected_id", 12),
         ("bins", 13),
     ]
-    assert dict(values_of(REPORT, SECONDS)) == {"check_s": 0.2, "plain_s": 0.1}
-    assert list(values_of(REPORT, PROBABILITY)) == [("p_value", 0.7)]
-    assert list(values_of(None, TOKEN_ID)) == []
+    assert dict(iter_values(REPORT, SECONDS)) == {"check_s": 0.2, "plain_s": 0.1}
+    assert list(iter_values(REPORT, PROBABILITY)) == [("p_value", 0.7)]
+    assert list(iter_values(None, TOKEN_ID)) == []
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_token_that_a_step_names_has_a_piece(name):
     trace = trace_of(name)
-    named = {token_id for step in trace.steps for _, token_id in values_of(step, TOKEN_ID)}
+    named = {token_id for step in trace.steps for _, token_id in iter_values(step, TOKEN_ID)}
     assert named
     assert named <= set(trace.pieces)
 
@@ -57,13 +57,13 @@ def test_no_detail_has_a_number_of_ids_that_its_type_is_silent_about(cls):
 
 
 def test_null_stands_for_an_impossible_token_and_for_nothing_else():
-    nullable = {name for d in schema()["$defs"].values() for name in names_in(d)}
+    nullable = {name for d in trace_schema()["$defs"].values() for name in names_in(d)}
     assert nullable == {"raw_logprob", "processed_logprob", "logprob", "normed_logprob"}
     trace = trace_of("sampling")
     data = json_io.trace_to_dict(trace)
     data["steps"][0]["candidates"][-1]["processed_logprob"] = None
     read = json_io.trace_from_dict(data).steps[0].candidates[-1]
-    assert list(values_of(read, LOGPROB))[1] == ("processed_logprob", -math.inf)
+    assert list(iter_values(read, LOGPROB))[1] == ("processed_logprob", -math.inf)
     data["steps"][0]["entropy"] = None
     with pytest.raises(TraceError, match="entropy must be a number"):
         json_io.trace_from_dict(data)
@@ -72,7 +72,7 @@ def test_null_stands_for_an_impossible_token_and_for_nothing_else():
 @pytest.mark.parametrize("strategy", ["sampling", "beam_search", "speculative", "watermark"])
 def test_a_step_names_what_its_fields_of_that_meaning_hold(strategy):
     for step in trace_of(strategy).steps:
-        assert named_tokens(step) == {token_id for _, token_id in values_of(step, TOKEN_ID)}
+        assert collect_token_ids(step) == {token_id for _, token_id in iter_values(step, TOKEN_ID)}
 
 
 def test_numbers_are_the_same_after_one_copy_of_all_of_them():
@@ -81,7 +81,7 @@ def test_numbers_are_the_same_after_one_copy_of_all_of_them():
         "gone": torch.tensor([[True], [False]]),
         "logprobs": torch.tensor([[-0.1, -torch.inf], [1e-38, -87.5]]),
     }
-    for name, values in through_one(columns)().items():
+    for name, values in start_packed_copy(columns)().items():
         assert values.tolist() == columns[name].tolist()
 
 

@@ -14,11 +14,11 @@ from transformers import (
 )
 
 from engine import DecodeRequest
-from engine.analysis.watermark_detection import detect_ids, detect_trace, watermark_config
+from engine.analysis.watermark_detection import build_watermark_config, detect_ids, detect_trace
 from engine.errors import ParameterError
 from engine.loops import watermark as loop
 from engine.trace import json_io
-from engine.watermark.marks import NO_CONTEXT, PROMPT, START, Tally, marks_of
+from engine.watermark.marks import CONTEXT_IN_PROMPT, NO_CONTEXT, START_TOKEN, Tally, mark_tokens
 from engine.watermark.processors import make_processor
 from engine.watermark.schemes import EXAMPLE_KEYS, GreenList, SynthId
 from tests.helpers.models import golden_model, native
@@ -108,7 +108,7 @@ def test_masks_sum_to_the_detectors_count_on_200_random_texts(ignore):
     rng, model = random.Random(5), golden_model("llama").model.config
     pairs = []
     for params in GREEN:
-        config = watermark_config({**params, "ignore_repeated_ngrams": ignore})
+        config = build_watermark_config({**params, "ignore_repeated_ngrams": ignore})
         detector = WatermarkDetector(
             model, "cpu", WatermarkingConfig(**params), ignore_repeated_ngrams=ignore
         )
@@ -144,11 +144,11 @@ def test_g_values_and_masks_are_those_of_the_processor(params):
         g_values = theirs_does.compute_g_values(rows)[0].tolist()
         mask = theirs_does.compute_context_repetition_mask(rows)
         end = theirs_does.compute_eos_token_mask(rows, ids[30])[:, scheme.ngram_len - 1 :]
-        whole = marks_of(ids, Tally(make_processor(scheme, 97, "cpu")))
+        whole = mark_tokens(ids, Tally(make_processor(scheme, 97, "cpu")))
         start = scheme.ngram_len - 1
         assert [list(m.g_values) for m in whole[start:]] == g_values
         assert [m.scored for m in whole] == [False] * start + mask[0].bool().tolist()
-        cut = marks_of(ids, Tally(make_processor(scheme, 97, "cpu"), eos_token_ids=(ids[30],)))
+        cut = mark_tokens(ids, Tally(make_processor(scheme, 97, "cpu"), eos_token_ids=(ids[30],)))
         assert [m.scored for m in cut][start:] == (mask * end)[0].bool().tolist()
 
 
@@ -174,7 +174,7 @@ def test_a_leading_start_token_is_set_aside_by_run_and_detector_alike(start):
     assert trace.outputs[0].token_ids == tuple(ids)
     found = detect_trace(trace)
     assert [s.detail.scored for s in trace.steps] == [mark.scored for mark in found.marks]
-    assert (found.marks[0].reason == START) is (start == 1)
+    assert (found.marks[0].reason == START_TOKEN) is (start == 1)
     theirs_says = WatermarkDetector(config, "cpu", WatermarkingConfig())
     expected = theirs_says(torch.tensor([ids]), return_dict=True)
     assert found.verdict.num_tokens_scored == expected.num_tokens_scored[0]
@@ -188,11 +188,11 @@ def test_every_uncounted_token_says_why():
     )
     reasons = [s.detail.reason for s in trace.steps]
     assert trace.outputs[0].finish_reason == "eos"
-    assert reasons[:3] == [PROMPT] * 3
+    assert reasons[:3] == [CONTEXT_IN_PROMPT] * 3
     assert reasons[-1] == "end of text"
     assert set(reasons[3:-1]) == {""}
     short = finish({"context_width": 6}, tokens=10)
-    assert [s.detail.reason for s in short.steps][:6] == [NO_CONTEXT] * 2 + [PROMPT] * 4
+    assert [s.detail.reason for s in short.steps][:6] == [NO_CONTEXT] * 2 + [CONTEXT_IN_PROMPT] * 4
     assert [s.detail.is_green is None for s in short.steps][:3] == [True, True, False]
     assert not short.steps[0].detail.marked
 
@@ -239,7 +239,7 @@ def test_a_wrong_key_and_unmarked_text_are_not_detected():
 
 def test_greedy_has_one_outcome():
     with pytest.raises(ParameterError, match="do_sample"):
-        watermark_config({"do_sample": False, "num_return_sequences": 2})
+        build_watermark_config({"do_sample": False, "num_return_sequences": 2})
 
 
 def test_the_trace_survives_its_file(tmp_path):
@@ -252,7 +252,7 @@ def test_the_trace_survives_its_file(tmp_path):
 def test_closing_the_loop_closes_the_inner_one(monkeypatch):
     closed = []
 
-    monkeypatch.setattr(loop._Row, "detail", lambda self, step: None)
+    monkeypatch.setattr(loop._MarkedSequence, "detail", lambda self, step: None)
     monkeypatch.setattr(loop.dataclasses, "replace", lambda step, detail: step)
 
     class Step:

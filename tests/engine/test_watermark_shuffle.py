@@ -9,7 +9,7 @@ import torch
 from transformers import WatermarkLogitsProcessor
 
 from engine.watermark import processors
-from engine.watermark.processors import in_heads, make_processor
+from engine.watermark.processors import find_in_heads, make_processor
 from engine.watermark.schemes import GreenList
 
 
@@ -20,7 +20,7 @@ def test_a_token_is_in_the_head_of_torchs_permutation(vocab, head):
         order = torch.randperm(vocab, generator=torch.Generator().manual_seed(seed)).tolist()
         tokens = rng.sample(range(vocab), min(vocab, 60))
         expected = [token in set(order[:head]) for token in tokens]
-        assert in_heads([seed] * len(tokens), tokens, vocab, head) == expected
+        assert find_in_heads([seed] * len(tokens), tokens, vocab, head) == expected
 
 
 @pytest.mark.parametrize("scheme", ["lefthash", "selfhash"])
@@ -30,10 +30,10 @@ def test_without_the_short_cut_the_answer_is_the_same(scheme, monkeypatch):
     windows = [[rng.randrange(97) for _ in range(settings.window)] for _ in range(100)]
     quick = make_processor(settings, 97, "cpu")
     assert quick.quick
-    monkeypatch.setattr(processors, "_shuffle_is_known", lambda size: False)
+    monkeypatch.setattr(processors, "_is_shuffle_known", lambda size: False)
     slow = make_processor(settings, 97, "cpu")
     assert not slow.quick
-    assert quick.windows_green(windows) == slow.windows_green(windows)
+    assert quick.find_green_windows(windows) == slow.find_green_windows(windows)
 
 
 @pytest.mark.parametrize("levels", [3, 50, 100_000])
@@ -72,5 +72,5 @@ def test_transformers_fails_where_no_tested_token_is_green_and_we_do_not():
 def test_a_vocabulary_below_40_works():
     ours = make_processor(GreenList(seeding_scheme="selfhash"), 12, "cpu")
     scores = torch.zeros(1, 12)
-    green = [ours.candidates_green(torch.tensor([3, 4]), [t])[0] for t in range(12)]
+    green = [ours.find_green_candidates(torch.tensor([3, 4]), [t])[0] for t in range(12)]
     assert ours(torch.tensor([[3, 4]]), scores)[0].tolist() == [2.0 * g for g in green]

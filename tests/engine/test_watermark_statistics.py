@@ -9,12 +9,17 @@ from fractions import Fraction
 
 import pytest
 
-from engine.analysis.watermark_detection import detect_ids, watermark_config
-from engine.declare.config import as_dict
-from engine.statistics.watermark_statistics import Verdict, binomial_tail, normal_tail, running_z
-from engine.watermark.marks import Tally, chances_of, judge, marks_of
+from engine.analysis.watermark_detection import build_watermark_config, detect_ids
+from engine.declare.config import config_to_dict
+from engine.statistics.watermark_statistics import (
+    Verdict,
+    binomial_tail,
+    normal_tail,
+    running_z_scores,
+)
+from engine.watermark.marks import Tally, judge_marks, mark_tokens, null_hypothesis
 from engine.watermark.processors import make_processor
-from engine.watermark.schemes import GreenList, scheme_of
+from engine.watermark.schemes import GreenList, scheme_from_config
 from tests.helpers.watermarks import GREEN, repetitive
 
 
@@ -61,7 +66,7 @@ def _verdicts_on_repetitive_texts(**mark):
     """Judge 400 unmarked texts, each of a few words that follow each other again and again."""
     rng = random.Random(0)
     for _ in range(40):
-        config = watermark_config({**mark, "hashing_key": rng.randrange(1, 2**31)})
+        config = build_watermark_config({**mark, "hashing_key": rng.randrange(1, 2**31)})
         for _ in range(10):
             words = rng.sample(range(997), 24)
             after = {word: rng.choices(words, k=3) for word in words}
@@ -93,14 +98,17 @@ def test_a_z_that_only_repeats_lift_above_the_threshold_is_doubtful():
 
 @pytest.mark.parametrize("params", GREEN, ids=str)
 def test_tokens_of_one_draw_have_one_colour(params):
-    config = watermark_config(params)
-    processor = make_processor(scheme_of(as_dict(config)), 97, "cpu")
+    config = build_watermark_config(params)
+    processor = make_processor(scheme_from_config(config_to_dict(config)), 97, "cpu")
     size, colours, shared = processor.scheme.window, {}, 0
     rng = random.Random(2)
     for _ in range(20):
         ids = repetitive(rng, length=80)
         windows = [ids[i : i + size] for i in range(len(ids) - size + 1)]
-        draws, greens = [processor.draw(w) for w in windows], processor.windows_green(windows)
+        draws, greens = (
+            [processor.draw_key(w) for w in windows],
+            processor.find_green_windows(windows),
+        )
         for draw, green in zip(draws, greens, strict=True):
             shared += draw in colours
             assert colours.setdefault(draw, green) == green
@@ -116,7 +124,7 @@ def test_tokens_of_one_draw_have_one_colour(params):
 
 
 def test_a_running_z_passes_over_what_does_not_count():
-    curve = running_z([(False, 1), (True, 1), (False, 0), (True, 0)], 1, 0.25)
+    curve = running_z_scores([(False, 1), (True, 1), (False, 0), (True, 0)], 1, 0.25)
     assert curve == [
         None,
         pytest.approx(3**0.5),
@@ -127,8 +135,8 @@ def test_a_running_z_passes_over_what_does_not_count():
 
 def test_a_verdict_without_a_counted_token_is_none():
     processor = make_processor(GreenList(), 97, "cpu")
-    marks = marks_of([5], Tally(processor))
-    assert judge(marks, chances_of(processor), 3.0) is None
+    marks = mark_tokens([5], Tally(processor))
+    assert judge_marks(marks, null_hypothesis(processor), 3.0) is None
     assert isinstance(
-        judge(marks_of([5, 6], Tally(processor)), chances_of(processor), 3.0), Verdict
+        judge_marks(mark_tokens([5, 6], Tally(processor)), null_hypothesis(processor), 3.0), Verdict
     )

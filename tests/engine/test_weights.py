@@ -69,8 +69,10 @@ def test_a_bomb_is_built_once_and_then_refused_at_once(folder, monkeypatch):
     config = json.loads(path.read_text())
     path.write_text(json.dumps({**config, "num_hidden_layers": 40, "hidden_size": 3000}))
     built = []
-    original = meta_model.build
-    monkeypatch.setattr(meta_model, "build", lambda *given: built.append(given) or original(*given))
+    original = meta_model.build_from_config
+    monkeypatch.setattr(
+        meta_model, "build_from_config", lambda *given: built.append(given) or original(*given)
+    )
     first = refusal(folder)
     assert "values, and its weights hold" in first
     assert refusal(folder) == first

@@ -9,23 +9,23 @@ import json
 import pytest
 
 from engine import DecodeRequest, load
-from engine.analysis.fork import branch, place_of, request_for
+from engine.analysis.fork import branch_point, branch_request, make_branch
 from engine.analysis.many_draws import draw_many
 from engine.cli.main import main
 from engine.declare.weights import (
-    ASSISTANT,
-    NEEDS,
+    ASSISTANT_PREFIX,
+    REQUIRED_SETTINGS,
     WeightsParams,
-    read_weights,
+    parse_weights,
     weights_params,
 )
 from engine.errors import ParameterError
 from engine.inspection import rerun
-from engine.inspection.trace_logits import run_of_trace
+from engine.inspection.trace_logits import run_from_trace
 from engine.models import loading
 from engine.models import weights as holding
 from engine.models.openvino.installation import is_installed
-from engine.run.request import check, request_of
+from engine.run.request import check_request, request_from_trace
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from tests.helpers.runs import failed, finished, reread
@@ -78,7 +78,7 @@ def asked(weights, strategy="greedy", **more):
     ids=str,
 )
 def test_a_bad_value_is_one_sentence_before_anything_is_loaded(weights, said, monkeypatch):
-    monkeypatch.setattr(loading, "_load", lambda *given: pytest.fail("a model was loaded"))
+    monkeypatch.setattr(loading, "_load_model", lambda *given: pytest.fail("a model was loaded"))
     assert said in clean(str(failed(asked(weights, model="storyteller-draft"))), most=400)
 
 
@@ -88,7 +88,7 @@ def test_the_draft_model_has_the_same_parameters_under_its_own_names():
     assert list(both) == [*own, *(f"assistant_{name}" for name in own)]
     limits = {"assistant_max_memory": {"cpu": "1MB"}}
     with pytest.raises(ParameterError, match="it needs assistant_device_map = auto") as no:
-        read_weights(limits, "speculative", assistant=True)
+        parse_weights(limits, "speculative", assistant=True)
     assert no.value.parameter == "assistant_max_memory"
 
 
@@ -106,7 +106,7 @@ def test_a_model_that_is_given_loaded_is_held_as_it_is():
 @pytest.mark.parametrize("weights", WAYS, ids=str)
 def test_a_run_is_recorded_read_and_made_again_alike(weights):
     trace = reread(asked(weights))
-    again_asked = request_of(trace)
+    again_asked = request_from_trace(trace)
     assert again_asked.weights == weights
     assert finished(again_asked).outputs == trace.outputs
     assert trace.model.dtype == weights.get("dtype", "float32")
@@ -120,7 +120,7 @@ def test_a_run_is_recorded_read_and_made_again_alike(weights):
 
 def test_what_a_machine_does_by_default_is_not_said():
     trace = finished(asked({"dtype": "float32"}))
-    assert request_of(trace).weights == {}
+    assert request_from_trace(trace).weights == {}
     assert trace.model.weights is None
 
 
@@ -129,8 +129,8 @@ def test_both_models_of_a_run_are_held_as_asked():
     assert trace.model.weights.quantization == "8bit"
     assert trace.assistant.weights is None
     assert (trace.model.dtype, trace.assistant.dtype) == ("float32", "float16")
-    assert request_of(trace).weights == DRAFTED
-    assert request_of(trace, assistant=load("storyteller-draft")).weights == {
+    assert request_from_trace(trace).weights == DRAFTED
+    assert request_from_trace(trace, assistant=load("storyteller-draft")).weights == {
         "quantization": "8bit"
     }
 
@@ -140,29 +140,29 @@ def test_traces_from_before_read_as_they_did():
     del data["model"]["weights"]
     trace = json_io.trace_from_dict(data)
     assert trace.model.weights is None
-    assert request_of(trace).weights == {}
+    assert request_from_trace(trace).weights == {}
 
 
 def test_a_branch_is_held_like_its_parent_unless_it_says_otherwise():
     trace = finished(asked(DRAFTED, "speculative"))
-    made = branch(place_of(trace, 0), token_id=300)
-    assert request_for(trace, made).weights == DRAFTED
-    assert request_for(trace, made, "greedy").weights == {"quantization": "8bit"}
-    assert request_for(trace, made, weights={}).weights == {}
-    assert finished(request_for(trace, made, "greedy")).model.weights.quantization == "8bit"
+    made = make_branch(branch_point(trace, 0), token_id=300)
+    assert branch_request(trace, made).weights == DRAFTED
+    assert branch_request(trace, made, "greedy").weights == {"quantization": "8bit"}
+    assert branch_request(trace, made, weights={}).weights == {}
+    assert finished(branch_request(trace, made, "greedy")).model.weights.quantization == "8bit"
 
 
 def test_questions_about_a_run_are_answered_by_the_model_as_it_was_held():
     load("storyteller")
     trace = finished(asked(FOUR))
-    moment = rerun.place_of(trace, 2)
+    moment = rerun.replay_to_step(trace, 2)
     assert moment.refused == ""
     assert moment.target.weights.quantization == "4bit"
     whole = finished(asked({}))
-    found = loading.as_recorded(trace.model)
+    found = loading.find_recorded_model(trace.model)
     assert found is moment.target
-    assert loading.as_recorded(whole.model) is load("storyteller")
-    run = run_of_trace(trace)
+    assert loading.find_recorded_model(whole.model) is load("storyteller")
+    run = run_from_trace(trace)
     best = int(run.passes[2].logits[0].argmax())
     assert best == trace.steps[2].candidates[0].token_id
     logsumexp = float(run.passes[2].logits[0].logsumexp(-1))
@@ -186,7 +186,7 @@ def test_a_public_deployment_offers_what_it_says(monkeypatch):
         monkeypatch.setattr(holding, "SETTINGS", settings)
 
     offer("float32")
-    assert check(asked({"dtype": "float32"})).weights[0].dtype == "float32"
+    assert check_request(asked({"dtype": "float32"})).weights[0].dtype == "float32"
     for name, value in {**FOUR, "dtype": "bfloat16", "device_map": "auto"}.items():
         if name.startswith("bnb"):
             continue
@@ -195,14 +195,14 @@ def test_a_public_deployment_offers_what_it_says(monkeypatch):
             f"{name} = {value!r} is not allowed: this deployment offers float32; leave it at its default."
         )
     with pytest.raises(ParameterError, match="assistant_dtype = 'float16' is not allowed"):
-        check(asked({"assistant_dtype": "float16"}, "speculative"))
+        check_request(asked({"assistant_dtype": "float16"}, "speculative"))
     offer("bfloat16 4bit")
-    assert check(asked({"quantization": "4bit", "dtype": "bfloat16"}))
+    assert check_request(asked({"quantization": "4bit", "dtype": "bfloat16"}))
     with pytest.raises(ParameterError, match="this deployment offers bfloat16, 4bit"):
-        check(asked(FOUR))
+        check_request(asked(FOUR))
     offer("")
     with pytest.raises(ParameterError, match="this deployment offers the default alone"):
-        check(asked(PLACED))
+        check_request(asked(PLACED))
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
@@ -214,22 +214,22 @@ def test_what_is_offered_is_what_is_allowed(monkeypatch, words, public, device):
     settings = dataclasses.replace(holding.SETTINGS, public=public, public_weights=words)
     monkeypatch.setattr(holding, "SETTINGS", settings)
     kinds = weights_params(assistant=True)
-    offered = holding.offered(kinds, lambda: device)
+    offered = holding.filter_offered_params(kinds, lambda: device)
     if not public and is_installed():
         assert offered == kinds
     several = {"max_memory": [{"cpu": "1GB"}]}
     for name, kind in kinds.items():
-        prefix = ASSISTANT if name.startswith(ASSISTANT) else ""
+        prefix = ASSISTANT_PREFIX if name.startswith(ASSISTANT_PREFIX) else ""
         bare = name.removeprefix(prefix)
         values = getattr(kind, "choices", several.get(bare, [True]))
-        other, needed = NEEDS.get(bare, (None, None))
+        other, needed = REQUIRED_SETTINGS.get(bare, (None, None))
         allowed = set()
         for value in values:
             held = WeightsParams(
                 **{bare: kind.check(bare, value)}, **({other: needed} if other else {})
             )
             with contextlib.suppress(ParameterError):
-                holding.check_allowed(held, device)
+                holding.check_weights_allowed(held, device)
                 allowed.add(str(value))
         # What the machine does anyway is no choice where there is none beside it.
         plain = {"dtype": {holding.default_dtype(device)}, "backend": {"torch"}}.get(bare, set())

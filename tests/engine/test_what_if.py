@@ -10,10 +10,16 @@ import pytest
 
 from engine import DecodeRequest, load
 from engine.errors import Cancelled, EngineError, ParameterError
-from engine.inspection.processors import NEEDS_THE_MODEL, OFF
-from engine.inspection.step_ref import at
-from engine.inspection.what_if import Change, ask, scan, settings_of, why_not
-from engine.inspection.what_if_report import answer
+from engine.inspection.processors import NEEDS_RERUN, OFF_VALUES
+from engine.inspection.step_ref import step_ref_in_run
+from engine.inspection.what_if import (
+    SettingsChange,
+    apply_change,
+    refusal_reason,
+    scan_run,
+    to_parameters,
+)
+from engine.inspection.what_if_report import build_what_if_report
 from engine.strategies import STRATEGIES
 from tests.helpers.asking import foretold, kept, random_settings, rerun
 from tests.helpers.models import golden_model
@@ -44,12 +50,12 @@ def request(strategy, params, model="llama", new=14, seed=4, **more):
 def compared(count, source, asked):
     """Ask a run about so many random settings, run again with each, and compare what comes out."""
     run = kept(asked({}))
-    assert foretold(run, Change()) is None
+    assert foretold(run, SettingsChange()) is None
     outcomes = []
     for _ in range(count):
         other = random_settings(run, source)
         outcomes.append(rerun(run, asked(other)))
-        assert foretold(run, Change(other)) == outcomes[-1], other
+        assert foretold(run, SettingsChange(other)) == outcomes[-1], other
     return outcomes
 
 
@@ -91,10 +97,15 @@ def test_the_first_step_that_changes_is_that_of_a_rerun_of_the_embedded_model(nu
 def test_a_step_is_told_as_a_rerun_records_it(strategy, params, other):
     """Until something changes both see the same text, so every number of these steps must agree."""
     run, trace = kept(request(strategy, params)), finished(request(strategy, params, **other))
-    first = foretold(run, Change(other))
+    first = foretold(run, SettingsChange(other))
     last = len(run.steps) - 1 if first is None else first[0]
     for step in range(last + 1):
-        told, real = answer(at(run, step), ask(run, Change(other))), trace.steps[step]
+        told, real = (
+            build_what_if_report(
+                step_ref_in_run(run, step), apply_change(run, SettingsChange(other))
+            ),
+            trace.steps[step],
+        )
         assert (told.token_id,) == real.emit
         assert (told.recorded,) == run.steps[step].emit
         assert [(s.name, s.kept) for s in told.stages] == [(s.name, s.kept) for s in real.stages]
@@ -114,18 +125,18 @@ def test_a_processor_that_is_off_is_a_run_without_its_parameter():
     params = {"temperature": 1.7, "top_k": 12, "top_p": 0.8, "repetition_penalty": 1.5}
     run = kept(request("sampling", params))
     for name in ("Temperature", "TopK", "TopP", "RepetitionPenalty"):
-        change = Change(off=[name])
-        settings = settings_of(ask(run, change))
-        parameter, neutral = OFF[name]
+        change = SettingsChange(off=[name])
+        settings = to_parameters(apply_change(run, change))
+        parameter, neutral = OFF_VALUES[name]
         assert settings == {parameter: neutral}
         assert foretold(run, change) == rerun(run, request("sampling", {**params, **settings}))
-        stages = answer(at(run, 3), ask(run, change)).stages
+        stages = build_what_if_report(step_ref_in_run(run, 3), apply_change(run, change)).stages
         assert [s.name for s in stages if not s.on] == [name]
         assert len(stages) == 4
 
 
 def test_every_processor_that_can_be_off_is_off_in_a_run_without_its_parameter():
-    for name, (parameter, neutral) in OFF.items():
+    for name, (parameter, neutral) in OFF_VALUES.items():
         known = [s for s in STRATEGIES.values() if hasattr(s.config(), parameter)]
         assert known, name
         type(known[0].config())(**{parameter: neutral}).check()
@@ -133,20 +144,23 @@ def test_every_processor_that_can_be_off_is_off_in_a_run_without_its_parameter()
 
 def test_another_order_is_another_distribution_and_no_parameters_say_it():
     run = kept(request("sampling", {"temperature": 3.0, "top_k": 0, "top_p": 0.7}))
-    usual = answer(at(run, 2), ask(run, Change()))
-    asked = ask(run, Change(order=["TopP", "Temperature"]))
-    swapped = answer(at(run, 2), asked)
+    usual = build_what_if_report(step_ref_in_run(run, 2), apply_change(run, SettingsChange()))
+    asked = apply_change(run, SettingsChange(order=["TopP", "Temperature"]))
+    swapped = build_what_if_report(step_ref_in_run(run, 2), asked)
     assert [s.name for s in usual.stages] == ["Temperature", "TopP"]
     assert [s.name for s in swapped.stages] == ["TopP", "Temperature"]
     # Heat spreads the mass: a nucleus of the model's own distribution is smaller.
     assert swapped.kept < usual.kept
-    assert settings_of(asked) is None
-    assert settings_of(ask(run, Change(order=["Temperature", "TopP"]))) == {}
+    assert to_parameters(asked) is None
+    assert to_parameters(apply_change(run, SettingsChange(order=["Temperature", "TopP"]))) == {}
 
 
 def test_kept_mass_entropy_and_cuts_by_hand():
     run = kept(request("sampling", {"top_k": 5}))
-    step, found = run.steps[1], answer(at(run, 1), ask(run, Change()))
+    step, found = (
+        run.steps[1],
+        build_what_if_report(step_ref_in_run(run, 1), apply_change(run, SettingsChange())),
+    )
     kept_by_hand = sorted((math.exp(c.raw_logprob) for c in step.candidates), reverse=True)[:5]
     total = sum(kept_by_hand)
     assert found.kept == 5
@@ -164,13 +178,16 @@ def test_kept_mass_entropy_and_cuts_by_hand():
 def test_more_than_a_step_is_not_changed_by_asking():
     run = kept(request("sampling", {"top_k": 5}))
     before = [one.logits.clone() for one in run.passes]
-    answer(at(run, 4), ask(run, Change({"temperature": 2.0}, off=["TopK"])))
+    build_what_if_report(
+        step_ref_in_run(run, 4),
+        apply_change(run, SettingsChange({"temperature": 2.0}, off=["TopK"])),
+    )
     assert all((a == one.logits).all() for a, one in zip(before, run.passes, strict=True))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_strategy_can_be_asked_or_says_why_not(strategy):
-    reason = why_not(STRATEGIES[strategy])
+    reason = refusal_reason(STRATEGIES[strategy])
     if strategy in ("greedy", "sampling", "watermark", "dola"):
         assert reason == ""
     else:
@@ -180,73 +197,88 @@ def test_a_strategy_can_be_asked_or_says_why_not(strategy):
 def test_what_cannot_be_asked_is_refused_in_a_sentence():
     search = kept(request("beam_search", {"num_beams": 2}))
     with pytest.raises(EngineError, match="its beams decide together"):
-        ask(search, Change())
+        apply_change(search, SettingsChange())
     guided = kept(request("sampling", {"guidance_scale": 2.0, "negative_prompt_ids": [5, 9]}))
     with pytest.raises(
         ParameterError, match=r"guidance_scale = 2\.0 is not allowed.*guidance asks"
     ):
-        ask(guided, Change())
+        apply_change(guided, SettingsChange())
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (Change({"temperature": -1}), "temperature = -1 is not allowed: it must be a number"),
         (
-            Change({"top_p": float("nan")}),
+            SettingsChange({"temperature": -1}),
+            "temperature = -1 is not allowed: it must be a number",
+        ),
+        (
+            SettingsChange({"top_p": float("nan")}),
             "top_p = nan is not allowed: it must be a number above 0",
         ),
-        (Change({"top_k": "many"}), "top_k = 'many' is not allowed: it must be a whole number"),
-        (Change({"warmth": 1}), "warmth = 1 is not allowed: sampling has no such parameter"),
-        (Change({"suppress_tokens": [97]}), "token ids of this model go from 0 to 96"),
-        (Change({"bad_words_ids": ["bear"]}), "the model has no tokenizer"),
-        (Change(off="TopK"), "off = 'TopK' is not allowed: it must be a list"),
-        (Change(off=["Magic"]), "off = 'Magic' is not allowed: it must be one of"),
-        (Change(order=[1]), "order = [1] is not allowed: it must be a list"),
-        *((Change({name: 3}), f"{name} = 3 is not allowed") for name in ("max_new_tokens",)),
+        (
+            SettingsChange({"top_k": "many"}),
+            "top_k = 'many' is not allowed: it must be a whole number",
+        ),
+        (
+            SettingsChange({"warmth": 1}),
+            "warmth = 1 is not allowed: sampling has no such parameter",
+        ),
+        (SettingsChange({"suppress_tokens": [97]}), "token ids of this model go from 0 to 96"),
+        (SettingsChange({"bad_words_ids": ["bear"]}), "the model has no tokenizer"),
+        (SettingsChange(off="TopK"), "off = 'TopK' is not allowed: it must be a list"),
+        (SettingsChange(off=["Magic"]), "off = 'Magic' is not allowed: it must be one of"),
+        (SettingsChange(order=[1]), "order = [1] is not allowed: it must be a list"),
+        *(
+            (SettingsChange({name: 3}), f"{name} = 3 is not allowed")
+            for name in ("max_new_tokens",)
+        ),
     ],
     ids=lambda value: str(value)[:40],
 )
 def test_bad_questions(change, said):
     run = kept(request("sampling", {}))
     with pytest.raises(ParameterError) as error:
-        ask(run, change)
+        apply_change(run, change)
     assert said in clean(str(error.value))
 
 
 def test_what_needs_the_model_is_named_with_its_reason():
     run = kept(request("dola", {}))
-    for name, reason in NEEDS_THE_MODEL.items():
+    for name, reason in NEEDS_RERUN.items():
         if hasattr(run.config, name):
             with pytest.raises(ParameterError, match=reason):
-                ask(run, Change({name: 1}))
+                apply_change(run, SettingsChange({name: 1}))
 
 
 @pytest.mark.parametrize("step", [-1, 14, "1", True, None])
 def test_no_such_step(step):
     run = kept(request("sampling", {}))
     with pytest.raises(ParameterError, match="the run has steps 0 to 13"):
-        at(run, step)
+        step_ref_in_run(run, step)
 
 
 def test_a_distribution_without_a_token_is_refused():
     run = kept(request("sampling", {}))
     everything = list(range(97))
     with pytest.raises(EngineError, match="SuppressTokens would remove every token"):
-        answer(at(run, 0), ask(run, Change({"suppress_tokens": everything})))
+        build_what_if_report(
+            step_ref_in_run(run, 0),
+            apply_change(run, SettingsChange({"suppress_tokens": everything})),
+        )
 
 
 def test_a_search_through_the_run_is_given_up():
     run, cancelled = kept(request("sampling", {})), threading.Event()
     cancelled.set()
     with pytest.raises(Cancelled):
-        scan(run, ask(run, Change()), cancelled)
+        scan_run(run, apply_change(run, SettingsChange()), cancelled)
 
 
 def test_an_encoder_decoder_run():
     run = kept(request("sampling", {}, model="t5", seed=1))
     for other in ({"temperature": 1.8}, {"encoder_repetition_penalty": 3.0, "top_k": 0}):
-        assert foretold(run, Change(other)) == rerun(
+        assert foretold(run, SettingsChange(other)) == rerun(
             run, request("sampling", {}, model="t5", seed=1, **other)
         )
 
@@ -255,8 +287,8 @@ def test_words_of_a_parameter_are_spelled_by_the_model_that_wrote():
     load("storyteller")
     asked = DecodeRequest("greedy", prompt=STORY, params={"max_new_tokens": 12})
     run = kept(asked)
-    word = run.loaded().tokenizer.decode(run.steps[2].emit)
+    word = run.get_model().tokenizer.decode(run.steps[2].emit)
     other = DecodeRequest(
         "greedy", prompt=STORY, params={"max_new_tokens": 12, "bad_words_ids": [word]}
     )
-    assert foretold(run, Change({"bad_words_ids": [word]})) == rerun(run, other)
+    assert foretold(run, SettingsChange({"bad_words_ids": [word]})) == rerun(run, other)

@@ -11,11 +11,12 @@ import torch
 from transformers import TopPLogitsWarper
 
 from engine import DecodeRequest
-from engine.inspection.explanation import SURVIVES, percent
-from engine.inspection.filter_chain import Chain, is_gone
-from engine.inspection.filter_thresholds import Case, removal
-from engine.inspection.rerun import place_of
-from engine.inspection.why import why
+from engine.inspection.explanation import SURVIVES, format_percent
+from engine.inspection.filter_chain import FilterChain, is_removed
+from engine.inspection.filter_thresholds import explain_removal
+from engine.inspection.removal import RemovalCase
+from engine.inspection.rerun import replay_to_step
+from engine.inspection.why import explain_token
 from engine.trace.details import BeamDetail, DraftDetail
 from tests.helpers.claims import holds
 from tests.helpers.models import golden_model
@@ -56,8 +57,8 @@ def test_what_is_held_before_a_token_is_what_comes_before_it():
     scores = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
     nucleus = TopPLogitsWarper(0.6)
     for token_id, before in ((2, "0.8"), (3, "0.95")):
-        case = Case(nucleus, torch.tensor([[0]]), scores, 0, token_id, 0, None, str)
-        found = removal(case)
+        case = RemovalCase(nucleus, torch.tensor([[0]]), scores, 0, token_id, 0, None, str)
+        found = explain_removal(case)
         assert f"already hold {before} of the probability" in found.why
         assert found.facts[0][:2] == ("Held before it", before)
         assert float(before) < found.changes["top_p"] < float(before) + 0.02
@@ -75,10 +76,10 @@ def test_what_an_answer_claims_comes_true(case):
     tried = asked = 0
     while tried < ASKED:
         step = chance.choice(trace.steps)
-        place = place_of(trace, step.index, *models)
+        place = replay_to_step(trace, step.index, *models)
         assert not place.refused
         token, at = _loser(chance, trace, step)
-        answer = why(place, token, at=at)
+        answer = explain_token(place, token, at=at)
         asked += 1
         assert asked < MOST, "too few answers make a claim"
         if answer.chosen or answer.claim is None:
@@ -131,12 +132,12 @@ def test_a_removed_token_survives_where_the_answer_says(name):
     trace, models = run_of("sampling", params)
     tried = 0
     for step in trace.steps:
-        place = place_of(trace, step.index, *models)
+        place = replay_to_step(trace, step.index, *models)
         tokens = [7, 8, 30, 31, 2, *random.Random(step.index).sample(range(97), 20)]
         if name == "no_repeat_ngram_size":
             tokens = [*trace.prompt_ids, *tokens]
         for token in dict.fromkeys(tokens):
-            answer = why(place, token)
+            answer = explain_token(place, token)
             claim = answer.claim
             if claim is None or claim.then != SURVIVES or name.split(",")[0] not in claim.changes:
                 continue
@@ -154,23 +155,26 @@ def test_a_removed_token_survives_where_the_answer_says(name):
 )
 def test_a_value_short_of_the_one_that_is_said_would_not_do(name, value, attribute):
     trace, models = run_of("sampling", {"top_k": 0, name: value})
-    view = place_of(trace, 2, *models).views[0]
-    link = Chain(view, 0).links[0]
-    told = {token: why(place_of(trace, 2, *models), token).claim for token in (3, 40, 60, 70, 90)}
+    view = replay_to_step(trace, 2, *models).views[0]
+    link = FilterChain(view, 0).links[0]
+    told = {
+        token: explain_token(replay_to_step(trace, 2, *models), token).claim
+        for token in (3, 40, 60, 70, 90)
+    }
     values = {token: c.changes[name] for token, c in told.items() if c and name in c.changes}
     assert len(values) > 1
     for token, said in values.items():
         short = copy.copy(link.processor)
         setattr(short, attribute, max(value, said - 0.021))
-        assert is_gone(short(view.input_ids, link.before.clone()), 0, token)
+        assert is_removed(short(view.input_ids, link.before.clone()), 0, token)
 
 
 def test_the_same_luck_at_another_temperature():
     """Where a temperature is named, a run with it takes the token in the very first draw."""
     trace, models = run_of("sampling", {"top_k": 0}, seed=3)
-    place, named = place_of(trace, 0, *models), 0
+    place, named = replay_to_step(trace, 0, *models), 0
     for token in range(97):
-        sentence = why(place, token).sentence
+        sentence = explain_token(place, token).sentence
         found = re.search(r"At temperature ([0-9.]+) the same draw would have taken it", sentence)
         if found:
             made = finished(
@@ -190,11 +194,13 @@ def test_a_judged_token_is_told_with_what_either_model_gives_it():
                 continue
             told = {
                 f.name: f.value
-                for f in why(place_of(trace, step.index, *models), drafted.token_id, at=at).facts
+                for f in explain_token(
+                    replay_to_step(trace, step.index, *models), drafted.token_id, at=at
+                ).facts
             }
             assert (told["Target's p"], told["Draft's q"]) == (
-                percent(drafted.p),
-                percent(drafted.q),
+                format_percent(drafted.p),
+                format_percent(drafted.q),
             )
             seen += 1
     assert seen > 3
@@ -204,9 +210,9 @@ def test_alpha_is_named_where_one_prefers_the_token():
     trace, models = run_of("contrastive_search", {"top_k": 8, "penalty_alpha": 0.6})
     named = 0
     for step in trace.steps:
-        place = place_of(trace, step.index, *models)
+        place = replay_to_step(trace, step.index, *models)
         for option in step.detail.options:
-            answer = why(place, option.token_id)
+            answer = explain_token(place, option.token_id)
             if answer.claim is not None and "penalty_alpha" in answer.claim.changes:
                 assert holds(place, answer), answer
                 named += 1
@@ -228,9 +234,9 @@ def test_an_encoder_decoder_is_asked_alike():
         chance, tried = random.Random(strategy), 0
         for _ in range(MOST):
             step = chance.choice(trace.steps)
-            place = place_of(trace, step.index, model)
+            place = replay_to_step(trace, step.index, model)
             token, _ = _loser(chance, trace, step)
-            answer = why(place, token)
+            answer = explain_token(place, token)
             if answer.chosen or answer.claim is None or answer.claim.at_step:
                 continue
             assert holds(place, answer), (strategy, step.index, answer)

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from engine.analysis.comparisons import presets
-from engine.cli.paper_page import ARXIV
+from engine.analysis.comparisons import available_presets
+from engine.cli.paper_page import ARXIV_ID
 from engine.declare.papers import PAPERS
 from engine.declare.params import params_of
 from engine.strategies import STRATEGIES
@@ -17,21 +17,21 @@ MEASURED = re.compile(r"\d\s*%|\d×|× ?\d|\d ?(?:s|ms)\b")
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
 def test_no_help_text_names_a_paper_by_its_number(strategy):
-    assert not ARXIV.search(strategy.summary)
+    assert not ARXIV_ID.search(strategy.summary)
     for name, kind in params_of(strategy.config).items():
-        assert not ARXIV.search(kind.help), name
-        assert not ARXIV.search(kind.label), name
+        assert not ARXIV_ID.search(kind.help), name
+        assert not ARXIV_ID.search(kind.label), name
 
 
 def test_every_parameter_with_a_paper_is_one():
     known = {name for s in STRATEGIES.values() for name in params_of(s.config)}
     assert set(PAPERS) <= known
-    assert all(ARXIV.fullmatch(number) for numbers in PAPERS.values() for number in numbers)
+    assert all(ARXIV_ID.fullmatch(number) for numbers in PAPERS.values() for number in numbers)
 
 
 def test_what_to_look_at_holds_no_figure_that_was_measured_once():
     for strategy in STRATEGIES.values():
         for preset in strategy.presets:
             assert not MEASURED.search(preset.shows), preset.name
-    for comparison in presets():
+    for comparison in available_presets():
         assert not MEASURED.search(comparison.shows), comparison.name

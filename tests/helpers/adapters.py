@@ -53,7 +53,7 @@ def merged_here(folder: Path, base: str = BASE) -> Any:
     """Return the base with an adapter merged into it, in this process."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return adapter_merge._merged(plain(base), str(folder))
+        return adapter_merge._merge_and_check(plain(base), str(folder))
 
 
 def change_config(folder: Path, **fields: Any) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 from engine import DecodeRequest, decode
 from engine.declare.params import Choice, Flag, Integer, Number, params_of
 from engine.errors import EngineError
-from engine.inspection.logits_cache import KeptRun, Shelf
-from engine.inspection.processors import askable
-from engine.inspection.what_if import Change, ask, scan
+from engine.inspection.logits_cache import CachedRun, LogitsCache
+from engine.inspection.processors import changeable_parameters
+from engine.inspection.what_if import SettingsChange, apply_change, scan_run
 from engine.trace.events import Failed
 
 PLENTY = 1_000_000_000
@@ -20,15 +20,15 @@ _LOW = {"epsilon_cutoff": 0.1, "eta_cutoff": 0.1, "temperature": 3.0}
 _FEW = 3
 
 
-def shelf(run_bytes: int = PLENTY, most_bytes: int = PLENTY, runs: int = 100) -> Shelf:
+def shelf(run_bytes: int = PLENTY, most_bytes: int = PLENTY, runs: int = 100) -> LogitsCache:
     """Return an empty shelf."""
-    return Shelf(most_bytes, run_bytes, runs)
+    return LogitsCache(most_bytes, run_bytes, runs)
 
 
-def kept(request: DecodeRequest, on: Shelf | None = None) -> KeptRun:
+def kept(request: DecodeRequest, on: LogitsCache | None = None) -> CachedRun:
     """Run a request to its end and return what was held on to."""
     on = on or shelf()
-    run = decode(request, on.follow)
+    run = decode(request, on.start_writer)
     *_, last = run
     if isinstance(last, Failed):
         raise last.error
@@ -37,7 +37,7 @@ def kept(request: DecodeRequest, on: Shelf | None = None) -> KeptRun:
     return found
 
 
-def rerun(run: KeptRun, request: DecodeRequest) -> tuple[int, int] | str | None:
+def rerun(run: CachedRun, request: DecodeRequest) -> tuple[int, int] | str | None:
     """Run again and return the first step of which the run wrote another token, and that token.
 
     None when all is the same; "fails" when it is refused, or fails before anything is another.
@@ -54,16 +54,16 @@ def rerun(run: KeptRun, request: DecodeRequest) -> tuple[int, int] | str | None:
     return None
 
 
-def foretold(run: KeptRun, change: Change) -> tuple[int, int] | str | None:
+def foretold(run: CachedRun, change: SettingsChange) -> tuple[int, int] | str | None:
     """Return what is told of the same without running; see ``rerun``."""
     try:
-        first = scan(run, ask(run, change)).first
+        first = scan_run(run, apply_change(run, change)).first
     except EngineError:
         return "fails"
     return None if first is None else (first.step, first.token_id)
 
 
-def random_settings(run: KeptRun, source: random.Random) -> dict[str, Any]:
+def random_settings(run: CachedRun, source: random.Random) -> dict[str, Any]:
     """Return a few parameters of a run's strategy at random values that a slider would give.
 
     Half of the numbers are near the run's own, so that what changes changes late.
@@ -71,7 +71,7 @@ def random_settings(run: KeptRun, source: random.Random) -> dict[str, Any]:
     kinds, rows = params_of(run.strategy.config), run.config.num_return_sequences
     names = [
         name
-        for name in askable(run.strategy.config)
+        for name in changeable_parameters(run.strategy.config)
         if isinstance(kinds[name], (Number, Integer, Flag, Choice))
         and not name.startswith(("forced", "sampling_table", "debug", "context_history"))
         and (name != "do_sample" or rows == 1)

@@ -11,7 +11,11 @@ import torch
 import transformers
 from torch import nn
 
-from engine.loops.drafting.lossless_check import LEAST_EXPECTED, chi_square, p_value
+from engine.loops.drafting.lossless_check import (
+    MIN_EXPECTED,
+    chi_square_p_value,
+    chi_square_statistic,
+)
 from engine.loops.host_transfer import to_host
 from engine.loops.recorder import Observation, Recorder, Row
 
@@ -149,9 +153,9 @@ def p_of_steps(texts: Iterable[Sequence[int]], probs: torch.Tensor) -> float:
         order, found, seen, expected = chances.argsort(), [], 0.0, 0.0
         for token in order.tolist():
             seen, expected = seen + float(row[token]), expected + float(row.sum() * chances[token])
-            if expected >= LEAST_EXPECTED:
+            if expected >= MIN_EXPECTED:
                 found.append((int(seen), expected))
                 seen = expected = 0.0
         bins += found
         degrees += max(0, len(found) - 1)
-    return p_value(chi_square(bins), degrees)
+    return chi_square_p_value(chi_square_statistic(bins), degrees)

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from engine.inspection.drafting import numbers_of
-from engine.inspection.explanation import CHOSEN, CONSIDERED, KEPT, SURVIVES, Reason
-from engine.inspection.filter_chain import Chain
-from engine.inspection.rerun import Moment, place_of
+from engine.inspection.drafting import redraw_round_numbers
+from engine.inspection.explanation import CHOSEN, CONSIDERED, KEPT, SURVIVES, Explanation
+from engine.inspection.filter_chain import FilterChain
+from engine.inspection.rerun import ReplayedStep, replay_to_step
 from engine.loops import dola
-from engine.loops.recorder import NEVER
-from engine.run.request import request_of
+from engine.loops.recorder import IMPOSSIBLE_SCORE
+from engine.run.request import request_from_trace
 from engine.trace.details import BeamDetail, ContrastiveDetail, DraftDetail
 from engine.trace.records import Step, Trace, replay_ids
 from tests.helpers.runs import finished
@@ -39,7 +39,7 @@ def before(trace: Trace, step: Step, at: int | None = None) -> list[int]:
     return [*replay_ids(same)[: step.keep], *step.emit[:where]]
 
 
-def holds(place: Moment, answer: Reason, at: int | None = None) -> bool:
+def holds(place: ReplayedStep, answer: Explanation, at: int | None = None) -> bool:
     """Return whether what an answer claims comes true in a run with its change."""
     assert answer.claim is not None
     changes, then = dict(answer.claim.changes), answer.claim.then
@@ -62,28 +62,28 @@ def holds(place: Moment, answer: Reason, at: int | None = None) -> bool:
         return _at_step(place, made, index, answer, then)
 
 
-def _models(place: Moment) -> tuple[Any, Any]:
+def _models(place: ReplayedStep) -> tuple[Any, Any]:
     assert place.run is not None
     return place.run.target, place.run.assistant
 
 
-def _again(place: Moment, changes: dict[str, Any]) -> Trace:
+def _again(place: ReplayedStep, changes: dict[str, Any]) -> Trace:
     """Make the whole run again, with another parameter."""
-    request = request_of(place.trace, *_models(place))
+    request = request_from_trace(place.trace, *_models(place))
     params = {k: v for k, v in {**request.params, **changes}.items() if v is not None}
     return finished(dataclasses.replace(request, params=params))
 
 
-def _forked(place: Moment, changes: dict[str, Any], at: int | None) -> Trace:
+def _forked(place: ReplayedStep, changes: dict[str, Any], at: int | None) -> Trace:
     """Make the step alone, after the same text, with another parameter."""
-    request = request_of(place.trace, *_models(place))
+    request = request_from_trace(place.trace, *_models(place))
     ids = [*place.trace.prompt_ids, *before(place.trace, place.step, at)]
     params = {**request.params, "max_new_tokens": 1, "num_return_sequences": 1, **changes}
     params = {k: v for k, v in params.items() if v is not None}
     return finished(dataclasses.replace(request, input_ids=ids, params=params))
 
 
-def _at_step(place: Moment, made: Trace, index: int, answer: Reason, then: str) -> bool:
+def _at_step(place: ReplayedStep, made: Trace, index: int, answer: Explanation, then: str) -> bool:
     step = made.steps[index]
     if then == CHOSEN:
         return step.emit[-1] == answer.token_id
@@ -91,19 +91,19 @@ def _at_step(place: Moment, made: Trace, index: int, answer: Reason, then: str) 
         assert isinstance(step.detail, ContrastiveDetail)
         return answer.token_id in [option.token_id for option in step.detail.options]
     assert then == SURVIVES
-    seen = place_of(made, index, *_models(place))
-    chain = Chain(seen.views[0], seen.row if index else 0)
-    return float(chain.scores[chain.row, answer.token_id]) > NEVER
+    seen = replay_to_step(made, index, *_models(place))
+    chain = FilterChain(seen.views[0], seen.row if index else 0)
+    return float(chain.scores[chain.row, answer.token_id]) > IMPOSSIBLE_SCORE
 
 
-def _is_written(place: Moment, answer: Reason, made: Trace, at: int | None) -> bool:
+def _is_written(place: ReplayedStep, answer: Explanation, made: Trace, at: int | None) -> bool:
     """Return whether a run writes the same text up to the place, and there the token."""
     text = before(place.trace, place.step, at)
     found = replay_ids(made.steps_of(place.step.sequence))
     return found[: len(text) + 1] == [*text, answer.token_id]
 
 
-def _is_kept(place: Moment, answer: Reason, changes: dict[str, Any]) -> bool:
+def _is_kept(place: ReplayedStep, answer: Explanation, changes: dict[str, Any]) -> bool:
     """Return whether a search keeps the very text that its bias is for."""
     made = _again(place, changes)
     ids, _ = changes["sequence_bias"][-1]
@@ -140,10 +140,10 @@ def _share(changes: dict[str, Any]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _luck(place: Moment, changes: dict[str, Any]) -> Iterator[None]:
+def _luck(place: ReplayedStep, changes: dict[str, Any]) -> Iterator[None]:
     """Change one random number of a round: it is known by the others that are drawn with it."""
     assert isinstance(place.step.detail, DraftDetail)
-    numbers, rand, exponential = numbers_of(place), torch.rand, torch.Tensor.exponential_
+    numbers, rand, exponential = redraw_round_numbers(place), torch.rand, torch.Tensor.exponential_
 
     def other_u(*args: Any, **kwargs: Any) -> torch.Tensor:
         u = rand(*args, **kwargs)

@@ -21,9 +21,9 @@ from engine.loops.recorder import Recorder
 from engine.models import loading
 from engine.run.streamer import QueueStreamer
 from playground.inspect import questions
-from playground.runs.stream import stream
-from playground.storage.journal import Journal, Messages
-from playground.storage.run_store import KeptRuns
+from playground.runs.stream import stream_run
+from playground.storage.journal import Journal, RunMessages
+from playground.storage.run_store import RunStore
 
 Place = tuple[Any, str]
 
@@ -32,24 +32,24 @@ def _journal() -> list[Place]:
     """Return the methods that others call; whatever the journal is made of."""
     return [
         (kind, name)
-        for kind in (Journal, Messages, KeptRuns)
+        for kind in (Journal, RunMessages, RunStore)
         for name, f in vars(kind).items()
         if callable(f) and name[0] != "_"
     ]
 
 
 PLACES: dict[str, list[Place]] = {
-    "load": [(loading, "_load")],
+    "load": [(loading, "_load_model")],
     "tokenise": [(PreTrainedTokenizerBase, "__call__")],
     "forward": [(torch.nn.Embedding, "forward")],
     "processor": [(RepetitionPenaltyLogitsProcessor, "__call__")],
     "record": [(Recorder, "record")],
     "send": [(QueueStreamer, "put")],
     "export": [
-        (export_files, "script"),
+        (export_files, "script_text"),
         (export_files, "folder_files"),
-        (export_files, "notebook"),
-        (export_script, "cells"),
+        (export_files, "notebook_json"),
+        (export_script, "code_sections"),
     ],
     "journal": _journal(),
 }
@@ -107,12 +107,12 @@ def failing(place: str, nth: int = 0, error: BaseException | None = None) -> Ite
 
 def messages_of(request: DecodeRequest) -> list[dict[str, Any]]:
     """Return all that a page is told of a run."""
-    return [json.loads(text) for text in stream(request)]
+    return [json.loads(text) for text in stream_run(request)]
 
 
 def exported(trace: dict[str, Any]) -> dict[str, Any]:
     """Return the server's answer to a page that asks for the code of a run."""
-    return json.loads(questions._answer(_Asked({"action": "files", "id": 1, "trace": trace})))
+    return json.loads(questions._handle_event(_Asked({"action": "files", "id": 1, "trace": trace})))
 
 
 class _Asked:

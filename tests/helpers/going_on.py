@@ -8,7 +8,7 @@ import httpx
 
 from benchmarks.reliability.visitor import LOST, Heard, PageVisitor, wait_between
 from engine import DecodeRequest
-from engine.run.decoding import finished
+from engine.run.decoding import decode_to_trace
 from tests.helpers.events import events_of
 
 PROMPT = "Once upon a time, there was"
@@ -71,7 +71,7 @@ def check(run):
     assert run.heard.status == "finished", run.heard.status
     assert run.heard.indices == list(range(len(run.heard.indices)))
     asked = run.asked
-    alone = finished(
+    alone = decode_to_trace(
         DecodeRequest(asked["strategy"], prompt=PROMPT, params=asked["params"], seed=asked["seed"])
     )
     (output,) = run.heard.outputs

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from engine.models.loading import load
-from engine.sandbox.sandbox_parent import Child
+from engine.sandbox.sandbox_parent import SandboxProcess
 from tests.helpers.methods import job, run_method, write_method
 
 MARK = "left-by-a-method"
@@ -36,14 +36,14 @@ def nothing_left(own: Path, monkeypatch: Any) -> Iterator[list[Any]]:
     before = fingerprint()
     monkeypatch.setattr(tempfile, "tempdir", str(own))
     started: list[Any] = []
-    start = Child._start
+    start = SandboxProcess._start
 
-    def noted(self: Child) -> Any:
+    def noted(self: SandboxProcess) -> Any:
         process = start(self)
         started.append(process)
         return process
 
-    monkeypatch.setattr(Child, "_start", noted)
+    monkeypatch.setattr(SandboxProcess, "_start", noted)
     yield started
     assert all(process.returncode is not None for process in started)
     assert working_in(own) == []
@@ -91,7 +91,7 @@ def shared_memory() -> list[str]:
     return found
 
 
-def run_act(folder: Path, act: str, process: Child | None = None) -> Any:
+def run_act(folder: Path, act: str, process: SandboxProcess | None = None) -> Any:
     """Run a method whose generate() is one line, on a small prompt; see ``run_method``.
 
     Args:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.lessons import library
-from engine.lessons.answer_key import Opened
-from engine.lessons.lesson_parser import read
+from engine.lessons.answer_key import LessonWithRuns
+from engine.lessons.lesson_parser import parse_lesson
 
 HEAD = """---
 title: A lesson
@@ -35,9 +35,11 @@ It is “{step.token}” with {percent(step.p)}.
 """
 
 
-def opened(text: str) -> Opened:
-    lesson = read(text, "own")
-    return Opened(lesson, {r.name: library.of_gallery(r) for r in lesson.runs.values()})
+def opened(text: str) -> LessonWithRuns:
+    lesson = parse_lesson(text, "own")
+    return LessonWithRuns(
+        lesson, {r.name: library.load_gallery_run(r) for r in lesson.runs.values()}
+    )
 
 
 def card(block: str, reveal: str = "Seen.", situation: str = "So far.") -> str:

@@ -9,19 +9,19 @@ from typing import Any
 import torch
 import transformers
 
-from engine.inspection.target_token import Decided
-from engine.loops.teacher_forced import pass_inputs
+from engine.inspection.target_token import TargetToken
+from engine.loops.teacher_forced import teacher_forced_inputs
 from engine.models.loading import LoadedModel, load
 from tests.helpers.models import VOCAB, fresh_model, golden_model, tiny_llama, weight_of
 from tests.helpers.zoo import zoo_model
 
 PROMPT, NEW = (5, 9, 11, 4, 30, 41), (17, 5, 23, 8)
-DECIDED = Decided(PROMPT, NEW[:-1], NEW[-1])
+DECIDED = TargetToken(PROMPT, NEW[:-1], NEW[-1])
 TEXT_MODELS = ("gpt2", "llama", "qwen2", "t5", "Bart", "storyteller", "storyfixer")
 PICTURE = 8
 PATCH = 2
 PART = VOCAB - 1
-READ = Decided((1, 5, *[PART] * 16, 7), NEW[:2], NEW[2])
+READ = TargetToken((1, 5, *[PART] * 16, 7), NEW[:2], NEW[2])
 """A picture within a prompt."""
 
 
@@ -91,14 +91,14 @@ def picture() -> dict[str, torch.Tensor]:
     return {"pixel_values": weight_of("picture", torch.empty(1, 3, PICTURE, PICTURE), 5)}
 
 
-def eager(loaded: LoadedModel, media: Any = None, decided: Decided = DECIDED) -> Any:
+def eager(loaded: LoadedModel, media: Any = None, decided: TargetToken = DECIDED) -> Any:
     """Return the outputs of a copy of a model that computes attention as transformers does to show it."""
     model = copy.deepcopy(loaded.model)
     model.set_attn_implementation("eager")
     new = [*decided.before, decided.token_id]
     with torch.no_grad():
         return model(
-            **pass_inputs(loaded, decided.prompt_ids, new, media),
+            **teacher_forced_inputs(loaded, decided.prompt_ids, new, media),
             use_cache=False,
             output_attentions=True,
         )

@@ -13,9 +13,9 @@ import torch
 import transformers
 from PIL import Image
 
-from engine.media import picture_of, sound_of
-from engine.models.bare import bare
+from engine.media import to_picture, to_sound
 from engine.models.loading import LoadedModel
+from engine.models.model_views import copy_without_defaults
 from tests.helpers.models import VOCAB, new_tokens, set_weights
 from tests.helpers.tokenizers import make_tokenizer
 
@@ -235,7 +235,7 @@ def by_common_generate(seed: int, **kwargs: Any) -> list[list[int]]:
     model, processor, _ = _made("whisper")
     samples, rate = wave()
     features = processor(
-        sound_of((samples, rate)).at(rate), sampling_rate=rate, return_tensors="pt"
+        to_sound((samples, rate)).resample(rate), sampling_rate=rate, return_tensors="pt"
     )
     begin = [90, LANGUAGES["<|en|>"], TASKS["transcribe"], 95]
     own = model.generation_config
@@ -245,7 +245,7 @@ def by_common_generate(seed: int, **kwargs: Any) -> list[list[int]]:
     ]
     torch.manual_seed(seed)
     rows = transformers.GenerationMixin.generate(
-        bare(model),
+        copy_without_defaults(model),
         **features,
         decoder_input_ids=torch.tensor([begin]),
         logits_processor=transformers.LogitsProcessorList(rules),
@@ -297,12 +297,12 @@ def native(name: str, seed: int = 0, of: int = 0, **kwargs: Any) -> list[list[in
     """
     kind, (model, processor, tokenizer) = KINDS[name], _made(name)
     if kind.given == "image":
-        own = picture_of(image(of)).image
+        own = to_picture(image(of)).image
         text = {"text": f"{IMAGE_TOKEN}{kind.prompt}"} if name == "llava" else {}
         inputs = processor(images=own, return_tensors="pt", **text)
     else:
         samples, rate = wave(of)
-        heard = sound_of((samples, rate)).at(rate)
+        heard = to_sound((samples, rate)).resample(rate)
         inputs = processor(heard, sampling_rate=rate, return_tensors="pt")
     torch.manual_seed(seed)
     with torch.no_grad():

@@ -20,14 +20,14 @@ from engine.sandbox import method_check
 from engine.sandbox import sandbox_parent as children
 from engine.sandbox.folder import Method
 from engine.sandbox.outcome import Outcome
-from engine.sandbox.sandbox_parent import Child
+from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.trace.records import Step
 
 _MANY_RUNS = """
 import importlib, os, sys; sys.path.insert(0, sys.argv[1])
-from engine.sandbox import host, wire
+from engine.sandbox import sandbox_main, wire
 
-run_one = host._Host.do
+run_one = sandbox_main._SandboxedModel.run_job
 
 def run_all(self, job, tell):
     while job is not None:
@@ -36,49 +36,49 @@ def run_all(self, job, tell):
         for name in [name for name in sys.modules if name.startswith("transformers_modules")]:
             del sys.modules[name]
         importlib.invalidate_caches()
-        job = wire.read(sys.stdin.buffer)
+        job = wire.read_message(sys.stdin.buffer)
     os._exit(0)
 
-host._Host.do = run_all
-host.main(*map(int, sys.argv[2:]))
+sandbox_main._SandboxedModel.run_job = run_all
+sandbox_main.main(*map(int, sys.argv[2:]))
 """
 """A process's program: that of every run, with a loop around the run."""
 
 BARE = """
 import os, sys; sys.path.insert(0, sys.argv[1])
-from engine.sandbox import confine, host
+from engine.sandbox import confinement, sandbox_main
 
 class Bare:
     def __init__(self, setup, abi):
-        confine.limit(setup["memory_bytes"], setup["cpu_s"], setup["file_bytes"])
-        self.ready = {"barriers": confine.close_calls(abi), "load_s": 0.0, "vocab_size": 100}
+        confinement.set_limits(setup["memory_bytes"], setup["cpu_s"], setup["file_bytes"])
+        self.ready = {"barriers": confinement.restrict_calls(abi), "load_s": 0.0, "vocab_size": 100}
 
-    def do(self, job, tell):
+    def run_job(self, job, tell):
         place, names = os.path.join(job["method"], "custom_generate", "generate.py"), {}
         try:
             with open(place) as file:
                 exec(compile(file.read(), place, "exec"), names)
             names["generate"](model=None, input_ids=job["ids"])
         except BaseException as error:
-            return {"error": host._told(error, os.path.basename(job["method"]))}
+            return {"error": sandbox_main._error_to_dict(error, os.path.basename(job["method"]))}
         return {"start": 0, "passes": 1, "sequences": [[1]], "notes": []}
 
-host._Host = Bare
-host.main(*map(int, sys.argv[2:]))
+sandbox_main._SandboxedModel = Bare
+sandbox_main.main(*map(int, sys.argv[2:]))
 """
 """A process's program: every barrier and limit, but no model, no torch and no transformers."""
 
 
-class BareProcess(Child):
+class BareProcess(SandboxProcess):
     """A confined process without a model: it calls a method with None in its place and says that it wrote one id."""
 
     def _start(self) -> subprocess.Popen[bytes]:
         # All processes start in one thread, so no other one starts with this program.
-        with patch.object(children, "_BOOT", BARE):
+        with patch.object(children, "_BOOT_CODE", BARE):
             return super()._start()
 
 
-class SharedProcess(Child):
+class SharedProcess(SandboxProcess):
     """A confined process that serves one run after another, as long as each run comes to its end.
 
     To close it gives it back; ``end`` ends it.
@@ -95,12 +95,12 @@ class SharedProcess(Child):
         super().__init__(folder, weights)
 
     def _start(self) -> subprocess.Popen[bytes]:
-        with patch.object(children, "_BOOT", _MANY_RUNS):
+        with patch.object(children, "_BOOT_CODE", _MANY_RUNS):
             return super()._start()
 
-    def _put(self, method: Method) -> Path:
+    def _write_method(self, method: Method) -> Path:
         shutil.rmtree(self._own.path / "method", ignore_errors=True)
-        return super()._put(method)
+        return super()._write_method(method)
 
     def run(
         self, method: Method, job: dict[str, Any], cancelled: threading.Event | None = None
@@ -136,7 +136,7 @@ class ProcessPool:
         self._lock = threading.Lock()
 
     def take(self, folder: str, weights: dict[str, Any] | None = None) -> SharedProcess:
-        """Return a process with this model, which is free again once it is closed; see ``Child`` for the arguments."""
+        """Return a process with this model, free again once it is closed; arguments of ``SandboxProcess``."""
         with self._lock:
             for process in self._processes:
                 is_free = process.is_alive and not process.is_taken
@@ -153,7 +153,7 @@ class ProcessPool:
         folder: str,
         weights: dict[str, Any] | None = None,
         cancelled: threading.Event | None = None,
-    ) -> Iterator[Child]:
+    ) -> Iterator[SandboxProcess]:
         """Lend a process for one run, in the place of ``spare.child_for``."""
         with self.take(folder, weights) as process:
             process.wait(cancelled)
@@ -171,8 +171,8 @@ def shared_processes() -> Iterator[ProcessPool]:
     pool = ProcessPool()
     try:
         with (
-            patch.object(sandboxed_run, "child_for", pool.child_for),
-            patch.object(method_check, "Child", pool.take),
+            patch.object(sandboxed_run, "acquire_process", pool.child_for),
+            patch.object(method_check, "SandboxProcess", pool.take),
         ):
             yield pool
     finally:

@@ -10,11 +10,11 @@ import torch
 from safetensors.torch import save_file
 
 from engine.models import hub, hub_lookup
-from engine.models.model_resolver import located
+from engine.models.model_resolver import resolve_model
 from engine.sandbox import catalogue, method_lookup, method_store, trust
 from engine.sandbox.folder import read_method
 from engine.sandbox.outcome import Outcome
-from engine.sandbox.sandbox_parent import Child, drained
+from engine.sandbox.sandbox_parent import SandboxProcess, collect_steps
 from engine.trace.records import Step
 
 PLAIN = """
@@ -29,17 +29,17 @@ def generate(model, input_ids, generation_config=None, **kwargs):
 
 STAND_IN = """
 import os, sys; sys.path.insert(0, sys.argv[1])
-from engine.sandbox import confine, wire
+from engine.sandbox import confinement, wire
 
-confine.die_with(int(sys.argv[2]))
+confinement.exit_with_parent(int(sys.argv[2]))
 with os.fdopen(int(sys.argv[3]), "wb", buffering=0) as out:
-    def tell(message): out.write(wire.packed(message))
-    weights = wire.read(sys.stdin.buffer)["weights"]
+    def tell(message): out.write(wire.pack_message(message))
+    weights = wire.read_message(sys.stdin.buffer)["weights"]
     if weights.get("never"):
-        wire.read(sys.stdin.buffer)
+        wire.read_message(sys.stdin.buffer)
     if not weights.get("fails"):
         tell({"ready": {"barriers": [], "load_s": 0.0, "vocab_size": 10}})
-        if wire.read(sys.stdin.buffer):
+        if wire.read_message(sys.stdin.buffer):
             tell({"end": {"start": 0, "passes": 1, "sequences": [[1]], "notes": [str(os.getpid())]}})
 """
 """A process's program for tests: it says that it is ready, and answers a job with its number; weights prevent it."""
@@ -76,11 +76,11 @@ def job(rows: list[list[int]], new: int = 6, **more: Any) -> dict[str, Any]:
 
 
 def run_method(
-    folder: Path, task: dict[str, Any], child: Child | None = None
+    folder: Path, task: dict[str, Any], child: SandboxProcess | None = None
 ) -> tuple[list[Step], Outcome]:
     """Run a method on Storyteller in a process of its own."""
-    with child or Child(located("storyteller")[0]) as process:
-        return drained(process.run(read_method(folder), task))
+    with child or SandboxProcess(resolve_model("storyteller")[0]) as process:
+        return collect_steps(process.run(read_method(folder), task))
 
 
 def set_for_methods(monkeypatch: Any, folder: Path, **values: Any) -> None:

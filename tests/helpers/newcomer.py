@@ -29,7 +29,7 @@ def page_of(name: str) -> dict[str, Any]:
 
     from engine.strategies import STRATEGIES
     from playground.app import build_app
-    from playground.forms.spec import spec
+    from playground.forms.spec import page_spec
 
     async def build() -> Any:
         return build_app()
@@ -41,8 +41,8 @@ def page_of(name: str) -> dict[str, Any]:
         "tabs": [b.label for b in blocks.blocks.values() if isinstance(b, gr.Tab)],
         "elements": [b.elem_id for b in blocks.blocks.values() if b.elem_id],
         "endpoint": len(endpoints.get(f"/{name}", {}).get("parameters", [])),
-        "form": next((s for s in spec()["strategies"] if s["name"] == name), None),
-        "params": [control["name"] for control in spec()["params"]],
+        "form": next((s for s in page_spec()["strategies"] if s["name"] == name), None),
+        "params": [control["name"] for control in page_spec()["params"]],
     }
 
 

@@ -12,14 +12,14 @@ from typing import Any
 
 from engine.analysis.gallery import FOLDER
 from engine.export.steps_csv import steps_csv
-from engine.statistics.metrics import perplexity_of
-from engine.statistics.rescoring import rescore
+from engine.statistics.metrics import perplexity_from_logprobs
+from engine.statistics.rescoring import rescore_hypotheses
 from engine.statistics.sign_test import sign_test
-from engine.statistics.text_divergence import shared
+from engine.statistics.text_divergence import common_prefix_length
 from engine.trace import json_io
 from engine.trace.details import BeamDetail
-from engine.trace.records import Trace, own_token
-from visualizers import pictures_of, shown_of
+from engine.trace.records import Trace, chosen_token_id
+from visualizers import list_visuals, summarize_trace
 
 PENALTIES = (-2.0, -0.3, 0.0, 0.7, 1.0, 2.5, 5.0)
 
@@ -27,7 +27,7 @@ PENALTIES = (-2.0, -0.3, 0.0, 0.7, 1.0, 2.5, 5.0)
 def numbers_of(trace: Trace, others: dict[str, Trace]) -> dict[str, Any]:
     """Return the numbers of one run; texts part from those of the other runs."""
     return {
-        "shown": shown_of(trace, pictures_of(trace)),
+        "shown": summarize_trace(trace, list_visuals(trace)),
         "csv": steps_csv(trace),
         "rescored": rescored(trace),
         "perplexity": guessed_right(trace),
@@ -41,7 +41,7 @@ def rescored(trace: Trace) -> list[dict[str, Any]]:
     if not trace.details(BeamDetail):
         return []
     own = trace.config["length_penalty"]
-    found = [rescore(trace, penalty) for penalty in (own, *PENALTIES)]
+    found = [rescore_hypotheses(trace, penalty) for penalty in (own, *PENALTIES)]
     return [
         {
             "penalty": result.length_penalty,
@@ -58,14 +58,16 @@ def rescored(trace: Trace) -> list[dict[str, Any]]:
 
 def guessed_right(trace: Trace) -> float | None:
     """Return the perplexity of the tokens that steps have candidates of, None without any."""
-    own = [c.raw_logprob for s in trace.steps for c in s.candidates if c.token_id == own_token(s)]
-    return perplexity_of(own) if own else None
+    own = [
+        c.raw_logprob for s in trace.steps for c in s.candidates if c.token_id == chosen_token_id(s)
+    ]
+    return perplexity_from_logprobs(own) if own else None
 
 
 def together(a: Trace, b: Trace) -> int | None:
     """Return where two texts part, prompt and all, None where they are the same."""
     texts = [[*trace.prompt_ids, *trace.outputs[0].token_ids] for trace in (a, b)]
-    common, part = shared(texts, [True, True])
+    common, part = common_prefix_length(texts, [True, True])
     return common if part else None
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 VALUE = "\0"
 _DEEPEST = 6
-_ERRORS = ("EngineError", "LeftOut")
+_ERRORS = ("EngineError", "MeasurementStopped")
 _MANY = 64
 
 

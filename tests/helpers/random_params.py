@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from engine.declare import params as kinds
 from engine.declare.params import Param, params_of
 from engine.strategies import STRATEGIES
-from engine.strategies.custom import Arguments, MethodName
+from engine.strategies.custom import MethodArguments, MethodName
 from engine.strategies.dola import LayerChoice
-from engine.strategies.watermark import Keys
+from engine.strategies.watermark import SynthIdKeys
 
 SMALL = 8
 """Most tokens, beams, n-grams and the like: more of them only take longer."""
@@ -90,8 +90,10 @@ _MAKERS: dict[type, Any] = {
     ),
     kinds.Decay: lambda kind, vocab: st.tuples(st.integers(0, SMALL), st.floats(0.5, 3)),
     kinds.AllowedTokens: lambda kind, vocab: st.lists(_sequence(vocab), min_size=1, max_size=3),
-    Keys: lambda kind, vocab: st.lists(st.integers(0, 1000), min_size=1, max_size=4, unique=True),
+    SynthIdKeys: lambda kind, vocab: st.lists(
+        st.integers(0, 1000), min_size=1, max_size=4, unique=True
+    ),
     MethodName: lambda kind, vocab: st.sampled_from(["mirostat", "top_n_sigma", "nope"]),
-    Arguments: lambda kind, vocab: st.sampled_from([{}, {"eta": 0.2}, {"n": 0.5}]),
+    MethodArguments: lambda kind, vocab: st.sampled_from([{}, {"eta": 0.2}, {"n": 0.5}]),
     LayerChoice: lambda kind, vocab: st.sampled_from(["low", "high", [1], [1, 3]]),
 }

@@ -9,7 +9,7 @@ from transformers import LlamaForCausalLM
 
 from engine.errors import EngineError
 from engine.models.files import local_folder
-from engine.models.install import bring
+from engine.models.install import install_model
 from engine.models.loading import LoadedModel, load
 from engine.strategies import STRATEGIES
 
@@ -71,7 +71,7 @@ def ids_of(prompt: str) -> list[int]:
 def _missing() -> str | None:
     """Return why it cannot be had, None once it is there; it is tried once in a process."""
     try:
-        bring(NAME, lambda what, done, total: None)
+        install_model(NAME, lambda what, done, total: None)
     except EngineError as error:
         return str(error)
     return None

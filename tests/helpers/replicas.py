@@ -26,20 +26,20 @@ class Steps:
         """Count from now on."""
         self._run, self.late = run, 0
 
-    def began(self, run, header):
+    def on_start(self, run, header):
         pass
 
-    def saw(self, logits, input_ids, processors):
+    def on_logits(self, logits, input_ids, processors):
         pass
 
-    def decided(self, step):
+    def on_step(self, step):
         # The last one comes again where something was measured beside it.
         new, self._decided = step.index >= self._decided, step.index + 1
         if new and self._told:
             self.late += 1
         self._told = self._run is not None and self._run.cancelled
 
-    def ended(self):
+    def on_end(self):
         self._run = None
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from engine import DecodeRequest
-from engine.analysis.generate_outputs_files import rich_bytes, rich_metadata
-from engine.analysis.generate_outputs_flags import flags_of
-from engine.analysis.generate_outputs_sizes import size_of_rich
+from engine.analysis.generate_outputs_files import output_metadata, output_to_bytes
+from engine.analysis.generate_outputs_flags import parse_flags
+from engine.analysis.generate_outputs_sizes import output_file_size
 from engine.models.loading import LoadedModel
 from engine.trace.records import Trace
 from tests.helpers.runs import finished
@@ -46,8 +46,8 @@ def check_sized(
     trace: Trace, model: LoadedModel | None, flags: dict[str, bool], output: Any
 ) -> None:
     """Check that the size that is told is that of the file, to the byte."""
-    told = size_of_rich(trace, model, flags)
-    assert told == len(rich_bytes(output, rich_metadata(trace, flags_of(flags))))
+    told = output_file_size(trace, model, flags)
+    assert told == len(output_to_bytes(output, output_metadata(trace, parse_flags(flags))))
 
 
 def native_output(

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.settings import SETTINGS
 from playground.rooms import cards
-from playground.rooms.registry import Rooms
+from playground.rooms.registry import RoomRegistry
 from playground.rooms.state import RoomStore
 
 HIDDEN = ("the-reveal", "the-why", "the-myth", "the-turn", "tell_tale")
@@ -78,7 +78,7 @@ class Hand:
         return self.now
 
 
-def rooms_of(path: Path, clock: Any, store: RoomStore | None = None, **limits: Any) -> Rooms:
+def rooms_of(path: Path, clock: Any, store: RoomStore | None = None, **limits: Any) -> RoomRegistry:
     """Return rooms that know this one lesson.
 
     Args:
@@ -90,6 +90,6 @@ def rooms_of(path: Path, clock: Any, store: RoomStore | None = None, **limits: A
     whole = cards.read_deck("kinds", "en", path, 0)
 
     def named(lesson: str, language: str) -> cards.Deck:
-        return whole if lesson == "kinds" else cards.deck_of(lesson, language)
+        return whole if lesson == "kinds" else cards.load_deck(lesson, language)
 
-    return Rooms(store, dataclasses.replace(SETTINGS, **limits), clock, named)
+    return RoomRegistry(store, dataclasses.replace(SETTINGS, **limits), clock, named)

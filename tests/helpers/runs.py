@@ -6,7 +6,11 @@ from collections.abc import Sequence
 
 from engine import DecodeRequest, decode
 from engine.errors import EngineError
-from engine.statistics.text_divergence import same_ids, shared, tokens_of
+from engine.statistics.text_divergence import (
+    common_prefix_length,
+    has_comparable_ids,
+    output_tokens,
+)
 from engine.trace import json_io
 from engine.trace.events import Failed, Finished
 from engine.trace.records import Trace
@@ -35,7 +39,7 @@ def reread(request: DecodeRequest) -> Trace:
 
 def parts_at(traces: Sequence[Trace]) -> int | None:
     """Return the first place where the outputs of whole runs differ, None when they are the same."""
-    by_id = same_ids(traces)
-    texts = [tokens_of(trace, by_id=by_id) for trace in traces]
-    common, part = shared(texts, [True] * len(texts))
+    by_id = has_comparable_ids(traces)
+    texts = [output_tokens(trace, by_id=by_id) for trace in traces]
+    common, part = common_prefix_length(texts, [True] * len(texts))
     return common if part else None

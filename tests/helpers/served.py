@@ -36,7 +36,7 @@ def served() -> Iterator[tuple[str, Any]]:
     try:
         yield f"http://127.0.0.1:{port}", demo
     finally:
-        jobs.stop_all(PATIENCE_S)
+        jobs.stop_all_jobs(PATIENCE_S)
         demo.close()
         # What Gradio leaves is found here, under these marks, and not in another file's test.
         gc.collect()

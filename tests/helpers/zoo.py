@@ -11,8 +11,8 @@ import pytest
 import torch
 import transformers
 
-from engine.models.bare import special_ids_of
 from engine.models.loading import LoadedModel
+from engine.models.model_views import special_ids_config
 from tests.helpers.models import VOCAB, weight_of
 
 LINEAR = ["linear_attention", "full_attention"] * 2
@@ -283,7 +283,7 @@ def made(name: str, seed: int = 0, noise: float = 0.0) -> Any:
             if p.ndim == 2 and "A_log" not in place and "conv" not in place:
                 p.copy_(0.35 * (weight_of(place, p, seed) + noise * weight_of(place, p, seed + 1)))
     # Some configurations set defaults for generate(), which a run never inherits.
-    model.generation_config = special_ids_of(model)
+    model.generation_config = special_ids_config(model)
     return model
 
 

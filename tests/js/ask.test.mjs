@@ -1,10 +1,10 @@
 // Questions to the server: each has its own answer, whenever that comes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ask, connectAsk } from "../../playground/client/shell/questions.mjs";
+import { askServer, connectQuestions } from "../../playground/client/shell/questions.mjs";
 
 test("a question before there is a connection is answered at once", async () => {
-  assert.match((await ask({ action: "a" })).error, /not connected yet/);
+  assert.match((await askServer({ action: "a" })).error, /not connected yet/);
 });
 
 for (const [how, order] of [
@@ -13,10 +13,10 @@ for (const [how, order] of [
 ])
   test(`an answer that comes ${how} is that to its own question`, async () => {
     const sent = [];
-    const { receive } = connectAsk((question) => sent.push(question));
+    const { receive } = connectQuestions((question) => sent.push(question));
     const told = [];
     for (const [i, action] of ["first", "second"].entries())
-      ask({ action }).then((answer) => {
+      askServer({ action }).then((answer) => {
         told[i] = answer.told;
       });
     for (const i of order) receive(JSON.stringify({ id: sent[i].id, told: sent[i].action }));

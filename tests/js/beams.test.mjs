@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Forest } from "../../visualizers/beam_tree/forest.mjs";
-import { heightOf, TOP, yOf } from "../../visualizers/beam_tree/geometry.mjs";
-import { neighbour } from "../../visualizers/beam_tree/navigation.mjs";
+import { groupHeight, nodeY, TREE_TOP } from "../../visualizers/beam_tree/geometry.mjs";
+import { findNeighbour } from "../../visualizers/beam_tree/navigation.mjs";
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
 import { pathTo } from "../../visualizers/beam_tree/words.mjs";
 import { names, open, recorded } from "./traces.mjs";
@@ -23,14 +23,14 @@ for (const name of SEARCHES) {
   test(`${name}: no two texts of a step that go on or end share a place`, async () => {
     const trace = await open(name);
     const forest = grown(trace);
-    let top = TOP;
+    let top = TREE_TOP;
     for (const group of forest.groups) {
       group.top = top;
-      top += heightOf(group);
+      top += groupHeight(group);
     }
     for (const column of forest.columns) {
       const placed = column.filter((n) => n.slot !== "drop");
-      const rows = placed.map((n) => yOf(forest.groups[n.data.group], n));
+      const rows = placed.map((n) => nodeY(forest.groups[n.data.group], n));
       assert.equal(new Set(rows).size, placed.length);
       assert.ok(Math.max(...rows) < top);
       const kept = column.filter((n) => n.data.fate === "kept");
@@ -49,11 +49,11 @@ for (const name of SEARCHES) {
     );
     best.forEach((node, i) => {
       node.y = 0;
-      assert.equal(neighbour(forest, best, node, "ArrowLeft"), best[i - 1] ?? null);
-      assert.equal(neighbour(forest, best, node, "ArrowRight"), best[i + 1]);
-      assert.equal(neighbour(forest, best, node, "Home"), best[0]);
-      assert.equal(neighbour(forest, best, node, "End"), best.at(-1));
-      assert.equal(neighbour(forest, best, node, "x"), null);
+      assert.equal(findNeighbour(forest, best, node, "ArrowLeft"), best[i - 1] ?? null);
+      assert.equal(findNeighbour(forest, best, node, "ArrowRight"), best[i + 1]);
+      assert.equal(findNeighbour(forest, best, node, "Home"), best[0]);
+      assert.equal(findNeighbour(forest, best, node, "End"), best.at(-1));
+      assert.equal(findNeighbour(forest, best, node, "x"), null);
     });
   });
 
@@ -73,7 +73,7 @@ test("hidden nodes are passed over, and up and down go by height", () => {
   const node = (y, group, hidden = false) => ({ y, hidden, column: 0, data: { group } });
   const [a, b, c, d] = [node(10, 0), node(30, 0), node(20, 0, true), node(50, 1)];
   const forest = { columns: [[d, b, a, c]] };
-  const go = (from, key) => neighbour(forest, [], from, key);
+  const go = (from, key) => findNeighbour(forest, [], from, key);
   assert.equal(go(a, "ArrowDown"), b);
   assert.equal(go(b, "ArrowDown"), d);
   assert.equal(go(d, "ArrowUp"), b);

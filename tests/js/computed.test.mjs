@@ -5,9 +5,9 @@ import { test } from "node:test";
 import { csv } from "../../playground/client/shell/steps_csv.mjs";
 import { signTest } from "../../playground/client/tabs/taste_votes.mjs";
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
-import { partingOf } from "../../visualizers/compare/divergence.mjs";
-import { perplexityOf } from "../../visualizers/predict/game.mjs";
-import { ownToken } from "../../visualizers/shared/record.mjs";
+import { findDivergence } from "../../visualizers/compare/divergence.mjs";
+import { computePerplexity } from "../../visualizers/predict/game.mjs";
+import { findDecidedToken } from "../../visualizers/shared/record.mjs";
 import {
   isDrawing,
   LIST,
@@ -56,21 +56,23 @@ const PARITY = {
     }
     return rescored.length;
   },
-  perplexityOf({ steps }, { perplexity }) {
+  computePerplexity({ steps }, { perplexity }) {
     const own = steps.flatMap((step) =>
-      step.candidates.filter((c) => c.token_id === ownToken(step)).map((c) => c.raw_logprob),
+      step.candidates
+        .filter((c) => c.token_id === findDecidedToken(step))
+        .map((c) => c.raw_logprob),
     );
-    if (own.length) assert.ok(near(perplexityOf(own), perplexity));
+    if (own.length) assert.ok(near(computePerplexity(own), perplexity));
     return own.length;
   },
   signTest(_trace, { signs }) {
     for (const [wins, trials, p] of signs) assert.ok(near(signTest(wins, trials), p));
     return signs.length;
   },
-  async partingOf(trace, { shared }) {
+  async findDivergence(trace, { shared }) {
     const wholeOf = ({ prompt_ids, outputs }) => [...prompt_ids, ...outputs[0].token_ids];
     for (const [name, at] of Object.entries(shared))
-      assert.equal(partingOf(wholeOf(trace), wholeOf(await open(name))), at, name);
+      assert.equal(findDivergence(wholeOf(trace), wholeOf(await open(name))), at, name);
     return Object.keys(shared).length;
   },
 };

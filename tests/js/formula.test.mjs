@@ -3,7 +3,15 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./page.mjs";
 import { FORMS } from "../../visualizers/formula/forms.mjs";
-import { frac, inside, math, said, sub, sup, token } from "../../visualizers/shared/formula.mjs";
+import {
+  formulaToMath,
+  formulaToWords,
+  frac,
+  parenthesize,
+  sub,
+  sup,
+  token,
+} from "../../visualizers/shared/formula.mjs";
 import { numbers } from "./traces.mjs";
 
 const lines = Object.values(numbers).flatMap(
@@ -11,7 +19,7 @@ const lines = Object.values(numbers).flatMap(
 );
 
 test("a formula is MathML with its words beside it", () => {
-  const node = math([sub("p", "x"), "=", frac(sup("e", "-1.5"), "8.9e+07")]);
+  const node = formulaToMath([sub("p", "x"), "=", frac(sup("e", "-1.5"), "8.9e+07")]);
   assert.equal(node.name, "math");
   for (const one of node.all()) assert.equal(one.namespace, "http://www.w3.org/1998/Math/MathML");
   assert.equal(
@@ -29,7 +37,7 @@ test("a formula is MathML with its words beside it", () => {
 });
 
 test("symbols, functions, operators and texts are told apart", () => {
-  const names = math(["x", ["y′"], "log", "Σ", "≤", "0.5", token("<b>·the")]).all();
+  const names = formulaToMath(["x", ["y′"], "log", "Σ", "≤", "0.5", token("<b>·the")]).all();
   const leaves = names.filter((n) => !n.all().slice(1).length).map((n) => [n.name, n.textContent]);
   assert.deepEqual(
     leaves.filter(([name]) => name !== "mspace"),
@@ -47,8 +55,8 @@ test("symbols, functions, operators and texts are told apart", () => {
 });
 
 test("a negative number behind an operator stands in brackets", () => {
-  assert.deepEqual(inside("-2"), ["(", "-2", ")"]);
-  assert.equal(inside("2"), "2");
+  assert.deepEqual(parenthesize("-2"), ["(", "-2", ")"]);
+  assert.equal(parenthesize("2"), "2");
 });
 
 test("every form of a recorded run is known, and shows every number it has", () => {
@@ -60,7 +68,7 @@ test("every form of a recorded run is known, and shows every number it has", () 
     if (line.is === undefined && line.of === undefined) continue;
     const drawn = form
       .draw(line.with ?? {}, token("it"), line.is ?? null, line)
-      .map(said)
+      .map(formulaToWords)
       .join(" ");
     const shown = [...Object.values(line.with ?? {}).flat(), line.is, line.u].filter(Boolean);
     for (const number of shown) {
@@ -74,9 +82,9 @@ test("every form of a recorded run is known, and shows every number it has", () 
 
 test("every form is drawn with its symbols, and says what they are", () => {
   for (const [name, form] of Object.entries(FORMS)) {
-    const drawn = form.draw(form.symbols, "x", null, {}).map(said).join(" ");
+    const drawn = form.draw(form.symbols, "x", null, {}).map(formulaToWords).join(" ");
     assert.ok(drawn && !/undefined|NaN/.test(drawn), `${name}: ${drawn}`);
     assert.match(form.where, /\.$/);
-    for (const tree of form.draw(form.symbols, "x", null, {})) math(tree);
+    for (const tree of form.draw(form.symbols, "x", null, {})) formulaToMath(tree);
   }
 });

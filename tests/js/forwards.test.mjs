@@ -3,19 +3,19 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./page.mjs";
 import {
-  axisOf,
-  placeOf,
-  scaleOf,
-  segmentsOf,
-  ticksOf,
+  createAxis,
+  createScale,
+  createSegments,
+  lanePosition,
+  tickValues,
 } from "../../visualizers/forward_timeline/lane.mjs";
 import {
-  passWords,
-  stepWords,
-  summaryOf,
-  unseenOf,
+  gapsText,
+  passText,
+  stepText,
+  summaryText,
 } from "../../visualizers/forward_timeline/words.mjs";
-import { plain } from "../../visualizers/shared/terms.mjs";
+import { stripTerms } from "../../visualizers/shared/terms.mjs";
 
 const FIGURES = {
   tokens: 24,
@@ -31,8 +31,9 @@ const FIGURES = {
   declared: 29,
 };
 
-const summary = (figures, ended = true) => plain(summaryOf({ ...FIGURES, ...figures }, ended));
-const unseen = (figures, ended = true) => plain(unseenOf({ ...FIGURES, ...figures }, ended));
+const summary = (figures, ended = true) =>
+  stripTerms(summaryText({ ...FIGURES, ...figures }, ended));
+const unseen = (figures, ended = true) => stripTerms(gapsText({ ...FIGURES, ...figures }, ended));
 
 test("a run is summed up in the numbers of its record", () => {
   assert.equal(
@@ -74,7 +75,7 @@ const RUN = { pieces: { 1: " big", 2: " cat", 3: " sat" }, shown: [] };
 
 function said(step, shown) {
   RUN.shown[0] = { forward_timeline: shown };
-  return stepWords(RUN, { index: 0, ...step });
+  return stepText(RUN, { index: 0, ...step });
 }
 
 const PASS = { rows: 1, read: 1, cached: 4, length: 5, dropped: 0, aside: false };
@@ -107,41 +108,41 @@ test("a step is told in the order of what happened", () => {
 });
 
 test("a pass says what it read and what the cache held", () => {
-  assert.equal(passWords(PASS), "read 1 token, 4 held in the cache");
+  assert.equal(passText(PASS), "read 1 token, 4 held in the cache");
   assert.equal(
-    passWords({ ...PASS, read: 6, rows: 2, cached: 0, aside: true }),
+    passText({ ...PASS, read: 6, rows: 2, cached: 0, aside: true }),
     "read 6 tokens of another text in each of 2 rows, no cache",
   );
-  assert.equal(passWords({ ...PASS, read: 0, rows: 0, aside: true }), "read no token ids");
+  assert.equal(passText({ ...PASS, read: 0, rows: 0, aside: true }), "read no token ids");
 });
 
 test("a place of the text stands where its share of the row says, after a prompt of bounded length", () => {
   const scale = { start: 5, room: 24 };
-  assert.equal(placeOf(0, scale), 0);
-  assert.equal(placeOf(29, scale), 1);
-  assert.ok(Math.abs(placeOf(5, scale) - 5 / 29) < 1e-12);
+  assert.equal(lanePosition(0, scale), 0);
+  assert.equal(lanePosition(29, scale), 1);
+  assert.ok(Math.abs(lanePosition(5, scale) - 5 / 29) < 1e-12);
   const long = { start: 500, room: 10 };
-  assert.equal(placeOf(500, long), 0.22);
-  assert.ok(Math.abs(placeOf(505, long) - 0.61) < 1e-12);
-  assert.equal(placeOf(900, long), 1);
-  assert.equal(placeOf(0, { start: 0, room: 4 }), 0);
+  assert.equal(lanePosition(500, long), 0.22);
+  assert.ok(Math.abs(lanePosition(505, long) - 0.61) < 1e-12);
+  assert.equal(lanePosition(900, long), 1);
+  assert.equal(lanePosition(0, { start: 0, room: 4 }), 0);
 });
 
 test("a run that goes on has room for more, one that has ended has not", () => {
-  assert.deepEqual(scaleOf({ start: 5, most: 22 }, false), { start: 5, room: 32 });
-  assert.deepEqual(scaleOf({ start: 5, most: 22 }, true), { start: 5, room: 17 });
-  assert.deepEqual(scaleOf({ start: 5, most: 5 }, true), { start: 5, room: 1 });
-  assert.deepEqual(scaleOf({ start: null, most: null }, true), { start: 0, room: 1 });
-  for (const room of [1, 16, 24, 120, 4000]) assert.ok(ticksOf({ start: 0, room }).length < 6);
-  assert.deepEqual(ticksOf({ start: 5, room: 24 }), [8, 16, 24]);
-  assert.equal(axisOf({ start: 0, room: 8 }, "prompt")[0], null);
+  assert.deepEqual(createScale({ start: 5, most: 22 }, false), { start: 5, room: 32 });
+  assert.deepEqual(createScale({ start: 5, most: 22 }, true), { start: 5, room: 17 });
+  assert.deepEqual(createScale({ start: 5, most: 5 }, true), { start: 5, room: 1 });
+  assert.deepEqual(createScale({ start: null, most: null }, true), { start: 0, room: 1 });
+  for (const room of [1, 16, 24, 120, 4000]) assert.ok(tickValues({ start: 0, room }).length < 6);
+  assert.deepEqual(tickValues({ start: 5, room: 24 }), [8, 16, 24]);
+  assert.equal(createAxis({ start: 0, room: 8 }, "prompt")[0], null);
 });
 
 const kinds = (nodes) => nodes.map((node) => node.attributes.class);
 
 test("what was held, read and taken back are parts of a row that meet", () => {
   const scale = { start: 0, room: 10 };
-  const [held, read, gone] = segmentsOf(
+  const [held, read, gone] = createSegments(
     { ...PASS, read: 4, cached: 3, length: 7 },
     row(1, [1, 2]),
     scale,
@@ -156,7 +157,9 @@ test("what was held, read and taken back are parts of a row that meet", () => {
     ["30%", "40%"],
   );
   assert.equal(gone.style.left, "50%");
-  const other = segmentsOf({ ...PASS, aside: true }, row(1), scale);
+  const other = createSegments({ ...PASS, aside: true }, row(1), scale);
   assert.deepEqual(kinds(other), ["other", "end"]);
-  assert.deepEqual(kinds(segmentsOf({ ...PASS, read: 0, aside: true }, row(1), scale)), ["end"]);
+  assert.deepEqual(kinds(createSegments({ ...PASS, read: 0, aside: true }, row(1), scale)), [
+    "end",
+  ]);
 });

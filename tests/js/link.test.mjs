@@ -2,15 +2,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./page.mjs";
-import { restore } from "../../playground/client/runs/links.mjs";
-import { keepPart } from "../../playground/client/shell/other_tabs.mjs";
+import { openAddress } from "../../playground/client/runs/links.mjs";
+import { registerOtherTab } from "../../playground/client/shell/other_tabs.mjs";
 import { store } from "../../playground/client/shell/page_state.mjs";
-import { connectAsk } from "../../playground/client/shell/questions.mjs";
-import { declare } from "../../playground/client/shell/spec.mjs";
-import { keepTab } from "../../playground/client/shell/strategy_tabs.mjs";
+import { connectQuestions } from "../../playground/client/shell/questions.mjs";
+import { setDeclaration } from "../../playground/client/shell/spec.mjs";
+import { registerStrategyTab } from "../../playground/client/shell/strategy_tabs.mjs";
 import { messagesOf, open, recorded } from "./traces.mjs";
 
-declare({
+setDeclaration({
   params: [],
   strategies: [{ name: "greedy", params: [] }],
   models: [
@@ -22,12 +22,14 @@ declare({
 // Whether a link's form is run, and what is said instead.
 async function opened(form) {
   const told = [];
-  keepPart("compare", {
+  registerOtherTab("compare", {
     restore: (_, itself) => told.push(itself),
     refuse: (error) => told.push(error),
   });
-  const { receive } = connectAsk(({ id }) => receive(JSON.stringify({ id, tab: "compare", form })));
-  await restore("?tab=compare&form={}");
+  const { receive } = connectQuestions(({ id }) =>
+    receive(JSON.stringify({ id, tab: "compare", form })),
+  );
+  await openAddress("?tab=compare&form={}");
   return told;
 }
 
@@ -60,7 +62,7 @@ test("a link that names another model is not run by itself", async () => {
 // before the one that was asked for.
 async function shownAtStep(step) {
   const trace = await open("greedy-1");
-  keepTab("greedy", {
+  registerStrategyTab("greedy", {
     strategy: { name: "greedy", presets: [] },
     cameBack: Promise.resolve(),
     welcomed: Promise.resolve(),
@@ -68,10 +70,10 @@ async function shownAtStep(step) {
     show() {},
     run() {},
   });
-  const { receive } = connectAsk(({ id }) =>
+  const { receive } = connectQuestions(({ id }) =>
     receive(JSON.stringify({ id, tab: "greedy", form: { model: "own" }, step })),
   );
-  await restore(`?strategy=greedy&step=${step}`);
+  await openAddress(`?strategy=greedy&step=${step}`);
   await new Promise(setImmediate);
   store.showTrace("greedy", recorded(trace), "recorded");
   const all = messagesOf(trace, `asked-${step}`);

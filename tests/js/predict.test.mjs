@@ -2,21 +2,21 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  APART,
-  nextOf,
-  OFFERED,
-  offersOf,
-  REWRITES,
-  refusalOf,
-  scoreOf,
-  seenBefore,
-  typedOf,
-  UNSEEN,
+  chooseOffers,
+  countVisibleSteps,
+  findNextStep,
+  GIVEN_AWAY,
+  matchTypedText,
+  NOT_RECORDED,
+  OFFER_COUNT,
+  REWRITES_TEXT,
+  refusalReason,
+  scoreGuesses,
 } from "../../visualizers/predict/game.mjs";
 import { Rounds } from "../../visualizers/predict/rounds.mjs";
-import { overSaid, passedSaid, revealSaid } from "../../visualizers/predict/words.mjs";
-import { ownToken } from "../../visualizers/shared/record.mjs";
-import { piece } from "../../visualizers/shared/text.mjs";
+import { endText, revealText, skipText } from "../../visualizers/predict/words.mjs";
+import { findDecidedToken } from "../../visualizers/shared/record.mjs";
+import { tokenLabel } from "../../visualizers/shared/text.mjs";
 import { Recordings } from "../../visualizers/stage/recordings.mjs";
 import { names, open, recorded } from "./traces.mjs";
 
@@ -54,10 +54,10 @@ for (const name of names)
       assert.equal(idsOf(seen.tokens[0]).length, step.keep);
       assert.deepEqual(before.accepted, step.emit.slice(0, before.accepted.length));
       assert.equal(before.text.length, run.prompt_ids.length + step.keep);
-      assert.equal(written.token_id, ownToken(step));
+      assert.equal(written.token_id, findDecidedToken(step));
       passed += [...rounds.passed.values()].reduce((sum, count) => sum + count, 0);
     }
-    const all = nextOf(run, 0, 0);
+    const all = findNextStep(run, 0, 0);
     assert.ok(all.index !== null || name.startsWith("custom"), name);
     assert.ok(passed <= run.steps.length);
   });
@@ -65,16 +65,20 @@ for (const name of names)
 test("a search is guessed where its text goes on, by the candidates of that text", async () => {
   for (const name of names.filter((n) => n.includes("beam"))) {
     const run = await shown(name);
-    const reasons = run.steps.map((_, index) => refusalOf(run, index));
+    const reasons = run.steps.map((_, index) => refusalReason(run, index));
     for (const [index, reason] of reasons.entries()) {
       const step = run.steps[index];
       if (reason) continue;
       const [p] = run.shown[index].text.p;
-      const own = step.candidates.find((c) => c.token_id === ownToken(step));
+      const own = step.candidates.find((c) => c.token_id === findDecidedToken(step));
       assert.ok(p === null || Math.abs(Math.exp(own.raw_logprob) - p) < 1e-4, `${name} ${index}`);
     }
     assert.ok(reasons.some((reason) => !reason));
-    assert.ok(reasons.every((reason) => ["", REWRITES, UNSEEN, "wrote nothing"].includes(reason)));
+    assert.ok(
+      reasons.every((reason) =>
+        ["", REWRITES_TEXT, NOT_RECORDED, "wrote nothing"].includes(reason),
+      ),
+    );
   }
 });
 
@@ -89,14 +93,14 @@ const step = (index, sequence, keep, own = 1, emit = [own]) => ({
 test("outputs that are written side by side hide each other's place, those written in turn give it away", () => {
   const side = [step(0, 0, 0), step(1, 1, 0), step(2, 0, 1), step(3, 1, 1)];
   assert.deepEqual(
-    side.map((_, index) => seenBefore(side, index)),
+    side.map((_, index) => countVisibleSteps(side, index)),
     [0, 0, 2, 2],
   );
   const run = { steps: side, shown: [] };
-  assert.deepEqual(nextOf(run, 1, 2), { index: 3, passed: new Map() });
+  assert.deepEqual(findNextStep(run, 1, 2), { index: 3, passed: new Map() });
   const turns = [step(0, 0, 0), step(1, 0, 1), step(2, 1, 0), step(3, 1, 1)];
-  const reasons = turns.map((_, index) => refusalOf({ steps: turns, shown: [] }, index));
-  assert.deepEqual(reasons, ["", "", "", APART]);
+  const reasons = turns.map((_, index) => refusalReason({ steps: turns, shown: [] }, index));
+  assert.deepEqual(reasons, ["", "", "", GIVEN_AWAY]);
 });
 
 test("an offer has the written token, wherever it ranks, and its shape does not tell", async () => {
@@ -106,11 +110,11 @@ test("an offer has the written token, wherever it ranks, and its shape does not 
       const ranked = [...candidates].sort((a, b) => a.rank - b.rank);
       for (const { token_id: own } of candidates) {
         const written = { ...rest, candidates, emit: [own] };
-        const offers = offersOf(run, written);
-        assert.equal(offers.length, OFFERED);
+        const offers = chooseOffers(run, written);
+        assert.equal(offers.length, OFFER_COUNT);
         assert.ok(offers.includes(own));
-        assert.deepEqual(offers, offersOf(run, written), "the same again");
-        assert.equal(new Set(offers.map((id) => piece(run, id))).size, OFFERED);
+        assert.deepEqual(offers, chooseOffers(run, written), "the same again");
+        assert.equal(new Set(offers.map((id) => tokenLabel(run, id))).size, OFFER_COUNT);
         const places = offers.map((id) => ranked.findIndex((c) => c.token_id === id));
         places.sort((a, b) => a - b);
         assert.ok(places[0] <= 1 && places.at(-1) - places[3] <= 4, `${name} ${places}`);
@@ -126,7 +130,7 @@ test("a typed text is a candidate, or has at most what all candidates have, or n
   const pieces = { 1: " pond", 2: "pond", 3: " do", 4: " far", 5: "" };
   const run = { pieces };
   const list = [candidate(1, 0, -1), candidate(3, 1, -2), candidate(4, 7, -9), candidate(5, 2, -3)];
-  const of = (text, candidates = list) => typedOf(run, { candidates }, text);
+  const of = (text, candidates = list) => matchTypedText(run, { candidates }, text);
   assert.equal(of(" pond").candidate.token_id, 1);
   assert.equal(of("pond").candidate.token_id, 1);
   assert.equal(of("pond", [...list, candidate(2, 3, -4)]).candidate.token_id, 2);
@@ -137,15 +141,15 @@ test("a typed text is a candidate, or has at most what all candidates have, or n
 
 test("the score leaves out what nobody knows, and an impossible token is endless", () => {
   const [a, b] = [Math.log(0.5), Math.log(0.125)];
-  assert.deepEqual(scoreOf([]), { guesses: 0, right: 0, known: 0, own: null, model: null });
-  const found = scoreOf([
+  assert.deepEqual(scoreGuesses([]), { guesses: 0, right: 0, known: 0, own: null, model: null });
+  const found = scoreGuesses([
     { logprob: a, written: a, right: true },
     { logprob: b, written: a, right: false },
     { logprob: undefined, written: b, right: false },
   ]);
   assert.deepEqual([found.guesses, found.right, found.known], [3, 1, 2]);
   assert.ok(Math.abs(found.own - 4) < 1e-12 && Math.abs(found.model - 2) < 1e-12);
-  assert.ok(scoreOf([{ logprob: null, written: a, right: false }]).own > 1e300);
+  assert.ok(scoreGuesses([{ logprob: null, written: a, right: false }]).own > 1e300);
 });
 
 test("a live run is waited for, hidden from its first step, and over when it has ended", async () => {
@@ -189,23 +193,23 @@ test("what is said of a guess says what the model gave to it and to what was wri
   const rounds = new Rounds(await shown("greedy-1"));
   rounds.look();
   const { token_id, raw_logprob: logprob, rank } = rounds.step.candidates[1];
-  const name = piece(rounds.run, token_id);
+  const name = tokenLabel(rounds.run, token_id);
   rounds.reveal({ name, token_id, logprob, rank });
   assert.match(
-    revealSaid(rounds),
+    revealText(rounds),
     /^You said “.+”: the model gave it [\d.]+ %, rank 2\. It wrote “.+”: the model gave it [\d.]+ %, rank 1\.$/,
   );
   rounds.reveal({ name: "x", most: -7 });
   assert.match(
-    revealSaid(rounds),
+    revealText(rounds),
     /is no recorded candidate, so the model gave it at most 0\.09 %\. It does not count\./,
   );
   rounds.reveal({ name: "x" });
-  assert.match(revealSaid(rounds), /only the model can tell\. It does not count\./);
+  assert.match(revealText(rounds), /only the model can tell\. It does not count\./);
   rounds.reveal(null);
-  assert.match(revealSaid(rounds), /^It wrote “/);
-  rounds.passed = new Map([[REWRITES, 2]]);
-  assert.equal(passedSaid(rounds), "Passed over: 2 steps that took back some of the text.");
+  assert.match(revealText(rounds), /^It wrote “/);
+  rounds.passed = new Map([[REWRITES_TEXT, 2]]);
+  assert.equal(skipText(rounds), "Passed over: 2 steps that took back some of the text.");
   rounds.guesses = [];
-  assert.match(overSaid(rounds), /Nothing of this run can be guessed\.$/);
+  assert.match(endText(rounds), /Nothing of this run can be guessed\.$/);
 });

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./page.mjs";
-import { press } from "../../playground/client/runs/press.mjs";
+import { requestRun } from "../../playground/client/runs/press.mjs";
 import { store } from "../../playground/client/shell/page_state.mjs";
 
 const settled = () => new Promise(setImmediate);
@@ -12,7 +12,7 @@ test("a second press sends nothing while the first goes on", async (t) => {
   t.mock.method(globalThis, "fetch", async () => ({}));
   document.baseURI = "http://127.0.0.1/";
   const sent = [];
-  const run = () => press("greedy", ({ press: name }) => sent.push(name));
+  const run = () => requestRun("greedy", ({ press: name }) => sent.push(name));
   run();
   run();
   await settled();

@@ -1,7 +1,7 @@
 // The badge of a drafted run.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { costOf, showBadge } from "../../visualizers/draft_timeline/report.mjs";
+import { createCosts, showBadge } from "../../visualizers/draft_timeline/report.mjs";
 import "./page.mjs";
 
 const badge = (do_sample) => {
@@ -25,7 +25,7 @@ test("a greedy text that was not checked is not called sampled", () => {
 test("what the formula expects is a sentence whose terms are words", () => {
   const spent = { draft_s: 0.1, verify_s: 0.2, acceptance_rate: 0.5 };
   const figures = { ...spent, expected_speed_up: 2.5, cost_ratio: 0.1 };
-  const text = costOf({ figures, plain: null })
+  const text = createCosts({ figures, plain: null })
     .map((node) => node.textContent)
     .join(" ");
   assert.match(text, /expects 2\.50 × plain decoding from this acceptance rate and cost ratio \(/);

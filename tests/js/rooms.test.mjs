@@ -2,9 +2,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import "./page.mjs";
-import { histogram } from "../../playground/client/rooms/histogram.mjs";
-import { listen } from "../../playground/client/rooms/room_events.mjs";
-import { qrCode } from "../../playground/client/shell/qr.mjs";
+import { createHistogram } from "../../playground/client/rooms/histogram.mjs";
+import { listenToRoom } from "../../playground/client/rooms/room_events.mjs";
+import { drawQrCode } from "../../playground/client/shell/qr.mjs";
 
 document.baseURI = "http://127.0.0.1/";
 
@@ -29,7 +29,7 @@ function heard(t, ...answers) {
   });
   const told = [];
   return new Promise((resolve) => {
-    listen(
+    listenToRoom(
       "7K3XQM",
       {
         heard: (name, data) => told.push([name, data]),
@@ -70,10 +70,10 @@ const text = (node) =>
 test("before the reveal a histogram says what was bet and nothing of what is right", () => {
   const bet = { kind: "token", options: [" a", " b"] };
   const tally = { kind: "token", votes: 4, counts: [1, 3], right: 3, perplexity: 2.5 };
-  const before = histogram(bet, tally);
+  const before = createHistogram(bet, tally);
   assert.deepEqual(text(before), ["AnswerThe class", "“ a”1 · 25 %", "“ b”3 · 75 %"]);
   assert.ok(!before.textContent.includes("right"));
-  const after = histogram(bet, tally, { right: [1], probabilities: [0.2, 0.5], value: null });
+  const after = createHistogram(bet, tally, { right: [1], probabilities: [0.2, 0.5], value: null });
   assert.match(after.textContent, /“ b”✓ right3/);
   assert.match(after.textContent, /3 of 4 bets were right\..*perplexity is 2\.5/);
 });
@@ -86,15 +86,15 @@ test("a number is right in its bin, an order as a whole", () => {
   ];
   const tally = { votes: 3, bins, median: 60, right: 2, perplexity: null };
   const key = { value: 100, right: [], probabilities: [] };
-  assert.match(histogram(bet, tally, key).textContent, /50–100\u202f%✓ right2/);
+  assert.match(createHistogram(bet, tally, key).textContent, /50–100\u202f%✓ right2/);
   const order = { kind: "order", options: ["A", "B"] };
   const orders = { votes: 3, orders: [[[1, 0], 2]], others: 1, right: 2, perplexity: null };
-  const found = histogram(order, orders, { right: [1, 0], probabilities: [], value: null });
+  const found = createHistogram(order, orders, { right: [1, 0], probabilities: [], value: null });
   assert.match(found.textContent, /B › A✓ right2.*other orders1/);
 });
 
 test("a QR code has its quiet zone, and its runs are drawn in one path", () => {
-  const code = qrCode(["110", "011"], "An address");
+  const code = drawQrCode(["110", "011"], "An address");
   assert.equal(code.attributes.viewBox, "0 0 10 10");
   assert.equal(code.childNodes[1].attributes.d, "M4 4h2v1h-2zM5 5h2v1h-2z");
 });

@@ -2,25 +2,29 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  choicesOf,
-  keptBy,
-  nameOfChoice,
-  suggested,
+  choiceLabel,
+  keptTokenIds,
+  listChoices,
+  suggestedIndex,
 } from "../../playground/client/runs/branch_choices.mjs";
 import {
-  adopt,
-  figureOf,
+  branchOrigin,
   firstWords,
-  lineage,
-  members,
-  rootOf,
-  told,
+  listBranches,
+  relatedRuns,
+  rememberRun,
+  rootRun,
+  runFigure,
 } from "../../playground/client/runs/related_runs.mjs";
 import { Store } from "../../playground/client/shell/store.mjs";
-import { pairParts, partingSide, partsAfter } from "../../visualizers/compare/divergence.mjs";
-import { idsBefore } from "../../visualizers/contrastive/words.mjs";
+import {
+  describeSide,
+  divergenceText,
+  pairDivergenceText,
+} from "../../visualizers/compare/divergence.mjs";
+import { contextIds } from "../../visualizers/contrastive/words.mjs";
 import { Grid } from "../../visualizers/layer_heatmap/grid.mjs";
-import { nodeOf } from "../../visualizers/shared/record.mjs";
+import { findSelectedNode } from "../../visualizers/shared/record.mjs";
 import { names, open, recorded } from "./traces.mjs";
 
 const shown = async (name) =>
@@ -60,11 +64,11 @@ test("every token has what its summary says of it, also where a step changed the
 
 test("what a run saw at a place", async () => {
   const greedy = await shown("greedy-1");
-  const seen = partingSide(greedy, 3);
+  const seen = describeSide(greedy, 3);
   assert.equal(seen.chosen, greedy.outputs[0].token_ids[3]);
   assert.ok(seen.list.some((c) => c.token_id === seen.chosen));
-  assert.deepEqual(partingSide(greedy, 1e6), { words: "The text had ended." });
-  const beams = partingSide(await shown("beam_search-1"), 2);
+  assert.deepEqual(describeSide(greedy, 1e6), { words: "The text had ended." });
+  const beams = describeSide(await shown("beam_search-1"), 2);
   const sums = beams.pool.map((n) => n.sum_logprobs);
   assert.deepEqual(
     sums,
@@ -81,7 +85,7 @@ test("a branch keeps the tokens before its step, on a beam those of its own path
     const text = [];
     for (const step of own) {
       const before = [...text.slice(0, step.keep), ...step.emit.slice(0, -1)];
-      assert.deepEqual(keptBy(record, step, null), before);
+      assert.deepEqual(keptTokenIds(record, step, null), before);
       text.splice(step.keep, Number.POSITIVE_INFINITY, ...step.emit);
     }
     if (own.length) assert.deepEqual(text, ids);
@@ -92,19 +96,19 @@ test("a branch keeps the tokens before its step, on a beam those of its own path
   const index = search.steps.findIndex((s) => s.detail.pool.some((n) => n.node_id === winner));
   const step = search.steps[index];
   const node = step.detail.pool.find((n) => n.node_id === winner);
-  assert.deepEqual(keptBy(search, step, node), search.outputs[0].token_ids.slice(0, index));
+  assert.deepEqual(keptTokenIds(search, step, node), search.outputs[0].token_ids.slice(0, index));
 });
 
 test("the suggestion is what was asked for, else the best that was not taken", async () => {
   const record = await shown("greedy-1");
   const step = record.steps[4];
-  const all = choicesOf(record, step);
-  const [taken, other] = [all[suggested(step, all, null)], all[3]];
+  const all = listChoices(record, step);
+  const [taken, other] = [all[suggestedIndex(step, all, null)], all[3]];
   assert.notEqual(taken.token_id, step.emit.at(-1));
   assert.ok(taken.usable);
   const wanted = { step: step.index, token_id: other.token_id };
-  assert.equal(suggested(step, all, wanted), 3);
-  assert.equal(all[suggested(step, all, { ...wanted, step: 9 })], taken);
+  assert.equal(suggestedIndex(step, all, wanted), 3);
+  assert.equal(all[suggestedIndex(step, all, { ...wanted, step: 9 })], taken);
 });
 
 test("a family is a run with its branches, and theirs", () => {
@@ -112,24 +116,27 @@ test("a family is a run with its branches, and theirs", () => {
   const root = run([1], { id: "root", pieces: { 1: " a", 5: " pond" } });
   const child = run([1], { id: "child", parent: parent("root"), pieces: { 5: " pond" } });
   const grandchild = run([1], { id: "grandchild", parent: parent("child") });
-  for (const member of [root, child, grandchild, child]) adopt(member);
-  assert.equal(rootOf(grandchild), root);
+  for (const member of [root, child, grandchild, child]) rememberRun(member);
+  assert.equal(rootRun(grandchild), root);
   assert.deepEqual(
-    lineage(root).map(([m, depth]) => [m.id, depth]),
+    listBranches(root).map(([m, depth]) => [m.id, depth]),
     [
       ["root", 0],
       ["child", 1],
       ["grandchild", 2],
     ],
   );
-  assert.deepEqual([told(root), told(child)], ["the first run", "‘ pond’ at step 3"]);
+  assert.deepEqual(
+    [branchOrigin(root), branchOrigin(child)],
+    ["the first run", "‘ pond’ at step 3"],
+  );
   assert.equal(firstWords(root), " a");
   assert.equal(
-    figureOf({ status: "finished", metrics: { mean_logprob: -0.5 }, outputs: [] }),
+    runFigure({ status: "finished", metrics: { mean_logprob: -0.5 }, outputs: [] }),
     "log-probability −0.50 a token (nats)",
   );
-  assert.equal(figureOf({ status: "finished", outputs: [{ score: null }] }), "");
-  members.clear();
+  assert.equal(runFigure({ status: "finished", outputs: [{ score: null }] }), "");
+  relatedRuns.clear();
 });
 
 test("the layer map has a number for every layer and step, and no markup of a model's", async () => {
@@ -151,14 +158,14 @@ test("the layer map has a number for every layer and step, and no markup of a mo
 
 test("a candidate's position counts the prompt and the tokens before its step", async () => {
   const record = await open("contrastive_search-1");
-  const ids = idsBefore(record, 3);
+  const ids = contextIds(record, 3);
   assert.deepEqual(ids, [...record.prompt_ids, ...record.outputs[0].token_ids.slice(0, 3)]);
 });
 
 test("a search shows the node that was chosen, else that of the leading text", async () => {
   const run = await shown("beam_search-1");
   for (const [index, id] of run.outputs[0].token_ids.entries()) {
-    const { node, path } = nodeOf(run, run.steps[index]);
+    const { node, path } = findSelectedNode(run, run.steps[index]);
     assert.equal(node.token_id, id);
     assert.deepEqual(
       path.map((n) => n.token_id),
@@ -167,23 +174,26 @@ test("a search shows the node that was chosen, else that of the leading text", a
   }
   const step = run.steps[5];
   const other = step.detail.pool.at(-1);
-  assert.equal(nodeOf({ ...run, node: other.node_id }, step).node, other);
-  assert.equal(nodeOf(await shown("greedy-1"), run.steps[0]), null);
+  assert.equal(findSelectedNode({ ...run, node: other.node_id }, step).node, other);
+  assert.equal(findSelectedNode(await shown("greedy-1"), run.steps[0]), null);
 });
 
 test("where two texts part is said of each two, and one token is no tokens", () => {
-  assert.equal(partsAfter(0), "The texts part at the very first token.");
-  assert.equal(partsAfter(1), "The first token is the same; at token 2 the texts part.");
-  assert.equal(pairParts({ common: 4, at: 4 }, "A and C", true), "A and C part at token 5.");
+  assert.equal(divergenceText(0), "The texts part at the very first token.");
+  assert.equal(divergenceText(1), "The first token is the same; at token 2 the texts part.");
+  assert.equal(
+    pairDivergenceText({ common: 4, at: 4 }, "A and C", true),
+    "A and C part at token 5.",
+  );
   const same = { common: 1, at: null };
-  assert.equal(pairParts(same, "A and B", false), "A and B are the same so far: 1 token.");
-  assert.equal(pairParts(same, "A and B", true), "A and B are the same, token for token.");
+  assert.equal(pairDivergenceText(same, "A and B", false), "A and B are the same so far: 1 token.");
+  assert.equal(pairDivergenceText(same, "A and B", true), "A and B are the same, token for token.");
 });
 
 test("a branch is offered with the model's probability and the one that was used", async () => {
   const run = await shown("sampling-1");
   const step = run.steps.at(-1);
-  const [first] = choicesOf(run, step);
-  const said = nameOfChoice(run, step, first);
+  const [first] = listChoices(run, step);
+  const said = choiceLabel(run, step, first);
   assert.match(said, /model [\d.]+ %, as used [\d.]+ %$/);
 });

@@ -1,7 +1,7 @@
 // Sentences of the server in another language.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { said, sayer } from "../../visualizers/shared/server_text.mjs";
+import { createTranslator, said } from "../../visualizers/shared/server_text.mjs";
 
 const GERMAN = {
   "The file is empty.": "Die Datei ist leer.",
@@ -16,7 +16,7 @@ const GERMAN = {
   "a (round) + [square] $1 text?": "ein (runder) + [eckiger] $1 Text?",
   "{n} (round) + [square] $1 texts?": "{n} (runde) + [eckige] $1 Texte?",
 };
-const german = sayer(GERMAN);
+const german = createTranslator(GERMAN);
 
 test("a sentence that stands there is said as it stands", () => {
   assert.equal(german("The file is empty."), "Die Datei ist leer.");
@@ -51,12 +51,12 @@ test("what says more of itself is tried first, wherever it stands in the file", 
   const expected =
     "top = 1 geht nicht: erlaubt ist eine ganze Zahl von 0 bis 9; meintest du top_k.";
   assert.equal(german(sentence), expected);
-  const turned = sayer(Object.fromEntries(Object.entries(GERMAN).reverse()));
+  const turned = createTranslator(Object.fromEntries(Object.entries(GERMAN).reverse()));
   assert.equal(turned(sentence), expected);
 });
 
 test("a whole sentence comes before a pattern that would match it", () => {
-  const say = sayer({ "{n} files": "{n} Dateien", "no files": "keine Dateien" });
+  const say = createTranslator({ "{n} files": "{n} Dateien", "no files": "keine Dateien" });
   assert.equal(say("no files"), "keine Dateien");
   assert.equal(say("2 files"), "2 Dateien");
 });
@@ -82,7 +82,7 @@ test("a long text is not searched, a known one is said all the same", () => {
   assert.equal(german(long), long);
   assert.equal(german(long.slice(0, 2000)), `meintest du ${"a".repeat(1987)}`);
   const known = "b".repeat(3000);
-  assert.equal(sayer({ [known]: "kurz", "{n} x": "{n} y" })(known), "kurz");
+  assert.equal(createTranslator({ [known]: "kurz", "{n} x": "{n} y" })(known), "kurz");
 });
 
 test("what is no text stays what it is", () => {
@@ -92,10 +92,10 @@ test("what is no text stays what it is", () => {
 
 test("a page in English says what came", () => {
   assert.equal(said("The file is empty."), "The file is empty.");
-  assert.equal(sayer({})("3 of 20 tokens"), "3 of 20 tokens");
+  assert.equal(createTranslator({})("3 of 20 tokens"), "3 of 20 tokens");
 });
 
-const rows = sayer({
+const rows = createTranslator({
   "{name} was kept: its place is {place} of {places}.":
     "{name} bleibt: Platz {place} von {places}.",
   "It is {ahead} ahead of the next.": "Es liegt {ahead} vor dem nächsten.",

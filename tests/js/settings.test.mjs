@@ -2,15 +2,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  changedOf,
-  differences,
-  formOf,
-  presetOf,
-  same,
-  sentenceOf,
+  changedValues,
+  changesSentence,
+  describeDifferences,
+  findPreset,
+  formFromPreset,
+  isSameValue,
 } from "../../playground/client/forms/settings.mjs";
-import { declare } from "../../playground/client/shell/spec.mjs";
-import { zip } from "../../playground/client/shell/zip.mjs";
+import { setDeclaration } from "../../playground/client/shell/spec.mjs";
+import { createZip } from "../../playground/client/shell/zip.mjs";
 
 const PARAMS = [
   { name: "temperature", label: "Temperature", value: 1 },
@@ -21,7 +21,7 @@ const PARAMS = [
 ];
 const COOL = { name: "Cool", prompt: "Once", seed: 0, model: "m", params: { temperature: 0.5 } };
 const STRATEGY = { name: "s", model: "m", assistant: "", params: [0, 1, 2, 3, 4], presets: [COOL] };
-declare({
+setDeclaration({
   params: PARAMS,
   strategies: [STRATEGY],
   models: [
@@ -29,7 +29,7 @@ declare({
     { name: "n", title: "Model N · 2 M · MIT" },
   ],
 });
-const RUN = formOf({ ...STRATEGY, params: PARAMS }, COOL);
+const RUN = formFromPreset({ ...STRATEGY, params: PARAMS }, COOL);
 const asked = (changes = {}) => {
   const { values, ...rest } = RUN;
   return { ...rest, seed: 0, params: { ...values, min_p: "", ...changes } };
@@ -43,7 +43,7 @@ test("values of a control mean the same however they are spelled", () => {
     ['["a","b"]', "a, b"],
     ["[1, 2]", "[1,2]"],
   ])
-    assert.ok(same(a, b), `${a} ${b}`);
+    assert.ok(isSameValue(a, b), `${a} ${b}`);
   for (const [a, b] of [
     [1, 1.1],
     [false, true],
@@ -51,36 +51,44 @@ test("values of a control mean the same however they are spelled", () => {
     ["[[1,2]]", "[[1],[2]]"],
     [0, ""],
   ])
-    assert.ok(!same(a, b), `${a} ${b}`);
+    assert.ok(!isSameValue(a, b), `${a} ${b}`);
 });
 
 test("a form says what it has otherwise than a run, the first three by name", () => {
-  assert.deepEqual(differences(RUN, asked()), []);
-  assert.equal(sentenceOf([]), "");
-  assert.deepEqual(differences(RUN, asked({ temperature: 1.3 })), ["Temperature 0.5 → 1.3"]);
+  assert.deepEqual(describeDifferences(RUN, asked()), []);
+  assert.equal(changesSentence([]), "");
+  assert.deepEqual(describeDifferences(RUN, asked({ temperature: 1.3 })), [
+    "Temperature 0.5 → 1.3",
+  ]);
   const all = { ...asked({ top_k: "", plain_run: true }), prompt: "Twice", model: "n", seed: 7 };
-  assert.deepEqual(differences(RUN, all), [
+  assert.deepEqual(describeDifferences(RUN, all), [
     "another prompt",
     "Model Model M → Model N",
     "Seed 0 → 7",
     "Top-k 50 → off",
     "Plain run off → on",
   ]);
-  assert.match(sentenceOf(differences(RUN, all)), /Seed 0 → 7 and 2 more\. Run to see it\.$/);
+  assert.match(
+    changesSentence(describeDifferences(RUN, all)),
+    /Seed 0 → 7 and 2 more\. Run to see it\.$/,
+  );
   // A branch has no prompt of its own.
-  assert.deepEqual(differences({ ...RUN, prompt: null }, { ...asked(), prompt: "Twice" }), []);
+  assert.deepEqual(
+    describeDifferences({ ...RUN, prompt: null }, { ...asked(), prompt: "Twice" }),
+    [],
+  );
 });
 
 test("the preset whose settings a form holds is found", () => {
-  assert.equal(presetOf(RUN)?.name, "Cool");
-  assert.equal(presetOf({ ...RUN, seed: "1" }), undefined);
-  assert.deepEqual(changedOf(PARAMS, RUN.values), { temperature: 0.5 });
+  assert.equal(findPreset(RUN)?.name, "Cool");
+  assert.equal(findPreset({ ...RUN, seed: "1" }), undefined);
+  assert.deepEqual(changedValues(PARAMS, RUN.values), { temperature: 0.5 });
 });
 
 test("an archive can be read by others, and is the same every time", async () => {
   const files = { "a.txt": "x".repeat(500), "b/é.bin": new Uint8Array([0, 1, 255]) };
-  const packed = Buffer.from(await (await zip(files)).arrayBuffer());
-  assert.deepEqual(packed, Buffer.from(await (await zip(files)).arrayBuffer()));
+  const packed = Buffer.from(await (await createZip(files)).arrayBuffer());
+  assert.deepEqual(packed, Buffer.from(await (await createZip(files)).arrayBuffer()));
   const { execFileSync } = await import("node:child_process");
   const code =
     "import io, sys, zipfile; z = zipfile.ZipFile(io.BytesIO(sys.stdin.buffer.read())); assert z.testzip() is None;" +

@@ -1,8 +1,12 @@
 // What a speech model is told, in words and in an address.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { askLink } from "../../playground/client/shell/address.mjs";
-import { languageName, toldApart, toldIn } from "../../visualizers/shared/speech.mjs";
+import { buildRunLink } from "../../playground/client/shell/address.mjs";
+import {
+  diffSpeechSettings,
+  languageName,
+  listSpeechSettings,
+} from "../../visualizers/shared/speech.mjs";
 
 const TOLD = { language: "de", task: "translate", return_timestamps: true };
 
@@ -13,37 +17,40 @@ test("a language has its name, and what is none stays as it came", () => {
 });
 
 test("what was told is said, whatever a file says", () => {
-  assert.deepEqual(toldIn(TOLD), [
+  assert.deepEqual(listSpeechSettings(TOLD), [
     ["Language", "German"],
     ["Task", "translate to English"],
     ["Times", "on"],
   ]);
   for (const nothing of [null, undefined, {}, { return_timestamps: false, other: 1 }])
-    assert.deepEqual(toldIn(nothing), []);
-  assert.deepEqual(toldIn({ language: {}, task: "constructor" }), [
+    assert.deepEqual(listSpeechSettings(nothing), []);
+  assert.deepEqual(listSpeechSettings({ language: {}, task: "constructor" }), [
     ["Language", "[object Object]"],
     ["Task", "constructor"],
   ]);
 });
 
 test("only what is told otherwise is named", () => {
-  assert.deepEqual(toldApart(null, { language: "de" }), [
+  assert.deepEqual(diffSpeechSettings(null, { language: "de" }), [
     ["Language", "heard by itself", "German"],
   ]);
-  assert.deepEqual(toldApart(TOLD, { ...TOLD, task: "transcribe", return_timestamps: false }), [
-    ["Task", "translate to English", "transcribe"],
-    ["Times", "on", "off"],
-  ]);
-  assert.deepEqual(toldApart(TOLD, { ...TOLD }), []);
-  assert.deepEqual(toldApart(null, undefined), []);
+  assert.deepEqual(
+    diffSpeechSettings(TOLD, { ...TOLD, task: "transcribe", return_timestamps: false }),
+    [
+      ["Task", "translate to English", "transcribe"],
+      ["Times", "on", "off"],
+    ],
+  );
+  assert.deepEqual(diffSpeechSettings(TOLD, { ...TOLD }), []);
+  assert.deepEqual(diffSpeechSettings(null, undefined), []);
 });
 
 test("an address has what is told and nothing of what is not", () => {
   const link = (speech) => [
-    ...new URLSearchParams(askLink({ strategy: "greedy", speech, params: {} })).keys(),
+    ...new URLSearchParams(buildRunLink({ strategy: "greedy", speech, params: {} })).keys(),
   ];
   assert.deepEqual(link(null), ["strategy", "params", "pressed"]);
   assert.deepEqual(link({ language: "de" }), ["strategy", "language", "params", "pressed"]);
-  const found = new URLSearchParams(askLink({ strategy: "greedy", speech: TOLD, params: {} }));
+  const found = new URLSearchParams(buildRunLink({ strategy: "greedy", speech: TOLD, params: {} }));
   assert.deepEqual([found.get("task"), found.get("timestamps")], ["translate", "1"]);
 });

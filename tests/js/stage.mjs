@@ -119,10 +119,10 @@ export async function drawn(name, ...visuals) {
 const MADE = `
 import json, sys
 from tests.helpers import forwards
-from visualizers import pictures_of
-from visualizers.page import recorded
+from visualizers import list_visuals
+from visualizers.page import to_recording
 made = {call: eval(f"forwards.{call}") for call in sys.argv[1:]}
-print(json.dumps({call: recorded(one, pictures_of(one)) for call, one in made.items()}))
+print(json.dumps({call: to_recording(one, list_visuals(one)) for call, one in made.items()}))
 `;
 
 /** Return runs that were seen from outside, by the calls of `tests.helpers.forwards` that make them. */

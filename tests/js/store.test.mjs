@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, test } from "node:test";
 import { Store } from "../../playground/client/shell/store.mjs";
-import { isNothing, trace as traceOf } from "../../visualizers/shared/record.mjs";
+import { isRefusedRun, toTrace as traceOf } from "../../visualizers/shared/record.mjs";
 import { messagesOf, open, recorded } from "./traces.mjs";
 
 const TRACE = await open("greedy-1");
@@ -108,8 +108,8 @@ test("says of a failure and of a refusal why, and keeps what was drawn", () => {
   assert.equal(run.error, "Not like this.");
   send({ kind: "fail", run: "c", seq: 0, strategy: "other", error: "Nor this." });
   assert.deepEqual([store.shown("other").status, store.shown("other").steps], ["failed", []]);
-  assert.equal(isNothing(store.shown("other")), true);
-  assert.equal(isNothing(run), false);
+  assert.equal(isRefusedRun(store.shown("other")), true);
+  assert.equal(isRefusedRun(run), false);
 });
 
 test("tells a run that was stopped from one that ended", () => {

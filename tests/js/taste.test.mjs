@@ -2,13 +2,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  lessOf,
-  pairsOf,
-  ROUND,
-  shuffled,
-  sided,
+  countLess,
+  drawPairs,
+  PAIRS_PER_ROUND,
+  rankStrategies,
+  shuffleList,
+  shuffleSides,
   signTest,
-  standings,
 } from "../../playground/client/tabs/taste_votes.mjs";
 
 // Numbers of chance that are the same every time.
@@ -37,9 +37,9 @@ const PROMPTS = Array.from({ length: 24 }, (_, i) => ({
 
 test("a round has ten pairs of ten prompts, no text beside itself, every pair of ways", () => {
   for (const seed of [1, 2, 3]) {
-    const pairs = pairsOf(PROMPTS, chance(seed));
-    assert.equal(pairs.length, ROUND);
-    assert.equal(new Set(pairs.map(({ prompt }) => prompt)).size, ROUND);
+    const pairs = drawPairs(PROMPTS, chance(seed));
+    assert.equal(pairs.length, PAIRS_PER_ROUND);
+    assert.equal(new Set(pairs.map(({ prompt }) => prompt)).size, PAIRS_PER_ROUND);
     const ways = pairs.map(({ texts }) =>
       texts
         .map((w) => w.strategy)
@@ -53,16 +53,17 @@ test("a round has ten pairs of ten prompts, no text beside itself, every pair of
 
 test("two ways that wrote the same are no pair", () => {
   const same = [{ prompt: "x", texts: NAMES.map((name) => written(name, { text: " same" })) }];
-  assert.deepEqual(pairsOf(same, chance()), []);
+  assert.deepEqual(drawPairs(same, chance()), []);
 });
 
 test("either side is as likely", () => {
   const random = chance();
   const pair = { prompt: "x", texts: [written("greedy"), written("sampling")] };
   let left = 0;
-  for (let i = 0; i < 1000; i++) left += sided(pair, random).texts[0].strategy === "greedy" ? 1 : 0;
+  for (let i = 0; i < 1000; i++)
+    left += shuffleSides(pair, random).texts[0].strategy === "greedy" ? 1 : 0;
   assert.ok(left > 430 && left < 570, String(left));
-  assert.deepEqual(shuffled([1, 2, 3, 4], random).sort(), [1, 2, 3, 4]);
+  assert.deepEqual(shuffleList([1, 2, 3, 4], random).sort(), [1, 2, 3, 4]);
 });
 
 const VOTES = [
@@ -84,11 +85,11 @@ const VOTES = [
 ];
 
 test("votes are counted by what the preferred text had less of, and by strategy", () => {
-  assert.deepEqual(lessOf(VOTES, "perplexity"), { less: 1, of: 2 });
-  assert.deepEqual(lessOf(VOTES, "tokens"), { less: 1, of: 1 });
-  assert.deepEqual(lessOf(VOTES, "rep_3"), { less: 0, of: 0 });
+  assert.deepEqual(countLess(VOTES, "perplexity"), { less: 1, of: 2 });
+  assert.deepEqual(countLess(VOTES, "tokens"), { less: 1, of: 1 });
+  assert.deepEqual(countLess(VOTES, "rep_3"), { less: 0, of: 0 });
   assert.deepEqual(
-    standings(VOTES, (w) => w.strategy),
+    rankStrategies(VOTES, (w) => w.strategy),
     [
       { name: "sampling", won: 2, lost: 1, even: 1 },
       { name: "greedy", won: 1, lost: 2, even: 1 },

@@ -2,32 +2,35 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { csv } from "../../playground/client/shell/steps_csv.mjs";
-import { describe as describeNode, short } from "../../visualizers/beam_tree/words.mjs";
 import {
-  bothOf,
-  counted,
-  fixed,
-  percent,
-  piece,
-  textOfIds,
-  visible,
+  describeTreeNode as describeNode,
+  shortenText,
+} from "../../visualizers/beam_tree/words.mjs";
+import {
+  formatFixed,
+  formatModelAndUsed,
+  formatPercent,
+  makeVisible,
+  pluralText,
+  tokenLabel,
+  tokensText,
 } from "../../visualizers/shared/text.mjs";
-import { power } from "../../visualizers/watermark/p_value.mjs";
+import { formatPValue } from "../../visualizers/watermark/p_value.mjs";
 import { open } from "./traces.mjs";
 
 test("what cannot be seen is shown, and a space inside words stays one", () => {
-  assert.equal(visible("a b\n\t\u00a0"), "a b⏎⇥⍽");
-  assert.equal(visible("\u200b\u202e\u0007"), "⟨U+200B⟩⟨U+202E⟩⟨U+0007⟩");
-  assert.equal(visible("<b>&amp;"), "<b>&amp;");
+  assert.equal(makeVisible("a b\n\t\u00a0"), "a b⏎⇥⍽");
+  assert.equal(makeVisible("\u200b\u202e\u0007"), "⟨U+200B⟩⟨U+202E⟩⟨U+0007⟩");
+  assert.equal(makeVisible("<b>&amp;"), "<b>&amp;");
 });
 
 test("a token shows the spaces at its ends, or its number where no text is known", () => {
   const run = { pieces: { 1: "  pond ", 2: "a b", 3: "" } };
   assert.deepEqual(
-    [1, 2, 3, 4].map((id) => piece(run, id)),
+    [1, 2, 3, 4].map((id) => tokenLabel(run, id)),
     ["··pond·", "a b", "", "#4"],
   );
-  assert.equal(textOfIds(run, [2, 1, 4]), "a b  pond #4");
+  assert.equal(tokensText(run, [2, 1, 4]), "a b  pond #4");
 });
 
 test("percentages are as exact as they are large", () => {
@@ -41,13 +44,13 @@ test("percentages are as exact as they are large", () => {
     [1e-9, "<0.0001 %"],
     [0, "0 %"],
   ];
-  for (const [p, words] of cases) assert.equal(percent(p), words);
+  for (const [p, words] of cases) assert.equal(formatPercent(p), words);
 });
 
 test("the model's probability stands before the one that was used, and only where they differ", () => {
-  assert.equal(bothOf(0.129, 0.0846), "12.9 → 8.46 %");
-  assert.equal(bothOf(0.129, 0), "12.9 → 0 %");
-  assert.equal(bothOf(0.129, 0.12900001), "12.9 %");
+  assert.equal(formatModelAndUsed(0.129, 0.0846), "12.9 → 8.46 %");
+  assert.equal(formatModelAndUsed(0.129, 0), "12.9 → 0 %");
+  assert.equal(formatModelAndUsed(0.129, 0.12900001), "12.9 %");
 });
 
 test("no number is written as a zero that it is not", () => {
@@ -60,26 +63,26 @@ test("no number is written as a zero that it is not", () => {
     [0.0049, 2, "0.0049"],
     [-2.04e-9, 3, "−2.0 · 10⁻⁹"],
   ];
-  for (const [x, digits, words] of cases) assert.equal(fixed(x, digits), words);
+  for (const [x, digits, words] of cases) assert.equal(formatFixed(x, digits), words);
 });
 
 test("one of a thing is not several", () => {
-  assert.equal(counted(1, "1 token", "{n} tokens"), "1 token");
-  assert.equal(counted(4046, "1 token", "{n} tokens"), "4,046 tokens");
-  assert.equal(counted(0, "one text was", "{n} texts were"), "0 texts were");
+  assert.equal(pluralText(1, "1 token", "{n} tokens"), "1 token");
+  assert.equal(pluralText(4046, "1 token", "{n} tokens"), "4,046 tokens");
+  assert.equal(pluralText(0, "one text was", "{n} texts were"), "0 texts were");
 });
 
 test("a name is cut to its room, wide letters taking two places", () => {
-  assert.equal(short("pond", 4), "pond");
-  assert.equal(short("ponds", 4), "pon…");
-  assert.equal(short("日本語", 4), "日…");
+  assert.equal(shortenText("pond", 4), "pond");
+  assert.equal(shortenText("ponds", 4), "pon…");
+  assert.equal(shortenText("日本語", 4), "日…");
 });
 
 test("a probability is said however small it is", () => {
-  assert.equal(power(0.0123456), "0.0123");
-  assert.equal(power(0.000069), "6.9 · 10⁻⁵");
-  assert.equal(power(2.34e-12), "2.3 · 10⁻¹²");
-  assert.equal(power(0), "below 10⁻³⁰⁰");
+  assert.equal(formatPValue(0.0123456), "0.0123");
+  assert.equal(formatPValue(0.000069), "6.9 · 10⁻⁵");
+  assert.equal(formatPValue(2.34e-12), "2.3 · 10⁻¹²");
+  assert.equal(formatPValue(0), "below 10⁻³⁰⁰");
 });
 
 test("a spreadsheet gets one row a step, and nothing that it would run", async () => {

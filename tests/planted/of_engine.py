@@ -25,8 +25,8 @@ ENGINE = (
         "build-lock-dropped",
         "Two models are built at once, which can leave weights wrong without an error.",
         "engine/models/loading.py",
-        "        with BUILDING:\n",
-        "        if BUILDING:\n",
+        "        with CONSTRUCTION_LOCK:\n",
+        "        if CONSTRUCTION_LOCK:\n",
         ("tests/engine/test_capabilities.py::test_no_model_is_built_while_another_one_is",),
     ),
     Defect(
@@ -40,8 +40,8 @@ ENGINE = (
     Defect(
         "models-inherit-defaults",
         "A repository's own sampling defaults change every run without a word.",
-        "engine/models/bare.py",
-        "    twin.generation_config = special_ids_of(model)\n",
+        "engine/models/model_views.py",
+        "    twin.generation_config = special_ids_config(model)\n",
         "    twin.generation_config = copy.copy(model.generation_config)\n",
         ("tests/engine/test_in_memory.py::test_nothing_is_inherited_and_nothing_modified",),
     ),
@@ -57,8 +57,8 @@ ENGINE = (
         "room-made-too-late",
         "A model leaves only when the next one is there, so for a while both take memory.",
         "engine/models/loading.py",
-        "    _evict(name, coming=needed)\n",
-        "    _evict(name)\n",
+        "    _evict_models(name, coming=needed)\n",
+        "    _evict_models(name)\n",
         ("tests/engine/test_loading.py::test_a_run_is_told_which_model_left_for_its_own",),
     ),
     Defect(
@@ -211,7 +211,7 @@ ENGINE = (
         "error-quotes-prompt",
         "The log quotes an error's message, and with it a visitor's prompt.",
         "engine/run/jobs.py",
-        "exc_info=_frames_only(error)",
+        "exc_info=_strip_message(error)",
         "exc_info=error",
         (
             "tests/engine/test_decoding.py"
@@ -288,7 +288,7 @@ ENGINE = (
     Defect(
         "shell-configures-the-model",
         "Whoever asks where a step looked switches the model that others run to another attention.",
-        "engine/models/shells.py",
+        "engine/models/model_views.py",
         "            wiring[name] = copy.deepcopy(value, configs)\n",
         "            wiring[name] = configs.setdefault(id(value), value)\n",
         ("tests/engine/test_attention.py::test_the_model_in_memory_is_left_as_it_was",),
@@ -296,7 +296,7 @@ ENGINE = (
     Defect(
         "shell-hooks-the-model",
         "Hooks that a question puts on its shell stay on the model, and act on every run after it.",
-        "engine/models/shells.py",
+        "engine/models/model_views.py",
         "            wiring[name] = copy.copy(value)\n",
         "            wiring[name] = value\n",
         ("tests/engine/test_attention.py::test_the_model_in_memory_is_left_as_it_was",),

@@ -31,8 +31,8 @@ FILES = (
         "sizes-believed",
         "A config.json whose sizes multiply to more than its weights hold takes all memory.",
         "engine/models/sizes.py",
-        "        _check_part(part, values + _SPARE)\n",
-        "        _check_part(part, values + _SPARE * _SPARE)\n",
+        "        _check_config_sizes(part, values + _TOLERATED_VALUES)\n",
+        "        _check_config_sizes(part, values + _TOLERATED_VALUES * _TOLERATED_VALUES)\n",
         ("tests/engine/test_hub.py::test_a_config_whose_sizes_are_no_bomb_one_by_one",),
     ),
     Defect(
@@ -55,7 +55,7 @@ FILES = (
         "judge-held-unasked",
         "A public Space holds the model that judges a comparison or a watermark as any link says.",
         "engine/run/weights.py",
-        "    holding.check_allowed(own, default_device())\n    return own\n",
+        "    holding.check_weights_allowed(own, default_device())\n    return own\n",
         "    return own\n",
         (
             "tests/playground/test_declared_controls.py"
@@ -66,7 +66,7 @@ FILES = (
         "held-code-unchecked",
         "What a hostile trace calls its weights is written into code that others run.",
         "engine/export/plan.py",
-        "        weights_of(info)\n",
+        "        weights_from_info(info)\n",
         "        str(info)\n",
         (
             "tests/engine/export/test_held_code.py::test_a_record_that_holds_something_else_is_not_written_as_code",
@@ -84,8 +84,8 @@ FILES = (
         "allow-list-ignored",
         "A public Space fetches any model that a visitor names.",
         "engine/models/hub.py",
-        "    if not SETTINGS.public or name in allowed():\n",
-        "    if not SETTINGS.public or allowed():\n",
+        "    if not SETTINGS.public or name in list_allowed_models():\n",
+        "    if not SETTINGS.public or list_allowed_models():\n",
         ("tests/engine/test_hub.py::test_a_public_deployment_offers_the_models_of_its_list",),
     ),
     Defect(
@@ -140,7 +140,7 @@ FILES = (
         "probability-above-one",
         "A trace whose candidates are more probable than certain is drawn.",
         "engine/trace/checks.py",
-        "        if any(value > _SLACK for value in values):\n",
+        "        if any(value > _TOLERANCE for value in values):\n",
         "        if any(value > 1e9 for value in values):\n",
         (
             "tests/playground/test_malformed_files.py::test_a_changed_trace_never_reaches_the_player",
@@ -178,7 +178,7 @@ FILES = (
         "beam-sum-unchecked",
         "A tree whose sums are not the sums of its paths is shown as a search that took place.",
         "engine/trace/beam_checks.py",
-        "    if not _close(node.sum_logprobs, before + node.logprob):\n",
+        "    if not _is_close(node.sum_logprobs, before + node.logprob):\n",
         "    if not math.isfinite(node.sum_logprobs):\n",
         (
             "tests/playground/test_malformed_files.py::test_a_changed_trace_never_reaches_the_player",
@@ -196,8 +196,8 @@ FILES = (
         "secrets-handed-on",
         "Exported code that is checked sees the server's tokens and passwords.",
         "engine/export/verify.py",
-        "environ = environment(secrets=False)",
-        "environ = environment(secrets=True)",
+        "environ = child_environment(secrets=False)",
+        "environ = child_environment(secrets=True)",
         (
             "tests/engine/export/test_parts.py::test_the_code_knows_no_secret_and_lets_others_go_first",
         ),
@@ -206,8 +206,8 @@ FILES = (
         "check-unbounded",
         "Code is run for a run that nobody could have decoded here, however large.",
         "engine/export/verify.py",
-        "    check(request_of(trace))\n",
-        "    request_of(trace)\n",
+        "    check_request(request_from_trace(trace))\n",
+        "    request_from_trace(trace)\n",
         ("tests/engine/export/test_parts.py::test_nothing_is_run_that_would_not_be_decoded_here",),
     ),
     Defect(
@@ -260,8 +260,8 @@ FILES = (
         "method-listed-by-name",
         "A public deployment runs what stands where a method was fetched to, whatever it is by now.",
         "engine/sandbox/trust.py",
-        "known in {(a.repository, a.commit, a.sha256) for a in allowed()}",
-        "known[:2] in {(a.repository, a.commit) for a in allowed()}",
+        "known in {\n        (a.repository, a.commit, a.sha256) for a in list_allowed_methods()\n    }",
+        "known[:2] in {(a.repository, a.commit) for a in list_allowed_methods()}",
         (
             "tests/engine/test_trust.py"
             "::test_the_public_runs_what_its_owner_lists_by_commit_and_hash",
@@ -271,15 +271,15 @@ FILES = (
         "method-of-anybody",
         "A visitor of a public deployment has it fetch any repository of the hub.",
         "engine/sandbox/method_lookup.py",
-        "    if SETTINGS.public:\n        raise MethodError(_unknown(name))\n",
-        "    if not name:\n        raise MethodError(_unknown(name))\n",
+        "    if SETTINGS.public:\n        raise MethodError(_format_unknown_method(name))\n",
+        "    if not name:\n        raise MethodError(_format_unknown_method(name))\n",
         ("tests/engine/test_finding.py::test_nothing_but_the_list_is_fetched_for_the_public",),
     ),
     Defect(
         "method-not-pinned",
         "A method's name means other code as soon as somebody pushes.",
         "engine/sandbox/method_lookup.py",
-        "        commit = note(PINS, name, commit)\n",
+        "        commit = write_record(PINS, name, commit)\n",
         "        pass\n",
         ("tests/engine/test_finding.py::test_a_name_goes_on_meaning_what_it_was_first_fetched_at",),
     ),
@@ -287,8 +287,8 @@ FILES = (
         "method-cuts-its-tie",
         "A custom method cuts the tie to whoever started it, and goes on when that was killed.",
         "engine/sandbox/seccomp_filter.py",
-        "_never(0, _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE)",
-        "_never(0, _PR_SET_DUMPABLE)",
+        "_deny_values(0, _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE)",
+        "_deny_values(0, _PR_SET_DUMPABLE)",
         ("tests/engine/test_methods_confined.py::test_what_is_shut_is_shut_also_to_new_threads",),
     ),
     Defect(
@@ -314,8 +314,8 @@ FILES = (
         "code-hidden-in-terminal",
         "Code that is shown before it is confirmed steers the terminal, and hides its own lines.",
         "engine/cli/argument_values.py",
-        'return unicodedata.category(character) == "Cc" or character in _TURNS',
-        "return character in _TURNS",
+        'return unicodedata.category(character) == "Cc" or character in _BIDI_CONTROLS',
+        "return character in _BIDI_CONTROLS",
         ("tests/engine/test_method_commands.py::test_code_cannot_hide_from_a_terminal",),
     ),
     Defect(
@@ -338,8 +338,8 @@ FILES = (
         "exif-read-whole",
         "A JPEG whose EXIF asks for gigabytes gets them when it is opened.",
         "engine/media/picture_decoder.py",
-        "Bounded(data.replace(_EXIF_MARK, _NO_MARK) if jpeg else data, ",
-        "Bounded(data, ",
+        "BoundedFile(data.replace(_EXIF_MARK, _NO_MARK) if jpeg else data, ",
+        "BoundedFile(data, ",
         ("tests/engine/test_media_pictures.py::test_exif_that_asks_for_gigabytes_is_not_read",),
     ),
     Defect(

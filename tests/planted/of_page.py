@@ -19,8 +19,8 @@ PAGE = (
         "origin-ignored",
         "Any page that somebody has open lets his playground compute, and reads the answer.",
         "playground/server/middleware.py",
-        '        if scope["method"] == "POST" and _is_foreign(scope):\n',
-        '        if scope["method"] == "PUT" and _is_foreign(scope):\n',
+        '        if scope["method"] == "POST" and _is_cross_origin(scope):\n',
+        '        if scope["method"] == "PUT" and _is_cross_origin(scope):\n',
         (f"{_PUBLIC}::test_a_page_of_another_origin_may_not_ask",),
     ),
     Defect(
@@ -153,8 +153,8 @@ PAGE = (
         "layer-text-is-markup",
         "Plotly reads a token of the layer map as markup.",
         "visualizers/layer_heatmap/grid.mjs",
-        "`${escaped(piece(run, id))} ${percent(p)}`",
-        "`${piece(run, id)} ${percent(p)}`",
+        "`${escapeMarkup(tokenLabel(run, id))} ${formatPercent(p)}`",
+        "`${tokenLabel(run, id)} ${formatPercent(p)}`",
         (
             "tests/js/runs.test.mjs"
             "::the layer map has a number for every layer and step, and no markup of a model's",
@@ -251,7 +251,7 @@ PAGE = (
         "step-shown-early",
         "What comes next stands among the steps that a stage draws while somebody guesses it.",
         "visualizers/predict/rounds.mjs",
-        'if (this.phase === "guess") return seenBefore(this.whole.steps, this.index);',
+        'if (this.phase === "guess") return countVisibleSteps(this.whole.steps, this.index);',
         'if (this.phase === "guess") return this.index + 1;',
         ("tests/js/predict.test.mjs::a run that a player shows in part is guessed from there",),
     ),

@@ -29,7 +29,7 @@ ROOMS = (
         "bets-after-the-reveal",
         "Whoever has seen the answer may still bet on it, and the class was right.",
         _ROOM,
-        "            if not self.is_open:\n",
+        "            if not self.is_betting_open:\n",
         "            if self.ended:\n",
         ("tests/playground/test_rooms.py::test_one_vote_counts_the_last_before_the_reveal",),
     ),

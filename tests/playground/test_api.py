@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from engine.strategies import STRATEGIES
-from playground.forms.spec import shown_values
+from playground.forms.spec import control_values
 from tests.helpers.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
 from tests.helpers.bad_strategy_inputs import STRATEGY_ROWS
 from tests.helpers.events import events_of
@@ -201,7 +201,7 @@ def events(server):
 def form_of(strategy):
     """Return what the untouched form of a strategy sends."""
     declared = STRATEGIES[strategy]
-    values = shown_values(declared, declared.presets[0].params)
+    values = control_values(declared, declared.presets[0].params)
     about = {"prompt": "Once", "model": "storyteller", "assistant": "", "seed": 0}
     return {**about, "params": values}
 

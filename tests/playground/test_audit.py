@@ -33,7 +33,7 @@ def client():
 def recorded(tmp_path, monkeypatch):
     """Return a function that records something as the last reliability run."""
     path = tmp_path / "reliability.json"
-    monkeypatch.setattr(deployment, "RELIABILITY", path)
+    monkeypatch.setattr(deployment, "RELIABILITY_FILE", path)
     return path.write_text
 
 
@@ -43,7 +43,7 @@ def test_the_page_and_its_values_say_the_same(client, recorded):
     assert values["limits"]
     for limit in values["limits"]:
         assert limit["name"] in page
-        assert audit._number(limit["value"]) in page
+        assert audit._format_number(limit["value"]) in page
     for path, digest in values["models"]["files"].items():
         assert path in page
         assert digest in page
@@ -67,28 +67,28 @@ def test_the_page_and_its_values_say_the_same(client, recorded):
     ],
 )
 def test_what_was_missed_is_said(about, says):
-    assert says in audit._held(about)
+    assert says in audit._goals_html(about)
 
 
 def test_every_limit_is_named_with_what_it_is_worth():
     changed = dataclasses.replace(Settings(), max_beams=3, away_s=2.5)
-    rows = {row["name"]: row for row in deployment.limits(changed)}
+    rows = {row["name"]: row for row in deployment.list_limits(changed)}
     numbers = {f.name for f in dataclasses.fields(Settings) if type(f.default) in (int, float)}
     assert set(rows) == numbers
     assert (rows["max_beams"]["value"], rows["away_s"]["value"]) == (3, 2.5)
     assert rows["max_beams"]["default"] == Settings().max_beams
     assert rows["max_body_s"]["means"] == "How long a request, or its headers, may take to come."
-    assert "(else 16)" in "".join(audit._limits([rows["max_beams"]]))
+    assert "(else 16)" in "".join(audit._limits_section([rows["max_beams"]]))
 
 
 def test_what_a_space_allows_is_not_what_an_owner_may_do():
-    own = dict(deployment.allows(Settings()))
-    public = dict(deployment.allows(Settings(public=True)))
-    listed = dict(deployment.allows(Settings(public=True, allowed_models="a/b c/d")))
+    own = dict(deployment.visitor_permissions(Settings()))
+    public = dict(deployment.visitor_permissions(Settings(public=True)))
+    listed = dict(deployment.visitor_permissions(Settings(public=True, allowed_models="a/b c/d")))
     assert "every model of the hub" in own["Models"]
     assert "none of the hub" in public["Models"]
     assert "a/b, c/d" in listed["Models"]
-    methods = dict(deployment.allows(Settings(public=True, allowed_methods="a/b@c#d")))
+    methods = dict(deployment.visitor_permissions(Settings(public=True, allowed_methods="a/b@c#d")))
     assert "confirmed" in own["Custom methods"]
     assert "of the hub: none;" in public["Custom methods"]
     assert "of the hub: a/b@c#d;" in methods["Custom methods"]
@@ -97,7 +97,7 @@ def test_what_a_space_allows_is_not_what_an_owner_may_do():
     assert own["Frames"] != public["Frames"]
     assert public["Weights"] == "Held as this machine does by default; besides: float32."
     assert own["Weights"] != public["Weights"]
-    memory = dict(deployment.allows(Settings(journal="")))
+    memory = dict(deployment.visitor_permissions(Settings(journal="")))
     assert memory["Prompts and runs"] != own["Prompts and runs"]
 
 
@@ -114,10 +114,10 @@ def test_a_damaged_model_is_said_to_be_damaged(monkeypatch):
     def damaged(name):
         raise ModelError(f"The embedded model {name} is damaged.")
 
-    monkeypatch.setattr(deployment, "check_files", damaged)
-    found = deployment.models.__wrapped__()
+    monkeypatch.setattr(deployment, "check_embedded_files", damaged)
+    found = deployment.check_models.__wrapped__()
     assert set(found["state"]) == {e.name for e in CATALOGUE.values() if e.embedded}
-    page = "".join(audit._models(found))
+    page = "".join(audit._models_section(found))
     assert "as shipped" not in page
     assert page.count("✗") == len(found["files"]) > 10
 
@@ -127,13 +127,13 @@ def test_a_damaged_model_is_said_to_be_damaged(monkeypatch):
 )
 def test_a_damaged_record_is_none(recorded, client, content):
     recorded(content)
-    assert deployment.reliability() is None
+    assert deployment.read_reliability() is None
     assert "None is recorded here." in client.get("/audit").text
 
 
 def test_the_commit_is_what_git_says_or_what_one_is_told(monkeypatch):
     monkeypatch.setenv("PLAYGROUND_COMMIT", "f00d")
-    assert deployment.commit.__wrapped__() == "f00d"
+    assert deployment.commit_hash.__wrapped__() == "f00d"
     monkeypatch.delenv("PLAYGROUND_COMMIT")
     monkeypatch.setenv("PATH", "")
-    assert deployment.commit.__wrapped__() == deployment.UNKNOWN
+    assert deployment.commit_hash.__wrapped__() == deployment.UNKNOWN

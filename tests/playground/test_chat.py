@@ -9,12 +9,12 @@ import pytest
 
 from engine import DecodeRequest
 from engine.errors import ParameterError
-from engine.run.request import check
+from engine.run.request import check_request
 from playground.forms import links
 from playground.forms.form import form_request
-from playground.forms.links import form_of, link_of, opened, trace_form
-from playground.runs.stream import stream
-from playground.server.api import run_once
+from playground.forms.links import open_link, to_form, to_link, trace_form
+from playground.runs.stream import stream_run
+from playground.server.api import decode_to_end
 from playground.tabs import compare, draws, fork
 from playground.tabs import watermark_bench as bench
 from tests.helpers.runs import finished
@@ -50,17 +50,17 @@ def form(place, **changes):
 def test_a_form_asks_for_a_conversation(place):
     request = form_request(form(place))
     assert (request.prompt, request.messages, request.template) == (None, TALK, TEMPLATE)
-    check(request)
+    check_request(request)
     typed = form_request(form(place, messages=None, prompt="hi"))
     assert (typed.prompt, typed.messages, typed.template) == ("hi", None, None)
 
 
 def test_a_link_holds_the_conversation(place):
     request = form_request(form(place))
-    query = dict(parse_qsl(link_of(request).removeprefix("?")))
-    again = links.request_of(query)
+    query = dict(parse_qsl(to_link(request).removeprefix("?")))
+    again = links.request_from_link(query)
     assert (again.prompt, again.messages, again.template) == (None, TALK, TEMPLATE)
-    found = opened(link_of(request))["form"]
+    found = open_link(to_link(request))["form"]
     assert found["messages"] == TALK
     assert found["template"] == TEMPLATE
     assert found["prompt"] is None
@@ -83,12 +83,12 @@ def test_a_link_holds_the_conversation(place):
 )
 def test_a_bad_link_names_the_field(query, parameter):
     with pytest.raises(ParameterError) as caught:
-        opened("?" + urlencode({"strategy": "greedy", **query}))
+        open_link("?" + urlencode({"strategy": "greedy", **query}))
     assert caught.value.parameter == parameter
 
 
 def test_a_run_streams_its_conversation_and_is_asked_for_again(place):
-    told = [json.loads(text) for text in stream(form_request(form(place)))]
+    told = [json.loads(text) for text in stream_run(form_request(form(place)))]
     messages = [m for m in told if m["kind"] != "progress"]
     start = messages[0]
     assert start["form"]["messages"] == TALK
@@ -109,7 +109,7 @@ def test_the_form_of_a_recorded_run_makes_it_again(place, talk):
     assert found["template"] == TEMPLATE
     again = form_request({**found, "params": {"max_new_tokens": 3}})
     assert finished(again).outputs == trace.outputs
-    assert form_of(again)["messages"] == talk
+    assert to_form(again)["messages"] == talk
 
 
 def test_a_run_is_continued_with_its_ids(place):
@@ -127,7 +127,7 @@ def test_a_run_is_continued_with_its_ids(place):
         "seed": 0,
         "params": {"max_new_tokens": 2},
     }
-    request = fork.request_of(asked)
+    request = fork.read_request(asked)
     assert request.input_ids[: len(trace.prompt_ids)] == list(trace.prompt_ids)
     assert finished(request).parent is not None
 
@@ -138,28 +138,28 @@ def test_columns_share_a_conversation(place):
         column["params"] = {"max_new_tokens": 2}
     shared = {"messages": TALK, "template": TEMPLATE, "prompt": "", "seed": 3, "number": 1}
     asked = {**shared, "columns": columns}
-    told = list(compare.compare(asked))
+    told = list(compare.run_comparison(asked))
     figures = [m for _, m in told if m is not None and m["kind"] == "figures"]
     assert figures, told[-1]
     assert figures[0]["notes"] == []
     query = urlencode({"tab": "compare", "form": json.dumps(asked)})
-    found = opened("?" + query)["form"]
+    found = open_link("?" + query)["form"]
     assert (found["messages"], found["template"], found["prompt"]) == (TALK, TEMPLATE, None)
-    refused = list(compare.compare({**asked, "messages": []}))
+    refused = list(compare.run_comparison({**asked, "messages": []}))
     assert "a list of 1 to 64 messages" in refused[0][1]["error"]
 
 
 def test_many_draws_of_a_conversation(place):
     asked = form(place, draws=3, seed=0)
-    last = json.loads(list(draws.draw(asked))[-1])
+    last = json.loads(list(draws.stream_draws(asked))[-1])
     assert (last["kind"], last["draws"]) == ("done", 3)
     query = urlencode({"tab": "draws", "form": json.dumps(asked)})
-    assert opened("?" + query)["form"]["messages"] == TALK
+    assert open_link("?" + query)["form"]["messages"] == TALK
 
 
 def test_the_bench_marks_an_answer(place):
     asked = form(place, params={"max_new_tokens": 12})
-    last = list(bench.write_both(asked))[-1]
+    last = list(bench.decode_marked_and_plain(asked))[-1]
     assert "<b>Prompt, never counted:</b> <span class='t'>why</span></p>" in last["pair"]
     assert "be kind" not in last["pair"]
 
@@ -167,7 +167,7 @@ def test_the_bench_marks_an_answer(place):
 def test_the_endpoint_takes_messages_in_place_of_a_prompt(place):
     params = {"max_new_tokens": 3}
     asked = {"messages": TALK, "template": TEMPLATE}
-    answer = run_once("sampling", asked, place, params, 3)
+    answer = decode_to_end("sampling", asked, place, params, 3)
     trace = finished(
         DecodeRequest("sampling", place, messages=TALK, template=TEMPLATE, params=params, seed=3)
     )
@@ -186,5 +186,5 @@ def test_the_endpoint_takes_messages_in_place_of_a_prompt(place):
 )
 def test_the_endpoint_refuses_what_is_neither(prompt, parameter):
     with pytest.raises(ParameterError) as caught:
-        run_once("greedy", prompt, None, {}, 0)
+        decode_to_end("greedy", prompt, None, {}, 0)
     assert caught.value.parameter == parameter

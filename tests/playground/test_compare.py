@@ -11,7 +11,7 @@ from engine.analysis import comparisons
 from engine.analysis.likelihood import score_ids, score_trace
 from engine.errors import ParameterError
 from engine.models.loading import load
-from engine.run.request import check
+from engine.run.request import check_request
 from playground.tabs import compare
 from tests.helpers.gates import gate
 from tests.helpers.runs import finished, parts_at
@@ -26,19 +26,19 @@ def asked(*columns, **changes):
 
 
 def test_every_preset_is_legal_and_needs_what_is_there():
-    offered = comparisons.presets()
+    offered = comparisons.available_presets()
     assert "Greedy and three temperatures" in [p.name for p in offered]
     for preset in offered:
         columns = [{"strategy": n, "params": dict(v)} for n, v in preset.columns]
-        for request in compare.requests_of(
+        for request in compare.read_requests(
             {"prompt": preset.prompt, "seed": 0, "columns": columns}
         ):
-            check(request)
+            check_request(request)
 
 
 def outcomes(name):
     """Return the trace of every column of a preset."""
-    chosen = next(p for p in comparisons.presets() if p.name == name)
+    chosen = next(p for p in comparisons.available_presets() if p.name == name)
     return [
         finished(DecodeRequest(strategy, prompt=chosen.prompt, params=params))
         for strategy, params in chosen.columns
@@ -70,7 +70,7 @@ def test_the_other_presets_show_what_they_say():
 
 @pytest.fixture(scope="module")
 def ran():
-    return list(compare.compare(asked(GREEDY, HOT, GREEDY)))
+    return list(compare.run_comparison(asked(GREEDY, HOT, GREEDY)))
 
 
 def test_every_column_streams_under_its_own_key(ran):
@@ -108,7 +108,7 @@ def test_the_figures_are_those_of_a_forward_of_the_base_model(ran):
 def test_every_column_and_the_judge_are_held_as_they_say():
     rough = {**GREEDY, "params": {**GREEDY["params"], "dtype": "bfloat16"}}
     sent = {"base": "storyteller", "base_weights": {"dtype": "bfloat16", "max_memory": ""}}
-    *_, (_, figures) = compare.compare(asked(GREEDY, rough, **sent))
+    *_, (_, figures) = compare.run_comparison(asked(GREEDY, rough, **sent))
     assert figures["base_held"] == "bfloat16"
     named = [dict(zip(figures["columns"], row, strict=True)) for row in figures["rows"]]
     assert [column["weights"] for column in named] == ["float32", "bfloat16"]
@@ -122,7 +122,7 @@ def test_every_column_and_the_judge_are_held_as_they_say():
 
 def test_a_text_of_another_tokenizer_is_judged_and_said():
     foreign = {**GREEDY, "model": "foreign-draft"}
-    *_, (_, figures) = compare.compare(asked(GREEDY, foreign, base="storyteller"))
+    *_, (_, figures) = compare.run_comparison(asked(GREEDY, foreign, base="storyteller"))
     [note] = figures["notes"]
     assert note.startswith("B: its text was cut anew by the tokenizer of storyteller")
     assert len(figures["rows"]) == 2
@@ -137,7 +137,7 @@ def test_a_text_that_cannot_be_judged_takes_no_other_with_it(monkeypatch):
         return right(trace, *others)
 
     monkeypatch.setattr(compare, "score_trace", failing)
-    *_, (_, figures) = compare.compare(asked(GREEDY, HOT))
+    *_, (_, figures) = compare.run_comparison(asked(GREEDY, HOT))
     [note] = figures["notes"]
     assert note.startswith("B was not judged: ")
     assert "secret" not in note
@@ -150,7 +150,7 @@ def test_a_text_that_cannot_be_judged_takes_no_other_with_it(monkeypatch):
 def test_a_stopped_comparison_judges_what_there_is():
     long = {"strategy": "greedy", "params": {"max_new_tokens": 200}}
     with gate(load("storyteller").model, free=3) as held:
-        going = compare.compare(asked(long, GREEDY))
+        going = compare.run_comparison(asked(long, GREEDY))
         _, begun = next(going)
         while not (next(going)[0] or "").count('"kind":"start"'):
             pass
@@ -192,7 +192,7 @@ def test_a_stopped_comparison_judges_what_there_is():
     ids=str,
 )
 def test_bad_requests_get_one_sentence(changes, says):
-    messages = list(compare.compare({**asked(GREEDY, HOT), **changes}))
+    messages = list(compare.run_comparison({**asked(GREEDY, HOT), **changes}))
     assert len(messages) == 1
     assert messages[0][1]["kind"] == "refused"
     assert says in messages[0][1]["error"]
@@ -201,5 +201,5 @@ def test_bad_requests_get_one_sentence(changes, says):
 
 def test_what_is_no_request_at_all():
     with pytest.raises(ParameterError):
-        compare.requests_of(None)
-    assert next(compare.compare("nonsense"))[1]["kind"] == "refused"
+        compare.read_requests(None)
+    assert next(compare.run_comparison("nonsense"))[1]["kind"] == "refused"

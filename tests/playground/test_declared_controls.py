@@ -14,17 +14,17 @@ from engine.declare.groups import GROUPS
 from engine.declare.params import Integer, Number, defaults_of, params_of
 from engine.declare.weights import weights_params
 from engine.errors import ParameterError
-from engine.export.generation_config import write
+from engine.export.generation_config import format_config
 from engine.models import weights as holding
 from engine.strategies.watermark import WatermarkConfig
 from engine.watermark.schemes import GreenList, SynthId
 from playground.forms import controls, links
 from playground.forms.form import form_request
-from playground.forms.spec import param_spec, shown_values, spec
+from playground.forms.spec import control_values, page_spec, param_spec
 from playground.tabs import draws, watermark_bench
-from playground.tabs.compare import requests_of
+from playground.tabs.compare import read_requests
 
-SPEC = json.loads(json.dumps(spec(), allow_nan=False))
+SPEC = json.loads(json.dumps(page_spec(), allow_nan=False))
 FORMS = {s["name"]: s for s in SPEC["strategies"]}
 
 
@@ -48,7 +48,7 @@ def test_a_public_deployment_shows_the_weights_that_it_offers_and_a_link_no_othe
     def offer(words):
         settings = dataclasses.replace(holding.SETTINGS, public=True, public_weights=words)
         monkeypatch.setattr(holding, "SETTINGS", settings)
-        declared = spec()
+        declared = page_spec()
         kinds = {p["name"]: p for p in (*declared["params"], *declared["weights"]["params"])}
         return {n: kinds[n]["choices"] for n in weights_params(assistant=True) if n in kinds}
 
@@ -58,7 +58,7 @@ def test_a_public_deployment_shows_the_weights_that_it_offers_and_a_link_no_othe
     assert found == {n: ["", "4bit"] for n in ("quantization", "assistant_quantization")}
     linked = {"strategy": "greedy", "prompt": "a", "params": json.dumps({"dtype": "float16"})}
     with pytest.raises(ParameterError, match="dtype = 'float16' is not allowed: this deployment"):
-        links.request_of(linked)
+        links.request_from_link(linked)
     columns = [{"strategy": "greedy", "params": {"quantization": "8bit"}}] * 2
     form = {"prompt": "a", "columns": columns}
     for given in (
@@ -66,7 +66,7 @@ def test_a_public_deployment_shows_the_weights_that_it_offers_and_a_link_no_othe
         {**form, "columns": [{"strategy": "greedy"}], "base_weights": {"dtype": "float16"}},
     ):
         with pytest.raises(ParameterError, match="this deployment offers 4bit"):
-            links.opened("?" + urlencode({"tab": "compare", "form": json.dumps(given)}))
+            links.open_link("?" + urlencode({"tab": "compare", "form": json.dumps(given)}))
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -77,7 +77,7 @@ def test_what_comes_back_untouched_is_the_default(name):
     # The page sends an empty field as no text at all.
     empty = {n: "" if v is None else v for n, v in values.items()}
     column = {"strategy": name, "params": empty}
-    (request, _) = requests_of({"prompt": "a", "seed": 0, "columns": [column, column]})
+    (request, _) = read_requests({"prompt": "a", "seed": 0, "columns": [column, column]})
     assert dict(request.params) == {}
 
 
@@ -95,7 +95,7 @@ def test_a_preset_comes_back_as_it_was_declared(name):
                 "prompt": sent["prompt"],
                 "model": sent["model"],
                 "seed": sent["seed"],
-                "params": {**shown_values(strategy, {}), **sent["params"]},
+                "params": {**control_values(strategy, {}), **sent["params"]},
             }
         )
         wanted = {**defaults_of(strategy.config), **preset.params}
@@ -111,7 +111,7 @@ def test_both_ends_of_a_slider_are_legal(name):
     for parameter, kind in params_of(STRATEGIES[name].config).items():
         ends = controls_of(name)[parameter].get("slider")
         for end in ends or ():
-            kind.check(parameter, controls.read(parameter, kind, end))
+            kind.check(parameter, controls.from_control(parameter, kind, end))
         if isinstance(kind, (Number, Integer)) and not kind.optional:
             first = controls_of(name)[parameter]["value"]
             assert ends is None or ends[0] <= first <= ends[1]
@@ -136,7 +136,7 @@ def offered_by(declaration):
     return {control["name"]: control for control in declaration["params"]}
 
 
-@pytest.mark.parametrize("name", ["max_new_tokens", *watermark_bench._MARK])
+@pytest.mark.parametrize("name", ["max_new_tokens", *watermark_bench._MARK_PARAMS])
 def test_the_bench_begins_as_the_first_preset_does(name):
     first = STRATEGIES["watermark"].presets[0]
     default = {**defaults_of(WatermarkConfig), **first.params}[name]
@@ -168,7 +168,7 @@ def test_a_scheme_by_itself_is_the_declared_one():
 
 
 def test_a_written_config_has_the_declared_mark():
-    assert f'"bias": {GreenList.bias}' in write("watermark", {})
+    assert f'"bias": {GreenList.bias}' in format_config("watermark", {})
 
 
 def test_a_request_of_a_form_is_a_request():

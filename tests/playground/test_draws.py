@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from engine.analysis.many_draws import BATCH
+from engine.analysis.many_draws import BATCH_SIZE
 from playground.tabs import draws
 
 GOOD = {
@@ -19,7 +19,7 @@ GOOD = {
 
 
 def test_progress_grows_and_ends_with_all_draws():
-    told = [json.loads(text) for text in draws.draw(GOOD)]
+    told = [json.loads(text) for text in draws.stream_draws(GOOD)]
     messages = [message for message in told if message["kind"] != "progress"]
     assert [m["draws"] for m in messages] == [0, 32, 64, 70, 70]
     assert [m["kind"] for m in messages] == [*["running"] * 4, "done"]
@@ -30,17 +30,17 @@ def test_progress_grows_and_ends_with_all_draws():
 
 def test_a_cancel_keeps_what_was_drawn():
     messages = []
-    for text in draws.draw({**GOOD, "draws": 500}):
+    for text in draws.stream_draws({**GOOD, "draws": 500}):
         messages.append(json.loads(text))
         if messages[-1].get("draws"):
-            draws.cancel(messages[-1]["id"])
+            draws.cancel_draws(messages[-1]["id"])
     assert messages[-1]["kind"] == "stopped"
     # The batch at work is left out.
-    assert messages[-1]["draws"] % BATCH == 0
+    assert messages[-1]["draws"] % BATCH_SIZE == 0
     assert 0 < messages[-1]["draws"] < 500
-    draws.cancel("unknown")
-    draws.cancel(None)
-    draws.cancel(["unknown"])
+    draws.cancel_draws("unknown")
+    draws.cancel_draws(None)
+    draws.cancel_draws(["unknown"])
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_cancel_keeps_what_was_drawn():
 def test_what_is_wrong_gets_one_sentence(name, value, says):
     own = name in GOOD
     asked = {**GOOD, name: value} if own else {**GOOD, "params": {**GOOD["params"], name: value}}
-    last = json.loads(list(draws.draw(asked))[-1])
+    last = json.loads(list(draws.stream_draws(asked))[-1])
     assert last["kind"] == "failed"
     assert says in last["error"]
     assert "Something went wrong" not in last["error"]
@@ -72,6 +72,6 @@ def test_what_is_wrong_gets_one_sentence(name, value, says):
 
 @pytest.mark.parametrize("asked", [None, [], "x", {}], ids=str)
 def test_what_is_no_form_gets_one_sentence(asked):
-    *_, last = (json.loads(text) for text in draws.draw(asked))
+    *_, last = (json.loads(text) for text in draws.stream_draws(asked))
     assert last["kind"] == "failed"
     assert "Something went wrong" not in last["error"]

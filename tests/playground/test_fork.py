@@ -49,7 +49,7 @@ def test_a_branch_is_streamed_and_named_once(asked):
         "token_ids": [asked["token_id"]],
         "text": None,
     }
-    opened = links.opened(messages[0]["link"])
+    opened = links.open_link(messages[0]["link"])
     assert opened["branch"] == {n: asked[n] for n in ("prompt_ids", "kept_ids", "step", "token_id")}
     assert messages[-1]["kind"] == "finish"
 
@@ -62,7 +62,7 @@ def test_a_branch_is_held_as_its_form_says_and_its_link_says_so(asked):
     header = next(m["header"] for m in messages if m["kind"] == "start")
     assert header["model"]["weights"]["quantization"] == "8bit"
     link = next(m["link"] for m in messages if m["kind"] == "start")
-    assert links.opened(link)["form"]["values"]["quantization"] == "8bit"
+    assert links.open_link(link)["form"]["values"]["quantization"] == "8bit"
     assert messages[-1]["kind"] == "finish"
 
 

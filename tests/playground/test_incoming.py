@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from engine.errors import BusyError
-from engine.one_shot_thread import aside
-from playground.server.body_budget import BodyTooLargeError, Incoming
+from engine.one_shot_thread import run_in_thread
+from playground.server.body_budget import BodyBudget, BodyTooLargeError
 
 
 def read(incoming, most, taken):
@@ -15,11 +15,11 @@ def read(incoming, most, taken):
             taken.append(number)
             yield b"a" * 10
 
-    return aside(lambda: asyncio.run(incoming.read(parts(), most)))
+    return run_in_thread(lambda: asyncio.run(incoming.read(parts(), most)))
 
 
 def test_a_body_is_given_up_as_soon_as_it_is_too_large():
-    incoming, taken = Incoming(10**6), []
+    incoming, taken = BodyBudget(10**6), []
     with pytest.raises(BodyTooLargeError):
         read(incoming, 25, taken)
     assert len(taken) == 3
@@ -27,7 +27,7 @@ def test_a_body_is_given_up_as_soon_as_it_is_too_large():
 
 
 def test_many_bodies_together_have_a_limit_of_their_own():
-    incoming, taken = Incoming(55), []
+    incoming, taken = BodyBudget(55), []
     with pytest.raises(BusyError):
         read(incoming, 10**6, taken)
     assert len(taken) == 6
@@ -35,4 +35,4 @@ def test_many_bodies_together_have_a_limit_of_their_own():
 
 
 def test_a_body_comes_whole():
-    assert read(Incoming(10**6), 1000, []) == b"a" * 1000
+    assert read(BodyBudget(10**6), 1000, []) == b"a" * 1000

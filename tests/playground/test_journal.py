@@ -16,11 +16,11 @@ import sqlalchemy as sa
 
 from engine import DecodeRequest
 from playground.runs import stream as streaming
-from playground.runs.stream import stream, whole_state
+from playground.runs.stream import run_state, stream_run
 from playground.storage import journal, run_store
-from playground.storage.database import Database, database_of
-from playground.storage.journal import STARTED_ANEW, Journal
-from playground.storage.run_store import MAKING, Begun, KeptRuns, Sent
+from playground.storage.database import Database, open_database
+from playground.storage.journal import RESTARTED_MESSAGE, Journal
+from playground.storage.run_store import ATTEMPT_STRIDE, RunStart, RunStore, SentMessage
 from playground.storage.tables import MESSAGES, PROCESSES
 from tests.helpers.patience import PATIENCE_S, comes_true
 
@@ -33,19 +33,19 @@ def path(tmp_path):
 
 
 def file_at(path, age_s=3600.0, most_bytes=1_000_000, process="one"):
-    return KeptRuns(Database(str(path), process), age_s, most_bytes)
+    return RunStore(Database(str(path), process), age_s, most_bytes)
 
 
 def read(file, run):
     """Return the messages of a run, and whether nothing comes after them."""
     found = file.find(run)
-    return ([], True) if found is None else (found.texts, found.over)
+    return ([], True) if found is None else (found.texts, found.is_over)
 
 
 def filled(file, run, count, ended=True, text="{}"):
     """Write messages of a run."""
     for seq in range(count):
-        file.add(Sent(run, seq, text, ended and seq == count - 1))
+        file.add(SentMessage(run, seq, text, ended and seq == count - 1))
     assert file.flush(PATIENCE_S)
 
 
@@ -55,11 +55,11 @@ def messages_of(state):
 
 def test_a_run_is_read_back_whole_by_a_later_server(path, monkeypatch):
     monkeypatch.setattr(streaming, "JOURNAL", Journal(file_at(path)))
-    sent = [json.loads(text) for text in stream(REQUEST)]
+    sent = [json.loads(text) for text in stream_run(REQUEST)]
     streaming.JOURNAL.close(PATIENCE_S)
     monkeypatch.setattr(streaming, "JOURNAL", Journal(file_at(path, process="another")))
     numbered = [message for message in sent if "seq" in message]
-    assert messages_of(whole_state(sent[0]["run"])) == numbered
+    assert messages_of(run_state(sent[0]["run"])) == numbered
     assert numbered[-1]["kind"] == "finish"
 
 
@@ -73,13 +73,13 @@ def test_a_run_that_a_server_did_not_end_is_said_to_have_ended(path):
     assert [json.loads(t)["kind"] for t in other.messages("r")] == ["start", "delta"]
     own.close(PATIENCE_S)
     *_, last = [json.loads(text) for text in other.messages("r")]
-    assert last == {"run": "r", "seq": 2, "kind": "fail", "error": STARTED_ANEW}
+    assert last == {"run": "r", "seq": 2, "kind": "fail", "error": RESTARTED_MESSAGE}
 
 
 def test_a_run_of_which_a_message_is_missing_is_not_shown(path):
     file = file_at(path)
-    file.add(Sent("r", 0, "{}", False))
-    file.add(Sent("r", 2, "{}", True))
+    file.add(SentMessage("r", 0, "{}", False))
+    file.add(SentMessage("r", 2, "{}", True))
     assert file.flush(PATIENCE_S)
     assert read(file, "r") == ([], True)
 
@@ -133,19 +133,19 @@ def test_a_file_of_another_form_is_begun_anew(path):
 
 def test_a_run_is_taken_over_once_and_its_first_process_writes_no_more_of_it(path):
     first = file_at(path)
-    first.add(Begun("r", "p", "{}"))
-    first.add(Sent("r", 0, '{"a":0}', False))
+    first.add(RunStart("r", "p", "{}"))
+    first.add(SentMessage("r", 0, '{"a":0}', False))
     assert first.flush(PATIENCE_S)
     others = [file_at(path, process=f"other {n}") for n in range(8)]
     assert not others[0].claim("r", "one"), "its process is there"
-    first.presence.leave()
+    first.presence.announce_exit()
     with ThreadPoolExecutor(len(others)) as pool:
         claimed = list(pool.map(lambda file: file.claim("r", "one"), others))
     assert sum(claimed) == 1
-    first.add(Sent("r", 1, "late", True))
+    first.add(SentMessage("r", 1, "late", True))
     assert first.flush(PATIENCE_S)
     other = others[claimed.index(True)]
-    other.add(Sent("r", MAKING + 1, '{"a":1}', True))
+    other.add(SentMessage("r", ATTEMPT_STRIDE + 1, '{"a":1}', True))
     assert other.flush(PATIENCE_S)
     found = first.find("r")
     assert (found.texts, found.ended, found.making) == (['{"a":0}', '{"a":1}'], True, 1)
@@ -155,11 +155,11 @@ def test_a_process_that_is_silent_counts_as_gone(path):
     file = file_at(path)
     filled(file, "r", 1, ended=False)
     other = file_at(path, process="another")
-    assert not other.find("r").over
-    with file.database.writing() as db:
+    assert not other.find("r").is_over
+    with file.database.write_transaction() as db:
         db.execute(sa.update(PROCESSES).values(seen=PROCESSES.c.seen - 60))
-    assert other.find("r").over
-    assert not file.find("r").over, "to itself it is there"
+    assert other.find("r").is_over
+    assert not file.find("r").is_over, "to itself it is there"
 
 
 def test_a_disk_that_takes_nothing_costs_no_run(tmp_path, monkeypatch, caplog):
@@ -169,7 +169,7 @@ def test_a_disk_that_takes_nothing_costs_no_run(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(streaming, "JOURNAL", Journal(file))
     with caplog.at_level(logging.ERROR, "playground"):
         for _ in range(2):
-            assert json.loads(list(stream(REQUEST))[-1])["kind"] == "finish"
+            assert json.loads(list(stream_run(REQUEST))[-1])["kind"] == "finish"
             assert file.flush(PATIENCE_S)
     assert len([r for r in caplog.records if "journal" in r.message]) == 1
 
@@ -178,21 +178,21 @@ def test_a_copy_that_fails_costs_no_run(path, monkeypatch):
     def broken(self, line):
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(KeptRuns, "add", broken)
+    monkeypatch.setattr(RunStore, "add", broken)
     monkeypatch.setattr(streaming, "JOURNAL", Journal(file_at(path)))
-    sent = [json.loads(text) for text in stream(REQUEST)]
+    sent = [json.loads(text) for text in stream_run(REQUEST)]
     assert sent[-1]["kind"] == "finish"
-    assert messages_of(whole_state(sent[0]["run"])) == [m for m in sent if "seq" in m]
+    assert messages_of(run_state(sent[0]["run"])) == [m for m in sent if "seq" in m]
 
 
 def test_no_run_waits_for_a_slow_disk(path, monkeypatch):
-    monkeypatch.setattr(run_store, "_BACKLOG_BYTES", 1000)
+    monkeypatch.setattr(run_store, "_MAX_BACKLOG_BYTES", 1000)
     file = file_at(path)
     filled(file, "before", 1)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         for seq in range(100):  # more than may wait
-            file.add(Sent("r", seq, "x" * 100, False))
+            file.add(SentMessage("r", seq, "x" * 100, False))
         assert file._waiting <= 1000
         other.execute("COMMIT")
     assert file.flush(PATIENCE_S)
@@ -207,7 +207,7 @@ def test_a_process_that_is_forked_writes_for_itself(path):
     child = os.fork()
     if child == 0:
         try:
-            file.add(Sent("child", 0, "{}", False))
+            file.add(SentMessage("child", 0, "{}", False))
             os._exit(0 if file.flush(PATIENCE_S) else 1)
         finally:
             os._exit(2)
@@ -218,8 +218,8 @@ def test_a_process_that_is_forked_writes_for_itself(path):
 
 
 def test_without_a_place_runs_are_kept_in_memory_alone(monkeypatch):
-    monkeypatch.setattr(journal, "KeptRuns", None)
-    kept = journal.journal_of(database_of(""))
+    monkeypatch.setattr(journal, "RunStore", None)
+    kept = journal.open_journal(open_database(""))
     kept.open(SimpleNamespace(run_id="r")).add({"kind": "start"})
     assert len(kept.messages("r")) == 1
     assert kept.messages("unknown") == []

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from engine.lessons import library
-from playground.forms.lesson_data import after, before
+from playground.forms.lesson_data import card_after_bet, card_before_bet
 from playground.tabs import lessons
 from tests.helpers.lessons import CARD, HEAD
 
@@ -28,14 +28,18 @@ def client():
 def test_the_list_names_every_lesson_in_every_language_and_a_path_through_them(client):
     index = client.get("/lessons/index.json").json()
     named = {(one["name"], one["language"]) for one in index["lessons"]}
-    assert named == {(n, language) for n, told in library.shelved().items() for language in told}
-    assert {name for name, _ in named} == set(library.shelved())
+    assert named == {
+        (n, language) for n, told in library.list_lesson_files().items() for language in told
+    }
+    assert {name for name, _ in named} == set(library.list_lesson_files())
     assert not [one for one in index["lessons"] if "error" in one]
     for language in ("en", "de"):
         path = index["paths"][language]
         assert sum(stop["minutes"] for stop in path["stops"]) == path["minutes"] == 90
         assert len(path["stops"]) == 12
-        assert set(library.shelved()) - {stop["lesson"] for stop in path["stops"]} == BESIDE
+        assert (
+            set(library.list_lesson_files()) - {stop["lesson"] for stop in path["stops"]} == BESIDE
+        )
 
 
 def test_a_lesson_is_fetched_whole_and_kept_by_the_browser(client):
@@ -58,18 +62,18 @@ def test_a_lesson_is_fetched_whole_and_kept_by_the_browser(client):
 )
 def test_what_is_not_there_is_not_found_and_not_kept(client, name):
     version = client.get("/lessons/index.json").json()["version"]
-    kept = lessons._packed.cache_info().currsize
+    kept = lessons._pack_file.cache_info().currsize
     assert client.get(f"/lessons/{version}/{name}.json").status_code == 404
     assert client.get(f"/lessons/0123456789abcdef/{name}.json").status_code == 404
-    assert lessons._packed.cache_info().currsize == kept
+    assert lessons._pack_file.cache_info().currsize == kept
 
 
 def test_what_is_seen_before_a_bet_has_no_part_of_the_answer():
     """Of all cards: neither the key nor what is told after it."""
-    for name in library.shelved():
-        found = library.opened(library.find(name))
+    for name in library.list_lesson_files():
+        found = library.open_lesson(library.find_lesson_file(name))
         for card in found.lesson.cards:
-            seen, told = before(found, card), after(found, card)
+            seen, told = card_before_bet(found, card), card_after_bet(found, card)
             assert not {"key", "reveal", "why", "turn", "myth"} & set(seen)
             assert not {"right", "value", "probabilities", "answer"} & set(seen["bet"] or {})
             assert told["reveal"]
@@ -79,10 +83,10 @@ def test_the_right_answer_is_told_in_the_words_that_were_offered():
     texts = json.loads((ROOT / "assets" / "text" / "de.json").read_text("utf-8"))
     offered = {"en": ("True", "False"), "de": (texts["True"], texts["False"])}
     told = [
-        (language, after(found, card)["key"]["told"])
-        for name in library.shelved()
+        (language, card_after_bet(found, card)["key"]["told"])
+        for name in library.list_lesson_files()
         for language in offered
-        for found in [library.opened(library.find(name, language))]
+        for found in [library.open_lesson(library.find_lesson_file(name, language))]
         for card in found.lesson.cards
         if card.bet and card.bet.kind == "truth"
     ]
@@ -91,7 +95,7 @@ def test_the_right_answer_is_told_in_the_words_that_were_offered():
 
 
 def messages(asked):
-    return [json.loads(text) for text in lessons.open_text(asked)]
+    return [json.loads(text) for text in lessons.open_lesson(asked)]
 
 
 @pytest.mark.parametrize("asked", [None, {}, {"text": 3}, {"text": ""}, {"text": "x" * 200_000}])

@@ -23,9 +23,9 @@ BROKEN = f"""
 import logging, threading, warnings
 import app
 from engine.run.run import Run
-from playground import audit
+from playground.server import audit
 
-reason = Run._reason
+reason = Run._finish_reason
 
 def breaks(run, header, ids, whole):
     if "break" in (run.request.prompt or ""):
@@ -41,8 +41,8 @@ def fails():
     thread.join()
     raise KeyError("{MARKER}")
 
-Run._reason = breaks
-audit.deployment.facts = fails
+Run._finish_reason = breaks
+audit.deployment.collect_facts = fails
 app.main()
 """
 ODD = (
@@ -123,11 +123,13 @@ def check_ends(ended):
 )
 def test_a_form_that_there_is_not_is_named(name, value):
     with pytest.raises(ValueError, match=f"PLAYGROUND_{name.upper()} = '{value}' is not one of"):
-        logs.set_up(Settings(**{name: value}))
+        logs.set_up_logging(Settings(**{name: value}))
 
 
 def record(name, message, *args, **values):
-    return logs.made(name, logging.ERROR, "file.py", 3, message, args, values.pop("exc_info", None))
+    return logs.make_safe_record(
+        name, logging.ERROR, "file.py", 3, message, args, values.pop("exc_info", None)
+    )
 
 
 def test_what_others_put_into_their_lines_is_left_out():
@@ -136,7 +138,7 @@ def test_what_others_put_into_their_lines_is_left_out():
     assert record("enginelike", "%s", MARKER).getMessage() == "%s"
 
 
-@pytest.mark.parametrize("formatter", [logs.AsText(), logs.AsJson()])
+@pytest.mark.parametrize("formatter", [logs.TextFormatter(), logs.JsonFormatter()])
 def test_an_exception_is_told_by_its_kind_and_frames(formatter):
     try:
         try:
@@ -153,7 +155,7 @@ def test_an_exception_is_told_by_its_kind_and_frames(formatter):
 def test_a_line_of_json_is_one_line_with_the_fields_that_are_known():
     made = record("engine", "two\nlines")
     made.outcome, made.prompt = "finished", MARKER
-    line = logs.AsJson().format(made)
+    line = logs.JsonFormatter().format(made)
     assert "\n" not in line
     found = json.loads(line)
     assert (found["message"], found["outcome"], found["level"]) == (
@@ -166,7 +168,7 @@ def test_a_line_of_json_is_one_line_with_the_fields_that_are_known():
 
 def test_what_is_printed_becomes_lines_of_json():
     out = io.StringIO()
-    printed = logs.Printed("stdout", out)
+    printed = logs.JsonStream("stdout", out)
     print("one", "half", sep="\n", end="", file=printed)
     print(" and the rest\n", file=printed)
     assert [json.loads(line)["message"] for line in out.getvalue().splitlines()] == [

@@ -10,10 +10,10 @@ import pytest
 
 from engine import DecodeRequest, decode, load
 from engine.errors import Cancelled
-from engine.inspection.influence import Look
-from engine.inspection.influence import looked as looked_at
+from engine.inspection.influence import InfluenceQuestion
+from engine.inspection.influence import compute_influence as looked_at
 from engine.inspection.influence_methods import METHODS
-from engine.inspection.logits_cache import KEPT_RUNS
+from engine.inspection.logits_cache import LOGITS_CACHE
 from engine.trace import json_io
 from playground.inspect import influence, questions
 from tests.helpers.patience import wait_for
@@ -31,13 +31,13 @@ REQUEST = DecodeRequest(
 @pytest.fixture(scope="module")
 def run():
     """A run that the page made, and its trace."""
-    made = decode(REQUEST, KEPT_RUNS.follow)
+    made = decode(REQUEST, LOGITS_CACHE.start_writer)
     return made.run_id, list(made)[-1].trace
 
 
 def ask(**question):
     event = SimpleNamespace(_data={"id": 7, "action": "looked", **question})
-    reply = json.loads(questions._answer(event))
+    reply = json.loads(questions._handle_event(event))
     assert reply.pop("id") == 7
     return reply
 
@@ -46,7 +46,7 @@ def test_a_run_made_here_is_asked_by_its_id_and_layer(run):
     run_id, trace = run
     told = ask(run=run_id, step=3)
     [part] = told["parts"]
-    theirs = looked_at(trace, Look(3), model=load("storyteller")).parts[0]
+    theirs = looked_at(trace, InfluenceQuestion(3), model=load("storyteller")).parts[0]
     assert part["values"] == pytest.approx(theirs.row(), rel=1e-4)
     assert (part["layers"], part["heads"]) == theirs.weights.shape[:2]
     assert part["ids"] == [*trace.prompt_ids, *(s.emit[0] for s in trace.steps[:3])]
@@ -124,7 +124,7 @@ def test_whoever_asks_again_or_stops_gives_up_what_was_asked_before(run, monkeyp
     for then in ({"action": "looked_stop"}, {"step": 1}):
         begun.clear()
         with monkeypatch.context() as patched:
-            patched.setattr(influence, "looked", waiting)
+            patched.setattr(influence, "compute_influence", waiting)
             first = threading.Thread(
                 target=lambda: replies.append(ask(run=run[0], step=2, asker="me"))
             )

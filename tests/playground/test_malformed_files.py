@@ -16,13 +16,13 @@ from engine.cli.main import main
 from engine.errors import TraceError
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
-from playground.storage.uploads import Uploads
+from playground.storage.uploads import UploadFolder
 from playground.tabs import replay
 from tests.helpers.bad_traces import CHANGES, OTHER_CHANGES, RAW
 from tests.helpers.runs import finished
 from tests.helpers.sentences import clean
 from tests.helpers.strategies import make
-from visualizers import shown_of
+from visualizers import summarize_trace
 
 EXTRA = {
     "beam_search": {"num_beams": 3, "num_return_sequences": 2},
@@ -52,7 +52,7 @@ def refused(monkeypatch, tmp_path):
     def forbidden(*args):
         pytest.fail("a refused trace was sent to the player")
 
-    monkeypatch.setattr(replay, "message", forbidden)
+    monkeypatch.setattr(replay, "player_message", forbidden)
 
     def open_(data, name="trace.json"):
         path = tmp_path / name
@@ -102,7 +102,7 @@ def test_what_is_no_file_at_all(refused, tmp_path):
 
 @pytest.mark.parametrize("good", [True, False])
 def test_an_upload_is_gone_once_it_was_read(monkeypatch, tmp_path, good):
-    monkeypatch.setattr(replay, "UPLOADS", Uploads(tmp_path, most_bytes=10**9, age_s=1e9))
+    monkeypatch.setattr(replay, "UPLOADS", UploadFolder(tmp_path, most_bytes=10**9, age_s=1e9))
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(recorded("sampling")) if good else "{")
     player, _ = replay.open_file(path)
@@ -146,5 +146,5 @@ def test_a_trace_with_any_one_value_changed_is_refused_or_drawn(strategy):
                 outcomes.add("refused")
                 continue
             outcomes.add("drawn")
-            json.dumps(shown_of(trace, STRATEGIES[strategy].visuals), allow_nan=False)
+            json.dumps(summarize_trace(trace, STRATEGIES[strategy].visuals), allow_nan=False)
     assert outcomes == {"refused", "drawn"}

@@ -12,10 +12,15 @@ import pytest
 
 from engine.errors import ParameterError
 from engine.media import list_examples
-from engine.one_shot_thread import aside
+from engine.one_shot_thread import run_in_thread
 from playground.forms import visitor_media
-from playground.forms.visitor_media import EXAMPLE, HELD, HeldMedia, only_own
-from playground.server.body_budget import INCOMING
+from playground.forms.visitor_media import (
+    EXAMPLE_PREFIX,
+    HELD_PREFIX,
+    MediaStore,
+    hide_foreign_media,
+)
+from playground.server.body_budget import BODY_BUDGET
 from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.pictures import HOSTILE, picture_file, sound_file
 from tests.helpers.seers import seer
@@ -52,7 +57,7 @@ def sent(client, kind, data, visitor=ANNA):
 
 
 def is_here(client, kind, name, visitor):
-    sha256 = name.removeprefix(HELD)
+    sha256 = name.removeprefix(HELD_PREFIX)
     found = client.get(f"/media/{kind}/{sha256}", headers={"X-Visitor": visitor})
     return found.json()["here"]
 
@@ -68,7 +73,7 @@ def test_a_picture_is_taken_and_told(there):
     assert answer.status_code == 201
     told = answer.json()
     assert (told["width"], told["height"], told["kind"]) == (64, 48, "image")
-    assert told["given"] == HELD + told["sha256"]
+    assert told["given"] == HELD_PREFIX + told["sha256"]
     assert told["bytes"] == len(picture_file(64, 48))
     assert told["preview"]
     assert answer.headers["cache-control"] == "no-store"
@@ -126,7 +131,7 @@ def test_the_same_hash_is_out_of_reach_for_another_visitor(there):
     assert not is_here(client, "audio", given, ANNA)
     assert not is_here(client, "image", given, "")
     # No address gives what was sent back.
-    for path in (f"/media/image/{given.removeprefix(HELD)}", f"/media/example/{given}"):
+    for path in (f"/media/image/{given.removeprefix(HELD_PREFIX)}", f"/media/example/{given}"):
         answer = client.get(path, headers={"X-Visitor": BERT})
         assert picture_file(40, 40)[:100] not in answer.content
 
@@ -183,55 +188,55 @@ def test_the_page_may_ask_for_a_camera_and_play_what_was_recorded(there):
 
 
 def test_each_visitor_and_all_of_them_have_so_much_room():
-    held = HeldMedia(most_bytes=100_000, own_bytes=60_000, age_s=60)
+    held = MediaStore(most_bytes=100_000, own_bytes=60_000, age_s=60)
     for n in range(3):
-        held.keep(ANNA, "image", str(n), bytes(25_000))
+        held.add(ANNA, "image", str(n), bytes(25_000))
     assert [held.find(ANNA, "image", str(n)) is not None for n in range(3)] == [False, True, True]
     held.find(ANNA, "image", "1")
-    held.keep(BERT, "image", "3", bytes(55_000))
-    assert held.held_bytes <= 100_000
+    held.add(BERT, "image", "3", bytes(55_000))
+    assert held.used_bytes <= 100_000
     # The one that was used last stays.
     assert [held.find(ANNA, "image", str(n)) is not None for n in (1, 2)] == [True, False]
-    held.keep(ANNA, "image", "1", bytes(20_000))
-    assert held.held_bytes == 75_000
+    held.add(ANNA, "image", "1", bytes(20_000))
+    assert held.used_bytes == 75_000
 
 
 def test_very_many_very_small_files_have_no_more_room():
-    held = HeldMedia(most_bytes=100_000, own_bytes=100_000, age_s=60)
+    held = MediaStore(most_bytes=100_000, own_bytes=100_000, age_s=60)
     for n in range(1000):
-        held.keep(f"{n:032x}", "image", "x", b"1")
+        held.add(f"{n:032x}", "image", "x", b"1")
     assert sum(held.find(f"{n:032x}", "image", "x") is not None for n in range(1000)) == 50
 
 
 def test_one_address_has_its_share_of_the_room():
-    held = HeldMedia(most_bytes=400_000, own_bytes=400_000, age_s=60)
-    held.keep("c" * 32, "image", "c", bytes(50_000), "203.0.113.9")
+    held = MediaStore(most_bytes=400_000, own_bytes=400_000, age_s=60)
+    held.add("c" * 32, "image", "c", bytes(50_000), "203.0.113.9")
     for n in range(10):
-        held.keep(f"{n:032x}", "image", "x", bytes(40_000), "198.51.100.7")
-    assert held.held_bytes == 130_000
+        held.add(f"{n:032x}", "image", "x", bytes(40_000), "198.51.100.7")
+    assert held.used_bytes == 130_000
     assert held.find("c" * 32, "image", "c") is not None
 
 
 def test_what_nobody_uses_goes_though_nobody_asks():
-    held = HeldMedia(most_bytes=10_000, own_bytes=10_000, age_s=0.05)
-    held.keep(ANNA, "image", "1", b"1")
-    comes_true(lambda: held.held_bytes == 0)
+    held = MediaStore(most_bytes=10_000, own_bytes=10_000, age_s=0.05)
+    held.add(ANNA, "image", "1", b"1")
+    comes_true(lambda: held.used_bytes == 0)
 
 
 @pytest.fixture
 def mine(monkeypatch):
     """Return what a form calls a picture that Anna has given here."""
-    held = HeldMedia(10_000_000, 10_000_000, 60)
+    held = MediaStore(10_000_000, 10_000_000, 60)
     monkeypatch.setattr(visitor_media, "MEDIA", held)
-    info = visitor_media.take(ANNA, "image", picture_file())
-    return visitor_media.name_of(info)
+    info = visitor_media.store_upload(ANNA, "image", picture_file())
+    return visitor_media.to_form_name(info)
 
 
 def test_a_form_names_what_its_visitor_has_given(mine):
-    found = visitor_media.of_form({"image": mine, "visitor": ANNA})
-    assert found["image"].sha256 == mine.removeprefix(HELD)
-    assert visitor_media.name_of(found["image"]) == mine
-    assert visitor_media.of_form({"image": None, "audio": ""}) == {}
+    found = visitor_media.media_from_form({"image": mine, "visitor": ANNA})
+    assert found["image"].sha256 == mine.removeprefix(HELD_PREFIX)
+    assert visitor_media.to_form_name(found["image"]) == mine
+    assert visitor_media.media_from_form({"image": None, "audio": ""}) == {}
 
 
 @pytest.mark.parametrize(
@@ -253,17 +258,17 @@ def test_a_form_names_what_its_visitor_has_given(mine):
 def test_a_form_names_nothing_else(mine, image, visitor):
     named = mine if image == "{mine}" else image
     with pytest.raises(ParameterError) as refused:
-        visitor_media.of_form({"image": named, "visitor": visitor})
+        visitor_media.media_from_form({"image": named, "visitor": visitor})
     assert refused.value.parameter == "image"
     clean(str(refused.value))
 
 
 def test_a_link_says_what_it_lacks(mine):
-    found, lacks = visitor_media.of_link({"image": mine}, ANNA)
+    found, lacks = visitor_media.media_from_link({"image": mine}, ANNA)
     assert (list(found), lacks) == (["image"], [])
-    assert visitor_media.of_link({"image": mine}, BERT) == ({}, ["image"])
-    assert visitor_media.of_link({"image": EXAMPLE + "scene-1"}, None) == (
-        {"image": EXAMPLE + "scene-1"},
+    assert visitor_media.media_from_link({"image": mine}, BERT) == ({}, ["image"])
+    assert visitor_media.media_from_link({"image": EXAMPLE_PREFIX + "scene-1"}, None) == (
+        {"image": EXAMPLE_PREFIX + "scene-1"},
         [],
     )
 
@@ -271,29 +276,29 @@ def test_a_link_says_what_it_lacks(mine):
 def test_a_program_brings_the_bytes(mine):
     del mine
     text = base64.b64encode(picture_file()).decode()
-    plain = visitor_media.of_call({"image": text})["image"]
-    marked = visitor_media.of_call({"image": f"data:image/png;base64,{text}"})["image"]
+    plain = visitor_media.media_from_call({"image": text})["image"]
+    marked = visitor_media.media_from_call({"image": f"data:image/png;base64,{text}"})["image"]
     assert plain.sha256 == marked.sha256
     for wrong in ("no base64!", "/etc/passwd", 3, ["x"], "held:" + plain.sha256, text[:400]):
         with pytest.raises(ParameterError) as refused:
-            visitor_media.of_call({"image": wrong})
+            visitor_media.media_from_call({"image": wrong})
         clean(str(refused.value))
 
 
 def test_a_question_about_a_strangers_run_names_no_picture_of_his(mine):
-    sha256 = mine.removeprefix(HELD)
+    sha256 = mine.removeprefix(HELD_PREFIX)
     trace = {"media": [{"kind": "image", "sha256": sha256, "example": None}], "seed": 1}
     asked = {"action": "why", "trace": trace, "visitor": BERT}
-    [hidden] = only_own(asked)["trace"]["media"]
+    [hidden] = hide_foreign_media(asked)["trace"]["media"]
     assert hidden["sha256"] == "0" * 64
     assert trace["media"][0]["sha256"] == sha256
-    [own] = only_own({**asked, "visitor": ANNA})["trace"]["media"]
+    [own] = hide_foreign_media({**asked, "visitor": ANNA})["trace"]["media"]
     assert own["sha256"] == sha256
     # A name of an example does not open what is none.
     trace["media"][0]["example"] = "scene-1"
-    assert only_own(asked)["trace"]["media"][0]["sha256"] == "0" * 64
+    assert hide_foreign_media(asked)["trace"]["media"][0]["sha256"] == "0" * 64
     for odd in ("x", None, [], [3], {"media": "x"}, {"media": [3]}):
-        assert only_own({"trace": odd}) == {"trace": odd}
+        assert hide_foreign_media({"trace": odd}) == {"trace": odd}
 
 
 def test_what_is_on_its_way_is_counted_and_forgotten():
@@ -303,13 +308,13 @@ def test_what_is_on_its_way_is_counted_and_forgotten():
         for _ in range(4):
             yield b"x" * 10
 
-    before = INCOMING.bytes
-    assert aside(lambda: asyncio.run(INCOMING.read(parts(), 40))) == b"x" * 40
-    assert INCOMING.bytes == before
+    before = BODY_BUDGET.bytes
+    assert run_in_thread(lambda: asyncio.run(BODY_BUDGET.read(parts(), 40))) == b"x" * 40
+    assert BODY_BUDGET.bytes == before
 
 
 def test_who_sends_is_written_down_nowhere():
-    kept = visitor_media.kept_apart({"image": "held:1", "visitor": ANNA, "press": "p"})
+    kept = visitor_media.without_visitor({"image": "held:1", "visitor": ANNA, "press": "p"})
     assert ANNA not in json.dumps(kept)
     assert re.fullmatch(r"[0-9a-f]{32}", ANNA)
 

@@ -14,11 +14,11 @@ from engine import DecodeRequest
 from engine.models import loading
 from engine.strategies import STRATEGIES
 from engine.trace.json_io import step_to_dict
-from playground.runs.stream import stream, whole_state
+from playground.runs.stream import run_state, stream_run
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 from tests.helpers.strategies import make
-from visualizers import shown_of
+from visualizers import summarize_trace
 
 ROOT = Path(__file__).parents[2]
 TRACE = Resource.from_contents(json.loads((ROOT / "docs" / "trace.schema.json").read_text()))
@@ -33,7 +33,7 @@ KINDS = {
 
 
 def sent(request, **options):
-    return [json.loads(text) for text in stream(request, **options)]
+    return [json.loads(text) for text in stream_run(request, **options)]
 
 
 def check(message):
@@ -60,7 +60,7 @@ def test_a_run_sends_only_messages_of_the_schema(name):
     assert (kinds[0], kinds[-1]) == ("start", "finish")
     assert set(kinds[1:-1]) == {"delta"}
     assert [message["seq"] for message in messages] == list(range(len(messages)))
-    state = json.loads(whole_state(messages[0]["run"]))
+    state = json.loads(run_state(messages[0]["run"]))
     check(state)
     assert state["messages"] == messages
 
@@ -74,7 +74,7 @@ def test_what_is_measured_beside_a_search_comes_with_its_end():
     assert last["step"]["detail"]["greedy"] == step_to_dict(whole.steps[-1])["detail"]["greedy"]
     assert last["step"]["detail"]["greedy"] is not None
     names = STRATEGIES["beam_search"].visuals
-    assert last["shown"]["beam_tree"] == shown_of(whole, names)[-1]["beam_tree"]
+    assert last["shown"]["beam_tree"] == summarize_trace(whole, names)[-1]["beam_tree"]
     assert "last" not in sent(make("greedy"))[-1]["rest"]
 
 
@@ -84,7 +84,7 @@ def test_a_column_of_a_comparison_and_an_unknown_run():
         check(message)
         assert message.get("strategy", "compare-1-0") == "compare-1-0"
     assert (messages[0]["strategy"], messages[0]["link"]) == ("compare-1-0", "")
-    check(json.loads(whole_state("nobody's")))
+    check(json.loads(run_state("nobody's")))
 
 
 @pytest.mark.parametrize("params", [{"max_new_tokens": -1}, {"no_such": 1}])

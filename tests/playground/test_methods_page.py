@@ -8,10 +8,10 @@ import pytest
 
 from engine.errors import EngineError, MethodError
 from engine.sandbox.method_check import PASSED, Check
-from engine.sandbox.method_templates import own_folder
-from playground.forms.form import check_here, form_request
+from engine.sandbox.method_templates import own_methods_folder
+from playground.forms.form import check_method_is_local, form_request
 from playground.inspect import method_checks, methods
-from playground.inspect.questions import answer
+from playground.inspect.questions import answer_question
 from tests.helpers.methods import PLAIN, set_for_methods, write_method
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.sentences import clean
@@ -36,7 +36,7 @@ def public(tmp_path, monkeypatch):
 
 
 def asked(action, **more):
-    return answer({"action": action, **more})
+    return answer_question({"action": action, **more})
 
 
 def made(name="mine", template="next_token"):
@@ -54,11 +54,11 @@ def test_what_is_offered_is_told_in_groups():
     assert by_name["mine"]["group"] == "Yours"
     assert "120 seconds and 2 GB" in told["shut_in"]
     assert told["makes"]
-    assert told["folder"] == str(own_folder())
+    assert told["folder"] == str(own_methods_folder())
 
 
 def test_a_barrier_that_this_machine_lacks_is_named(monkeypatch):
-    monkeypatch.setattr(methods, "expected", lambda: ("files", "processes"))
+    monkeypatch.setattr(methods, "expected_barriers", lambda: ("files", "processes"))
     words = asked("methods")["shut_in"]
     assert "this machine cannot keep it from: the network, signals to other processes." in words
 
@@ -103,11 +103,13 @@ def test_a_method_of_the_hub_is_fetched_only_when_somebody_says_so(monkeypatch):
     assert fetched == []
     form = {"strategy": "custom", "prompt": "a", "params": {"method": "owner/name"}}
     with pytest.raises(MethodError, match="is not on this machine yet: “Fetch its code”"):
-        check_here(form_request(form))
+        check_method_is_local(form_request(form))
     with pytest.raises(MethodError, match="cannot be reached"):
         asked("method", name="owner/name", fetch=True)
     assert fetched == ["owner/name"]
-    assert check_here(form_request({**form, "params": {"method": "mirostat"}})).params == {}
+    assert (
+        check_method_is_local(form_request({**form, "params": {"method": "mirostat"}})).params == {}
+    )
 
 
 def test_one_is_made_changed_broken_and_mended():
@@ -120,7 +122,9 @@ def test_one_is_made_changed_broken_and_mended():
     line = broken[: broken.index("import import")].count("\n") + 1
     saved = asked("method_save", name="mine", file=CODE, text=broken, before=before["mark"])
     assert saved["problem"] == f"{CODE}, line {line}: invalid syntax."
-    assert saved["files"][CODE]["text"] == broken == (own_folder() / "mine" / CODE).read_text()
+    assert (
+        saved["files"][CODE]["text"] == broken == (own_methods_folder() / "mine" / CODE).read_text()
+    )
     with pytest.raises(MethodError, match=f"line {line}: invalid syntax"):
         asked("method", name="mine")
     assert asked("method_files", name="mine")["problem"] == saved["problem"]
@@ -132,7 +136,7 @@ def test_one_is_made_changed_broken_and_mended():
 
 def test_what_something_else_has_written_is_not_overwritten_unseen():
     mark = made()["files"][CODE]["mark"]
-    (own_folder() / "mine" / CODE).write_text(PLAIN)
+    (own_methods_folder() / "mine" / CODE).write_text(PLAIN)
     saved = asked("method_save", name="mine", file=CODE, text="mine", before=mark)
     assert saved["changed"]
     assert saved["files"][CODE]["text"] == PLAIN
@@ -173,18 +177,20 @@ def test_what_something_else_has_written_is_not_overwritten_unseen():
 )
 def test_what_is_no_question_is_one_sentence_and_changes_nothing(odd):
     made()
-    before = {path: path.read_bytes() for path in own_folder().rglob("*") if path.is_file()}
+    before = {path: path.read_bytes() for path in own_methods_folder().rglob("*") if path.is_file()}
     with pytest.raises(EngineError) as caught:
-        answer(odd)
+        answer_question(odd)
     clean(str(caught.value))
-    assert {path: path.read_bytes() for path in own_folder().rglob("*") if path.is_file()} == before
+    assert {
+        path: path.read_bytes() for path in own_methods_folder().rglob("*") if path.is_file()
+    } == before
 
 
 def test_a_link_within_a_method_is_not_followed(tmp_path):
     made()
     outside = tmp_path / "outside.md"
     outside.write_text("theirs")
-    readme = own_folder() / "mine" / "README.md"
+    readme = own_methods_folder() / "mine" / "README.md"
     readme.unlink()
     readme.symlink_to(outside)
     with pytest.raises(MethodError, match="is a link"):
@@ -219,7 +225,7 @@ def test_a_check_is_told_as_it_goes_on_and_can_be_stopped(monkeypatch):
         "over": True,
         "error": "Stopped.",
     }
-    assert begun == [(own_folder() / "mine", {"penalty": 2.0})]
+    assert begun == [(own_methods_folder() / "mine", {"penalty": 2.0})]
 
 
 def test_a_check_that_nobody_listens_to_ends(monkeypatch):
@@ -258,6 +264,6 @@ def test_anybody_sees_listed_code_and_changes_none(public, tmp_path):
         {"action": "method_check", "name": "mine", "press": "a"},
     ):
         with pytest.raises(MethodError) as caught:
-            answer(odd)
+            answer_question(odd)
         clean(str(caught.value))
-    assert not own_folder().exists()
+    assert not own_methods_folder().exists()

@@ -14,9 +14,9 @@ from engine.run import run_counters
 from engine.serving import cluster
 from engine.settings import Settings
 from engine.strategies import STRATEGIES
-from playground.rooms.registry import Rooms
+from playground.rooms.registry import RoomRegistry
 from playground.server import metrics
-from playground.shell.guard import sentence
+from playground.shell.guard import error_message
 
 MARKER = "zanzibar-7431"
 LOCAL = ("127.0.0.1", 40_000)
@@ -25,7 +25,7 @@ BASE_UNITS = ("_seconds", "_bytes", "_info")
 
 @pytest.fixture
 def rooms():
-    return Rooms()
+    return RoomRegistry()
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def ask(rooms, monkeypatch):
 
     def asks(client=LOCAL, headers=(), **settings):
         monkeypatch.setattr(metrics, "SETTINGS", Settings(**settings))
-        app = Starlette(routes=metrics.routes(rooms))
+        app = Starlette(routes=metrics.routes(rooms.count_open))
         return TestClient(app, client=client).get("/metrics", headers=dict(headers))
 
     return asks
@@ -70,8 +70,8 @@ def test_the_numbers_are_those_of_the_process(ask):
 def test_what_the_web_process_has_open_is_there(ask, rooms):
     room, _ = rooms.open("temperature", "en", 1, "")
     rooms.enter(room.state.code, "", "")
-    sentence(ValueError("of the program's own"))
-    with metrics.LISTENERS.listening("one"), metrics.LISTENERS.listening("one"):
+    error_message(ValueError("of the program's own"))
+    with metrics.LISTENERS.open_stream("one"), metrics.LISTENERS.open_stream("one"):
         found = families(ask())
     assert value(found, "playground_rooms_open") == 1
     assert value(found, "playground_room_people") == 1
@@ -83,25 +83,25 @@ def test_what_the_web_process_has_open_is_there(ask, rooms):
 
 def test_a_replica_says_the_same_of_itself_under_a_name_of_its_own(ask, monkeypatch):
     said = run_counters.snapshot()
-    monkeypatch.setattr(run_counters.REPORTS, "_said", {})
+    monkeypatch.setattr(run_counters.REPLICA_REPORTS, "_said", {})
     assert "replica=" not in ask().text
-    run_counters.REPORTS.add("engine#1", said)
-    run_counters.REPORTS.add("engine#2", {**said, "going": 3, "memory_bytes": None})
+    run_counters.REPLICA_REPORTS.add("engine#1", said)
+    run_counters.REPLICA_REPORTS.add("engine#2", {**said, "going": 3, "memory_bytes": None})
     found = families(ask())
     assert value(found, "playground_replica_runs_going", replica="engine#2") == 3
     assert (
         value(found, "playground_replica_memory_bytes", replica="engine#1") == said["memory_bytes"]
     )
     assert len(found["playground_replica_memory_bytes"].samples) == 1
-    own = {name for name in found if name.startswith(metrics.OF_REPLICAS)}
-    assert own == {metrics.OF_REPLICAS + metric.name for metric in metrics.OF_A_REPLICA}
+    own = {name for name in found if name.startswith(metrics.REPLICA_PREFIX)}
+    assert own == {metrics.REPLICA_PREFIX + metric.name for metric in metrics.REPLICA_METRICS}
 
 
 def test_replicas_are_asked_where_they_compute(ask, monkeypatch):
-    reports = run_counters.Reports()
+    reports = run_counters.ReplicaReports()
     said = {"node": "a", "pid": 7, "counted": run_counters.snapshot()}
-    monkeypatch.setattr(cluster, "reports", lambda: [said])
-    monkeypatch.setattr(metrics.counted, "REPORTS", reports)
+    monkeypatch.setattr(cluster, "collect_reports", lambda: [said])
+    monkeypatch.setattr(metrics.run_counters, "REPLICA_REPORTS", reports)
     ask()
     assert reports.recent() == {}
     ask(engine="ray")
@@ -109,7 +109,10 @@ def test_replicas_are_asked_where_they_compute(ask, monkeypatch):
 
 
 def test_names_and_labels_are_as_they_should_be(ask):
-    known = {"strategy": {*STRATEGIES, run_counters.OTHER}, "outcome": set(run_counters.OUTCOMES)}
+    known = {
+        "strategy": {*STRATEGIES, run_counters.OTHER_STRATEGY},
+        "outcome": set(run_counters.OUTCOMES),
+    }
     for family in families(ask()).values():
         if not family.name.startswith(metrics.PREFIX):
             continue
@@ -119,7 +122,7 @@ def test_names_and_labels_are_as_they_should_be(ask):
         for sample in family.samples:
             for label, text in sample.labels.items():
                 assert text in known.get(label, {text})
-    every = [*metrics.OF_A_REPLICA, *metrics.OF_THE_WEB]
+    every = [*metrics.REPLICA_METRICS, *metrics.WEB_METRICS]
     assert {label for metric in every for label in metric.labels} == {
         *("strategy", "outcome", "code", "state"),
         *("version", "commit"),

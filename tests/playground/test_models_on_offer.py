@@ -7,9 +7,9 @@ import shutil
 from urllib.request import urlopen
 
 from engine.models import catalogue
-from engine.models.catalogue import BROUGHT_FROM, MODEL_DIR
-from playground.forms.spec import spec
-from playground.server.deployment import allows
+from engine.models.catalogue import MODEL_DIR, SOURCE_FILE
+from playground.forms.spec import page_spec
+from playground.server.deployment import visitor_permissions
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.served import SERVED_HERE, served
 
@@ -33,16 +33,16 @@ def _option(name, text):
 def test_the_next_page_offers_what_was_brought_meanwhile(tmp_path, monkeypatch):
     settings = dataclasses.replace(catalogue.SETTINGS, models=str(tmp_path))
     monkeypatch.setattr(catalogue, "SETTINGS", settings)
-    before = spec()
+    before = page_spec()
     with served() as (url, _):
         assert not offered(url)
-        assert spec() is before, "it is made anew for every page"
-        assert NAME not in dict(allows(settings))["Models"]
+        assert page_spec() is before, "it is made anew for every page"
+        assert NAME not in dict(visitor_permissions(settings))["Models"]
         shutil.copytree(MODEL_DIR / "storyteller", tmp_path / "beside")
-        (tmp_path / "beside" / BROUGHT_FROM).write_text('{"wheel": "one"}')
+        (tmp_path / "beside" / SOURCE_FILE).write_text('{"wheel": "one"}')
         (tmp_path / "beside").rename(tmp_path / NAME)
         assert offered(url)
-        assert NAME in dict(allows(settings))["Models"]
+        assert NAME in dict(visitor_permissions(settings))["Models"]
         shutil.rmtree(tmp_path / NAME)
         assert not offered(url)
     [model] = [m for m in before["models"] if m["name"] == "storyteller"]

@@ -8,7 +8,7 @@ import gradio as gr
 import pytest
 
 from engine.declare.groups import FAMILIES
-from engine.one_shot_thread import aside
+from engine.one_shot_thread import run_in_thread
 from engine.strategies import STRATEGIES
 from playground.app import build_app
 
@@ -19,7 +19,7 @@ def page():
         return build_app()
 
     # As for one tab alone: where no event loop runs, Gradio makes some that it never closes.
-    return aside(lambda: asyncio.run(build()))
+    return run_in_thread(lambda: asyncio.run(build()))
 
 
 def test_every_strategy_has_a_tab_beside_those_of_its_family(page):

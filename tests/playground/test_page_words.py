@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from playground.i18n.languages import others, told
-from playground.shell.page_head import with_words
+from playground.i18n.languages import other_languages, server_catalogue
+from playground.shell.page_head import translate_components
 from tests.helpers.client import Client
 
 _CONFIG = re.compile(r"window\.gradio_config = (\{.*?\});</script>", re.DOTALL)
@@ -31,11 +31,11 @@ def pieces(config: dict[str, Any]) -> list[str]:
     return [piece for value in values if value for piece in re.findall(r">([^<>]+)<", value)]
 
 
-@pytest.mark.parametrize("language", others())
+@pytest.mark.parametrize("language", other_languages())
 def test_tabs_and_head_are_named_in_the_language(server: Client, language: str) -> None:
     english = config_of(server.get("/?lang=en").text)
     other = config_of(server.get(f"/?lang={language}").text)
-    known = told(language)
+    known = server_catalogue(language)
     assert len(labels(english)) > 15
     assert labels(other) == [known[label] for label in labels(english)]
     assert labels(other) != labels(english)
@@ -53,15 +53,15 @@ def test_tabs_and_head_are_named_in_the_language(server: Client, language: str) 
 
 def test_without_words_a_page_stays_as_it_is() -> None:
     page = b'<head><script>window.gradio_config = {"components":[]};</script></head>'
-    assert with_words(page, told("en")) is page
-    assert with_words(b"<head></head>", {"a": "b"}) == b"<head></head>"
+    assert translate_components(page, server_catalogue("en")) is page
+    assert translate_components(b"<head></head>", {"a": "b"}) == b"<head></head>"
 
 
 def test_no_word_ends_the_script_in_which_it_stands() -> None:
     config = {"components": [{"type": "tabitem", "props": {"label": "Compare"}}]}
     page = f"<script>window.gradio_config = {json.dumps(config)};</script>".encode()
     hostile = "</script><script>alert(1)</script>"
-    written = with_words(page, {"Compare": hostile}).decode()
+    written = translate_components(page, {"Compare": hostile}).decode()
     assert written.count("</script>") == 1
     assert labels(config_of(written)) == [hostile]
 
@@ -69,6 +69,6 @@ def test_no_word_ends_the_script_in_which_it_stands() -> None:
 def test_words_become_no_markup_and_markup_no_words() -> None:
     config = {"components": [{"type": "html", "props": {"value": "<p title='a'>a</p><p>b</p>"}}]}
     page = f"<script>window.gradio_config = {json.dumps(config)};</script>".encode()
-    written = config_of(with_words(page, {"a": "<i>x</i>", "title": "y"}).decode())
+    written = config_of(translate_components(page, {"a": "<i>x</i>", "title": "y"}).decode())
     value = written["components"][0]["props"]["value"]
     assert value == "<p title='a'>&lt;i&gt;x&lt;/i&gt;</p><p>b</p>"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine.models.draft_pairs import pairs_for
-from playground.inspect.questions import answer
+from engine.models.draft_pairs import find_draft_pairs
+from playground.inspect.questions import answer_question
 
 
 def test_the_page_is_told_what_the_engine_finds():
-    told = answer({"action": "drafts", "strategy": "speculative", "model": "storyteller"})
-    [found] = pairs_for("storyteller", "same_tokenizer")
+    told = answer_question({"action": "drafts", "strategy": "speculative", "model": "storyteller"})
+    [found] = find_draft_pairs("storyteller", "same_tokenizer")
     assert told == {
         "drafts": [{"name": found.name, "here": True, "reason": found.reason}],
         "early_exit": None,
@@ -17,7 +17,7 @@ def test_the_page_is_told_what_the_engine_finds():
 
 def test_a_strategy_without_a_draft_asks_for_none():
     asked = {"action": "drafts", "strategy": "early_exit"}
-    told = answer({**asked, "model": "facebook/layerskip-llama3.2-1B"})
+    told = answer_question({**asked, "model": "facebook/layerskip-llama3.2-1B"})
     assert told["drafts"] == []
     assert "LayerSkip" in told["early_exit"]
-    assert answer({**asked, "model": 5}) == {"drafts": [], "early_exit": None}
+    assert answer_question({**asked, "model": 5}) == {"drafts": [], "early_exit": None}

@@ -8,7 +8,7 @@ from engine.declare.weights import WeightsParams
 from engine.errors import EngineError
 from engine.models import hub_lookup
 from engine.run.preflight import preflight
-from playground.inspect.questions import answer
+from playground.inspect.questions import answer_question
 from tests.helpers.seers import LANGUAGES, TASKS, listener, seer
 from tests.helpers.sentences import clean
 
@@ -16,30 +16,36 @@ ASKED = {"action": "preflight", "strategy": "greedy", "model": "storyteller"}
 
 
 def test_the_page_is_told_what_the_engine_finds_for_the_weights_of_its_form():
-    told = answer({**ASKED, "params": {"dtype": "bfloat16", "max_new_tokens": 5}})
+    told = answer_question({**ASKED, "params": {"dtype": "bfloat16", "max_new_tokens": 5}})
     found = preflight("storyteller", WeightsParams(dtype="bfloat16"))
-    assert told == {"told": found.told(), "notes": [], "takes": [], "needs": None, "speech": None}
+    assert told == {
+        "told": found.to_pairs(),
+        "notes": [],
+        "takes": [],
+        "needs": None,
+        "speech": None,
+    }
     assert ("In memory", "24.1 MB as bfloat16") in told["told"]
 
 
 def test_of_a_speech_model_the_page_is_told_what_it_can_be_told(tmp_path):
     several = listener(tmp_path / "several", LANGUAGES, TASKS, times=True)
-    told = answer({**ASKED, "model": several})
+    told = answer_question({**ASKED, "model": several})
     assert (told["takes"], told["needs"]) == (["audio"], "audio")
     assert {name: sorted(told["speech"][name]) for name in ("languages", "tasks")} == {
         "languages": sorted(LANGUAGES),
         "tasks": list(TASKS),
     }
     assert told["speech"]["timestamps"] is True
-    english = answer({**ASKED, "model": listener(tmp_path / "english", times=True)})
+    english = answer_question({**ASKED, "model": listener(tmp_path / "english", times=True)})
     assert english["speech"] == {"languages": (), "tasks": (), "timestamps": True, "seconds": 30}
-    assert answer({**ASKED, "model": seer(tmp_path / "seer")})["speech"] is None
+    assert answer_question({**ASKED, "model": seer(tmp_path / "seer")})["speech"] is None
 
 
 def test_of_a_model_that_a_form_names_only_what_is_here_is_told(monkeypatch):
-    monkeypatch.setattr(hub_lookup, "look_up", lambda *_: pytest.fail("the hub was asked"))
-    assert answer({**ASKED, "here": True})["takes"] == []
-    elsewhere = answer({**ASKED, "here": True, "model": "someone/elsewhere"})
+    monkeypatch.setattr(hub_lookup, "look_up_model", lambda *_: pytest.fail("the hub was asked"))
+    assert answer_question({**ASKED, "here": True})["takes"] == []
+    elsewhere = answer_question({**ASKED, "here": True, "model": "someone/elsewhere"})
     assert elsewhere == {"told": [], "notes": []}
 
 
@@ -48,5 +54,5 @@ def test_of_a_model_that_a_form_names_only_what_is_here_is_told(monkeypatch):
 )
 def test_what_is_no_question_is_one_sentence(odd):
     with pytest.raises(EngineError) as caught:
-        answer({**ASKED, **odd})
+        answer_question({**ASKED, **odd})
     clean(str(caught.value), most=400)

@@ -19,13 +19,13 @@ from starlette.testclient import TestClient
 
 from engine.models.loading import load
 from engine.run import scheduler
-from engine.run.scheduler import LINE
+from engine.run.scheduler import RUN_QUEUE
 from engine.settings import SETTINGS
 from playground.jobs import background_jobs
 from playground.server import api, idle_timeout, middleware
 from playground.shell.listeners import LISTENERS, Listeners
-from playground.shell.visitors import address_of
-from playground.storage.uploads import Uploads
+from playground.shell.visitors import visitor_address
+from playground.storage.uploads import UploadFolder
 from tests.helpers.client import Client
 from tests.helpers.events import events_of
 from tests.helpers.gates import gate
@@ -55,7 +55,7 @@ def held():
     """Return a gate that holds the model; everything has left when it is closed."""
     with gate(load("storyteller").model, free=0) as gated:
         yield gated
-    comes_true(lambda: not LINE._places)
+    comes_true(lambda: not RUN_QUEUE._places)
 
 
 def ask(client, number, asked, session):
@@ -80,7 +80,7 @@ def test_what_controls_or_reads_is_answered_while_the_line_is_full(client, held,
     # More than the line takes, and more than Gradio's own queue would have taken.
     data = {"data": ["Once", None, {}, 0]}
     calls = [client.post("/gradio_api/call/greedy", json=data).json() for _ in range(45)]
-    comes_true(lambda: len(LINE._places) == 4)
+    comes_true(lambda: len(RUN_QUEUE._places) == 4)
     config = client.get("/config").json()
     inputs, stops = events_of(config), events_of(config, "stop")
     link = {"action": "link", "id": 7, "search": "?tab=greedy"}
@@ -100,14 +100,14 @@ def test_a_call_that_nobody_waits_for_ends(client, held, monkeypatch, listened):
     data = {"data": ["Once", None, {}, 0]}
     event = client.post("/gradio_api/call/greedy", json=data).json()["event_id"]
     held.wait()
-    (place,) = LINE._places
+    (place,) = RUN_QUEUE._places
     if listened:
         with client.http.stream("GET", f"/gradio_api/call/greedy/{event}") as answer:
             next(answer.iter_raw())
         monkeypatch.setattr(api, "SETTINGS", dataclasses.replace(SETTINGS, unheard_s=0.2))
     comes_true(place.cancelled.is_set)
     held.open()
-    comes_true(lambda: not LINE._places)
+    comes_true(lambda: not RUN_QUEUE._places)
     assert held.passes == 1
 
 
@@ -116,10 +116,10 @@ def test_what_a_page_that_never_listens_asks_for_ends(client, held, monkeypatch)
     number = events_of(client.get("/config").json())["greedy"]
     ask(client, number, GREEDY, "ghost")
     held.wait()
-    (place,) = LINE._places
+    (place,) = RUN_QUEUE._places
     comes_true(place.cancelled.is_set)
     held.open()
-    comes_true(lambda: not LINE._places)
+    comes_true(lambda: not RUN_QUEUE._places)
     assert held.passes == 1
 
 
@@ -131,7 +131,7 @@ def test_a_page_that_said_it_would_come_is_waited_for(client, held, monkeypatch)
     ask(client, number, {**GREEDY, "press": "mine", "params": {"max_new_tokens": 3}}, "slow")
     held.wait()
     held.open()
-    comes_true(lambda: not LINE._places)
+    comes_true(lambda: not RUN_QUEUE._places)
     assert held.passes == 3
     said = client.join(number, {"press": "mine", "resume": True, "run": "", "next": 0})
     assert '\\"kind\\":\\"finish\\"' in json.dumps(json.loads(said.splitlines()[-2])), said
@@ -297,7 +297,7 @@ def test_a_page_that_asks_for_a_run_in_an_odd_way_is_answered(client):
 def answer_of(monkeypatch, public):
     monkeypatch.setattr(middleware, "SETTINGS", dataclasses.replace(SETTINGS, public=public))
     route = Route("/", lambda request: PlainTextResponse("x"))
-    app = Starlette(routes=[route], middleware=middleware.middleware({}))
+    app = Starlette(routes=[route], middleware=middleware.build_middleware({}))
     return TestClient(app, base_url="http://127.0.0.1").get("/")
 
 
@@ -320,7 +320,7 @@ def test_who_may_frame_the_page(client, monkeypatch):
 
 
 def test_uploads_have_little_room_and_go_by_themselves(tmp_path):
-    uploads = Uploads(tmp_path, most_bytes=100, age_s=1000.0)
+    uploads = UploadFolder(tmp_path, most_bytes=100, age_s=1000.0)
     for number, age in enumerate((3000, 30, 20, 10)):
         path = tmp_path / str(number) / "a.json"
         path.parent.mkdir()
@@ -330,9 +330,9 @@ def test_uploads_have_little_room_and_go_by_themselves(tmp_path):
     def left():
         return sorted(path.parent.name for path in tmp_path.rglob("a.json"))
 
-    uploads.make_room(5)
+    uploads.free_space(5)
     assert left() == ["1", "2", "3"], "what is old goes"
-    uploads.make_room(40)
+    uploads.free_space(40)
     assert left() == ["2", "3"], "the oldest goes where there is no room"
     uploads.remove(str(tmp_path / "2" / "a.json"))
     other = tmp_path.parent / "elsewhere.json"
@@ -361,18 +361,18 @@ def test_uploads_have_little_room_and_go_by_themselves(tmp_path):
     ],
 )
 def test_an_address_is_what_the_nearest_proxy_saw(host, forwarded, public, address):
-    assert address_of(host, forwarded, public) == address
+    assert visitor_address(host, forwarded, public) == address
 
 
 def test_listeners_are_counted_by_their_streams():
     listeners, long_ago = Listeners(), time.monotonic() - 1000
-    assert listeners.alone_s("", long_ago) == 0
-    assert listeners.alone_s("a", long_ago) >= 1000
-    assert not listeners.came("a")
-    with listeners.listening("a"):
-        with listeners.listening("a"):
-            assert listeners.alone_s("a", long_ago) == 0
-        assert listeners.alone_s("a", long_ago) == 0
-        assert listeners.came("a")
-    assert 0 <= listeners.alone_s("a", long_ago) < 1000
-    assert listeners.came("a")
+    assert listeners.idle_s("", long_ago) == 0
+    assert listeners.idle_s("a", long_ago) >= 1000
+    assert not listeners.has_listened("a")
+    with listeners.open_stream("a"):
+        with listeners.open_stream("a"):
+            assert listeners.idle_s("a", long_ago) == 0
+        assert listeners.idle_s("a", long_ago) == 0
+        assert listeners.has_listened("a")
+    assert 0 <= listeners.idle_s("a", long_ago) < 1000
+    assert listeners.has_listened("a")

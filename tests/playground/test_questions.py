@@ -16,8 +16,8 @@ from engine.errors import EngineError
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from playground.forms.form import form_request
-from playground.forms.links import link_of, preset_form
-from playground.forms.spec import shown_values
+from playground.forms.links import preset_form, to_link
+from playground.forms.spec import control_values
 from playground.inspect import generation_config, questions
 from playground.tabs import fork
 from tests.helpers.bad_configs import REFUSED
@@ -46,12 +46,12 @@ def closed(monkeypatch):
     for name in VISUALS:
         monkeypatch.setitem(VISUALS, name, SimpleNamespace(fold=forbidden))
     monkeypatch.setattr(questions, "export_files", forbidden)
-    monkeypatch.setattr(questions, "verify", forbidden)
+    monkeypatch.setattr(questions, "verify_export", forbidden)
 
 
 def sentence_of(action, trace):
     event = SimpleNamespace(_data={"id": 4, "action": action, "trace": trace})
-    answer = json.loads(questions._answer(event))
+    answer = json.loads(questions._handle_event(event))
     assert answer["id"] == 4
     assert set(answer) == {"id", "error"}, answer
     return clean(answer["error"])
@@ -73,7 +73,7 @@ def test_questions_that_make_no_sense(data):
         sentence_of("files", trace)
     assert "no such question" in sentence_of("eval", data)
     event = SimpleNamespace(_data="x")
-    assert json.loads(questions._answer(event))["id"] == 0
+    assert json.loads(questions._handle_event(event))["id"] == 0
     # The model was given as an object: there is nowhere to load it from.
     assert "no place to load" in sentence_of("files", data)
     changed = {**data, "strategy": "evil"}
@@ -88,7 +88,7 @@ def form(**params):
     return {
         "strategy": "sampling",
         "model": "storyteller",
-        "params": shown_values(STRATEGIES["sampling"], params),
+        "params": control_values(STRATEGIES["sampling"], params),
     }
 
 
@@ -131,7 +131,7 @@ def test_malformed_settings_change_no_control(monkeypatch, number):
     data = given if isinstance(given, bytes) else json.dumps({"do_sample": True, **given}).encode()
     text = data.decode("utf-8", "replace")
     monkeypatch.setattr(
-        generation_config, "shown_values", lambda *_: pytest.fail("a control was changed")
+        generation_config, "control_values", lambda *_: pytest.fail("a control was changed")
     )
     with pytest.raises(EngineError) as caught:
         generation_config.act({**form(), "action": "read", "text": text})
@@ -145,10 +145,10 @@ def test_a_link_fills_the_form_that_made_it(name):
     strategy = STRATEGIES[name]
     preset = strategy.presets[0]
     made = DecodeRequest(name, None, preset.prompt, params=preset.params, seed=2**63 - 1)
-    opened = questions.answer({"action": "link", "search": link_of(made) + "&step=3"})
+    opened = questions.answer_question({"action": "link", "search": to_link(made) + "&step=3"})
     assert (opened["tab"], opened["step"]) == (name, 3)
     found = opened["form"]
-    assert found["values"] == shown_values(strategy, preset.params)
+    assert found["values"] == control_values(strategy, preset.params)
     assert found["seed"] == str(2**63 - 1)
     again = form_request({**found, "params": found["values"]})
     assert again.seed == made.seed
@@ -163,17 +163,17 @@ def test_a_link_fills_the_form_that_made_it(name):
 
 
 def test_a_link_of_what_was_pressed_reads_a_form_and_runs_it_anew():
-    values = shown_values(STRATEGIES["sampling"], {}) | {"eos_token_id": "2, 7"}
+    values = control_values(STRATEGIES["sampling"], {}) | {"eos_token_id": "2, 7"}
     asked = {"strategy": "sampling", "prompt": "Once", "params": json.dumps(values), "pressed": 1}
-    opened = questions.answer({"action": "link", "search": "?" + urlencode(asked)})
+    opened = questions.answer_question({"action": "link", "search": "?" + urlencode(asked)})
     assert opened["form"]["values"] == values | {"eos_token_id": "[2, 7]"}
     preset = STRATEGIES["sampling"].presets[0]
     form = preset_form("sampling", preset)
     fields = {name: value for name, value in form.items() if value is not None}
     search = "?" + urlencode({**fields, "params": json.dumps(form["values"])})
-    opened = questions.answer({"action": "link", "search": search})
+    opened = questions.answer_question({"action": "link", "search": search})
     assert opened["recorded"] == "sampling-1"
-    opened = questions.answer({"action": "link", "search": search + "&pressed=1"})
+    opened = questions.answer_question({"action": "link", "search": search + "&pressed=1"})
     assert opened["form"] == form
 
 
@@ -181,13 +181,15 @@ def test_a_link_of_what_was_pressed_reads_a_form_and_runs_it_anew():
 def test_a_link_to_a_recorded_request_opens_the_recorded_run(name):
     preset = STRATEGIES[name].presets[0]
     made = DecodeRequest(name, preset.model, preset.prompt, params=preset.params, seed=preset.seed)
-    opened = questions.answer({"action": "link", "search": link_of(made)})
+    opened = questions.answer_question({"action": "link", "search": to_link(made)})
     assert opened == {"tab": name, "step": preset.look_at, "recorded": f"{name}-1"}
-    opened = questions.answer({"action": "link", "search": f"?trace={name}-1&step=2"})
+    opened = questions.answer_question({"action": "link", "search": f"?trace={name}-1&step=2"})
     assert opened == {"tab": name, "step": 2, "recorded": f"{name}-1"}
-    opened = questions.answer({"action": "link", "search": f"?tab=replay&trace={name}-2"})
+    opened = questions.answer_question({"action": "link", "search": f"?tab=replay&trace={name}-2"})
     assert (opened["tab"], opened["recorded"]) == ("replay", f"{name}-2")
-    assert questions.answer({"action": "link", "search": f"?tab={name}"})["recorded"] is None
+    assert (
+        questions.answer_question({"action": "link", "search": f"?tab={name}"})["recorded"] is None
+    )
 
 
 @pytest.mark.parametrize("put", [{"token_id": 270}, {"text": " and the dragon"}])
@@ -202,14 +204,14 @@ def test_a_branch_is_made_again_by_its_link(put):
         "end_ids": [],
         "linked": True,
         "seed": 5,
-        "params": shown_values(STRATEGIES["sampling"], {"temperature": 0.5}),
+        "params": control_values(STRATEGIES["sampling"], {"temperature": 0.5}),
         **put,
     }
-    first = fork.request_of(asked)
-    opened = questions.answer({"action": "link", "search": link_of(first) + "&step=4"})
+    first = fork.read_request(asked)
+    opened = questions.answer_question({"action": "link", "search": to_link(first) + "&step=4"})
     form, branch = opened["form"], opened["branch"]
     assert (opened["tab"], opened["step"], form["prompt"]) == ("sampling", 4, None)
-    again = fork.request_of(
+    again = fork.read_request(
         {"run_id": "", "end_ids": [], "linked": True, **branch, **form, "params": form["values"]}
     )
     assert again.input_ids == first.input_ids
@@ -220,7 +222,7 @@ def test_a_branch_is_made_again_by_its_link(put):
 def test_a_link_fills_a_comparison_many_draws_and_the_bench():
     column = {"strategy": "sampling", "model": "storyteller", "params": {"temperature": 0.4}}
     form = {"prompt": "The cat", "seed": 3, "base": "storyteller", "columns": [column, column]}
-    opened = questions.answer({"action": "link", "search": formed("compare", form)})
+    opened = questions.answer_question({"action": "link", "search": formed("compare", form)})
     assert (opened["tab"], opened["form"]["prompt"], opened["form"]["seed"]) == (
         "compare",
         "The cat",
@@ -228,10 +230,12 @@ def test_a_link_fills_a_comparison_many_draws_and_the_bench():
     )
     assert [c["values"]["temperature"] for c in opened["form"]["columns"]] == [0.4, 0.4]
     form = {"prompt": "The cat", "seed": 3, "draws": 16, "params": {"max_new_tokens": 4}}
-    opened = questions.answer({"action": "link", "search": formed("draws", form)})["form"]
+    opened = questions.answer_question({"action": "link", "search": formed("draws", form)})["form"]
     assert (opened["draws"], opened["values"]["max_new_tokens"]) == (16, 4)
     form = {"prompt": "The cat", "text": "A <b>text</b>", "params": {"bias": 4, "device": "cpu"}}
-    opened = questions.answer({"action": "link", "search": formed("watermark_bench", form)})["form"]
+    opened = questions.answer_question(
+        {"action": "link", "search": formed("watermark_bench", form)}
+    )["form"]
     assert (opened["text"], opened["values"]["bias"]) == ("A <b>text</b>", 4)
 
 
@@ -268,4 +272,4 @@ BAD = [
 @pytest.mark.parametrize("search", BAD)
 def test_a_link_that_cannot_be_read_says_so(search):
     event = SimpleNamespace(_data={"id": 1, "action": "link", "search": search})
-    clean(json.loads(questions._answer(event))["error"])
+    clean(json.loads(questions._handle_event(event))["error"])

@@ -8,7 +8,7 @@ import pytest
 
 from engine.errors import ModelError
 from engine.models import hub
-from playground.inspect.questions import answer
+from playground.inspect.questions import answer_question
 from tests.helpers.talker import said, talker
 
 TALK = said("the bear <|im_end|>", system="be kind")
@@ -19,7 +19,7 @@ def test_the_tokens_are_those_of_a_run_and_what_was_typed_is_not_special(tmp_pat
     loaded.model.save_pretrained(tmp_path)
     loaded.tokenizer.save_pretrained(tmp_path)
     asked = {"action": "rendered", "model": str(tmp_path), "messages": TALK, "template": {}}
-    told = answer(asked)
+    told = answer_question(asked)
     text = "".join(token["text"] for token in told["tokens"])
     assert "the bear <|im_end|>" in text
     assert [t["text"] for t in told["tokens"] if t["special"]].count("<|im_end|>") == 2
@@ -31,7 +31,7 @@ def test_the_tokens_are_those_of_a_run_and_what_was_typed_is_not_special(tmp_pat
 def test_a_public_page_reads_with_the_models_it_offers_alone(monkeypatch):
     asked = {"action": "rendered", "model": "someone/else", "messages": TALK, "template": {}}
     with pytest.raises(ModelError, match="is not on this machine yet"):
-        answer(asked)
+        answer_question(asked)
     monkeypatch.setattr(hub, "SETTINGS", dataclasses.replace(hub.SETTINGS, public=True))
     with pytest.raises(ModelError, match="is not offered here"):
-        answer(asked)
+        answer_question(asked)

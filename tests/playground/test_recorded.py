@@ -15,24 +15,24 @@ from engine.analysis import examples, gallery
 from engine.errors import TraceError
 from engine.models.catalogue import CATALOGUE, CatalogueEntry
 from engine.strategies import STRATEGIES
-from engine.strategies.chat_presets import MODEL
+from engine.strategies.chat_presets import CHAT_MODEL
 from engine.trace import json_io
 from playground.app import page_head
 from playground.forms.links import preset_form
-from playground.forms.spec import spec
+from playground.forms.spec import page_spec
 from playground.tabs import recorded_runs
 
-NAMES = [entry.name for entry in gallery.entries()]
+NAMES = [entry.name for entry in gallery.list_entries()]
 
 
 def fetched(name):
-    return json.loads(gzip.decompress(recorded_runs.packed(name)))
+    return json.loads(gzip.decompress(recorded_runs.gzipped_json(name)))
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_opens_with_its_first_preset_as_it_was_recorded(name):
     preset = STRATEGIES[name].presets[0]
-    [declared] = [s for s in spec()["strategies"] if s["name"] == name]
+    [declared] = [s for s in page_spec()["strategies"] if s["name"] == name]
     found = fetched(declared["presets"][0]["recorded"])
     trace = gallery.open_entry(f"{name}-1.json.gz")
     assert json_io.trace_from_dict(found["trace"]) == trace
@@ -43,20 +43,24 @@ def test_every_strategy_opens_with_its_first_preset_as_it_was_recorded(name):
 
 @pytest.mark.parametrize("there", [True, False])
 def test_presets_name_their_recorded_runs_and_no_other(there, monkeypatch):
-    monkeypatch.setattr(CatalogueEntry, "available", property(lambda e: e.name != MODEL or there))
-    named = [p["recorded"] for s in spec()["strategies"] for p in s["presets"] if p["recorded"]]
-    own = [entry.name for entry in gallery.entries() if there or entry.model is None]
+    monkeypatch.setattr(
+        CatalogueEntry, "available", property(lambda e: e.name != CHAT_MODEL or there)
+    )
+    named = [
+        p["recorded"] for s in page_spec()["strategies"] for p in s["presets"] if p["recorded"]
+    ]
+    own = [entry.name for entry in gallery.list_entries() if there or entry.model is None]
     assert sorted(named) == sorted(own)
 
 
 def test_a_recorded_conversation_opens_with_its_form_where_its_model_is_not(monkeypatch):
-    monkeypatch.setattr(CatalogueEntry, "available", property(lambda e: e.name != MODEL))
-    for entry in gallery.entries():
+    monkeypatch.setattr(CatalogueEntry, "available", property(lambda e: e.name != CHAT_MODEL))
+    for entry in gallery.list_entries():
         if entry.model is not None:
-            found = recorded_runs.run(entry.name)
+            found = recorded_runs.recorded_run(entry.name)
             [said] = found["form"]["messages"]
-            assert (said["role"], found["form"]["model"]) == ("user", MODEL)
-            assert CATALOGUE[MODEL].title in found["title"]
+            assert (said["role"], found["form"]["model"]) == ("user", CHAT_MODEL)
+            assert CATALOGUE[CHAT_MODEL].title in found["title"]
 
 
 def test_the_examples_hold_what_their_tabs_show():
@@ -79,37 +83,38 @@ def test_the_examples_hold_what_their_tabs_show():
 
 
 def test_what_is_fetched_is_small_and_the_page_itself_holds_no_run():
-    sizes = {name: len(recorded_runs.packed(name)) for name in NAMES}
+    sizes = {name: len(recorded_runs.gzipped_json(name)) for name in NAMES}
     assert max(sizes.values()) < 125_000
     assert sizes["greedy-1"] < 25_000
     assert (
-        sum(len(recorded_runs.packed(n)) for n in ("compare", "draws", "watermark_bench")) < 90_000
+        sum(len(recorded_runs.gzipped_json(n)) for n in ("compare", "draws", "watermark_bench"))
+        < 90_000
     )
     head = page_head()
     assert len(head) < 215_000
-    assert f'{recorded_runs.place()}/greedy-1.json"' in head
+    assert f'{recorded_runs.recorded_path()}/greedy-1.json"' in head
 
 
 def test_an_answer_is_kept_and_another_version_is_not_there():
     client = TestClient(Starlette(routes=recorded_runs.routes()))
-    answer = client.get(f"/{recorded_runs.place()}/draws.json")
+    answer = client.get(f"/{recorded_runs.recorded_path()}/draws.json")
     assert answer.headers["content-encoding"] == "gzip"
     assert "immutable" in answer.headers["cache-control"]
     assert answer.json() == fetched("draws")
     plain = client.get(
-        f"/{recorded_runs.place()}/draws.json", headers={"accept-encoding": "identity"}
+        f"/{recorded_runs.recorded_path()}/draws.json", headers={"accept-encoding": "identity"}
     )
     assert "content-encoding" not in plain.headers
     assert plain.json() == answer.json()
     for path in (
         "/recorded/0/draws.json",
-        f"/recorded/{recorded_runs.place()[-1]}/draws.json",
-        f"/{recorded_runs.place()}/nope.json",
-        f"/{recorded_runs.place()}/..%2Findex.json",
+        f"/recorded/{recorded_runs.recorded_path()[-1]}/draws.json",
+        f"/{recorded_runs.recorded_path()}/nope.json",
+        f"/{recorded_runs.recorded_path()}/..%2Findex.json",
     ):
         assert client.get(path).status_code == 404
     with pytest.raises(TraceError, match="named"):
-        recorded_runs.packed("../index")
+        recorded_runs.gzipped_json("../index")
 
 
 @pytest.mark.nightly

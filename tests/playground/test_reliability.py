@@ -101,7 +101,7 @@ def without_a_step(writer, messages, events):
 
 
 def test_a_step_that_is_lost_or_doubled_is_noticed(here, ended):
-    with broken(stream._Writer, "messages", without_a_step):
+    with broken(stream._MessageWriter, "messages", without_a_step):
         result = judged(load.PART, load.counted(here, 1, 0, ended))
     assert not result["held"]
     assert {"lost", "doubled"} <= set(result["missed"])
@@ -127,7 +127,7 @@ def test_a_run_that_is_decoded_twice_is_noticed(here, ended):
 
     # Every line is cut before anything has been heard, so every page presses again.
     with (
-        broken(background_jobs.AllGoing, "begin", begin_again),
+        broken(background_jobs.JobRegistry, "start", begin_again),
         broken(load._Trip, "_cut", cut_once_begun),
         patch.object(load, "_MOST_MESSAGES", 1),
         patch.object(load, "_CUT_WHILE_ASKING", 0),
@@ -181,7 +181,7 @@ def test_a_page_is_told_of_a_run_that_cannot_be_written_down():
 def test_memory_keeps_its_limits():
     result = judged(memory.PART, memory.measure(6, 0))
     assert result["held"], result
-    with patch.object(loading, "_evict", lambda *models, **room: None):
+    with patch.object(loading, "_evict_models", lambda *models, **room: None):
         assert judged(memory.PART, memory.measure(6, 0))["missed"] == ["beyond_limits"]
 
 
@@ -190,7 +190,7 @@ def test_a_model_that_could_not_leave_while_it_was_used_leaves_afterwards(monkey
     first = loading.load("storyteller-draft")
     one = dataclasses.replace(loading.SETTINGS, max_loaded_models=1)
     monkeypatch.setattr(loading, "SETTINGS", one)
-    with loading.pinned(first):
+    with loading.pin_models(first):
         second = loading.load("foreign-draft")
         assert [entry.loaded for entry in loading._CACHE.values()] == [first, second]
     assert [entry.loaded for entry in loading._CACHE.values()] == [second]
@@ -249,7 +249,7 @@ def test_nonsense_is_answered(here):
 def test_nonsense_is_validated():
     result = judged(fuzz.VALIDATION, fuzz.validated(200, 0))
     assert result["held"], result
-    with patch.object(generation_config, "read", {}.__getitem__):
+    with patch.object(generation_config, "parse_config", {}.__getitem__):
         assert not judged(fuzz.VALIDATION, fuzz.validated(40, 0))["held"]
 
 

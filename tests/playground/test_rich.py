@@ -13,8 +13,8 @@ import pytest
 from engine import DecodeRequest
 from engine.analysis import generate_outputs as made_again
 from engine.analysis import generate_outputs_sizes
-from engine.analysis.generate_outputs import rich_output
-from engine.analysis.generate_outputs_files import load_rich
+from engine.analysis.generate_outputs import rerun_generate
+from engine.analysis.generate_outputs_files import load_output
 from engine.settings import SETTINGS
 from engine.trace import json_io
 from playground.inspect import generate_outputs, questions
@@ -55,7 +55,7 @@ def post(url, body, headers=None, **more):
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     connection.request(
         "POST",
-        generate_outputs.PLACE,
+        generate_outputs.RICH_PATH,
         data,
         {"Content-Type": "application/json", **(headers or {})},
     )
@@ -72,22 +72,22 @@ def refused(url, body, status=400, **more):
 
 
 def test_the_file_is_the_runs_and_as_large_as_was_told(here, trace, sent, tmp_path):
-    told = questions.answer({"action": "rich_size", "trace": sent, "flags": EVERYTHING})
+    told = questions.answer_question({"action": "rich_size", "trace": sent, "flags": EVERYTHING})
     status, data, headers = post(here, {"trace": sent, "flags": EVERYTHING})
     assert status == 200
     assert told == {"size": len(data)}
     assert headers["cache-control"] == "no-store"
     path = tmp_path / "out.safetensors"
     path.write_bytes(data)
-    assert differs(load_rich(path), rich_output(trace, **EVERYTHING)) == []
+    assert differs(load_output(path), rerun_generate(trace, **EVERYTHING)) == []
 
 
 def test_nothing_is_left_of_it(here, sent):
     assert post(here, {"trace": sent, "flags": SCORES})[0] == 200
     left = [p for p in UPLOADS.folder.rglob("*") if p.is_file()] if UPLOADS.folder.exists() else []
     assert not [p for p in left if p.suffix == ".safetensors" or p.stat().st_size > 100_000]
-    assert generate_outputs._AT_WORK.acquire(blocking=False)
-    generate_outputs._AT_WORK.release()
+    assert generate_outputs._FILE_SLOT.acquire(blocking=False)
+    generate_outputs._FILE_SLOT.release()
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_is_no_question_is_refused(here, sent, change, said):
     asked = {"trace": sent, "flags": SCORES, **change}
     assert said in refused(here, asked)
     with pytest.raises(Exception, match=said) as caught:
-        questions.answer({"action": "rich_size", **asked})
+        questions.answer_question({"action": "rich_size", **asked})
     clean(str(caught.value), most=400)
 
 
@@ -138,7 +138,7 @@ def test_a_public_deployment_gives_less(monkeypatch, here, sent):
     said = refused(here, {"trace": sent, "flags": SCORES})
     assert "at most 0.001 MB are given here: make a shorter run." in said
     with pytest.raises(Exception, match="make a shorter run"):
-        questions.answer({"action": "rich_size", "trace": sent, "flags": SCORES})
+        questions.answer_question({"action": "rich_size", "trace": sent, "flags": SCORES})
 
 
 def test_whoever_leaves_stops_it(monkeypatch, here, sent):
@@ -150,11 +150,11 @@ def test_whoever_leaves_stops_it(monkeypatch, here, sent):
         ended.set()
         raise made_again.Cancelled
 
-    monkeypatch.setattr(made_again, "_generated", generated)
+    monkeypatch.setattr(made_again, "_call_generate", generated)
     place = urlsplit(here)
     connection = http.client.HTTPConnection(place.hostname, place.port, timeout=PATIENCE_S)
     connection.request(
-        "POST", generate_outputs.PLACE, json.dumps({"trace": sent, "flags": SCORES}).encode()
+        "POST", generate_outputs.RICH_PATH, json.dumps({"trace": sent, "flags": SCORES}).encode()
     )
     assert began.wait(PATIENCE_S)
     connection.close()
@@ -166,7 +166,7 @@ def test_whoever_leaves_stops_it(monkeypatch, here, sent):
 
 def test_one_file_is_made_at_a_time(monkeypatch, here, sent):
     monkeypatch.setattr(generate_outputs, "_WAIT_S", 0.0)
-    with generate_outputs._AT_WORK:
+    with generate_outputs._FILE_SLOT:
         said = refused(here, {"trace": sent, "flags": SCORES}, 503)
     assert said.startswith("Somebody else fetches outputs")
 
@@ -175,7 +175,7 @@ def test_what_fails_is_told_without_its_reason(monkeypatch, here, sent):
     def broken(*args):
         raise RuntimeError("secret")
 
-    monkeypatch.setattr(made_again, "_generated", broken)
+    monkeypatch.setattr(made_again, "_call_generate", broken)
     status, data, _ = post(here, {"trace": sent, "flags": SCORES})
     said = json.loads(data)["error"]
     assert status == 500

@@ -15,7 +15,13 @@ from engine.analysis import gallery
 from playground.rooms import stream
 from playground.rooms.room import TEACHER, RoomError
 from playground.rooms.routes import routes
-from playground.rooms.stream import ENDED, ClassScene, ParticipantView, TeacherView, news_of
+from playground.rooms.stream import (
+    ENDED_EVENT,
+    ClassScene,
+    ParticipantView,
+    TeacherView,
+    stream_news,
+)
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.rooms import HIDDEN, KINDS, Hand, rooms_of, write_lesson
 
@@ -68,20 +74,20 @@ def test_the_class_hears_of_scenes_and_its_teacher_of_bets(rooms, opened):
     code = room.state.code
     known, view = participant(rooms, room)
     teacher = TeacherView(room)
-    [(name, scene)] = events(view.news())
+    [(name, scene)] = events(view.pending_events())
     assert (name, scene["card"], scene["cards"], scene["revealed"]) == (
         "scene",
         1,
         len(KINDS),
         False,
     )
-    assert [name for name, _ in events(teacher.news())] == ["scene", "figures"]
+    assert [name for name, _ in events(teacher.pending_events())] == ["scene", "figures"]
     rooms.vote(code, known, HERE, 1, 2)
-    assert view.news() == b""
-    [(name, figures)] = events(teacher.news())
+    assert view.pending_events() == b""
+    [(name, figures)] = events(teacher.pending_events())
     assert (name, figures["tally"]["votes"], figures["entered"]) == ("figures", 1, 1)
     rooms.teach(code, secret, HERE, "reveal", 1)
-    (mine, own), (_, revealed) = events(view.news())
+    (mine, own), (_, revealed) = events(view.pending_events())
     assert (mine, own) == ("mine", {"card": 1, "answer": 2})
     assert revealed["tally"]["counts"] == [0, 0, 1, 0]
     assert revealed["after"]["key"]["right"]
@@ -91,24 +97,24 @@ def test_the_class_hears_of_scenes_and_its_teacher_of_bets(rooms, opened):
 def test_whoever_comes_late_or_again_is_told_the_same(rooms, opened):
     room, _ = opened
     known, view = participant(rooms, room)
-    first = view.news()
+    first = view.pending_events()
     rooms.vote(room.state.code, known, HERE, 1, 3)
-    again = events(ParticipantView(room, ClassScene(), known).news())
+    again = events(ParticipantView(room, ClassScene(), known).pending_events())
     assert again == [("mine", {"card": 1, "answer": 3}), *events(first)]
     late = participant(rooms, room)[1]
-    assert late.news() == first
+    assert late.pending_events() == first
 
 
 def test_a_scene_is_packed_once_for_all(rooms, opened, monkeypatch):
     room, secret = opened
     packed = []
-    usual = stream.event
-    monkeypatch.setattr(stream, "event", lambda *given: packed.append(given) or usual(*given))
+    usual = stream.sse_event
+    monkeypatch.setattr(stream, "sse_event", lambda *given: packed.append(given) or usual(*given))
     scene = ClassScene()
     views = [ParticipantView(room, scene, f"p{number}") for number in range(200)]
-    assert len({view.news() for view in views}) == 1
+    assert len({view.pending_events() for view in views}) == 1
     rooms.teach(room.state.code, secret, HERE, "show", 2)
-    assert len({view.news() for view in views}) == 1
+    assert len({view.pending_events() for view in views}) == 1
     assert [name for name, _ in packed] == ["scene", "scene"]
 
 
@@ -117,7 +123,7 @@ def test_a_stream_waits_for_news_and_ends_with_the_room(rooms, opened):
     view = participant(rooms, room)[1]
 
     async def listened():
-        news = news_of(view, rooms.sweep)
+        news = stream_news(view, rooms.sweep)
         assert events(await following(news))[0][1]["card"] == 1
         waiting = asyncio.ensure_future(following(news))
         await asyncio.sleep(0)
@@ -128,30 +134,30 @@ def test_a_stream_waits_for_news_and_ends_with_the_room(rooms, opened):
         rooms.close(room)
         return [part async for part in news]
 
-    assert run(listened()) == [ENDED]
+    assert run(listened()) == [ENDED_EVENT]
 
 
 def test_a_room_that_nobody_used_ends_for_those_who_still_listen(rooms, opened, monkeypatch):
-    monkeypatch.setattr(stream, "_BEAT_S", 0.0)
+    monkeypatch.setattr(stream, "_HEARTBEAT_S", 0.0)
     room, _ = opened
     view = participant(rooms, room)[1]
 
     async def listened():
-        news = news_of(view, rooms.sweep)
+        news = stream_news(view, rooms.sweep)
         await following(news)
         assert (await following(news)).startswith(b": ")
         rooms.clock.now += rooms.settings.room_idle_s + 1
         return [part async for part in news if not part.startswith(b":")]
 
-    assert run(listened()) == [ENDED]
+    assert run(listened()) == [ENDED_EVENT]
 
 
 def test_a_stream_has_its_time(rooms, opened, monkeypatch):
-    monkeypatch.setattr(stream, "_LIFE_S", 0.0)
+    monkeypatch.setattr(stream, "_MAX_STREAM_S", 0.0)
     view = participant(rooms, opened[0])[1]
 
     async def listened():
-        return [part async for part in news_of(view, rooms.sweep)]
+        return [part async for part in stream_news(view, rooms.sweep)]
 
     (only,) = run(listened())
     assert events(only)[0][0] == "scene"
@@ -164,14 +170,14 @@ def test_who_listens_counts_as_here_and_not_more_often_than_once(rooms, opened):
     def here():
         return room.figures()[1]["here"]
 
-    with room.listening(TEACHER), room.listening(one), room.listening(one):
+    with room.count_listener(TEACHER), room.count_listener(one), room.count_listener(one):
         assert here() == 1
-        with room.listening(other):
+        with room.count_listener(other):
             assert here() == 2
         assert here() == 1
         with (
-            room.listening(one),
-            room.listening(one),
+            room.count_listener(one),
+            room.count_listener(one),
             pytest.raises(RoomError, match="too many tabs"),
         ):
             room.check_listener(one)
@@ -193,9 +199,9 @@ def test_nothing_that_is_sent_before_the_reveal_tells_the_answer(rooms, opened):
         rooms.teach(code, secret, HERE, "show", card)
         voted = site.post(f"/room/{code}/vote", json={"card": card, "answer": answer})
         assert voted.status_code == (409 if card == len(KINDS) else 200)
-        again = ParticipantView(room, ClassScene(), known).news()
-        sent = view.news() + again + voted.content + page.content
-        whole = room.told_teacher()[1]
+        again = ParticipantView(room, ClassScene(), known).pending_events()
+        sent = view.pending_events() + again + voted.content + page.content
+        whole = room.teacher_scene()[1]
         for word in (
             *HIDDEN,
             '"key"',
@@ -211,4 +217,4 @@ def test_nothing_that_is_sent_before_the_reveal_tells_the_answer(rooms, opened):
             assert repr(p)[:6].encode() not in sent
         assert HIDDEN[0] in json.dumps(whole), "the teacher is told"
         rooms.teach(code, secret, HERE, "reveal", card)
-        assert HIDDEN[0].encode() in view.news()
+        assert HIDDEN[0].encode() in view.pending_events()

@@ -8,7 +8,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from playground.i18n.translate import Sayer
+from playground.i18n.translate import Translator
 from playground.rooms import page
 from playground.rooms.routes import routes
 from playground.server import middleware
@@ -37,7 +37,7 @@ def opened(rooms):
 
 @pytest.fixture
 def site(rooms):
-    app = Starlette(routes=routes(rooms), middleware=middleware.middleware({}))
+    app = Starlette(routes=routes(rooms), middleware=middleware.build_middleware({}))
     return TestClient(app, base_url="http://127.0.0.1")
 
 
@@ -135,14 +135,14 @@ def test_a_page_enters_once_and_its_cookie_is_the_rooms_own(site, rooms, opened)
     assert "secure" not in cookie
     for _ in range(3):
         site.get(f"/room/{code}")
-    assert len(rooms.room(code, HERE).state.people) == 1
+    assert len(rooms.find_room(code, HERE).state.people) == 1
     assert post(site, f"/room/{code}/vote", {"card": 1, "answer": 2}).status_code == 200
     https = TestClient(
         site.app, base_url="http://127.0.0.1", headers={"x-forwarded-proto": "https"}
     )
     assert "secure" in https.get(f"/room/{code}").headers["set-cookie"].lower()
     https.head(f"/room/{code}", headers={"cookie": ""})
-    assert len(rooms.room(code, HERE).state.people) == 2, "whoever only looks does not enter"
+    assert len(rooms.find_room(code, HERE).state.people) == 2, "whoever only looks does not enter"
 
 
 def test_a_wrong_code_and_an_ended_room_are_told_alike(site, rooms, opened):
@@ -209,7 +209,9 @@ def test_the_door_speaks_the_language_of_who_knocks(site, monkeypatch):
         "There is no such room: it has ended, or its code is another one.": "Den Raum gibt es nicht.",
         "This room is full: it holds {most} people.": "Voll: {most} Leute.",
     }
-    monkeypatch.setattr(page, "sayer", lambda language: Sayer(german if language == "de" else {}))
+    monkeypatch.setattr(
+        page, "translator_for", lambda language: Translator(german if language == "de" else {})
+    )
     for path, headers in (("/room?lang=de", {}), ("/room", {"accept-language": "de-AT,de;q=0.9"})):
         answer = site.get(path, headers=headers)
         assert "Accept-Language" in answer.headers["vary"]
@@ -218,13 +220,13 @@ def test_the_door_speaks_the_language_of_who_knocks(site, monkeypatch):
         assert "Code of the room" not in answer.text
     assert "Den Raum gibt es nicht." in site.get("/room/NNNNNN?lang=de").text
     assert "There is no such room" in site.get("/room/NNNNNN").text
-    full = page.refused("This room is full: it holds 40 people.", 403, "de").body.decode()
+    full = page.refusal_page("This room is full: it holds 40 people.", 403, "de").body.decode()
     assert "Voll: 40 Leute." in full
-    unknown = page.refused("Nobody knows this.", 403, "de").body.decode()
+    unknown = page.refusal_page("Nobody knows this.", 403, "de").body.decode()
     assert "Nobody knows this." in unknown
 
 
 def test_a_participant_is_sent_the_words_of_his_page_alone():
-    sent = page.entered("de").body.decode()
+    sent = page.participant_page("de").body.decode()
     assert "Tipp ändern" in sent
     assert "Arbeitsblatt drucken" not in sent

@@ -10,7 +10,7 @@ import pytest
 
 from engine.lessons.lesson import LessonError
 from playground.rooms import qr
-from playground.rooms.registry import ALPHABET, NO_ROOM
+from playground.rooms.registry import CODE_ALPHABET, NO_ROOM
 from playground.rooms.room import RoomError
 from tests.helpers.rooms import KINDS, Hand, rooms_of, write_lesson
 from tests.helpers.sentences import clean
@@ -52,7 +52,7 @@ def entered(rooms, code, count=1, address=HERE):
 
 
 def told(room):
-    return room.told_class()[1]
+    return room.class_scene()[1]
 
 
 def test_a_code_is_short_and_hard_to_misread_and_the_secret_is_not_kept(rooms):
@@ -65,14 +65,14 @@ def test_a_code_is_short_and_hard_to_misread_and_the_secret_is_not_kept(rooms):
         assert room.is_taught_by(secret)
         assert not room.is_taught_by("")
     assert len(codes) == 10
-    assert all(len(code) == 6 and set(code) <= set(ALPHABET) for code in codes)
-    assert not set(ALPHABET) & set("01258ABEILOSUZ")
+    assert all(len(code) == 6 and set(code) <= set(CODE_ALPHABET) for code in codes)
+    assert not set(CODE_ALPHABET) & set("01258ABEILOSUZ")
 
 
 def test_one_vote_counts_the_last_before_the_reveal(rooms, opened):
     code, secret = opened
     one, other = entered(rooms, code, 2)
-    room = rooms.room(code, HERE)
+    room = rooms.find_room(code, HERE)
     for number in range(10_000):
         rooms.vote(code, one, HERE, TOKEN, number % 4)
     rooms.vote(code, other, HERE, TOKEN, 0)
@@ -108,12 +108,12 @@ def test_answers_of_every_kind_are_counted(rooms, opened, card, answers, counted
     rooms.teach(code, secret, HERE, "show", card)
     for participant, answer in zip(entered(rooms, code, len(answers)), answers, strict=True):
         rooms.vote(code, participant, HERE, card, answer)
-    figures = rooms.room(code, HERE).figures()[1]
+    figures = rooms.find_room(code, HERE).figures()[1]
     assert figures["tally"] == figures["tally"] | counted
     assert figures["tally"]["votes"] == len(answers)
     assert figures["words"] == [one for one in answers if isinstance(one, str)]
     rooms.teach(code, secret, HERE, "reveal", card)
-    assert "because" not in json.dumps(told(rooms.room(code, HERE))), (
+    assert "because" not in json.dumps(told(rooms.find_room(code, HERE))), (
         "words are for the teacher alone"
     )
 
@@ -124,7 +124,7 @@ def test_numbers_fall_into_bins(rooms, opened):
     answers = [0, 9.5, 10, 55, 100, 100]
     for participant, answer in zip(entered(rooms, code, len(answers)), answers, strict=True):
         rooms.vote(code, participant, HERE, NUMBER, answer)
-    tally = rooms.room(code, HERE).figures()[1]["tally"]
+    tally = rooms.find_room(code, HERE).figures()[1]["tally"]
     assert tally["median"] == 32.5
     assert [votes for *_, votes in tally["bins"]] == [2, 1, 0, 0, 0, 1, 0, 0, 0, 2]
     assert tally["bins"][0][:2] == [0, 10]
@@ -136,7 +136,7 @@ def test_the_crowds_perplexity_is_that_of_what_it_bet_on(rooms, opened):
     answers = [0, 0, 2, 3, 3]
     for participant, answer in zip(entered(rooms, code, len(answers)), answers, strict=True):
         rooms.vote(code, participant, HERE, TOKEN, answer)
-    room = rooms.room(code, HERE)
+    room = rooms.find_room(code, HERE)
     probabilities = room.card.key.probabilities
     mean = sum(math.log(probabilities[answer]) for answer in answers) / len(answers)
     assert room.figures()[1]["tally"]["perplexity"] == pytest.approx(math.exp(-mean))
@@ -176,7 +176,7 @@ def test_an_answer_that_a_card_does_not_allow_is_refused(rooms, opened, card, an
     with pytest.raises((RoomError, LessonError)) as refused:
         rooms.vote(code, participant, HERE, card, answer)
     clean(str(refused.value))
-    assert not rooms.room(code, HERE).state.votes.get(card)
+    assert not rooms.find_room(code, HERE).state.votes.get(card)
 
 
 def test_a_full_room_gives_the_places_of_those_who_left_without_a_bet(make):
@@ -185,10 +185,10 @@ def test_a_full_room_gives_the_places_of_those_who_left_without_a_bet(make):
     code = room.state.code
     voter, listener, idle = entered(rooms, code, 3)
     rooms.vote(code, voter, HERE, TOKEN, 1)
-    with room.listening(listener):
+    with room.count_listener(listener):
         (newcomer,) = entered(rooms, code)
-        assert not room.holds(idle)
-        with room.listening(newcomer), pytest.raises(RoomError, match="holds 3 people"):
+        assert not room.has_participant(idle)
+        with room.count_listener(newcomer), pytest.raises(RoomError, match="holds 3 people"):
             rooms.enter(code, "", HERE)
     assert rooms.enter(code, voter, HERE)[1] == voter, "who is in stays in"
     assert len(room.state.people) == 3
@@ -221,11 +221,11 @@ def test_a_room_ends_when_nobody_has_used_it_for_so_long(make, clock):
     assert not room.ended
     clock.now += 2
     with pytest.raises(RoomError) as ended:
-        rooms.room(code, HERE, one)
+        rooms.find_room(code, HERE, one)
     assert room.ended
     assert list(rooms.store.states()) == []
     with pytest.raises(RoomError) as never:
-        rooms.room("NNNNNN", HERE)
+        rooms.find_room("NNNNNN", HERE)
     assert (
         (str(ended.value), ended.value.status)
         == (str(never.value), never.value.status)
@@ -258,7 +258,7 @@ def test_wrong_codes_are_rationed_for_those_who_are_not_in(make, clock):
     (inside,) = entered(rooms, code)
     for _ in range(5):
         with pytest.raises(RoomError, match="no such room"):
-            rooms.room("NNNNNN", HERE)
+            rooms.find_room("NNNNNN", HERE)
     for wanted in ("NNNNNN", code):
         with pytest.raises(RoomError, match="Too many wrong codes"):
             rooms.enter(wanted, "", HERE)
@@ -291,7 +291,7 @@ def test_only_who_opened_a_room_teaches(rooms, opened):
     for secret in ("", "x", participant, "\ud800"):
         with pytest.raises(RoomError, match="Only who opened"):
             rooms.teach(code, secret, HERE, "reveal", TOKEN)
-    assert not rooms.room(code, HERE).state.revealed
+    assert not rooms.find_room(code, HERE).state.revealed
 
 
 def test_saying_twice_which_card_comes_next_skips_none(rooms, opened):
@@ -300,7 +300,7 @@ def test_saying_twice_which_card_comes_next_skips_none(rooms, opened):
         rooms.teach(code, secret, HERE, "show", NUMBER)
     with pytest.raises(RoomError, match="at card 2"):
         rooms.teach(code, secret, HERE, "reveal", TOKEN)
-    assert rooms.room(code, HERE).state.card == NUMBER
+    assert rooms.find_room(code, HERE).state.card == NUMBER
 
 
 def test_votes_from_many_threads_all_count(rooms, opened):
@@ -317,11 +317,11 @@ def test_votes_from_many_threads_all_count(rooms, opened):
         thread.start()
     for thread in threads:
         thread.join()
-    assert rooms.room(code, HERE).figures()[1]["tally"]["counts"] == [0, 0, 64, 0]
+    assert rooms.find_room(code, HERE).figures()[1]["tally"]["counts"] == [0, 0, 64, 0]
 
 
 def test_a_qr_code_has_its_three_corners():
-    rows = qr.modules("http://192.0.2.1:7860/room/7K3XQM")
+    rows = qr.qr_rows("http://192.0.2.1:7860/room/7K3XQM")
     size = len(rows)
     assert all(len(row) == size and set(row) <= set("01") for row in rows)
     finder = ["1111111", "1000001", "1011101", "1011101", "1011101", "1000001", "1111111"]
@@ -329,4 +329,4 @@ def test_a_qr_code_has_its_three_corners():
         assert [row[left : left + 7] for row in rows[top : top + 7]] == finder
     for text in ("", "x" * 301):
         with pytest.raises(ValueError, match="1 to 300"):
-            qr.modules(text)
+            qr.qr_rows(text)

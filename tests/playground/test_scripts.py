@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from playground.shell import scripts
 from visualizers import page
-from visualizers.page import skeleton
+from visualizers.page import page_skeleton
 
 
 @pytest.fixture(scope="module")
@@ -19,12 +19,12 @@ def client():
 
 
 def address(name):
-    return f"/scripts/{scripts.version()}/{name}"
+    return f"/scripts/{scripts.asset_version()}/{name}"
 
 
 def test_the_scripts_are_served_as_a_module_and_may_be_kept(client):
     answer = client.get(address("index.mjs"))
-    assert answer.content == scripts.scripts()
+    assert answer.content == scripts.joined_scripts()
     assert answer.headers["content-type"].startswith("text/javascript")
     assert "immutable" in answer.headers["cache-control"]
 
@@ -40,7 +40,7 @@ def test_the_scripts_are_served_as_a_module_and_may_be_kept(client):
 )
 def test_a_saved_page_has_the_skeleton_that_its_pictures_need(client, pictures, plotly):
     answer = client.get(address("page.html"), params={"pictures": pictures})
-    assert answer.text == skeleton(pictures.split(","))
+    assert answer.text == page_skeleton(pictures.split(","))
     assert (len(answer.text) > 2_000_000) == plotly
     assert answer.headers["content-type"].startswith("text/plain")
     assert "immutable" in answer.headers["cache-control"]
@@ -69,29 +69,29 @@ def test_nothing_of_another_version_is_served(client, name):
 
 
 def test_another_content_has_another_address(monkeypatch):
-    first = scripts.version()
+    first = scripts.asset_version()
     with monkeypatch.context() as patch:
-        patch.setattr(scripts, "scripts", lambda: b"export const page = 1;")
-        assert scripts.version.__wrapped__() != first
-    monkeypatch.setattr(page, "skeleton", lambda pictures: "another")
-    assert scripts.version.__wrapped__() != first
+        patch.setattr(scripts, "joined_scripts", lambda: b"export const page = 1;")
+        assert scripts.asset_version.__wrapped__() != first
+    monkeypatch.setattr(page, "page_skeleton", lambda pictures: "another")
+    assert scripts.asset_version.__wrapped__() != first
 
 
 def test_the_head_asks_relative_to_the_page():
-    head = scripts.head({"recorded": None})
+    head = scripts.head_html({"recorded": None})
     assert f'<link rel="modulepreload" href=".{address("index.mjs")}">' in head
     assert f"import(new URL('.{address('index.mjs')}', document.baseURI))" in head
 
 
 def test_no_text_of_a_run_can_end_the_script():
     text = "</script><script>alert(1)</script><!--"
-    script = scripts.head({"text": text}).split("<script>", 1)[1].removesuffix("</script>")
+    script = scripts.head_html({"text": text}).split("<script>", 1)[1].removesuffix("</script>")
     assert "<" not in script
     given = script.split("page.open(", 1)[1].rsplit(")));", 1)[0]
     assert json.loads(given) == {"text": text}
 
 
 def test_the_styles_of_every_picture_are_in_the_page():
-    styles = scripts.styles()
+    styles = scripts.joined_styles()
     for start in (".bt-", ".dt-", ".lh-", ".cs-", ".wm-", ".pt-", ".dp-card"):
         assert start in styles

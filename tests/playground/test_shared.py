@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from engine.lessons.lesson import LessonError
 from playground.rooms.registry import NO_ROOM
 from playground.rooms.room import RoomError
-from playground.rooms.store import KeptRooms
+from playground.rooms.store import DatabaseRoomStore
 from playground.storage.database import Database
-from playground.storage.run_store import MAKING, Begun, KeptRuns, Sent
+from playground.storage.run_store import ATTEMPT_STRIDE, RunStart, RunStore, SentMessage
 from playground.storage.tables import LISTENERS, PROCESSES, ROOMS
 from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.postgres import missing, postgres
@@ -27,10 +27,10 @@ BETS = """
 import sys
 from pathlib import Path
 from playground.storage.database import Database
-from playground.rooms.store import KeptRooms
+from playground.rooms.store import DatabaseRoomStore
 from tests.helpers.rooms import Hand, rooms_of
 address, lesson, code, *people = sys.argv[1:]
-rooms = rooms_of(Path(lesson), Hand(), store=KeptRooms(Database(address)))
+rooms = rooms_of(Path(lesson), Hand(), store=DatabaseRoomStore(Database(address)))
 for answer in (0, 1, 2):
     for person in people:
         rooms.vote(code, person, "192.0.2.1", 1, answer)
@@ -55,7 +55,7 @@ def address(request, tmp_path):
     if missing():
         pytest.skip(missing())
     found = request.getfixturevalue("server")
-    with Database(found).writing() as db:
+    with Database(found).write_transaction() as db:
         for table in (ROOMS, PROCESSES):
             db.execute(sa.delete(table))
     return found
@@ -72,7 +72,9 @@ def make(address, lesson, clock):
 
     def made(process, **limits):
         limits = {"room_joins_per_minute": 10_000, **limits}
-        return rooms_of(lesson, clock, store=KeptRooms(Database(address, process)), **limits)
+        return rooms_of(
+            lesson, clock, store=DatabaseRoomStore(Database(address, process)), **limits
+        )
 
     return made
 
@@ -89,7 +91,7 @@ def test_a_room_is_entered_bet_in_and_taught_through_every_process(make):
     _, second = one.enter(code, "", HERE)
     one.vote(code, first, HERE, 1, 0)
     other.vote(code, second, HERE, 1, 3)
-    assert counts(one.room(code, HERE)) == counts(other.room(code, HERE)) == [1, 0, 0, 1]
+    assert counts(one.find_room(code, HERE)) == counts(other.find_room(code, HERE)) == [1, 0, 0, 1]
     other.teach(code, secret, HERE, "reveal", 1)
     with pytest.raises(RoomError, match="has been shown"):
         one.vote(code, first, HERE, 1, 1)
@@ -99,7 +101,7 @@ def test_a_room_is_entered_bet_in_and_taught_through_every_process(make):
     with pytest.raises(LessonError):
         one.vote(code, first, HERE, 2, "none of these")
     later = make("later")
-    room = later.room(code, HERE, first)
+    room = later.find_room(code, HERE, first)
     assert (room.state.card, room.state.revealed, list(room.state.people)) == (
         2,
         {1},
@@ -124,7 +126,7 @@ def test_bets_of_several_processes_all_count(make, address, lesson):
         for person in people[2::3]:
             rooms.vote(code, person, HERE, 1, answer)
     assert [other.wait(PATIENCE_S) for other in others] == [0, 0]
-    assert counts(rooms.room(code, HERE)) == [0, 0, 24, 0]
+    assert counts(rooms.find_room(code, HERE)) == [0, 0, 24, 0]
 
 
 def test_whoever_listens_hears_of_what_other_processes_do(make):
@@ -132,18 +134,18 @@ def test_whoever_listens_hears_of_what_other_processes_do(make):
     opened, secret = one.open("kinds", "en", 1, HERE)
     code = opened.state.code
     there, person = other.enter(code, "", HERE)
-    scene = there.told_class()[0]
-    with opened.listening("", one.follow):
-        with there.listening(person, other.follow):
+    scene = there.class_scene()[0]
+    with opened.count_listener("", one.wake_watch):
+        with there.count_listener(person, other.wake_watch):
             comes_true(lambda: opened.figures()[1]["here"] == 1)
             one.teach(code, secret, HERE, "show", 3)
-            comes_true(lambda: there.told_class()[1]["card"] == 3)
-            assert there.told_class()[0] > scene
+            comes_true(lambda: there.class_scene()[1]["card"] == 3)
+            assert there.class_scene()[0] > scene
             one.teach(code, secret, HERE, "show", 1)
             other.vote(code, person, HERE, 1, 2)
             comes_true(lambda: counts(opened) == [0, 0, 1, 0])
         comes_true(lambda: opened.figures()[1]["here"] == 0)
-        with there.listening(person, other.follow):
+        with there.count_listener(person, other.wake_watch):
             comes_true(lambda: opened.figures()[1]["here"] == 1)
             one.close(opened)
             comes_true(lambda: there.ended)
@@ -153,14 +155,14 @@ def test_listeners_of_a_process_that_is_gone_are_here_no_more(make, address):
     one, other = make("one"), make("other")
     opened, _ = one.open("kinds", "en", 1, HERE)
     there, person = other.enter(opened.state.code, "", HERE)
-    with Database(address).writing() as db:
+    with Database(address).write_transaction() as db:
         db.execute(
             sa.insert(LISTENERS).values(code=there.state.code, person=person, process="dead")
         )
-    with opened.listening("", one.follow):
+    with opened.count_listener("", one.wake_watch):
         comes_true(lambda: len(opened.state.people) == 1)
         assert opened.figures()[1]["here"] == 0
-    with Database(address).reading() as db:
+    with Database(address).read_transaction() as db:
         assert "dead" not in {*db.execute(sa.select(LISTENERS.c.process)).scalars()}
 
 
@@ -176,7 +178,7 @@ def test_a_room_that_another_process_uses_goes_on(make, clock):
     clock.now += 2
     for rooms in (one, other):
         with pytest.raises(RoomError, match=NO_ROOM):
-            rooms.room(code, HERE)
+            rooms.find_room(code, HERE)
     assert list(one.store.states()) == []
 
 
@@ -189,19 +191,19 @@ def test_so_many_rooms_of_all_processes(make):
 
 
 def test_a_run_is_read_and_gone_on_with_by_another_process(address):
-    one, other = (KeptRuns(Database(address, name), 3600.0, 10**6) for name in ("one", "other"))
-    one.add(Begun("r", "press", '{"prompt":"x"}'))
-    one.add(Sent("r", 0, "{}", False))
+    one, other = (RunStore(Database(address, name), 3600.0, 10**6) for name in ("one", "other"))
+    one.add(RunStart("r", "press", '{"prompt":"x"}'))
+    one.add(SentMessage("r", 0, "{}", False))
     assert one.flush(PATIENCE_S)
     found = other.find("r")
-    assert (found.texts, found.over, found.press) == (["{}"], False, "press")
+    assert (found.texts, found.is_over, found.press) == (["{}"], False, "press")
     assert not other.claim("r", "one")
-    one.presence.leave()
-    assert other.find("r").over
+    one.presence.announce_exit()
+    assert other.find("r").is_over
     assert other.claim("r", "one")
     assert not other.claim("r", "one")
-    one.add(Sent("r", 1, "late", True))
-    other.add(Sent("r", MAKING + 1, '{"a":1}', True))
+    one.add(SentMessage("r", 1, "late", True))
+    other.add(SentMessage("r", ATTEMPT_STRIDE + 1, '{"a":1}', True))
     assert one.flush(PATIENCE_S)
     assert other.flush(PATIENCE_S)
     assert one.find("r").texts == ["{}", '{"a":1}']

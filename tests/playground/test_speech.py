@@ -13,7 +13,7 @@ from engine.errors import ParameterError
 from playground.forms import links
 from playground.forms.form import form_request
 from playground.server import api
-from playground.tabs.compare import requests_of
+from playground.tabs.compare import read_requests
 from tests.helpers.media_models import given, media_model
 from tests.helpers.pictures import sound_file
 from tests.helpers.runs import finished
@@ -42,14 +42,14 @@ def test_a_form_that_says_anything_else_gets_a_sentence(odd):
     "told", [{}, TOLD, {"language": "yue"}, {"task": "transcribe"}, {"return_timestamps": True}]
 )
 def test_an_address_says_it_and_is_read_back(told):
-    link = links.link_of(DecodeRequest("greedy", prompt="Once", speech=told))
+    link = links.to_link(DecodeRequest("greedy", prompt="Once", speech=told))
     query = {name: value for name, [value] in parse_qs(link[1:]).items()}
     assert ("language" in query, "task" in query, "timestamps" in query) == (
         "language" in told,
         "task" in told,
         "return_timestamps" in told,
     )
-    found = links.opened(link)
+    found = links.open_link(link)
     assert found["form"]["speech"] == (told or None)
     # The form that it fills asks for the same again.
     assert form_request({**found["form"], "params": found["form"]["values"]}).speech == told
@@ -66,7 +66,7 @@ def test_an_address_says_it_and_is_read_back(told):
 )
 def test_an_address_that_says_anything_else_gets_a_sentence(query, named):
     with pytest.raises(ParameterError) as refused:
-        links.opened(urlencode({"strategy": "greedy", "prompt": "Once", **query}))
+        links.open_link(urlencode({"strategy": "greedy", "prompt": "Once", **query}))
     assert refused.value.parameter == named
     clean(str(refused.value))
 
@@ -79,7 +79,7 @@ def test_the_form_in_an_address_says_it_too(tab):
     def opened(speech):
         told = {**column, "speech": speech}
         whole = {**form, "columns": [told, column]} if tab == "compare" else {**form, **told}
-        return links.opened(urlencode({"tab": tab, "form": json.dumps(whole)}))["form"]
+        return links.open_link(urlencode({"tab": tab, "form": json.dumps(whole)}))["form"]
 
     found = opened(TOLD)
     if tab == "compare":
@@ -93,7 +93,7 @@ def test_the_form_in_an_address_says_it_too(tab):
 
 def test_each_column_of_a_comparison_is_told_its_own():
     columns = [{**FORM, "speech": TOLD}, FORM]
-    assert [one.speech for one in requests_of({**FORM, "columns": columns})] == [TOLD, {}]
+    assert [one.speech for one in read_requests({**FORM, "columns": columns})] == [TOLD, {}]
 
 
 def test_a_recorded_run_fills_a_form_that_says_what_it_was_told():
@@ -114,8 +114,8 @@ def test_a_recorded_run_fills_a_form_that_says_what_it_was_told():
 
 def test_a_program_says_it_beside_the_sound():
     sound = base64.b64encode(sound_file()).decode()
-    read = api._read_by_the_model({"audio": sound, "speech": TOLD})
+    read = api._prompt_fields({"audio": sound, "speech": TOLD})
     assert read["speech"] == TOLD
-    assert "speech" not in api._read_by_the_model({"audio": sound, "speech": None})
+    assert "speech" not in api._prompt_fields({"audio": sound, "speech": None})
     with pytest.raises(ParameterError):
-        api._read_by_the_model({"prompt": "Once", "speech": TOLD})
+        api._prompt_fields({"prompt": "Once", "speech": TOLD})

@@ -13,11 +13,11 @@ import gradio as gr
 import pytest
 
 from engine import STRATEGIES
-from engine.run.weights import offered_weights
-from playground.forms.spec import spec
+from engine.run.weights import list_weight_params
+from playground.forms.spec import page_spec
 from playground.shell import lazy_imports
-from playground.shell.gradio_patches import stubless
-from playground.shell.page_head import with_head
+from playground.shell.gradio_patches import skip_stub_generation
+from playground.shell.page_head import insert_head
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.server import ROOT
@@ -31,15 +31,15 @@ head = app.page_head()
 config = json.dumps(demo.get_config_file())
 sizes = [len(demo.blocks), len(demo.fns), len(config), len(gzip.compress(head.encode()))]
 before = [*sys.modules]
-late = ["./refusals" in head, app.later.is_settled()]
-app.later.allow()
-app.later.bring()
-app.try_models()
-app.later.settle()
+late = ["./refusals" in head, app.lazy_imports.is_finished()]
+app.lazy_imports.uninstall()
+app.lazy_imports.load()
+app.find_refused_models()
+app.lazy_imports.finish()
 import torch
 from engine.loops import recorder
 from engine.strategies import watermark
-late += ["./refusals" in app.page_head(), app.later.is_settled()]
+late += ["./refusals" in app.page_head(), app.lazy_imports.is_finished()]
 real = [recorder.torch is torch, watermark.processors is sys.modules["engine.watermark.processors"]]
 print(json.dumps({"before": before, "late": late, "real": real, "after": [*sys.modules], "sizes": sizes}))
 """
@@ -118,15 +118,15 @@ def test_on_a_zerogpu_nothing_is_put_off():
 def test_whatever_is_used_first_brings_all_of_it(use):
     code = f"""
 import sys
-from playground import later
-later.put_off()
+from playground.shell import lazy_imports
+lazy_imports.install()
 import torch, transformers
 from engine.models import devices
 from engine.watermark import processors
-assert "torch._C" not in sys.modules and not later.is_settled()
+assert "torch._C" not in sys.modules and not lazy_imports.is_finished()
 {use}
 assert not hasattr(torch, "__wrapped__") and torch.__version__ == sys.modules["torch"].__version__
-print(all(hasattr(sys.modules[name], "__file__") for name in later.PUT_OFF))
+print(all(hasattr(sys.modules[name], "__file__") for name in lazy_imports.LAZY_MODULES))
 """
     assert python(code) == "True"
 
@@ -134,15 +134,15 @@ print(all(hasattr(sys.modules[name], "__file__") for name in later.PUT_OFF))
 def test_nothing_is_put_off_where_it_is_there():
     import torch
 
-    lazy_imports.put_off()
-    assert lazy_imports.is_settled()
-    lazy_imports.bring()
-    lazy_imports.settle()
+    lazy_imports.install()
+    assert lazy_imports.is_finished()
+    lazy_imports.load()
+    lazy_imports.finish()
     assert sys.modules["torch"] is torch
 
 
 def test_gradio_makes_no_stub_of_a_class_that_is_made_meanwhile():
-    with stubless():
+    with skip_stub_generation():
 
         class Own(gr.HTML):
             pass
@@ -155,16 +155,16 @@ def test_gradio_makes_no_stub_of_a_class_that_is_made_meanwhile():
 
 def test_a_head_stands_behind_the_address_that_its_own_are_relative_to():
     page = b"<html><head><meta><base href='./' /><style></style></head><body></body></html>"
-    assert with_head(page, "<HERE>") == page.replace(b"<style>", b"<HERE><style>")
+    assert insert_head(page, "<HERE>") == page.replace(b"<style>", b"<HERE><style>")
     bare = b"<html><head></head></html>"
-    assert with_head(bare, "<HERE>") == b"<html><head><HERE></head></html>"
+    assert insert_head(bare, "<HERE>") == b"<html><head><HERE></head></html>"
 
 
 def test_which_models_cannot_serve_is_said_when_it_is_known(monkeypatch):
-    known = {one["name"]: one["refused"] for one in spec()["strategies"]}
+    known = {one["name"]: one["refused"] for one in page_spec()["strategies"]}
     assert any(known.values())
-    monkeypatch.setattr(lazy_imports, "is_settled", lambda: False)
-    assert not any(one["refused"] for one in spec()["strategies"])
+    monkeypatch.setattr(lazy_imports, "is_finished", lambda: False)
+    assert not any(one["refused"] for one in page_spec()["strategies"])
 
 
 def test_whoever_holds_nothing_back_is_not_asked_for_the_device(monkeypatch):
@@ -172,4 +172,4 @@ def test_whoever_holds_nothing_back_is_not_asked_for_the_device(monkeypatch):
         raise AssertionError("nobody has to know which device there is")
 
     monkeypatch.setattr("engine.run.weights.default_device", looked)
-    assert "dtype" in offered_weights(assistant=False)
+    assert "dtype" in list_weight_params(assistant=False)

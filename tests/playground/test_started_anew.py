@@ -10,13 +10,13 @@ import pytest
 from engine import DecodeRequest, decode
 from engine.serving import client
 from engine.serving.client import RemoteRun
-from engine.serving.protocol import Lost
+from engine.serving.protocol import ReplicaLost
 from engine.trace.events import StepRecorded
 from engine.trace.records import Trace
 from playground.runs import run_text as writing
 from playground.runs import stream as streaming
-from playground.runs.run_text import written
-from playground.runs.stream import stream, whole_state
+from playground.runs.run_text import stream_text
+from playground.runs.stream import run_state, stream_run
 
 REQUEST = DecodeRequest("greedy", "storyteller", "Once", params={"max_new_tokens": 6})
 
@@ -27,12 +27,12 @@ class Replica:
     def __init__(self, events):
         self.batches = [events]
 
-    def take(self, within_s):
+    def next_batch(self, within_s):
         if not self.batches:
-            raise Lost
+            raise ReplicaLost
         return self.batches.pop()
 
-    def leave(self):
+    def close(self):
         pass
 
 
@@ -51,13 +51,13 @@ def two_replicas(monkeypatch):
         replicas = [Replica(others), Replica(events[:5])]
         return RemoteRun(request, lambda *_: replicas.pop())
 
-    monkeypatch.setattr(client, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(client, "_RETRY_PAUSE_S", 0.0)
     monkeypatch.setattr(streaming, "decode", remote)
     monkeypatch.setattr(writing, "decode", remote)
 
 
 def test_the_page_is_told_an_end_and_another_beginning():
-    told = [json.loads(text) for text in stream(REQUEST)]
+    told = [json.loads(text) for text in stream_run(REQUEST)]
     told = [message for message in told if message["kind"] != "progress"]
     end = next(number for number, message in enumerate(told) if message["kind"] == "fail")
     first, second = told[: end + 1], told[end + 1 :]
@@ -66,13 +66,13 @@ def test_the_page_is_told_an_end_and_another_beginning():
     for run in (first, second):
         assert [message["seq"] for message in run] == list(range(len(run)))
         assert len({message["run"] for message in run}) == 1
-        assert json.loads(whole_state(run[0]["run"]))["messages"] == run
+        assert json.loads(run_state(run[0]["run"]))["messages"] == run
     assert told[end]["anew"] == second[0]["run"] != first[0]["run"]
     steps = [step for message in second for step in message.get("steps", ())]
     assert [step["index"] for step in steps] == list(range(6))
 
 
 def test_a_text_that_is_written_begins_again():
-    *_, trace = written(REQUEST)
+    *_, trace = stream_text(REQUEST)
     assert isinstance(trace, Trace)
     assert len(trace.steps) == 6

@@ -24,7 +24,7 @@ GOOD = {
 
 
 def test_two_texts_come_together_and_nothing_of_one_before_the_other():
-    *told, last = taste.write_both(GOOD)
+    *told, last = taste.decode_pair(GOOD)
     assert all(set(message) == {"id", "phase", "says"} for message in told)
     first, second = last["pair"]["texts"]
     assert (first["strategy"], second["strategy"]) == ("greedy", "sampling")
@@ -37,7 +37,7 @@ def test_two_texts_come_together_and_nothing_of_one_before_the_other():
 
 def test_a_stop_ends_it_with_a_sentence(monkeypatch):
     long = {**GOOD, "columns": [{**c, "params": {"max_new_tokens": 400}} for c in GOOD["columns"]]}
-    told = taste.write_both(long)
+    told = taste.decode_pair(long)
 
     def stopped_at_once():
         for message in told:
@@ -60,10 +60,10 @@ def test_a_stop_ends_it_with_a_sentence(monkeypatch):
     ids=str,
 )
 def test_what_cannot_be_written_is_refused_in_a_sentence(asked, says):
-    *_, last = (json.loads(text) for text in taste._write(asked))
+    *_, last = (json.loads(text) for text in taste._stream_pair(asked))
     assert says in last["failed"]
     clean(last["failed"])
 
 
 def test_the_tab_has_an_address():
-    assert links.opened("?tab=taste") == {"tab": "taste", "step": None, "recorded": None}
+    assert links.open_link("?tab=taste") == {"tab": "taste", "step": None, "recorded": None}

@@ -35,7 +35,7 @@ FORKED = """
 import os, signal, threading
 from playground import app
 
-told = app._signals()
+told = app._open_signal_pipe()
 
 def fork():
     there, here = os.pipe()
@@ -76,20 +76,20 @@ WAITS = """
 import os, signal, sys, threading
 from types import SimpleNamespace
 
-from engine.sandbox import child, spare
+from engine.sandbox import sandbox_parent, prewarmed_process
 from playground import app
 
-child._BOOT = sys.argv[1]
+sandbox_parent._BOOT_CODE = sys.argv[1]
 
 def serve(host, port):
-    spare.get_ready(sys.argv[2])
-    while spare._KEEPER._waiting is None:
+    prewarmed_process.prewarm_process(sys.argv[2])
+    while prewarmed_process._PREWARMER._waiting is None:
         threading.Event().wait(0.01)
-    print(spare._KEEPER._waiting.child._process.pid)
+    print(prewarmed_process._PREWARMER._waiting.child._process.pid)
     os.kill(os.getpid(), signal.SIGTERM)
     return SimpleNamespace(close=lambda: None)
 
-app.serve, app._get_ready = serve, lambda: None
+app.serve, app._warm_up = serve, lambda: None
 app.launch("127.0.0.1", 0)
 """
 

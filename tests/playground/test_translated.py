@@ -12,15 +12,15 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from engine.declare.weights import weights_params
-from engine.statistics.glossary import words
-from engine.strategies.chat_presets import TALKS
-from engine.strategies.media_presets import SENSES
+from engine.statistics.glossary import glossary_texts
+from engine.strategies.chat_presets import CHAT_PRESETS
+from engine.strategies.media_presets import MEDIA_PRESETS
 from playground.app import page_head, whole_spec
-from playground.forms.spec import only_of_weights
-from playground.i18n.languages import declared, others
-from playground.i18n.translate_spec import READ, terms_in, texts_of, translated
+from playground.forms.spec import dependent_weights
+from playground.i18n.languages import other_languages, spec_catalogue
+from playground.i18n.translate_spec import TEXT_FIELDS, spec_texts, translate_spec, translate_terms
 from playground.shell import scripts
-from visualizers.page import skeleton
+from visualizers.page import page_skeleton
 
 _NAMED = re.compile(r"\{(\w+)\}")
 _MARKED = re.compile(r"\[([^\]|]+)\|[^\]]+\]")
@@ -35,15 +35,15 @@ def spec() -> dict[str, Any]:
 
 def of_any_machine() -> Iterator[str]:
     """What a machine declares only if it has the model, or the way to hold weights."""
-    for talks in TALKS.values():
+    for talks in CHAT_PRESETS.values():
         for talk in talks:
             yield from (talk.name, talk.shows)
-    for presets in SENSES.values():
+    for presets in MEDIA_PRESETS.values():
         for preset in presets:
             yield from (preset.name, preset.shows)
     for kind in weights_params(assistant=True).values():
         yield from (kind.label, kind.help)
-    for only in only_of_weights(assistant=True).values():
+    for only in dependent_weights(assistant=True).values():
         yield only["why"]
 
 
@@ -61,69 +61,69 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 
 def is_read(path: tuple[str, ...]) -> bool:
     preset = path[-1] == "name" and "presets" in path
-    return path[-1] in READ or preset or path[0] in ("groups", "terms")
+    return path[-1] in TEXT_FIELDS or preset or path[0] in ("groups", "terms")
 
 
-@pytest.mark.parametrize("language", others())
+@pytest.mark.parametrize("language", other_languages())
 def test_every_text_is_there_and_none_is_left_over(spec, language):
-    asked = set(texts_of(spec)) | set(of_any_machine())
+    asked = set(spec_texts(spec)) | set(of_any_machine())
     assert len(asked) > 500
-    assert set(declared(language)) == asked
+    assert set(spec_catalogue(language)) == asked
 
 
-@pytest.mark.parametrize("language", others())
+@pytest.mark.parametrize("language", other_languages())
 def test_a_text_keeps_its_values_and_its_terms(language):
-    for english, other in declared(language).items():
+    for english, other in spec_catalogue(language).items():
         assert other.strip(), english
         assert sorted(_NAMED.findall(english)) == sorted(_NAMED.findall(other)), english
         assert sorted(_MARKED.findall(english)) == sorted(_MARKED.findall(other)), english
 
 
-@pytest.mark.parametrize("language", others())
+@pytest.mark.parametrize("language", other_languages())
 def test_a_preset_is_quoted_by_the_name_that_it_has(language):
-    known = declared(language)
+    known = spec_catalogue(language)
     for english, other in known.items():
         for name in _QUOTED.findall(english):
             assert known[name] in other, english
 
 
-@pytest.mark.parametrize("language", others())
+@pytest.mark.parametrize("language", other_languages())
 def test_what_is_not_read_stays_as_it_is(spec, language):
     there = {**spec, "terms": {}}
-    before, after = list(leaves(there)), list(leaves(translated(there, language)))
+    before, after = list(leaves(there)), list(leaves(translate_spec(there, language)))
     assert [path for path, _ in before] == [path for path, _ in after]
     changed = {path for (path, one), (_, other) in zip(before, after, strict=True) if one != other}
     assert len(changed) > 300
     assert all(is_read(path) for path in changed), sorted(p for p in changed if not is_read(p))
 
 
-@pytest.mark.parametrize("language", others())
+@pytest.mark.parametrize("language", other_languages())
 def test_a_term_keeps_its_name_and_is_given_the_one_that_is_read(spec, language):
-    found = translated(spec, language)["terms"]
+    found = translate_spec(spec, language)["terms"]
     assert list(found) == list(spec["terms"])
     for name, (says, beware) in spec["terms"].items():
         its_says, its_beware, called = found[name]
         assert its_says != says
         assert bool(its_beware) == bool(beware)
-        assert called == declared(language)[name]
-    assert terms_in(language, words()) == found
+        assert called == spec_catalogue(language)[name]
+    assert translate_terms(language, glossary_texts()) == found
 
 
 def test_what_a_preset_sets_is_no_text():
     params = {"label": "Seed", "title": "Sampling", "name": "Nucleus"}
     preset = {"name": "Nucleus", "params": params, "messages": [{"content": "Seed"}]}
-    found = translated({"presets": [preset]}, others()[0])["presets"][0]
+    found = translate_spec({"presets": [preset]}, other_languages()[0])["presets"][0]
     assert {**found, "name": ""} == {**preset, "name": ""}
 
 
 def test_english_stays_as_it_is_declared(spec):
-    assert translated(spec, "en") is spec
-    assert terms_in("en", words()) == words()
+    assert translate_spec(spec, "en") is spec
+    assert translate_terms("en", glossary_texts()) == glossary_texts()
 
 
 @pytest.mark.parametrize("language", HOSTILE)
 def test_what_is_no_language_is_english(spec, language):
-    assert translated(spec, language) is spec
+    assert translate_spec(spec, language) is spec
 
 
 def test_a_page_is_given_what_its_reader_reads():
@@ -134,7 +134,7 @@ def test_a_page_is_given_what_its_reader_reads():
 
 def saved(language: str) -> str:
     client = TestClient(Starlette(routes=scripts.routes()))
-    address = f"/scripts/{scripts.version()}/page.html"
+    address = f"/scripts/{scripts.asset_version()}/page.html"
     return client.get(address, params={"pictures": "xray", "lang": language}).text
 
 
@@ -149,4 +149,4 @@ def test_a_saved_page_speaks_the_language_of_its_reader():
 
 @pytest.mark.parametrize("language", ["en", *HOSTILE])
 def test_a_page_saved_in_no_other_language_is_english(language):
-    assert saved(language) == skeleton(["xray"])
+    assert saved(language) == page_skeleton(["xray"])

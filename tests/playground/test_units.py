@@ -13,9 +13,9 @@ from engine.errors import ParameterError
 from engine.models.catalogue import CATALOGUE, drafts_for
 from engine.strategies import STRATEGIES
 from playground.forms import controls
-from playground.forms.links import link_of, request_of
-from playground.runs.stream import stream, whole_state
-from playground.shell.guard import guarded, sentence
+from playground.forms.links import request_from_link, to_link
+from playground.runs.stream import run_state, stream_run
+from playground.shell.guard import error_message, guard_handler
 from playground.storage.journal import JOURNAL
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
@@ -23,11 +23,11 @@ from tests.helpers.models import fresh_model, golden_model
 
 def test_lists_are_read_as_json_or_words():
     kinds = params_of(STRATEGIES["sampling"].config)
-    assert controls.read("stop_strings", kinds["stop_strings"], "a, b") == ["a", "b"]
-    assert controls.read("bad_words_ids", kinds["bad_words_ids"], "[[1, 2]]") == [[1, 2]]
-    assert controls.read("suppress_tokens", kinds["suppress_tokens"], "3, 4") == [3, 4]
+    assert controls.from_control("stop_strings", kinds["stop_strings"], "a, b") == ["a", "b"]
+    assert controls.from_control("bad_words_ids", kinds["bad_words_ids"], "[[1, 2]]") == [[1, 2]]
+    assert controls.from_control("suppress_tokens", kinds["suppress_tokens"], "3, 4") == [3, 4]
     with pytest.raises(ParameterError, match="not valid JSON"):
-        controls.read("bad_words_ids", kinds["bad_words_ids"], "[[1,")
+        controls.from_control("bad_words_ids", kinds["bad_words_ids"], "[[1,")
 
 
 def test_a_link_holds_the_whole_request():
@@ -40,7 +40,7 @@ def test_a_link_holds_the_whole_request():
     )
     from urllib.parse import parse_qsl
 
-    again = request_of(dict(parse_qsl(link_of(request).removeprefix("?"))))
+    again = request_from_link(dict(parse_qsl(to_link(request).removeprefix("?"))))
     assert (again.prompt, again.seed, again.model) == (request.prompt, 7, "storyteller")
     assert again.params == {"temperature": 0.5, "bad_words_ids": ((1, 2),)}
 
@@ -59,23 +59,23 @@ def test_a_link_holds_the_whole_request():
 )
 def test_bad_links_name_the_field(query, said):
     with pytest.raises(ParameterError, match=said):
-        request_of({"strategy": "sampling", "prompt": "a", **query})
+        request_from_link({"strategy": "sampling", "prompt": "a", **query})
     with pytest.raises(ParameterError, match="strategy"):
-        request_of({"strategy": "nope"})
+        request_from_link({"strategy": "nope"})
 
 
 def test_messages_are_numbered_and_complete():
     request = DecodeRequest(
         "greedy", golden_model("llama"), input_ids=[5, 9], params={"max_new_tokens": 30}
     )
-    messages = [json.loads(text) for text in stream(request)]
+    messages = [json.loads(text) for text in stream_run(request)]
     assert [m["seq"] for m in messages] == list(range(len(messages)))
     assert (messages[0]["kind"], messages[-1]["kind"]) == ("start", "finish")
     steps = [s for m in messages for s in m.get("steps", [])]
     assert [s["index"] for s in steps] == list(range(30))
-    state = json.loads(whole_state(messages[0]["run"]))
+    state = json.loads(run_state(messages[0]["run"]))
     assert state["messages"] == messages
-    assert json.loads(whole_state("unknown"))["messages"] == []
+    assert json.loads(run_state("unknown"))["messages"] == []
     JOURNAL.cancel("unknown")
 
 
@@ -83,7 +83,7 @@ def test_a_run_is_stopped_by_its_id():
     loaded = LoadedModel(fresh_model("llama"))
     request = DecodeRequest("greedy", loaded, input_ids=[5, 9], params={"max_new_tokens": 50})
     with gate(loaded.model, free=2) as held:
-        messages = stream(request)
+        messages = stream_run(request)
         run = json.loads(next(messages))["run"]
         held.wait()
         JOURNAL.cancel(run)
@@ -101,9 +101,12 @@ def test_the_guard_turns_everything_into_one_sentence(error):
         raise error
 
     with pytest.raises(gr.Error) as caught:
-        guarded(handler)()
+        guard_handler(handler)()
     assert "secret" not in str(caught.value)
-    assert sentence(ParameterError("a", 1, "it must be 2")) == "a = 1 is not allowed: it must be 2."
+    assert (
+        error_message(ParameterError("a", 1, "it must be 2"))
+        == "a = 1 is not allowed: it must be 2."
+    )
 
 
 def test_a_draft_is_offered_only_with_a_target_it_fits():

@@ -41,7 +41,7 @@ def judge(text, mark=MARK, **other):
 
 def write(tokens, mark=MARK):
     form = asked(mark=mark, prompt=PROMPT, params={"max_new_tokens": tokens})
-    return list(bench.write_both(form))
+    return list(bench.decode_marked_and_plain(form))
 
 
 def z_of(html):
@@ -77,7 +77,9 @@ def test_both_texts_are_written_and_judged_as_the_weights_are_held(monkeypatch):
         lambda name, weights: judges.append(weights.dtype) or loaded(name, weights=weights),
     )
     params = {"max_new_tokens": 4, "dtype": "bfloat16", "quantization": ""}
-    *_, last = bench.write_both({"prompt": "Once upon a time", "seed": 0, "params": params})
+    *_, last = bench.decode_marked_and_plain(
+        {"prompt": "Once upon a time", "seed": 0, "params": params}
+    )
     assert last["text"]
     assert runs == [{"dtype": "bfloat16"}] * 2
     assert judges == ["bfloat16"]
@@ -126,7 +128,7 @@ def test_both_texts_are_seen_growing(monkeypatch):
 
 
 def test_a_text_in_the_writing_is_only_text():
-    pair = bench._writing("<i>Once</i>", [], "<b>upon</b>")
+    pair = bench._draft_html("<i>Once</i>", [], "<b>upon</b>")
     assert "&lt;i&gt;Once" in pair
     assert "&lt;b&gt;upon" in pair
     assert "<b>upon" not in pair
@@ -228,7 +230,7 @@ def test_the_length_it_takes(curve, says):
 
 
 def test_small_probabilities_are_powers_of_ten():
-    assert [view.small(p) for p in (0.5, 1e-4, 3.94e-12, 0.0)] == [
+    assert [view.format_p(p) for p in (0.5, 1e-4, 3.94e-12, 0.0)] == [
         "0.5000",
         "0.0001",
         "3.9 · 10⁻¹²",
@@ -245,7 +247,7 @@ def test_a_text_too_short_and_no_text():
 def test_a_bad_run_is_one_sentence():
     with pytest.raises(EngineError, match="bias"):
         write(20, {**MARK, "bias": float("inf")})
-    (answer,) = bench._write(asked(mark={**MARK, "bias": "x"}, prompt=PROMPT))
+    (answer,) = bench._stream_bench(asked(mark={**MARK, "bias": "x"}, prompt=PROMPT))
     assert "bias" in json.loads(answer)["failed"]
-    (answer,) = bench._write({})
+    (answer,) = bench._stream_bench({})
     assert "prompt" in json.loads(answer)["failed"]

@@ -11,14 +11,14 @@ import pytest
 from engine import DecodeRequest, decode
 from engine.declare.params import params_of
 from engine.errors import Cancelled
-from engine.inspection.logits_cache import KEPT_RUNS
-from engine.inspection.step_ref import place_of
-from engine.inspection.trace_logits import run_of_trace
-from engine.inspection.what_if import Change, ask, scan
+from engine.inspection.logits_cache import LOGITS_CACHE
+from engine.inspection.step_ref import find_step_ref
+from engine.inspection.trace_logits import run_from_trace
+from engine.inspection.what_if import SettingsChange, apply_change, scan_run
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from playground.forms.form import form_request
-from playground.forms.spec import spec
+from playground.forms.spec import page_spec
 from playground.inspect import questions, what_if
 from tests.helpers.models import golden_model
 from tests.helpers.patience import wait_for
@@ -30,7 +30,7 @@ STORY = "The dragon opened the door and"
 
 def asked(**values):
     event = SimpleNamespace(_data={"id": 7, "action": "what_if", "step": 3, **values})
-    answer = json.loads(questions._answer(event))
+    answer = json.loads(questions._handle_event(event))
     assert answer.pop("id") == 7
     return answer
 
@@ -39,7 +39,7 @@ def asked(**values):
 def run():
     """A run that the page made, and its trace."""
     request = DecodeRequest("sampling", prompt=STORY, params={"max_new_tokens": 12}, seed=5)
-    made = decode(request, KEPT_RUNS.follow)
+    made = decode(request, LOGITS_CACHE.start_writer)
     return made.run_id, list(made)[-1].trace
 
 
@@ -78,8 +78,11 @@ def test_a_run_that_is_not_remembered_is_sent_along(run):
     assert told["source"] == "recomputed"
     assert told["token"] == trace.steps[3].emit[0]
     first = asked(trace=slim(trace, 3), action="what_if_first", params={"temperature": 1.9})
-    run = run_of_trace(trace)
-    assert first["first"]["step"] == scan(run, ask(run, Change({"temperature": 1.9}))).first.step
+    run = run_from_trace(trace)
+    assert (
+        first["first"]["step"]
+        == scan_run(run, apply_change(run, SettingsChange({"temperature": 1.9}))).first.step
+    )
 
 
 def test_a_run_whose_model_is_not_there_is_its_recorded_candidates():
@@ -137,7 +140,7 @@ def test_whoever_asks_again_gives_up_what_was_asked_before(run, monkeypatch):
         wait_for(cancelled)
         raise Cancelled
 
-    monkeypatch.setattr(what_if, "scan", waiting)
+    monkeypatch.setattr(what_if, "scan_run", waiting)
     first = threading.Thread(
         target=lambda: events.append(asked(run=run[0], action="what_if_first", asker="me"))
     )
@@ -151,7 +154,7 @@ def test_whoever_asks_again_gives_up_what_was_asked_before(run, monkeypatch):
 
 
 def test_every_strategy_offers_controls_or_says_why_not():
-    declared = {s["name"]: s["what_if"] for s in spec()["strategies"]}
+    declared = {s["name"]: s["what_if"] for s in page_spec()["strategies"]}
     for name, offered in declared.items():
         assert bool(offered["params"]) != bool(offered["refused"]), name
         assert set(offered["params"]) <= set(params_of(STRATEGIES[name].config))
@@ -163,4 +166,4 @@ def test_every_strategy_offers_controls_or_says_why_not():
 
 
 def test_a_run_of_the_page_can_be_asked(run):
-    assert place_of(run[0], 0).logits is not None
+    assert find_step_ref(run[0], 0).logits is not None

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from engine import DecodeRequest
-from engine.inspection.rerun import place_of
-from engine.inspection.why import why
+from engine.inspection.rerun import replay_to_step
+from engine.inspection.why import explain_token
 from engine.trace import json_io
 from playground.inspect import questions
-from playground.runs.stream import stream
+from playground.runs.stream import stream_run
 from tests.helpers.sentences import clean
 
 REQUEST = DecodeRequest(
@@ -28,7 +28,7 @@ REQUEST = DecodeRequest(
 def run():
     """The id of a run, and its trace as a page sends it: up to a step, without later ones."""
     # Whether a model has to be loaded first, and is told of, depends on what was tested before.
-    told = [json.loads(text) for text in stream(REQUEST)]
+    told = [json.loads(text) for text in stream_run(REQUEST)]
     messages = [message for message in told if message["kind"] != "progress"]
     header = {k: v for k, v in messages[0]["header"].items() if k != "fields"}
     steps = [step for message in messages for step in message.get("steps", [])]
@@ -41,7 +41,7 @@ def run():
 
 def ask(**question):
     event = SimpleNamespace(_data={"id": 7, "action": "why", **question})
-    reply = json.loads(questions._answer(event))
+    reply = json.loads(questions._handle_event(event))
     assert reply.pop("id") == 7
     return reply
 
@@ -52,9 +52,12 @@ def test_a_run_made_here_is_asked_by_its_id(run):
     taken = ask(run=run_id, step=2)["answer"]
     assert taken["chosen"]
     assert taken["token_id"] == trace.steps[2].emit[0]
-    place = place_of(trace, 2)
+    place = replay_to_step(trace, 2)
     for token in (11, 300, trace.steps[2].candidates[-1].token_id):
-        answer, theirs = ask(run=run_id, step=2, token_id=token)["answer"], why(place, token)
+        answer, theirs = (
+            ask(run=run_id, step=2, token_id=token)["answer"],
+            explain_token(place, token),
+        )
         assert answer["sentence"] == theirs.sentence
         assert [fact["value"] for fact in answer["facts"]] == [f.value for f in theirs.facts]
         assert answer["exact"]

@@ -9,27 +9,27 @@ import pytest
 
 from benchmarks.scale.fair import FairLine, Stand
 from engine.run import scheduler
-from engine.run.scheduler import RunLine
+from engine.run.scheduler import RunQueue
 from engine.run.visitor import VISITOR, Visitor
 
 # As permits names them: one that waits, one that is let in.
-WAITS, LOADS = scheduler._WAITS, scheduler._LOADS
+WAITS, LOADS = scheduler._WAITING, scheduler._LOADING
 
 
 class BothLines:
     """RunLine with places that no thread holds, beside the simulation's line."""
 
     def __init__(self):
-        self.real, self.simulated = RunLine(), FairLine()
+        self.real, self.simulated = RunQueue(), FairLine()
         self.names = {}
         self.inside = []
 
     def come(self, number, visitor):
         token = VISITOR.set(visitor)
-        place = scheduler.LinePlace(self.real, None, 1.0, threading.Event(), scheduler.nobody)
+        place = scheduler.Ticket(self.real, None, 1.0, threading.Event(), scheduler.ignore_event)
         VISITOR.reset(token)
         with self.real._changed:
-            self.real._queue(place)
+            self.real._enqueue(place)
         self.names[id(place)] = number
         self.simulated.add(Stand(visitor.address, visitor.session, number))
 
@@ -39,8 +39,8 @@ class BothLines:
         if not waiting:
             assert self.simulated.let_in() is None
             return None
-        first = next(place for place in self.real._served() if place.state == WAITS)
-        assert self.real.advance(first, LOADS)
+        first = next(place for place in self.real._service_order() if place.state == WAITS)
+        assert self.real.try_advance(first, LOADS)
         stand = self.simulated.let_in()
         assert stand is not None
         self.inside.append((first, stand))

@@ -65,7 +65,7 @@ def test_the_line_looks_as_often_as_the_simulation_says():
     from engine.run import scheduler
 
     assert (
-        round(scheduler._POLL_S * scheduler._LOOKS_PER_S) == Hall().crowded_by == hall._CROWDED_BY
+        round(scheduler._POLL_S * scheduler._CHECKS_PER_S) == Hall().crowded_by == hall._CROWDED_BY
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from engine import DecodeRequest
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished, reread
-from visualizers.beam_tree.summary import Search
+from visualizers.beam_tree.summary import BeamTreeSummary
 
 PROMPT = [1, 5, 6, 7, 8, 9]
 STRATEGIES = ["beam_search", "beam_sampling", "diverse_beam_search"]
@@ -21,7 +21,7 @@ def searched(strategy, **params):
 
 
 def shown(trace):
-    tree = Search(trace)
+    tree = BeamTreeSummary(trace)
     return [tree.add(step) for step in trace.steps]
 
 

@@ -8,7 +8,7 @@ import math
 import pytest
 
 from engine.trace.records import ModelInfo, Output, Step, Timing, Trace
-from visualizers.compare.summary import COLUMNS, Column, Texts, view
+from visualizers.compare.summary import COLUMNS, ComparedRun, TextComparison, comparison_view
 
 
 def column(label, logprobs):
@@ -26,11 +26,11 @@ def column(label, logprobs):
         timing=Timing(total_s=0.5),
         metrics={"rep_2": 0.25, "forward_passes": 3, "tokens_per_forward": 2 / 3},
     )
-    return Column(label, "Greedy", trace, -1.0, math.e, logprobs, (0.5, 0.25), ("a", "b"))
+    return ComparedRun(label, "Greedy", trace, -1.0, math.e, logprobs, (0.5, 0.25), ("a", "b"))
 
 
 def test_rows_name_what_was_measured():
-    made = view([column("A", (-0.5, -1.5)), column("B", (-0.1, -0.2))])
+    made = comparison_view([column("A", (-0.5, -1.5)), column("B", (-0.1, -0.2))])
     named = dict(zip(COLUMNS, made["rows"][0], strict=True))
     assert named["log-probability per token, nats"] == -1.0
     assert (named["rep-2"], named["tokens"], named["seconds"]) == (0.25, 2, 0.5)
@@ -42,19 +42,19 @@ def test_rows_name_what_was_measured():
 
 
 def test_curves_are_in_bits():
-    (curve,) = view([column("A", (-math.log(2), -2 * math.log(2)))])["curves"]
+    (curve,) = comparison_view([column("A", (-math.log(2), -2 * math.log(2)))])["curves"]
     assert curve["surprise"] == pytest.approx([1.0, 2.0])
     assert curve["entropy"] == pytest.approx([0.5 / math.log(2), 0.25 / math.log(2)], abs=1e-3)
     assert (curve["name"], curve["pieces"]) == ("A · Greedy", ["a", "b"])
 
 
 def test_a_run_that_was_not_judged_has_no_curve():
-    assert view([column("A", ())])["curves"][0]["surprise"] == []
+    assert comparison_view([column("A", ())])["curves"][0]["surprise"] == []
 
 
 def begun(*runs, vocab=(97, 97, 97)):
     """Return texts that have come to these ids; the last of them goes on."""
-    texts = Texts()
+    texts = TextComparison()
     for number, ids in enumerate(runs):
         if number:
             texts.end()
@@ -68,7 +68,7 @@ def begun(*runs, vocab=(97, 97, 97)):
 
 def parting(texts):
     """Return where all texts part, without what is said of every two."""
-    found = texts.parting()
+    found = texts.find_divergence()
     return found and {name: found[name] for name in ("common", "at")}
 
 
@@ -95,7 +95,7 @@ def test_across_vocabularies_pieces_are_compared_and_what_is_rewritten_counts():
 def test_every_two_texts_part_at_a_place_of_their_own():
     texts = begun((3, 4, 5), (3, 4, 6), (3, 9, 5))
     texts.end()
-    assert texts.parting()["pairs"] == [
+    assert texts.find_divergence()["pairs"] == [
         {"a": 0, "b": 1, "common": 2, "at": 2},
         {"a": 0, "b": 2, "common": 1, "at": 1},
         {"a": 1, "b": 2, "common": 1, "at": 1},
@@ -105,13 +105,13 @@ def test_every_two_texts_part_at_a_place_of_their_own():
 def test_a_pair_of_one_vocabulary_is_compared_by_ids_whatever_the_third_has():
     texts = begun((3, 4), (90, 4), (3, 4), vocab=(97, 97, 120))
     texts.end()
-    assert [pair["at"] for pair in texts.parting()["pairs"]] == [0, None, None]
+    assert [pair["at"] for pair in texts.find_divergence()["pairs"]] == [0, None, None]
 
 
 def test_a_column_that_never_began_keeps_its_place():
-    texts = Texts()
+    texts = TextComparison()
     for place in (0, 2):
         texts.begin(column("A", ()).trace, place)
         texts.add(Step(0, 0, (3 + place,)), {})
         texts.end()
-    assert texts.parting()["pairs"] == [{"a": 0, "b": 2, "common": 0, "at": 0}]
+    assert texts.find_divergence()["pairs"] == [{"a": 0, "b": 2, "common": 0, "at": 0}]

@@ -23,7 +23,7 @@ def traced(name):
 
 
 def shown(trace):
-    looks = contrastive.Looks(trace)
+    looks = contrastive.ContrastiveSummary(trace)
     return [looks.add(step) for step in trace.steps]
 
 

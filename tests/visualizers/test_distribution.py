@@ -7,7 +7,7 @@ import math
 import pytest
 
 from tests.helpers.strategies import trace_of
-from visualizers.distribution.summary import Candidates, Chart, Stages
+from visualizers.distribution.summary import CandidateSummary, ChartSummary, StageSummary
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +21,7 @@ def shown(fold, trace):
 
 
 def test_probabilities_and_what_the_candidates_leave(trace):
-    for step, values in zip(trace.steps, shown(Candidates, trace), strict=True):
+    for step, values in zip(trace.steps, shown(CandidateSummary, trace), strict=True):
         raw = [math.exp(c.raw_logprob) for c in step.candidates]
         processed = [math.exp(c.processed_logprob) for c in step.candidates]
         assert values["raw"] == pytest.approx(raw, rel=1e-5)
@@ -35,7 +35,7 @@ def test_probabilities_and_what_the_candidates_leave(trace):
 
 
 def test_every_token_that_is_gone_was_removed_by_one_processor(trace):
-    for step, values in zip(trace.steps, shown(Stages, trace), strict=True):
+    for step, values in zip(trace.steps, shown(StageSummary, trace), strict=True):
         assert values["entropy_model"] == pytest.approx(step.entropy / math.log(2), abs=1e-4)
         # Temperature removes none, and of all tokens five are left.
         assert values["removed"] == [0, trace.model.vocab_size - 5]
@@ -44,18 +44,18 @@ def test_every_token_that_is_gone_was_removed_by_one_processor(trace):
 
 def test_without_processors_the_distribution_is_used_as_it_is():
     plain = trace_of("greedy")
-    for values in (*shown(Candidates, plain), *shown(Chart, plain)):
+    for values in (*shown(CandidateSummary, plain), *shown(ChartSummary, plain)):
         assert values["entropy_used"] == values["entropy"]
 
 
 def test_entropies_after_every_processor_are_in_bits(trace):
-    for step, values in zip(trace.steps, shown(Stages, trace), strict=True):
+    for step, values in zip(trace.steps, shown(StageSummary, trace), strict=True):
         assert len(step.stages) == 2
         expected = [stage.entropy / math.log(2) for stage in step.stages]
         assert values["entropy"] == pytest.approx(expected, abs=1e-4)
 
 
 def test_surprise_is_the_models_own(trace):
-    for step, values in zip(trace.steps, shown(Chart, trace), strict=True):
+    for step, values in zip(trace.steps, shown(ChartSummary, trace), strict=True):
         own = next(c for c in step.candidates if c.token_id == step.emit[-1])
         assert values["surprise"] == pytest.approx(-own.raw_logprob / math.log(2), abs=1e-4)

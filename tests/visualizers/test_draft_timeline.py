@@ -72,7 +72,7 @@ def test_a_token_is_kept_exactly_when_u_is_at_most_the_ratio(weight):
 
 
 def shown(trace):
-    rounds = draft_timeline.Rounds(trace)
+    rounds = draft_timeline.DraftSummary(trace)
     return [rounds.add(step) for step in trace.steps]
 
 
@@ -96,7 +96,7 @@ def test_the_figures_add_up(sampled):
 
 def timed(trace, **changes):
     """Return what a run of 4 tokens a target pass shows of its speed when this was measured of it."""
-    step, rounds = trace.steps[-1], draft_timeline.Rounds(trace)
+    step, rounds = trace.steps[-1], draft_timeline.DraftSummary(trace)
     assert len(trace.outputs[0].token_ids) / len(trace.steps) > 4
     quiet = {"plain_tokens": 30, "plain_s": 3.0, "others": 0, "processor_share": 1.0}
     report = dataclasses.replace(step.detail.report, **{**quiet, **changes})
@@ -118,7 +118,7 @@ def test_a_speed_up_is_that_of_two_undisturbed_timings(sampled):
         ({"others": 1}, "other runs were going on"),
         ({"processor_share": 0.5}, "the processor was busy with other work"),
         # 9 times as fast as plain decoding, with hardly more than 4 tokens a target pass.
-        ({"plain_s": 9.0}, draft_timeline.IMPOSSIBLE),
+        ({"plain_s": 9.0}, draft_timeline.IMPOSSIBLE_SPEED_UP),
     ],
 )
 def test_a_speed_up_that_means_nothing_is_not_shown(sampled, changes, why):
@@ -134,7 +134,7 @@ def test_on_another_device_the_thread_may_wait(sampled):
 
 def test_no_recorded_run_claims_more_than_its_passes_gave():
     told = 0
-    for entry in gallery.entries():
+    for entry in gallery.list_entries():
         trace = gallery.open_entry(entry.file)
         last = shown(trace)[-1]
         if last is None:
@@ -187,9 +187,9 @@ def test_every_round_shows_what_had_come_until_then(rejected):
 
 def test_a_mixture_is_shown_with_its_own_ratio():
     token = DraftToken(3, 0.2, 0.4, 0.6, "accepted")
-    assert draft_timeline.mixed(token, 0.5) == pytest.approx(0.3)
+    assert draft_timeline.mixture_probability(token, 0.5) == pytest.approx(0.3)
     assert draft_timeline.acceptance_ratio(token, 0.5) == pytest.approx(0.75)
-    assert draft_timeline.mixed(token, None) is None
+    assert draft_timeline.mixture_probability(token, None) is None
     certain = DraftToken(3, 0.8, 0.4, 0.6, "accepted")
     assert draft_timeline.acceptance_ratio(certain) == 1
     assert draft_timeline.acceptance_ratio(DraftToken(3, 0.8, None, None, "accepted")) is None
@@ -216,5 +216,5 @@ def test_the_least_p_value_decides_whether_distributions_are_the_same(sampled, v
     checks = tuple(DistributionCheck(1, 10, 1.0, 3, value, ()) for value in values)
     report = dataclasses.replace(step.detail.report, distributions=checks)
     changed = dataclasses.replace(step, detail=dataclasses.replace(step.detail, report=report))
-    rounds = draft_timeline.Rounds(sampled)
+    rounds = draft_timeline.DraftSummary(sampled)
     assert [rounds.add(step) for step in (*sampled.steps[:-1], changed)][-1]["same"] is same

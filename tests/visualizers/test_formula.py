@@ -10,12 +10,12 @@ import pytest
 from engine.analysis import gallery
 from engine.strategies import STRATEGIES
 from tests.helpers.strategies import trace_of
-from visualizers import shown_of
-from visualizers.formula.forms import RULES, WITHOUT_NUMBERS, filled
-from visualizers.formula.summary import Formulas
+from visualizers import summarize_trace
+from visualizers.formula.forms import RULES, WITHOUT_NUMBERS, fill_formula
+from visualizers.formula.summary import FormulaSummary
 
 # What a custom method decides by is nobody's formula.
-ENTRIES = [e for e in gallery.entries() if "formula" in STRATEGIES[e.strategy].visuals]
+ENTRIES = [e for e in gallery.list_entries() if "formula" in STRATEGIES[e.strategy].visuals]
 # Every formula once more, as it stands in a book.
 BOOK = {
     "softmax": lambda z, s: math.e**z / s,
@@ -79,7 +79,7 @@ def number(text):
 
 def lines_of(trace):
     """Return (step, line) of every formula of a run."""
-    shown = shown_of(trace, ["formula"])
+    shown = summarize_trace(trace, ["formula"])
     return [
         (step, line)
         for step, values in zip(trace.steps, shown, strict=True)
@@ -130,7 +130,7 @@ def test_every_formula_of_every_recorded_step_reckons(entry):
 def test_results_are_the_figures_that_stand_elsewhere(entry):
     trace = gallery.open_entry(entry.file)
     names = [*STRATEGIES[entry.strategy].visuals, "chart"]
-    shown, seen = shown_of(trace, names), 0
+    shown, seen = summarize_trace(trace, names), 0
     for step, line in lines_of(trace):
         for figure in elsewhere(step, line, shown[step.index]):
             assert rounds_to(line["is"], figure), (line, figure)
@@ -214,20 +214,20 @@ def test_a_repetition_penalty_is_written_out_for_a_token_that_occurred():
 
 def test_a_result_between_two_last_digits_is_written_with_one_digit_less():
     # Whole operands keep all their digits, so no other way of rounding them can help.
-    line = filled("ones", result=0.1734499, h=34691, n=200000)
+    line = fill_formula("ones", result=0.1734499, h=34691, n=200000)
     assert line["is"] == "0.173"
     assert_reckons(line)
-    assert filled("ones", result=0.1733, h=34691, n=200000) is None
+    assert fill_formula("ones", result=0.1733, h=34691, n=200000) is None
 
 
 def test_nothing_is_filled_in_where_something_else_had_a_hand_in_it():
     trace = trace_of("sampling", sequence_bias=[[[3], 2.0]], temperature=0.8)
     assert any(stage.name == "SequenceBias" for stage in trace.steps[0].stages)
     assert not [line for _, line in lines_of(trace) if line["form"] == "tempered"]
-    assert filled("race", result=0.7, e=0.5, p=0.5) is None
-    assert filled("race", result=1.0, e=0.5, p=0.5)["is"] == "1"
-    assert filled("softmax", z=1.0, s=0.0) is None
-    assert filled("log_ratio", n=-math.inf, m=-1.0) is None
+    assert fill_formula("race", result=0.7, e=0.5, p=0.5) is None
+    assert fill_formula("race", result=1.0, e=0.5, p=0.5)["is"] == "1"
+    assert fill_formula("softmax", z=1.0, s=0.0) is None
+    assert fill_formula("log_ratio", n=-math.inf, m=-1.0) is None
 
 
 def test_drafts_are_judged_as_they_were():
@@ -253,5 +253,5 @@ def test_settings_of_a_file_may_be_anything():
     assert all(line["form"] != "contrastive" for _, line in lines_of(trace))
     trace = trace_of("beam_search")
     trace.config.update(length_penalty=None, num_beam_groups=[2])
-    begun = Formulas(trace)
+    begun = FormulaSummary(trace)
     json.dumps([begun.add(step) for step in trace.steps], allow_nan=False)

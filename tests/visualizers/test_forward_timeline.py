@@ -11,12 +11,12 @@ from engine.trace import json_io
 from engine.trace.checks import check_trace
 from tests.helpers.forwards import PASS_S, beside, elsewhere, plain, rolled_back
 from tests.helpers.strategies import trace_of
-from visualizers import pictures_of
-from visualizers.forward_timeline.summary import Passes
+from visualizers import list_visuals
+from visualizers.forward_timeline.summary import ForwardSummary
 
 
 def shown(trace):
-    passes = Passes(trace)
+    passes = ForwardSummary(trace)
     return [passes.add(step) for step in trace.steps]
 
 
@@ -24,11 +24,11 @@ def shown(trace):
 def test_a_run_made_by_hand_is_one_that_can_be_drawn(made):
     trace = made()
     check_trace(trace)
-    pictures = pictures_of(trace)
+    pictures = list_visuals(trace)
     assert "forward_timeline" in pictures
     # What a method decided by is not known.
     assert not {"formula", "draw"} & {*pictures}
-    assert "forward_timeline" not in pictures_of(trace_of("greedy"))
+    assert "forward_timeline" not in list_visuals(trace_of("greedy"))
 
 
 def test_every_pass_has_a_row_with_what_was_taken_back_after_it():
@@ -41,7 +41,7 @@ def test_every_pass_has_a_row_with_what_was_taken_back_after_it():
 
 def test_the_text_that_a_step_leaves_is_the_one_of_its_replay():
     trace = rolled_back()
-    passes, text = Passes(trace), []
+    passes, text = ForwardSummary(trace), []
     for step in trace.steps:
         values = passes.add(step)
         gone = [token for row in values["rows"] for token in row["gone"]]
@@ -98,7 +98,7 @@ def test_a_record_without_times_shows_none():
     for step in trace.steps:
         passes = tuple(dataclasses.replace(p, elapsed_s=0.0) for p in step.detail.passes)
         bare = dataclasses.replace(step, detail=dataclasses.replace(step.detail, passes=passes))
-        [row] = Passes(trace).add(bare)["rows"]
+        [row] = ForwardSummary(trace).add(bare)["rows"]
         assert row["took_s"] is None
 
 
@@ -119,7 +119,7 @@ def test_passes_with_any_one_value_changed_are_refused_or_drawn(made):
             refused += 1
             continue
         drawn += 1
-        passes, text = Passes(trace), []
+        passes, text = ForwardSummary(trace), []
         for one in trace.steps:
             gone = [token for row in passes.add(one)["rows"] for token in row["gone"]]
             assert gone == text[one.keep :], (step, place, name, value)

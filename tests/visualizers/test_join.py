@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from visualizers.bundle import JoinError, join
+from visualizers.bundle import BundleError, bundle_modules
 
 
 def test_modules_are_joined_behind_those_they_import_and_keep_their_scope():
@@ -16,7 +16,7 @@ def test_modules_are_joined_behind_those_they_import_and_keep_their_scope():
         "c.mjs": "export function c() {\n  return 2;\n}\n",
         "d.mjs": "not joined",
     }
-    joined = join(modules, "a/index.mjs")
+    joined = bundle_modules(modules, "a/index.mjs")
     assert "not joined" not in joined
     assert [joined.index(f"// {name}") for name in ("c.mjs", "b.mjs", "a/index.mjs")] == sorted(
         joined.index(f"// {name}") for name in list(modules)[:3]
@@ -38,5 +38,5 @@ def test_modules_are_joined_behind_those_they_import_and_keep_their_scope():
     ],
 )
 def test_other_forms_are_refused(text):
-    with pytest.raises(JoinError, match=r"^a\.mjs "):
-        join({"a.mjs": f"{text}\n", "b.mjs": "export const b = 1;\n"}, "a.mjs")
+    with pytest.raises(BundleError, match=r"^a\.mjs "):
+        bundle_modules({"a.mjs": f"{text}\n", "b.mjs": "export const b = 1;\n"}, "a.mjs")

@@ -11,8 +11,8 @@ import pytest
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from tests.helpers.strategies import trace_of
+from visualizers import list_visuals, summarize_trace
 from visualizers import page as pages
-from visualizers import pictures_of, shown_of
 from visualizers.__main__ import main
 from visualizers.page import page
 
@@ -32,13 +32,13 @@ def test_the_run_is_in_the_page_with_what_its_pictures_show(name):
     made = page(trace)
     data = given(made.html)
     assert json_io.trace_from_dict(data["recorded"]["trace"]) == json_io.loads(json_io.dumps(trace))
-    shown = json.loads(json.dumps(shown_of(trace, pictures_of(trace))))
+    shown = json.loads(json.dumps(summarize_trace(trace, list_visuals(trace))))
     assert data["recorded"]["shown"] == shown
-    assert data["visuals"] == pages.arranged(STRATEGIES[name].visuals)
+    assert data["visuals"] == pages.order_views(STRATEGIES[name].visuals)
     drawn = "layer_heatmap" in data["visuals"]
     assert (len(made.html) > PLOTLY_LEAST) == drawn
     assert drawn or len(made.html) < 1_000_000
-    assert "http://" not in pages.skeleton([]).replace("http://www.w3.org", "")
+    assert "http://" not in pages.page_skeleton([]).replace("http://www.w3.org", "")
 
 
 def test_no_text_of_a_run_can_end_the_page():
@@ -54,7 +54,10 @@ def test_no_text_of_a_run_can_end_the_page():
 
 def test_nothing_in_a_script_looks_like_its_end():
     script = "const a = '</script>', b = '</SCRIPT>', c = '<!-- x';"
-    assert pages._inline(script) == "const a = '<\\/script>', b = '<\\/SCRIPT>', c = '<\\!-- x';"
+    assert (
+        pages._escape_script(script)
+        == "const a = '<\\/script>', b = '<\\/SCRIPT>', c = '<\\!-- x';"
+    )
 
 
 def test_a_notebook_shows_the_page_in_a_frame(tmp_path):

@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from engine.statistics.prefix_tree import Draw
-from visualizers.prefix_tree.summary import COLUMNS, view
+from engine.statistics.prefix_tree import SampledText
+from visualizers.prefix_tree.summary import COLUMNS, prefix_tree_view
 
 PIECES = {1: " a", 2: " b", 3: " c", 4: " d"}
 
@@ -20,7 +20,7 @@ def drawn(number, length=3, seed=0):
     draws = []
     for i in range(number):
         ids = tuple(dice.choices(list(chances), list(chances.values()), k=length))
-        draws.append(Draw(i, ids, tuple(math.log(chances[t]) for t in ids)))
+        draws.append(SampledText(i, ids, tuple(math.log(chances[t]) for t in ids)))
     return draws
 
 
@@ -32,7 +32,7 @@ def nodes(node):
 
 @pytest.mark.parametrize("leaves", [3, 8, 200])
 def test_counts_add_up_at_every_fork(leaves):
-    made = view(drawn(200), PIECES, leaves=leaves)
+    made = prefix_tree_view(drawn(200), PIECES, leaves=leaves)
     tree = made["tree"]
     assert (tree["count"], tree["probability"]) == (200, 1.0)
     for node in nodes(tree):
@@ -45,7 +45,7 @@ def test_counts_add_up_at_every_fork(leaves):
 
 def test_what_was_never_drawn_is_shown_with_its_probability():
     draws = [d for d in drawn(40, length=1) if d.token_ids != (2,)]
-    tree = view(draws, PIECES)["tree"]
+    tree = prefix_tree_view(draws, PIECES)["tree"]
     missed = [n for n in tree["children"] if n["kind"] == "missed"]
     assert [round(n["probability"], 6) for n in missed] == [0.25]
     assert sum(n["probability"] for n in tree["children"]) == pytest.approx(1.0)
@@ -53,11 +53,11 @@ def test_what_was_never_drawn_is_shown_with_its_probability():
 
 def test_rare_branches_are_pooled_with_the_probability_of_their_first_token():
     half = math.log(0.5)
-    draws = [Draw(i, (1, 1), (half, 0.0)) for i in range(9)] + [
-        Draw(9, (2, 3, 3), (half, half, half))
+    draws = [SampledText(i, (1, 1), (half, 0.0)) for i in range(9)] + [
+        SampledText(9, (2, 3, 3), (half, half, half))
     ]
-    tree = view(draws, PIECES, leaves=2)["tree"]
-    whole = view(draws, PIECES, leaves=1)["tree"]
+    tree = prefix_tree_view(draws, PIECES, leaves=2)["tree"]
+    whole = prefix_tree_view(draws, PIECES, leaves=1)["tree"]
     assert [(n["text"], n["probability"]) for n in tree["children"]] == [
         (" a a", 0.5),
         (" b c c", 0.125),
@@ -68,9 +68,10 @@ def test_rare_branches_are_pooled_with_the_probability_of_their_first_token():
 
 def test_the_table_counts_different_texts():
     draws = [
-        Draw(i, (1, 2) if i % 4 else (3,), (math.log(0.5),) * (2 if i % 4 else 1)) for i in range(8)
+        SampledText(i, (1, 2) if i % 4 else (3,), (math.log(0.5),) * (2 if i % 4 else 1))
+        for i in range(8)
     ]
-    made = view(draws, PIECES)
+    made = prefix_tree_view(draws, PIECES)
     first = dict(zip(COLUMNS, made["rows"][0], strict=True))
     assert (first["text"], first["times"], first["share"], first["seed"]) == (" a b", 6, 0.75, 1)
     assert first["exact probability"] == pytest.approx(0.25)
@@ -81,6 +82,6 @@ def test_the_table_counts_different_texts():
 
 
 def test_no_draws():
-    made = view([], PIECES)
+    made = prefix_tree_view([], PIECES)
     assert (made["draws"], made["distinct"], made["rows"]) == (0, 0, [])
     assert made["tree"]["children"] == []

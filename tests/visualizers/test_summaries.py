@@ -8,23 +8,23 @@ import json
 import pytest
 
 from engine.strategies import STRATEGIES
-from playground.runs.stream import stream
-from playground.tabs.replay import recorded
+from playground.runs.stream import stream_run
+from playground.tabs.replay import trace_with_visuals
 from tests.helpers.strategies import make, trace_of
-from visualizers import COMMON, VISUALS, summaries
+from visualizers import COMMON_VISUALS, VISUALS, start_summaries
 
 FOLDED = frozenset(name for name, visual in VISUALS.items() if visual.fold is not None)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_step_comes_with_what_its_pictures_show(name):
-    messages = [json.loads(text) for text in stream(make(name))]
+    messages = [json.loads(text) for text in stream_run(make(name))]
     deltas = [message for message in messages if message["kind"] == "delta"]
     shown = [values for delta in deltas for values in delta["shown"]]
     steps = [step for delta in deltas for step in delta["steps"]]
     assert len(shown) == len(steps) > 0
     assert {frozenset(values) for values in shown} == {
-        FOLDED & {*COMMON, *STRATEGIES[name].visuals}
+        FOLDED & {*COMMON_VISUALS, *STRATEGIES[name].visuals}
     }
 
 
@@ -32,11 +32,13 @@ def test_every_step_comes_with_what_its_pictures_show(name):
 def test_a_recording_shows_what_the_run_showed(name):
     trace = trace_of(name)
     header = dataclasses.replace(trace, steps=(), outputs=(), metrics={})
-    live = summaries(header, STRATEGIES[name].visuals)
+    live = start_summaries(header, STRATEGIES[name].visuals)
     shown = json.loads(json.dumps([live.add(step) for step in trace.steps], allow_nan=False))
-    assert json.loads(json.dumps(recorded(trace)["shown"])) == shown
+    assert json.loads(json.dumps(trace_with_visuals(trace)["shown"])) == shown
 
 
 def test_a_picture_nobody_knows_has_no_numbers():
     trace = trace_of("greedy")
-    assert set(summaries(trace, ["no such picture"]).add(trace.steps[0])) == set(COMMON)
+    assert set(start_summaries(trace, ["no such picture"]).add(trace.steps[0])) == set(
+        COMMON_VISUALS
+    )

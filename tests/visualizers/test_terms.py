@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 from engine.declare.params import params_of
-from engine.statistics.glossary import TERMS, of_parameter, words
+from engine.statistics.glossary import TERMS, glossary_texts, term_for_parameter
 from engine.strategies import STRATEGIES
-from playground.forms.spec import spec
+from playground.forms.spec import page_spec
 from tests.helpers.strategies import trace_of
-from visualizers.page import page, skeleton
+from visualizers.page import page, page_skeleton
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = [p for f in ("visualizers", "playground/client") for p in (ROOT / f).rglob("*.mjs")]
@@ -54,11 +54,11 @@ def test_every_entry_is_used():
 def test_a_parameter_has_one_term_and_the_page_knows_it():
     for name in {p for term in TERMS.values() for p in term.params}:
         assert sum(name in term.params for term in TERMS.values()) == 1, name
-    assert of_parameter("top_p") == "top-p"
-    assert of_parameter("max_new_tokens") is None
-    declared = {param["name"]: param["term"] for param in spec()["params"]}
+    assert term_for_parameter("top_p") == "top-p"
+    assert term_for_parameter("max_new_tokens") is None
+    declared = {param["name"]: param["term"] for param in page_spec()["params"]}
     assert declared["temperature"] == "temperature"
-    assert set(filter(None, declared.values())) <= set(spec()["terms"])
+    assert set(filter(None, declared.values())) <= set(page_spec()["terms"])
 
 
 def faults_of(term):
@@ -85,9 +85,9 @@ def test_an_entry_is_two_plain_sentences_and_perhaps_a_mistake_put_right():
 
 
 def test_a_page_of_its_own_carries_the_meanings():
-    assert words()["perplexity"][1].startswith("Perplexity is not quality")
-    html = skeleton([])
+    assert glossary_texts()["perplexity"][1].startswith("Perplexity is not quality")
+    html = page_skeleton([])
     assert 'id="terms"' in html
     text = html.split('id="terms">')[1].split("</script>")[0]
-    assert json.loads(text) == words()
+    assert json.loads(text) == glossary_texts()
     assert "Perplexity is not quality" in page(trace_of("greedy")).html

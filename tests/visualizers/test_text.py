@@ -15,14 +15,14 @@ from engine.trace.records import replay_ids
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 from tests.helpers.strategies import trace_of
-from visualizers.text.summary import LEAST, Written
+from visualizers.text.summary import MIN_PROBABILITY, TextSummary
 
 ONE_BY_ONE = ("greedy", "sampling", "contrastive_search", "dola", "watermark")
 BEAMS = ("beam_search", "beam_sampling", "diverse_beam_search")
 
 
 def shown(trace):
-    text = Written(trace)
+    text = TextSummary(trace)
     return [text.add(step) for step in trace.steps]
 
 
@@ -47,7 +47,7 @@ def test_the_tokens_are_those_of_the_text_and_bits_are_those_of_p(name):
         p = used if own is None else own
         assert (p is None) == (bits is None)
         if p is not None:
-            assert bits == pytest.approx(-math.log2(max(p, LEAST)), abs=1e-3)
+            assert bits == pytest.approx(-math.log2(max(p, MIN_PROBABILITY)), abs=1e-3)
 
 
 @pytest.mark.parametrize("name", ONE_BY_ONE)
@@ -140,7 +140,9 @@ def test_every_text_has_figures_of_its_own():
     figures = [values["own"] for values in shown(trace)]
     for number, output in enumerate(trace.outputs):
         steps = trace.steps_of(number)
-        alone = metrics.of(dataclasses.replace(trace, steps=steps_alone(steps), outputs=(output,)))
+        alone = metrics.compute_metrics(
+            dataclasses.replace(trace, steps=steps_alone(steps), outputs=(output,))
+        )
         own = figures[steps[-1].index]
         assert own["tokens"] == len(output.token_ids)
         assert own["perplexity"] == pytest.approx(alone["perplexity"], rel=1e-4)

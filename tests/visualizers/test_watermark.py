@@ -8,7 +8,7 @@ import pytest
 
 from engine import DecodeRequest
 from engine.analysis.watermark_detection import detect_trace
-from engine.statistics.watermark_statistics import verdict as judged
+from engine.statistics.watermark_statistics import watermark_verdict as judged
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished, reread
 from visualizers.watermark import summary as watermark
@@ -27,7 +27,7 @@ def test_hits_and_verdict_equal_the_detector(mark):
     params = {"max_new_tokens": 40, "top_k": 0, **mark}
     request = DecodeRequest("watermark", golden_model("llama"), input_ids=PROMPT, params=params)
     trace = reread(request)
-    marks = watermark.Marks(trace)
+    marks = watermark.WatermarkSummary(trace)
     shown = [marks.add(step) for step in trace.steps]
     for sequence in range(len(trace.outputs)):
         found = detect_trace(trace, sequence=sequence)
@@ -53,4 +53,4 @@ def test_hits_and_verdict_equal_the_detector(mark):
 
 def test_other_strategies_have_no_mark():
     trace = finished(DecodeRequest("greedy", golden_model("llama"), input_ids=PROMPT))
-    assert watermark.Marks(trace).add(trace.steps[0]) is None
+    assert watermark.WatermarkSummary(trace).add(trace.steps[0]) is None

@@ -13,7 +13,7 @@ from engine import STRATEGIES
 from engine.trace import json_io
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.strategies import trace_of
-from visualizers import COMMON, VISUALS, pictures_of, shown_of
+from visualizers import COMMON_VISUALS, VISUALS, list_visuals, summarize_trace
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
@@ -21,11 +21,11 @@ import json, sys
 for name in ("torch", "transformers", "gradio"):
     sys.modules[name] = None
 from engine.trace import json_io
-from visualizers import pictures_of, shown_of
+from visualizers import list_visuals, summarize_trace
 found = {}
 for path in sys.stdin.read().split():
     trace = json_io.load(path)
-    found[path] = shown_of(trace, pictures_of(trace))
+    found[path] = summarize_trace(trace, list_visuals(trace))
 print(json.dumps(found, allow_nan=False))
 """
 
@@ -55,11 +55,11 @@ def made(tmp_path_factory):
 def test_a_process_without_torch_makes_the_numbers_of_a_saved_run(made, name):
     trace, shown = made[name]
     visuals = STRATEGIES[name].visuals
-    assert shown == json.loads(json.dumps(shown_of(trace, visuals)))
+    assert shown == json.loads(json.dumps(summarize_trace(trace, visuals)))
     folded = {picture for picture in visuals if VISUALS[picture].fold is not None}
-    assert all(set(values) == folded | set(COMMON) for values in shown)
+    assert all(set(values) == folded | set(COMMON_VISUALS) for values in shown)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_pictures_of_a_record_are_those_of_its_strategy(made, name):
-    assert set(pictures_of(made[name][0])) == set(STRATEGIES[name].visuals)
+    assert set(list_visuals(made[name][0])) == set(STRATEGIES[name].visuals)

@@ -1,30 +1,39 @@
 // The SVG of the tree. Each step is a layer that is added
 // once; nodes move only when a group needs more rows.
-import { set, svg } from "../shared/dom.mjs";
-import { piece } from "../shared/text.mjs";
+import { setAttributes, svg } from "../shared/dom.mjs";
+import { tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { COLUMN, GUTTER, HIGH, LEFT, PILL, ROW, TOP, WIDE } from "./geometry.mjs";
-import { describe, MARK, short } from "./words.mjs";
+import {
+  COLUMN_WIDTH,
+  GUTTER_WIDTH,
+  NODE_HEIGHT,
+  NODE_WIDTH,
+  PILL_WIDTH,
+  ROW_HEIGHT,
+  TREE_LEFT,
+  TREE_TOP,
+} from "./geometry.mjs";
+import { describeTreeNode, FATE_MARKS, shortenText } from "./words.mjs";
 
 // Below this scale labels are hidden, because they are too small to read.
-const SMALL = 0.5;
+const MIN_TEXT_SCALE = 0.5;
 // Number of steps before and after the visible ones that stay in the page.
-const KEPT = 16;
+const KEPT_STEPS = 16;
 
-const isGhost = (node) => node.data.fate !== "kept" && node.data.fate !== "finished";
+const isDropped = (node) => node.data.fate !== "kept" && node.data.fate !== "finished";
 
 /**
  * Width of the bar of a probability, at least one unit.
  * @drawing
  */
-const barOf = (p) => Math.max(1, (WIDE - 10) * p);
+const barWidth = (p) => Math.max(1, (NODE_WIDTH - 10) * p);
 
-const partsOf = ({ group, name }) => [group, name];
+const layerParts = ({ group, name }) => [group, name];
 
 export class Canvas {
   layers = [];
-  #near = [0, -1];
-  #held = [0, -1];
+  #renderedRange = [0, -1];
+  #attachedRange = [0, -1];
 
   constructor() {
     this.back = svg("g", {});
@@ -45,22 +54,22 @@ export class Canvas {
 
   clear() {
     this.layers = [];
-    this.#near = [0, -1];
-    this.#held = [0, -1];
+    this.#renderedRange = [0, -1];
+    this.#attachedRange = [0, -1];
     for (const part of [this.back, this.frame, this.boxes, this.ruler, this.gutter])
       part.replaceChildren();
     this.node.classList.remove("ended");
   }
 
   begin(groups) {
-    this.ruler.append(svg("rect", { class: "bt-cover", x: 0, y: 0, height: TOP - 6 }));
+    this.ruler.append(svg("rect", { class: "bt-cover", x: 0, y: 0, height: TREE_TOP - 6 }));
     for (const group of groups) {
-      group.band = svg("rect", { class: "bt-band", x: GUTTER, rx: 8 });
+      group.band = svg("rect", { class: "bt-band", x: GUTTER_WIDTH, rx: 8 });
       group.pill = svg(
         "g",
         { class: "bt-root-node" },
-        svg("rect", { class: "bt-rect", width: PILL, height: HIGH, rx: 11 }),
-        svg("text", { x: PILL / 2, y: 15, "text-anchor": "middle" }, tr("prompt")),
+        svg("rect", { class: "bt-rect", width: PILL_WIDTH, height: NODE_HEIGHT, rx: 11 }),
+        svg("text", { x: PILL_WIDTH / 2, y: 15, "text-anchor": "middle" }, tr("prompt")),
       );
       this.back.append(group.band);
       this.frame.append(group.pill);
@@ -75,7 +84,7 @@ export class Canvas {
       lines: svg("g", {}),
       nodes: svg("g", {}),
       group: svg("g", { class: "bt-layer far" }),
-      name: svg("text", { x: LEFT + step * COLUMN + 2, y: 15 }, step + 1),
+      name: svg("text", { x: TREE_LEFT + step * COLUMN_WIDTH + 2, y: 15 }, step + 1),
     };
     layer.group.append(layer.lines, layer.nodes);
     this.layers.push(layer);
@@ -85,33 +94,33 @@ export class Canvas {
   /** @param {Run} run */
   draw(run, node, layer) {
     const { fate, diversity_penalty: charge } = node.data;
-    const ghost = isGhost(node) ? " ghost" : "";
+    const ghost = isDropped(node) ? " ghost" : "";
     node.line = svg("path", { class: `bt-line ${fate}${ghost}`, fill: "none" });
     node.text = svg("text", { x: 9, y: 15 });
     this.label(run, node);
     const bar = {
       class: "bt-prob",
       x: 5,
-      y: HIGH - 4,
+      y: NODE_HEIGHT - 4,
       height: 2.5,
       rx: 1,
-      width: barOf(node.p),
+      width: barWidth(node.p),
     };
     const attrs = {
       class: `bt-node new ${fate}${ghost}`,
       role: "button",
       tabindex: -1,
-      "aria-label": describe(run, node),
+      "aria-label": describeTreeNode(run, node),
     };
     node.box = svg(
       "g",
       attrs,
-      svg("rect", { class: "bt-rect", width: WIDE, height: HIGH, rx: 6 }),
+      svg("rect", { class: "bt-rect", width: NODE_WIDTH, height: NODE_HEIGHT, rx: 6 }),
       svg("rect", bar),
       node.text,
     );
     if (charge > 0) {
-      const place = { class: "bt-charge", x: WIDE - 5, y: 10, "text-anchor": "end" };
+      const place = { class: "bt-charge", x: NODE_WIDTH - 5, y: 10, "text-anchor": "end" };
       node.box.append(svg("text", place, `−${+charge.toFixed(2)}`));
     }
     node.box.dpNode = node;
@@ -121,13 +130,13 @@ export class Canvas {
 
   badge(owner) {
     if (owner.badge) return;
-    const left = (owner.pill ? PILL : WIDE) - 17;
+    const left = (owner.pill ? PILL_WIDTH : NODE_WIDTH) - 17;
     owner.badge = svg(
       "g",
       {
         class: "bt-badge",
         "aria-hidden": "true",
-        transform: `translate(${left} ${HIGH - 6})`,
+        transform: `translate(${left} ${NODE_HEIGHT - 6})`,
       },
       svg("rect", { width: 22, height: 13, rx: 6.5 }),
       svg("text", { x: 11, y: 9.5, "text-anchor": "middle" }),
@@ -138,35 +147,38 @@ export class Canvas {
 
   /** @param {Run} run */
   label(run, node, star = "") {
-    const before = star + (MARK[node.data.fate] || "");
+    const before = star + (FATE_MARKS[node.data.fate] || "");
     const room = (node.data.diversity_penalty > 0 ? 8 : 11) - before.length;
-    node.text.textContent = before + short(piece(run, node.data.token_id), room);
+    node.text.textContent = before + shortenText(tokenLabel(run, node.data.token_id), room);
   }
 
   // Place the band, prompt and row names of every group.
   stack(groups) {
-    const cover = { class: "bt-cover", x: 0, y: 0, width: GUTTER - 6, height: "100%" };
+    const cover = { class: "bt-cover", x: 0, y: 0, width: GUTTER_WIDTH - 6, height: "100%" };
     this.gutter.replaceChildren(svg("rect", cover));
     for (const group of groups) {
-      set(group.band, { y: group.top - 5, height: group.lanes * ROW + 2 });
-      group.pill.setAttribute("transform", `translate(${LEFT - COLUMN + 26} ${group.top})`);
+      setAttributes(group.band, { y: group.top - 5, height: group.lanes * ROW_HEIGHT + 2 });
+      group.pill.setAttribute(
+        "transform",
+        `translate(${TREE_LEFT - COLUMN_WIDTH + 26} ${group.top})`,
+      );
       const name = (row, text, kind) =>
         this.gutter.append(svg("text", { class: kind, x: 4, y: group.top + row + 15 }, text));
       const beams = group.lanes > 1 ? tr("beams") : tr("beam");
       name(0, groups.length > 1 ? tr("group {n}", { n: group.number + 1 }) : beams, "strong");
-      if (group.shelf) name(group.lanes * ROW + 4, tr("finished"));
-      const below = (group.lanes + group.shelf) * ROW + 4 + (group.shelf ? 4 : 0);
+      if (group.shelf) name(group.lanes * ROW_HEIGHT + 4, tr("finished"));
+      const below = (group.lanes + group.shelf) * ROW_HEIGHT + 4 + (group.shelf ? 4 : 0);
       if (group.dropped) name(below, tr("dropped"));
     }
   }
 
   resize(groups, wide, high, scale) {
     const viewBox = `0 0 ${wide} ${high}`;
-    set(this.node, { viewBox, width: wide * scale, height: high * scale });
-    this.node.classList.toggle("tiny", scale < SMALL);
-    for (const group of groups) set(group.band, { width: wide - GUTTER - 4 });
-    set(this.ruler.firstElementChild, { width: wide });
-    set(this.now, { height: high - 4, width: WIDE + 12, y: 2 });
+    setAttributes(this.node, { viewBox, width: wide * scale, height: high * scale });
+    this.node.classList.toggle("tiny", scale < MIN_TEXT_SCALE);
+    for (const group of groups) setAttributes(group.band, { width: wide - GUTTER_WIDTH - 4 });
+    setAttributes(this.ruler.firstElementChild, { width: wide });
+    setAttributes(this.now, { height: high - 4, width: NODE_WIDTH + 12, y: 2 });
   }
 
   // Keep the names of rows and steps in view while the tree scrolls.
@@ -178,35 +190,35 @@ export class Canvas {
   // Hide layers outside the visible part, and detach those
   // far outside, so that a long search scrolls fast.
   render(first, last) {
-    const [before, after] = this.#near;
+    const [before, after] = this.#renderedRange;
     const end = Math.min(Math.max(last, after), this.layers.length - 1);
     for (let i = Math.min(first, before); i <= end; i++)
       this.layers[i].group.classList.toggle("far", i < first || i > last);
-    this.#near = [first, last];
-    this.#hold(first - KEPT, last + KEPT);
+    this.#renderedRange = [first, last];
+    this.#attachLayers(first - KEPT_STEPS, last + KEPT_STEPS);
   }
 
   // Attach the layers of a range of steps in order, and detach all others.
-  #hold(from, to) {
-    const [before, after] = this.#held;
+  #attachLayers(from, to) {
+    const [before, after] = this.#attachedRange;
     const [first, last] = [Math.max(0, from), Math.min(to, this.layers.length - 1)];
     for (let i = before; i <= after; i++)
-      if (i < first || i > last) for (const part of partsOf(this.layers[i])) part.remove();
+      if (i < first || i > last) for (const part of layerParts(this.layers[i])) part.remove();
     const next = this.boxes.firstChild;
     for (let i = first; i <= last; i++) {
       if (i >= before && i <= after) continue;
       this.boxes.insertBefore(this.layers[i].group, i < before ? next : null);
       this.ruler.append(this.layers[i].name);
     }
-    this.#held = [first, last];
+    this.#attachedRange = [first, last];
   }
 
   /** A copy of the drawing with all layers attached. */
   whole() {
-    const [first, last] = this.#held;
-    this.#hold(0, this.layers.length);
+    const [first, last] = this.#attachedRange;
+    this.#attachLayers(0, this.layers.length);
     const copy = this.node.cloneNode(true);
-    this.#hold(first, last);
+    this.#attachLayers(first, last);
     return copy;
   }
 }

@@ -22,29 +22,29 @@ export class Forest {
   // died out at this step, and whether a group needs more shelf rows.
   add(pool, { p, model, died }) {
     const column = this.columns.length;
-    const fresh = pool.map((data, i) => this.#node(data, p[i], model[i], column));
-    for (const node of fresh) this.#join(node);
+    const fresh = pool.map((data, i) => this.#createNode(data, p[i], model[i], column));
+    for (const node of fresh) this.#addNode(node);
     this.columns.push(fresh);
     let moved = false;
     for (const group of this.groups) {
       const members = fresh.filter((n) => n.data.group === group.number);
-      if (members.length && this.#seat(group, members)) moved = true;
+      if (members.length && this.#assignSlots(group, members)) moved = true;
     }
-    return { fresh, moved, dead: died.map((id) => this.#fade(id)) };
+    return { fresh, moved, dead: died.map((id) => this.#markDead(id)) };
   }
 
-  #node(data, p, model, column) {
+  #createNode(data, p, model, column) {
     const parent = this.nodes.get(data.parent_id) || null;
     return { data, p, model, column, parent, children: [], slot: "", index: 0 };
   }
 
-  #join(node) {
+  #addNode(node) {
     this.nodes.set(node.data.node_id, node);
     (node.parent || this.groups[node.data.group]).children.push(node);
   }
 
-  #seat(group, members) {
-    this.#giveLanes(members);
+  #assignSlots(group, members) {
+    this.#assignLanes(members);
     const left = members.filter((n) => !n.slot);
     const shelf = left.filter((n) => n.data.fate === "finished");
     shelf.forEach((node, i) => {
@@ -58,7 +58,7 @@ export class Forest {
   }
 
   // The best child stays in the lane of its parent; the others take the nearest free lane.
-  #giveLanes(members) {
+  #assignLanes(members) {
     const free = new Set(Array.from({ length: this.lanes }, (_, i) => i));
     const wanted = (node) => (node.parent ? node.parent.index : 0);
     const take = (node, lane) => {
@@ -80,7 +80,7 @@ export class Forest {
     }
   }
 
-  #fade(id) {
+  #markDead(id) {
     const node = this.nodes.get(id);
     node.dead = true;
     return node;

@@ -1,41 +1,42 @@
 // Sizes and positions in the drawing of a beam tree, in SVG units, with one column per step.
 
-export const COLUMN = 126;
-export const ROW = 30;
-export const WIDE = 94;
-export const HIGH = 22;
-export const GUTTER = 62;
-export const LEFT = 160;
-export const TOP = 28;
-export const GAP = 16;
+export const COLUMN_WIDTH = 126;
+export const ROW_HEIGHT = 30;
+export const NODE_WIDTH = 94;
+export const NODE_HEIGHT = 22;
+export const GUTTER_WIDTH = 62;
+export const TREE_LEFT = 160;
+export const TREE_TOP = 28;
+export const GROUP_GAP = 16;
 // Width of the prompt's box, which is narrower than a node.
-export const PILL = WIDE - 26;
+export const PILL_WIDTH = NODE_WIDTH - 26;
 
-export const xOf = (node) => LEFT + node.column * COLUMN;
+export const nodeX = (node) => TREE_LEFT + node.column * COLUMN_WIDTH;
 
-export const widthOf = (depth) => LEFT + depth * COLUMN - COLUMN + WIDE + 14;
+export const treeWidth = (depth) =>
+  TREE_LEFT + depth * COLUMN_WIDTH - COLUMN_WIDTH + NODE_WIDTH + 14;
 
 // Height of a group: lanes, shelf and dropped rows, with a gap of 4 before the latter two.
-export const heightOf = (group) =>
-  (group.lanes + group.shelf + group.dropped) * ROW +
+export const groupHeight = (group) =>
+  (group.lanes + group.shelf + group.dropped) * ROW_HEIGHT +
   (group.shelf ? 4 : 0) +
   (group.dropped ? 4 : 0) +
-  GAP;
+  GROUP_GAP;
 
-export function yOf(group, node) {
-  if (node.slot === "lane") return group.top + node.index * ROW;
+export function nodeY(group, node) {
+  if (node.slot === "lane") return group.top + node.index * ROW_HEIGHT;
   const shelf = node.slot === "shelf" ? 0 : group.shelf;
   const row = group.lanes + shelf + node.index;
-  return group.top + row * ROW + 4 + (node.slot === "drop" && group.shelf ? 4 : 0);
+  return group.top + row * ROW_HEIGHT + 4 + (node.slot === "drop" && group.shelf ? 4 : 0);
 }
 
 // Right end of the parent's box, or of the prompt's.
-export const startOf = (group, node) =>
+export const lineStart = (group, node) =>
   node.parent
-    ? [xOf(node.parent) + WIDE, node.parent.y + HIGH / 2]
-    : [LEFT - COLUMN + WIDE, group.top + HIGH / 2];
+    ? [nodeX(node.parent) + NODE_WIDTH, node.parent.y + NODE_HEIGHT / 2]
+    : [TREE_LEFT - COLUMN_WIDTH + NODE_WIDTH, group.top + NODE_HEIGHT / 2];
 
-export function curve(from, to) {
+export function createCurve(from, to) {
   const half = (to[0] - from[0]) / 2;
   return `M${from}C${[from[0] + half, from[1]]} ${[to[0] - half, to[1]]} ${to}`;
 }

@@ -1,19 +1,19 @@
 // Comparison of the winner with greedy search: where the texts diverge, and their scores.
 import { el } from "../shared/dom.mjs";
-import { fixed, piece, precise, textOfIds } from "../shared/text.mjs";
+import { formatFixed, formatPrecise, tokenLabel, tokensText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { pathTo, shownOf } from "./words.mjs";
+import { pathTo, stepSummary } from "./words.mjs";
 
-const many = (x) =>
-  x >= 1e6 ? precise(x) : x >= 100 ? Math.round(x).toLocaleString("en") : x.toPrecision(3);
+const formatRatio = (x) =>
+  x >= 1e6 ? formatPrecise(x) : x >= 100 ? Math.round(x).toLocaleString("en") : x.toPrecision(3);
 
 /**
  * A text with the part that both texts share, and the first different token in bold.
  * @param {Run} run
  */
-function line(run, ids, at) {
+function createTextLine(run, ids, at) {
   const cut = at === null ? ids.length : at;
-  const words = (from, to) => textOfIds(run, ids.slice(from, to));
+  const words = (from, to) => tokensText(run, ids.slice(from, to));
   const differing = ids[cut] === undefined ? tr("(end)") : words(cut, cut + 1);
   const next = at === null ? "" : differing;
   const gap = /^ */.exec(next)[0];
@@ -27,7 +27,7 @@ function line(run, ids, at) {
   );
 }
 
-const side = (kind, label, text, { length, sum, score }) =>
+const createSide = (kind, label, text, { length, sum, score }) =>
   el(
     "div",
     { class: `bt-side ${kind}` },
@@ -37,18 +37,18 @@ const side = (kind, label, text, { length, sum, score }) =>
       "span",
       { class: "sum" },
       tr("sum of log-probabilities "),
-      el("b", {}, fixed(sum)),
-      overOf(length, fixed(score)),
+      el("b", {}, formatFixed(sum)),
+      lengthText(length, formatFixed(score)),
     ),
   );
 
-const overOf = (length, score) =>
+const lengthText = (length, score) =>
   length === 1
     ? tr(" over 1 token, score {score}", { score })
     : tr(" over {n} tokens, score {score}", { n: length.toLocaleString("en"), score });
 
 // A sentence on how the search lost the greedy path.
-function lossOf(forest, ids, found) {
+function lossText(forest, ids, found) {
   const last = forest.nodes.get(found.at(-1));
   if (!last) return "";
   const step = last.column + 1;
@@ -63,49 +63,53 @@ function lossOf(forest, ids, found) {
 }
 
 /** @param {Run} run */
-function partingOf(run, forest, ids, greedy, found) {
+function divergenceText(run, forest, ids, greedy, found) {
   const at = greedy.left_at;
   if (at === null) return tr("Beam search ends on the greedy path itself.");
-  const name = (list) => (list[at] === undefined ? tr("(end)") : piece(run, list[at]));
+  const name = (list) => (list[at] === undefined ? tr("(end)") : tokenLabel(run, list[at]));
   const parting = tr(
     "Beam search leaves the greedy path at token {n}: “{own}” instead of “{other}”.",
     { n: at + 1, own: name(ids), other: name(greedy.token_ids) },
   );
-  return parting + lossOf(forest, greedy.token_ids, found);
+  return parting + lossText(forest, greedy.token_ids, found);
 }
 
 // A sentence on the ratio of the probabilities. Only texts of the same length can be compared.
-function gainOf({ gain, times }) {
+function gainText({ gain, times }) {
   if (gain === null || times < 1.005) return "";
-  const values = { times: many(times) };
+  const values = { times: formatRatio(times) };
   return gain > 0
     ? tr(" The winner is {times} times as probable as the greedy text.", values)
     : tr(" The greedy text is {times} times as probable as the winner.", values);
 }
 
 /** @param {Run} run */
-export function greedyOf(run, forest, detail) {
+export function createGreedyComparison(run, forest, detail) {
   const { greedy } = detail;
   const winner = forest.nodes.get(detail.winner_node_id);
   if (!greedy || !winner) return [];
   const ids = pathTo(winner).map((n) => n.data.token_id);
-  const beside = shownOf(run, run.steps.length - 1).greedy;
+  const beside = stepSummary(run, run.steps.length - 1).greedy;
   const { paid } = beside;
   const charges =
     paid > 0
-      ? tr(" Diversity charges are {paid} of the winner's sum.", { paid: fixed(paid, 2) })
+      ? tr(" Diversity charges are {paid} of the winner's sum.", { paid: formatFixed(paid, 2) })
       : "";
   const other = greedy.token_ids;
   const numbers = { length: other.length, sum: greedy.sum_logprobs, score: greedy.score };
   const { sum_logprobs: sum, score } = winner.data;
   return [
     el("h4", {}, tr("Greedy search beside it")),
-    side("g", tr("greedy"), line(run, other, greedy.left_at), numbers),
-    side("b", tr("beams"), line(run, ids, greedy.left_at), { length: ids.length, sum, score }),
+    createSide("g", tr("greedy"), createTextLine(run, other, greedy.left_at), numbers),
+    createSide("b", tr("beams"), createTextLine(run, ids, greedy.left_at), {
+      length: ids.length,
+      sum,
+      score,
+    }),
     el(
       "p",
       { class: "dp-note" },
-      partingOf(run, forest, ids, greedy, beside.path) + gainOf(beside) + charges,
+      divergenceText(run, forest, ids, greedy, beside.path) + gainText(beside) + charges,
     ),
   ];
 }

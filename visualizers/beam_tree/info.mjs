@@ -1,12 +1,18 @@
 // Texts and tables below the tree: a node, its pool, the stopping test and the table of all nodes.
-import { el, fact, scroller } from "../shared/dom.mjs";
+import { createFact, createScroller, el } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
-import { term, told } from "../shared/terms.mjs";
-import { fixed, percent, piece, precise, SAY } from "../shared/text.mjs";
+import { renderTerms, term } from "../shared/terms.mjs";
+import {
+  FATE_TEXT,
+  formatFixed,
+  formatPercent,
+  formatPrecise,
+  tokenLabel,
+} from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { charged, probabilitiesOf, scoreOf, textTo, verdict } from "./words.mjs";
+import { chargeText, marginText, pathText, probabilityFacts, scoreText } from "./words.mjs";
 
-const NAMES = {
+const COLUMN_NAMES = {
   step: tr("step"),
   rank: tr("[rank]"),
   token: tr("token"),
@@ -19,7 +25,7 @@ const NAMES = {
   group: tr("[group]"),
   fate: tr("what became of it"),
 };
-const HEAD = [
+const POOL_COLUMNS = [
   "step",
   "rank",
   "token",
@@ -31,65 +37,71 @@ const HEAD = [
   "margin",
   "fate",
 ];
-const WORDS = ["token", "after", "fate"];
+const TEXT_COLUMNS = ["token", "after", "fate"];
 // Indices of the number columns of the full table, which has the group before the last column.
-const NUMBERS = [0, 1, 4, 5, 6, 7, 8, 9];
+const NUMBER_COLUMNS = [0, 1, 4, 5, 6, 7, 8, 9];
 
-const known = (name, value) => (value === null || value === "" ? null : fact(told(name), value));
+const createKnownFact = (name, value) =>
+  value === null || value === "" ? null : createFact(renderTerms(name), value);
 
-const heading = (name) =>
-  el("th", { scope: "col", class: WORDS.includes(name) ? null : "num" }, told(NAMES[name]));
+const createHeading = (name) =>
+  el(
+    "th",
+    { scope: "col", class: TEXT_COLUMNS.includes(name) ? null : "num" },
+    renderTerms(COLUMN_NAMES[name]),
+  );
 
-export const goesOn = (node) => node.data.fate === "kept" || node.data.fate === "finished";
+export const isContinued = (node) => node.data.fate === "kept" || node.data.fate === "finished";
 
-function becameOf(data) {
-  const diversity = charged(data);
+function fateText(data) {
+  const diversity = chargeText(data);
   return (
-    SAY[data.fate] +
+    FATE_TEXT[data.fate] +
     (data.reason ? `: ${said(data.reason)}` : "") +
     (diversity ? ` (${diversity})` : "")
   );
 }
 
-const cellsOf = (run, node) => [
+const nodeCells = (run, node) => [
   node.column + 1,
   node.data.rank + 1,
-  piece(run, node.data.token_id),
-  node.parent ? piece(run, node.parent.data.token_id) : tr("prompt"),
-  percent(node.p),
-  fixed(node.data.logprob),
-  fixed(node.data.sum_logprobs),
-  fixed(node.data.score),
-  fixed(node.data.margin),
-  becameOf(node.data),
+  tokenLabel(run, node.data.token_id),
+  node.parent ? tokenLabel(run, node.parent.data.token_id) : tr("prompt"),
+  formatPercent(node.p),
+  formatFixed(node.data.logprob),
+  formatFixed(node.data.sum_logprobs),
+  formatFixed(node.data.score),
+  formatFixed(node.data.margin),
+  fateText(node.data),
 ];
 
 /** @param {Run} run */
-export function factsOf(run, node, size) {
+export function createNodeFacts(run, node, size) {
   const d = node.data;
   const died = node.dead ? tr(" None of its continuations were kept later.") : "";
   const step = node.column + 1;
-  const arrival = d.arrival === null || d.arrival === undefined ? null : precise(d.arrival, 3);
-  const score = scoreOf(d.sum_logprobs, step, run.config.length_penalty, d.score);
+  const arrival =
+    d.arrival === null || d.arrival === undefined ? null : formatPrecise(d.arrival, 3);
+  const score = scoreText(d.sum_logprobs, step, run.config.length_penalty, d.score);
   return [
     el(
       "p",
       { class: "bt-title" },
-      el("b", {}, piece(run, d.token_id)),
-      tr(" at step {n}: {fate}.", { n: step, fate: SAY[d.fate] }),
-      ` ${verdict(d)} ${said(d.reason)}${died}`,
+      el("b", {}, tokenLabel(run, d.token_id)),
+      tr(" at step {n}: {fate}.", { n: step, fate: FATE_TEXT[d.fate] }),
+      ` ${marginText(d)} ${said(d.reason)}${died}`,
     ),
     el(
       "div",
       { class: "dp-costs" },
-      ...probabilitiesOf(node).map(([name, value]) => known(name, value)),
-      known(NAMES.logprob, fixed(d.logprob)),
-      known(tr("sum of log-probabilities"), fixed(d.sum_logprobs)),
-      known(NAMES.score, score),
-      known(NAMES.rank, tr("{n} of {total}", { n: d.rank + 1, total: size })),
-      known(NAMES.margin, fixed(d.margin)),
-      known(tr("drawn at [arrival]"), arrival),
-      known(tr("[diversity penalty|diversity]"), charged(d)),
+      ...probabilityFacts(node).map(([name, value]) => createKnownFact(name, value)),
+      createKnownFact(COLUMN_NAMES.logprob, formatFixed(d.logprob)),
+      createKnownFact(tr("sum of log-probabilities"), formatFixed(d.sum_logprobs)),
+      createKnownFact(COLUMN_NAMES.score, score),
+      createKnownFact(COLUMN_NAMES.rank, tr("{n} of {total}", { n: d.rank + 1, total: size })),
+      createKnownFact(COLUMN_NAMES.margin, formatFixed(d.margin)),
+      createKnownFact(tr("drawn at [arrival]"), arrival),
+      createKnownFact(tr("[diversity penalty|diversity]"), chargeText(d)),
     ),
   ];
 }
@@ -98,37 +110,38 @@ export function factsOf(run, node, size) {
  * The pool of the node's group as a table, in the order of the search.
  * @param {Run} run
  */
-export function poolOf(run, node, members, go) {
+export function createPool(run, node, members, go) {
   const cell = (member) => (text, i) =>
     i === 1
       ? el(
           "th",
           { scope: "row" },
-          link(text, () => go(member)),
+          createLink(text, () => go(member)),
         )
       : el("td", { class: i !== 2 && i < 8 ? "num" : null }, text);
   const rows = members.map((member) =>
     el(
       "tr",
-      { class: (member === node ? "on" : "") + (goesOn(member) ? "" : " ghost") },
-      cellsOf(run, member).slice(1).map(cell(member)),
+      { class: (member === node ? "on" : "") + (isContinued(member) ? "" : " ghost") },
+      nodeCells(run, member).slice(1).map(cell(member)),
     ),
   );
-  return scroller(
+  return createScroller(
     tr("Pool of step {n}", { n: node.column + 1 }),
     el(
       "table",
       { class: "dp-table bt-pool" },
-      el("thead", {}, el("tr", {}, HEAD.slice(1).map(heading))),
+      el("thead", {}, el("tr", {}, POOL_COLUMNS.slice(1).map(createHeading))),
       el("tbody", {}, rows),
     ),
   );
 }
 
-const link = (text, onclick) => el("button", { type: "button", class: "bt-link", onclick }, text);
+const createLink = (text, onclick) =>
+  el("button", { type: "button", class: "bt-link", onclick }, text);
 
 // List item of a ranked text with the arithmetic of its score.
-export const entry = (place, sum, text, more) =>
+export const createEntry = (place, sum, text, more) =>
   el(
     "li",
     {},
@@ -139,10 +152,13 @@ export const entry = (place, sum, text, more) =>
   );
 
 // A sentence on the two scores that the stopping test compared.
-function testOf(config, detail) {
+function stopTestText(config, detail) {
   if (detail.best_running === null || detail.worst_finished === null) return "";
   const longest = config.early_stopping === "never" && config.length_penalty > 0;
-  const values = { best: fixed(detail.best_running), worst: fixed(detail.worst_finished) };
+  const values = {
+    best: formatFixed(detail.best_running),
+    worst: formatFixed(detail.worst_finished),
+  };
   if (config.num_beam_groups > 1)
     return longest
       ? tr(
@@ -161,7 +177,7 @@ function testOf(config, detail) {
     : tr("An open beam could now reach {best}; the worst finished text has {worst}.", values);
 }
 
-function outcomeOf(config, detail) {
+function outcomeText(config, detail) {
   const size = config.num_beams;
   if (detail.stopping) return tr("The search ends: {reason}", { reason: said(detail.stop_reason) });
   if (detail.heap.length >= size || detail.worst_finished !== null)
@@ -176,17 +192,17 @@ function outcomeOf(config, detail) {
  * The finished texts after a step, and the test whether the search goes on.
  * @param {Run} run
  */
-export function stateOf(run, forest, index) {
+export function createSearchState(run, forest, index) {
   const { detail } = run.steps[index];
   const penalty = run.config.length_penalty;
   const items = detail.heap.map((h, i) => {
     const star = h.node_id === detail.winner_node_id ? "★ " : "";
-    const sum = scoreOf(h.sum_logprobs, h.length, penalty, h.score);
+    const sum = scoreText(h.sum_logprobs, h.length, penalty, h.score);
     const group = run.config.num_beam_groups > 1 ? tr(" (group {n})", { n: h.group + 1 }) : "";
-    return entry(star + (i + 1), sum + group, textTo(run, forest.nodes.get(h.node_id)));
+    return createEntry(star + (i + 1), sum + group, pathText(run, forest.nodes.get(h.node_id)));
   });
   const list = { class: "bt-heap", tabindex: 0, "aria-label": tr("Finished texts, best first") };
-  const words = [testOf(run.config, detail), outcomeOf(run.config, detail)];
+  const words = [stopTestText(run.config, detail), outcomeText(run.config, detail)];
   return [
     el("h4", {}, term("hypothesis", tr("Finished texts")), tr(" after step {n}", { n: index + 1 })),
     items.length ? el("ol", list, items) : el("p", { class: "dp-note" }, tr("None yet.")),
@@ -195,21 +211,21 @@ export function stateOf(run, forest, index) {
 }
 
 // A table of all candidates. Rows are only ever added.
-export function tableOfNodes(columns) {
+export function createNodeTable(columns) {
   const body = el("tbody", {});
-  const head = [...HEAD.slice(0, 9), "group", "fate"].map(heading);
+  const head = [...POOL_COLUMNS.slice(0, 9), "group", "fate"].map(createHeading);
   const table = el("table", { class: "dp-table" }, el("thead", {}, el("tr", {}, head)), body);
   let shown = 0;
   const rowOf = (run, node) => {
-    const cells = cellsOf(run, node);
+    const cells = nodeCells(run, node);
     cells.splice(9, 0, node.data.group + 1);
     const boxes = cells.map((cell, i) =>
-      el("td", { class: NUMBERS.includes(i) ? "num" : null }, cell),
+      el("td", { class: NUMBER_COLUMNS.includes(i) ? "num" : null }, cell),
     );
-    return el("tr", { class: goesOn(node) ? null : "ghost" }, boxes);
+    return el("tr", { class: isContinued(node) ? null : "ghost" }, boxes);
   };
   return {
-    box: scroller(tr("Every candidate of every step"), table),
+    box: createScroller(tr("Every candidate of every step"), table),
     grow(run) {
       for (; shown < columns.length; shown++)
         body.append(...columns[shown].map((node) => rowOf(run, node)));

@@ -1,7 +1,17 @@
 // Positions of the nodes: lanes, shelf and dropped rows of each group, without folded candidates.
-import { curve, GAP, HIGH, heightOf, startOf, TOP, WIDE, xOf, yOf } from "./geometry.mjs";
+import {
+  createCurve,
+  GROUP_GAP,
+  groupHeight,
+  lineStart,
+  NODE_HEIGHT,
+  NODE_WIDTH,
+  nodeX,
+  nodeY,
+  TREE_TOP,
+} from "./geometry.mjs";
 
-export const droppedOf = (owner) => owner.children.filter((n) => n.slot === "drop");
+export const listDropped = (owner) => owner.children.filter((n) => n.slot === "drop");
 
 export class Layout {
   mapPath = "";
@@ -45,22 +55,22 @@ export class Layout {
 
   place(node) {
     const group = this.groupOf(node);
-    node.y = node.hidden ? 0 : yOf(group, node);
+    node.y = node.hidden ? 0 : nodeY(group, node);
     node.box.classList.toggle("away", Boolean(node.hidden));
     node.line.classList.toggle("away", Boolean(node.hidden));
     if (node.hidden) return;
-    node.box.setAttribute("transform", `translate(${xOf(node)} ${node.y})`);
-    const from = startOf(group, node);
-    const to = [xOf(node), node.y + HIGH / 2];
-    node.line.setAttribute("d", curve(from, to));
-    if (node.slot !== "drop") this.mapPath += `M${from}L${to}l${WIDE} 0`;
+    node.box.setAttribute("transform", `translate(${nodeX(node)} ${node.y})`);
+    const from = lineStart(group, node);
+    const to = [nodeX(node), node.y + NODE_HEIGHT / 2];
+    node.line.setAttribute("d", createCurve(from, to));
+    if (node.slot !== "drop") this.mapPath += `M${from}L${to}l${NODE_WIDTH} 0`;
   }
 
   // Place all nodes again after folding, or after a group became higher.
   arrange() {
     for (const group of this.forest.groups) group.dropped = 0;
     for (const column of this.forest.columns) this.pack(column);
-    this.#stack();
+    this.#stackGroups();
     this.mapPath = "";
     for (const column of this.forest.columns)
       for (const node of column) {
@@ -71,13 +81,13 @@ export class Layout {
   }
 
   // Place the groups below each other.
-  #stack() {
-    let top = TOP;
+  #stackGroups() {
+    let top = TREE_TOP;
     for (const group of this.forest.groups) {
       group.top = top;
-      top += heightOf(group);
+      top += groupHeight(group);
     }
-    this.forest.height = top - GAP + 8;
+    this.forest.height = top - GROUP_GAP + 8;
   }
 
   // Update the badge of a node: the number of its dropped
@@ -85,7 +95,7 @@ export class Layout {
   count(owner) {
     if (!owner.badge) return;
     const hidden = this.hides(owner);
-    owner.badge.lastChild.textContent = (hidden ? "+" : "−") + droppedOf(owner).length;
+    owner.badge.lastChild.textContent = (hidden ? "+" : "−") + listDropped(owner).length;
     owner.badge.classList.toggle("open", !hidden);
   }
 }

@@ -1,23 +1,23 @@
 // Keyboard navigation: the node that a key selects.
 
-const shown = (nodes) => nodes.filter((n) => !n.hidden);
-const byHeight = (nodes) => shown(nodes).sort((a, b) => a.y - b.y);
+const visibleNodes = (nodes) => nodes.filter((n) => !n.hidden);
+const sortByHeight = (nodes) => visibleNodes(nodes).sort((a, b) => a.y - b.y);
 
-export function neighbour(forest, best, node, key) {
+export function findNeighbour(forest, best, node, key) {
   const column = forest.columns[node.column];
   switch (key) {
     case "ArrowLeft":
       return node.parent;
     case "ArrowRight":
-      return firstChild(best, node);
+      return findFirstChild(best, node);
     case "ArrowUp":
     case "ArrowDown": {
-      const all = byHeight(column);
+      const all = sortByHeight(column);
       return all[all.indexOf(node) + (key === "ArrowUp" ? -1 : 1)];
     }
     case "PageUp":
     case "PageDown":
-      return byHeight(column.filter((n) => n.data.group === node.data.group)).at(
+      return sortByHeight(column.filter((n) => n.data.group === node.data.group)).at(
         key === "PageUp" ? 0 : -1,
       );
     case "Home":
@@ -30,7 +30,7 @@ export function neighbour(forest, best, node, key) {
 }
 
 // The child on the best path, else the child with the best rank.
-const firstChild = (best, node) =>
-  shown(node.children).sort(
+const findFirstChild = (best, node) =>
+  visibleNodes(node.children).sort(
     (a, b) => Number(best.includes(b)) - Number(best.includes(a)) || a.data.rank - b.data.rank,
   )[0];

@@ -1,15 +1,21 @@
 // The panels around a beam tree: best text, selected node, its step, and greedy search.
-import { button, el } from "../shared/dom.mjs";
+import { createButton, el } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
-import { greedyOf } from "./greedy.mjs";
-import { factsOf, goesOn, poolOf, stateOf, tableOfNodes } from "./info.mjs";
-import { droppedOf } from "./layout.mjs";
-import { scoreOf, textTo } from "./words.mjs";
+import { createGreedyComparison } from "./greedy.mjs";
+import {
+  createNodeFacts,
+  createNodeTable,
+  createPool,
+  createSearchState,
+  isContinued,
+} from "./info.mjs";
+import { listDropped } from "./layout.mjs";
+import { pathText, scoreText } from "./words.mjs";
 
 // The headline shows the end of a longer text; the text view above has all of it.
-const MOST = 400;
+const MAX_CHARACTERS = 400;
 
-const foldWords = (hidden, n) => {
+const foldText = (hidden, n) => {
   if (hidden)
     return n === 1
       ? tr("Show its 1 dropped continuation")
@@ -19,7 +25,7 @@ const foldWords = (hidden, n) => {
     : tr("Hide its {n} dropped continuations", { n });
 };
 
-const endOf = (text) => (text.length > MOST ? `…${text.slice(-MOST)}` : text);
+const keepEnd = (text) => (text.length > MAX_CHARACTERS ? `…${text.slice(-MAX_CHARACTERS)}` : text);
 
 export class Panels {
   headline = el("p", { class: "bt-head" });
@@ -52,7 +58,7 @@ export class Panels {
   }
 
   begin(columns) {
-    this.#table = tableOfNodes(columns);
+    this.#table = createNodeTable(columns);
     this.#tableBox.replaceChildren(this.#table.box);
   }
 
@@ -70,14 +76,14 @@ export class Panels {
     const { sum_logprobs: sum, score } = end.data;
     this.headline.replaceChildren(
       el("b", {}, detail.winner_node_id === null ? sofar : tr("★ Winner: ")),
-      el("q", {}, endOf(textTo(run, end).trimStart())),
-      el("span", {}, ` ${scoreOf(sum, end.column + 1, run.config.length_penalty, score)}`),
+      el("q", {}, keepEnd(pathText(run, end).trimStart())),
+      el("span", {}, ` ${scoreText(sum, end.column + 1, run.config.length_penalty, score)}`),
     );
   }
 
   /** @param {Run} run */
   greedy(run, forest, detail) {
-    this.#greedy.replaceChildren(...greedyOf(run, forest, detail));
+    this.#greedy.replaceChildren(...createGreedyComparison(run, forest, detail));
   }
 
   /** @param {Run} run */
@@ -85,7 +91,7 @@ export class Panels {
     const wanted = index + (run.steps[index].detail.stopping ? "!" : "");
     if (this.#shownState === wanted) return;
     this.#shownState = wanted;
-    this.#state.replaceChildren(...stateOf(run, forest, index));
+    this.#state.replaceChildren(...createSearchState(run, forest, index));
   }
 
   /**
@@ -94,18 +100,18 @@ export class Panels {
    */
   chosen(run, node, members, { fork, why, hidden, fold, choose, focus, group }) {
     const again = { class: "dp-btn bt-continue" };
-    const dropped = droppedOf(node).length;
+    const dropped = listDropped(node).length;
     this.#facts.replaceChildren(
-      ...factsOf(run, node, members.length),
-      fork ? button(tr("Continue from here"), fork, again) : "",
-      why ? button(goesOn(node) ? tr("Why?") : tr("Why not?"), why, again) : "",
+      ...createNodeFacts(run, node, members.length),
+      fork ? createButton(tr("Continue from here"), fork, again) : "",
+      why ? createButton(isContinued(node) ? tr("Why?") : tr("Why not?"), why, again) : "",
       el(
         "p",
         { class: "bt-text" },
         el("span", {}, tr("Text: ")),
-        el("q", {}, textTo(run, node).trimStart()),
+        el("q", {}, pathText(run, node).trimStart()),
       ),
-      dropped ? button(foldWords(hidden, dropped), fold, { class: "dp-btn bt-fold-one" }) : "",
+      dropped ? createButton(foldText(hidden, dropped), fold, { class: "dp-btn bt-fold-one" }) : "",
     );
     const attrs = {
       open: this.#poolOpen === null ? focus : this.#poolOpen,
@@ -114,6 +120,6 @@ export class Panels {
       },
     };
     const title = el("summary", {}, tr("The whole pool of this step"), group);
-    this.#pool.replaceChildren(el("details", attrs, title, poolOf(run, node, members, choose)));
+    this.#pool.replaceChildren(el("details", attrs, title, createPool(run, node, members, choose)));
   }
 }

@@ -1,12 +1,12 @@
 // Export of a beam tree as SVG with its styles inside, or as PNG.
-import { colours } from "../shared/colours.mjs";
-import { el, give, svg } from "../shared/dom.mjs";
-import { visible } from "../shared/text.mjs";
+import { readColours } from "../shared/colours.mjs";
+import { downloadUrl, el, svg } from "../shared/dom.mjs";
+import { makeVisible } from "../shared/text.mjs";
 
-const HEAD = 26;
-const MOST_PIXELS = 16e6;
-const LONGEST = 16000;
-const SETTINGS = [
+const TITLE_HEIGHT = 26;
+const MAX_PIXELS = 16e6;
+const MAX_SIDE = 16000;
+const TITLE_SETTINGS = [
   "num_beams",
   "num_beam_groups",
   "diversity_penalty",
@@ -15,7 +15,7 @@ const SETTINGS = [
 ];
 
 // A copy of the drawing without selection, focus and scroll position.
-function cleaned(canvas) {
+function cloneForExport(canvas) {
   const copy = canvas.whole();
   const each = (query, change) => copy.querySelectorAll(query).forEach(change);
   each(".away, .bt-now", (n) => n.remove());
@@ -26,7 +26,7 @@ function cleaned(canvas) {
   return copy;
 }
 
-function rulesOf(sheet) {
+function readRules(sheet) {
   try {
     return [...sheet.cssRules];
   } catch {
@@ -35,10 +35,10 @@ function rulesOf(sheet) {
 }
 
 // The page's style rules for trees, with colour variables replaced by values.
-function stylesOf(canvas, shades) {
+function collectStyles(canvas, shades) {
   const style = getComputedStyle(canvas);
   return [...document.styleSheets]
-    .flatMap(rulesOf)
+    .flatMap(readRules)
     .filter((rule) => rule.selectorText?.includes(".bt-"))
     .map((rule) => rule.cssText)
     .join("\n")
@@ -49,27 +49,27 @@ function stylesOf(canvas, shades) {
 }
 
 /** @param {Run} run */
-function titleOf(run) {
-  const settings = SETTINGS.filter((key) => run.config[key] !== undefined);
+function pictureTitle(run) {
+  const settings = TITLE_SETTINGS.filter((key) => run.config[key] !== undefined);
   return [
     run.strategy.replaceAll("_", " "),
     settings.map((key) => `${key} ${run.config[key]}`).join(" · "),
     run.model.id,
-    run.prompt ? `“${visible(run.prompt)}”` : "",
+    run.prompt ? `“${makeVisible(run.prompt)}”` : "",
   ]
     .filter(Boolean)
     .join(" · ");
 }
 
 /** @param {Run} run */
-function standalone(run, canvas, width, height) {
-  const copy = cleaned(canvas);
-  const shades = colours();
+function serializeTree(run, canvas, width, height) {
+  const copy = cloneForExport(canvas);
+  const shades = readColours();
   const attrs = {
     xmlns: "http://www.w3.org/2000/svg",
     width,
-    height: height + HEAD,
-    viewBox: `0 ${-HEAD} ${width} ${height + HEAD}`,
+    height: height + TITLE_HEIGHT,
+    viewBox: `0 ${-TITLE_HEIGHT} ${width} ${height + TITLE_HEIGHT}`,
     class: canvas.node.getAttribute("class").replace("tiny", ""),
   };
   for (const [key, value] of Object.entries(attrs)) copy.setAttribute(key, value);
@@ -81,9 +81,9 @@ function standalone(run, canvas, width, height) {
     "font-family": "system-ui, sans-serif",
   };
   copy.prepend(
-    svg("style", {}, stylesOf(canvas.node, shades)),
-    svg("rect", { y: -HEAD, width, height: height + HEAD, fill: shades.bg }),
-    svg("text", letters, titleOf(run)),
+    svg("style", {}, collectStyles(canvas.node, shades)),
+    svg("rect", { y: -TITLE_HEIGHT, width, height: height + TITLE_HEIGHT, fill: shades.bg }),
+    svg("text", letters, pictureTitle(run)),
   );
   return new XMLSerializer().serializeToString(copy);
 }
@@ -93,37 +93,37 @@ function standalone(run, canvas, width, height) {
  * browsers limit a canvas's sides and area.
  * @drawing
  */
-function factorOf(width, tall) {
-  const area = Math.sqrt(MOST_PIXELS / (width * tall));
-  return Math.min(2, area, LONGEST / Math.max(width, tall));
+function pngScale(width, tall) {
+  const area = Math.sqrt(MAX_PIXELS / (width * tall));
+  return Math.min(2, area, MAX_SIDE / Math.max(width, tall));
 }
 
 /** @param {Run} run */
 export async function saveTree(run, canvas, width, height, kind) {
   const name = `${run.strategy}-tree.${kind}`;
-  const text = standalone(run, canvas, width, height);
+  const text = serializeTree(run, canvas, width, height);
   const source = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
-  if (kind === "svg") return give(source, name);
+  if (kind === "svg") return downloadUrl(source, name);
   const image = new Image();
   await new Promise((ok, bad) => {
     image.onload = ok;
     image.onerror = bad;
     image.src = source;
   });
-  const tall = height + HEAD;
-  const factor = factorOf(width, tall);
+  const tall = height + TITLE_HEIGHT;
+  const factor = pngScale(width, tall);
   const sheet = el("canvas", {
     width: Math.floor(width * factor),
     height: Math.floor(tall * factor),
   });
   sheet.getContext("2d").drawImage(image, 0, 0, sheet.width, sheet.height);
-  sheet.toBlob((blob) => give(URL.createObjectURL(blob), name), "image/png");
+  sheet.toBlob((blob) => downloadUrl(URL.createObjectURL(blob), name), "image/png");
   URL.revokeObjectURL(source);
 }
 
 /** @param {Run} run */
-export const treePicture = (run, canvas, width, height) => ({
-  text: standalone(run, canvas, width, height),
+export const createTreePicture = (run, canvas, width, height) => ({
+  text: serializeTree(run, canvas, width, height),
   width,
-  height: height + HEAD,
+  height: height + TITLE_HEIGHT,
 });

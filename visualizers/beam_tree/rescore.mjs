@@ -1,15 +1,15 @@
 // Rescores the recorded hypotheses of a finished search with another length penalty.
 import { tr } from "../shared/tr.mjs";
 
-const ENDED = ["finished", "finished_worse"];
+const FINISHED_FATES = ["finished", "finished_worse"];
 
-const isOlder = (config) =>
+const usesOldScorer = (config) =>
   (config.num_beam_groups || 1) > 1 || Boolean(config.force_words_ids?.length);
 
 /**
  * Rank the finished texts with a length penalty. It runs in the page, because the ranking follows
  * the slider while it is dragged.
- * @computed engine.statistics.rescoring.rescore
+ * @computed engine.statistics.rescoring.rescore_hypotheses
  * @param {Run} run
  * @param {number} penalty
  */
@@ -17,30 +17,30 @@ export function rescore(run, penalty) {
   const { config } = run;
   const details = run.steps.map((s) => s.detail);
   const last = details.length - 1;
-  const lines = linesOf(details, penalty);
+  const lines = rankFinishedTexts(details, penalty);
   // With equal scores, the older scorer of transformers returns the last text of the last group.
-  if (isOlder(config)) lines.sort((a, b) => a.node.group - b.node.group).reverse();
+  if (usesOldScorer(config)) lines.sort((a, b) => a.node.group - b.node.group).reverse();
   lines.sort((a, b) => b.score - a.score);
-  const end = endOf(details, config, penalty);
-  return { lines, end, rerun: sentence(end, last) };
+  const end = findStopStep(details, config, penalty);
+  return { lines, end, rerun: rerunText(end, last) };
 }
 
 // Every text that ended, and the texts in the final list of hypotheses.
-function linesOf(details, penalty) {
+function rankFinishedTexts(details, penalty) {
   const held = new Set(details.at(-1).heap.map((h) => h.node_id));
   return details.flatMap((detail, i) =>
     detail.pool
-      .filter((n) => ENDED.includes(n.fate) || held.has(n.node_id))
-      .map((node) => lineOf(node, i + 1, penalty)),
+      .filter((n) => FINISHED_FATES.includes(n.fate) || held.has(n.node_id))
+      .map((node) => scoreNode(node, i + 1, penalty)),
   );
 }
 
-function lineOf(node, length, penalty) {
+function scoreNode(node, length, penalty) {
   const divisor = length ** penalty;
   return { node, length, divisor, score: node.sum_logprobs / divisor };
 }
 
-function sentence(end, last) {
+function rerunText(end, last) {
   if (end === null)
     return tr("With this penalty the search would not have stopped after step {n}.", {
       n: last + 1,
@@ -51,7 +51,7 @@ function sentence(end, last) {
 }
 
 // Index of the step after which the search would have stopped, null if it would have gone on.
-function endOf(details, config, penalty) {
+function findStopStep(details, config, penalty) {
   const count = config.num_beam_groups || 1;
   const last = details.length - 1;
   const groups = Array.from({ length: count }, () => ({ scores: [], done: null, recorded: 0 }));
@@ -59,7 +59,7 @@ function endOf(details, config, penalty) {
     groups.forEach((group, number) => {
       const pool = detail.pool.filter((n) => n.group === number);
       if (pool.length) group.recorded = index;
-      if (pool.length && group.done === null) advance(group, pool, index, config, penalty);
+      if (pool.length && group.done === null) advanceGroup(group, pool, index, config, penalty);
     });
   });
   const open = details[last].pool.some((n) => n.fate === "kept");
@@ -70,16 +70,18 @@ function endOf(details, config, penalty) {
 }
 
 // Advance one group by one step: keep its best finished texts and apply the stopping test.
-function advance(group, pool, index, config, penalty) {
+function advanceGroup(group, pool, index, config, penalty) {
   const length = index + 1;
   const size = Math.max(1, Math.floor(config.num_beams / (config.num_beam_groups || 1)));
   const early = config.num_beams === 1 ? true : config.early_stopping;
-  const ended = pool.filter((n) => ENDED.includes(n.fate));
+  const ended = pool.filter((n) => FINISHED_FATES.includes(n.fate));
   group.scores = [...group.scores, ...ended.map((n) => n.sum_logprobs / length ** penalty)]
     .sort((a, b) => b - a)
     .slice(0, size);
   if (group.scores.length < size) return;
-  const open = pool.filter((n) => isOlder(config) || n.fate === "kept").map((n) => n.sum_logprobs);
+  const open = pool
+    .filter((n) => usesOldScorer(config) || n.fate === "kept")
+    .map((n) => n.sum_logprobs);
   const longest = early === "never" && penalty > 0 ? config.max_new_tokens : length;
   const reachable = Math.max(-Infinity, ...open) / longest ** penalty;
   if (early === true || group.scores[size - 1] >= reachable) group.done = index;

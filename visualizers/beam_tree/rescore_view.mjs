@@ -1,19 +1,20 @@
 // View that ranks the texts of a finished search with another length penalty.
-import { button, el } from "../shared/dom.mjs";
-import { told } from "../shared/terms.mjs";
-import { fixed, power, textOfIds } from "../shared/text.mjs";
+import { createButton, el } from "../shared/dom.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import { formatFixed, formatPowerOfTen, tokensText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { entry } from "./info.mjs";
+import { createEntry } from "./info.mjs";
 import { rescore } from "./rescore.mjs";
 
-const SHOWN = 12;
-const FORMULA = tr(
+const MAX_SHOWN = 12;
+const SCORE_FORMULA = tr(
   "The [score] of a text is the [sum of log-probabilities|sum of its log-probabilities] ÷ its number of new tokens ^ length penalty. The prompt does not count, the end mark does.",
 );
 
-const short = (x) => (x >= 0.001 && x < 1e6 ? String(+x.toPrecision(6)) : power(x, 4));
+const formatDivisor = (x) =>
+  x >= 0.001 && x < 1e6 ? String(+x.toPrecision(6)) : formatPowerOfTen(x, 4);
 
-const moveOf = (places) => {
+const createMove = (places) => {
   if (!places) return null;
   const n = Math.abs(places);
   return el(
@@ -23,7 +24,7 @@ const moveOf = (places) => {
   );
 };
 
-class Rescoring {
+class RescorePanel {
   #run = null;
   #forest = null;
 
@@ -34,11 +35,11 @@ class Rescoring {
       max: 5,
       step: 0.1,
       "aria-label": tr("Length penalty"),
-      oninput: () => this.#show(),
+      oninput: () => this.#showRanking(),
     });
-    this.back = button(tr("As it ran"), () => {
+    this.back = createButton(tr("As it ran"), () => {
       this.slider.value = this.#run.config.length_penalty;
-      this.#show();
+      this.#showRanking();
     });
     this.value = el("output", { class: "br-value" });
     this.note = el("p", { class: "dp-note", "aria-live": "polite" });
@@ -55,13 +56,13 @@ class Rescoring {
       el("div", { class: "dp-row br-slider" }, label, this.value, this.back),
       this.note,
       this.list,
-      el("p", { class: "dp-note" }, told(FORMULA)),
+      el("p", { class: "dp-note" }, renderTerms(SCORE_FORMULA)),
     );
     root.append(this.waiting, this.body);
     this.body.hidden = true;
   }
 
-  #show() {
+  #showRanking() {
     if (!this.#run) return;
     const run = this.#run;
     const own = run.config.length_penalty;
@@ -69,13 +70,15 @@ class Rescoring {
     const same = Math.abs(penalty - own) < 1e-9;
     const result = rescore(run, penalty);
     const winner = run.steps.at(-1).detail.winner_node_id;
-    this.value.textContent = fixed(penalty, 1) + (same ? tr(" (as it ran)") : "");
+    this.value.textContent = formatFixed(penalty, 1) + (same ? tr(" (as it ran)") : "");
     this.back.toggleAttribute("disabled", same);
-    this.#note(result, winner);
+    this.#showNote(result, winner);
     const before = new Map(rescore(run, own).lines.map((line, i) => [line.node.node_id, i]));
     const items = result.lines
-      .slice(0, SHOWN)
-      .map((line, i) => this.#item(line, i, before.get(line.node.node_id) - i, penalty, winner));
+      .slice(0, MAX_SHOWN)
+      .map((line, i) =>
+        this.#createItem(line, i, before.get(line.node.node_id) - i, penalty, winner),
+      );
     items[0]?.classList.add("first");
     const attrs = {
       class: "bt-heap",
@@ -83,13 +86,13 @@ class Rescoring {
       "aria-label": tr("Finished texts with this length penalty, best first"),
     };
     this.list.replaceChildren(el("ol", attrs, items));
-    if (result.lines.length > SHOWN)
+    if (result.lines.length > MAX_SHOWN)
       this.list.append(
-        el("p", { class: "dp-note" }, tr("and {n} more", { n: result.lines.length - SHOWN })),
+        el("p", { class: "dp-note" }, tr("and {n} more", { n: result.lines.length - MAX_SHOWN })),
       );
   }
 
-  #note({ lines, end, rerun }, winner) {
+  #showNote({ lines, end, rerun }, winner) {
     const first = lines[0]?.node.node_id;
     const who = first === winner ? tr("The winner stays the same.") : tr("Another text would win.");
     const exact = rerun
@@ -100,18 +103,18 @@ class Rescoring {
     this.note.dataset.end = String(end);
   }
 
-  #item({ node, length, divisor, score }, i, moved, penalty, winner) {
-    const sum = fixed(node.sum_logprobs, 4);
-    const written = `${sum} ÷ ${length}^${fixed(penalty, 1)} = ${sum} ÷ ${short(divisor)} = ${fixed(score, 4)}`;
+  #createItem({ node, length, divisor, score }, i, moved, penalty, winner) {
+    const sum = formatFixed(node.sum_logprobs, 4);
+    const written = `${sum} ÷ ${length}^${formatFixed(penalty, 1)} = ${sum} ÷ ${formatDivisor(divisor)} = ${formatFixed(score, 4)}`;
     const place = (node.node_id === winner ? "★ " : "") + (i + 1);
-    return entry(place, written, this.#textOf(node.node_id), moveOf(moved));
+    return createEntry(place, written, this.#nodeText(node.node_id), createMove(moved));
   }
 
-  #textOf(id) {
+  #nodeText(id) {
     const ids = [];
     for (let at = id; at !== -1; at = this.#forest.get(at).parent_id)
       ids.unshift(this.#forest.get(at).token_id);
-    return textOfIds(this.#run, ids);
+    return tokensText(this.#run, ids);
   }
 
   /** @param {Run} run */
@@ -124,7 +127,7 @@ class Rescoring {
     this.#run = run;
     this.#forest = new Map(run.steps.flatMap((s) => s.detail.pool.map((n) => [n.node_id, n])));
     this.slider.value = run.config.length_penalty;
-    this.#show();
+    this.#showRanking();
   }
 
   select() {}
@@ -146,5 +149,5 @@ export const rescoreView = {
   empty: tr(
     "When the search has ended: the finished texts ranked with any length penalty, without running again.",
   ),
-  mount: (root) => new Rescoring(root),
+  mount: (root) => new RescorePanel(root),
 };

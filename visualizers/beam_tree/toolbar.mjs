@@ -1,8 +1,8 @@
 // The toolbar above a beam tree, and the legend below it.
-import { button, el } from "../shared/dom.mjs";
+import { createButton, el } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
 
-const KEYS = [
+const LEGEND_KEYS = [
   ["best", tr("★ best text")],
   ["kept", tr("kept")],
   ["dead", tr("kept, died out later")],
@@ -13,38 +13,38 @@ const KEYS = [
   ["greedy", tr("G greedy path")],
 ];
 
-export const press = (control, on) => control.setAttribute("aria-pressed", String(on));
+export const setPressed = (control, on) => control.setAttribute("aria-pressed", String(on));
 
-const tool = (text, title, act, pressed) =>
-  button(text, act, { title, "aria-label": title, "aria-pressed": pressed });
+const createTool = (text, title, act, pressed) =>
+  createButton(text, act, { title, "aria-label": title, "aria-pressed": pressed });
 
-const set = (...tools) => el("span", { class: "bt-set" }, tools);
+const createToolSet = (...tools) => el("span", { class: "bt-set" }, tools);
 
-export function toolbar({ fold, follow, zoom, fit, enlarge, save }) {
-  const folding = tool(
+export function createToolbar({ fold, follow, zoom, fit, enlarge, save }) {
+  const folding = createTool(
     tr("Hide dropped"),
     tr("Hide or show the dropped candidates"),
     fold,
     "false",
   );
-  const following = tool(tr("Follow"), tr("Keep the latest step in view"), follow, "true");
-  const zooming = set(
-    tool("−", tr("Zoom out"), () => zoom(1 / 1.25)),
-    tool("+", tr("Zoom in"), () => zoom(1.25)),
-    tool(tr("Fit"), tr("Fit the whole tree"), fit),
+  const following = createTool(tr("Follow"), tr("Keep the latest step in view"), follow, "true");
+  const zooming = createToolSet(
+    createTool("−", tr("Zoom out"), () => zoom(1 / 1.25)),
+    createTool("+", tr("Zoom in"), () => zoom(1.25)),
+    createTool(tr("Fit"), tr("Fit the whole tree"), fit),
   );
-  const large = tool(tr("Full screen"), tr("Show the tree on the whole screen"), enlarge);
-  const saving = set(
-    tool("SVG", tr("Download as SVG"), () => save("svg")),
-    tool("PNG", tr("Download as PNG"), () => save("png")),
+  const large = createTool(tr("Full screen"), tr("Show the tree on the whole screen"), enlarge);
+  const saving = createToolSet(
+    createTool("SVG", tr("Download as SVG"), () => save("svg")),
+    createTool("PNG", tr("Download as PNG"), () => save("png")),
   );
   const box = el("div", { class: "dp-row bt-tools" }, folding, following, zooming, large, saving);
   return { box, folding, following };
 }
 
-export const legend = () =>
+export const createLegend = () =>
   el(
     "div",
     { class: "dp-legend bt-legend" },
-    KEYS.map(([kind, text]) => el("span", { class: `bt-key ${kind}` }, text)),
+    LEGEND_KEYS.map(([kind, text]) => el("span", { class: `bt-key ${kind}` }, text)),
   );

@@ -1,10 +1,10 @@
 // The tooltip of the node under the mouse or with the keyboard focus.
 import { el } from "../shared/dom.mjs";
 
-export class Tip {
+export class NodeTooltip {
   node = el("div", { class: "bt-tip", role: "tooltip", hidden: true });
-  #mouse = "";
-  #hinted = null;
+  #lastPosition = "";
+  #shownNode = null;
 
   hide() {
     this.node.hidden = true;
@@ -29,16 +29,16 @@ export class Tip {
     canvas.addEventListener("mousemove", (e) => {
       const at = `${e.clientX} ${e.clientY}`;
       const node = nodeOf(e);
-      if (at !== this.#mouse && (node !== this.#hinted || this.node.hidden)) {
-        this.#hinted = node;
+      if (at !== this.#lastPosition && (node !== this.#shownNode || this.node.hidden)) {
+        this.#shownNode = node;
         if (node) show(node);
         else this.hide();
       }
-      this.#mouse = at;
+      this.#lastPosition = at;
     });
     canvas.addEventListener("mouseleave", (e) => {
-      if (`${e.clientX} ${e.clientY}` === this.#mouse) return;
-      this.#hinted = null;
+      if (`${e.clientX} ${e.clientY}` === this.#lastPosition) return;
+      this.#shownNode = null;
       this.hide();
     });
     canvas.addEventListener("focusin", (e) => {

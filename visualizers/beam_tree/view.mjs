@@ -1,33 +1,33 @@
 // View of a beam search as a tree of all candidates. Fates
 // come from the record and are not derived again.
-import { el, set, svg } from "../shared/dom.mjs";
-import { offerPicture } from "../shared/pictures.mjs";
+import { el, setAttributes, svg } from "../shared/dom.mjs";
+import { registerPicture } from "../shared/pictures.mjs";
 import { tr } from "../shared/tr.mjs";
 import { Canvas } from "./canvas.mjs";
 import { Forest } from "./forest.mjs";
-import { COLUMN, HIGH, LEFT, WIDE, widthOf, xOf } from "./geometry.mjs";
-import { factsOf } from "./info.mjs";
+import { COLUMN_WIDTH, NODE_HEIGHT, NODE_WIDTH, nodeX, TREE_LEFT, treeWidth } from "./geometry.mjs";
+import { createNodeFacts } from "./info.mjs";
 import { Layout } from "./layout.mjs";
-import { neighbour } from "./navigation.mjs";
+import { findNeighbour } from "./navigation.mjs";
 import { Panels } from "./panels.mjs";
-import { saveTree, treePicture } from "./picture.mjs";
-import { legend, press, toolbar } from "./toolbar.mjs";
-import { Tip } from "./tooltip.mjs";
+import { createTreePicture, saveTree } from "./picture.mjs";
+import { createLegend, createToolbar, setPressed } from "./toolbar.mjs";
+import { NodeTooltip } from "./tooltip.mjs";
 import { Viewport } from "./viewport.mjs";
-import { describe, pathTo, shownOf } from "./words.mjs";
+import { describeTreeNode, pathTo, stepSummary } from "./words.mjs";
 
-const NARROW = 700;
+const NARROW_WIDTH = 700;
 
 class BeamTree {
-  #folded = innerWidth < NARROW;
+  #folded = innerWidth < NARROW_WIDTH;
 
   /** @param {Context} ctx */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.canvas = new Canvas();
-    this.tip = new Tip();
+    this.tip = new NodeTooltip();
     this.panels = new Panels(() => this.panels.grow(this.run));
-    this.tools = toolbar({
+    this.tools = createToolbar({
       fold: () => this.#foldAll(),
       follow: () => this.viewport.follow(!this.viewport.following),
       zoom: (factor) => this.viewport.zoom(factor),
@@ -35,21 +35,31 @@ class BeamTree {
       enlarge: () =>
         document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),
       save: (kind) =>
-        this.forest && saveTree(this.run, this.canvas, this.#width(), this.forest.height, kind),
+        this.forest && saveTree(this.run, this.canvas, this.#treeWidth(), this.forest.height, kind),
     });
     this.viewport = new Viewport(this.canvas, {
       resized: () => this.#resize(),
-      followed: (on) => press(this.tools.following, on),
+      followed: (on) => setPressed(this.tools.following, on),
       dragging: () => this.tip.hide(),
     });
     root.classList.add("bt-root");
-    offerPicture(
+    registerPicture(
       root,
-      () => this.forest && treePicture(this.run, this.canvas, this.#width(), this.forest.height),
+      () =>
+        this.forest &&
+        createTreePicture(this.run, this.canvas, this.#treeWidth(), this.forest.height),
     );
     const { headline, below, more } = this.panels;
     const wrap = el("div", { class: "bt-wrap" }, this.viewport.scroll, this.tip.node);
-    root.append(headline, this.tools.box, wrap, this.viewport.overview, legend(), below, more);
+    root.append(
+      headline,
+      this.tools.box,
+      wrap,
+      this.viewport.overview,
+      createLegend(),
+      below,
+      more,
+    );
     this.#listen();
     this.clear();
   }
@@ -69,7 +79,7 @@ class BeamTree {
     this.viewport.clear();
   }
 
-  #begin() {
+  #startTree() {
     this.forest = new Forest(this.run.config);
     this.layout = new Layout(this.forest, this.#folded);
     this.panels.begin(this.forest.columns);
@@ -81,22 +91,22 @@ class BeamTree {
     if (from === 0 && this.depth) this.clear();
     this.run = run;
     if (run.steps[0]?.detail?.kind !== "beam") return;
-    if (!this.forest) this.#begin();
+    if (!this.forest) this.#startTree();
     let changed = false;
     while (this.depth < run.steps.length)
-      changed = this.#grow(run.steps[this.depth].detail, shownOf(run, this.depth), changed);
+      changed = this.#addStep(run.steps[this.depth].detail, stepSummary(run, this.depth), changed);
     const last = run.steps[this.depth - 1].detail;
-    if (changed) this.#arrange();
+    if (changed) this.#arrangeTree();
     else this.#drawMap();
     this.#showBest(last);
     this.#resize();
     // The greedy comparison arrives with the end of the run.
-    if (last.stopping && run.status !== "running") this.#finish(last);
+    if (last.stopping && run.status !== "running") this.#showEnd(last);
     this.panels.grow(run);
   }
 
   // Add a step. Returns whether all nodes must be placed again because a group needs more rows.
-  #grow(detail, shown, stale) {
+  #addStep(detail, shown, stale) {
     const layer = this.canvas.addLayer();
     const { fresh, moved, dead } = this.forest.add(detail.pool, shown);
     for (const node of fresh) {
@@ -115,9 +125,9 @@ class BeamTree {
     return false;
   }
 
-  #arrange() {
+  #arrangeTree() {
     if (!this.forest) return;
-    press(this.tools.folding, this.#folded);
+    setPressed(this.tools.folding, this.#folded);
     this.tools.folding.textContent = this.#folded ? tr("Show dropped") : tr("Hide dropped");
     this.layout.arrange();
     this.canvas.stack(this.forest.groups);
@@ -129,15 +139,16 @@ class BeamTree {
   #foldAll() {
     this.#folded = !this.#folded;
     this.layout.foldAll(this.#folded);
-    this.#arrange();
+    this.#arrangeTree();
   }
 
-  #width() {
-    return widthOf(this.depth);
+  #treeWidth() {
+    return treeWidth(this.depth);
   }
 
   #resize() {
-    if (this.forest) this.viewport.resize(this.forest.groups, this.#width(), this.forest.height);
+    if (this.forest)
+      this.viewport.resize(this.forest.groups, this.#treeWidth(), this.forest.height);
   }
 
   #drawMap() {
@@ -147,16 +158,17 @@ class BeamTree {
   #traceBest() {
     const start = (node) => {
       const group = this.layout.groupOf(node);
-      return `M${xOf(node) - COLUMN + WIDE} ${group.top + HIGH / 2}L`;
+      return `M${nodeX(node) - COLUMN_WIDTH + NODE_WIDTH} ${group.top + NODE_HEIGHT / 2}L`;
     };
     const path = this.best.map(
-      (node, i) => `${i ? "L" : start(node)}${xOf(node)} ${node.y + HIGH / 2}l${WIDE} 0`,
+      (node, i) =>
+        `${i ? "L" : start(node)}${nodeX(node)} ${node.y + NODE_HEIGHT / 2}l${NODE_WIDTH} 0`,
     );
     this.viewport.mapBest.setAttribute("d", path.join(""));
   }
 
   #showBest(detail) {
-    const end = this.forest.nodes.get(shownOf(this.run, this.depth - 1).best);
+    const end = this.forest.nodes.get(stepSummary(this.run, this.depth - 1).best);
     const old = this.best.at(-1);
     this.#markBest(pathTo(end));
     if (old && old !== end) {
@@ -165,7 +177,7 @@ class BeamTree {
     }
     end.box.classList.add("tip");
     this.canvas.label(this.run, end, "★ ");
-    if (!this.chosen) this.#tab(end);
+    if (!this.chosen) this.#setTabStop(end);
     this.#traceBest();
     this.canvas.node.classList.toggle("ended", detail.stopping);
     this.panels.best(this.run, detail, end);
@@ -187,12 +199,12 @@ class BeamTree {
   }
 
   // Scroll to the step where the texts first diverge, and draw the greedy path.
-  #finish(detail) {
+  #showEnd(detail) {
     if (this.ended) return;
     this.ended = true;
-    const { parting } = shownOf(this.run, this.depth - 1);
+    const { parting } = stepSummary(this.run, this.depth - 1);
     const node = this.best[parting ?? -1] ?? this.best.at(-1);
-    if (!this.chosen) this.#choose(node);
+    if (!this.chosen) this.#chooseNode(node);
     if (this.viewport.following) {
       this.viewport.follow(false);
       this.viewport.reveal(node);
@@ -200,51 +212,53 @@ class BeamTree {
     }
     this.seen = this.depth - 1;
     this.panels.greedy(this.run, this.forest, detail);
-    for (const id of shownOf(this.run, this.depth - 1).greedy?.path ?? []) {
+    for (const id of stepSummary(this.run, this.depth - 1).greedy?.path ?? []) {
       const node = this.forest.nodes.get(id);
       const y = node.data.diversity_penalty > 0 ? 18 : 10;
       node.box.classList.add("greedy");
-      node.box.append(svg("text", { class: "bt-g", x: WIDE - 5, y, "text-anchor": "end" }, "G"));
+      node.box.append(
+        svg("text", { class: "bt-g", x: NODE_WIDTH - 5, y, "text-anchor": "end" }, "G"),
+      );
       node.line.classList.add("greedy");
       node.box.setAttribute(
         "aria-label",
-        tr("{node}, on the greedy path", { node: describe(this.run, node) }),
+        tr("{node}, on the greedy path", { node: describeTreeNode(this.run, node) }),
       );
     }
   }
 
   // Only one node is in the tab order; arrow keys move from there.
-  #tab(node) {
+  #setTabStop(node) {
     this.tabbed?.box.setAttribute("tabindex", -1);
     this.tabbed = node;
     node.box.setAttribute("tabindex", 0);
   }
 
-  #mates(node) {
+  #groupMates(node) {
     return this.forest.columns[node.column].filter((n) => n.data.group === node.data.group);
   }
 
-  #choose(node, focus) {
+  #chooseNode(node, focus) {
     this.chosen?.box.classList.remove("sel");
     this.chosen = node;
-    this.#tab(node);
+    this.#setTabStop(node);
     node.box.classList.add("sel");
-    if (node.hidden) this.#toggle(this.layout.ownerOf(node), false);
+    if (node.hidden) this.#toggleFold(this.layout.ownerOf(node), false);
     if (focus) {
       this.viewport.reveal(node);
       node.box.focus({ preventScroll: true });
     }
-    const members = this.#mates(node).sort((a, b) => a.data.rank - b.data.rank);
+    const members = this.#groupMates(node).sort((a, b) => a.data.rank - b.data.rank);
     this.panels.chosen(this.run, node, members, {
-      fork: this.#forkOf(node),
-      why: this.#whyOf(node),
+      fork: this.#forkAction(node),
+      why: this.#whyAction(node),
       hidden: this.layout.hides(node),
       fold: () => {
-        this.#toggle(node);
-        this.#choose(node);
+        this.#toggleFold(node);
+        this.#chooseNode(node);
       },
       choose: (other) => {
-        this.#choose(other, true);
+        this.#chooseNode(other, true);
         this.ctx.select(other.column, other.data.node_id);
       },
       focus,
@@ -252,21 +266,21 @@ class BeamTree {
     });
   }
 
-  #forkOf(node) {
+  #forkAction(node) {
     const { token_id, node_id } = node.data;
     if (!this.ctx.fork || this.run.eos_token_ids.includes(token_id)) return null;
     return () => this.ctx.fork({ step: node.column, token_id, node_id });
   }
 
-  #whyOf({ column, data }) {
+  #whyAction({ column, data }) {
     if (!this.ctx.ask) return null;
     return () => this.ctx.ask?.({ step: column, node_id: data.node_id });
   }
 
-  #toggle(owner, hide = !this.layout.hides(owner)) {
+  #toggleFold(owner, hide = !this.layout.hides(owner)) {
     if (!owner.badge) return;
     owner.fold = hide;
-    this.#arrange();
+    this.#arrangeTree();
   }
 
   #listen() {
@@ -277,30 +291,30 @@ class BeamTree {
       if (this.viewport.dragged) return;
       const fold = near(e, ".bt-badge");
       const node = nodeOf(e);
-      if (fold) this.#toggle(fold.dpOwner);
+      if (fold) this.#toggleFold(fold.dpOwner);
       else if (node) this.#goTo(node);
     });
-    canvas.addEventListener("keydown", (e) => this.#press(e, nodeOf(e)));
+    canvas.addEventListener("keydown", (e) => this.#handleKey(e, nodeOf(e)));
     this.tip.listen(canvas, nodeOf, (node) =>
-      this.tip.show(node.box, factsOf(this.run, node, this.#mates(node).length)),
+      this.tip.show(node.box, createNodeFacts(this.run, node, this.#groupMates(node).length)),
     );
   }
 
   #goTo(node) {
     this.viewport.follow(false);
-    this.#choose(node, true);
+    this.#chooseNode(node, true);
     this.ctx.select(node.column, node.data.node_id);
   }
 
-  #press(event, node) {
+  #handleKey(event, node) {
     if (!node || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "f") {
-      this.#toggle(node);
-      this.#choose(node, true);
+      this.#toggleFold(node);
+      this.#chooseNode(node, true);
       return;
     }
     const stays = event.key === "Enter" || event.key === " ";
-    const next = stays ? node : neighbour(this.forest, this.best, node, event.key);
+    const next = stays ? node : findNeighbour(this.forest, this.best, node, event.key);
     if (!next) return;
     event.preventDefault();
     event.stopPropagation();
@@ -310,10 +324,10 @@ class BeamTree {
   /** @param {Run} run */
   select(run, index) {
     if (run !== this.run || !this.canvas.layers[index]) return;
-    set(this.canvas.now, { x: LEFT + index * COLUMN - 6 });
+    setAttributes(this.canvas.now, { x: TREE_LEFT + index * COLUMN_WIDTH - 6 });
     this.panels.state(run, this.forest, index);
     const wanted = run.node === null ? this.best[index] : this.forest.nodes.get(run.node);
-    if (this.ended && wanted && this.chosen !== wanted) this.#choose(wanted);
+    if (this.ended && wanted && this.chosen !== wanted) this.#chooseNode(wanted);
     if (this.viewport.following && index !== this.depth - 1) this.viewport.follow(false);
     if (this.seen !== index && !this.viewport.following) {
       const node = this.best[index] || this.forest.columns[index][0];

@@ -1,25 +1,33 @@
 // The viewport of the tree: scrolling, dragging, zooming, following the newest step, and the map.
 import { el, svg } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
-import { COLUMN, GUTTER, HIGH, LEFT, TOP, WIDE, xOf } from "./geometry.mjs";
+import {
+  COLUMN_WIDTH,
+  GUTTER_WIDTH,
+  NODE_HEIGHT,
+  NODE_WIDTH,
+  nodeX,
+  TREE_LEFT,
+  TREE_TOP,
+} from "./geometry.mjs";
 
-const FAR = 3;
-const LEAST = 0.08;
-const NARROW = 700;
+const MARGIN_STEPS = 3;
+const MIN_SCALE = 0.08;
+const NARROW_WIDTH = 700;
 // Scrolling within this time after an input event counts as the visitor's.
-const HAND_MS = 600;
+const USER_SCROLL_MS = 600;
 
 /**
  * Zoom factor of a turn of the mouse wheel.
  * @drawing
  */
-const factorOf = (turn) => Math.exp(-turn / 300);
+const wheelZoom = (turn) => Math.exp(-turn / 300);
 
 export class Viewport {
   following = true;
   dragged = false;
-  scale = innerWidth < NARROW ? 0.9 : 1;
-  #hand = 0;
+  scale = innerWidth < NARROW_WIDTH ? 0.9 : 1;
+  #lastTouch = 0;
   #drag = null;
   #size = null;
 
@@ -59,7 +67,7 @@ export class Viewport {
     this.#size = { wide, high };
     this.canvas.resize(groups, wide, high, this.scale);
     this.map.setAttribute("viewBox", `0 0 ${wide} ${high}`);
-    if (this.following) this.#toEnd();
+    if (this.following) this.#scrollToEnd();
     this.watch();
   }
 
@@ -73,11 +81,11 @@ export class Viewport {
     lens.style.left = `${100 * Math.min(1, left / wide)}%`;
     lens.style.width = `${100 * Math.min(1, seen / wide)}%`;
     this.overview.classList.toggle("idle", seen >= wide);
-    const first = Math.max(0, Math.floor((left - LEFT) / COLUMN) - FAR);
-    this.canvas.render(first, Math.ceil((left + seen - LEFT) / COLUMN) + FAR);
+    const first = Math.max(0, Math.floor((left - TREE_LEFT) / COLUMN_WIDTH) - MARGIN_STEPS);
+    this.canvas.render(first, Math.ceil((left + seen - TREE_LEFT) / COLUMN_WIDTH) + MARGIN_STEPS);
   }
 
-  #toEnd() {
+  #scrollToEnd() {
     this.scroll.scrollLeft = this.scroll.scrollWidth;
   }
 
@@ -85,14 +93,14 @@ export class Viewport {
     this.following = on;
     this.told.followed(on);
     if (!on) return;
-    this.#toEnd();
+    this.#scrollToEnd();
     this.watch();
   }
 
   zoom(factor, at = this.scroll.clientWidth / 2) {
     if (!this.#size) return;
     const middle = (this.scroll.scrollLeft + at) / this.scale;
-    this.scale = Math.max(LEAST, Math.min(2.5, this.scale * factor));
+    this.scale = Math.max(MIN_SCALE, Math.min(2.5, this.scale * factor));
     this.told.resized();
     if (this.following) return;
     this.scroll.scrollLeft = middle * this.scale - at;
@@ -105,40 +113,43 @@ export class Viewport {
     this.follow(false);
     const across = this.scroll.clientWidth / wide;
     const down = Math.max(260, this.scroll.clientHeight) / high;
-    this.scale = Math.max(LEAST, Math.min(1.5, across, down));
+    this.scale = Math.max(MIN_SCALE, Math.min(1.5, across, down));
     this.told.resized();
   }
 
   reveal(node) {
     const { scroll, scale } = this;
-    const left = xOf(node) * scale;
+    const left = nodeX(node) * scale;
     const top = node.y * scale;
-    const edge = GUTTER * scale + 8;
-    const right = left + WIDE * scale;
-    const bottom = top + HIGH * scale;
+    const edge = GUTTER_WIDTH * scale + 8;
+    const right = left + NODE_WIDTH * scale;
+    const bottom = top + NODE_HEIGHT * scale;
     if (left < scroll.scrollLeft + edge) scroll.scrollLeft = left - edge;
     else if (right > scroll.scrollLeft + scroll.clientWidth)
       scroll.scrollLeft = right + 20 - scroll.clientWidth;
-    if (top < scroll.scrollTop + TOP * scale) scroll.scrollTop = top - TOP * scale;
+    if (top < scroll.scrollTop + TREE_TOP * scale) scroll.scrollTop = top - TREE_TOP * scale;
     else if (bottom > scroll.scrollTop + scroll.clientHeight)
       scroll.scrollTop = bottom + 10 - scroll.clientHeight;
     this.watch();
   }
 
   sees(node) {
-    const left = xOf(node) * this.scale;
+    const left = nodeX(node) * this.scale;
     const from = this.scroll.scrollLeft;
-    return left >= from + GUTTER && left + WIDE * this.scale <= from + this.scroll.clientWidth;
+    return (
+      left >= from + GUTTER_WIDTH &&
+      left + NODE_WIDTH * this.scale <= from + this.scroll.clientWidth
+    );
   }
 
-  #touched = () => {
-    this.#hand = performance.now();
+  #recordTouch = () => {
+    this.#lastTouch = performance.now();
   };
 
   #listenToPointer() {
     const { scroll } = this;
     scroll.addEventListener("pointerdown", (e) => {
-      this.#touched();
+      this.#recordTouch();
       this.dragged = false;
       if (e.pointerType === "mouse" && e.button === 0 && e.target !== scroll)
         this.#drag = { x: e.clientX, y: e.clientY, left: scroll.scrollLeft, top: scroll.scrollTop };
@@ -148,7 +159,7 @@ export class Viewport {
       if (!from) return;
       if (!this.dragged && Math.hypot(e.clientX - from.x, e.clientY - from.y) < 5) return;
       this.dragged = true;
-      this.#touched();
+      this.#recordTouch();
       this.told.dragging();
       scroll.scrollLeft = from.left - e.clientX + from.x;
       scroll.scrollTop = from.top - e.clientY + from.y;
@@ -162,16 +173,16 @@ export class Viewport {
   #listenToScrolling() {
     const { scroll } = this;
     for (const name of ["wheel", "touchmove", "keydown"])
-      scroll.addEventListener(name, this.#touched, { passive: true });
+      scroll.addEventListener(name, this.#recordTouch, { passive: true });
     const zoomed = (e) => {
       if (!e.ctrlKey) return;
       e.preventDefault();
-      this.zoom(factorOf(e.deltaY), e.clientX - scroll.getBoundingClientRect().left);
+      this.zoom(wheelZoom(e.deltaY), e.clientX - scroll.getBoundingClientRect().left);
     };
     scroll.addEventListener("wheel", zoomed, { passive: false });
     // Only the visitor's scrolling stops following; scrolling back to the end starts it again.
     const scrolled = () => {
-      if (performance.now() - this.#hand < HAND_MS) {
+      if (performance.now() - this.#lastTouch < USER_SCROLL_MS) {
         this.following = scroll.scrollLeft + scroll.clientWidth > scroll.scrollWidth - 12;
         this.told.followed(this.following);
       }

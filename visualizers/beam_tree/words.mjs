@@ -1,15 +1,15 @@
 // Texts and numbers of a beam search.
 import { said } from "../shared/server_text.mjs";
-import { fixed, percent, piece, SAY, textOfIds } from "../shared/text.mjs";
+import { FATE_TEXT, formatFixed, formatPercent, tokenLabel, tokensText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-export const MARK = { finished: "■ ", finished_worse: "□ ", blocked: "⊘ " };
+export const FATE_MARKS = { finished: "■ ", finished_worse: "□ ", blocked: "⊘ " };
 
 const WIDE_GLYPH =
   /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]|\p{Extended_Pictographic}/u;
 
 // Cut a text to a number of monospace columns; wide glyphs take two.
-export function short(text, room) {
+export function shortenText(text, room) {
   let used = 0;
   let out = "";
   for (const glyph of text) {
@@ -20,15 +20,15 @@ export function short(text, room) {
   return out;
 }
 
-export const scoreOf = (sum, length, penalty, value) =>
-  `${fixed(sum)} ÷ ${length}^${penalty} = ${fixed(value)}`;
+export const scoreText = (sum, length, penalty, value) =>
+  `${formatFixed(sum)} ÷ ${length}^${penalty} = ${formatFixed(value)}`;
 
-export function verdict({ fate, margin }) {
+export function marginText({ fate, margin }) {
   if (fate === "pruned" && margin <= 0)
-    return tr("It missed the cut by {margin}.", { margin: fixed(Math.abs(margin)) });
+    return tr("It missed the cut by {margin}.", { margin: formatFixed(Math.abs(margin)) });
   if (fate !== "kept") return "";
   return margin > 0
-    ? tr("It made the cut by {margin}.", { margin: fixed(margin) })
+    ? tr("It made the cut by {margin}.", { margin: formatFixed(margin) })
     : tr("It is the last that made the cut.");
 }
 
@@ -36,18 +36,18 @@ export function verdict({ fate, margin }) {
  * Names and values of a node's probabilities: the model's own and the used one. Processed scores
  * need not sum to 1, so the used one is the term that the search added.
  */
-export function probabilitiesOf({ p, model }) {
-  const used = [tr("probability as used"), percent(p)];
+export function probabilityFacts({ p, model }) {
+  const used = [tr("probability as used"), formatPercent(p)];
   if (model === null) return [used];
-  const own = [tr("model's probability"), percent(model)];
+  const own = [tr("model's probability"), formatPercent(model)];
   return own[1] === used[1] ? [own] : [own, used];
 }
 
-export function charged({ penalised_by: groups, diversity_penalty: charge }) {
+export function chargeText({ penalised_by: groups, diversity_penalty: charge }) {
   if (!groups.length) return "";
   const names = groups.map((g) => g + 1).join(", ");
   return tr("−{charge} because group {groups} took it first", {
-    charge: fixed(charge, 2),
+    charge: formatFixed(charge, 2),
     groups: names,
   });
 }
@@ -56,18 +56,18 @@ export function charged({ penalised_by: groups, diversity_penalty: charge }) {
  * Label of a node for screen readers.
  * @param {Run} run
  */
-export function describe(run, node) {
+export function describeTreeNode(run, node) {
   const d = node.data;
-  const diversity = charged(d);
+  const diversity = chargeText(d);
   return [
-    `“${piece(run, d.token_id)}”`,
+    `“${tokenLabel(run, d.token_id)}”`,
     tr("step {step}", { step: node.column + 1 }),
-    SAY[d.fate],
-    ...probabilitiesOf(node).map((words) => words.join(" ")),
-    tr("sum of log-probabilities {sum}", { sum: fixed(d.sum_logprobs) }),
-    tr("score {score}", { score: fixed(d.score) }),
+    FATE_TEXT[d.fate],
+    ...probabilityFacts(node).map((words) => words.join(" ")),
+    tr("sum of log-probabilities {sum}", { sum: formatFixed(d.sum_logprobs) }),
+    tr("score {score}", { score: formatFixed(d.score) }),
     tr("rank {n}", { n: d.rank + 1 }),
-    verdict(d).replace(/\.$/, ""),
+    marginText(d).replace(/\.$/, ""),
     said(d.reason).replace(/\.$/, ""),
     diversity && tr("diversity {charge}", { charge: diversity }),
   ]
@@ -85,11 +85,11 @@ export function pathTo(node) {
  * The summary of a step.
  * @param {Run} run
  */
-export const shownOf = (run, index) => run.shown[index].beam_tree;
+export const stepSummary = (run, index) => run.shown[index].beam_tree;
 
 /** @param {Run} run */
-export const textTo = (run, node) =>
-  textOfIds(
+export const pathText = (run, node) =>
+  tokensText(
     run,
     pathTo(node).map((n) => n.data.token_id),
   );

@@ -1,51 +1,51 @@
 // View of two models on one text: every token shaded by the KL divergence, and figures of both.
-import { el, table } from "../shared/dom.mjs";
+import { createTable, el } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
-import { told } from "../shared/terms.mjs";
-import { fixed, percent, precise, visible } from "../shared/text.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import { formatFixed, formatPercent, formatPrecise, makeVisible } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 // KL divergence in nats -> CSS class and label.
-const LEVELS = [
+const KL_LEVELS = [
   [0.01, "", tr("under 0.01 nats")],
   [0.1, " s1", "0.01–0.1"],
   [1, " s2", "0.1–1"],
   [Number.POSITIVE_INFINITY, " s3", tr("over 1 nat")],
 ];
-const MEGA = 1e6;
+const BYTES_PER_MB = 1e6;
 
-const levelOf = (kl) => LEVELS.find(([end]) => kl < end)?.[1] ?? "";
+const klClass = (kl) => KL_LEVELS.find(([end]) => kl < end)?.[1] ?? "";
 
-const legend = () =>
+const createLegend = () =>
   el(
     "div",
     { class: "dp-legend" },
-    el("span", {}, told(tr("[KL divergence] of the other model’s distribution:"))),
-    LEVELS.map(([, shade, words]) => el("span", { class: `dp-tok${shade}` }, words)),
+    el("span", {}, renderTerms(tr("[KL divergence] of the other model’s distribution:"))),
+    KL_LEVELS.map(([, shade, words]) => el("span", { class: `dp-tok${shade}` }, words)),
   );
 
-const word = (found, id) => visible(found.pieces[id] ?? `#${id}`);
+const placeText = (found, id) => makeVisible(found.pieces[id] ?? `#${id}`);
 
 /**
  * A sentence on one token under both models.
  * @param {any} found
  * @param {number} at
  */
-function saidOf(found, at) {
+function describePlace(found, at) {
   const { own, other, kl } = found;
   const first =
     own.tops[at] === other.tops[at]
       ? tr("both find the same token most probable")
       : tr("most probable: “{own}”, beside it “{other}”", {
-          own: word(found, own.tops[at]),
-          other: word(found, other.tops[at]),
+          own: placeText(found, own.tops[at]),
+          other: placeText(found, other.tops[at]),
         });
   return [
-    `“${word(found, found.token_ids[at])}”`,
-    tr("KL {kl} nats", { kl: precise(kl[at]) }),
+    `“${placeText(found, found.token_ids[at])}”`,
+    tr("KL {kl} nats", { kl: formatPrecise(kl[at]) }),
     tr("probability {own}, beside it {other}", {
-      own: percent(own.probabilities[at]),
-      other: percent(other.probabilities[at]),
+      own: formatPercent(own.probabilities[at]),
+      other: formatPercent(other.probabilities[at]),
     }),
     tr("rank {own}, beside it {other}", { own: own.ranks[at], other: other.ranks[at] }),
     first,
@@ -56,11 +56,11 @@ function saidOf(found, at) {
  * @param {any} found the server's answer
  * @param {(at: number) => void} choose called with the position of a pressed token
  */
-function stripOf(found, choose) {
+function createStrip(found, choose) {
   const say = el("p", { class: "dp-note bs-say", role: "status" });
   const nodes = found.token_ids.map((id, at) => {
     const parted = found.own.tops[at] !== found.other.tops[at];
-    const words = saidOf(found, at);
+    const words = describePlace(found, at);
     const pick = () => {
       say.textContent = `${words}.`;
       for (const node of nodes) node.classList.toggle("sel", node === nodes[at]);
@@ -70,34 +70,34 @@ function stripOf(found, choose) {
       "button",
       {
         type: "button",
-        class: `dp-tok bs-tok${levelOf(found.kl[at])}`,
+        class: `dp-tok bs-tok${klClass(found.kl[at])}`,
         "aria-label": words,
         title: words,
         onclick: pick,
       },
-      word(found, id),
+      placeText(found, id),
       // A sign besides the colour, for visitors who cannot see it.
       parted ? el("sup", { "aria-hidden": "true" }, "≠") : null,
     );
   });
   const strip = el("div", { class: "bs-strip", role: "group", "aria-label": tr("Tokens") }, nodes);
-  return [strip, legend(), say];
+  return [strip, createLegend(), say];
 }
 
 /**
  * Format bytes as megabytes.
  * @drawing
  */
-const megabytes = (bytes) => `${(bytes / MEGA).toFixed(1)} MB`;
+const formatMegabytes = (bytes) => `${(bytes / BYTES_PER_MB).toFixed(1)} MB`;
 
-const sideOf = (side) => [
+const modelCells = (side) => [
   said(side.held),
-  megabytes(side.bytes),
-  side.perplexity === null ? "–" : fixed(side.perplexity, 3),
-  side.tokens_per_s === null ? "–" : fixed(side.tokens_per_s, 1),
+  formatMegabytes(side.bytes),
+  side.perplexity === null ? "–" : formatFixed(side.perplexity, 3),
+  side.tokens_per_s === null ? "–" : formatFixed(side.tokens_per_s, 1),
 ];
 
-function partedAfter(n) {
+function divergenceText(n) {
   if (n === null) return tr("Greedy, both write the same text.");
   return n === 1
     ? tr("Greedy, their texts part after 1 token.")
@@ -107,21 +107,21 @@ function partedAfter(n) {
 /**
  * @param {any} found
  */
-function sentenceOf({ mean_kl, largest_kl, agreement, parted, token_ids }) {
+function summaryText({ mean_kl, largest_kl, agreement, parted, token_ids }) {
   const n = token_ids.length;
   const values = {
     n: n.toLocaleString("en"),
-    mean: precise(mean_kl),
-    largest: precise(largest_kl),
+    mean: formatPrecise(mean_kl),
+    largest: formatPrecise(largest_kl),
   };
   return [
     n === 1
       ? tr("Over 1 token the mean KL divergence is {mean} nats, the largest {largest}.", values)
       : tr("Over {n} tokens the mean KL divergence is {mean} nats, the largest {largest}.", values),
     tr("Both find the same token most probable at {share} of the places.", {
-      share: percent(agreement),
+      share: formatPercent(agreement),
     }),
-    partedAfter(parted),
+    divergenceText(parted),
   ].join(" ");
 }
 
@@ -130,15 +130,15 @@ function sentenceOf({ mean_kl, largest_kl, agreement, parted, token_ids }) {
  * @param {(at: number) => void} choose
  * @returns {HTMLElement[]}
  */
-export function besideOf(found, choose) {
+export function createModelComparison(found, choose) {
   const { own, other } = found;
   const names = [tr("held as"), tr("parameters"), tr("perplexity"), tr("tokens per second")];
-  const [a, b] = [own, other].map(sideOf);
+  const [a, b] = [own, other].map(modelCells);
   const rows = names.map((name, i) => [name, a[i], b[i]]);
   return [
-    el("p", { class: "bs-lead" }, sentenceOf(found)),
-    ...stripOf(found, choose),
-    table(
+    el("p", { class: "bs-lead" }, summaryText(found)),
+    ...createStrip(found, choose),
+    createTable(
       [
         "",
         tr("of the run: {model}", { model: own.model }),

@@ -1,30 +1,37 @@
 // The first token at which the texts of several runs differ, and each run's candidates there.
-import { el, table } from "../shared/dom.mjs";
-import { titleOf } from "../shared/processors.mjs";
-import { bothOf, fixed, lengthOf, percent, piece, SAY } from "../shared/text.mjs";
+import { createTable, el } from "../shared/dom.mjs";
+import { processorTitle } from "../shared/processors.mjs";
+import {
+  FATE_TEXT,
+  formatFixed,
+  formatModelAndUsed,
+  formatPercent,
+  toCssLength,
+  tokenLabel,
+} from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 // Number of candidates or beams that fit next to those of another run.
-const SHOWN = 6;
+const MAX_SHOWN = 6;
 
 /** @param {Run} run */
-export const ended = (run) => run.status !== "running";
+export const hasEnded = (run) => run.status !== "running";
 
 /**
  * Index of the first token at which two texts differ, null if they are equal. The page computes it,
  * because a visitor can compare runs that the server has forgotten.
- * @computed engine.statistics.text_divergence.shared
+ * @computed engine.statistics.text_divergence.common_prefix_length
  * @param {number[]} a
  * @param {number[]} b
  */
-export function partingOf(a, b) {
+export function findDivergence(a, b) {
   const longest = Math.max(a.length, b.length);
   for (let at = 0; at < longest; at++) if (a[at] !== b[at]) return at;
   return null;
 }
 
 // A sentence on the number of tokens that the texts share.
-export function partsAfter(common) {
+export function divergenceText(common) {
   if (common < 1) return tr("The texts part at the very first token.");
   return common === 1
     ? tr("The first token is the same; at token 2 the texts part.")
@@ -39,7 +46,7 @@ export function partsAfter(common) {
  * @param {{ common: number, at: number | null }} pair
  * @param {string} names of both runs
  */
-export function pairParts({ common, at }, names, over) {
+export function pairDivergenceText({ common, at }, names, over) {
   if (at !== null) return tr("{names} part at token {n}.", { names, n: at + 1 });
   if (over) return tr("{names} are the same, token for token.", { names });
   return common === 1
@@ -51,10 +58,10 @@ export function pairParts({ common, at }, names, over) {
  * Ids of the nodes of the winner; empty while the search goes on.
  * @param {Run} run
  */
-function winner(run) {
+function winnerNodes(run) {
   const last = run.steps.at(-1).detail;
   const path = new Set();
-  if (!ended(run) || !last || last.winner_node_id === null) return path;
+  if (!hasEnded(run) || !last || last.winner_node_id === null) return path;
   const nodes = new Map(run.steps.flatMap((s) => s.detail.pool.map((n) => [n.node_id, n])));
   for (let node = nodes.get(last.winner_node_id); node; node = nodes.get(node.parent_id))
     path.add(node.node_id);
@@ -62,17 +69,17 @@ function winner(run) {
 }
 
 /** @param {Step} step */
-export const leadersOf = (step) =>
-  [...step.detail.pool].sort((a, b) => b.sum_logprobs - a.sum_logprobs).slice(0, SHOWN);
+export const listBestBeams = (step) =>
+  [...step.detail.pool].sort((a, b) => b.sum_logprobs - a.sum_logprobs).slice(0, MAX_SHOWN);
 
 /**
  * The first candidates of a step with their probabilities from the summary.
  * @param {Run} run
  * @param {Step} step
  */
-export function candidatesOf(run, step) {
+export function topCandidates(run, step) {
   const { raw, processed } = run.shown[step.index].candidates;
-  const all = step.candidates.slice(0, SHOWN);
+  const all = step.candidates.slice(0, MAX_SHOWN);
   return all.map((c, i) => ({ ...c, raw: raw[i], processed: processed[i] }));
 }
 
@@ -81,37 +88,37 @@ export function candidatesOf(run, step) {
  * for others a sentence says why there are none.
  * @param {Run} run
  */
-export function partingSide(run, at) {
+export function describeSide(run, at) {
   const token = (run.tokens[0] || [])[at];
-  if (!token) return { words: ended(run) ? tr("The text had ended.") : tr("Not there yet.") };
+  if (!token) return { words: hasEnded(run) ? tr("The text had ended.") : tr("Not there yet.") };
   const deep = run.steps.filter((s) => s.sequence === 0)[at];
   if (deep?.detail?.kind === "beam")
-    return { token, step: deep, pool: leadersOf(deep), path: winner(run) };
+    return { token, step: deep, pool: listBestBeams(deep), path: winnerNodes(run) };
   const step = run.steps[token.step];
   const offset = at - step.keep;
   if (offset === step.emit.length - 1)
-    return { token, step, list: candidatesOf(run, step), chosen: token.id };
+    return { token, step, list: topCandidates(run, step), chosen: token.id };
   const drafted = step.detail?.kind === "draft" && step.detail.tokens[offset];
   const number = step.index + 1;
-  return { token, step, words: drafted ? draftedIn(drafted, number) : rewrittenBy(number) };
+  return { token, step, words: drafted ? draftText(drafted, number) : multiTokenText(number) };
 }
 
-const rewrittenBy = (number) =>
+const multiTokenText = (number) =>
   tr("Written by step {n}, which changed several tokens at once.", { n: number });
 
-const JUDGED = {
+const JUDGED_TEXT = {
   accepted: tr("accepted"),
   rejected: tr("rejected"),
   unverified: tr("unverified"),
 };
 
-function draftedIn({ status, p, q }, number) {
-  const values = { status: JUDGED[status] ?? status, n: number, p: percent(p) };
+function draftText({ status, p, q }, number) {
+  const values = { status: JUDGED_TEXT[status] ?? status, n: number, p: formatPercent(p) };
   if (q === null)
     return tr("Drafted and {status} in round {n}: the target's probability as used {p}.", values);
   return tr(
     "Drafted and {status} in round {n}: the target's probability as used {p}, the draft's {q}.",
-    { ...values, q: percent(q) },
+    { ...values, q: formatPercent(q) },
   );
 }
 
@@ -119,27 +126,27 @@ function draftedIn({ status, p, q }, number) {
  * Render the result of ``partingSide`` as bars, as a table of beams, or as a sentence.
  * @param {Run} run
  */
-export function partingView(run, found) {
-  if (found.pool) return beams(run, found);
+export function createSideView(run, found) {
+  if (found.pool) return createBeamTable(run, found);
   if (!found.list) return el("p", { class: "dp-note" }, found.words);
   return el(
     "div",
     { class: "dp-bars" },
-    found.list.flatMap((c) => cells(run, c, c.token_id === found.chosen)),
+    found.list.flatMap((c) => createCandidateCells(run, c, c.token_id === found.chosen)),
   );
 }
 
 /** @param {Run} run */
-function beams(run, { pool, path, note }) {
+function createBeamTable(run, { pool, path, note }) {
   const rows = pool.map((n) => [
-    (path.has(n.node_id) ? "▸ " : "") + piece(run, n.token_id),
-    fixed(n.sum_logprobs, 2),
-    SAY[n.fate],
+    (path.has(n.node_id) ? "▸ " : "") + tokenLabel(run, n.token_id),
+    formatFixed(n.sum_logprobs, 2),
+    FATE_TEXT[n.fate],
   ]);
   return el(
     "div",
     {},
-    table(
+    createTable(
       [tr("token"), tr("log-probability of the text so far, nats"), tr("what became of it")],
       rows,
     ),
@@ -152,24 +159,27 @@ function beams(run, { pool, path, note }) {
 }
 
 /** @param {Run} run */
-function cells(run, candidate, chosen) {
+function createCandidateCells(run, candidate, chosen) {
   const { removed_by: removed, raw, processed } = candidate;
   return [
-    el("span", { class: `t${chosen ? " on" : ""}` }, piece(run, candidate.token_id)),
+    el("span", { class: `t${chosen ? " on" : ""}` }, tokenLabel(run, candidate.token_id)),
     el(
       "span",
       { class: `b${removed ? " gone" : ""}` },
-      el("i", { style: { width: lengthOf(processed) } }),
-      el("u", { style: { width: lengthOf(raw) } }),
+      el("i", { style: { width: toCssLength(processed) } }),
+      el("u", { style: { width: toCssLength(raw) } }),
     ),
     el(
       "span",
       {
         class: "n",
-        title: tr("model {own}, as used {used}", { own: percent(raw), used: percent(processed) }),
+        title: tr("model {own}, as used {used}", {
+          own: formatPercent(raw),
+          used: formatPercent(processed),
+        }),
       },
-      bothOf(raw, processed),
+      formatModelAndUsed(raw, processed),
     ),
-    el("span", { class: "r" }, removed ? `✕ ${titleOf(removed)}` : ""),
+    el("span", { class: "r" }, removed ? `✕ ${processorTitle(removed)}` : ""),
   ];
 }

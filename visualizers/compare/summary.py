@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from engine.statistics.text_divergence import same_ids, shared
-from engine.statistics.weights_summary import held_as
+from engine.statistics.text_divergence import common_prefix_length, has_comparable_ids
+from engine.statistics.weights_summary import describe_weights
 from engine.trace.records import Step, Trace
-from visualizers.base import Shown, bits
+from visualizers.base import StepSummary, nats_to_bits
 
 COLUMNS = [
     "run",
@@ -32,7 +32,7 @@ COLUMNS = [
 
 
 @dataclass
-class _Text:
+class _RunText:
     """The first output of a run, while it grows."""
 
     run: Trace
@@ -45,14 +45,14 @@ class _Text:
         return list(self.ids) if by_id else [self.pieces.get(i, f"#{i}") for i in self.ids]
 
 
-class Texts:
+class TextComparison:
     """Tracks consecutive runs of one prompt and finds where their texts diverge.
 
     Runs with the same vocabulary are compared by token ids, others by their pieces of text.
     """
 
     def __init__(self) -> None:
-        self.texts: list[_Text] = []
+        self.texts: list[_RunText] = []
 
     def begin(self, run: Trace, column: int | None = None) -> None:
         """Start the next run.
@@ -62,7 +62,7 @@ class Texts:
             column: column index in the comparison, from 0; None for the next one.
         """
         place = len(self.texts) if column is None else column
-        self.texts.append(_Text(run, dict(run.pieces), place))
+        self.texts.append(_RunText(run, dict(run.pieces), place))
 
     def add(self, step: Step, pieces: Mapping[int, str]) -> None:
         """Add a step of the latest run, and its new pieces."""
@@ -76,7 +76,7 @@ class Texts:
         if self.texts:
             self.texts[-1].ended = True
 
-    def parting(self) -> Shown | None:
+    def find_divergence(self) -> StepSummary | None:
         """Return where the texts diverge; None for fewer than two texts.
 
         ``common`` is the number of leading tokens that all texts share. ``at`` is the index of the
@@ -87,20 +87,21 @@ class Texts:
         if len(there) < 2:
             return None
         pairs = [
-            {"a": a.column, "b": b.column, **_together([a, b])} for a, b in combinations(there, 2)
+            {"a": a.column, "b": b.column, **_find_common_prefix([a, b])}
+            for a, b in combinations(there, 2)
         ]
-        return {**_together(there), "pairs": pairs}
+        return {**_find_common_prefix(there), "pairs": pairs}
 
 
-def _together(there: Sequence[_Text]) -> Shown:
-    by_id = same_ids([text.run for text in there])
+def _find_common_prefix(there: Sequence[_RunText]) -> StepSummary:
+    by_id = has_comparable_ids([text.run for text in there])
     texts = [text.tokens(by_id=by_id) for text in there]
-    common, part = shared(texts, [text.ended for text in there])
+    common, part = common_prefix_length(texts, [text.ended for text in there])
     return {"common": common, "at": common if part else None}
 
 
 @dataclass(frozen=True)
-class Column:
+class ComparedRun:
     """One run, and the scores of its first output under the base model."""
 
     label: str
@@ -115,7 +116,7 @@ class Column:
     """Piece of text of each scored token."""
 
 
-def view(columns: Sequence[Column]) -> dict[str, Any]:
+def comparison_view(columns: Sequence[ComparedRun]) -> dict[str, Any]:
     """Return the table and the curves of a comparison.
 
     Surprise and entropy are those of the base model, in bits. The strategies' own records describe
@@ -126,26 +127,26 @@ def view(columns: Sequence[Column]) -> dict[str, Any]:
             "name": f"{column.label} · {column.title}",
             "label": column.label,
             "pieces": list(column.pieces),
-            "surprise": [max(0.0, bits(-v)) for v in column.logprobs],
-            "entropy": [bits(v) for v in column.entropies],
+            "surprise": [max(0.0, nats_to_bits(-v)) for v in column.logprobs],
+            "entropy": [nats_to_bits(v) for v in column.entropies],
         }
         for column in columns
     ]
-    return {"columns": COLUMNS, "rows": [_row(c) for c in columns], "curves": curves}
+    return {"columns": COLUMNS, "rows": [_table_row(c) for c in columns], "curves": curves}
 
 
-def _weights(trace: Trace) -> str:
+def _weights_label(trace: Trace) -> str:
     draft = trace.assistant
-    return held_as(trace.model) + (f"; draft {held_as(draft)}" if draft else "")
+    return describe_weights(trace.model) + (f"; draft {describe_weights(draft)}" if draft else "")
 
 
-def _row(column: Column) -> list[Any]:
+def _table_row(column: ComparedRun) -> list[Any]:
     trace = column.trace
     numbers = trace.metrics
     return [
         column.label,
         column.title,
-        _weights(trace),
+        _weights_label(trace),
         column.mean_logprob,
         column.perplexity,
         *(numbers.get(f"rep_{n}") for n in (2, 3, 4)),

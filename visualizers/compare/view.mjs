@@ -1,13 +1,13 @@
 // View of a comparison: table of figures, token differences and curves.
-import { colours } from "../shared/colours.mjs";
-import { el, scroller } from "../shared/dom.mjs";
-import { plotly } from "../shared/plotly.mjs";
+import { readColours } from "../shared/colours.mjs";
+import { createScroller, el } from "../shared/dom.mjs";
+import { loadPlotly } from "../shared/plotly.mjs";
 import { said } from "../shared/server_text.mjs";
-import { told } from "../shared/terms.mjs";
-import { fixed, visible } from "../shared/text.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import { formatFixed, makeVisible } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-const ENDED = {
+const ENDING_TEXT = {
   eos: tr("eos"),
   length: tr("length"),
   stop: tr("stop"),
@@ -15,14 +15,14 @@ const ENDED = {
   error: tr("error"),
 };
 
-function number(value) {
-  if (typeof value !== "number") return ENDED[value] ?? said(value) ?? "–";
+function formatFigure(value) {
+  if (typeof value !== "number") return ENDING_TEXT[value] ?? said(value) ?? "–";
   if (Number.isInteger(value)) return String(value);
-  return Math.abs(value) >= 1000 ? value.toPrecision(4) : fixed(value);
+  return Math.abs(value) >= 1000 ? value.toPrecision(4) : formatFixed(value);
 }
 
 // Runs are the columns, because four columns fit a phone and fourteen figures would not.
-function tableOf({ columns, rows }) {
+function createFigureTable({ columns, rows }) {
   const head = rows.map((row) => `${row[0]} · ${row[1]}`);
   const scope = (text, i) => el("th", { scope: "col", class: i ? "num" : null }, text);
   const line = (name, i) =>
@@ -30,9 +30,9 @@ function tableOf({ columns, rows }) {
       "tr",
       {},
       el("th", { scope: "row" }, said(name)),
-      rows.map((row) => el("td", { class: "num" }, number(row[i + 2]))),
+      rows.map((row) => el("td", { class: "num" }, formatFigure(row[i + 2]))),
     );
-  return scroller(
+  return createScroller(
     tr("Figures of every run"),
     el(
       "table",
@@ -43,8 +43,8 @@ function tableOf({ columns, rows }) {
   );
 }
 
-function difference({ a, b, parts }) {
-  const words = (list) => visible(list.join(""));
+function createDifference({ a, b, parts }) {
+  const words = (list) => makeVisible(list.join(""));
   const part = ([kind, left, right]) => {
     if (kind === "equal") return [el("span", {}, words(left))];
     return [
@@ -60,16 +60,16 @@ function difference({ a, b, parts }) {
   );
 }
 
-const DASHES = ["solid", "dash", "dot", "dashdot"];
+const LINE_DASHES = ["solid", "dash", "dot", "dashdot"];
 
 // Surprise (upper plot) and entropy (lower plot) of a run share their colour and legend entry.
-function curvesOf({ name, label, pieces, surprise, entropy }, i, shades) {
+function createCurves({ name, label, pieces, surprise, entropy }, i, shades) {
   const colour = [shades.accent, shades.bad, shades.good, shades.violet][i % 4];
   const common = {
     type: "scatter",
     mode: "lines",
     x: surprise.map((_, place) => place + 1),
-    line: { color: colour, dash: DASHES[i % 4], width: 2 },
+    line: { color: colour, dash: LINE_DASHES[i % 4], width: 2 },
     legendgroup: label,
     name,
   };
@@ -86,7 +86,7 @@ function curvesOf({ name, label, pieces, surprise, entropy }, i, shades) {
   ];
 }
 
-function layoutOf(shades) {
+function createLayout(shades) {
   const axis = { gridcolor: shades.line, zeroline: false };
   return {
     margin: { l: 48, r: 8, t: 8, b: 40 },
@@ -113,22 +113,22 @@ function layoutOf(shades) {
   };
 }
 
-async function draw(plot, curves) {
-  const Plotly = await plotly();
-  const shades = colours();
-  const data = curves.flatMap((curve, i) => curvesOf(curve, i, shades));
+async function drawPlot(plot, curves) {
+  const Plotly = await loadPlotly();
+  const shades = readColours();
+  const data = curves.flatMap((curve, i) => createCurves(curve, i, shades));
   const config = { displayModeBar: false, responsive: true };
-  await Plotly.react(plot, data, layoutOf(shades), config);
+  await Plotly.react(plot, data, createLayout(shades), config);
 }
 
-const card = (title, ...inside) =>
+const createCard = (title, ...inside) =>
   el("section", { class: "dp-card", "aria-label": title }, el("h3", {}, title), inside);
 
-const about = (base, held) =>
+const createAbout = (base, held) =>
   el(
     "p",
     { class: "dp-note" },
-    told(
+    renderTerms(
       tr(
         "[log-probability] per token and [perplexity] are those of {base} ({held}) reading each text token by token (teacher-forced), whoever wrote it. [rep-n] is the share of [n-gram|n-grams] that repeat an earlier one; distinct-n the share of different ones. Seconds are decoding alone, without waiting. A text that is more probable is not therefore better.",
         { base, held: said(held) },
@@ -136,8 +136,8 @@ const about = (base, held) =>
     ),
   );
 
-const differences = (diff) =>
-  card(
+const createDifferences = (diff) =>
+  createCard(
     tr("Token differences"),
     el(
       "div",
@@ -145,10 +145,10 @@ const differences = (diff) =>
       el("del", {}, tr("only in the first")),
       el("ins", {}, tr("only in the other")),
     ),
-    ...diff.map(difference),
+    ...diff.map(createDifference),
   );
 
-export const compareFigures = (root) => ({
+export const createCompareFigures = (root) => ({
   clear: () => root.replaceChildren(),
   show(message) {
     const { base, base_held: held, diff, curves } = message;
@@ -160,10 +160,10 @@ export const compareFigures = (root) => ({
       ),
     });
     root.replaceChildren(
-      card(tr("In numbers"), tableOf(message), about(base, held)),
-      diff.length ? differences(diff) : "",
-      curves.length ? card(tr("Surprise and entropy under {base}", { base }), plot) : "",
+      createCard(tr("In numbers"), createFigureTable(message), createAbout(base, held)),
+      diff.length ? createDifferences(diff) : "",
+      curves.length ? createCard(tr("Surprise and entropy under {base}", { base }), plot) : "",
     );
-    if (curves.length) draw(plot, curves);
+    if (curves.length) drawPlot(plot, curves);
   },
 });

@@ -1,11 +1,11 @@
 // Rows of contrastive search candidates: confidence against degeneration penalty.
 import { el } from "../shared/dom.mjs";
-import { fixed, percent, piece } from "../shared/text.mjs";
+import { formatFixed, formatPercent, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { nameAt, placeOf } from "./words.mjs";
+import { positionText, tokenAt } from "./words.mjs";
 
 // The scale is the same for the whole run: from −α to 1 − α.
-function bar(option, alpha) {
+function createBar(option, alpha) {
   const at = (x) => 100 * Math.max(0, Math.min(1, x + alpha));
   const span = (from, to, kind) => {
     const left = at(Math.min(from, to));
@@ -26,28 +26,28 @@ function bar(option, alpha) {
 }
 
 /** @param {Run} run */
-function describe(run, option, cause, chosen) {
+function describeCandidate(run, option, cause, chosen) {
   const numbers = tr("confidence {confidence}, penalty {penalty}, score {score}", {
-    confidence: fixed(option.confidence),
-    penalty: fixed(option.degeneration_penalty),
-    score: fixed(option.score),
+    confidence: formatFixed(option.confidence),
+    penalty: formatFixed(option.degeneration_penalty),
+    score: formatFixed(option.score),
   });
   const like = tr("most similar to “{token}”{place}, cosine {cosine}", {
     token: cause,
-    place: placeOf(option.position),
-    cosine: fixed(option.max_cosine),
+    place: positionText(option.position),
+    cosine: formatFixed(option.max_cosine),
   });
-  return `“${piece(run, option.token_id)}”${chosen ? tr(", chosen") : ""}: ${numbers}, ${like}`;
+  return `“${tokenLabel(run, option.token_id)}”${chosen ? tr(", chosen") : ""}: ${numbers}, ${like}`;
 }
 
 /**
  * @param {Run} run
  * @param {Step} step
  */
-export function rowsOf(run, step, ids, mark) {
+export function createCandidateRows(run, step, ids, mark) {
   const { options, chosen } = step.detail;
   return options.map((option, k) => {
-    const cause = nameAt(run, ids, option.position);
+    const cause = tokenAt(run, ids, option.position);
     const [on, off] = [() => mark(k), () => mark(-1)];
     return el(
       "div",
@@ -55,22 +55,22 @@ export function rowsOf(run, step, ids, mark) {
         class: `cs-row${k === chosen ? " on" : ""}`,
         role: "listitem",
         tabindex: 0,
-        "aria-label": describe(run, option, cause, k === chosen),
+        "aria-label": describeCandidate(run, option, cause, k === chosen),
         onmouseenter: on,
         onmouseleave: off,
         onfocus: on,
         onblur: off,
       },
-      el("span", { class: "t" }, piece(run, option.token_id)),
-      bar(option, run.config.penalty_alpha),
-      el("span", { class: "n" }, fixed(option.score)),
+      el("span", { class: "t" }, tokenLabel(run, option.token_id)),
+      createBar(option, run.config.penalty_alpha),
+      el("span", { class: "n" }, formatFixed(option.score)),
       el(
         "span",
         { class: "why" },
-        tr("probability as used {p} · like ", { p: percent(option.probability) }),
+        tr("probability as used {p} · like ", { p: formatPercent(option.probability) }),
         el("b", {}, cause),
-        placeOf(option.position),
-        tr(" · cosine {cosine}", { cosine: fixed(option.max_cosine, 2) }),
+        positionText(option.position),
+        tr(" · cosine {cosine}", { cosine: formatFixed(option.max_cosine, 2) }),
         chosen !== 0 && k === 0 ? el("em", {}, tr(" most probable")) : null,
       ),
     );

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from engine.trace.details import ContrastiveDetail
 from engine.trace.records import Step, Trace
-from visualizers.base import Shown
+from visualizers.base import StepSummary
 
 
-class Looks:
+class ContrastiveSummary:
     """Resolves the most similar earlier token of each candidate.
 
     Values per step: ``like``, per candidate the id of the most similar earlier token, None for the
@@ -24,7 +24,7 @@ class Looks:
         self.texts: dict[int, list[int]] = {}
         self.steps = self.changed = 0
 
-    def add(self, step: Step) -> Shown | None:
+    def add(self, step: Step) -> StepSummary | None:
         """Add a step and return its values; None without a contrastive detail."""
         detail = step.detail
         if not isinstance(detail, ContrastiveDetail):

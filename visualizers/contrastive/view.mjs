@@ -1,11 +1,18 @@
 // View of contrastive search: confidence and degeneration penalty of every candidate.
-import { el, table } from "../shared/dom.mjs";
-import { told } from "../shared/terms.mjs";
-import { fixed, percent, piece } from "../shared/text.mjs";
+import { createTable, el } from "../shared/dom.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import { formatFixed, formatPercent, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { rowsOf } from "./bars.mjs";
-import { Line } from "./line.mjs";
-import { idsBefore, isContrastive, reasonOf, START, shownOf, totalOf } from "./words.mjs";
+import { createCandidateRows } from "./bars.mjs";
+import { ContextLine } from "./line.mjs";
+import {
+  contextIds,
+  isContrastiveStep,
+  reasonText,
+  START_TEXT,
+  stepSummary,
+  totalText,
+} from "./words.mjs";
 
 const COLUMNS = [
   tr("step"),
@@ -19,40 +26,43 @@ const COLUMNS = [
   tr("token number"),
 ];
 
-const key = (kind, words) => el("span", {}, el("i", { class: `cs-key ${kind}` }), told(words));
+const createKey = (kind, words) =>
+  el("span", {}, el("i", { class: `cs-key ${kind}` }), renderTerms(words));
 
-const legend = () =>
+const createLegend = () =>
   el(
     "div",
     { class: "dp-legend cs-legend" },
-    key("pen", tr(" [degeneration penalty|penalty] α · [cosine], counted against")),
-    key("conf", tr(" [confidence] (1 − α) · p, counted for")),
-    key("mark", tr(" score: the sum; highest wins")),
+    createKey("pen", tr(" [degeneration penalty|penalty] α · [cosine], counted against")),
+    createKey("conf", tr(" [confidence] (1 − α) · p, counted for")),
+    createKey("mark", tr(" score: the sum; highest wins")),
   );
 
 /**
  * @param {Run} run
  * @param {Step} step
  */
-function rowOf(run, step, option, k) {
+function candidateCells(run, step, option, k) {
   const { confidence, max_cosine, degeneration_penalty, score } = option;
-  const like = shownOf(run, step).like[k];
+  const like = stepSummary(run, step).like[k];
   return [
     step.index + 1,
-    (k === step.detail.chosen ? "▸ " : "") + piece(run, option.token_id),
-    percent(option.probability),
-    ...[confidence, max_cosine, degeneration_penalty, score].map((x) => fixed(x)),
-    like === null ? START : piece(run, like),
+    (k === step.detail.chosen ? "▸ " : "") + tokenLabel(run, option.token_id),
+    formatPercent(option.probability),
+    ...[confidence, max_cosine, degeneration_penalty, score].map((x) => formatFixed(x)),
+    like === null ? START_TEXT : tokenLabel(run, like),
     option.position < 0 ? "–" : option.position + 1,
   ];
 }
 
 /** @param {Run} run */
-function tableOf(run) {
+function createCandidateTable(run) {
   const rows = run.steps
-    .filter(isContrastive)
-    .flatMap((step) => step.detail.options.map((option, k) => rowOf(run, step, option, k)));
-  return table(COLUMNS, rows);
+    .filter(isContrastiveStep)
+    .flatMap((step) =>
+      step.detail.options.map((option, k) => candidateCells(run, step, option, k)),
+    );
+  return createTable(COLUMNS, rows);
 }
 
 /**
@@ -61,9 +71,9 @@ function tableOf(run) {
  * @param {Run} run
  * @param {Step} step
  */
-function chip(run, step, choose) {
+function createChip(run, step, choose) {
   const { options, chosen } = step.detail;
-  const [was, is] = [options[0], options[chosen]].map((o) => piece(run, o.token_id));
+  const [was, is] = [options[0], options[chosen]].map((o) => tokenLabel(run, o.token_id));
   return el(
     "button",
     {
@@ -80,13 +90,13 @@ function chip(run, step, choose) {
 
 class Contrastive {
   #run = null;
-  #last = "";
-  #seen = 0;
+  #drawnKey = "";
+  #stepCount = 0;
 
   /** @param {Context} ctx */
   constructor(root, ctx) {
     this.ctx = ctx;
-    this.line = new Line();
+    this.line = new ContextLine();
     this.bars = el("div", {
       class: "cs-bars",
       role: "list",
@@ -101,7 +111,8 @@ class Contrastive {
     });
     this.tableBody = el("div", {});
     const opened = () => {
-      if (this.more.open && this.#run) this.tableBody.replaceChildren(tableOf(this.#run));
+      if (this.more.open && this.#run)
+        this.tableBody.replaceChildren(createCandidateTable(this.#run));
     };
     this.more = el(
       "details",
@@ -110,40 +121,41 @@ class Contrastive {
       this.tableBody,
     );
     const { line, bars, note, total, chips, more } = this;
-    root.append(line.node, legend(), bars, note, total, chips, more);
+    root.append(line.node, createLegend(), bars, note, total, chips, more);
   }
 
   /** @param {Run} run */
   update(run) {
     this.#run = run;
-    for (; this.#seen < run.steps.length; this.#seen++) {
-      const step = run.steps[this.#seen];
-      if (!isContrastive(step) || !step.detail.chosen) continue;
-      this.chips.append(chip(run, step, () => this.ctx.select(step.index)));
+    for (; this.#stepCount < run.steps.length; this.#stepCount++) {
+      const step = run.steps[this.#stepCount];
+      if (!isContrastiveStep(step) || !step.detail.chosen) continue;
+      this.chips.append(createChip(run, step, () => this.ctx.select(step.index)));
     }
-    const text = totalOf(run);
+    const text = totalText(run);
     if (this.total.textContent !== text) this.total.textContent = text;
     const { dataset } = this.tableBody;
-    if (!this.more.open || run.status === "running" || dataset.rows === String(this.#seen)) return;
-    dataset.rows = String(this.#seen);
-    this.tableBody.replaceChildren(tableOf(run));
+    if (!this.more.open || run.status === "running" || dataset.rows === String(this.#stepCount))
+      return;
+    dataset.rows = String(this.#stepCount);
+    this.tableBody.replaceChildren(createCandidateTable(run));
   }
 
   /** @param {Run} run */
   select(run, index) {
     const step = run.steps[index];
     const wanted = `${run.id}:${index}`;
-    if (wanted === this.#last || !isContrastive(step)) return;
-    this.#last = wanted;
-    const ids = idsBefore(run, step.index);
-    this.bars.replaceChildren(...rowsOf(run, step, ids, (k) => this.line.mark(k)));
+    if (wanted === this.#drawnKey || !isContrastiveStep(step)) return;
+    this.#drawnKey = wanted;
+    const ids = contextIds(run, step.index);
+    this.bars.replaceChildren(...createCandidateRows(run, step, ids, (k) => this.line.mark(k)));
     this.line.draw(run, step.detail, ids);
-    this.note.textContent = reasonOf(run, step);
+    this.note.textContent = reasonText(run, step);
   }
 
   clear() {
-    this.#last = "";
-    this.#seen = 0;
+    this.#drawnKey = "";
+    this.#stepCount = 0;
     this.line.clear();
     for (const box of [this.bars, this.chips, this.tableBody]) box.replaceChildren();
     this.note.textContent = "";

@@ -1,15 +1,22 @@
 // View of the candidates of a step: the model's probability and the used one.
 import { el } from "../shared/dom.mjs";
-import { outsideOf, outsideSaid, probabilityOf } from "../shared/final_scores.mjs";
-import { titleOf } from "../shared/processors.mjs";
-import { nodeOf, ownToken } from "../shared/record.mjs";
-import { Once } from "../shared/step_view.mjs";
-import { told } from "../shared/terms.mjs";
-import { bothOf, fixed, lengthOf, percent, piece, textOfIds } from "../shared/text.mjs";
+import { finalScoreText, findFinalScore, toProbability } from "../shared/final_scores.mjs";
+import { processorTitle } from "../shared/processors.mjs";
+import { findDecidedToken, findSelectedNode } from "../shared/record.mjs";
+import { StepView } from "../shared/step_view.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import {
+  formatFixed,
+  formatModelAndUsed,
+  formatPercent,
+  toCssLength,
+  tokenLabel,
+  tokensText,
+} from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 // The name of a candidate; a button where the run can be forked with it.
-function labelOf(name, on, go) {
+function createLabel(name, on, go) {
   const chosen = on ? " on" : "";
   if (!go) return el("span", { class: `t${chosen}`, title: name }, name);
   const title = tr("Continue from here with {name}", { name });
@@ -18,44 +25,47 @@ function labelOf(name, on, go) {
 }
 
 // Button that asks the server why the candidate was chosen or not; empty without a server.
-function reasonOf({ name, on, why }) {
+function createWhyButton({ name, on, why }) {
   if (!why) return "";
   const title = on ? tr("Why {name}?", { name }) : tr("Why not {name}?", { name });
   const attrs = { type: "button", class: "dp-why", title, "aria-label": title, onclick: why };
   return el("button", attrs, "?");
 }
 
-function cellsOf({ name, raw, processed, removed, on, go, why }) {
+function createCells({ name, raw, processed, removed, on, go, why }) {
   const used = removed ? 0 : processed;
-  const filled = { width: lengthOf(removed ? raw : processed) };
+  const filled = { width: toCssLength(removed ? raw : processed) };
   const numbers =
     raw === null
-      ? tr("as used {used}", { used: percent(used) })
-      : tr("model {own}, as used {used}", { own: percent(raw), used: percent(used) });
+      ? tr("as used {used}", { used: formatPercent(used) })
+      : tr("model {own}, as used {used}", { own: formatPercent(raw), used: formatPercent(used) });
   return [
-    labelOf(name, on, go),
+    createLabel(name, on, go),
     el(
       "span",
       { class: `b${removed ? " gone" : ""}` },
       el("i", { style: filled }),
-      raw === null ? null : el("u", { style: { width: lengthOf(raw) } }),
+      raw === null ? null : el("u", { style: { width: toCssLength(raw) } }),
     ),
     el(
       "span",
       { class: "n", title: numbers },
-      raw === null ? percent(used) : bothOf(raw, used),
-      reasonOf({ name, on, why }),
+      raw === null ? formatPercent(used) : formatModelAndUsed(raw, used),
+      createWhyButton({ name, on, why }),
     ),
     el(
       "span",
-      { class: "r", title: removed ? tr("removed by {name}", { name: titleOf(removed) }) : null },
-      removed ? `✕ ${titleOf(removed)}` : "",
+      {
+        class: "r",
+        title: removed ? tr("removed by {name}", { name: processorTitle(removed) }) : null,
+      },
+      removed ? `✕ ${processorTitle(removed)}` : "",
     ),
   ];
 }
 
 // Row with the probability of all other tokens.
-const restOf = (raw, processed) => ({
+const createRestRow = (raw, processed) => ({
   name: tr("everything else"),
   raw,
   processed,
@@ -66,8 +76,8 @@ const restOf = (raw, processed) => ({
 });
 
 // The entropies of both distributions; only one if the processors did not change it.
-function entropiesOf({ entropy, entropy_used: used }, size) {
-  const values = { size, entropy: fixed(entropy, 2), used: fixed(used, 2) };
+function entropyText({ entropy, entropy_used: used }, size) {
+  const values = { size, entropy: formatFixed(entropy, 2), used: formatFixed(used, 2) };
   return used === entropy
     ? tr(
         "[entropy|Entropy] of the model's own distribution over the [vocabulary] of {size} tokens: {entropy} [bit|bits].",
@@ -83,13 +93,13 @@ function entropiesOf({ entropy, entropy_used: used }, size) {
  * @param {Run} run
  * @param {Step} step
  */
-function noteOf(run, step, shown) {
+function noteText(run, step, shown) {
   const size = run.model.vocab_size.toLocaleString("en");
-  return `${severalOf(step)}${barsOf(step)} ${entropiesOf(shown, size)}`;
+  return `${severalTokensText(step)}${barsText(step)} ${entropyText(shown, size)}`;
 }
 
 /** @param {Step} step */
-function severalOf({ emit: { length: n }, detail }) {
+function severalTokensText({ emit: { length: n }, detail }) {
   if (n < 2 || detail?.kind === "beam") return "";
   return detail?.kind === "forward"
     ? tr("This [step] wrote {n} tokens; these are the candidates of the first. ", { n })
@@ -97,7 +107,7 @@ function severalOf({ emit: { length: n }, detail }) {
 }
 
 /** @param {Step} step */
-function barsOf({ stages, detail }) {
+function barsText({ stages, detail }) {
   if (detail?.kind !== "forward")
     return tr(
       "Outline: the model's [probability]. Filled: as used, after the [processor|processors].",
@@ -114,10 +124,10 @@ function barsOf({ stages, detail }) {
  * @param {Run} run
  * @param {Step} step
  */
-function rowsOf(run, step, chosen, ctx, forkWith) {
+function candidateRows(run, step, chosen, ctx, forkWith) {
   const shown = run.shown[step.index].candidates;
   const rows = step.candidates.map(({ token_id: id, removed_by: removed }, i) => ({
-    name: piece(run, id),
+    name: tokenLabel(run, id),
     raw: shown.raw[i],
     processed: shown.processed[i],
     removed,
@@ -125,7 +135,7 @@ function rowsOf(run, step, chosen, ctx, forkWith) {
     go: forkWith(id),
     why: ctx.ask ? () => ctx.ask?.({ step: step.index, token_id: id }) : null,
   }));
-  return [...rows, restOf(shown.rest_raw, shown.rest_processed)];
+  return [...rows, createRestRow(shown.rest_raw, shown.rest_processed)];
 }
 
 /**
@@ -133,14 +143,14 @@ function rowsOf(run, step, chosen, ctx, forkWith) {
  * @param {Run} run
  * @param {Step} step
  */
-function besideNode(run, step, node, ctx) {
+function poolRows(run, step, node, ctx) {
   const { p, model, rest } = run.shown[step.index].beam_tree;
   const { pool } = step.detail;
   const rows = pool.flatMap((other, i) =>
     other.parent_id === node.parent_id && other.group === node.group
       ? [
           {
-            name: piece(run, other.token_id),
+            name: tokenLabel(run, other.token_id),
             raw: model[i],
             processed: p[i],
             removed: null,
@@ -156,30 +166,30 @@ function besideNode(run, step, node, ctx) {
   );
   const left = rest[pool.indexOf(node)];
   const { raw } = rows[0];
-  return [...rows, restOf(raw === null ? null : left, left)];
+  return [...rows, createRestRow(raw === null ? null : left, left)];
 }
 
 /**
  * @param {Run} run
  * @param {Step} step
  */
-function ofNode(run, step, { node, path }, ctx) {
+function createNodeContent(run, step, { node, path }, ctx) {
   const before = path.slice(0, -1).map((other) => other.token_id);
   const name = before.length
-    ? tr("Continuations of “{text}”. ", { text: textOfIds(run, before).trimStart() })
+    ? tr("Continuations of “{text}”. ", { text: tokensText(run, before).trimStart() })
     : tr("Continuations of the prompt. ");
   const shown = run.shown[step.index];
   if (node.parent_id === shown.beam_tree.row) {
-    const rows = rowsOf(run, step, node.token_id, ctx, () => null);
-    const words = [name, ...told(noteOf(run, step, shown.candidates))];
+    const rows = candidateRows(run, step, node.token_id, ctx, () => null);
+    const words = [name, ...renderTerms(noteText(run, step, shown.candidates))];
     return { rows, words, ...shown.candidates };
   }
   const about = tr("Those of the step's pool; the record holds no others of this text.");
-  return { rows: besideNode(run, step, node, ctx), words: [name, about] };
+  return { rows: poolRows(run, step, node, ctx), words: [name, about] };
 }
 
-const UNSEEN = tr("What decided this [step] was not seen.");
-const GONE = tr("Nothing was written here that stands in the text.");
+const UNSEEN_TEXT = tr("What decided this [step] was not seen.");
+const NOT_WRITTEN_TEXT = tr("Nothing was written here that stands in the text.");
 
 /**
  * Rows of a step whose distribution was not seen: the
@@ -187,47 +197,49 @@ const GONE = tr("Nothing was written here that stands in the text.");
  * @param {Run} run
  * @param {Step} step
  */
-function fromOutside(run, step) {
-  const found = outsideOf(run, step, step.emit.length - 1);
-  if (!found) return { rows: [], words: told(step.emit.length ? UNSEEN : GONE) };
+function createScoredContent(run, step) {
+  const found = findFinalScore(run, step, step.emit.length - 1);
+  if (!found)
+    return { rows: [], words: renderTerms(step.emit.length ? UNSEEN_TEXT : NOT_WRITTEN_TEXT) };
   const row = (id, p) => ({
-    ...outer,
-    name: piece(run, id),
+    ...INACTIVE,
+    name: tokenLabel(run, id),
     raw: p,
     processed: p,
     on: id === found.id,
   });
   const rows = found.top.map(([id, p]) => row(id, p));
-  if (rows.every(({ on }) => !on)) rows.push(row(found.id, probabilityOf(found.logprob)));
+  if (rows.every(({ on }) => !on)) rows.push(row(found.id, toProbability(found.logprob)));
   return {
     rows,
     words: [
-      ...told(UNSEEN),
-      tr(" Of the token that stands there {said}.", { said: outsideSaid(run, found) }),
+      ...renderTerms(UNSEEN_TEXT),
+      tr(" Of the token that stands there {said}.", { said: finalScoreText(run, found) }),
     ],
   };
 }
 
 // Scores of the finished text allow neither a fork nor a question.
-const outer = { removed: null, go: null, why: null };
+const INACTIVE = { removed: null, go: null, why: null };
 
 /**
  * @param {Run} run
  * @param {Step} step
  * @param {Context} ctx
  */
-function shownOf(run, step, ctx) {
-  const found = nodeOf(run, step);
-  if (found) return ofNode(run, step, found, ctx);
-  if (!step.candidates.length) return { seen: Number.POSITIVE_INFINITY, ...fromOutside(run, step) };
+function createStepContent(run, step, ctx) {
+  const found = findSelectedNode(run, step);
+  if (found) return createNodeContent(run, step, found, ctx);
+  if (!step.candidates.length)
+    return { seen: Number.POSITIVE_INFINITY, ...createScoredContent(run, step) };
   const forks = ctx.fork && !run.model.is_encoder_decoder;
   const forkWith = (id) =>
     forks && !run.eos_token_ids.includes(id)
       ? () => ctx.fork({ step: step.index, token_id: id })
       : null;
   const shown = run.shown[step.index].candidates;
-  const words = told(noteOf(run, step, shown));
-  return { rows: rowsOf(run, step, ownToken(step), ctx, forkWith), words, ...shown };
+  const words = renderTerms(noteText(run, step, shown));
+  return { rows: candidateRows(run, step, findDecidedToken(step), ctx, forkWith), words, ...shown };
 }
 
 /** @type {ViewSpec} */
@@ -245,22 +257,25 @@ export const candidates = {
     const more = el("details", { class: "dp-more" }, summary, others);
     root.append(bars, more, note);
     const paint = (run, step) => {
-      const found = shownOf(run, step, ctx);
+      const found = createStepContent(run, step, ctx);
       const { rows, words, seen = rows.length } = found;
       // The last row, with all other tokens, always stays visible.
       const hidden = rows.slice(seen, -1);
-      bars.replaceChildren(...rows.filter((row) => !hidden.includes(row)).flatMap(cellsOf));
-      others.replaceChildren(...hidden.flatMap(cellsOf));
+      bars.replaceChildren(...rows.filter((row) => !hidden.includes(row)).flatMap(createCells));
+      others.replaceChildren(...hidden.flatMap(createCells));
       more.hidden = !hidden.length;
       if (hidden.length)
         summary.textContent = tr("{n} more, together {p}", {
           n: hidden.length,
-          p: bothOf(found.more_raw, found.more_processed),
+          p: formatModelAndUsed(found.more_raw, found.more_processed),
         });
       note.replaceChildren(...words);
     };
     // The scores of the finished text arrive at the end of the run.
     const also = (run, step) => (step.candidates.length ? "" : (run.emitted?.length ?? 0));
-    return new Once(paint, (run, step) => nodeOf(run, step)?.node.node_id ?? also(run, step));
+    return new StepView(
+      paint,
+      (run, step) => findSelectedNode(run, step)?.node.node_id ?? also(run, step),
+    );
   },
 };

@@ -1,10 +1,10 @@
 // View of surprise and entropy over the steps of an output.
 import { Curves } from "../shared/curves.mjs";
-import { sequenceOf, severalOf } from "../shared/record.mjs";
-import { piece } from "../shared/text.mjs";
+import { findSelectedSequence, hasSeveralOutputs } from "../shared/record.mjs";
+import { tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-const LABEL = tr(
+const CHART_LABEL = tr(
   "Surprise of the emitted token for the model, and entropy of the model's distribution and of the one that was used, in bits, over the steps of the text",
 );
 
@@ -13,7 +13,7 @@ const LABEL = tr(
  * @param {Run} run
  * @returns {import("../shared/curves.mjs").Curve[]}
  */
-function curvesOf(run, sequence) {
+function createCurves(run, sequence) {
   const steps = run.steps.filter((s) => s.sequence === sequence);
   const x = steps.map((s) => s.index + 1);
   const shown = steps.map((s) => run.shown[s.index].chart);
@@ -45,17 +45,17 @@ function curvesOf(run, sequence) {
       dots: true,
       x,
       y: shown.map((values) => values.surprise),
-      text: steps.map((s) => s.emit.map((id) => piece(run, id)).join("")),
+      text: steps.map((s) => s.emit.map((id) => tokenLabel(run, id)).join("")),
     },
   ];
 }
 
 class Chart {
-  #shown = "";
+  #drawnKey = "";
 
   /** @param {Context} ctx */
   constructor(root, ctx) {
-    this.curves = new Curves(LABEL, (step) => ctx.select(step - 1));
+    this.curves = new Curves(CHART_LABEL, (step) => ctx.select(step - 1));
     this.curves.node.classList.add("dp-plot-of-steps");
     root.append(this.curves.node);
   }
@@ -63,19 +63,21 @@ class Chart {
   /** @param {Run} run */
   update(run) {
     const wanted = `${run.id} ${run.steps.length} ${run.selected}`;
-    if (!run.steps.length || wanted === this.#shown) return;
-    this.#shown = wanted;
-    const sequence = sequenceOf(run);
+    if (!run.steps.length || wanted === this.#drawnKey) return;
+    this.#drawnKey = wanted;
+    const sequence = findSelectedSequence(run);
     const mark = run.selected === null ? null : run.selected + 1;
-    const title = severalOf(run) ? tr("step (output {n})", { n: sequence + 1 }) : tr("step");
-    this.curves.draw(curvesOf(run, sequence), { x: title, y: tr("bits") }, mark);
+    const title = hasSeveralOutputs(run)
+      ? tr("step (output {n})", { n: sequence + 1 })
+      : tr("step");
+    this.curves.draw(createCurves(run, sequence), { x: title, y: tr("bits") }, mark);
     Object.assign(this.curves.node.dataset, { sequence, mark: mark ?? 0 });
   }
 
   select() {}
 
   clear() {
-    this.#shown = "";
+    this.#drawnKey = "";
     this.curves.clear();
   }
 }

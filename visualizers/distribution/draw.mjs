@@ -1,14 +1,14 @@
 // View of the random draw: the token's share of the probability, and the race that it won.
-import { el, table } from "../shared/dom.mjs";
-import { Once } from "../shared/step_view.mjs";
-import { told } from "../shared/terms.mjs";
-import { fixed, lengthOf, percent, piece } from "../shared/text.mjs";
+import { createTable, el } from "../shared/dom.mjs";
+import { StepView } from "../shared/step_view.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import { formatFixed, formatPercent, toCssLength, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { raceOf } from "./race.mjs";
-import { stripOf } from "./strip.mjs";
+import { createRace } from "./race.mjs";
+import { createStrip } from "./strip.mjs";
 
-const COLUMNS = [tr("token"), tr("[probability]"), tr("[noise] e"), tr("[arrival] e ÷ p")];
-const JUDGED = [
+const RACE_COLUMNS = [tr("token"), tr("[probability]"), tr("[noise] e"), tr("[arrival] e ÷ p")];
+const DRAFT_COLUMNS = [
   tr("drafted"),
   "[p and q|p]",
   "[p and q|q]",
@@ -16,14 +16,14 @@ const JUDGED = [
   "[u]",
   tr("status"),
 ];
-const ABOUT = tr(
+const RACE_NOTE = tr(
   "Every token draws exponential [noise] e from the run's [seed]; the smallest e ÷ p wins. Over many draws a token wins exactly in proportion to p, its probability as used.",
 );
-const POOLED = tr(
+const POOL_NOTE = tr(
   "The continuations of all [beam|beams] race together, and the earliest are drawn into the pool; of these the search keeps those with the largest sums.",
 );
 // Step kind -> the reason why nothing was drawn.
-const STILL = {
+const NO_DRAW_TEXT = {
   beam: tr("Nothing was drawn at this step: the search took the most probable continuations."),
   draft: tr(
     "Nothing was drawn at this step: each drafted token was compared with the target's own choice.",
@@ -31,47 +31,47 @@ const STILL = {
   layer: tr("Nothing was drawn at this step: the token with the largest contrast was taken."),
   contrastive: tr("Nothing was drawn at this step: the candidate with the best score was taken."),
 };
-const USUAL = tr("Nothing was drawn at this step: the most probable token was taken.");
-const WINS = { sign: "◆", word: tr("wins") };
+const GREEDY_TEXT = tr("Nothing was drawn at this step: the most probable token was taken.");
+const WINNER_MARK = { sign: "◆", word: tr("wins") };
 
-const note = (sentence) => el("p", { class: "dp-note" }, told(sentence));
+const createNote = (sentence) => el("p", { class: "dp-note" }, renderTerms(sentence));
 
-const behind = (columns, rows) =>
+const createDetails = (columns, rows) =>
   el(
     "details",
     { class: "rc-more" },
     el("summary", {}, tr("The numbers behind it")),
-    table(columns.map(told), rows),
+    createTable(columns.map(renderTerms), rows),
   );
 
 // The race of a step: its detail, or a field of the detail of another kind.
 /** @param {Step} step */
-const drawOf = ({ detail }) => (detail?.kind === "draw" ? detail : detail?.draw);
+const findDraw = ({ detail }) => (detail?.kind === "draw" ? detail : detail?.draw);
 
 /**
  * @param {Run} run
  * @param {Step} step
  */
-function raced(run, step, shown) {
-  const { racers } = drawOf(step);
+function createRaceView(run, step, shown) {
+  const { racers } = findDraw(step);
   const words = racers.map((racer, i) => ({
-    name: piece(run, racer.token_id),
+    name: tokenLabel(run, racer.token_id),
     at: shown.runners[i],
     time: racer.arrival.toPrecision(3),
-    ...(i ? { sign: "○", word: "" } : WINS),
+    ...(i ? { sign: "○", word: "" } : WINNER_MARK),
   }));
   const rows = racers.map((r, i) => [
-    (i ? "" : "▸ ") + piece(run, r.token_id),
-    percent(r.probability),
-    fixed(r.noise),
+    (i ? "" : "▸ ") + tokenLabel(run, r.token_id),
+    formatPercent(r.probability),
+    formatFixed(r.noise),
     r.arrival.toPrecision(3),
   ]);
   const chosen = racers[0].token_id;
   return [
-    stripOf(run, shown, chosen, tr("Probability as used"), tr("drawn")),
-    raceOf(words, shown.ticks, tr("the earliest wins")),
-    behind(COLUMNS, rows),
-    note(ABOUT),
+    createStrip(run, shown, chosen, tr("Probability as used"), tr("drawn")),
+    createRace(words, shown.ticks, tr("the earliest wins")),
+    createDetails(RACE_COLUMNS, rows),
+    createNote(RACE_NOTE),
   ];
 }
 
@@ -79,11 +79,11 @@ function raced(run, step, shown) {
  * @param {Run} run
  * @param {Step} step
  */
-function pooled(run, step, shown) {
+function createPoolView(run, step, shown) {
   const drawn = step.detail.pool.filter((node) => node.arrival);
   const nodes = drawn.sort((a, b) => a.arrival - b.arrival).slice(0, shown.runners.length);
   const words = nodes.map((node, i) => ({
-    name: piece(run, node.token_id),
+    name: tokenLabel(run, node.token_id),
     at: shown.runners[i],
     time: node.arrival.toPrecision(3),
     ...(node.fate === "pruned"
@@ -93,28 +93,28 @@ function pooled(run, step, shown) {
   const rows = words.map(({ name, time, word }) => [name, time, word]);
   const ends = tr("the earliest are drawn into the pool");
   return [
-    raceOf(words, shown.ticks, ends),
-    behind([tr("token"), tr("[arrival]"), tr("what became of it")], rows),
-    note(POOLED),
+    createRace(words, shown.ticks, ends),
+    createDetails([tr("token"), tr("[arrival]"), tr("what became of it")], rows),
+    createNote(POOL_NOTE),
   ];
 }
 
 // One drafted token: the range of u that keeps it, and the u that was drawn.
-function judgement(run, token, ratio) {
+function createJudgement(run, token, ratio) {
   const kept = token.status === "accepted";
-  const [u, most] = [token.u, ratio].map((x) => fixed(x));
+  const [u, most] = [token.u, ratio].map((x) => formatFixed(x));
   const words = kept
     ? tr("kept: u {u} ≤ {most}", { u, most })
     : tr("rejected: u {u} > {most}", { u, most });
   return el(
     "li",
     {},
-    el("span", { class: "t" }, piece(run, token.token_id)),
+    el("span", { class: "t" }, tokenLabel(run, token.token_id)),
     el(
       "span",
       { class: "rc-track", "aria-hidden": "true" },
-      el("i", { style: { width: lengthOf(ratio) } }),
-      el("b", { style: { left: lengthOf(token.u) } }, kept ? "●" : "✕"),
+      el("i", { style: { width: toCssLength(ratio) } }),
+      el("b", { style: { left: toCssLength(token.u) } }, kept ? "●" : "✕"),
     ),
     el("span", { class: "rc-word" }, words),
   );
@@ -124,12 +124,12 @@ function judgement(run, token, ratio) {
  * @param {Run} run
  * @param {Step} step
  */
-function drafted(run, step, shown) {
+function createDraftView(run, step, shown) {
   const { detail } = step;
   const tokens = detail.tokens.filter((t) => t.u !== null && t.status !== "unverified");
   const rows = tokens.map((t, i) => [
-    piece(run, t.token_id),
-    ...[t.p, t.q, shown.judged[i], t.u].map((x) => fixed(x)),
+    tokenLabel(run, t.token_id),
+    ...[t.p, t.q, shown.judged[i], t.u].map((x) => formatFixed(x)),
     t.status === "accepted" ? tr("accepted") : tr("rejected"),
   ]);
   const from =
@@ -141,12 +141,14 @@ function drafted(run, step, shown) {
       ? el(
           "ol",
           { class: "rc-judged" },
-          tokens.map((t, i) => judgement(run, t, shown.judged[i])),
+          tokens.map((t, i) => createJudgement(run, t, shown.judged[i])),
         )
-      : note(tr("Each drafted token was compared with the one that the [target] drew there.")),
-    shown.strip ? stripOf(run, shown, detail.final_token_id, from, tr("drawn")) : null,
-    tokens.length ? behind(JUDGED, rows) : null,
-    note(
+      : createNote(
+          tr("Each drafted token was compared with the one that the [target] drew there."),
+        ),
+    shown.strip ? createStrip(run, shown, detail.final_token_id, from, tr("drawn")) : null,
+    tokens.length ? createDetails(DRAFT_COLUMNS, rows) : null,
+    createNote(
       tr(
         "A drafted token is kept when the random number [u] is at most min(1, p ÷ q); after a rejection the next one is drawn from the [residual]. The race of that last draw is not part of the record.",
       ),
@@ -158,38 +160,41 @@ function drafted(run, step, shown) {
  * @param {Run} run
  * @param {Step} step
  */
-function shownOf(run, step) {
+function createDrawView(run, step) {
   const shown = run.shown[step.index].draw ?? {};
   const kind = step.detail?.kind;
-  if (shown.judged) return drafted(run, step, shown);
-  if (shown.runners) return kind === "beam" ? pooled(run, step, shown) : raced(run, step, shown);
+  if (shown.judged) return createDraftView(run, step, shown);
+  if (shown.runners)
+    return kind === "beam" ? createPoolView(run, step, shown) : createRaceView(run, step, shown);
   if (kind === "layer" && run.config.do_sample)
-    return [note(tr("The token was drawn, but this record is from before the race was kept."))];
-  return [el("p", { class: "dp-empty" }, STILL[kind] ?? USUAL)];
+    return [
+      createNote(tr("The token was drawn, but this record is from before the race was kept.")),
+    ];
+  return [el("p", { class: "dp-empty" }, NO_DRAW_TEXT[kind] ?? GREEDY_TEXT)];
 }
 
 class Draw {
   // Steps whose race was animated.
-  #seen = new Set();
+  #animated = new Set();
 
   constructor(root) {
     this.body = el("div", { class: "rc-all" });
     root.append(this.body);
-    this.once = new Once((run, step) => this.#paint(run, step));
+    this.once = new StepView((run, step) => this.#paintStep(run, step));
   }
 
   /**
    * @param {Run} run
    * @param {Step} step
    */
-  #paint(run, step) {
+  #paintStep(run, step) {
     const key = `${run.id}:${step.index}`;
-    this.body.replaceChildren(...shownOf(run, step).filter(Boolean));
+    this.body.replaceChildren(...createDrawView(run, step).filter(Boolean));
     const race = this.body.querySelector(".rc-race");
     // No animation while the run is followed, because its steps change too quickly.
-    if (!race || this.#seen.has(key) || (run.status === "running" && run.follow)) return;
+    if (!race || this.#animated.has(key) || (run.status === "running" && run.follow)) return;
     race.classList.add("rc-run");
-    race.addEventListener("animationstart", () => this.#seen.add(key), { once: true });
+    race.addEventListener("animationstart", () => this.#animated.add(key), { once: true });
     race.addEventListener("animationend", () => {
       // An element that still has the animation's class would run it again when it is shown again.
       if (!race.getAnimations({ subtree: true }).length) race.classList.remove("rc-run");

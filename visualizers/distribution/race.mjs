@@ -1,27 +1,27 @@
 // The race of the candidates: arrival times on a line, the earliest first. Each name has its own
 // row above or below the line, so that no name covers another.
 import { el } from "../shared/dom.mjs";
-import { lengthOf } from "../shared/text.mjs";
+import { toCssLength } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-const MIDDLE = 0.5;
+const MIDDLE_SHARE = 0.5;
 
 /**
  * @typedef {{ name: string, at: number, time: string, sign: string, word: string }} Runner
  */
 
 /** @param {Runner} runner */
-function labelOf({ name, time, sign, word, at }, side, row, place) {
+function createLabel({ name, time, sign, word, at }, side, row, place) {
   const strong = sign === "◆" ? " on" : "";
-  const style = `--at:${lengthOf(at)};--row:${row};--place:${place}`;
-  const label = node("rc-label", style, `${side}${strong}`);
+  const style = `--at:${toCssLength(at)};--row:${row};--place:${place}`;
+  const label = createSpan("rc-label", style, `${side}${strong}`);
   label.append(el("b", {}, name), word ? ` ${word}` : "", el("small", {}, ` ${time}`));
-  const mark = node("rc-mark", style, strong);
+  const mark = createSpan("rc-mark", style, strong);
   mark.textContent = sign;
-  return [node("rc-lead", style, `${side}${strong}`), mark, label];
+  return [createSpan("rc-lead", style, `${side}${strong}`), mark, label];
 }
 
-function node(kind, style, more) {
+function createSpan(kind, style, more) {
   const made = el("span", { class: `${kind} ${more}` });
   made.setAttribute("style", style);
   return made;
@@ -32,12 +32,12 @@ function node(kind, style, more) {
  * @param {[number, string][]} ticks
  * @param {string} ends a phrase on what the earliest wins
  */
-export function raceOf(runners, ticks, ends) {
-  const early = runners.filter(({ at }) => at < MIDDLE);
-  const late = runners.filter(({ at }) => at >= MIDDLE);
+export function createRace(runners, ticks, ends) {
+  const early = runners.filter(({ at }) => at < MIDDLE_SHARE);
+  const late = runners.filter(({ at }) => at >= MIDDLE_SHARE);
   // The outermost mark gets the row farthest from the line, so that no lead crosses a name.
-  const above = early.flatMap((one, i) => labelOf(one, "up", early.length - i, i));
-  const below = late.flatMap((one, i) => labelOf(one, "down", i + 1, early.length + i));
+  const above = early.flatMap((one, i) => createLabel(one, "up", early.length - i, i));
+  const below = late.flatMap((one, i) => createLabel(one, "down", i + 1, early.length + i));
   const said = runners.map(
     ({ name, time, word }) => tr("{name} at {time}", { name, time }) + (word ? `, ${word}` : ""),
   );
@@ -50,7 +50,7 @@ export function raceOf(runners, ticks, ends) {
     },
     el("span", { class: "rc-axis" }),
     ticks.map(([at, text]) => {
-      const tick = node("rc-tick", `--at:${lengthOf(at)}`, "");
+      const tick = createSpan("rc-tick", `--at:${toCssLength(at)}`, "");
       tick.textContent = text;
       return tick;
     }),

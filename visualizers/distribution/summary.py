@@ -6,14 +6,14 @@ import math
 from itertools import pairwise
 
 from engine.trace.details import BeamDetail, DraftDetail
-from engine.trace.records import Candidate, Step, Trace, own_token
-from visualizers.base import Shown, bits, probability
+from engine.trace.records import Candidate, Step, Trace, chosen_token_id
+from visualizers.base import StepSummary, nats_to_bits, to_probability
 
-_SEEN, _LEAST, _MOST = 0.99, 5, 10
+_VISIBLE_SHARE, _MIN_VISIBLE, _MAX_VISIBLE = 0.99, 5, 10
 """Visible rows: enough for this share of both distributions, within these bounds."""
 
 
-class Candidates:
+class CandidateSummary:
     """Probabilities of a step's recorded candidates.
 
     Values per step:
@@ -28,13 +28,13 @@ class Candidates:
     def __init__(self, run: Trace) -> None:
         del run
 
-    def add(self, step: Step) -> Shown:
+    def add(self, step: Step) -> StepSummary:
         """Add a step and return its values."""
-        raw = [probability(c.raw_logprob) for c in step.candidates]
-        processed = [probability(c.processed_logprob) for c in step.candidates]
-        token = own_token(step)
+        raw = [to_probability(c.raw_logprob) for c in step.candidates]
+        processed = [to_probability(c.processed_logprob) for c in step.candidates]
+        token = chosen_token_id(step)
         written = [i for i, c in enumerate(step.candidates) if c.token_id == token]
-        seen = max([_in_sight(raw, processed), *(i + 1 for i in written)])
+        seen = max([_count_visible(raw, processed), *(i + 1 for i in written)])
         return {
             "raw": raw,
             "processed": processed,
@@ -43,22 +43,22 @@ class Candidates:
             "more_processed": math.fsum(processed[seen:]),
             "rest_raw": max(0.0, 1 - math.fsum(raw)),
             "rest_processed": max(0.0, 1 - math.fsum(processed)),
-            "entropy": bits(step.entropy),
-            "entropy_used": _used(step),
+            "entropy": nats_to_bits(step.entropy),
+            "entropy_used": _processed_entropy(step),
         }
 
 
-def _in_sight(raw: list[float], processed: list[float]) -> int:
+def _count_visible(raw: list[float], processed: list[float]) -> int:
     """Return the number of candidates to show: those with nearly all of the probability."""
     held = (0.0, 0.0)
     for count, (own, used) in enumerate(zip(raw, processed, strict=True)):
-        if count >= _MOST or (count >= _LEAST and min(held) >= _SEEN):
+        if count >= _MAX_VISIBLE or (count >= _MIN_VISIBLE and min(held) >= _VISIBLE_SHARE):
             return count
         held = (held[0] + own, held[1] + used)
     return len(raw)
 
 
-class Stages:
+class StageSummary:
     """Effects of a step's logits processors.
 
     Values per step: ``entropy_model``, entropy of the model's distribution; per processor
@@ -68,17 +68,17 @@ class Stages:
     def __init__(self, run: Trace) -> None:
         self.vocab_size = run.model.vocab_size
 
-    def add(self, step: Step) -> Shown:
+    def add(self, step: Step) -> StepSummary:
         """Add a step and return its values."""
         left = [self.vocab_size, *(stage.kept for stage in step.stages)]
         return {
-            "entropy_model": bits(step.entropy),
-            "entropy": [bits(stage.entropy) for stage in step.stages],
+            "entropy_model": nats_to_bits(step.entropy),
+            "entropy": [nats_to_bits(stage.entropy) for stage in step.stages],
             "removed": [max(0, before - after) for before, after in pairwise(left)],
         }
 
 
-class Chart:
+class ChartSummary:
     """Surprise and entropy of every step, in bits.
 
     Values per step: ``surprise`` of the chosen token and ``entropy``, both under the model before
@@ -89,27 +89,27 @@ class Chart:
     def __init__(self, run: Trace) -> None:
         del run
 
-    def add(self, step: Step) -> Shown:
+    def add(self, step: Step) -> StepSummary:
         """Add a step and return its values."""
-        token = own_token(step)
+        token = chosen_token_id(step)
         own = next((c for c in step.candidates if c.token_id == token), None)
         seen = bool(step.candidates)
         return {
-            "surprise": _surprise(own),
-            "entropy": bits(step.entropy) if seen else None,
-            "entropy_used": _used(step) if seen else None,
+            "surprise": _surprise_bits(own),
+            "entropy": nats_to_bits(step.entropy) if seen else None,
+            "entropy_used": _processed_entropy(step) if seen else None,
         }
 
 
-def _used(step: Step) -> float:
+def _processed_entropy(step: Step) -> float:
     """Return the entropy after all processors, in bits."""
-    return bits(step.stages[-1].entropy if step.stages else step.entropy)
+    return nats_to_bits(step.stages[-1].entropy if step.stages else step.entropy)
 
 
-def _surprise(own: Candidate | None) -> float | None:
-    return None if own is None or own.raw_logprob == -math.inf else bits(-own.raw_logprob)
+def _surprise_bits(own: Candidate | None) -> float | None:
+    return None if own is None or own.raw_logprob == -math.inf else nats_to_bits(-own.raw_logprob)
 
 
-def is_one_by_one(step: Step) -> bool:
+def has_single_token_candidates(step: Step) -> bool:
     """Return True if the step's candidates describe the single token that it emitted for good."""
     return not isinstance(step.detail, (BeamDetail, DraftDetail))

@@ -1,27 +1,27 @@
 // Charts of speculative decoding: draft length by round, and acceptance by position in the draft.
-import { el, scroller, set, svg } from "../shared/dom.mjs";
+import { createScroller, el, setAttributes, svg } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
-import { counted, fixed, lengthOf } from "../shared/text.mjs";
+import { formatFixed, pluralText, toCssLength } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-const BAR = 16;
-const HIGH = 96;
-const PLACES = 24;
+const BAR_WIDTH = 16;
+const CHART_HEIGHT = 96;
+const MAX_PLACES = 24;
 
 /**
  * Height of one token in pixels.
  * @drawing
  */
-const unitOf = (most) => HIGH / most;
+const tokenHeight = (most) => CHART_HEIGHT / most;
 
-export class Lengths {
+export class LengthChart {
   #bars = svg("g");
   // Bar -> its value. A new scale resizes the bars that exist already.
   #values = new Map();
   // Tokens per target pass after every round.
-  #pace = [];
+  #tokensPerPass = [];
   #line = svg("polyline", { class: "dt-line" });
-  #chart = svg("svg", { height: HIGH + 22, role: "img" }, this.#bars, this.#line);
+  #chart = svg("svg", { height: CHART_HEIGHT + 22, role: "img" }, this.#bars, this.#line);
 
   node = el(
     "figure",
@@ -33,13 +33,13 @@ export class Lengths {
         "Per round: asked (outline), drafted (light), accepted (solid); line: tokens per target pass so far",
       ),
     ),
-    scroller(tr("Draft length over rounds"), this.#chart),
+    createScroller(tr("Draft length over rounds"), this.#chart),
   );
 
   clear() {
     this.#bars.replaceChildren();
     this.#values.clear();
-    this.#pace = [];
+    this.#tokensPerPass = [];
     this.#line.setAttribute("points", "");
   }
 
@@ -55,15 +55,15 @@ export class Lengths {
       ["drafted", tokens.length],
       ["kept", shown.accepted],
     ];
-    const number = this.#pace.push(shown.pace);
-    const x = (number - 1) * BAR + 2;
+    const number = this.#tokensPerPass.push(shown.pace);
+    const x = (number - 1) * BAR_WIDTH + 2;
     const group = svg(
       "g",
       { class: "dt-bar", onclick: choose },
       svg("title", {}, tr("Round {number}: {reason}", { number, reason: said(length_reason) })),
     );
     for (const [name, value] of values) {
-      const rect = svg("rect", { class: name, x, width: BAR - 4 });
+      const rect = svg("rect", { class: name, x, width: BAR_WIDTH - 4 });
       this.#values.set(rect, value);
       group.append(rect);
     }
@@ -71,21 +71,23 @@ export class Lengths {
   }
 
   scale({ most, figures }) {
-    const unit = unitOf(most);
+    const unit = tokenHeight(most);
     for (const [rect, value] of this.#values) {
       const height = value * unit;
-      set(rect, { y: 8 + HIGH - height, height });
+      setAttributes(rect, { y: 8 + CHART_HEIGHT - height, height });
     }
-    const points = this.#pace.map((v, i) => `${i * BAR + BAR / 2},${8 + HIGH - v * unit}`);
+    const points = this.#tokensPerPass.map(
+      (v, i) => `${i * BAR_WIDTH + BAR_WIDTH / 2},${8 + CHART_HEIGHT - v * unit}`,
+    );
     this.#line.setAttribute("points", points.join(" "));
-    const width = Math.max(120, figures.rounds * BAR + 4);
-    const pace = fixed(figures.tokens_per_target_pass, 2);
-    const label = counted(
+    const width = Math.max(120, figures.rounds * BAR_WIDTH + 4);
+    const pace = formatFixed(figures.tokens_per_target_pass, 2);
+    const label = pluralText(
       figures.rounds,
       tr("1 round, {pace} tokens per target pass", { pace }),
       tr("{n} rounds, {pace} tokens per target pass", { pace }),
     );
-    set(this.#chart, { width, "aria-label": label });
+    setAttributes(this.#chart, { width, "aria-label": label });
   }
 }
 
@@ -93,27 +95,27 @@ export class Lengths {
  * Format a share as whole percent.
  * @drawing
  */
-const shareOf = (part) => `${Math.round(100 * part)} %`;
+const formatShare = (part) => `${Math.round(100 * part)} %`;
 
-function placeOf([accepted, judged, part], i) {
+function createPlace([accepted, judged, part], i) {
   const place = i + 1;
   return el(
     "span",
     {
       class: "dt-place",
-      title: counted(
+      title: pluralText(
         judged,
         tr("Place {place}: {accepted} of 1 judged token accepted", { place, accepted }),
         tr("Place {place}: {accepted} of {n} judged tokens accepted", { place, accepted }),
       ),
     },
-    el("span", { class: "v" }, shareOf(part)),
-    el("span", { class: "b" }, el("i", { style: { height: lengthOf(part) } })),
+    el("span", { class: "v" }, formatShare(part)),
+    el("span", { class: "b" }, el("i", { style: { height: toCssLength(part) } })),
     el("span", { class: "n" }, String(place)),
   );
 }
 
-export const placesOf = ({ places }) => [
+export const createPlaces = ({ places }) => [
   el("figcaption", {}, tr("Accepted, by place in the draft")),
-  el("div", { class: "dt-places" }, places.slice(0, PLACES).map(placeOf)),
+  el("div", { class: "dt-places" }, places.slice(0, MAX_PLACES).map(createPlace)),
 ];

@@ -1,21 +1,21 @@
 // Report of a run with drafts: the losslessness check, and the cost compared with plain decoding.
-import { el, fact } from "../shared/dom.mjs";
+import { createFact, el } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
-import { told } from "../shared/terms.mjs";
-import { counted, percent, piece, precise } from "../shared/text.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import { formatPercent, formatPrecise, pluralText, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { fixed, seconds, shownOf, weightsOf } from "./words.mjs";
+import { formatOptional, formatSeconds, mixtureWeights, roundSummary } from "./words.mjs";
 
-const reportOf = (run) => run.steps.at(-1)?.detail?.report || null;
+const findReport = (run) => run.steps.at(-1)?.detail?.report || null;
 
-function measured(lead, { distributions }) {
+function measurementText(lead, { distributions }) {
   const parts = distributions.map((x) => {
     return tr("{what}: {runs}, χ² = {chi} on {degrees}, p = {p}", {
       what: x.length === 1 ? tr("First token") : tr("First two tokens"),
-      runs: counted(x.runs, tr("1 run"), tr("{n} runs")),
-      chi: fixed(x.chi_square, 1),
-      degrees: counted(x.degrees, tr("1 degree of freedom"), tr("{n} degrees of freedom")),
-      p: precise(x.p_value),
+      runs: pluralText(x.runs, tr("1 run"), tr("{n} runs")),
+      chi: formatOptional(x.chi_square, 1),
+      degrees: pluralText(x.degrees, tr("1 degree of freedom"), tr("{n} degrees of freedom")),
+      p: formatPrecise(x.p_value),
     });
   });
   return lead + parts.join(". ") + (parts.length ? "." : "");
@@ -25,19 +25,19 @@ function measured(lead, { distributions }) {
  * Class, sign, title and sentence of the badge.
  * @param {Run} run
  */
-function verdictOf(run, report) {
-  const weights = weightsOf(run);
+function badgeParts(run, report) {
+  const weights = mixtureWeights(run);
   if (weights !== null) {
-    const [target, draft] = weights.map((x) => fixed(x, 2));
+    const [target, draft] = weights.map((x) => formatOptional(x, 2));
     const lead = tr(
       "Drafts were judged by {target}·p + {draft}·q, so the text need not be the target's own. ",
       { target, draft },
     );
-    return ["warn", "≠", tr("Lossy by design"), measured(lead, report)];
+    return ["warn", "≠", tr("Lossy by design"), measurementText(lead, report)];
   }
   if (report.checked && !report.parting)
-    return ["good", "✓", tr("[lossless|Lossless]"), proofOf(report)];
-  if (report.parting) return partingOf(run, report.parting);
+    return ["good", "✓", tr("[lossless|Lossless]"), proofText(report)];
+  if (report.parting) return mismatchParts(run, report.parting);
   if (!run.config.do_sample)
     return ["", "ⓘ", tr("Not checked"), tr("The notes of the run say why.")];
   if (!report.distributions.length)
@@ -49,13 +49,13 @@ function verdictOf(run, report) {
         "By construction this is the target's distribution; set “Same distribution?” to measure it with many short runs.",
       ),
     ];
-  const { same } = shownOf(run, run.steps.at(-1));
+  const { same } = roundSummary(run, run.steps.at(-1));
   const title = same ? tr("Same distribution") : tr("Distributions differ");
-  return [same ? "good" : "bad", same ? "✓" : "✗", title, measured("", report)];
+  return [same ? "good" : "bad", same ? "✓" : "✗", title, measurementText("", report)];
 }
 
-function proofOf({ checked: n, check_s, plain_identical }) {
-  const took = seconds(check_s);
+function proofText({ checked: n, check_s, plain_identical }) {
+  const took = formatSeconds(check_s);
   const proof =
     n === 1
       ? tr(
@@ -70,16 +70,16 @@ function proofOf({ checked: n, check_s, plain_identical }) {
 }
 
 /** @param {Run} run */
-function partingOf(run, p) {
+function mismatchParts(run, p) {
   const text = tr(
     "Token {n} is “{own}” (logit {logit}); the target prefers “{other}” ({preferred}), a gap of {gap}",
     {
       n: p.position + 1,
-      own: piece(run, p.emitted_id),
-      logit: fixed(p.emitted_logit, 4),
-      other: piece(run, p.expected_id),
-      preferred: fixed(p.expected_logit, 4),
-      gap: precise(p.gap),
+      own: tokenLabel(run, p.emitted_id),
+      logit: formatOptional(p.emitted_logit, 4),
+      other: tokenLabel(run, p.expected_id),
+      preferred: formatOptional(p.expected_logit, 4),
+      gap: formatPrecise(p.gap),
     },
   );
   if (!p.near_tie) return ["bad", "✗", tr("Not the target's own text"), `${text}.`];
@@ -89,36 +89,36 @@ function partingOf(run, p) {
 
 /** @param {Run} run */
 export function showBadge(box, run) {
-  const report = reportOf(run);
+  const report = findReport(run);
   box.className = "dt-badge";
   box.replaceChildren();
   if (!report) return;
-  const [kind, mark, title, text] = verdictOf(run, report);
+  const [kind, mark, title, text] = badgeParts(run, report);
   box.className = `dt-badge ${kind}`;
-  box.append(el("b", {}, `${mark} `, told(title)), el("span", {}, text));
+  box.append(el("b", {}, `${mark} `, renderTerms(title)), el("span", {}, text));
 }
 
-function figuresOf(f) {
+function createFigures(f) {
   const cells = [
-    [tr("[tokens per target pass]"), fixed(f.tokens_per_target_pass, 2)],
+    [tr("[tokens per target pass]"), formatOptional(f.tokens_per_target_pass, 2)],
     [tr("[target] passes"), f.rounds],
     [tr("[draft] passes"), f.draft_passes],
-    [tr("accepted per round"), fixed(f.accepted_per_round, 2)],
-    [tr("[acceptance rate]"), f.acceptance_rate === null ? "–" : percent(f.acceptance_rate)],
-    [tr("drafting"), seconds(f.draft_s)],
-    [tr("verifying"), seconds(f.verify_s)],
-    [tr("tokens per second"), fixed(f.tokens_per_s, 1)],
+    [tr("accepted per round"), formatOptional(f.accepted_per_round, 2)],
+    [tr("[acceptance rate]"), f.acceptance_rate === null ? "–" : formatPercent(f.acceptance_rate)],
+    [tr("drafting"), formatSeconds(f.draft_s)],
+    [tr("verifying"), formatSeconds(f.verify_s)],
+    [tr("tokens per second"), formatOptional(f.tokens_per_s, 1)],
   ];
   return el(
     "div",
     { class: "dp-costs" },
-    cells.map(([name, value]) => fact(told(name), String(value))),
+    cells.map(([name, value]) => createFact(renderTerms(name), String(value))),
   );
 }
 
 // A sentence on the speed-up that the papers' formula expects from this run's figures.
-function expectedOf({ expected_speed_up: expected, cost_ratio: cost }) {
-  const costs = tr("a draft costs {share} of a target pass", { share: percent(cost) });
+function expectedText({ expected_speed_up: expected, cost_ratio: cost }) {
+  const costs = tr("a draft costs {share} of a target pass", { share: formatPercent(cost) });
   return expected === null
     ? tr(
         "The papers' formula does not fit this run: it expects more tokens of a target pass than there were ({costs}).",
@@ -126,19 +126,22 @@ function expectedOf({ expected_speed_up: expected, cost_ratio: cost }) {
       )
     : tr(
         "The papers' formula expects {speed} × plain decoding from this [acceptance rate] and [cost ratio] ({costs}).",
-        { speed: fixed(expected, 2), costs },
+        { speed: formatOptional(expected, 2), costs },
       );
 }
 
 /** @param {any} shown summary of the last round */
-export function costOf({ figures, plain }) {
-  const costs = figuresOf(figures);
+export function createCosts({ figures, plain }) {
+  const costs = createFigures(figures);
   const note = (...words) => el("p", { class: "dp-note" }, words);
-  const expected = expectedOf(figures);
+  const expected = expectedText(figures);
   if (!plain)
     return [
       costs,
-      note(told(expected), tr(" Turn on “Measure plain decoding” to compare with the real thing.")),
+      note(
+        renderTerms(expected),
+        tr(" Turn on “Measure plain decoding” to compare with the real thing."),
+      ),
     ];
   if (plain.speed_up === null)
     return [
@@ -147,28 +150,28 @@ export function costOf({ figures, plain }) {
         tr("Speed-up "),
         el("b", {}, tr("not measured")),
         `: ${said(plain.why)}. `,
-        told(expected),
+        renderTerms(expected),
       ),
     ];
   const compared = note(
     tr("Plain decoding of the same prompt made "),
-    el("b", {}, tr("{n} tokens per second", { n: fixed(plain.tokens_per_s, 1) })),
+    el("b", {}, tr("{n} tokens per second", { n: formatOptional(plain.tokens_per_s, 1) })),
     tr("; measured "),
-    told(tr("[speed-up]")),
+    renderTerms(tr("[speed-up]")),
     " ",
-    el("b", {}, `${fixed(plain.speed_up, 2)} ×`),
+    el("b", {}, `${formatOptional(plain.speed_up, 2)} ×`),
     ". ",
-    told(expected),
+    renderTerms(expected),
   );
-  return plain.speed_up < 1 ? [costs, compared, slowOf(figures, plain)] : [costs, compared];
+  return plain.speed_up < 1 ? [costs, compared, createSlowNote(figures, plain)] : [costs, compared];
 }
 
-function slowOf(figures, plain) {
+function createSlowNote(figures, plain) {
   const values = {
-    share: percent(figures.draft_share),
-    pace: fixed(figures.tokens_per_target_pass, 2),
-    several: seconds(figures.target_pass_s),
-    single: seconds(plain.token_s),
+    share: formatPercent(figures.draft_share),
+    pace: formatOptional(figures.tokens_per_target_pass, 2),
+    several: formatSeconds(figures.target_pass_s),
+    single: formatSeconds(plain.token_s),
   };
   const slow =
     (figures.acceptance_rate ?? 0) < 0.5

@@ -1,37 +1,37 @@
 // Details of one round: the drafter, the source of the draft and the source of the last token.
-import { el, scroller, svg } from "../shared/dom.mjs";
+import { createScroller, el, svg } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
-import { told } from "../shared/terms.mjs";
-import { counted, percent, piece, textOfId, visible } from "../shared/text.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import { formatPercent, makeVisible, pluralText, tokenLabel, tokenText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { DRAFTER, seconds } from "./words.mjs";
+import { DRAFTER_TEXT, formatSeconds } from "./words.mjs";
 
-const note = (...text) => el("p", { class: "dp-note" }, text);
+const createNote = (...text) => el("p", { class: "dp-note" }, text);
 
 /**
  * @param {Run} run
  * @param {Step} step
  */
-function headline(run, step) {
+function createHeadline(run, step) {
   const d = step.detail;
   const layer = d.exit_layer
     ? tr(" ({n} of {total})", { n: d.exit_layer, total: run.model.layers })
     : "";
-  return note(
-    el("b", {}, told(tr("[round|Round] {n}. ", { n: step.index + 1 }))),
+  return createNote(
+    el("b", {}, renderTerms(tr("[round|Round] {n}. ", { n: step.index + 1 }))),
     tr("Drafted by {who}: {reason}. {drafts} in {drafting}, {targets} in {verifying}.", {
-      who: (DRAFTER[d.drafter] || tr("a drafter")) + layer,
+      who: (DRAFTER_TEXT[d.drafter] || tr("a drafter")) + layer,
       reason: said(d.length_reason),
-      drafts: counted(d.draft_forwards, tr("1 draft pass"), tr("{n} draft passes")),
-      drafting: seconds(d.draft_s),
-      targets: counted(step.forward_passes, tr("1 target pass"), tr("{n} target passes")),
-      verifying: seconds(d.verify_s),
+      drafts: pluralText(d.draft_forwards, tr("1 draft pass"), tr("{n} draft passes")),
+      drafting: formatSeconds(d.draft_s),
+      targets: pluralText(step.forward_passes, tr("1 target pass"), tr("{n} target passes")),
+      verifying: formatSeconds(d.verify_s),
     }),
   );
 }
 
 /** @param {Run} run */
-function residual(run, detail) {
+function createResidual(run, detail) {
   const lead =
     detail.final_source === "resampled"
       ? tr("After the rejection the token came from [residual|max(0, p − q)]: ")
@@ -39,22 +39,23 @@ function residual(run, detail) {
   const names = detail.residual
     .slice(0, 6)
     .map(
-      ([id, p]) => `${(id === detail.final_token_id ? "▸" : "") + piece(run, id)} ${percent(p)}`,
+      ([id, p]) =>
+        `${(id === detail.final_token_id ? "▸" : "") + tokenLabel(run, id)} ${formatPercent(p)}`,
     );
-  return note(told(lead), names.join(",  "));
+  return createNote(renderTerms(lead), names.join(",  "));
 }
 
 /**
  * @param {Run} run
  * @param {Step} step
  */
-export function roundOf(run, step) {
+export function createRoundDetails(run, step) {
   const d = step.detail;
   return [
-    headline(run, step),
-    d.match ? arcOf(run, step) : null,
-    d.drafter === "universal" && d.draft_own.length ? railsOf(run, d) : null,
-    d.residual.length ? residual(run, d) : null,
+    createHeadline(run, step),
+    d.match ? createArc(run, step) : null,
+    d.drafter === "universal" && d.draft_own.length ? createRails(run, d) : null,
+    d.residual.length ? createResidual(run, d) : null,
   ].filter(Boolean);
 }
 
@@ -64,7 +65,7 @@ export function roundOf(run, step) {
  * @param {number} place of its earlier occurrence, from 1
  * @param {number} copied number of tokens copied from there
  */
-function arcWords(size, place, copied) {
+function arcTexts(size, place, copied) {
   const found =
     size === 1
       ? tr("The last token was found from token {place} on", { place })
@@ -76,12 +77,12 @@ function arcWords(size, place, copied) {
           size,
           place,
         });
-  const taken = counted(
+  const taken = pluralText(
     copied,
     tr("the 1 token after it was copied"),
     tr("the {n} tokens after it were copied"),
   );
-  const became = counted(
+  const became = pluralText(
     copied,
     tr("the 1 token that followed there (dashed) became the draft."),
     tr("the {n} tokens that followed there (dashed) became the draft."),
@@ -94,7 +95,7 @@ function arcWords(size, place, copied) {
  * @param {Run} run
  * @param {Step} step
  */
-function arcOf(run, step) {
+function createArc(run, step) {
   const [size, start, copied] = step.detail.match;
   const written = run.outputs[0] ? run.outputs[0].token_ids : run.tokens[0].map((t) => t.id);
   const text = [...run.prompt_ids, ...written.slice(0, step.keep)];
@@ -110,9 +111,9 @@ function arcOf(run, step) {
   const range = (a, b) =>
     text
       .slice(a, Math.max(a, b))
-      .map((id, i) => el("span", { class: kindOf(a + i) }, piece(run, id)));
+      .map((id, i) => el("span", { class: kindOf(a + i) }, tokenLabel(run, id)));
   const gap = (sign) => el("span", { class: "gap" }, sign);
-  const [found, seen] = arcWords(size, start + 1, copied);
+  const [found, seen] = arcTexts(size, start + 1, copied);
   return el(
     "div",
     {
@@ -130,12 +131,12 @@ function arcOf(run, step) {
       range(after, text.length),
       gap(tr(" ⟵ next")),
     ),
-    note(seen),
+    createNote(seen),
   );
 }
 
 // Draw the arc. Positions of the words are known only once they are in the page.
-export function bend(box) {
+export function drawArc(box) {
   const found = box.querySelector(".src");
   const sought = box.querySelector(".dst");
   const path = box.querySelector("svg path");
@@ -156,7 +157,7 @@ export function bend(box) {
  * above, the same text as target tokens below.
  * @param {Run} run
  */
-function railsOf(run, detail) {
+function createRails(run, detail) {
   const rail = (name, pieces, kind) =>
     el(
       "div",
@@ -165,18 +166,18 @@ function railsOf(run, detail) {
       el(
         "span",
         { class: `cells ${kind}` },
-        pieces.map((p) => el("span", {}, visible(p).replace(/ /g, "·"))),
+        pieces.map((p) => el("span", {}, makeVisible(p).replace(/ /g, "·"))),
       ),
     );
-  const ours = detail.reencoded.map((id) => textOfId(run, id));
+  const ours = detail.reencoded.map((id) => tokenText(run, id));
   const lost = detail.lost
-    ? tr("Lost in re-encoding: “{lost}”.", { lost: visible(detail.lost) })
+    ? tr("Lost in re-encoding: “{lost}”.", { lost: makeVisible(detail.lost) })
     : tr("Nothing was lost between the two tokenizers.");
-  const box = scroller(
+  const box = createScroller(
     tr("Draft tokens and target tokens"),
     rail(tr("draft tokens"), detail.draft_own, "own"),
     rail(tr("target tokens"), ours, "ours"),
-    note(lost),
+    createNote(lost),
   );
   box.className = "dt-rails dp-scroll";
   return box;

@@ -1,28 +1,28 @@
 // One row per round: the drafted tokens with their verdicts, and the token that the target added.
 import { el } from "../shared/dom.mjs";
-import { counted, lengthOf, piece } from "../shared/text.mjs";
+import { pluralText, toCssLength, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { describe, GLYPH, shownOf } from "./words.mjs";
+import { describeToken, roundSummary, STATUS_GLYPHS } from "./words.mjs";
 
-const bar = (kind, share, mark) =>
-  el("span", { class: kind }, el("i", { style: { width: lengthOf(share) } }), mark);
+const createBar = (kind, share, mark) =>
+  el("span", { class: kind }, el("i", { style: { width: toCssLength(share) } }), mark);
 
 // Bars for p and q; a mark on p's bar shows the random number u.
-function bars(token) {
+function createBars(token) {
   if (token.p === undefined) return null;
   const judged = token.u !== null && token.ratio !== null;
-  const at = { class: "u", style: { left: lengthOf(Math.min(1, token.u)) } };
+  const at = { class: "u", style: { left: toCssLength(Math.min(1, token.u)) } };
   return el(
     "span",
     { class: "pq", "aria-hidden": "true" },
-    bar("p", token.p, judged ? el("i", at) : null),
-    token.q === null ? null : bar("q", token.q),
+    createBar("p", token.p, judged ? el("i", at) : null),
+    token.q === null ? null : createBar("q", token.q),
   );
 }
 
 /** @param {Run} run */
-function tile(run, token, kind, { tell, choose, why }, at) {
-  const said = describe(run, token, kind);
+function createTile(run, token, kind, { tell, choose, why }, at) {
+  const said = describeToken(run, token, kind);
   const show = () => tell(said);
   return el(
     "button",
@@ -38,9 +38,9 @@ function tile(run, token, kind, { tell, choose, why }, at) {
         if (at !== null) why({ token_id: token.token_id, at });
       },
     },
-    el("span", { class: "t" }, piece(run, token.token_id)),
-    el("span", { class: "g", "aria-hidden": "true" }, GLYPH[kind]),
-    bars(token),
+    el("span", { class: "t" }, tokenLabel(run, token.token_id)),
+    el("span", { class: "g", "aria-hidden": "true" }, STATUS_GLYPHS[kind]),
+    createBars(token),
   );
 }
 
@@ -49,11 +49,11 @@ function tile(run, token, kind, { tell, choose, why }, at) {
  * @param {Run} run
  * @param {Step} step
  */
-function tilesOf(run, step, told) {
+function createTiles(run, step, told) {
   const { tokens, final_source: source, final_token_id: id, residual } = step.detail;
-  const { accepted, ratio, mixture } = shownOf(run, step);
+  const { accepted, ratio, mixture } = roundSummary(run, step);
   const tiles = tokens.map((t, i) =>
-    tile(
+    createTile(
       run,
       { ...t, ratio: ratio[i], mixture: mixture[i] },
       t.status,
@@ -76,7 +76,7 @@ function tilesOf(run, step, told) {
   tiles.splice(
     rejected ? accepted + 1 : accepted,
     0,
-    tile(run, final, source, told, step.emit.length - 1),
+    createTile(run, final, source, told, step.emit.length - 1),
   );
   return tiles;
 }
@@ -85,7 +85,7 @@ function tilesOf(run, step, told) {
  * @param {Run} run
  * @param {Step} step
  */
-export function rowOf(run, step, told) {
+export function createRoundRow(run, step, told) {
   const drafted = step.detail.tokens.length;
   const round = step.index + 1;
   const number = el(
@@ -93,7 +93,7 @@ export function rowOf(run, step, told) {
     {
       type: "button",
       class: "dt-no",
-      "aria-label": counted(
+      "aria-label": pluralText(
         step.emit.length,
         tr("Round {round}, 1 token", { round }),
         tr("Round {round}, {n} tokens", { round }),
@@ -109,13 +109,13 @@ export function rowOf(run, step, told) {
     el(
       "div",
       { class: "dt-lane" },
-      tilesOf(run, step, told),
+      createTiles(run, step, told),
       drafted ? null : el("span", { class: "dt-none" }, tr("no draft")),
     ),
     el(
       "span",
       { class: "dt-sum" },
-      drafted ? tr("{n} of {total}", { n: shownOf(run, step).accepted, total: drafted }) : "–",
+      drafted ? tr("{n} of {total}", { n: roundSummary(run, step).accepted, total: drafted }) : "–",
       " → ",
       el("b", {}, `+${step.emit.length}`),
     ),

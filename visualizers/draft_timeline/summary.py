@@ -6,21 +6,21 @@ from typing import Any
 
 from engine.trace.details import DraftDetail, DraftReport, DraftToken
 from engine.trace.records import Step, Trace
-from visualizers.base import Shown
+from visualizers.base import StepSummary
 
-UNDISTURBED = 0.8
+MIN_PROCESSOR_SHARE = 0.8
 """Timings in which the decoding thread had the processor for a smaller share are discarded."""
-IMPOSSIBLE = "the two timings gave more than the tokens of a target pass allow"
-UNLIKELY = 0.001
+IMPOSSIBLE_SPEED_UP = "the two timings gave more than the tokens of a target pass allow"
+MIN_P_VALUE = 0.001
 """Below this p-value the measured distributions count as different."""
 
 
-class Rounds:
+class DraftSummary:
     """Accumulates the rounds of a run.
 
     Values per step:
 
-    - ``accepted``: number of accepted tokens of the draft.
+    - ``count_accepted``: number of accepted tokens of the draft.
     - ``ratio``, ``mixture``: per drafted token, its chance of acceptance, and its probability in
       the mixture of both models (None without a mixture).
     - ``pace``: tokens per target pass so far. ``most``: largest value in a chart of the rounds.
@@ -40,30 +40,30 @@ class Rounds:
         self.places: list[list[int]] = []
         self.most = 1.0
 
-    def add(self, step: Step) -> Shown | None:
+    def add(self, step: Step) -> StepSummary | None:
         """Add a round and return its values; None without a draft detail."""
         detail = step.detail
         if not isinstance(detail, DraftDetail):
             return None
-        self._count(step, detail)
+        self._count_round(step, detail)
         return {
-            "accepted": accepted(detail),
+            "accepted": count_accepted(detail),
             "ratio": [acceptance_ratio(token, self.weight) for token in detail.tokens],
-            "mixture": [mixed(token, self.weight) for token in detail.tokens],
+            "mixture": [mixture_probability(token, self.weight) for token in detail.tokens],
             "pace": self.tokens / self.rounds,
             "most": self.most,
-            "places": [[k, n, _share(k, n - k)] for k, n in self.places],
-            "figures": self._figures(step),
-            "plain": self._beside_plain(step, detail),
-            "same": _is_same(detail),
+            "places": [[k, n, _share_of_total(k, n - k)] for k, n in self.places],
+            "figures": self._run_figures(step),
+            "plain": self._compare_with_plain(step, detail),
+            "same": _is_same_distribution(detail),
             "weights": None if self.weight is None else [self.weight, 1 - self.weight],
         }
 
-    def _count(self, step: Step, detail: DraftDetail) -> None:
+    def _count_round(self, step: Step, detail: DraftDetail) -> None:
         self.rounds += 1
         self.tokens += len(step.emit)
         self.drafted += detail.draft_length
-        self.accepted += accepted(detail)
+        self.accepted += count_accepted(detail)
         self.forwards += detail.draft_forwards
         self.draft_s += detail.draft_s
         self.verify_s += detail.verify_s
@@ -77,7 +77,7 @@ class Rounds:
         pace = self.tokens / self.rounds
         self.most = max(self.most, detail.requested_length, detail.draft_length, pace)
 
-    def _figures(self, step: Step) -> dict[str, float | None]:
+    def _run_figures(self, step: Step) -> dict[str, float | None]:
         judged = sum(count for _, count in self.places)
         rate = self.accepted / judged if judged else None
         cost = self.draft_s / self.verify_s if self.verify_s else 0.0
@@ -91,19 +91,19 @@ class Rounds:
             "acceptance_rate": rate,
             "draft_s": self.draft_s,
             "verify_s": self.verify_s,
-            "draft_share": _share(self.draft_s, self.verify_s),
+            "draft_share": _share_of_total(self.draft_s, self.verify_s),
             "target_pass_s": self.verify_s / self.rounds,
             "tokens_per_s": self.tokens / step.elapsed_s if step.elapsed_s else None,
             "cost_ratio": cost,
-            "expected_speed_up": self._expected(rate or 0.0, length, cost),
+            "expected_speed_up": self._plausible_speed_up(rate or 0.0, length, cost),
         }
 
-    def _expected(self, rate: float, length: float, cost: float) -> float | None:
+    def _plausible_speed_up(self, rate: float, length: float, cost: float) -> float | None:
         """Return the papers' expected speed-up; None above this run's tokens per pass."""
         expected = expected_speed_up(rate, length, cost)
         return expected if expected <= self.tokens / self.rounds else None
 
-    def _beside_plain(self, step: Step, detail: DraftDetail) -> dict[str, Any] | None:
+    def _compare_with_plain(self, step: Step, detail: DraftDetail) -> dict[str, Any] | None:
         """Return the speed of the plain run and the speed-up of this one.
 
         If either timing was disturbed, or the two are inconsistent, ``speed_up`` is None and
@@ -114,8 +114,8 @@ class Rounds:
             return None
         speed = report.plain_tokens / report.plain_s
         speed_up = self.tokens / step.elapsed_s / speed
-        why = self._disturbed(report) or (
-            IMPOSSIBLE if speed_up > self.tokens / self.rounds else ""
+        why = self._timing_disturbance(report) or (
+            IMPOSSIBLE_SPEED_UP if speed_up > self.tokens / self.rounds else ""
         )
         return {
             "tokens_per_s": speed,
@@ -124,13 +124,13 @@ class Rounds:
             "why": why,
         }
 
-    def _disturbed(self, report: DraftReport) -> str:
+    def _timing_disturbance(self, report: DraftReport) -> str:
         """Return what disturbed the timing of this run or the plain run; "" if nothing is known."""
         if report.others:
             return "other runs were going on"
         share = report.processor_share
         # With a GPU the thread waits for the device, so its processor share says nothing.
-        if self.device == "cpu" and share is not None and share < UNDISTURBED:
+        if self.device == "cpu" and share is not None and share < MIN_PROCESSOR_SHARE:
             return "the processor was busy with other work"
         return ""
 
@@ -147,21 +147,21 @@ def acceptance_ratio(token: DraftToken, weight: float | None = None) -> float | 
     return None if not token.q else round(min(1.0, 1 - w + w * token.p / token.q), 6)
 
 
-def mixed(token: DraftToken, weight: float | None) -> float | None:
+def mixture_probability(token: DraftToken, weight: float | None) -> float | None:
     """Return a token's probability in the mixture w * p + (1 - w) * q; None without w or q."""
     if weight is None or token.q is None:
         return None
     return weight * token.p + (1 - weight) * token.q
 
 
-def accepted(detail: DraftDetail) -> int:
+def count_accepted(detail: DraftDetail) -> int:
     """Return the number of accepted tokens of a round."""
     return sum(token.status == "accepted" for token in detail.tokens)
 
 
-def _is_same(detail: DraftDetail) -> bool | None:
+def _is_same_distribution(detail: DraftDetail) -> bool | None:
     measured = detail.report.distributions if detail.report else ()
-    return min(check.p_value for check in measured) > UNLIKELY if measured else None
+    return min(check.p_value for check in measured) > MIN_P_VALUE if measured else None
 
 
 def expected_speed_up(rate: float, length: float, cost: float) -> float:
@@ -177,5 +177,5 @@ def expected_speed_up(rate: float, length: float, cost: float) -> float:
     return tokens / (1 + cost)
 
 
-def _share(part: float, rest: float) -> float:
+def _share_of_total(part: float, rest: float) -> float:
     return part / (part + rest) if part + rest else 0.0

@@ -1,13 +1,13 @@
 // View of speculative decoding round by round: drafted tokens, the target's verdicts and the cost.
-import { el, table } from "../shared/dom.mjs";
-import { told } from "../shared/terms.mjs";
-import { piece } from "../shared/text.mjs";
+import { createTable, el } from "../shared/dom.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import { tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { Lengths, placesOf } from "./charts.mjs";
-import { costOf, showBadge } from "./report.mjs";
-import { bend, roundOf } from "./round_details.mjs";
-import { rowOf } from "./round_rows.mjs";
-import { fixed, GLYPH, STATUS, shownOf } from "./words.mjs";
+import { createPlaces, LengthChart } from "./charts.mjs";
+import { createCosts, showBadge } from "./report.mjs";
+import { createRoundDetails, drawArc } from "./round_details.mjs";
+import { createRoundRow } from "./round_rows.mjs";
+import { formatOptional, roundSummary, STATUS_GLYPHS, STATUS_TEXT } from "./words.mjs";
 
 const LEGEND = {
   accepted: tr("accepted"),
@@ -18,42 +18,44 @@ const LEGEND = {
   target: tr("target's choice"),
 };
 
-const sign = (kind, mark, words) =>
-  el("span", {}, el("b", { class: kind }, mark), " ", told(words));
+const createSign = (kind, mark, words) =>
+  el("span", {}, el("b", { class: kind }, mark), " ", renderTerms(words));
 
-const legend = () =>
+const createLegend = () =>
   el(
     "div",
     { class: "dp-legend dt-legend" },
-    Object.entries(LEGEND).map(([kind, words]) => sign(`dt-tile k-${kind}`, GLYPH[kind], words)),
-    sign("dt-key p", null, tr("[p and q|target p], as used")),
-    sign("dt-key q", null, tr("[p and q|draft q]")),
-    sign("dt-key u", null, "[u]"),
+    Object.entries(LEGEND).map(([kind, words]) =>
+      createSign(`dt-tile k-${kind}`, STATUS_GLYPHS[kind], words),
+    ),
+    createSign("dt-key p", null, tr("[p and q|target p], as used")),
+    createSign("dt-key q", null, tr("[p and q|draft q]")),
+    createSign("dt-key u", null, "[u]"),
   );
 
-const isDraft = (step) => step.detail?.kind === "draft";
+const isDraftStep = (step) => step.detail?.kind === "draft";
 
 /**
  * @param {Run} run
  * @param {Step} step
  */
-function rowsOf(run, step) {
+function tableRows(run, step) {
   const { tokens, final_source: source, final_token_id: id } = step.detail;
-  const { ratio } = shownOf(run, step);
+  const { ratio } = roundSummary(run, step);
   const number = step.index + 1;
   const rows = tokens.map((t, i) => {
-    const numbers = [t.p, t.q, ratio[i], t.u].map((x) => fixed(x));
-    return [number, i + 1, piece(run, t.token_id), ...numbers, STATUS[t.status]];
+    const numbers = [t.p, t.q, ratio[i], t.u].map((x) => formatOptional(x));
+    return [number, i + 1, tokenLabel(run, t.token_id), ...numbers, STATUS_TEXT[t.status]];
   });
   return source === "ended"
     ? rows
-    : [...rows, [number, "", piece(run, id), "", "", "", "", STATUS[source]]];
+    : [...rows, [number, "", tokenLabel(run, id), "", "", "", "", STATUS_TEXT[source]]];
 }
 
 /** @param {Run} run */
-function tableOf(run) {
-  const rows = run.steps.filter(isDraft).flatMap((step) => rowsOf(run, step));
-  return table(
+function createDraftTable(run) {
+  const rows = run.steps.filter(isDraftStep).flatMap((step) => tableRows(run, step));
+  return createTable(
     [
       tr("round"),
       tr("place"),
@@ -70,7 +72,7 @@ function tableOf(run) {
 
 class DraftTimeline {
   #nodes = [];
-  #shown = null;
+  #run = null;
   #marked = -1;
 
   /** @param {Context} ctx */
@@ -84,12 +86,12 @@ class DraftTimeline {
     });
     this.rows = el("div", { class: "dt-rows", role: "list", "aria-label": tr("Rounds") });
     this.round = el("div", { class: "dt-round" });
-    this.lengths = new Lengths();
+    this.lengths = new LengthChart();
     this.places = el("figure", { class: "dt-fig" });
     this.cost = el("div", { class: "dt-cost" });
     this.tableBody = el("div", {});
     const opened = () => {
-      if (this.more.open && this.#shown) this.tableBody.replaceChildren(tableOf(this.#shown));
+      if (this.more.open && this.#run) this.tableBody.replaceChildren(createDraftTable(this.#run));
     };
     this.more = el(
       "details",
@@ -98,14 +100,14 @@ class DraftTimeline {
       this.tableBody,
     );
     const figures = el("div", { class: "dt-figs" }, this.lengths.node, this.places);
-    const above = [this.badge, legend(), this.rows, this.readout, this.round];
+    const above = [this.badge, createLegend(), this.rows, this.readout, this.round];
     root.append(...above, figures, this.cost, this.more);
     this.clear();
   }
 
   clear() {
     this.#nodes = [];
-    this.#shown = null;
+    this.#run = null;
     this.#marked = -1;
     this.lengths.clear();
     const { rows, badge, round, places, cost, tableBody } = this;
@@ -118,7 +120,7 @@ class DraftTimeline {
    * @param {Run} run
    * @param {Step} step
    */
-  #add(run, step) {
+  #addRound(run, step) {
     const choose = () => this.ctx.select(step.index);
     const tell = (words) => {
       this.readout.textContent = words;
@@ -126,27 +128,27 @@ class DraftTimeline {
     // A click on a drafted token that was judged selects
     // its round and asks why it was kept or rejected.
     const why = (question) => this.ctx.ask?.({ step: step.index, ...question });
-    const row = rowOf(run, step, { choose, tell, why });
+    const row = createRoundRow(run, step, { choose, tell, why });
     this.#nodes.push(row);
     this.rows.append(row);
-    this.lengths.add(step, shownOf(run, step), choose);
+    this.lengths.add(step, roundSummary(run, step), choose);
   }
 
   /** @param {Run} run */
   update(run, from) {
-    this.#shown = run;
-    const fresh = run.steps.slice(from).filter(isDraft);
-    for (const step of fresh) this.#add(run, step);
+    this.#run = run;
+    const fresh = run.steps.slice(from).filter(isDraftStep);
+    for (const step of fresh) this.#addRound(run, step);
     if (fresh.length) {
-      const shown = shownOf(run, fresh.at(-1));
+      const shown = roundSummary(run, fresh.at(-1));
       this.lengths.scale(shown);
-      this.places.replaceChildren(...placesOf(shown));
-      this.cost.replaceChildren(...costOf(shown));
+      this.places.replaceChildren(...createPlaces(shown));
+      this.cost.replaceChildren(...createCosts(shown));
       if (run.follow) this.rows.scrollTop = this.rows.scrollHeight;
     }
     const ended = run.status !== "running";
     if (fresh.length || ended) showBadge(this.badge, run);
-    if (this.more.open && fresh.length) this.tableBody.replaceChildren(tableOf(run));
+    if (this.more.open && fresh.length) this.tableBody.replaceChildren(createDraftTable(run));
   }
 
   /** @param {Run} run */
@@ -157,13 +159,13 @@ class DraftTimeline {
       row.classList.toggle("sel", i === index);
       row.classList.toggle("later", i > index);
     });
-    this.#reveal(this.#nodes[index]);
-    this.round.replaceChildren(...roundOf(run, run.steps[index]));
+    this.#scrollToRow(this.#nodes[index]);
+    this.round.replaceChildren(...createRoundDetails(run, run.steps[index]));
     const arc = this.round.querySelector(".dt-arc");
-    if (arc) bend(arc);
+    if (arc) drawArc(arc);
   }
 
-  #reveal(row) {
+  #scrollToRow(row) {
     const { scrollTop, clientHeight } = this.rows;
     const below = row.offsetTop + row.offsetHeight > scrollTop + clientHeight;
     if (below || row.offsetTop < scrollTop) this.rows.scrollTop = row.offsetTop - clientHeight / 2;

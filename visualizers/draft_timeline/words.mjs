@@ -1,8 +1,8 @@
 // Texts and number formats of the view of speculative decoding.
-import { milliseconds, piece, fixed as written } from "../shared/text.mjs";
+import { formatMilliseconds, tokenLabel, formatFixed as written } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-export const GLYPH = {
+export const STATUS_GLYPHS = {
   accepted: "✓",
   rejected: "✗",
   unverified: "?",
@@ -10,7 +10,7 @@ export const GLYPH = {
   bonus: "+",
   target: "→",
 };
-export const STATUS = {
+export const STATUS_TEXT = {
   accepted: tr("accepted"),
   rejected: tr("rejected"),
   unverified: tr("unverified"),
@@ -18,7 +18,7 @@ export const STATUS = {
   bonus: tr("bonus"),
   target: tr("target"),
 };
-const WORD = {
+const OUTCOME_TEXT = {
   accepted: tr("accepted"),
   rejected: tr("rejected"),
   unverified: tr("not judged: it follows a rejected token"),
@@ -26,35 +26,36 @@ const WORD = {
   bonus: tr("bonus: the whole draft was right, so the same pass gives one more"),
   target: tr("the target's own token"),
 };
-export const DRAFTER = {
+export const DRAFTER_TEXT = {
   assistant: tr("a draft model"),
   prompt_lookup: tr("copying from the text"),
   early_exit: tr("the model's own first layers"),
   universal: tr("a draft model with another tokenizer"),
 };
 
-export const fixed = (x, digits = 3) => (x === null || x === undefined ? "–" : written(x, digits));
+export const formatOptional = (x, digits = 3) =>
+  x === null || x === undefined ? "–" : written(x, digits);
 
-export const seconds = (s) => (s < 1 ? milliseconds(s) : `${written(s, 2)} s`);
+export const formatSeconds = (s) => (s < 1 ? formatMilliseconds(s) : `${written(s, 2)} s`);
 
 /**
  * The summary of a round.
  * @param {Run} run
  * @param {Step} step
  */
-export const shownOf = (run, step) => run.shown[step.index].draft_timeline;
+export const roundSummary = (run, step) => run.shown[step.index].draft_timeline;
 
 /**
  * Weights of target and draft if drafts are judged by a mixture of both, else null.
  * @param {Run} run
  */
-export const weightsOf = (run) => shownOf(run, run.steps[0]).weights;
+export const mixtureWeights = (run) => roundSummary(run, run.steps[0]).weights;
 
 /** @param {Run} run */
-function ruleOf(run) {
-  const weights = weightsOf(run);
+function acceptanceRule(run) {
+  const weights = mixtureWeights(run);
   if (weights === null) return "min(1, p/q)";
-  const [target, draft] = weights.map((x) => fixed(x, 2));
+  const [target, draft] = weights.map((x) => formatOptional(x, 2));
   return `min(1, ${draft} + ${target}·p/q)`;
 }
 
@@ -63,25 +64,25 @@ function ruleOf(run) {
  * @param {Run} run
  * @param {any} token with the ratio and mixture probability of the summary
  */
-export function describe(run, token, kind) {
-  const mixed = kind === "target" && weightsOf(run) !== null;
+export function describeToken(run, token, kind) {
+  const mixed = kind === "target" && mixtureWeights(run) !== null;
   const name = tr("“{text}”: {what}", {
-    text: piece(run, token.token_id),
-    what: mixed ? tr("the mixture's own token") : WORD[kind],
+    text: tokenLabel(run, token.token_id),
+    what: mixed ? tr("the mixture's own token") : OUTCOME_TEXT[kind],
   });
   if (token.p === undefined) return name;
-  const target = tr("{name}. Target's p as used = {p}", { name, p: fixed(token.p) });
-  const draft = token.q === null ? "" : tr(", draft q = {q}", { q: fixed(token.q) });
-  return `${target}${draft}${judgementOf(run, token)}`;
+  const target = tr("{name}. Target's p as used = {p}", { name, p: formatOptional(token.p) });
+  const draft = token.q === null ? "" : tr(", draft q = {q}", { q: formatOptional(token.q) });
+  return `${target}${draft}${judgementText(run, token)}`;
 }
 
 /** @param {Run} run */
-function judgementOf(run, { u, ratio, mixture }) {
+function judgementText(run, { u, ratio, mixture }) {
   if (u !== null && ratio !== null)
     return tr(", kept if u ≤ {rule} = {ratio}; u = {u}", {
-      rule: ruleOf(run),
-      ratio: fixed(ratio),
-      u: fixed(u),
+      rule: acceptanceRule(run),
+      ratio: formatOptional(ratio),
+      u: formatOptional(u),
     });
-  return mixture === null ? "" : tr(", mixture {p}", { p: fixed(mixture) });
+  return mixture === null ? "" : tr(", mixture {p}", { p: formatOptional(mixture) });
 }

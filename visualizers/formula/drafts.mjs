@@ -1,7 +1,7 @@
 // The formulas of speculative decoding: acceptance of a drafted token, and the speed-up.
 import { frac, sup, under, words } from "../shared/formula.mjs";
 import { tr } from "../shared/tr.mjs";
-import { equals, of } from "./parts.mjs";
+import { applyTo, equals } from "./parts.mjs";
 
 /** @typedef {import("./parts.mjs").Form} Form */
 
@@ -9,12 +9,12 @@ import { equals, of } from "./parts.mjs";
 export const DRAFTS = {
   accept: {
     title: tr("Kept or rejected"),
-    symbols: { p: of("p", "x"), q: of("q", "x") },
+    symbols: { p: applyTo("p", "x"), q: applyTo("q", "x") },
     draw: (v, x, is, line) => [
       is === null
         ? ["u", "≤", "min", "(", "1", ",", frac(v.p, v.q), ")"]
         : [x, ":", "min", "(", "1", ",", frac(v.p, v.q), ")", "=", is],
-      ...judged(is, line),
+      ...judgementLine(is, line),
     ],
     where: tr(
       "[p and q|p and q] are the probabilities of a drafted token under [target] and [draft], as used; it is kept when the random number [u] is at most their ratio.",
@@ -22,14 +22,14 @@ export const DRAFTS = {
   },
   accept_mixture: {
     title: tr("Kept or rejected, by a mixture"),
-    symbols: { p: of("p", "x"), q: of("q", "x"), w: "w" },
+    symbols: { p: applyTo("p", "x"), q: applyTo("q", "x"), w: "w" },
     draw: (v, x, is, line) => [
       [
         ...(is === null ? ["u", "≤"] : [x, ":"]),
         ...["min", "(", "1", ",", "1", "−", v.w, "+", v.w, "·", frac(v.p, v.q), ")"],
         ...(is === null ? [] : ["=", is]),
       ],
-      ...judged(is, line),
+      ...judgementLine(is, line),
     ],
     where: tr(
       "The [draft] is judged by a mixture of both models, w of it the [target]'s, so the text need not be the target's own; u, p and q as in [lossless] drafting.",
@@ -40,8 +40,8 @@ export const DRAFTS = {
     symbols: {},
     draw: (v, x, is) =>
       is === null
-        ? [[x, "=", under("argmax", "y"), of("p", "y")]]
-        : [[of("p", x), "=", v.p, "<", is, "=", under("max", "y"), of("p", "y")]],
+        ? [[x, "=", under("argmax", "y"), applyTo("p", "y")]]
+        : [[applyTo("p", x), "=", v.p, "<", is, "=", under("max", "y"), applyTo("p", "y")]],
     where: tr(
       "Nothing is drawn: a drafted token is kept when it is the token y that the [target] itself holds for most probable.",
     ),
@@ -51,7 +51,7 @@ export const DRAFTS = {
     symbols: {},
     draw: (_, x) => [
       [x, "=", "y"],
-      ["y", "∼", of("p", "y")],
+      ["y", "∼", applyTo("p", "y")],
     ],
     where: tr(
       "The draft has no probabilities of its own. The [target] draws a token y at every place, and a drafted token is kept when it is the one.",
@@ -67,14 +67,14 @@ export const DRAFTS = {
         under("argmax", "y"),
         "(",
         "w",
-        of("p", "y"),
+        applyTo("p", "y"),
         "+",
         "(",
         "1",
         "−",
         "w",
         ")",
-        of("q", "y"),
+        applyTo("q", "y"),
         ")",
       ],
     ],
@@ -84,9 +84,9 @@ export const DRAFTS = {
   },
   residual: {
     title: tr("After the rejection"),
-    symbols: { p: of("p", "x"), q: of("q", "x") },
+    symbols: { p: applyTo("p", "x"), q: applyTo("q", "x") },
     draw: (v, x, is) => [
-      [of("r", x), "∝", "max", "(", v.p, "−", v.q, ",", "0", ")"],
+      [applyTo("r", x), "∝", "max", "(", v.p, "−", v.q, ",", "0", ")"],
       ...equals(is),
     ],
     where: tr(
@@ -122,7 +122,7 @@ export const DRAFTS = {
 };
 
 // The comparison of u with the limit, followed by "kept" or "rejected".
-const judged = (is, line) =>
+const judgementLine = (is, line) =>
   is === null
     ? []
     : [

@@ -1,8 +1,18 @@
 // All formulas: title, symbols, a function that draws them, and the meaning of the symbols.
-import { between, choose, frac, inside, sqrt, sub, sup, under, words } from "../shared/formula.mjs";
+import {
+  between,
+  choose,
+  frac,
+  parenthesize,
+  sqrt,
+  sub,
+  sup,
+  under,
+  words,
+} from "../shared/formula.mjs";
 import { tr } from "../shared/tr.mjs";
 import { DRAFTS } from "./drafts.mjs";
-import { equals, of, total, z } from "./parts.mjs";
+import { applyTo, equals, sumOver, z } from "./parts.mjs";
 
 /** @typedef {import("./parts.mjs").Form} Form */
 
@@ -10,8 +20,8 @@ import { equals, of, total, z } from "./parts.mjs";
 const STEPS = {
   softmax: {
     title: tr("Probability in the model"),
-    symbols: { z: z("x"), s: total("y", sup("e", z("y"))) },
-    draw: (v, x, is) => [[of("p", x), "=", frac(sup("e", v.z), v.s)], ...equals(is)],
+    symbols: { z: z("x"), s: sumOver("y", sup("e", z("y"))) },
+    draw: (v, x, is) => [[applyTo("p", x), "=", frac(sup("e", v.z), v.s)], ...equals(is)],
     where: tr(
       "The [softmax]: z is the [logit] of a [token], x the token that was chosen, and the sum runs over the whole [vocabulary]. Its logarithm is the [logsumexp].",
     ),
@@ -35,12 +45,12 @@ const STEPS = {
   top_k: {
     title: tr("Top-k"),
     symbols: { k: "k" },
-    draw: (v, x, is) => [[of("rank", x), is === null ? [] : ["=", is], "≤", v.k]],
+    draw: (v, x, is) => [[applyTo("rank", x), is === null ? [] : ["=", is], "≤", v.k]],
     where: tr("[top-k|Top-k] keeps the tokens whose [rank] is at most k."),
   },
   top_p: {
     title: tr("Top-p"),
-    symbols: { m: total("y", of("p", "y")), c: "P" },
+    symbols: { m: sumOver("y", applyTo("p", "y")), c: "P" },
     draw: (v) => [[v.m, "≥", v.c]],
     where: tr(
       "The sum runs over the most probable tokens y, as many as [top-p] needs to reach P. It is the [probability kept].",
@@ -48,7 +58,7 @@ const STEPS = {
   },
   top_p_last: {
     title: tr("Top-p"),
-    symbols: { m: total("y", of("p", "y")), b: of("p", "ℓ"), c: "P" },
+    symbols: { m: sumOver("y", applyTo("p", "y")), b: applyTo("p", "ℓ"), c: "P" },
     draw: (v, _, is) => [
       [v.m, "≥", v.c],
       [v.m, "−", v.b, is === null ? [] : ["=", is], "<", v.c],
@@ -59,9 +69,9 @@ const STEPS = {
   },
   min_p: {
     title: tr("Min-p"),
-    symbols: { a: "a", b: [under("max", "y"), of("p", "y")] },
+    symbols: { a: "a", b: [under("max", "y"), applyTo("p", "y")] },
     draw: (v, _, is) => [
-      is === null ? [of("p", "x"), "≥", v.a, "·", v.b] : [v.a, "·", v.b, "=", is],
+      is === null ? [applyTo("p", "x"), "≥", v.a, "·", v.b] : [v.a, "·", v.b, "=", is],
     ],
     where: tr(
       "[min-p|Min-p] keeps a token whose probability is at least the share a of the most probable one's.",
@@ -69,8 +79,11 @@ const STEPS = {
   },
   tempered: {
     title: tr("Probability as used"),
-    symbols: { z: z("x"), t: "T", s: total("y", sup("e", [z("y"), "/", "T"])) },
-    draw: (v, x, is) => [[of("p′", x), "=", frac(sup("e", [v.z, "/", v.t]), v.s)], ...equals(is)],
+    symbols: { z: z("x"), t: "T", s: sumOver("y", sup("e", [z("y"), "/", "T"])) },
+    draw: (v, x, is) => [
+      [applyTo("p′", x), "=", frac(sup("e", [v.z, "/", v.t]), v.s)],
+      ...equals(is),
+    ],
     where: tr(
       "z is the [logit] as the penalties left it, T the [temperature] (1 changes nothing), and the sum runs over the tokens that the [processor|processors] left.",
     ),
@@ -81,10 +94,10 @@ const STEPS = {
       z: z("x"),
       t: "T",
       d: sub("δ", "x"),
-      s: total("y", sup("e", [z("y"), "/", "T", "+", sub("δ", "y")])),
+      s: sumOver("y", sup("e", [z("y"), "/", "T", "+", sub("δ", "y")])),
     },
     draw: (v, x, is) => [
-      [of("p′", x), "=", frac(sup("e", [v.z, "/", v.t, "+", v.d]), v.s)],
+      [applyTo("p′", x), "=", frac(sup("e", [v.z, "/", v.t, "+", v.d]), v.s)],
       ...equals(is),
     ],
     where: tr(
@@ -93,17 +106,17 @@ const STEPS = {
   },
   surprise: {
     title: tr("Surprise"),
-    symbols: { p: of("p", "x") },
+    symbols: { p: applyTo("p", "x") },
     draw: (v, x, is) => [
-      [of("s", x), "=", "−", sub("log", "2"), v.p],
+      [applyTo("s", x), "=", "−", sub("log", "2"), v.p],
       ...(is === null ? [] : [["=", is, words(tr("bits"))]]),
     ],
     where: tr("p is the model's own [probability]; the [surprise] is in [bit|bits]."),
   },
   race: {
     title: tr("The draw"),
-    symbols: { e: sub("ε", "x"), p: of("p′", "x") },
-    draw: (v, x, is) => [[of("t", x), "=", frac(v.e, v.p)], ...equals(is)],
+    symbols: { e: sub("ε", "x"), p: applyTo("p′", "x") },
+    draw: (v, x, is) => [[applyTo("t", x), "=", frac(v.e, v.p)], ...equals(is)],
     where: tr(
       "ε is the [noise] that a token drew, p′ its probability as used, t its [arrival]: the earliest of all wins the [draw].",
     ),
@@ -111,14 +124,28 @@ const STEPS = {
   argmax: {
     title: tr("The choice"),
     symbols: {},
-    draw: (_, x) => [[x, "=", under("argmax", "y"), of("p′", "y")]],
+    draw: (_, x) => [[x, "=", under("argmax", "y"), applyTo("p′", "y")]],
     where: tr("Nothing is drawn: the token y with the largest probability as used is taken."),
   },
   contrastive: {
     title: tr("Contrastive score"),
-    symbols: { a: "α", p: of("p", "x"), s: of("s", "x") },
+    symbols: { a: "α", p: applyTo("p", "x"), s: applyTo("s", "x") },
     draw: (v, x, is) => [
-      [of("score", x), "=", "(", "1", "−", v.a, ")", "·", v.p, "−", v.a, "·", inside(v.s)],
+      [
+        applyTo("score", x),
+        "=",
+        "(",
+        "1",
+        "−",
+        v.a,
+        ")",
+        "·",
+        v.p,
+        "−",
+        v.a,
+        "·",
+        parenthesize(v.s),
+      ],
       ...equals(is),
     ],
     where: tr(
@@ -131,8 +158,8 @@ const STEPS = {
 const SEARCH = {
   sum: {
     title: tr("Sum of the best open text"),
-    symbols: { s: "S′", b: ["log", of("p", "x")] },
-    draw: (v, _, is) => [["S", "=", v.s, "+", inside(v.b)], ...equals(is)],
+    symbols: { s: "S′", b: ["log", applyTo("p", "x")] },
+    draw: (v, _, is) => [["S", "=", v.s, "+", parenthesize(v.b)], ...equals(is)],
     where: tr(
       "S′ is the [sum of log-probabilities] before this step and log p the [log-probability] of its token x, after every processor, both in [nat|nats].",
     ),
@@ -140,7 +167,7 @@ const SEARCH = {
   score: {
     title: tr("Score of the best open text"),
     symbols: { s: "S", n: "n", a: "α" },
-    draw: (v, _, is) => [["score", "=", frac(v.s, sup(v.n, inside(v.a)))], ...equals(is)],
+    draw: (v, _, is) => [["score", "=", frac(v.s, sup(v.n, parenthesize(v.a)))], ...equals(is)],
     where: tr(
       "S is the [sum of log-probabilities], n the number of new tokens, α the [length penalty]. While a text is open only S counts; the [score] ranks it when it has ended.",
     ),
@@ -148,15 +175,15 @@ const SEARCH = {
   finished_score: {
     title: tr("Score of the best finished text"),
     symbols: { s: "S", n: "n", a: "α" },
-    draw: (v, _, is) => [["score", "=", frac(v.s, sup(v.n, inside(v.a)))], ...equals(is)],
+    draw: (v, _, is) => [["score", "=", frac(v.s, sup(v.n, parenthesize(v.a)))], ...equals(is)],
     where: tr(
       "S is the [sum of log-probabilities] of the best [hypothesis] so far, n its number of new tokens, α the [length penalty].",
     ),
   },
   diversity: {
     title: tr("Diversity penalty"),
-    symbols: { b: ["log", of("p", "x")], w: "λ", n: "n" },
-    draw: (v, x, is) => [["log", of("p′", x), "=", v.b, "−", v.w, "·", v.n], ...equals(is)],
+    symbols: { b: ["log", applyTo("p", "x")], w: "λ", n: "n" },
+    draw: (v, x, is) => [["log", applyTo("p′", x), "=", v.b, "−", v.w, "·", v.n], ...equals(is)],
     none: tr("No token was charged at this step."),
     where: tr(
       "λ is the [diversity penalty] and n the number of [beam|beams] of earlier [group|groups] that took x at this step.",
@@ -166,7 +193,11 @@ const SEARCH = {
     title: tr("The draw of whole texts"),
     symbols: {},
     draw: () => [
-      [of("P", "t"), "=", frac(sup("e", sub("S", "t")), total("u", sup("e", sub("S", "u"))))],
+      [
+        applyTo("P", "t"),
+        "=",
+        frac(sup("e", sub("S", "t")), sumOver("u", sup("e", sub("S", "u")))),
+      ],
     ],
     where: tr(
       "S is the sum of log-probabilities of a text t as long as this one, and the sum runs over all continuations u of all [beam|beams]. The beams are drawn from P without putting any back.",
@@ -207,7 +238,7 @@ const LAYERS = {
       n: ["log", sub("p", "N"), "(", "x", ")"],
       m: ["log", sub("p", "M"), "(", "x", ")"],
     },
-    draw: (v, x, is) => [[of("F", x), "=", v.n, "−", inside(v.m)], ...equals(is)],
+    draw: (v, x, is) => [[applyTo("F", x), "=", v.n, "−", parenthesize(v.m)], ...equals(is)],
     where: tr(
       "The [contrast] is how much the [log-probability] grew from the premature layer M to the last layer N, in [nat|nats].",
     ),
@@ -221,16 +252,16 @@ const MARKS = {
     symbols: {},
     draw: () => [
       [
-        of("p′", "x"),
+        applyTo("p′", "x"),
         "=",
-        of("p", "x"),
+        applyTo("p", "x"),
         "·",
         "(",
         "1",
         "+",
-        of("g", "x"),
+        applyTo("g", "x"),
         "−",
-        total("y", of("p", "y"), of("g", "y")),
+        sumOver("y", applyTo("p", "y"), applyTo("g", "y")),
         ")",
       ],
     ],
@@ -240,8 +271,8 @@ const MARKS = {
   },
   ones: {
     title: tr("Ones of this token"),
-    symbols: { h: total("k", sub("g", "k"), "(", "x", ")"), n: "m" },
-    draw: (v, x, is) => [[of("mean", x), "=", frac(v.h, v.n)], ...equals(is)],
+    symbols: { h: sumOver("k", sub("g", "k"), "(", "x", ")"), n: "m" },
+    draw: (v, x, is) => [[applyTo("mean", x), "=", frac(v.h, v.n)], ...equals(is)],
     where: tr("The sum of the token's [g-value|g-values] over m, the number of keys."),
   },
   z: {

@@ -12,12 +12,12 @@ from typing import Any
 from engine.statistics.watermark_statistics import binomial_tail, z_score
 
 Value = float | list[float]
-_FEWEST, _MOST = 3, 12
+_MIN_DIGITS, _MAX_DIGITS = 3, 12
 _RECORD_ERROR = 1e-4
 """Relative error of a result that the rounding of recorded numbers can cause."""
 
 
-def _ratio(v: Mapping[str, Any]) -> float:
+def _acceptance_ratio(v: Mapping[str, Any]) -> float:
     return min(1.0, v["p"] / v["q"])
 
 
@@ -45,7 +45,7 @@ RULES: dict[str, tuple[Callable[[Mapping[str, Any]], float], str]] = {
     "farthest": (lambda v: max(v["d"]), ".2e"),
     "mask": (lambda v: v["a"] * v["p"], ".4g"),
     "log_ratio": (lambda v: v["n"] - v["m"], ".2f"),
-    "accept": (_ratio, ".3f"),
+    "accept": (_acceptance_ratio, ".3f"),
     "accept_mixture": (lambda v: min(1.0, 1 - v["w"] + v["w"] * v["p"] / v["q"]), ".3f"),
     "match": (lambda v: max(v["p"], v["b"]), ".4g"),
     "residual": (lambda v: max(v["p"] - v["q"], 0.0), ".3f"),
@@ -62,7 +62,7 @@ WITHOUT_NUMBERS = (
 """Formulas that may be shown without numbers."""
 
 
-def filled(
+def fill_formula(
     form: str, token: int | None = None, result: float | None = None, **operands: Value
 ) -> dict[str, Any] | None:
     """Return a formula with its numbers formatted for display.
@@ -88,11 +88,11 @@ def filled(
             # Recorded numbers are rounded, so the last digit may differ: allow one digit less.
             styles.append(_one_digit_less(style))
         for style in styles:
-            wanted = _written(result, style)
-            for digits in range(_FEWEST, _MOST):
-                shown = {name: _operand(value, digits) for name, value in operands.items()}
-                if _written(rule(_read(shown)), style) == wanted:
-                    return {"form": form, **_of(token), "with": shown, "is": wanted}
+            wanted = _format_result(result, style)
+            for digits in range(_MIN_DIGITS, _MAX_DIGITS):
+                shown = {name: _format_operand(value, digits) for name, value in operands.items()}
+                if _format_result(rule(_parse_operands(shown)), style) == wanted:
+                    return {"form": form, **_token_field(token), "with": shown, "is": wanted}
     except (ArithmeticError, ValueError, TypeError):  # an operand is missing or out of range
         pass
     return None
@@ -104,7 +104,7 @@ def _one_digit_less(style: str) -> str:
     return f".{max(digits - 1, 0)}{style[-1]}"
 
 
-def setting(config: Mapping[str, Any], name: str, default: float) -> float:
+def number_setting(config: Mapping[str, Any], name: str, default: float) -> float:
     """Return a numeric setting of a run, or the default if it is missing or no number."""
     value = config.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -112,40 +112,42 @@ def setting(config: Mapping[str, Any], name: str, default: float) -> float:
     return float(value)
 
 
-def bare(form: str, token: int | None = None) -> dict[str, Any]:
+def formula_without_numbers(form: str, token: int | None = None) -> dict[str, Any]:
     """Return a formula without numbers."""
-    return {"form": form, **_of(token)}
+    return {"form": form, **_token_field(token)}
 
 
-def _of(token: int | None) -> dict[str, int]:
+def _token_field(token: int | None) -> dict[str, int]:
     return {} if token is None else {"of": token}
 
 
-def _operand(value: Value, digits: int) -> Any:
+def _format_operand(value: Value, digits: int) -> Any:
     if isinstance(value, list):
-        return [_operand(one, digits) for one in value]
+        return [_format_operand(one, digits) for one in value]
     if isinstance(value, int) or value == round(value, 3):
-        return _plain(f"{value:.12g}")
-    return _plain(f"{value:.{digits}g}")
+        return _strip_negative_zero(f"{value:.12g}")
+    return _strip_negative_zero(f"{value:.{digits}g}")
 
 
-def _read(shown: Mapping[str, Any]) -> dict[str, Any]:
+def _parse_operands(shown: Mapping[str, Any]) -> dict[str, Any]:
     """Parse displayed operands back to numbers."""
     return {
-        name: [_number(one) for one in text] if isinstance(text, list) else _number(text)
+        name: [_parse_number(one) for one in text]
+        if isinstance(text, list)
+        else _parse_number(text)
         for name, text in shown.items()
     }
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     return int(text) if text.lstrip("-").isdigit() else float(text)
 
 
-def _written(value: float, style: str) -> str:
-    return _plain(f"{value:{style}}")
+def _format_result(value: float, style: str) -> str:
+    return _strip_negative_zero(f"{value:{style}}")
 
 
-def _plain(text: str) -> str:
+def _strip_negative_zero(text: str) -> str:
     """Return the text of a finite number, with -0 as 0; ValueError if it is not finite."""
     if not math.isfinite(float(text)):
         raise ValueError(text)

@@ -16,6 +16,6 @@ import { sub, under } from "../shared/formula.mjs";
 
 /** "= result", empty for a formula in symbols. */
 export const equals = (is) => (is === null ? [] : [["=", is]]);
-export const of = (name, x) => [name, "(", x, ")"];
-export const total = (below, ...body) => [under("Σ", below), ...body];
+export const applyTo = (name, x) => [name, "(", x, ")"];
+export const sumOver = (below, ...body) => [under("Σ", below), ...body];
 export const z = (x) => sub("z", x);

@@ -12,42 +12,42 @@ from typing import Any
 
 from engine.trace.details import WatermarkDetail
 from engine.trace.records import Candidate, Step
-from visualizers.formula.forms import filled, setting
+from visualizers.formula.forms import fill_formula, number_setting
 
-Line = dict[str, Any]
+FormulaLine = dict[str, Any]
 _FILTERS = frozenset(("TopK", "TopP", "TopH", "MinP", "Typical", "Epsilon", "Eta"))
 """Processors that remove tokens and keep the scores of the others."""
 _BANS = frozenset(("NoRepeatNGram", "NoBadWords", "SuppressTokens", "SuppressTokensAtBegin"))
-_ORDERED = _FILTERS | {"Temperature"}
+_ORDER_PRESERVING = _FILTERS | {"Temperature"}
 """Processors that keep the order of the tokens."""
-_KNOWN = _ORDERED | _BANS | {"RepetitionPenalty", "GreenList"}
-_MOST_NATS = 700.0
-_CLOSE = 1e-4
+_KNOWN_PROCESSORS = _ORDER_PRESERVING | _BANS | {"RepetitionPenalty", "GreenList"}
+_MAX_EXPONENT = 700.0
+_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True)
-class _Shape:
+class _LogitTransform:
     """The change of every logit before the softmax: repetition penalty and temperature."""
 
     temperature: float
     penalty: float
     before: frozenset[int]
 
-    def penalised(self, token: int, logit: float) -> float:
+    def apply_penalty(self, token: int, logit: float) -> float:
         """Return the logit after the repetition penalty."""
         if self.penalty == 1 or token not in self.before:
             return logit
         return logit * self.penalty if logit < 0 else logit / self.penalty
 
 
-def power(exponent: float) -> float | None:
+def safe_exp(exponent: float) -> float | None:
     """Return e ** exponent; None if it would overflow or underflow."""
-    return math.exp(exponent) if abs(exponent) < _MOST_NATS else None
+    return math.exp(exponent) if abs(exponent) < _MAX_EXPONENT else None
 
 
-def lines(
+def iter_processor_formulas(
     step: Step, own: Candidate, config: Mapping[str, Any], before: Sequence[int]
-) -> Iterator[Line | None]:
+) -> Iterator[FormulaLine | None]:
     """Yield the formulas from a token's logit to its probability after the processors.
 
     Yields nothing if a processor changed logits in a way that the record does not hold.
@@ -59,33 +59,36 @@ def lines(
         before: ids of prompt and output before the step.
     """
     names = [stage.name for stage in step.stages]
-    if not names or not _KNOWN.issuperset(names) or own.raw_logprob == -math.inf:
+    if not names or not _KNOWN_PROCESSORS.issuperset(names) or own.raw_logprob == -math.inf:
         return
-    shape = _Shape(
-        (setting(config, "temperature", 1.0) or 1.0) if "Temperature" in names else 1.0,
-        (setting(config, "repetition_penalty", 1.0) or 1.0)
+    shape = _LogitTransform(
+        (number_setting(config, "temperature", 1.0) or 1.0) if "Temperature" in names else 1.0,
+        (number_setting(config, "repetition_penalty", 1.0) or 1.0)
         if "RepetitionPenalty" in names
         else 1.0,
         frozenset(before),
     )
     logit = own.raw_logprob + step.logsumexp
-    changed = shape.penalised(own.token_id, logit)
+    changed = shape.apply_penalty(own.token_id, logit)
     if changed != logit:
         form = "repeated_up" if logit < 0 else "repeated_down"
-        yield filled(form, own.token_id, changed, z=logit, r=shape.penalty)
+        yield fill_formula(form, own.token_id, changed, z=logit, r=shape.penalty)
     for place, stage in enumerate(step.stages):
         if _FILTERS.issuperset(names[place + 1 :]):
-            yield from _kept(step, own, place, config)
-        if stage.name == "TopK" and _ORDERED.issuperset(names[:place]):
-            yield filled(
-                "top_k", own.token_id, n=own.rank + 1, k=int(setting(config, "top_k", stage.kept))
+            yield from _filter_formulas(step, own, place, config)
+        if stage.name == "TopK" and _ORDER_PRESERVING.issuperset(names[:place]):
+            yield fill_formula(
+                "top_k",
+                own.token_id,
+                n=own.rank + 1,
+                k=int(number_setting(config, "top_k", stage.kept)),
             )
-    yield _softmax(step, own, shape, changed, setting(config, "bias", 0.0))
+    yield _softmax_formula(step, own, shape, changed, number_setting(config, "bias", 0.0))
 
 
-def _kept(
+def _filter_formulas(
     step: Step, own: Candidate, place: int, config: Mapping[str, Any]
-) -> Iterator[Line | None]:
+) -> Iterator[FormulaLine | None]:
     """Yield the formulas of top-p or min-p, which only other filters may follow."""
     stage = step.stages[place]
     left = [c for c in step.candidates if c.processed_logprob > -math.inf]
@@ -94,20 +97,26 @@ def _kept(
     if stage.name == "TopP":
         last = step.stages[-1].name == "TopP" and len(left) == stage.kept > 1
         if not last:
-            yield filled("top_p", None, m=stage.kept_mass, c=setting(config, "top_p", 1.0))
+            yield fill_formula(
+                "top_p", None, m=stage.kept_mass, c=number_setting(config, "top_p", 1.0)
+            )
             return
         least = math.exp(left[-1].processed_logprob) * share
-        limit = setting(config, "top_p", 1.0)
+        limit = number_setting(config, "top_p", 1.0)
         # A token kept for another reason (min_tokens_to_keep) is not the last of the nucleus.
         if stage.kept_mass - least < limit:
             operands = {"m": stage.kept_mass, "b": least, "c": limit}
-            yield filled("top_p_last", left[-1].token_id, **operands)
+            yield fill_formula("top_p_last", left[-1].token_id, **operands)
     elif stage.name == "MinP" and left:
         most = math.exp(left[0].processed_logprob) * share
-        yield filled("min_p", left[0].token_id, a=setting(config, "min_p", 0.0), b=most)
+        yield fill_formula(
+            "min_p", left[0].token_id, a=number_setting(config, "min_p", 0.0), b=most
+        )
 
 
-def _softmax(step: Step, own: Candidate, shape: _Shape, logit: float, added: float) -> Line | None:
+def _softmax_formula(
+    step: Step, own: Candidate, shape: _LogitTransform, logit: float, added: float
+) -> FormulaLine | None:
     """Return the softmax over the remaining tokens; another candidate of the step gives the sum.
 
     Args:
@@ -120,21 +129,21 @@ def _softmax(step: Step, own: Candidate, shape: _Shape, logit: float, added: flo
     other = next((c for c in step.candidates if c.token_id != own.token_id), own)
     if other.processed_logprob == -math.inf:
         other = own
-    bias = {c.token_id: _bias(step, c.token_id, added) for c in (own, other)}
-    theirs = shape.penalised(other.token_id, other.raw_logprob + step.logsumexp)
+    bias = {c.token_id: _green_bias(step, c.token_id, added) for c in (own, other)}
+    theirs = shape.apply_penalty(other.token_id, other.raw_logprob + step.logsumexp)
     total = theirs / shape.temperature + bias[other.token_id] - other.processed_logprob
     mine = logit / shape.temperature + bias[own.token_id] - total
-    summed = power(total)
-    if summed is None or abs(mine - own.processed_logprob) > _CLOSE:
+    summed = safe_exp(total)
+    if summed is None or abs(mine - own.processed_logprob) > _TOLERANCE:
         return None
     p = math.exp(own.processed_logprob)
     if isinstance(step.detail, WatermarkDetail) and step.detail.is_green is not None:
         operands = {"z": logit, "t": shape.temperature, "d": bias[own.token_id], "s": summed}
-        return filled("biased", own.token_id, p, **operands)
-    return filled("tempered", own.token_id, p, z=logit, t=shape.temperature, s=summed)
+        return fill_formula("biased", own.token_id, p, **operands)
+    return fill_formula("tempered", own.token_id, p, z=logit, t=shape.temperature, s=summed)
 
 
-def _bias(step: Step, token: int, added: float) -> float:
+def _green_bias(step: Step, token: int, added: float) -> float:
     """Return the bias that a green list watermark added to a token's logit."""
     detail = step.detail
     if not isinstance(detail, WatermarkDetail) or detail.is_green is None:

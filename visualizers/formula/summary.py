@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from engine.statistics.watermark_statistics import Z_THRESHOLD, Count
+from engine.statistics.watermark_statistics import Z_THRESHOLD, WatermarkCount
 from engine.trace.details import (
     BeamDetail,
     ContrastiveDetail,
@@ -15,26 +15,26 @@ from engine.trace.details import (
     ForwardDetail,
     LayerDetail,
     WatermarkDetail,
-    draw_of,
+    find_draw,
 )
-from engine.trace.records import Candidate, Step, Trace, own_token
-from visualizers.base import Shown
-from visualizers.draft_timeline.summary import Rounds
+from engine.trace.records import Candidate, Step, Trace, chosen_token_id
+from visualizers.base import StepSummary
+from visualizers.draft_timeline.summary import DraftSummary
 from visualizers.formula import beam_formulas, processor_formulas
-from visualizers.formula.forms import bare, filled, setting
-from visualizers.watermark.summary import hits_of
+from visualizers.formula.forms import fill_formula, formula_without_numbers, number_setting
+from visualizers.watermark.summary import count_hits
 
-Line = dict[str, Any]
-_OTHERWISE = (ContrastiveDetail, LayerDetail, ForwardDetail)
+FormulaLine = dict[str, Any]
+_NOT_ARGMAX_DETAILS = (ContrastiveDetail, LayerDetail, ForwardDetail)
 """Details of steps that do not choose the most probable token, or whose choice is unknown."""
 _RELATIVE_TOP = 0.1
 """DoLa's mask: smallest probability relative to the top token's."""
-_SURE = 0.9999
-_DRAFTED = 6
+_CERTAIN_RATE = 0.9999
+_MAX_DRAFTED_LINES = 6
 """Number of drafted tokens whose acceptance is shown as a formula."""
 
 
-class Formulas:
+class FormulaSummary:
     """Fills in the formulas of each step.
 
     Values per step: ``lines``, each with ``form``, ``of`` (token id), ``with`` (operands as texts)
@@ -43,76 +43,84 @@ class Formulas:
 
     def __init__(self, run: Trace) -> None:
         self.config = run.config
-        self.rounds = Rounds(run)
-        self.counts: dict[int, Count] = {}
+        self.rounds = DraftSummary(run)
+        self.counts: dict[int, WatermarkCount] = {}
         self.texts: dict[int, list[int]] = {}
         self.prompt = [] if run.model.is_encoder_decoder else list(run.prompt_ids)
         self.sums: dict[int, float] = {}
 
-    def add(self, step: Step) -> Shown:
+    def add(self, step: Step) -> StepSummary:
         """Add a step and return its formulas."""
         text = self.texts.setdefault(step.sequence, [])
         before = [*self.prompt, *text[: step.keep]]
-        lines = [line for line in self._lines(step, before) if line is not None]
+        lines = [line for line in self._step_formulas(step, before) if line is not None]
         text[step.keep :] = step.emit
         return {"lines": lines}
 
-    def _lines(self, step: Step, before: Sequence[int]) -> Iterator[Line | None]:
+    def _step_formulas(self, step: Step, before: Sequence[int]) -> Iterator[FormulaLine | None]:
         detail = step.detail
         if isinstance(detail, BeamDetail):
-            yield from beam_formulas.lines(detail, self.config, self.sums, step.index)
+            yield from beam_formulas.iter_beam_formulas(detail, self.config, self.sums, step.index)
         elif isinstance(detail, DraftDetail):
-            yield from self._drafted(step, detail)
+            yield from self._draft_formulas(step, detail)
         else:
-            yield from self._one(step, before)
+            yield from self._token_formulas(step, before)
 
-    def _one(self, step: Step, before: Sequence[int]) -> Iterator[Line | None]:
+    def _token_formulas(self, step: Step, before: Sequence[int]) -> Iterator[FormulaLine | None]:
         """Yield the formulas of a step that decided one token."""
         if not step.emit:
             return
-        detail, token = step.detail, own_token(step)
+        detail, token = step.detail, chosen_token_id(step)
         assert token is not None
         own = next((c for c in step.candidates if c.token_id == token), None)
         if own is not None:
-            yield _of_the_model(step, own)
+            yield _model_softmax(step, own)
             if isinstance(detail, LayerDetail):
-                yield from _contrasted(detail, token)
+                yield from _dola_formulas(detail, token)
             elif not isinstance(detail, ForwardDetail):
-                yield from processor_formulas.lines(step, own, self.config, before)
+                yield from processor_formulas.iter_processor_formulas(
+                    step, own, self.config, before
+                )
         if isinstance(detail, ContrastiveDetail):
-            yield from self._weighed(detail)
-        draw = draw_of(detail)
+            yield from self._contrastive_formulas(detail)
+        draw = find_draw(detail)
         if draw is not None:
             first = draw.racers[0]
-            yield filled("race", token, first.arrival, e=first.noise, p=first.probability)
-        elif not isinstance(detail, _OTHERWISE) and own is not None:
-            yield bare("argmax", token)
+            yield fill_formula("race", token, first.arrival, e=first.noise, p=first.probability)
+        elif not isinstance(detail, _NOT_ARGMAX_DETAILS) and own is not None:
+            yield formula_without_numbers("argmax", token)
         if isinstance(detail, WatermarkDetail):
-            yield from self._marked(step, detail)
+            yield from self._watermark_formulas(step, detail)
         if own is not None and own.raw_logprob > -math.inf:
             p = math.exp(own.raw_logprob)
-            yield filled("surprise", token, -own.raw_logprob / math.log(2), p=p)
+            yield fill_formula("surprise", token, -own.raw_logprob / math.log(2), p=p)
 
-    def _weighed(self, detail: ContrastiveDetail) -> Iterator[Line | None]:
-        alpha = setting(self.config, "penalty_alpha", 0.0)
+    def _contrastive_formulas(self, detail: ContrastiveDetail) -> Iterator[FormulaLine | None]:
+        alpha = number_setting(self.config, "penalty_alpha", 0.0)
         for place in dict.fromkeys((detail.chosen, 0)):
             o = detail.options[place]
-            yield filled(
+            yield fill_formula(
                 "contrastive", o.token_id, o.score, a=alpha, p=o.probability, s=o.max_cosine
             )
 
-    def _marked(self, step: Step, detail: WatermarkDetail) -> Iterator[Line | None]:
-        hits, flips = hits_of(detail), max(1, len(detail.g_values))
+    def _watermark_formulas(
+        self, step: Step, detail: WatermarkDetail
+    ) -> Iterator[FormulaLine | None]:
+        hits, flips = count_hits(detail), max(1, len(detail.g_values))
         if detail.g_values:
-            yield bare("tournament")
-            yield filled("ones", step.emit[-1], h=hits, n=flips)
-        count = self.counts.setdefault(step.sequence, Count(flips, detail.expected, detail.chance))
+            yield formula_without_numbers("tournament")
+            yield fill_formula("ones", step.emit[-1], h=hits, n=flips)
+        count = self.counts.setdefault(
+            step.sequence, WatermarkCount(flips, detail.expected, detail.chance)
+        )
         count.add(scored=detail.scored, fresh=detail.fresh, hits=hits)
-        found = count.verdict(setting(self.config, "z_threshold", Z_THRESHOLD))
+        found = count.verdict(number_setting(self.config, "z_threshold", Z_THRESHOLD))
         if found is None:
             return
-        yield filled("z", None, found.z_score, h=found.hits, n=found.trials, g=detail.expected)
-        yield filled(
+        yield fill_formula(
+            "z", None, found.z_score, h=found.hits, n=found.trials, g=detail.expected
+        )
+        yield fill_formula(
             "tail",
             None,
             found.p_value,
@@ -121,22 +129,22 @@ class Formulas:
             g=detail.chance,
         )
 
-    def _drafted(self, step: Step, detail: DraftDetail) -> Iterator[Line | None]:
+    def _draft_formulas(self, step: Step, detail: DraftDetail) -> Iterator[FormulaLine | None]:
         weight = self.rounds.weight
         judged = [token for token in detail.tokens if token.status != "unverified"]
         drawn = [token for token in judged if token.u is not None and token.q]
         # The last ones are shown, as they decided where the draft ended.
-        for token in drawn[-_DRAFTED:]:
+        for token in drawn[-_MAX_DRAFTED_LINES:]:
             form, operands = "accept", {"p": token.p, "q": token.q or 0.0}
             if weight is not None:
                 form, operands = "accept_mixture", {**operands, "w": weight}
-            line = filled(form, token.token_id, **operands)
+            line = fill_formula(form, token.token_id, **operands)
             yield line and {**line, "u": f"{token.u:.3f}", "kept": token.status == "accepted"}
         if judged and not drawn:
-            yield self._matched(judged[-1], detail)
+            yield self._match_formula(judged[-1], detail)
         if detail.final_source == "resampled" and drawn and weight is None:
             last = drawn[-1]
-            yield filled("residual", last.token_id, p=last.p, q=last.q or 0.0)
+            yield fill_formula("residual", last.token_id, p=last.p, q=last.q or 0.0)
         shown = self.rounds.add(step)
         if shown is None:
             return
@@ -145,50 +153,52 @@ class Formulas:
         if expected is None:
             return
         operands = {"g": figures["draft_length"], "c": figures["cost_ratio"]}
-        if rate > _SURE:
-            yield filled("speed_up_all", None, expected, **operands)
+        if rate > _CERTAIN_RATE:
+            yield fill_formula("speed_up_all", None, expected, **operands)
         else:
-            yield filled("speed_up", None, expected, a=rate, **operands)
+            yield fill_formula("speed_up", None, expected, a=rate, **operands)
 
-    def _matched(self, last: DraftToken, detail: DraftDetail) -> Line | None:
+    def _match_formula(self, last: DraftToken, detail: DraftDetail) -> FormulaLine | None:
         """Return the formula for a drafted token that was judged without a random number u."""
         if self.config.get("do_sample"):
-            return bare("match_drawn", last.token_id)
+            return formula_without_numbers("match_drawn", last.token_id)
         if self.rounds.weight is not None and last.q is not None:
-            return bare("match_mixture", last.token_id)
+            return formula_without_numbers("match_mixture", last.token_id)
         top = detail.residual[0] if detail.residual else None
         if last.status == "accepted" or top is None or top[0] != detail.final_token_id:
-            return bare("match", last.token_id)
-        return filled("match", last.token_id, p=last.p, b=top[1])
+            return formula_without_numbers("match", last.token_id)
+        return fill_formula("match", last.token_id, p=last.p, b=top[1])
 
 
-def _of_the_model(step: Step, own: Candidate) -> Line | None:
+def _model_softmax(step: Step, own: Candidate) -> FormulaLine | None:
     """Return the softmax over the model's logits before any processor."""
     if own.raw_logprob == -math.inf:
         return None
-    p, total = math.exp(own.raw_logprob), processor_formulas.power(step.logsumexp)
+    p, total = math.exp(own.raw_logprob), processor_formulas.safe_exp(step.logsumexp)
     if total is None:
         return None
-    return filled("softmax", own.token_id, p, z=own.raw_logprob + step.logsumexp, s=total)
+    return fill_formula("softmax", own.token_id, p, z=own.raw_logprob + step.logsumexp, s=total)
 
 
-def _contrasted(detail: LayerDetail, token: int) -> Iterator[Line | None]:
+def _dola_formulas(detail: LayerDetail, token: int) -> Iterator[FormulaLine | None]:
     """Yield DoLa's formulas: choice of the layer, mask and contrast."""
     readings = {reading.layer: reading for reading in detail.layers}
     known = [readings[layer] for layer in detail.candidate_layers if layer in readings]
     far = {r.layer: r.divergence for r in known if r.divergence is not None}
-    line = filled("farthest", None, d=list(far.values()))
+    line = fill_formula("farthest", None, d=list(far.values()))
     yield line and {
         **line,
         "layers": list(far),
         "layer": detail.premature_layer,
     }
     if detail.final_top:
-        yield filled("mask", detail.final_top[0][0], a=_RELATIVE_TOP, p=detail.final_top[0][1])
+        yield fill_formula(
+            "mask", detail.final_top[0][0], a=_RELATIVE_TOP, p=detail.final_top[0][1]
+        )
     early = readings.get(detail.premature_layer)
     if early is None or not detail.layers:
         return
     last = detail.layers[-1]
     recorded = dict(detail.contrast_top).get(token)
-    line = filled("log_ratio", token, recorded, n=last.logprob, m=early.logprob)
+    line = fill_formula("log_ratio", token, recorded, n=last.logprob, m=early.logprob)
     yield line and {**line, "layer": detail.premature_layer, "last": last.layer}

@@ -1,33 +1,33 @@
 // View of the formulas that decided a step: in symbols, with the step's numbers, and explained.
 
 import { el } from "../shared/dom.mjs";
-import { math, token } from "../shared/formula.mjs";
-import { Once } from "../shared/step_view.mjs";
-import { told } from "../shared/terms.mjs";
-import { piece } from "../shared/text.mjs";
+import { formulaToMath, token } from "../shared/formula.mjs";
+import { StepView } from "../shared/step_view.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import { tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { FORMS } from "./forms.mjs";
 
-const NOTHING = tr("No formula decided this step.");
+const NO_FORMULA = tr("No formula decided this step.");
 
 // Makes lines focusable while they are too wide, so that they can be scrolled with the keyboard.
-const reachable = () =>
+const createFocusObserver = () =>
   new ResizeObserver((entries) => {
     for (const { target } of entries)
       if (target.scrollWidth > target.clientWidth) target.setAttribute("tabindex", "0");
       else target.removeAttribute("tabindex");
   });
 
-function row(kind, label, trees) {
+function createFormulaLine(kind, label, trees) {
   const attrs = { class: `fm-line ${kind}`, role: "group", "aria-label": label };
-  return el("div", attrs, trees.map(math));
+  return el("div", attrs, trees.map(formulaToMath));
 }
 
 /** @param {Run} run */
-function filledOf(run, line) {
+function createFilledLine(run, line) {
   const form = FORMS[line.form];
-  const x = line.of === undefined ? "x" : token(piece(run, line.of));
-  return row(
+  const x = line.of === undefined ? "x" : token(tokenLabel(run, line.of));
+  return createFormulaLine(
     "numbers",
     tr("With this step's numbers"),
     form.draw(line.with ?? {}, x, line.is ?? null, line),
@@ -38,7 +38,7 @@ function filledOf(run, line) {
  * One formula in symbols, followed by its lines with numbers.
  * @param {Run} run
  */
-function sectionOf(run, lines) {
+function createSection(run, lines) {
   const [{ form: name }] = lines;
   const form = FORMS[name];
   const filled = lines.filter((line) => line.is !== undefined || line.of !== undefined);
@@ -46,12 +46,12 @@ function sectionOf(run, lines) {
     "section",
     { class: "fm-one", "data-form": name },
     el("h4", {}, form.title),
-    row("symbols", tr("In general"), form.draw(form.symbols, "x", null, lines[0])),
-    filled.map((line) => filledOf(run, line)),
+    createFormulaLine("symbols", tr("In general"), form.draw(form.symbols, "x", null, lines[0])),
+    filled.map((line) => createFilledLine(run, line)),
     filled.length
       ? null
       : el("p", { class: "fm-none" }, form.none ?? tr("Its numbers are not part of the record.")),
-    el("p", { class: "dp-note" }, told(form.where)),
+    el("p", { class: "dp-note" }, renderTerms(form.where)),
   );
 }
 
@@ -59,7 +59,7 @@ function sectionOf(run, lines) {
  * Group consecutive lines with the same form.
  * @returns {any[][]}
  */
-function grouped(lines) {
+function groupByForm(lines) {
   const groups = [];
   for (const line of lines)
     if (groups.at(-1)?.[0].form === line.form) groups.at(-1).push(line);
@@ -71,10 +71,10 @@ function grouped(lines) {
  * @param {Run} run
  * @param {Step} step
  */
-function shownOf(run, step) {
+function createSections(run, step) {
   const lines = run.shown[step.index].formula?.lines ?? [];
-  if (!lines.length) return [el("p", { class: "dp-empty" }, NOTHING)];
-  return grouped(lines).map((group) => sectionOf(run, group));
+  if (!lines.length) return [el("p", { class: "dp-empty" }, NO_FORMULA)];
+  return groupByForm(lines).map((group) => createSection(run, group));
 }
 
 /** @type {ViewSpec} */
@@ -85,11 +85,11 @@ export const formula = {
   empty: tr("The formulas that decide a step, with its numbers filled in."),
   mount(root) {
     const body = el("div", { class: "fm-all" });
-    const watch = reachable();
+    const watch = createFocusObserver();
     root.append(body);
-    return new Once((run, step) => {
+    return new StepView((run, step) => {
       watch.disconnect();
-      body.replaceChildren(...shownOf(run, step));
+      body.replaceChildren(...createSections(run, step));
       for (const line of body.querySelectorAll(".fm-line")) watch.observe(line);
     });
   },

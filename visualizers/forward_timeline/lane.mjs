@@ -1,11 +1,11 @@
 // The bar of a forward pass: the tokens in the cache, the
 // tokens read and the tokens removed after it.
 import { el } from "../shared/dom.mjs";
-import { lengthOf } from "../shared/text.mjs";
+import { toCssLength } from "../shared/text.mjs";
 
-const PROMPT = 0.22;
-const TICKS = [4, 8, 16, 32, 64, 128, 256, 512, 1024];
-const MANY = 5;
+const MAX_PROMPT_SHARE = 0.22;
+const TICK_STEPS = [4, 8, 16, 32, 64, 128, 256, 512, 1024];
+const MAX_TICKS = 5;
 
 /**
  * Scale of the bars in tokens: `start` for the prompt, and `room` for the new text.
@@ -20,7 +20,7 @@ const MANY = 5;
  * @returns {Scale}
  * @drawing
  */
-export function scaleOf({ start, most }, ended) {
+export function createScale({ start, most }, ended) {
   if (start === null) return { start: 0, room: 1 };
   const fresh = Math.max(1, most - start);
   return { start, room: ended ? fresh : 16 * Math.ceil(fresh / 16) };
@@ -32,8 +32,8 @@ export function scaleOf({ start, most }, ended) {
  * @param {Scale} scale
  * @drawing
  */
-export function placeOf(place, { start, room }) {
-  const prompt = Math.min(PROMPT, start / (start + room));
+export function lanePosition(place, { start, room }) {
+  const prompt = Math.min(MAX_PROMPT_SHARE, start / (start + room));
   if (place <= start) return start ? (prompt * place) / start : 0;
   return Math.min(1, prompt + ((1 - prompt) * (place - start)) / room);
 }
@@ -43,8 +43,8 @@ export function placeOf(place, { start, room }) {
  * @param {Scale} scale
  * @drawing
  */
-export function ticksOf({ room }) {
-  const every = TICKS.find((tick) => room / tick < MANY) ?? TICKS.at(-1);
+export function tickValues({ room }) {
+  const every = TICK_STEPS.find((tick) => room / tick < MAX_TICKS) ?? TICK_STEPS.at(-1);
   return Array.from({ length: Math.floor(room / every) }, (_, i) => (i + 1) * every);
 }
 
@@ -55,9 +55,12 @@ export function ticksOf({ room }) {
  * @param {Scale} scale
  * @drawing
  */
-function segment(kind, [from, to], scale) {
-  const [left, right] = [from, to].map((place) => placeOf(place, scale));
-  return el("i", { class: kind, style: { left: lengthOf(left), width: lengthOf(right - left) } });
+function createSegment(kind, [from, to], scale) {
+  const [left, right] = [from, to].map((place) => lanePosition(place, scale));
+  return el("i", {
+    class: kind,
+    style: { left: toCssLength(left), width: toCssLength(right - left) },
+  });
 }
 
 /**
@@ -66,22 +69,27 @@ function segment(kind, [from, to], scale) {
  * @param {any} row summary of the pass
  * @param {Scale} scale
  */
-export function segmentsOf({ read, cached, length, aside }, { gone }, scale) {
-  const end = segment("end", [scale.start, scale.start], scale);
-  const back = gone.length ? [segment("gone", [length - gone.length, length], scale)] : [];
+export function createSegments({ read, cached, length, aside }, { gone }, scale) {
+  const end = createSegment("end", [scale.start, scale.start], scale);
+  const back = gone.length ? [createSegment("gone", [length - gone.length, length], scale)] : [];
   if (!read) return [...back, end];
-  if (aside) return [segment("other", [0, cached + read], scale), ...back, end];
+  if (aside) return [createSegment("other", [0, cached + read], scale), ...back, end];
   const held = length - read;
-  return [segment("held", [0, held], scale), segment("read", [held, length], scale), ...back, end];
+  return [
+    createSegment("held", [0, held], scale),
+    createSegment("read", [held, length], scale),
+    ...back,
+    end,
+  ];
 }
 
 /** @param {Scale} scale */
-export const axisOf = (scale, prompt) => [
+export const createAxis = (scale, prompt) => [
   scale.start ? el("span", { class: "who" }, prompt) : null,
-  ticksOf(scale).map((tick) =>
+  tickValues(scale).map((tick) =>
     el(
       "span",
-      { class: "tick", style: { left: lengthOf(placeOf(scale.start + tick, scale)) } },
+      { class: "tick", style: { left: toCssLength(lanePosition(scale.start + tick, scale)) } },
       tick,
     ),
   ),

@@ -1,25 +1,25 @@
 // Rows of the timeline, one for each forward pass. Only rows near the selected step are in the
 // page, so that a long run needs no more elements than a short one.
-import { button, el } from "../shared/dom.mjs";
-import { counted, piece } from "../shared/text.mjs";
+import { createButton, el } from "../shared/dom.mjs";
+import { pluralText, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { segmentsOf } from "./lane.mjs";
-import { passWords, seconds, shownOf } from "./words.mjs";
+import { createSegments } from "./lane.mjs";
+import { formatSeconds, passText, stepSummary } from "./words.mjs";
 
-const WINDOW = 160;
-const MOST = 48;
+const MAX_ROWS = 160;
+const MAX_TILES = 48;
 
 /** @param {Run} run */
-function tiles(run, ids, kind) {
+function createTiles(run, ids, kind) {
   const shown = ids
-    .slice(0, MOST)
-    .map((id) => el("span", { class: `ft-tile ${kind}` }, piece(run, id)));
+    .slice(0, MAX_TILES)
+    .map((id) => el("span", { class: `ft-tile ${kind}` }, tokenLabel(run, id)));
   const rest = ids.length - shown.length;
-  const more = counted(rest, tr("and 1 more"), tr("and {n} more"));
+  const more = pluralText(rest, tr("and 1 more"), tr("and {n} more"));
   return rest ? [...shown, el("span", { class: "ft-rest" }, more)] : shown;
 }
 
-const group = (mark, name, children) =>
+const createGroup = (mark, name, children) =>
   el(
     "span",
     { class: "ft-group" },
@@ -33,7 +33,7 @@ const group = (mark, name, children) =>
  * @param {Run} run
  * @param {Step} step
  */
-function outcome(run, step, row, last) {
+function createOutcome(run, step, row, last) {
   const { declared } = step.detail;
   const nothing = last && !step.emit.length && !row.gone.length;
   return el(
@@ -42,20 +42,24 @@ function outcome(run, step, row, last) {
     el(
       "div",
       { class: "ft-what" },
-      row.gone.length ? group("↶", tr("taken back: "), tiles(run, row.gone, "gone")) : null,
-      last && step.emit.length ? group("✎", tr("written: "), tiles(run, step.emit, "new")) : null,
+      row.gone.length
+        ? createGroup("↶", tr("taken back: "), createTiles(run, row.gone, "gone"))
+        : null,
+      last && step.emit.length
+        ? createGroup("✎", tr("written: "), createTiles(run, step.emit, "new"))
+        : null,
       nothing ? el("span", { class: "ft-rest" }, tr("nothing written")) : null,
     ),
-    last && declared ? handedOver(declared) : null,
+    last && declared ? createStreamedCount(declared) : null,
   );
 }
 
-const handedOver = (declared) =>
+const createStreamedCount = (declared) =>
   el(
     "span",
     {
       class: "ft-declared",
-      title: counted(
+      title: pluralText(
         declared,
         tr("1 token was handed to the streamer"),
         tr("{n} tokens were handed to the streamer"),
@@ -66,7 +70,7 @@ const handedOver = (declared) =>
     el("span", { class: "ft-said" }, tr(" handed to the streamer")),
   );
 
-function readOf(pass, said) {
+function createReadCell(pass, said) {
   if (!pass) return el("span", { class: "ft-read" }, tr("no pass"));
   const { rows, read, cached, aside } = pass;
   const many = rows > 1 ? el("span", { class: "ft-times" }, `×${rows}`) : null;
@@ -95,12 +99,12 @@ function readOf(pass, said) {
  * @param {Step} step
  * @param {number} place of the pass in its step
  */
-function rowOf(run, step, place, choose) {
-  const { rows } = shownOf(run, step);
+function createPassRow(run, step, place, choose) {
+  const { rows } = stepSummary(run, step);
   const [row, pass] = [rows[place], step.detail.passes[place]];
   const last = place === rows.length - 1;
   const lane = el("div", { class: "ft-lane", "aria-hidden": "true" });
-  const said = pass ? passWords(pass) : tr("no forward pass");
+  const said = pass ? passText(pass) : tr("no forward pass");
   const values = { pass: row.number, step: step.index + 1, said };
   const no = el(
     "button",
@@ -124,18 +128,18 @@ function rowOf(run, step, place, choose) {
     },
     no,
     lane,
-    readOf(pass, said),
-    outcome(run, step, row, last),
-    el("span", { class: "ft-time" }, row.took_s === null ? "" : seconds(row.took_s)),
+    createReadCell(pass, said),
+    createOutcome(run, step, row, last),
+    el("span", { class: "ft-time" }, row.took_s === null ? "" : formatSeconds(row.took_s)),
   );
-  const draw = (scale) => pass && lane.replaceChildren(...segmentsOf(pass, row, scale));
+  const draw = (scale) => pass && lane.replaceChildren(...createSegments(pass, row, scale));
   return { node, no, draw, step: step.index };
 }
 
 /** The list of rows; a window of them is in the page. */
-export class Rows {
+export class PassRows {
   /** @type {[Step, number][]} step, and index of the pass in it */
-  #all = [];
+  #entries = [];
   /** @type {Map<number, number>} step index -> its first row */
   #first = new Map();
   #from = 0;
@@ -146,7 +150,7 @@ export class Rows {
   constructor(choose) {
     this.choose = choose;
     const more = (from) =>
-      button("", () => this.#all[from()] && choose(this.#all[from()][0].index));
+      createButton("", () => this.#entries[from()] && choose(this.#entries[from()][0].index));
     this.before = more(() => this.#from - 1);
     this.after = more(() => this.#from + this.#drawn.length);
     this.list = el("div", { role: "list", "aria-label": tr("Forward passes") });
@@ -154,10 +158,10 @@ export class Rows {
   }
 
   clear() {
-    this.#all = [];
+    this.#entries = [];
     this.#first.clear();
     this.#scale = null;
-    this.#draw(null, 0, 0);
+    this.#drawRange(null, 0, 0);
   }
 
   /**
@@ -165,8 +169,8 @@ export class Rows {
    * @param {Step} step
    */
   add(run, step) {
-    this.#first.set(step.index, this.#all.length);
-    for (const place of shownOf(run, step).rows.keys()) this.#all.push([step, place]);
+    this.#first.set(step.index, this.#entries.length);
+    for (const place of stepSummary(run, step).rows.keys()) this.#entries.push([step, place]);
   }
 
   /**
@@ -177,18 +181,19 @@ export class Rows {
    * @returns {HTMLElement | undefined} the last row of the step
    */
   show(run, index, scale) {
-    const at = this.#first.get(index) ?? this.#all.length - 1;
+    const at = this.#first.get(index) ?? this.#entries.length - 1;
     const end = this.#from + this.#drawn.length;
-    const fits = this.#all.length - this.#from <= WINDOW;
-    if (at >= this.#from && (at < end || fits)) this.#append(run, scale);
+    const fits = this.#entries.length - this.#from <= MAX_ROWS;
+    if (at >= this.#from && (at < end || fits)) this.#appendRows(run, scale);
     else {
-      const from = Math.max(0, Math.min(at - WINDOW / 2, this.#all.length - WINDOW));
-      this.#draw(run, from, Math.min(this.#all.length, from + WINDOW));
-      this.#rescale(scale);
+      const from = Math.max(0, Math.min(at - MAX_ROWS / 2, this.#entries.length - MAX_ROWS));
+      this.#drawRange(run, from, Math.min(this.#entries.length, from + MAX_ROWS));
+      this.#applyScale(scale);
     }
-    if (scale.room !== this.#scale.room || scale.start !== this.#scale.start) this.#rescale(scale);
-    this.#edges();
-    return this.#mark(index);
+    if (scale.room !== this.#scale.room || scale.start !== this.#scale.start)
+      this.#applyScale(scale);
+    this.#updateEdges();
+    return this.#markStep(index);
   }
 
   /** The button of the selected step. */
@@ -196,42 +201,44 @@ export class Rows {
     return this.#drawn.find(({ no }) => no.tabIndex === 0)?.no;
   }
 
-  #make(run, [step, place]) {
-    return rowOf(run, step, place, () => this.choose(step.index));
+  #createRow(run, [step, place]) {
+    return createPassRow(run, step, place, () => this.choose(step.index));
   }
 
-  #draw(run, from, to) {
+  #drawRange(run, from, to) {
     this.#from = from;
-    this.#drawn = this.#all.slice(from, to).map((one) => this.#make(run, one));
+    this.#drawn = this.#entries.slice(from, to).map((one) => this.#createRow(run, one));
     this.list.replaceChildren(...this.#drawn.map(({ node }) => node));
-    this.#edges();
+    this.#updateEdges();
   }
 
-  #append(run, scale) {
+  #appendRows(run, scale) {
     const from = this.#from + this.#drawn.length;
-    const fresh = this.#all.slice(from, this.#from + WINDOW).map((one) => this.#make(run, one));
+    const fresh = this.#entries
+      .slice(from, this.#from + MAX_ROWS)
+      .map((one) => this.#createRow(run, one));
     this.#scale ??= scale;
     for (const row of fresh) row.draw(this.#scale);
     this.#drawn.push(...fresh);
     this.list.append(...fresh.map(({ node }) => node));
   }
 
-  #rescale(scale) {
+  #applyScale(scale) {
     this.#scale = scale;
     for (const row of this.#drawn) row.draw(scale);
   }
 
-  #edges() {
-    const beyond = this.#all.length - this.#from - this.#drawn.length;
+  #updateEdges() {
+    const beyond = this.#entries.length - this.#from - this.#drawn.length;
     const say = (node, number, one, many) => {
       node.hidden = !number;
-      node.textContent = counted(number, one, many);
+      node.textContent = pluralText(number, one, many);
     };
     say(this.before, this.#from, tr("1 ↑ earlier pass"), tr("{n} ↑ earlier passes"));
     say(this.after, beyond, tr("1 ↓ later pass"), tr("{n} ↓ later passes"));
   }
 
-  #mark(index) {
+  #markStep(index) {
     let found;
     for (const { node, no, step } of this.#drawn) {
       node.classList.toggle("sel", step === index);

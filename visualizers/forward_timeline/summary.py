@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from engine.trace.details import ForwardDetail, ForwardPass
 from engine.trace.records import Step, Trace
-from visualizers.base import Shown
+from visualizers.base import StepSummary
 
 
-class Passes:
+class ForwardSummary:
     """Accumulates the forward passes of a run and locates its rollbacks.
 
     Values per step:
@@ -41,7 +41,7 @@ class Passes:
         )
         self.most: int | None = None
 
-    def add(self, step: Step) -> Shown | None:
+    def add(self, step: Step) -> StepSummary | None:
         """Add a step and return its values; None without a forward detail."""
         text = self.texts.setdefault(step.sequence, [])
         detail = step.detail
@@ -54,8 +54,8 @@ class Passes:
         figures["blind"] += bool(step.emit and not step.candidates)
         # A rollback counts once a pass has dropped its tokens.
         if self.left and detail.passes:
-            self._count_back(len(self.left))
-        rows = [self._row(text, place, detail.passes) for place in range(len(detail.passes))]
+            self._count_rollback(len(self.left))
+        rows = [self._pass_row(text, place, detail.passes) for place in range(len(detail.passes))]
         rows = rows or [{"number": None, "took_s": None}]
         self.left = text[step.keep :]
         rows[-1]["gone"] = self.left
@@ -76,7 +76,9 @@ class Passes:
             },
         }
 
-    def _row(self, text: list[int], place: int, passes: tuple[ForwardPass, ...]) -> Shown:
+    def _pass_row(
+        self, text: list[int], place: int, passes: tuple[ForwardPass, ...]
+    ) -> StepSummary:
         """Return the row of a pass, and remove from the text what the next pass drops."""
         seen, figures = passes[place], self.figures
         figures["passes"] += 1
@@ -93,11 +95,11 @@ class Passes:
             stands = len(text) - passes[place + 1].dropped
             gone = text[stands:]
             del text[stands:]
-            self._count_back(len(gone))
+            self._count_rollback(len(gone))
         took_s = seen.elapsed_s - self.ended_s if seen.elapsed_s else None
         self.ended_s = seen.elapsed_s or self.ended_s
         return {"number": figures["passes"], "took_s": took_s, "gone": gone}
 
-    def _count_back(self, tokens: int) -> None:
+    def _count_rollback(self, tokens: int) -> None:
         self.figures["back"] += tokens
         self.figures["rollbacks"] += 1

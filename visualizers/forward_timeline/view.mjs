@@ -1,49 +1,49 @@
 // View of a custom method's run, one row per forward pass: tokens read, removed and written.
-import { el, fact, table } from "../shared/dom.mjs";
-import { told } from "../shared/terms.mjs";
-import { fixed, textOfIds } from "../shared/text.mjs";
+import { createFact, createTable, el } from "../shared/dom.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import { formatFixed, tokensText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { axisOf, scaleOf } from "./lane.mjs";
-import { Rows } from "./rows.mjs";
-import { OUTSIDE, shownOf, stepWords, summaryOf, unseenOf } from "./words.mjs";
+import { createAxis, createScale } from "./lane.mjs";
+import { PassRows } from "./rows.mjs";
+import { gapsText, OUTSIDE_NOTE, stepSummary, stepText, summaryText } from "./words.mjs";
 
-const MOVES = { ArrowUp: -1, ArrowDown: 1 };
+const KEY_MOVES = { ArrowUp: -1, ArrowDown: 1 };
 
-const key = (kind, ...words) =>
+const createKey = (kind, ...words) =>
   el(
     "span",
     {},
     el("span", { class: "ft-key" }, el("i", { class: kind })),
     " ",
-    words.flatMap((word) => (typeof word === "string" ? told(word) : [word])),
+    words.flatMap((word) => (typeof word === "string" ? renderTerms(word) : [word])),
   );
 
-const sign = (kind, mark, words) =>
-  el("span", {}, el("b", { class: kind }, mark), " ", told(words));
+const createSign = (kind, mark, words) =>
+  el("span", {}, el("b", { class: kind }, mark), " ", renderTerms(words));
 
 /**
  * Entries of the legend, each with a test whether the run so far needs it.
  * @returns {[HTMLElement, (figures: any) => any][]}
  */
-const signs = () => [
-  [key("held", tr("held in the [cache]")), ({ held }) => held],
-  [key("read", tr("read in this pass")), ({ passes }) => passes],
-  [sign("ft-times", "×2", tr("in two rows at once")), ({ rows }) => rows > 1],
-  [sign("ft-aside", "≠", tr("read another text")), ({ aside }) => aside],
-  [key("end", tr("end of the prompt")), ({ passes }) => passes],
+const createSigns = () => [
+  [createKey("held", tr("held in the [cache]")), ({ held }) => held],
+  [createKey("read", tr("read in this pass")), ({ passes }) => passes],
+  [createSign("ft-times", "×2", tr("in two rows at once")), ({ rows }) => rows > 1],
+  [createSign("ft-aside", "≠", tr("read another text")), ({ aside }) => aside],
+  [createKey("end", tr("end of the prompt")), ({ passes }) => passes],
   [
-    key("gone", el("b", { class: "ft-mark back" }, "↶ "), tr("taken back after it")),
+    createKey("gone", el("b", { class: "ft-mark back" }, "↶ "), tr("taken back after it")),
     ({ back, left }) => back || left,
   ],
-  [sign("ft-mark", "✎", tr("written")), () => true],
-  [sign("ft-declared", "⇥", tr("handed to the [streamer]")), ({ declared }) => declared],
+  [createSign("ft-mark", "✎", tr("written")), () => true],
+  [createSign("ft-declared", "⇥", tr("handed to the [streamer]")), ({ declared }) => declared],
 ];
 
-const headings = (axis) =>
+const createHeadings = (axis) =>
   el(
     "div",
     { class: "ft-row ft-heads" },
-    el("span", {}, told(tr("[forward pass|pass]"))),
+    el("span", {}, renderTerms(tr("[forward pass|pass]"))),
     axis,
     el("span", {}, tr("read, held")),
     el("span", {}, tr("what came of it")),
@@ -53,14 +53,14 @@ const headings = (axis) =>
 /** @param {Run} run */
 const hasEnded = (run) => !["running", "paused"].includes(run.status);
 
-const isForward = (step) => step.detail?.kind === "forward";
+const isForwardStep = (step) => step.detail?.kind === "forward";
 
 /**
  * @param {Run} run
  * @param {Step} step
  */
-function linesOf(run, step) {
-  const { rows } = shownOf(run, step);
+function tableRows(run, step) {
+  const { rows } = stepSummary(run, step);
   return rows.map((row, i) => {
     const pass = step.detail.passes[i];
     const last = i === rows.length - 1;
@@ -76,10 +76,10 @@ function linesOf(run, step) {
             pass.length,
           ]
         : ["", "", "", "", ""]),
-      textOfIds(run, row.gone),
-      last ? textOfIds(run, step.emit) : "",
+      tokensText(run, row.gone),
+      last ? tokensText(run, step.emit) : "",
       last ? step.detail.declared : "",
-      pass?.elapsed_s ? fixed(pass.elapsed_s, 3) : "",
+      pass?.elapsed_s ? formatFixed(pass.elapsed_s, 3) : "",
     ];
   });
 }
@@ -99,20 +99,20 @@ const COLUMNS = [
 ];
 
 /** @param {Run} run */
-const tableOf = (run) =>
-  table(
+const createPassTable = (run) =>
+  createTable(
     COLUMNS,
-    run.steps.filter(isForward).flatMap((step) => linesOf(run, step)),
+    run.steps.filter(isForwardStep).flatMap((step) => tableRows(run, step)),
   );
 
-function costsOf(figures) {
+function createCosts(figures) {
   const { tokens_per_pass: each, read, back, left, declared } = figures;
   return [
-    fact(tr("tokens per pass"), each === null ? "–" : fixed(each, 2)),
-    fact(tr("tokens read, all rows"), read),
-    fact(tr("taken back"), back),
-    left ? fact(tr("not returned"), left) : null,
-    fact(tr("handed to the streamer"), declared),
+    createFact(tr("tokens per pass"), each === null ? "–" : formatFixed(each, 2)),
+    createFact(tr("tokens read, all rows"), read),
+    createFact(tr("taken back"), back),
+    left ? createFact(tr("not returned"), left) : null,
+    createFact(tr("handed to the streamer"), declared),
   ].filter(Boolean);
 }
 
@@ -121,16 +121,16 @@ class ForwardTimeline {
   #run = null;
   /** The marked step, and the step that was scrolled to. */
   #marked = -1;
-  #reached = -1;
+  #scrolledTo = -1;
   /** Last step and status that the sentences describe. */
-  #said = "";
+  #drawnKey = "";
 
   /** @param {Context} ctx */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.summary = el("p", { class: "ft-sum" });
     this.unseen = el("p", { class: "dp-note ft-unseen" });
-    this.rows = new Rows((index) => ctx.select(index));
+    this.rows = new PassRows((index) => ctx.select(index));
     this.axis = el("div", { class: "ft-axis", "aria-hidden": "true" });
     this.box = el(
       "div",
@@ -138,9 +138,9 @@ class ForwardTimeline {
         class: "ft-box",
         role: "group",
         "aria-label": tr("Forward passes; arrow keys move from step to step"),
-        onkeydown: (event) => this.#press(event),
+        onkeydown: (event) => this.#handleKey(event),
       },
-      headings(this.axis),
+      createHeadings(this.axis),
       this.rows.before,
       this.rows.list,
       this.rows.after,
@@ -150,24 +150,24 @@ class ForwardTimeline {
     this.tableBody = el("div", {});
     this.more = el(
       "details",
-      { class: "ft-more", ontoggle: () => this.#list() },
+      { class: "ft-more", ontoggle: () => this.#updateTable() },
       el("summary", {}, tr("Table of every forward pass")),
       this.tableBody,
     );
-    this.signs = signs();
+    this.signs = createSigns();
     const legend = el(
       "div",
       { class: "dp-legend ft-legend" },
       this.signs.map(([node]) => node),
     );
-    const above = [this.summary, el("p", { class: "dp-note" }, OUTSIDE), this.unseen, legend];
+    const above = [this.summary, el("p", { class: "dp-note" }, OUTSIDE_NOTE), this.unseen, legend];
     root.append(...above, this.box, this.step, this.costs, this.more);
   }
 
   clear() {
     this.#run = null;
-    this.#marked = this.#reached = -1;
-    this.#said = "";
+    this.#marked = this.#scrolledTo = -1;
+    this.#drawnKey = "";
     this.rows.clear();
     for (const node of [
       this.summary,
@@ -180,12 +180,12 @@ class ForwardTimeline {
       node.replaceChildren();
   }
 
-  #list() {
-    if (this.more.open && this.#run) this.tableBody.replaceChildren(tableOf(this.#run));
+  #updateTable() {
+    if (this.more.open && this.#run) this.tableBody.replaceChildren(createPassTable(this.#run));
   }
 
-  #press(event) {
-    const move = MOVES[event.key];
+  #handleKey(event) {
+    const move = KEY_MOVES[event.key];
     if (event.key === "Home") this.ctx.select(0);
     else if (event.key === "End") this.ctx.select(1e9);
     else if (move) this.ctx.select(this.#run.selected + move);
@@ -197,50 +197,50 @@ class ForwardTimeline {
   /** @param {Run} run */
   update(run, from) {
     this.#run = run;
-    const fresh = run.steps.slice(from).filter(isForward);
+    const fresh = run.steps.slice(from).filter(isForwardStep);
     for (const step of fresh) this.rows.add(run, step);
-    const last = run.steps.findLast(isForward);
+    const last = run.steps.findLast(isForwardStep);
     const said = `${last?.index} ${run.status}`;
-    if (!last || said === this.#said) return;
-    this.#said = said;
+    if (!last || said === this.#drawnKey) return;
+    this.#drawnKey = said;
     const ended = hasEnded(run);
-    const { figures } = shownOf(run, last);
-    this.summary.replaceChildren(...told(summaryOf(figures, ended)));
-    const unseen = unseenOf(figures, ended);
-    this.unseen.replaceChildren(...told(unseen));
+    const { figures } = stepSummary(run, last);
+    this.summary.replaceChildren(...renderTerms(summaryText(figures, ended)));
+    const unseen = gapsText(figures, ended);
+    this.unseen.replaceChildren(...renderTerms(unseen));
     this.unseen.hidden = !unseen;
     for (const [node, has] of this.signs) node.hidden = !has(figures);
-    this.costs.replaceChildren(...costsOf(figures));
-    this.#list();
+    this.costs.replaceChildren(...createCosts(figures));
+    this.#updateTable();
     this.#marked = -1;
   }
 
   /** @param {Run} run */
   select(run, index) {
-    const last = run.steps.findLast(isForward);
+    const last = run.steps.findLast(isForwardStep);
     if (index === this.#marked || !last) return;
     this.#marked = index;
-    const shown = shownOf(run, last);
-    const scale = scaleOf(shown, hasEnded(run));
+    const shown = stepSummary(run, last);
+    const scale = createScale(shown, hasEnded(run));
     this.axis.replaceChildren(
-      ...axisOf(scale, run.model.is_encoder_decoder ? tr("start") : tr("prompt"))
+      ...createAxis(scale, run.model.is_encoder_decoder ? tr("start") : tr("prompt"))
         .flat()
         .filter(Boolean),
     );
     const row = this.rows.show(run, index, scale);
     // New passes do not scroll the list again, so that a visitor can look at earlier rows.
-    if (row && index !== this.#reached) this.#reveal(row);
-    this.#reached = index;
+    if (row && index !== this.#scrolledTo) this.#scrollToRow(row);
+    this.#scrolledTo = index;
     const step = run.steps[index];
     this.step.replaceChildren();
-    if (isForward(step))
+    if (isForwardStep(step))
       this.step.append(
-        el("b", {}, ...told(tr("[step|Step] {n}. ", { n: index + 1 }))),
-        stepWords(run, step),
+        el("b", {}, ...renderTerms(tr("[step|Step] {n}. ", { n: index + 1 }))),
+        stepText(run, step),
       );
   }
 
-  #reveal(row) {
+  #scrollToRow(row) {
     const { scrollTop, clientHeight } = this.box;
     const below = row.offsetTop + row.offsetHeight > scrollTop + clientHeight;
     const above = row.offsetTop < scrollTop + this.axis.parentElement.offsetHeight;

@@ -1,31 +1,31 @@
 // Sentences about a custom method's run, its steps and its forward passes.
 import {
-  counted,
-  fixed,
-  milliseconds,
-  grouped as number,
-  piece,
-  textOfIds,
+  formatFixed,
+  formatMilliseconds,
+  formatCount as number,
+  pluralText,
+  tokenLabel,
+  tokensText,
 } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-export const seconds = (s) => (s < 1 ? milliseconds(s) : `${fixed(s, 2)} s`);
+export const formatSeconds = (s) => (s < 1 ? formatMilliseconds(s) : `${formatFixed(s, 2)} s`);
 
 /**
  * The summary of a step.
  * @param {Run} run
  * @param {Step} step
  */
-export const shownOf = (run, step) => run.shown[step.index].forward_timeline;
+export const stepSummary = (run, step) => run.shown[step.index].forward_timeline;
 
-export const OUTSIDE = tr(
+export const OUTSIDE_NOTE = tr(
   "Seen from outside, by what the model was given to read: a token that was taken back before the model had read it does not show.",
 );
 
 /** @param {any} figures */
-function takenBack({ back, rollbacks }) {
+function rollbackText({ back, rollbacks }) {
   if (!back) return tr("none was taken back");
-  const where = counted(rollbacks, tr("in 1 [rollback]"), tr("in {n} [rollback|rollbacks]"));
+  const where = pluralText(rollbacks, tr("in 1 [rollback]"), tr("in {n} [rollback|rollbacks]"));
   return back === 1
     ? tr("1 token was taken back {where}", { where })
     : tr("{n} tokens were taken back {where}", { n: number(back), where });
@@ -36,18 +36,18 @@ function takenBack({ back, rollbacks }) {
  * @param {any} figures of the summary
  * @param {boolean} ended
  */
-export function summaryOf(figures, ended) {
+export function summaryText(figures, ended) {
   const { tokens, left, aside, rows } = figures;
-  const all = counted(tokens, tr("1 token"), tr("{n} tokens"));
-  const within = counted(
+  const all = pluralText(tokens, tr("1 token"), tr("{n} tokens"));
+  const within = pluralText(
     figures.passes,
     tr("in 1 [forward pass|forward pass]"),
     tr("in {n} [forward pass|forward passes]"),
   );
-  const said = [`${all} ${within}; ${takenBack(figures)}.`];
+  const said = [`${all} ${within}; ${rollbackText(figures)}.`];
   if (ended && left)
     said.push(
-      counted(
+      pluralText(
         left,
         tr("1 token that had been written is not in the text that was returned."),
         tr("{n} tokens that had been written are not in the text that was returned."),
@@ -69,26 +69,26 @@ export function summaryOf(figures, ended) {
  * @param {any} figures of the summary
  * @param {boolean} ended
  */
-export function unseenOf({ passes: seen, without_ids, blind, steps, declared, rows }, ended) {
+export function gapsText({ passes: seen, without_ids, blind, steps, declared, rows }, ended) {
   const unseen = [];
   if (ended && !seen) unseen.push(tr("any forward pass: the tokens came from elsewhere"));
   if (without_ids)
     unseen.push(
-      counted(
+      pluralText(
         without_ids,
         tr("what 1 pass read, as it was given no token ids"),
         tr("what {n} passes read, as they were given no token ids"),
       ),
     );
-  if (blind) unseen.push(blindWords(number(blind), steps));
+  if (blind) unseen.push(blindText(number(blind), steps));
   if (rows > 1) unseen.push(tr("which tokens the other rows got"));
   if (ended && !declared)
     unseen.push(tr("when a token was final, as none was handed to a [streamer]"));
   return unseen.length ? tr("Not seen: {unseen}.", { unseen: unseen.join("; ") }) : "";
 }
 
-const blindWords = (blind, steps) =>
-  counted(
+const blindText = (blind, steps) =>
+  pluralText(
     steps,
     tr("the [candidate|candidates] of {blind} of 1 step, as no pass told of their place", {
       blind,
@@ -99,20 +99,20 @@ const blindWords = (blind, steps) =>
   );
 
 /** @param {Run} run */
-const quoted = (run, ids) =>
+const quoteTokens = (run, ids) =>
   tr("“{text}”", {
-    text: ids.length === 1 ? piece(run, ids[0]) : textOfIds(run, ids).trim(),
+    text: ids.length === 1 ? tokenLabel(run, ids[0]) : tokensText(run, ids).trim(),
   });
 
-const MOST = 40;
+const MAX_QUOTED = 40;
 
 /** @param {Run} run */
-const cut = (run, ids) =>
-  ids.length > MOST
-    ? tr("{text} and so on", { text: quoted(run, ids.slice(0, MOST)) })
-    : quoted(run, ids);
+const quoteStart = (run, ids) =>
+  ids.length > MAX_QUOTED
+    ? tr("{text} and so on", { text: quoteTokens(run, ids.slice(0, MAX_QUOTED)) })
+    : quoteTokens(run, ids);
 
-function between(from, to) {
+function rangeText(from, to) {
   const [first, last] = [from, to].map(number);
   if (from === to) return first;
   return to === from + 1
@@ -121,16 +121,16 @@ function between(from, to) {
 }
 
 // The tokens that a step's passes read. Passes over another text are counted separately.
-function readWords(detail, rows) {
+function readText(detail, rows) {
   if (!detail.passes.length) return tr("No forward pass was seen before it.");
-  const numbers = between(rows[0].number, rows.at(-1).number);
+  const numbers = rangeText(rows[0].number, rows.at(-1).number);
   const others = detail.passes.filter((pass) => pass.aside && pass.read).length;
   const own = detail.passes.filter((pass) => !pass.aside).map((pass) => pass.read);
   const tokens =
     own.length === 1 && own[0] === 1
       ? tr("1 token")
       : tr("{n} tokens", { n: own.map(number).join(" + ") });
-  const beside = counted(
+  const beside = pluralText(
     others,
     tr("1 pass read another text"),
     tr("{n} passes read another text"),
@@ -155,7 +155,7 @@ function readWords(detail, rows) {
  * @param {number | null} pass
  * @param {string} text
  */
-function goneWords(tokens, pass, text) {
+function removalText(tokens, pass, text) {
   const n = number(tokens);
   if (pass === null)
     return tokens === 1
@@ -172,7 +172,7 @@ function goneWords(tokens, pass, text) {
  * @param {string} text
  * @param {string} places
  */
-function writtenWords(tokens, text, places) {
+function outputText(tokens, text, places) {
   if (!tokens) return tr("Nothing was written.");
   return tokens === 1
     ? tr("Then {text} was written, new token {places}.", { text, places })
@@ -184,17 +184,17 @@ function writtenWords(tokens, text, places) {
  * @param {Run} run
  * @param {Step} step
  */
-export function stepWords(run, step) {
-  const { rows, written } = shownOf(run, step);
+export function stepText(run, step) {
+  const { rows, written } = stepSummary(run, step);
   const { declared } = step.detail;
-  const said = [readWords(step.detail, rows)];
+  const said = [readText(step.detail, rows)];
   for (const { number: pass, gone } of rows.filter((row) => row.gone.length))
-    said.push(goneWords(gone.length, pass, cut(run, gone)));
+    said.push(removalText(gone.length, pass, quoteStart(run, gone)));
   const { emit } = step;
-  said.push(writtenWords(emit.length, cut(run, emit), between(step.keep + 1, written)));
+  said.push(outputText(emit.length, quoteStart(run, emit), rangeText(step.keep + 1, written)));
   if (declared)
     said.push(
-      counted(
+      pluralText(
         declared,
         tr("1 token was handed to the streamer meanwhile."),
         tr("{n} tokens were handed to the streamer meanwhile."),
@@ -207,11 +207,11 @@ export function stepWords(run, step) {
  * The tokens that a pass read, and the number of tokens in the cache.
  * @param {any} pass
  */
-export function passWords({ rows, read, cached, aside }) {
+export function passText({ rows, read, cached, aside }) {
   if (!read) return tr("read no token ids");
   const tokens = aside
-    ? counted(read, tr("1 token of another text"), tr("{n} tokens of another text"))
-    : counted(read, tr("1 token"), tr("{n} tokens"));
+    ? pluralText(read, tr("1 token of another text"), tr("{n} tokens of another text"))
+    : pluralText(read, tr("1 token"), tr("{n} tokens"));
   const each = rows > 1 ? tr(" in each of {n} rows", { n: number(rows) }) : "";
   const held = cached ? tr(", {n} held in the cache", { n: number(cached) }) : tr(", no cache");
   return tr("read {tokens}{each}{held}", { tokens, each, held });

@@ -1,31 +1,31 @@
 // Details of one step: the reading of every layer, and the effect of the contrast on the output.
-import { el, header, scroller, table } from "../shared/dom.mjs";
-import { told } from "../shared/terms.mjs";
-import { fixed, grouped, percent, piece } from "../shared/text.mjs";
+import { createScroller, createTable, createTableHead, el } from "../shared/dom.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import { formatCount, formatFixed, formatPercent, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import {
-  drawn,
-  isLayered,
-  keyOf,
+  formatValue,
+  isLayerStep,
   layerName,
-  PROJECTIONS,
-  readingOf,
-  roleOf,
-  SAID,
-  VALUES,
-  written,
+  layerRole,
+  PROJECTION_NAMES,
+  projectionKey,
+  readValue,
+  toColourValue,
+  VALUE_NAMES,
+  VALUE_TEXT,
 } from "./values.mjs";
 
 // Widths of the bars in percent of the range from the least
 // to the greatest value, which includes 0.
-function widths(numbers) {
+function computeBarWidths(numbers) {
   const finite = numbers.filter((x) => x !== null);
   const low = Math.min(...finite, 0);
   const high = Math.max(...finite, 0);
   return numbers.map((x) => (x === null || high === low ? 0 : (100 * (x - low)) / (high - low)));
 }
 
-const bar = (width) =>
+const createBar = (width) =>
   el(
     "span",
     { class: "lh-bar", "aria-hidden": "true" },
@@ -36,25 +36,30 @@ const bar = (width) =>
  * @param {Run} run
  * @param {Step} step
  */
-function rowsOf(run, step, value, projection) {
+function createLayerRows(run, step, value, projection) {
   const { layers, premature_layer: contrasted } = step.detail;
-  const numbers = layers.map((_, i) => readingOf(run, step, i, value, projection));
-  const wide = widths(numbers.map((x) => drawn(value, x)));
+  const numbers = layers.map((_, i) => readValue(run, step, i, value, projection));
+  const wide = computeBarWidths(numbers.map((x) => toColourValue(value, x)));
   const top = ([id, p]) =>
     el(
       "span",
       { class: id === step.emit[0] ? "hit" : null },
-      piece(run, id),
-      el("small", {}, percent(p)),
+      tokenLabel(run, id),
+      el("small", {}, formatPercent(p)),
     );
   const rows = layers.map((reading, i) =>
     el(
       "tr",
       { class: i === contrasted ? "on" : null },
       el("th", { scope: "row" }, layerName(i, layers.length)),
-      el("td", { class: "role" }, roleOf(step.detail, i)),
-      el("td", { class: "val" }, bar(wide[i]), el("span", {}, written(value, numbers[i]))),
-      el("td", { class: "tops" }, reading[keyOf("top", projection)].map(top)),
+      el("td", { class: "role" }, layerRole(step.detail, i)),
+      el(
+        "td",
+        { class: "val" },
+        createBar(wide[i]),
+        el("span", {}, formatValue(value, numbers[i])),
+      ),
+      el("td", { class: "tops" }, reading[projectionKey("top", projection)].map(top)),
     ),
   );
   return rows.reverse();
@@ -64,52 +69,57 @@ function rowsOf(run, step, value, projection) {
  * @param {Run} run
  * @param {Step} step
  */
-export function columnOf(run, step, value, projection) {
-  const head = [tr("layer"), tr("role"), VALUES[value], tr("top tokens (the emitted one framed)")];
+export function createColumn(run, step, value, projection) {
+  const head = [
+    tr("layer"),
+    tr("role"),
+    VALUE_NAMES[value],
+    tr("top tokens (the emitted one framed)"),
+  ];
   const title = tr("Step {step}: “{token}” layer by layer, {how}", {
     step: step.index + 1,
-    token: piece(run, step.emit[0]),
-    how: PROJECTIONS[projection],
+    token: tokenLabel(run, step.emit[0]),
+    how: PROJECTION_NAMES[projection],
   });
-  const body = el("tbody", {}, rowsOf(run, step, value, projection));
-  const whole = el("table", { class: "dp-table lh-table" }, header(head), body);
-  return [el("h4", {}, title), scroller(tr("The selected step's layers"), whole)];
+  const body = el("tbody", {}, createLayerRows(run, step, value, projection));
+  const whole = el("table", { class: "dp-table lh-table" }, createTableHead(head), body);
+  return [el("h4", {}, title), createScroller(tr("The selected step's layers"), whole)];
 }
 
 /**
  * @param {Run} run
  * @param {Step} step
  */
-function list(run, step, title, pairs, show) {
+function createTokenList(run, step, title, pairs, show) {
   const item = ([id, x]) =>
     el(
       "li",
       { class: id === step.emit[0] ? "on" : null },
-      el("span", { class: "t" }, piece(run, id)),
+      el("span", { class: "t" }, tokenLabel(run, id)),
       el("span", { class: "n" }, show(x)),
     );
-  return el("div", {}, el("h4", {}, told(title)), el("ol", {}, pairs.map(item)));
+  return el("div", {}, el("h4", {}, renderTerms(title)), el("ol", {}, pairs.map(item)));
 }
 
 /**
  * @param {Run} run
  * @param {Step} step
  */
-export function contrastOf(run, step) {
+export function createContrast(run, step) {
   const d = step.detail;
-  const signed = (x) => (x > 0 ? "+" : "") + fixed(x, 2);
+  const signed = (x) => (x > 0 ? "+" : "") + formatFixed(x, 2);
   const after = tr("[contrast|After]: minus layer {layer}", { layer: d.premature_layer });
   return [
     el(
       "div",
       { class: "lh-pair" },
-      list(run, step, tr("Before: the model's output"), d.final_top, percent),
-      list(run, step, after, d.contrast_top, signed),
+      createTokenList(run, step, tr("Before: the model's output"), d.final_top, formatPercent),
+      createTokenList(run, step, after, d.contrast_top, signed),
     ),
     el(
       "p",
       { class: "dp-note" },
-      maskWords(d.kept, run.model.vocab_size),
+      maskText(d.kept, run.model.vocab_size),
       tr(
         " After: log-probability in the output minus that in layer {layer}, in nats, before other processors such as the repetition penalty.",
         { layer: d.premature_layer },
@@ -118,8 +128,8 @@ export function contrastOf(run, step) {
   ];
 }
 
-function maskWords(kept, size) {
-  const total = grouped(size);
+function maskText(kept, size) {
+  const total = formatCount(size);
   return kept === 1
     ? tr(
         "Mask: 1 of {total} token has at least a tenth of the top token's probability; all others are removed.",
@@ -127,7 +137,7 @@ function maskWords(kept, size) {
       )
     : tr(
         "Mask: {kept} of {total} tokens have at least a tenth of the top token's probability; all others are removed.",
-        { kept: grouped(kept), total },
+        { kept: formatCount(kept), total },
       );
 }
 
@@ -135,52 +145,52 @@ function maskWords(kept, size) {
  * One cell of the map as a sentence.
  * @param {Run} run
  */
-export function cellOf(run, cell, projection) {
+export function cellText(run, cell, projection) {
   const step = cell && run?.steps[cell.step];
   const reading = step?.detail?.layers?.[cell.layer];
   if (!reading) return tr("Click a cell for its top tokens.");
   const layer = layerName(cell.layer, step.detail.layers.length);
-  const numbers = Object.keys(VALUES).map((name) =>
-    SAID[name](written(name, readingOf(run, step, cell.layer, name, projection))),
+  const numbers = Object.keys(VALUE_NAMES).map((name) =>
+    VALUE_TEXT[name](formatValue(name, readValue(run, step, cell.layer, name, projection))),
   );
-  const tops = reading[keyOf("top", projection)].map(([id, p]) =>
-    tr("“{token}” {share}", { token: piece(run, id), share: percent(p) }),
+  const tops = reading[projectionKey("top", projection)].map(([id, p]) =>
+    tr("“{token}” {share}", { token: tokenLabel(run, id), share: formatPercent(p) }),
   );
   return tr("Step {step}, layer {layer} {how}: {numbers}. Top tokens: {tops}.", {
     step: cell.step + 1,
     layer,
-    how: PROJECTIONS[projection],
+    how: PROJECTION_NAMES[projection],
     numbers: numbers.join(", "),
     tops: tops.join(", "),
   });
 }
 
 /** @param {Run} run */
-export function tableOf(run, projection) {
-  const names = Object.keys(VALUES);
+export function createLayerTable(run, projection) {
+  const names = Object.keys(VALUE_NAMES);
   const rows = run.steps
-    .filter(isLayered)
+    .filter(isLayerStep)
     .flatMap((step) =>
       step.detail.layers.map((reading, i) => [
         step.index + 1,
-        piece(run, step.emit[0]),
+        tokenLabel(run, step.emit[0]),
         reading.layer,
-        roleOf(step.detail, reading.layer),
-        ...names.map((name) => written(name, readingOf(run, step, i, name, projection))),
-        reading[keyOf("top", projection)].map(([id]) => piece(run, id)).join("  "),
+        layerRole(step.detail, reading.layer),
+        ...names.map((name) => formatValue(name, readValue(run, step, i, name, projection))),
+        reading[projectionKey("top", projection)].map(([id]) => tokenLabel(run, id)).join("  "),
       ]),
     );
   return el(
     "div",
     {},
-    el("p", { class: "dp-note" }, tr("Read {how}.", { how: PROJECTIONS[projection] })),
-    table(
+    el("p", { class: "dp-note" }, tr("Read {how}.", { how: PROJECTION_NAMES[projection] })),
+    createTable(
       [
         tr("step"),
         tr("token"),
         tr("layer"),
         tr("role"),
-        ...Object.values(VALUES),
+        ...Object.values(VALUE_NAMES),
         tr("top tokens"),
       ],
       rows,

@@ -1,16 +1,16 @@
 // The layer map as a Plotly figure.
 import { tr } from "../shared/tr.mjs";
-import { drawn, layerName, VALUES } from "./values.mjs";
+import { layerName, toColourValue, VALUE_NAMES } from "./values.mjs";
 
-const RANKS = [1, 10, 100, 1000, 10000, 100000];
-const LEAST_STEPS = 12;
-const MOST_TICKS = 17;
+const RANK_TICKS = [1, 10, 100, 1000, 10000, 100000];
+const MIN_STEPS = 12;
+const MAX_TICKS = 17;
 
-export const CONFIG = { displayModeBar: false, responsive: true };
+export const PLOT_CONFIG = { displayModeBar: false, responsive: true };
 
-export const heightOf = (layers) => Math.max(280, Math.min(620, 92 + layers * 17));
+export const plotHeight = (layers) => Math.max(280, Math.min(620, 92 + layers * 17));
 
-function colourbar(value, narrow) {
+function createColourbar(value, narrow) {
   const bar = {
     orientation: "h",
     yref: "container",
@@ -19,18 +19,22 @@ function colourbar(value, narrow) {
     ypad: 0,
     thickness: 10,
     len: 1,
-    title: { text: VALUES[value], side: "top", font: { size: 12 } },
+    title: { text: VALUE_NAMES[value], side: "top", font: { size: 12 } },
     tickfont: { size: 11 },
     ticklabeloverflow: "allow",
     outlinewidth: 0,
   };
   if (value === "rank")
-    return { ...bar, tickvals: RANKS.map((r) => drawn(value, r - 1)), ticktext: RANKS.map(String) };
+    return {
+      ...bar,
+      tickvals: RANK_TICKS.map((r) => toColourValue(value, r - 1)),
+      ticktext: RANK_TICKS.map(String),
+    };
   if (value === "divergence") return { ...bar, exponentformat: "e", nticks: narrow ? 3 : 6 };
   return bar;
 }
 
-export function heatOf(grid, wide) {
+export function createHeatTrace(grid, wide) {
   const { z, text, value } = grid;
   const x = z[0].map((_, i) => i + 1);
   const limits = { logprob: { zmax: 0 }, rank: { zmin: 0 } }[value];
@@ -43,32 +47,35 @@ export function heatOf(grid, wide) {
     hovertemplate: `${tr("step %{x}, layer %{y}")}<br>%{text}<extra></extra>`,
     colorscale: "Cividis",
     reversescale: value === "rank" || value === "entropy",
-    xgap: wide > 12 * Math.max(x.length, LEAST_STEPS) ? 1 : 0,
+    xgap: wide > 12 * Math.max(x.length, MIN_STEPS) ? 1 : 0,
     ygap: 1,
     hoverongaps: false,
-    colorbar: colourbar(value, wide < 520),
+    colorbar: createColourbar(value, wide < 520),
     ...limits,
   };
 }
 
-const frame = (path, color, width) => ({ type: "path", path, line: { color, width } });
+const createFrame = (path, color, width) => ({ type: "path", path, line: { color, width } });
 
-const columnFrame = (step, count) =>
+const columnFramePath = (step, count) =>
   `M${step + 0.5},-0.5H${step + 1.5}V${count - 0.5}H${step + 0.5}Z`;
 
-function framesOf(grid, selected, shades) {
-  const frames = [frame(grid.outline, shades.bg, 4), frame(grid.outline, shades.bad, 2)];
+function createFrames(grid, selected, shades) {
+  const frames = [
+    createFrame(grid.outline, shades.bg, 4),
+    createFrame(grid.outline, shades.bad, 2),
+  ];
   if (selected === null) return frames;
-  return [...frames, frame(columnFrame(selected, grid.z.length), shades.accent, 2)];
+  return [...frames, createFrame(columnFramePath(selected, grid.z.length), shades.accent, 2)];
 }
 
-export function layoutOf(grid, selected, shades, id) {
+export function createLayout(grid, selected, shades, id) {
   const count = grid.z.length;
-  const every = Math.max(1, Math.ceil(count / MOST_TICKS));
+  const every = Math.max(1, Math.ceil(count / MAX_TICKS));
   const ticks = grid.z.map((_, i) => i).filter((i) => i % every === 0 || i === count - 1);
   // Without `ticklabeloverflow` Plotly measures every tick label on each redraw.
   const plain = { showgrid: false, zeroline: false, fixedrange: true, ticklabeloverflow: "allow" };
-  const steps = Math.max(grid.z[0].length, LEAST_STEPS);
+  const steps = Math.max(grid.z[0].length, MIN_STEPS);
   return {
     margin: { l: 62, r: 10, t: 54, b: 38 },
     paper_bgcolor: "rgba(0,0,0,0)",
@@ -84,7 +91,7 @@ export function layoutOf(grid, selected, shades, id) {
       ...plain,
     },
     hoverlabel: { bgcolor: shades.bg, bordercolor: shades.line, font: { color: shades.text } },
-    shapes: framesOf(grid, selected, shades),
+    shapes: createFrames(grid, selected, shades),
     uirevision: id,
   };
 }

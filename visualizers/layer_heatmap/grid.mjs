@@ -1,14 +1,14 @@
 // The data of the layer map, extended step by step: one row
 // for each layer, and the outlines of the contrasted layers.
-import { percent, piece } from "../shared/text.mjs";
-import { drawn, isLayered, keyOf, readingOf, written } from "./values.mjs";
+import { formatPercent, tokenLabel } from "../shared/text.mjs";
+import { formatValue, isLayerStep, projectionKey, readValue, toColourValue } from "./values.mjs";
 
-const ESCAPED = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
+const ESCAPES = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 // Plotly parses hover texts as markup, and a model can write markup.
-const escaped = (text) => text.replace(/[&<>]/g, (c) => ESCAPED[c]);
+const escapeMarkup = (text) => text.replace(/[&<>]/g, (c) => ESCAPES[c]);
 
 // Plotly accepts absolute coordinates only in a path.
-const frameOf = (x, y) => `M${x - 0.5},${y - 0.5}H${x + 0.5}V${y + 0.5}H${x - 0.5}Z`;
+const createFramePath = (x, y) => `M${x - 0.5},${y - 0.5}H${x + 0.5}V${y + 0.5}H${x - 0.5}Z`;
 
 export class Grid {
   z = [];
@@ -26,7 +26,7 @@ export class Grid {
   grow(run) {
     for (; this.shown < run.steps.length; this.shown++) {
       const step = run.steps[this.shown];
-      if (isLayered(step)) this.#push(run, step);
+      if (isLayerStep(step)) this.#addStep(run, step);
     }
   }
 
@@ -34,18 +34,18 @@ export class Grid {
    * @param {Run} run
    * @param {Step} step
    */
-  #push(run, step) {
+  #addStep(run, step) {
     const { value, projection } = this;
     step.detail.layers.forEach((reading, i) => {
       this.z[i] ??= [];
       this.text[i] ??= [];
-      const number = readingOf(run, step, i, value, projection);
-      const tops = reading[keyOf("top", projection)].map(
-        ([id, p]) => `${escaped(piece(run, id))} ${percent(p)}`,
+      const number = readValue(run, step, i, value, projection);
+      const tops = reading[projectionKey("top", projection)].map(
+        ([id, p]) => `${escapeMarkup(tokenLabel(run, id))} ${formatPercent(p)}`,
       );
-      this.z[i].push(drawn(value, number));
-      this.text[i].push(`${written(value, number)}<br>${tops.join("<br>")}`);
+      this.z[i].push(toColourValue(value, number));
+      this.text[i].push(`${formatValue(value, number)}<br>${tops.join("<br>")}`);
     });
-    this.outline += frameOf(step.index + 1, step.detail.premature_layer);
+    this.outline += createFramePath(step.index + 1, step.detail.premature_layer);
   }
 }

@@ -1,21 +1,21 @@
 // The plot of the layer map. It redraws at most four times
 // a second, and less often if drawing is slow.
-import { colours } from "../shared/colours.mjs";
+import { readColours } from "../shared/colours.mjs";
 import { el } from "../shared/dom.mjs";
-import { forget, onClick, plotly } from "../shared/plotly.mjs";
+import { loadPlotly, onClick, purgePlot } from "../shared/plotly.mjs";
 import { tr } from "../shared/tr.mjs";
-import { CONFIG, heatOf, heightOf, layoutOf } from "./figure.mjs";
+import { createHeatTrace, createLayout, PLOT_CONFIG, plotHeight } from "./figure.mjs";
 
-const PAUSE = 250;
+const MIN_PAUSE_MS = 250;
 // Largest share of the time that drawing may take while steps arrive.
-const SHARE = 0.08;
+const MAX_DRAW_SHARE = 0.08;
 
 export class Heatmap {
   #busy = false;
-  #again = false;
+  #isStale = false;
   #timer = 0;
   #drawnAt = 0;
-  #took = 0;
+  #drawMs = 0;
   #ready = false;
 
   // `wanted` returns what to draw, or null; `clicked` is called with a step and a layer.
@@ -32,9 +32,9 @@ export class Heatmap {
   }
 
   // Draw when `pause` milliseconds have passed since the last drawing.
-  schedule(pause = Math.max(PAUSE, this.#took / SHARE)) {
+  schedule(pause = Math.max(MIN_PAUSE_MS, this.#drawMs / MAX_DRAW_SHARE)) {
     if (this.#busy) {
-      this.#again = true;
+      this.#isStale = true;
       return;
     }
     if (this.#timer) return;
@@ -51,24 +51,24 @@ export class Heatmap {
     } finally {
       this.#busy = false;
       this.#drawnAt = performance.now();
-      this.#took = this.#drawnAt - began;
-      if (this.#again) {
-        this.#again = false;
+      this.#drawMs = this.#drawnAt - began;
+      if (this.#isStale) {
+        this.#isStale = false;
         this.schedule();
       }
     }
   }
 
   async #paint() {
-    const Plotly = await plotly();
+    const Plotly = await loadPlotly();
     const { node } = this;
     const what = node.isConnected ? this.wanted() : null;
     if (!what) return;
     const { grid, selected, id } = what;
-    const shades = colours();
-    node.style.height = `${heightOf(grid.z.length)}px`;
-    const heat = heatOf(grid, node.clientWidth);
-    await Plotly.react(node, [heat], layoutOf(grid, selected, shades, id), CONFIG);
+    const shades = readColours();
+    node.style.height = `${plotHeight(grid.z.length)}px`;
+    const heat = createHeatTrace(grid, node.clientWidth);
+    await Plotly.react(node, [heat], createLayout(grid, selected, shades, id), PLOT_CONFIG);
     node.dataset.steps = grid.z[0].length;
     node.dataset.view = `${grid.value} ${grid.projection}`;
     if (this.#ready) return;
@@ -83,6 +83,6 @@ export class Heatmap {
     delete this.node.dataset.steps;
     if (!this.#ready) return;
     this.#ready = false;
-    forget(this.node);
+    purgePlot(this.node);
   }
 }

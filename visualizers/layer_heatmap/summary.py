@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from engine.trace.details import LayerDetail
 from engine.trace.records import Step, Trace
-from visualizers.base import Shown, bits
+from visualizers.base import StepSummary, nats_to_bits
 
 
-class Readings:
+class LayerSummary:
     """Entropies of a step's layers.
 
     Values per step and layer, in bits: ``entropy`` of the output head on the layer, and
@@ -17,11 +17,13 @@ class Readings:
     def __init__(self, run: Trace) -> None:
         del run
 
-    def add(self, step: Step) -> Shown | None:
+    def add(self, step: Step) -> StepSummary | None:
         """Add a step and return its values; None without a layer detail."""
         if not isinstance(step.detail, LayerDetail):
             return None
         return {
-            "entropy": [bits(reading.entropy) for reading in step.detail.layers],
-            "normed_entropy": [bits(reading.normed_entropy) for reading in step.detail.layers],
+            "entropy": [nats_to_bits(reading.entropy) for reading in step.detail.layers],
+            "normed_entropy": [
+                nats_to_bits(reading.normed_entropy) for reading in step.detail.layers
+            ],
         }

@@ -1,35 +1,35 @@
 // The values of a layer's reading: their names, how they are drawn and how they are written.
-import { fixed, grouped, precise } from "../shared/text.mjs";
+import { formatCount, formatFixed, formatPrecise } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-export const VALUES = {
+export const VALUE_NAMES = {
   rank: tr("rank of the emitted token"),
   divergence: tr("Jensen–Shannon divergence from the last layer"),
   entropy: tr("entropy, bits"),
   logprob: tr("log-probability of the emitted token, nats"),
 };
 // Value name -> function from a formatted number to a text with name and unit.
-export const SAID = {
+export const VALUE_TEXT = {
   rank: (x) => tr("rank {x}", { x }),
   divergence: (x) => tr("divergence {x}", { x }),
   entropy: (x) => tr("entropy {x} bits", { x }),
   logprob: (x) => tr("log-probability {x} nats", { x }),
 };
-export const PROJECTIONS = {
+export const PROJECTION_NAMES = {
   normed: tr("with the final norm applied"),
   raw: tr("as DoLa projects it"),
 };
-const FLOOR = -20;
+const MIN_LOGPROB = -20;
 
-export const keyOf = (name, projection) => (projection === "raw" ? name : `normed_${name}`);
+export const projectionKey = (name, projection) => (projection === "raw" ? name : `normed_${name}`);
 
 /**
  * A value of a layer at a step. Ranks count from 0; entropies are in bits, from the summary.
  * @param {Run} run
  * @param {Step} step
  */
-export function readingOf(run, step, layer, name, projection) {
-  const key = keyOf(name, projection);
+export function readValue(run, step, layer, name, projection) {
+  const key = projectionKey(name, projection);
   if (name === "entropy") return run.shown[step.index].layer_heatmap[key][layer];
   return step.detail.layers[layer][key];
 }
@@ -38,16 +38,16 @@ export function readingOf(run, step, layer, name, projection) {
  * The number that sets a cell's colour: log10 of a rank, and log-probabilities of at least -20.
  * @drawing
  */
-export function drawn(name, x) {
+export function toColourValue(name, x) {
   if (x === null) return null;
   if (name === "rank") return Math.log10(x + 1);
-  return name === "logprob" ? Math.max(FLOOR, x) : x;
+  return name === "logprob" ? Math.max(MIN_LOGPROB, x) : x;
 }
 
-export function written(name, x) {
+export function formatValue(name, x) {
   if (x === null) return "–";
-  if (name === "rank") return grouped(x + 1);
-  return name === "divergence" ? precise(x, 3) : fixed(x, 2);
+  if (name === "rank") return formatCount(x + 1);
+  return name === "divergence" ? formatPrecise(x, 3) : formatFixed(x, 2);
 }
 
 export function layerName(layer, count) {
@@ -55,11 +55,11 @@ export function layerName(layer, count) {
   return layer === count - 1 ? tr("{layer} output", { layer }) : String(layer);
 }
 
-export function roleOf(detail, layer) {
+export function layerRole(detail, layer) {
   if (layer === detail.premature_layer) return tr("■ contrasted");
   if (layer === detail.layers.length - 1) return tr("● output");
   return detail.candidate_layers.includes(layer) ? tr("○ candidate") : "";
 }
 
 /** @param {Step} step */
-export const isLayered = (step) => step.detail?.kind === "layer";
+export const isLayerStep = (step) => step.detail?.kind === "layer";

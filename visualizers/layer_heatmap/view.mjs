@@ -1,19 +1,19 @@
 // View of DoLa's layer map: layers over steps with the contrasted
 // layer outlined, and the details of the selected step.
 import { el } from "../shared/dom.mjs";
-import { told } from "../shared/terms.mjs";
+import { renderTerms } from "../shared/terms.mjs";
 import { tr } from "../shared/tr.mjs";
-import { cellOf, columnOf, contrastOf, tableOf } from "./column.mjs";
+import { cellText, createColumn, createContrast, createLayerTable } from "./column.mjs";
 import { Grid } from "./grid.mjs";
 import { Heatmap } from "./heatmap.mjs";
-import { isLayered, PROJECTIONS, VALUES } from "./values.mjs";
+import { isLayerStep, PROJECTION_NAMES, VALUE_NAMES } from "./values.mjs";
 
-const SOON = 60;
-const WARNING = tr(
+const SELECT_PAUSE_MS = 60;
+const SMALL_MODEL_WARNING = tr(
   "The paper finds gains for models of 7 billion parameters and more and none for ones like GPT-2 (its appendix N). On a small model read this as a picture of how a prediction forms.",
 );
 
-function picker(options, label, set) {
+function createPicker(options, label, set) {
   const box = el(
     "select",
     { class: "lh-pick", "aria-label": label, onchange: () => set(box.value) },
@@ -23,7 +23,7 @@ function picker(options, label, set) {
 }
 
 // A sentence on what the map shows.
-function describe({ value, projection }) {
+function describeMap({ value, projection }) {
   const head =
     projection === "raw"
       ? tr(" (output head on the bare hidden state; DoLa decides on this).")
@@ -37,7 +37,7 @@ function describe({ value, projection }) {
   }[value];
   return tr(
     "Drawn: {value}, every layer read {how}{head} The framed cell of a step is the [premature layer|layer it was contrasted with]: the candidate layer with the greatest [JSD|Jensen–Shannon divergence] from the last.{scale}",
-    { value: VALUES[value], how: PROJECTIONS[projection], head, scale: scale ?? "" },
+    { value: VALUE_NAMES[value], how: PROJECTION_NAMES[projection], head, scale: scale ?? "" },
   );
 }
 
@@ -45,7 +45,7 @@ function describe({ value, projection }) {
  * A note on requested layers that the model lacks, empty if there are none.
  * @param {Run} run
  */
-function leftOut(run) {
+function absentLayersText(run) {
   const { dola_layers: wanted } = run.config;
   const missing = Array.isArray(wanted) ? wanted.filter((l) => l >= run.model.layers) : [];
   return missing.length
@@ -69,8 +69,8 @@ class LayerHeatmap {
     this.ctx = ctx;
     const note = () => el("p", { class: "dp-note" });
     this.map = new Heatmap(
-      () => this.#wanted(),
-      (step, layer) => this.#click(step, layer),
+      () => this.#currentPlot(),
+      (step, layer) => this.#handleClick(step, layer),
     );
     this.drawn = note();
     this.missing = note();
@@ -80,7 +80,7 @@ class LayerHeatmap {
     this.tableBody = el("div", {});
     const opened = () => {
       if (this.more.open && this.#run)
-        this.tableBody.replaceChildren(tableOf(this.#run, this.#grid.projection));
+        this.tableBody.replaceChildren(createLayerTable(this.#run, this.#grid.projection));
     };
     this.more = el(
       "details",
@@ -89,8 +89,13 @@ class LayerHeatmap {
       this.tableBody,
     );
     root.append(
-      el("p", { class: "lh-warn" }, el("b", {}, tr("Not advised for small models. ")), WARNING),
-      this.#controls(),
+      el(
+        "p",
+        { class: "lh-warn" },
+        el("b", {}, tr("Not advised for small models. ")),
+        SMALL_MODEL_WARNING,
+      ),
+      this.#createControls(),
       this.map.node,
       this.drawn,
       this.missing,
@@ -100,14 +105,14 @@ class LayerHeatmap {
     );
   }
 
-  #controls() {
-    const values = picker(VALUES, tr("What the colour shows"), (value) =>
-      this.#show(value, this.#grid.projection),
+  #createControls() {
+    const values = createPicker(VALUE_NAMES, tr("What the colour shows"), (value) =>
+      this.#changeView(value, this.#grid.projection),
     );
-    const projections = picker(
-      PROJECTIONS,
+    const projections = createPicker(
+      PROJECTION_NAMES,
       tr("How a layer becomes a distribution"),
-      (projection) => this.#show(this.#grid.value, projection),
+      (projection) => this.#changeView(this.#grid.value, projection),
     );
     return el(
       "div",
@@ -117,18 +122,18 @@ class LayerHeatmap {
     );
   }
 
-  #show(value, projection) {
+  #changeView(value, projection) {
     this.#grid = new Grid(value, projection);
     if (!this.#run) return;
     this.#changed = true;
     this.#grid.grow(this.#run);
-    this.#say();
+    this.#showDescription();
     this.map.schedule(0);
     this.#fillColumn();
     this.#fillCell();
   }
 
-  #wanted() {
+  #currentPlot() {
     const run = this.#run;
     if (!run || !this.#grid.z.length) return null;
     if (run.status === "running" && run.follow) this.#fillColumn();
@@ -137,27 +142,27 @@ class LayerHeatmap {
   }
 
   /** @param {number} step */
-  #click(step, layer) {
+  #handleClick(step, layer) {
     this.#cell = { step, layer };
     this.ctx.select(step);
     this.#fillCell();
   }
 
   #fillCell() {
-    this.readout.textContent = cellOf(this.#run, this.#cell, this.#grid.projection);
+    this.readout.textContent = cellText(this.#run, this.#cell, this.#grid.projection);
   }
 
   #fillColumn() {
     const step = this.#run?.steps[this.#selected];
-    if (!step || !isLayered(step)) return;
+    if (!step || !isLayerStep(step)) return;
     const { value, projection } = this.#grid;
-    this.column.replaceChildren(...columnOf(this.#run, step, value, projection));
-    this.contrast.replaceChildren(...contrastOf(this.#run, step));
+    this.column.replaceChildren(...createColumn(this.#run, step, value, projection));
+    this.contrast.replaceChildren(...createContrast(this.#run, step));
   }
 
-  #say() {
-    this.drawn.replaceChildren(...told(describe(this.#grid)));
-    this.missing.textContent = leftOut(this.#run);
+  #showDescription() {
+    this.drawn.replaceChildren(...renderTerms(describeMap(this.#grid)));
+    this.missing.textContent = absentLayersText(this.#run);
   }
 
   /** @param {Run} run */
@@ -167,8 +172,8 @@ class LayerHeatmap {
     if (run.steps.length === this.#grid.shown && !fresh && !this.#changed) return;
     this.#changed = false;
     this.#grid.grow(run);
-    if (!run.steps.some(isLayered)) return;
-    this.#say();
+    if (!run.steps.some(isLayerStep)) return;
+    this.#showDescription();
     this.map.schedule();
   }
 
@@ -180,7 +185,7 @@ class LayerHeatmap {
     if (run.status === "running" && run.follow) return this.map.schedule();
     this.#fillColumn();
     if (!this.readout.textContent) this.#fillCell();
-    this.map.schedule(SOON);
+    this.map.schedule(SELECT_PAUSE_MS);
   }
 
   clear() {

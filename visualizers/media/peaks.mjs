@@ -4,7 +4,7 @@ import { tr } from "../shared/tr.mjs";
 
 const WIDTH = 200;
 const HEIGHT = 40;
-const LEAST = 0.02;
+const MIN_PEAK = 0.02;
 
 /**
  * One bar for each part of a sound, as high as its loudest sample.
@@ -12,10 +12,10 @@ const LEAST = 0.02;
  * @param {readonly number[]} peaks largest sample of each of the equal parts, from 0 to 1
  * @param {number | null} seconds
  */
-export function peaksOf(peaks, seconds) {
+export function drawPeaks(peaks, seconds) {
   const wide = WIDTH / peaks.length;
   const bars = peaks.map((peak, i) => {
-    const height = Math.max(LEAST, peak) * HEIGHT;
+    const height = Math.max(MIN_PEAK, peak) * HEIGHT;
     const place = { x: i * wide, y: (HEIGHT - height) / 2, width: wide * 0.7, height };
     return svg("rect", place);
   });

@@ -1,20 +1,20 @@
 // View of the pictures and sounds that the model was given, above its text.
 import { el } from "../shared/dom.mjs";
-import { toldIn } from "../shared/speech.mjs";
+import { listSpeechSettings } from "../shared/speech.mjs";
 import { tr } from "../shared/tr.mjs";
-import { peaksOf } from "./peaks.mjs";
+import { drawPeaks } from "./peaks.mjs";
 
-const SEEN = tr("What the model was given");
-const SOUND = tr("The sound that the model was given");
-const EXAMPLES = "./media/example/";
+const TITLE = tr("What the model was given");
+const SOUND_LABEL = tr("The sound that the model was given");
+const EXAMPLES_PATH = "./media/example/";
 const HASH_DIGITS = 12;
 
-const exampleOf = ({ example }) => example && tr("example {name}", { name: example });
+const exampleText = ({ example }) => example && tr("example {name}", { name: example });
 
-const hashOf = ({ sha256 }) =>
+const createHash = ({ sha256 }) =>
   el("span", { class: "md-hash", title: sha256 }, `sha256 ${sha256.slice(0, HASH_DIGITS)}…`);
 
-const line = (...facts) =>
+const createCaption = (...facts) =>
   el(
     "figcaption",
     {},
@@ -22,7 +22,7 @@ const line = (...facts) =>
   );
 
 /** @param {any} info */
-function pictureOf(info) {
+function createPictureFigure(info) {
   const { width, height, preview } = info;
   const size = tr("{width} × {height} pixels", { width, height });
   const alt = info.alt || tr("The picture that the model was given, {size}", { size });
@@ -33,24 +33,24 @@ function pictureOf(info) {
     "figure",
     { class: "md-given" },
     picture,
-    line(tr("Picture"), exampleOf(info), size, hashOf(info)),
+    createCaption(tr("Picture"), exampleText(info), size, createHash(info)),
   );
 }
 
 /** @param {any} info */
-function soundOf(info) {
+function createSoundFigure(info) {
   const { seconds, rate, peaks, src } = info;
   const long = tr("{n} s", { n: (seconds ?? 0).toFixed(1) });
   const pace = rate && tr("{n} Hz", { n: rate });
   return el(
     "figure",
     { class: "md-given" },
-    peaks?.length ? peaksOf(peaks, seconds) : null,
+    peaks?.length ? drawPeaks(peaks, seconds) : null,
     // Only the built-in examples are on the server.
-    src?.startsWith(EXAMPLES)
-      ? el("audio", { src, controls: true, preload: "none", "aria-label": SOUND })
+    src?.startsWith(EXAMPLES_PATH)
+      ? el("audio", { src, controls: true, preload: "none", "aria-label": SOUND_LABEL })
       : null,
-    line(tr("Sound"), exampleOf(info), long, pace, hashOf(info)),
+    createCaption(tr("Sound"), exampleText(info), long, pace, createHash(info)),
   );
 }
 
@@ -58,15 +58,15 @@ function soundOf(info) {
  * Figures of a run's media.
  * @param {any[]} given
  */
-export const givenMedia = (given) =>
-  given.map((one) => (one.kind === "image" ? pictureOf(one) : soundOf(one)));
+export const createMediaFigures = (given) =>
+  given.map((one) => (one.kind === "image" ? createPictureFigure(one) : createSoundFigure(one)));
 
 /**
  * A line with the parameters of a speech model, null if none are set.
  * @param {Run} run
  */
-function toldOf({ speech }) {
-  const told = toldIn(speech).map((pair) => pair.join(" "));
+function createSpeechNote({ speech }) {
+  const told = listSpeechSettings(speech).map((pair) => pair.join(" "));
   return told.length
     ? el("p", { class: "md-told" }, tr("Told besides: {what}", { what: told.join(" · ") }))
     : null;
@@ -74,7 +74,7 @@ function toldOf({ speech }) {
 
 /** @type {ViewSpec} */
 export const media = {
-  title: SEEN,
+  title: TITLE,
   heading: false,
   mount(root) {
     const card = root.parentElement;
@@ -87,7 +87,7 @@ export const media = {
         const key = JSON.stringify([given.map((one) => one.sha256), run.speech]);
         if (key === known) return;
         known = key;
-        root.replaceChildren(...givenMedia(given), toldOf(run) ?? "");
+        root.replaceChildren(...createMediaFigures(given), createSpeechNote(run) ?? "");
       },
       select() {},
       clear() {

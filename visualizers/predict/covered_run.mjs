@@ -1,16 +1,16 @@
 // A copy of a run with its first steps only. Stages draw it while the visitor guesses, so that no
 // view contains the next token.
-import { addStep, emptyRecord } from "../shared/record.mjs";
-import { wholeOf } from "./game.mjs";
+import { addStep, createEmptyRecord } from "../shared/record.mjs";
+import { allSteps } from "./game.mjs";
 
 /**
  * A copy of a run without steps; ``grow`` adds them.
  * @param {Run} run
  * @returns {Run}
  */
-export const covered = (run) => ({
+export const createCoveredRun = (run) => ({
   ...run,
-  ...emptyRecord(),
+  ...createEmptyRecord(),
   source: undefined,
   outputs: [],
   notes: [],
@@ -32,8 +32,8 @@ export const covered = (run) => ({
  * @param {number} count
  * @param {number} sequence
  */
-export function grow(cover, run, count, sequence) {
-  const { steps, shown } = wholeOf(run);
+export function showSteps(cover, run, count, sequence) {
+  const { steps, shown } = allSteps(run);
   const before = cover.steps.length;
   for (let i = before; i < count; i++) addStep(cover, steps[i], shown[i]);
   const status = run.status === "running" ? "running" : "predicting";

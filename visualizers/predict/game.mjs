@@ -1,6 +1,6 @@
 // Rules of the guessing game: which steps can be guessed, the tokens offered, and the score.
-import { ownPlace, ownToken } from "../shared/record.mjs";
-import { piece, textOfId } from "../shared/text.mjs";
+import { findDecidedIndex, findDecidedToken } from "../shared/record.mjs";
+import { tokenLabel, tokenText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /**
@@ -14,23 +14,23 @@ import { tr } from "../shared/tr.mjs";
 
 /** @typedef {{ steps: Step[], shown: Shown[] }} Steps the steps of a run with their summaries */
 
-export const OFFERED = 6;
-const FAVOURITES = 3;
-const NEIGHBOURS = OFFERED - FAVOURITES;
+export const OFFER_COUNT = 6;
+const TOP_COUNT = 3;
+const NEIGHBOUR_COUNT = OFFER_COUNT - TOP_COUNT;
 // Largest rank at which the less likely half of an offer may begin.
-const DEEPEST = 9;
+const MAX_NEIGHBOUR_START = 9;
 
-export const REWRITES = tr("took back some of the text");
-export const SILENT = tr("wrote nothing");
-export const UNSEEN = tr("recorded no candidates of what was written");
-export const APART = tr("wrote an output that another one before it gives away");
+export const REWRITES_TEXT = tr("took back some of the text");
+export const WROTE_NOTHING = tr("wrote nothing");
+export const NOT_RECORDED = tr("recorded no candidates of what was written");
+export const GIVEN_AWAY = tr("wrote an output that another one before it gives away");
 
 /**
  * All steps of a run, also those that a player does not show yet.
  * @param {Run} run
  * @returns {Steps}
  */
-export const wholeOf = (run) =>
+export const allSteps = (run) =>
   run.source ? { steps: run.source.trace.steps, shown: run.source.shown } : run;
 
 /**
@@ -38,7 +38,7 @@ export const wholeOf = (run) =>
  * @param {Step[]} steps
  * @param {Step} step
  */
-function lengthBefore(steps, { index, sequence }) {
+function countTokensBefore(steps, { index, sequence }) {
   const last = steps.findLast((s) => s.index < index && s.sequence === sequence);
   return last ? last.keep + last.emit.length : 0;
 }
@@ -49,9 +49,9 @@ function lengthBefore(steps, { index, sequence }) {
  * @param {Step[]} steps
  * @param {number} index
  */
-export function seenBefore(steps, index) {
+export function countVisibleSteps(steps, index) {
   const { sequence, keep } = steps[index];
-  const place = keep + ownPlace(steps[index]);
+  const place = keep + findDecidedIndex(steps[index]);
   const later = (s) => s.sequence !== sequence && s.keep + s.emit.length > place;
   const first = steps.findIndex(later);
   return first < 0 ? index : Math.min(first, index);
@@ -62,18 +62,18 @@ export function seenBefore(steps, index) {
  * @param {Steps} run
  * @param {number} index
  */
-export function refusalOf({ steps, shown }, index) {
+export function refusalReason({ steps, shown }, index) {
   const step = steps[index];
-  const own = ownToken(step);
-  if (step.keep !== lengthBefore(steps, step)) return REWRITES;
-  if (own === undefined) return SILENT;
-  if (!step.candidates.some((c) => c.token_id === own)) return UNSEEN;
+  const own = findDecidedToken(step);
+  if (step.keep !== countTokensBefore(steps, step)) return REWRITES_TEXT;
+  if (own === undefined) return WROTE_NOTHING;
+  if (!step.candidates.some((c) => c.token_id === own)) return NOT_RECORDED;
   const tree = step.detail?.kind === "beam" ? shown[index].beam_tree : null;
   // A beam search step records the candidates of one text, which need not be the leading one.
   const leads = tree && step.detail.pool.find((n) => n.node_id === tree.best);
-  if (tree && (leads?.parent_id !== tree.row || leads.token_id !== own)) return UNSEEN;
-  const hidden = steps.slice(seenBefore(steps, index), index);
-  return hidden.some((s) => s.sequence === step.sequence) ? APART : "";
+  if (tree && (leads?.parent_id !== tree.row || leads.token_id !== own)) return NOT_RECORDED;
+  const hidden = steps.slice(countVisibleSteps(steps, index), index);
+  return hidden.some((s) => s.sequence === step.sequence) ? GIVEN_AWAY : "";
 }
 
 /**
@@ -83,22 +83,22 @@ export function refusalOf({ steps, shown }, index) {
  * @param {number} sequence
  * @param {number} from
  */
-export function nextOf(run, sequence, from) {
+export function findNextStep(run, sequence, from) {
   /** @type {Map<string, number>} reason -> how many steps */
   const passed = new Map();
   for (let index = from; index < run.steps.length; index++) {
     if (run.steps[index].sequence !== sequence) continue;
-    const reason = refusalOf(run, index);
+    const reason = refusalReason(run, index);
     if (!reason) return { index, passed };
     passed.set(reason, (passed.get(reason) ?? 0) + 1);
   }
   return { index: null, passed };
 }
 
-const byRank = (step) => [...step.candidates].sort((a, b) => a.rank - b.rank);
+const sortByRank = (step) => [...step.candidates].sort((a, b) => a.rank - b.rank);
 
 // A hash of seed and step, so that all visitors get the same offer for the same step.
-const chance = (seed, index) => {
+const hashStep = (seed, index) => {
   let x = (seed ^ Math.imul(index + 1, 0x9e3779b1)) >>> 0;
   x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
   x = Math.imul(x ^ (x >>> 13), 0xc2b2ae35);
@@ -113,27 +113,27 @@ const chance = (seed, index) => {
  * @param {Step} step
  * @returns {number[]} their ids
  */
-export function offersOf(run, step) {
-  const own = ownToken(step);
+export function chooseOffers(run, step) {
+  const own = findDecidedToken(step);
   const named = new Map();
-  for (const { token_id: id } of byRank(step)) {
-    const name = piece(run, id);
+  for (const { token_id: id } of sortByRank(step)) {
+    const name = tokenLabel(run, id);
     // Tokens with the same label look alike, so one is kept: the written one, or the likeliest.
     if (!named.has(name) || id === own) named.set(name, id);
   }
   const list = [...named.values()];
-  const last = Math.max(FAVOURITES, Math.min(DEEPEST, list.length - NEIGHBOURS));
+  const last = Math.max(TOP_COUNT, Math.min(MAX_NEIGHBOUR_START, list.length - NEIGHBOUR_COUNT));
   const at = list.indexOf(own);
   const [least, most] =
-    at < FAVOURITES
-      ? [FAVOURITES, last]
+    at < TOP_COUNT
+      ? [TOP_COUNT, last]
       : [
-          Math.max(FAVOURITES, at - NEIGHBOURS + 1),
-          Math.max(FAVOURITES, Math.min(at, list.length - NEIGHBOURS)),
+          Math.max(TOP_COUNT, at - NEIGHBOUR_COUNT + 1),
+          Math.max(TOP_COUNT, Math.min(at, list.length - NEIGHBOUR_COUNT)),
         ];
-  const start = least + (chance(run.seed, step.index) % (Math.max(most, least) - least + 1));
-  const offered = [...list.slice(0, FAVOURITES), ...list.slice(start, start + NEIGHBOURS)];
-  const key = (id) => textOfId(run, id).trim().toLowerCase();
+  const start = least + (hashStep(run.seed, step.index) % (Math.max(most, least) - least + 1));
+  const offered = [...list.slice(0, TOP_COUNT), ...list.slice(start, start + NEIGHBOUR_COUNT)];
+  const key = (id) => tokenText(run, id).trim().toLowerCase();
   return offered.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : a - b));
 }
 
@@ -146,15 +146,15 @@ export function offersOf(run, step) {
  * @param {string} text
  * @returns {{ candidate?: Candidate, most?: number | null }}
  */
-export function typedOf(run, step, text) {
-  const list = byRank(step);
+export function matchTypedText(run, step, text) {
+  const list = sortByRank(step);
   const readings = [text, ` ${text}`];
   for (const reading of readings) {
-    const candidate = list.find((c) => textOfId(run, c.token_id) === reading);
+    const candidate = list.find((c) => tokenText(run, c.token_id) === reading);
     if (candidate) return { candidate };
   }
   const begins = (c) => {
-    const own = textOfId(run, c.token_id);
+    const own = tokenText(run, c.token_id);
     return own !== "" && readings.some((reading) => reading.startsWith(own));
   };
   if (list.some(begins)) return {};
@@ -167,10 +167,10 @@ export function typedOf(run, step, text) {
 /**
  * Perplexity: e to the power of minus the mean log-probability. The page computes it, because
  * guesses are also made in saved pages without a server.
- * @computed engine.statistics.metrics.perplexity_of
+ * @computed engine.statistics.metrics.perplexity_from_logprobs
  * @param {number[]} logprobs at least one
  */
-export function perplexityOf(logprobs) {
+export function computePerplexity(logprobs) {
   const sum = logprobs.reduce((total, value) => total + value, 0);
   return Math.exp(Math.min(-sum / logprobs.length, 700));
 }
@@ -179,9 +179,10 @@ export function perplexityOf(logprobs) {
  * Score of all guesses. Guesses with unknown probability are left out of both perplexities.
  * @param {Guess[]} guesses
  */
-export function scoreOf(guesses) {
+export function scoreGuesses(guesses) {
   const known = guesses.filter(({ logprob }) => logprob !== undefined);
-  const over = (of) => (known.length ? perplexityOf(known.map((g) => of(g) ?? -Infinity)) : null);
+  const over = (of) =>
+    known.length ? computePerplexity(known.map((g) => of(g) ?? -Infinity)) : null;
   return {
     guesses: guesses.length,
     right: guesses.filter(({ right }) => right).length,

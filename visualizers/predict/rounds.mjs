@@ -1,7 +1,7 @@
 // State of the guessing game: the step to guess, the visible part of the run, and all guesses.
-import { ownPlace, ownToken, sequenceOf } from "../shared/record.mjs";
-import { covered, grow } from "./covered_run.mjs";
-import { nextOf, seenBefore, wholeOf } from "./game.mjs";
+import { findDecidedIndex, findDecidedToken, findSelectedSequence } from "../shared/record.mjs";
+import { createCoveredRun, showSteps } from "./covered_run.mjs";
+import { allSteps, countVisibleSteps, findNextStep } from "./game.mjs";
 
 /** @typedef {import("./game.mjs").Guess} Guess */
 
@@ -32,13 +32,13 @@ export class Rounds {
   /** @param {Run} run steps that a player has already shown are not guessed */
   constructor(run) {
     this.run = run;
-    this.sequence = sequenceOf(run);
+    this.sequence = findSelectedSequence(run);
     this.#from = run.status === "paused" ? run.steps.length : 0;
-    this.cover = covered(run);
+    this.cover = createCoveredRun(run);
   }
 
   get whole() {
-    return wholeOf(this.run);
+    return allSteps(this.run);
   }
 
   get step() {
@@ -47,7 +47,7 @@ export class Rounds {
 
   /** The candidate of the token that was written. */
   get written() {
-    const own = ownToken(this.step);
+    const own = findDecidedToken(this.step);
     return this.step.candidates.find((c) => c.token_id === own);
   }
 
@@ -60,26 +60,26 @@ export class Rounds {
     const prompt = this.run.model.is_encoder_decoder ? [] : this.run.prompt_ids;
     return {
       text: [...prompt, ...tokens.map(({ id }) => id)],
-      accepted: this.step.emit.slice(0, Math.max(0, ownPlace(this.step))),
+      accepted: this.step.emit.slice(0, Math.max(0, findDecidedIndex(this.step))),
     };
   }
 
   /** The visible part of the run. A growing run may by now contain the step that was waited for. */
   look() {
-    if (this.phase === "waiting") this.#seek();
-    grow(this.cover, this.run, this.#seen(), this.sequence);
+    if (this.phase === "waiting") this.#findStep();
+    showSteps(this.cover, this.run, this.#visibleStepCount(), this.sequence);
     return this.cover;
   }
 
-  #seek() {
-    const { index, passed } = nextOf(this.whole, this.sequence, this.#from);
+  #findStep() {
+    const { index, passed } = findNextStep(this.whole, this.sequence, this.#from);
     this.passed = passed;
     if (index !== null) Object.assign(this, { index, phase: "guess" });
     else if (this.run.status !== "running") this.phase = "over";
   }
 
-  #seen() {
-    if (this.phase === "guess") return seenBefore(this.whole.steps, this.index);
+  #visibleStepCount() {
+    if (this.phase === "guess") return countVisibleSteps(this.whole.steps, this.index);
     return this.phase === "shown" ? this.index + 1 : this.#from;
   }
 

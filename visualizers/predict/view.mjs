@@ -1,13 +1,13 @@
 // View with a switch that hides the rest of a run. The visitor guesses each token, then sees the
 // written token and the model's probability of both.
-import { button, el } from "../shared/dom.mjs";
+import { createButton, el } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
-import { told } from "../shared/terms.mjs";
-import { piece, textOfIds, visible } from "../shared/text.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import { makeVisible, tokenLabel, tokensText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { offersOf, scoreOf, typedOf } from "./game.mjs";
+import { chooseOffers, matchTypedText, scoreGuesses } from "./game.mjs";
 import { Rounds } from "./rounds.mjs";
-import { overSaid, passedSaid, revealSaid, scoreSaid } from "./words.mjs";
+import { endText, renderScore, revealText, skipText } from "./words.mjs";
 
 /** @typedef {import("./rounds.mjs").Said} Said */
 
@@ -17,26 +17,28 @@ import { overSaid, passedSaid, revealSaid, scoreSaid } from "./words.mjs";
  *   { token_id: number, name: string, logprob: number | null, rank: number, said: string } | { error: string }>} OddsOf
  */
 
-const SWITCH = tr("Predict, then reveal");
-const ABOUT = tr("Hides what comes next; you guess it, token by token");
-const WAITING = tr("The next step is not there yet: the model is still writing.");
-const CHOOSE = tr("Choose a token or type one; “Show it” shows it without a guess.");
-const ASKING = tr("Asking the model…");
-const HINT = tr("A word may be typed with the space before it or without.");
-const ACCEPTED = tr("In bold: what the draft had and this step accepted. Yours comes after it.");
-const SHOWN_BEFORE = 24;
+const SWITCH_LABEL = tr("Predict, then reveal");
+const SWITCH_HELP = tr("Hides what comes next; you guess it, token by token");
+const WAITING_TEXT = tr("The next step is not there yet: the model is still writing.");
+const CHOOSE_TEXT = tr("Choose a token or type one; “Show it” shows it without a guess.");
+const ASKING_TEXT = tr("Asking the model…");
+const TYPING_HINT = tr("A word may be typed with the space before it or without.");
+const ACCEPTED_NOTE = tr(
+  "In bold: what the draft had and this step accepted. Yours comes after it.",
+);
+const MAX_CONTEXT_TOKENS = 24;
 
-let made = 0;
+let instanceCount = 0;
 
 class Predict {
   /** @type {Rounds | null} */
   #rounds = null;
   #on = false;
-  #drawn = "";
+  #drawnKey = "";
   // Whether the next drawing moves the focus into the view.
   #focus = false;
   // Number of the newest question; answers to older ones are ignored.
-  #asked = 0;
+  #questionCount = 0;
   /** @type {HTMLInputElement[]} */
   #choices = [];
   #typed = el("input", {});
@@ -49,61 +51,65 @@ class Predict {
   constructor(root, ctx, oddsOf) {
     this.ctx = ctx;
     this.oddsOf = oddsOf;
-    this.name = `pd-offer-${++made}`;
-    this.switch = button(SWITCH, () => (this.#on ? this.#leave() : this.#begin()), {
-      class: "dp-btn pd-switch",
-      role: "switch",
-      "aria-checked": "false",
-      title: ABOUT,
-    });
+    this.name = `pd-offer-${++instanceCount}`;
+    this.switch = createButton(
+      SWITCH_LABEL,
+      () => (this.#on ? this.#stopGuessing() : this.#startGuessing()),
+      {
+        class: "dp-btn pd-switch",
+        role: "switch",
+        "aria-checked": "false",
+        title: SWITCH_HELP,
+      },
+    );
     this.score = el("p", { class: "pd-score", "aria-live": "polite" });
     this.say = el("p", { class: "pd-say", role: "status" });
     this.box = el("div", { class: "pd-box" });
     root.classList.add("pd-root");
-    root.addEventListener("keydown", (event) => this.#press(event));
+    root.addEventListener("keydown", (event) => this.#handleKey(event));
     root.append(el("div", { class: "pd-head" }, this.switch, this.score), this.say, this.box);
     this.root = root;
   }
 
-  #begin() {
+  #startGuessing() {
     this.#rounds = null;
-    this.#drawn = "";
+    this.#drawnKey = "";
     this.#on = true;
     this.#focus = true;
     this.switch.setAttribute("aria-checked", "true");
-    this.#tell("");
+    this.#showStatus("");
     this.score.replaceChildren();
-    this.ctx.cover((run) => this.#cover(run));
+    this.ctx.cover((run) => this.#coverRun(run));
   }
 
   // Leave the game. The score stays visible.
-  #leave(sentence = "") {
+  #stopGuessing(sentence = "") {
     const had = this.root.contains(document.activeElement);
     this.#on = false;
-    this.#asked += 1;
+    this.#questionCount += 1;
     this.switch.setAttribute("aria-checked", "false");
-    this.#hide(false);
+    this.#setGuessing(false);
     this.box.replaceChildren();
-    this.#tell(sentence);
+    this.#showStatus(sentence);
     this.ctx.cover(null);
     if (had) this.switch.focus();
   }
 
   /** @param {Run} run */
-  #cover(run) {
+  #coverRun(run) {
     if (this.#rounds?.run !== run) {
-      this.#asked += 1;
+      this.#questionCount += 1;
       this.#rounds = new Rounds(run);
     }
     return this.#rounds.look();
   }
 
-  #tell(sentence) {
+  #showStatus(sentence) {
     if (this.say.textContent !== sentence) this.say.textContent = sentence;
   }
 
   // Hide the step's views while it is guessed.
-  #hide(on) {
+  #setGuessing(on) {
     this.root.closest(".dp-panes")?.classList.toggle("guessing", on);
   }
 
@@ -112,21 +118,21 @@ class Predict {
     if (!this.#on || !rounds) return;
     // Leaving mounts the other views again, so it waits until they have been drawn.
     if (rounds.phase === "over") {
-      this.score.replaceChildren(...scoreSaid(scoreOf(rounds.guesses)));
-      return queueMicrotask(() => this.#on && this.#leave(overSaid(rounds)));
+      this.score.replaceChildren(...renderScore(scoreGuesses(rounds.guesses)));
+      return queueMicrotask(() => this.#on && this.#stopGuessing(endText(rounds)));
     }
     const key = `${rounds.run.id}:${rounds.phase}:${rounds.index}`;
-    if (key === this.#drawn) return;
-    this.#drawn = key;
+    if (key === this.#drawnKey) return;
+    this.#drawnKey = key;
     const had = this.#focus || this.root.contains(document.activeElement);
     this.#focus = false;
-    this.#hide(rounds.phase !== "shown");
-    this.score.replaceChildren(...scoreSaid(scoreOf(rounds.guesses)));
+    this.#setGuessing(rounds.phase !== "shown");
+    this.score.replaceChildren(...renderScore(scoreGuesses(rounds.guesses)));
     if (rounds.phase === "guess") this.#drawGuess(rounds);
     else if (rounds.phase === "shown") this.#drawShown(rounds);
     else {
-      this.#tell(WAITING);
-      this.box.replaceChildren(this.#row());
+      this.#showStatus(WAITING_TEXT);
+      this.box.replaceChildren(this.#createButtons());
     }
     const first = this.box.querySelector(".pd-first") ?? this.box.querySelector("button");
     if (had && first instanceof HTMLElement) first.focus();
@@ -135,22 +141,22 @@ class Predict {
   select() {}
 
   clear() {
-    this.#drawn = "";
+    this.#drawnKey = "";
   }
 
-  #row(...buttons) {
-    const leave = button(tr("Leave"), () => this.#leave(), { title: tr("Escape") });
+  #createButtons(...buttons) {
+    const leave = createButton(tr("Leave"), () => this.#stopGuessing(), { title: tr("Escape") });
     return el("div", { class: "dp-row pd-row" }, buttons, leave);
   }
 
   // The end of the text, and a gap for the next token.
-  #textOf({ before: { text, accepted }, cover }) {
-    const cut = text.length > SHOWN_BEFORE ? "…" : "";
+  #createText({ before: { text, accepted }, cover }) {
+    const cut = text.length > MAX_CONTEXT_TOKENS ? "…" : "";
     return el(
       "p",
       { class: "pd-text" },
-      cut + textOfIds(cover, text.slice(-SHOWN_BEFORE)),
-      accepted.length ? el("b", {}, textOfIds(cover, accepted)) : null,
+      cut + tokensText(cover, text.slice(-MAX_CONTEXT_TOKENS)),
+      accepted.length ? el("b", {}, tokensText(cover, accepted)) : null,
       el("span", { class: "pd-gap", role: "img", "aria-label": tr("the next token") }, "?"),
     );
   }
@@ -158,14 +164,14 @@ class Predict {
   /** @param {Rounds} rounds */
   #drawGuess(rounds) {
     const { cover, step, index, before } = rounds;
-    const offers = offersOf(cover, step);
+    const offers = chooseOffers(cover, step);
     this.#choices = offers.map((id, i) =>
       el("input", {
         type: "radio",
         class: i ? "" : "pd-first",
         name: this.name,
         value: id,
-        onchange: () => this.#chose(),
+        onchange: () => this.#clearTyped(),
       }),
     );
     const labels = this.#choices.map((choice, i) =>
@@ -174,7 +180,7 @@ class Predict {
         { class: "pd-offer" },
         choice,
         el("kbd", { "aria-hidden": "true" }, i + 1),
-        el("span", {}, piece(cover, offers[i])),
+        el("span", {}, tokenLabel(cover, offers[i])),
       ),
     );
     this.#typed = el("input", {
@@ -185,29 +191,34 @@ class Predict {
       spellcheck: "false",
       placeholder: tr("or type one"),
       "aria-label": tr("Type the next token"),
-      title: HINT,
-      oninput: () => this.#wrote(),
+      title: TYPING_HINT,
+      oninput: () => this.#clearChoices(),
     });
-    const ask = told(tr("Step {n}: which [token] comes next?", { n: index + 1 }));
+    const ask = renderTerms(tr("Step {n}: which [token] comes next?", { n: index + 1 }));
     this.box.replaceChildren(
-      this.#textOf(rounds),
-      ...(before.accepted.length ? [el("p", { class: "dp-note" }, ACCEPTED)] : []),
+      this.#createText(rounds),
+      ...(before.accepted.length ? [el("p", { class: "dp-note" }, ACCEPTED_NOTE)] : []),
       el("fieldset", { class: "pd-offers" }, el("legend", {}, ask), labels),
-      el("div", { class: "pd-line" }, this.#typed, el("p", { class: "dp-note" }, HINT)),
-      this.#row(
-        button(tr("Reveal"), () => this.#reveal(), { class: "dp-btn pd-go", title: tr("Enter") }),
-        button(tr("Show it"), () => this.#show(null), { title: tr("Without a guess") }),
+      el("div", { class: "pd-line" }, this.#typed, el("p", { class: "dp-note" }, TYPING_HINT)),
+      this.#createButtons(
+        createButton(tr("Reveal"), () => this.#checkGuess(), {
+          class: "dp-btn pd-go",
+          title: tr("Enter"),
+        }),
+        createButton(tr("Show it"), () => this.#revealGuess(null), {
+          title: tr("Without a guess"),
+        }),
       ),
     );
     // The question is the group's legend, which screen readers read with the focus.
-    this.#tell(passedSaid(rounds));
+    this.#showStatus(skipText(rounds));
   }
 
-  #chose() {
+  #clearTyped() {
     this.#typed.value = "";
   }
 
-  #wrote() {
+  #clearChoices() {
     for (const choice of this.#choices) choice.checked = false;
   }
 
@@ -218,82 +229,82 @@ class Predict {
     const other = id !== undefined && id !== written.token_id && run.status !== "running";
     const why = () => this.ctx.ask?.({ step: index, token_id: id });
     this.box.replaceChildren(
-      this.#row(
-        button(tr("Next"), () => this.#next(), {
+      this.#createButtons(
+        createButton(tr("Next"), () => this.#showNext(), {
           class: "dp-btn pd-go pd-first",
           title: tr("Enter"),
         }),
         other && this.ctx.ask
-          ? button(tr("Why not “{token}”?", { token: piece(cover, id) }), why)
+          ? createButton(tr("Why not “{token}”?", { token: tokenLabel(cover, id) }), why)
           : null,
       ),
     );
-    this.#tell(revealSaid(rounds));
+    this.#showStatus(revealText(rounds));
   }
 
-  #next() {
+  #showNext() {
     // A held key repeats faster than the stage is drawn.
     if (this.#rounds.phase !== "shown") return;
     this.#rounds.next();
-    this.#again();
+    this.#redraw();
   }
 
   /** @param {Said | null} guess */
-  #show(guess) {
+  #revealGuess(guess) {
     if (this.#rounds.phase !== "guess") return;
-    this.#asked += 1;
+    this.#questionCount += 1;
     this.#rounds.reveal(guess);
-    this.#again();
+    this.#redraw();
   }
 
   // Draw the stage again with the part that is visible now.
-  #again() {
-    this.ctx.cover((run) => this.#cover(run));
+  #redraw() {
+    this.ctx.cover((run) => this.#coverRun(run));
   }
 
-  #reveal() {
+  #checkGuess() {
     const { cover, step, phase } = this.#rounds;
     if (phase !== "guess") return;
     const chosen = this.#choices.find((choice) => choice.checked);
     const text = this.#typed.value;
-    if (!chosen && !text.trim()) return this.#tell(CHOOSE);
+    if (!chosen && !text.trim()) return this.#showStatus(CHOOSE_TEXT);
     const found = chosen
       ? { candidate: step.candidates.find((c) => c.token_id === Number(chosen.value)) }
-      : typedOf(cover, step, text);
-    if (!found.candidate) return this.#typedUnknown(text, found);
+      : matchTypedText(cover, step, text);
+    if (!found.candidate) return this.#askProbability(text, found);
     const { token_id, raw_logprob: logprob, rank } = found.candidate;
-    this.#show({ name: piece(cover, token_id), token_id, logprob, rank });
+    this.#revealGuess({ name: tokenLabel(cover, token_id), token_id, logprob, rank });
   }
 
   /**
    * @param {string} text
    * @param {{ most?: number | null }} known
    */
-  async #typedUnknown(text, { most }) {
+  async #askProbability(text, { most }) {
     const { run, index, whole } = this.#rounds;
-    const unknown = { name: visible(text), most };
-    if (!this.oddsOf) return this.#show(unknown);
-    const mine = ++this.#asked;
-    this.#tell(ASKING);
+    const unknown = { name: makeVisible(text), most };
+    if (!this.oddsOf) return this.#revealGuess(unknown);
+    const mine = ++this.#questionCount;
+    this.#showStatus(ASKING_TEXT);
     this.box.setAttribute("aria-busy", "true");
     const odds = await this.oddsOf({ ...run, ...whole }, index, text);
     this.box.removeAttribute("aria-busy");
-    if (mine !== this.#asked) return;
-    if ("error" in odds) return this.#show({ ...unknown, more: said(odds.error) });
+    if (mine !== this.#questionCount) return;
+    if ("error" in odds) return this.#revealGuess({ ...unknown, more: said(odds.error) });
     const { said: sentence, ...known } = odds;
-    this.#show({ ...known, more: said(sentence) });
+    this.#revealGuess({ ...known, more: said(sentence) });
   }
 
-  #press(event) {
+  #handleKey(event) {
     if (!this.#on || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = event.target === this.#typed;
     const choice = typing ? undefined : this.#choices[Number(event.key) - 1];
-    if (event.key === "Escape") this.#leave();
-    else if (event.key === "Enter" && event.target.tagName === "INPUT") this.#reveal();
+    if (event.key === "Escape") this.#stopGuessing();
+    else if (event.key === "Enter" && event.target.tagName === "INPUT") this.#checkGuess();
     else if (choice?.isConnected) {
       choice.checked = true;
       choice.focus();
-      this.#chose();
+      this.#clearTyped();
     } else return;
     event.preventDefault();
   }
@@ -303,8 +314,8 @@ class Predict {
  * @param {OddsOf | null} [oddsOf]
  * @returns {ViewSpec}
  */
-export const predictWith = (oddsOf = null) => ({
-  title: SWITCH,
+export const createPredictView = (oddsOf = null) => ({
+  title: SWITCH_LABEL,
   heading: false,
   covers: true,
   mount: (root, ctx) => new Predict(root, ctx, oddsOf),

@@ -1,7 +1,13 @@
 // Sentences on guesses and the score.
-import { probabilityOf } from "../shared/final_scores.mjs";
-import { told } from "../shared/terms.mjs";
-import { counted, fixed, percent, piece, power } from "../shared/text.mjs";
+import { toProbability } from "../shared/final_scores.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import {
+  formatFixed,
+  formatPercent,
+  formatPowerOfTen,
+  pluralText,
+  tokenLabel,
+} from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /** @typedef {import("./rounds.mjs").Rounds} Rounds */
@@ -9,13 +15,13 @@ import { tr } from "../shared/tr.mjs";
 /** @typedef {{ guesses: number, right: number, known: number, own: number | null, model: number | null }} Score */
 
 // Larger perplexities are written as a power of ten.
-const LARGE = 1e6;
-const ENDLESS = 1e300;
+const POWER_LIMIT = 1e6;
+const INFINITY_LIMIT = 1e300;
 
 /** @param {Rounds} rounds */
-export function passedSaid({ passed }) {
+export function skipText({ passed }) {
   const parts = [...passed].map(([reason, steps]) =>
-    counted(
+    pluralText(
       steps,
       tr("1 step that {reason}", { reason }),
       tr("{n} steps that {reason}", { reason }),
@@ -25,31 +31,31 @@ export function passedSaid({ passed }) {
 }
 
 /** @param {Rounds} rounds */
-export function overSaid(rounds) {
+export function endText(rounds) {
   const nothing = rounds.guesses.length
     ? tr("Nothing is left to guess.")
     : tr("Nothing of this run can be guessed.");
-  return `${passedSaid(rounds)} ${nothing}`.trim();
+  return `${skipText(rounds)} ${nothing}`.trim();
 }
 
-function given(logprob, rank) {
-  const share = percent(probabilityOf(logprob));
+function probabilityText(logprob, rank) {
+  const share = formatPercent(toProbability(logprob));
   return rank === undefined
     ? tr("the model gave it {share}", { share })
     : tr("the model gave it {share}, rank {rank}", { share, rank: rank + 1 });
 }
 
 /** @param {Said} said */
-function guessSaid({ name, logprob, most, rank, more = "" }) {
+function guessText({ name, logprob, most, rank, more = "" }) {
   if (logprob !== undefined) {
-    const own = tr("You said “{name}”: {known}.", { name, known: given(logprob, rank) });
+    const own = tr("You said “{name}”: {known}.", { name, known: probabilityText(logprob, rank) });
     return `${own} ${more}`.trim();
   }
   const known =
     most === undefined
       ? tr("how probable it was only the model can tell")
       : tr("it is no recorded candidate, so the model gave it at most {share}", {
-          share: percent(probabilityOf(most)),
+          share: formatPercent(toProbability(most)),
         });
   const own = tr("You said “{name}”: {known}. It does not count.", { name, known });
   return `${own} ${more}`.trim();
@@ -59,34 +65,34 @@ function guessSaid({ name, logprob, most, rank, more = "" }) {
  * The guess and the token that was written.
  * @param {Rounds} rounds
  */
-export function revealSaid(rounds) {
+export function revealText(rounds) {
   const { said, written, cover } = rounds;
-  const name = piece(cover, written.token_id);
-  const own = given(written.raw_logprob, written.rank);
+  const name = tokenLabel(cover, written.token_id);
+  const own = probabilityText(written.raw_logprob, written.rank);
   if (said?.token_id === written.token_id)
     return `${tr("“{name}” it is: {own}.", { name, own })} ${said.more ?? ""}`.trim();
   const wrote = tr("It wrote “{name}”: {own}.", { name, own });
-  return `${said ? guessSaid(said) : ""} ${wrote}`.trim();
+  return `${said ? guessText(said) : ""} ${wrote}`.trim();
 }
 
-const perplexity = (value) => {
-  if (value > ENDLESS) return "∞";
-  return value > LARGE ? power(value) : fixed(value, 2);
+const formatPerplexity = (value) => {
+  if (value > INFINITY_LIMIT) return "∞";
+  return value > POWER_LIMIT ? formatPowerOfTen(value) : formatFixed(value, 2);
 };
 
 /**
  * @param {Score} score
  * @returns {(string | HTMLElement)[]}
  */
-export function scoreSaid({ guesses, right, known, own, model }) {
+export function renderScore({ guesses, right, known, own, model }) {
   if (!guesses) return [];
-  const heard = told(
+  const heard = renderTerms(
     guesses === 1
       ? tr("1 [guess|guess], {right} right", { right })
       : tr("{guesses} [guess|guesses], {right} right", { guesses, right }),
   );
   if (!known) return [...heard, "."];
-  const values = { own: perplexity(own), model: perplexity(model), known };
+  const values = { own: formatPerplexity(own), model: formatPerplexity(model), known };
   const both =
     known < guesses
       ? tr(
@@ -94,5 +100,5 @@ export function scoreSaid({ guesses, right, known, own, model }) {
           values,
         )
       : tr(" · your [perplexity] {own}, the model's {model}.", values);
-  return [...heard, ...told(both)];
+  return [...heard, ...renderTerms(both)];
 }

@@ -1,7 +1,9 @@
 // The page's colours as values of the current theme, for charts and exported pictures.
-const NAMES = ["bg", "text", "muted", "line", "accent", "good", "bad", "warn", "violet"];
+const COLOUR_NAMES = ["bg", "text", "muted", "line", "accent", "good", "bad", "warn", "violet"];
 
-export function colours() {
+export function readColours() {
   const style = getComputedStyle(document.querySelector(".dp-stage"));
-  return Object.fromEntries(NAMES.map((n) => [n, style.getPropertyValue(`--dp-${n}`).trim()]));
+  return Object.fromEntries(
+    COLOUR_NAMES.map((n) => [n, style.getPropertyValue(`--dp-${n}`).trim()]),
+  );
 }

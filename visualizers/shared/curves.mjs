@@ -2,12 +2,12 @@
 // Plotly (4.8 MB) is not, and prints sharply.
 import { el, svg } from "./dom.mjs";
 
-const HIGH = 230;
-const EDGE = { left: 40, right: 10, top: 10, bottom: 34 };
-const TICKS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 2000, 5000];
-const MOST_ACROSS = 12;
-const MOST_UP = 5;
-const NEAR_EDGE = 0.7;
+const HEIGHT = 230;
+const MARGINS = { left: 40, right: 10, top: 10, bottom: 34 };
+const TICK_STEPS = [1, 2, 5, 10, 20, 25, 50, 100, 200, 500, 1000, 2000, 5000];
+const MAX_X_TICKS = 12;
+const MAX_Y_TICKS = 5;
+const FLIP_SHARE = 0.7;
 
 /**
  * @typedef {object} Curve
@@ -24,14 +24,14 @@ const NEAR_EDGE = 0.7;
  * Distance between two ticks, so that an axis has at most `most` of them.
  * @drawing
  */
-const tickOf = (span, most) => TICKS.find((size) => span / size <= most) ?? span;
+const chooseTickStep = (span, most) => TICK_STEPS.find((size) => span / size <= most) ?? span;
 
 /**
  * Values of an axis at which it has ticks.
  * @drawing
  */
-function ticksOf(low, high, most) {
-  const size = tickOf(high - low, most);
+function tickValues(low, high, most) {
+  const size = chooseTickStep(high - low, most);
   const first = Math.ceil(low / size);
   const count = Math.floor(high / size) - first + 1;
   return Array.from({ length: Math.max(0, count) }, (_, i) => (first + i) * size);
@@ -41,22 +41,22 @@ function ticksOf(low, high, most) {
  * Functions from a step and a value to pixels, and from pixels back to a step.
  * @drawing
  */
-function scaleOf(curves, width) {
+function createScale(curves, width) {
   const x = curves.flatMap((curve) => curve.x);
   const [first, last] = [Math.min(...x), Math.max(...x)];
   const top = Math.max(1, ...curves.flatMap((curve) => curve.y.map((value) => value ?? 0)));
-  const wide = width - EDGE.left - EDGE.right;
-  const high = HIGH - EDGE.top - EDGE.bottom;
+  const wide = width - MARGINS.left - MARGINS.right;
+  const high = HEIGHT - MARGINS.top - MARGINS.bottom;
   const span = Math.max(1, last - first);
   return {
     first,
     last,
     top,
-    right: width - EDGE.right,
-    bottom: HIGH - EDGE.bottom,
-    x: (step) => EDGE.left + (wide * (step - first)) / span,
-    y: (value) => EDGE.top + high * (1 - value / top),
-    at: (place) => Math.round(first + (span * (place - EDGE.left)) / wide),
+    right: width - MARGINS.right,
+    bottom: HEIGHT - MARGINS.bottom,
+    x: (step) => MARGINS.left + (wide * (step - first)) / span,
+    y: (value) => MARGINS.top + high * (1 - value / top),
+    at: (place) => Math.round(first + (span * (place - MARGINS.left)) / wide),
   };
 }
 
@@ -64,7 +64,7 @@ function scaleOf(curves, width) {
  * SVG path of a curve, with a gap where a value is null.
  * @drawing
  */
-function pathOf({ x, y }, scale) {
+function createLinePath({ x, y }, scale) {
   let pen = "M";
   return x
     .map((step, i) => {
@@ -83,23 +83,26 @@ function pathOf({ x, y }, scale) {
  * Grid lines with their labels, and the titles of both axes.
  * @drawing
  */
-function axes(scale, title) {
-  const across = ticksOf(scale.first, scale.last, MOST_ACROSS).map((step) => [
-    svg("path", { class: "cv-grid", d: `M${scale.x(step)} ${EDGE.top}V${scale.bottom}` }),
+function createAxes(scale, title) {
+  const across = tickValues(scale.first, scale.last, MAX_X_TICKS).map((step) => [
+    svg("path", { class: "cv-grid", d: `M${scale.x(step)} ${MARGINS.top}V${scale.bottom}` }),
     svg("text", { class: "cv-tick", x: scale.x(step), y: scale.bottom + 14 }, step),
   ]);
-  const up = ticksOf(0, scale.top, MOST_UP).map((value) => [
-    svg("path", { class: "cv-grid", d: `M${EDGE.left} ${scale.y(value)}H${scale.right}` }),
-    svg("text", { class: "cv-tick end", x: EDGE.left - 6, y: scale.y(value) + 4 }, value),
+  const up = tickValues(0, scale.top, MAX_Y_TICKS).map((value) => [
+    svg("path", { class: "cv-grid", d: `M${MARGINS.left} ${scale.y(value)}H${scale.right}` }),
+    svg("text", { class: "cv-tick end", x: MARGINS.left - 6, y: scale.y(value) + 4 }, value),
   ]);
-  const middle = (EDGE.left + scale.right) / 2;
+  const middle = (MARGINS.left + scale.right) / 2;
   return [
     ...across.flat(),
     ...up.flat(),
-    svg("text", { class: "cv-tick", x: middle, y: HIGH - 4 }, title.x),
+    svg("text", { class: "cv-tick", x: middle, y: HEIGHT - 4 }, title.x),
     svg(
       "text",
-      { class: "cv-tick", transform: `translate(11 ${(EDGE.top + scale.bottom) / 2}) rotate(-90)` },
+      {
+        class: "cv-tick",
+        transform: `translate(11 ${(MARGINS.top + scale.bottom) / 2}) rotate(-90)`,
+      },
       title.y,
     ),
   ];
@@ -110,19 +113,24 @@ function axes(scale, title) {
  * zero, so that a long run adds one element.
  * @drawing
  */
-const dotsOf = ({ x, y }, scale) =>
+const createDotsPath = ({ x, y }, scale) =>
   x
     .map((step, i) =>
       y[i] === null ? "" : `M${scale.x(step).toFixed(1)} ${scale.y(y[i]).toFixed(1)}h0`,
     )
     .join("");
 
-const lineOf = (curve, scale) => [
-  svg("path", { class: `cv-line ${curve.color} ${curve.dash ?? ""}`, d: pathOf(curve, scale) }),
-  curve.dots ? svg("path", { class: `cv-dot ${curve.color}`, d: dotsOf(curve, scale) }) : null,
+const createLine = (curve, scale) => [
+  svg("path", {
+    class: `cv-line ${curve.color} ${curve.dash ?? ""}`,
+    d: createLinePath(curve, scale),
+  }),
+  curve.dots
+    ? svg("path", { class: `cv-dot ${curve.color}`, d: createDotsPath(curve, scale) })
+    : null,
 ];
 
-const key = ({ name, color, dash = "" }) =>
+const createLegendKey = ({ name, color, dash = "" }) =>
   el(
     "span",
     {},
@@ -151,17 +159,19 @@ export class Curves {
       class: "cv-picture",
       role: "img",
       "aria-label": label,
-      height: HIGH,
+      height: HEIGHT,
     });
     this.legend = el("div", { class: "dp-legend cv-legend" });
     this.tip = el("div", { class: "cv-tip", hidden: true, "aria-hidden": "true" });
     this.node = el("div", { class: "cv-box" }, this.legend, this.picture, this.tip);
-    this.picture.addEventListener("click", (event) => chosen(this.#nearest(event)));
-    this.picture.addEventListener("pointermove", (event) => this.#hover(this.#nearest(event)));
-    this.picture.addEventListener("pointerleave", () => this.#leave());
+    this.picture.addEventListener("click", (event) => chosen(this.#nearestStep(event)));
+    this.picture.addEventListener("pointermove", (event) =>
+      this.#showTip(this.#nearestStep(event)),
+    );
+    this.picture.addEventListener("pointerleave", () => this.#hideTip());
     new ResizeObserver(([{ contentRect }]) => {
       this.#width = Math.round(contentRect.width);
-      this.#paint();
+      this.#drawChart();
     }).observe(this.node);
   }
 
@@ -174,59 +184,59 @@ export class Curves {
     this.#curves = curves;
     this.#title = title;
     this.#mark = mark;
-    this.legend.replaceChildren(...curves.map(key));
-    this.#paint();
+    this.legend.replaceChildren(...curves.map(createLegendKey));
+    this.#drawChart();
   }
 
-  #paint() {
+  #drawChart() {
     const width = this.#width;
     if (!width || !this.#curves.some((curve) => curve.x.length)) return;
-    const scale = scaleOf(this.#curves, width);
+    const scale = createScale(this.#curves, width);
     this.#scale = scale;
-    this.picture.setAttribute("viewBox", `0 0 ${width} ${HIGH}`);
+    this.picture.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
     this.over = svg("path", { class: "cv-over" });
     const lines = this.#curves.map((curve) =>
-      svg("g", { class: "cv-curve" }, lineOf(curve, scale)),
+      svg("g", { class: "cv-curve" }, createLine(curve, scale)),
     );
     this.picture.replaceChildren(
-      ...axes(scale, this.#title),
-      ...this.#markOf(scale),
+      ...createAxes(scale, this.#title),
+      ...this.#createMark(scale),
       ...lines,
       this.over,
     );
   }
 
-  #markOf(scale) {
+  #createMark(scale) {
     const there = this.#mark !== null && this.#mark >= scale.first && this.#mark <= scale.last;
-    const d = there ? `M${scale.x(this.#mark)} ${EDGE.top}V${scale.bottom}` : "";
+    const d = there ? `M${scale.x(this.#mark)} ${MARGINS.top}V${scale.bottom}` : "";
     return there ? [svg("path", { class: "cv-mark", d, "data-step": this.#mark })] : [];
   }
 
   /** The step nearest to the pointer. */
-  #nearest(event) {
+  #nearestStep(event) {
     const { left } = this.picture.getBoundingClientRect();
     const { at, first, last } = this.#scale;
     return Math.max(first, Math.min(last, at(event.clientX - left)));
   }
 
-  #hover(step) {
+  #showTip(step) {
     const { x, bottom, right } = this.#scale;
     const said = this.#curves.flatMap((curve) => {
       const i = curve.x.indexOf(step);
       if (i < 0 || curve.y[i] === null) return [];
       return [el("div", {}, `${curve.name}: ${curve.y[i].toFixed(2)} ${this.#title.y}`)];
     });
-    if (!said.length) return this.#leave();
+    if (!said.length) return this.#hideTip();
     const named = this.#curves.find((curve) => curve.text);
     const token = named?.text[named.x.indexOf(step)] ?? "";
-    this.over.setAttribute("d", `M${x(step)} ${EDGE.top}V${bottom}`);
+    this.over.setAttribute("d", `M${x(step)} ${MARGINS.top}V${bottom}`);
     this.tip.replaceChildren(el("b", {}, `${step}  ${token}`), ...said);
     this.tip.hidden = false;
-    this.tip.classList.toggle("left", x(step) > NEAR_EDGE * right);
+    this.tip.classList.toggle("left", x(step) > FLIP_SHARE * right);
     this.tip.style.left = `${x(step)}px`;
   }
 
-  #leave() {
+  #hideTip() {
     this.over?.removeAttribute("d");
     this.tip.hidden = true;
   }

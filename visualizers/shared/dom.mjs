@@ -8,7 +8,8 @@
  * @param {...any} children
  * @returns {HTMLElementTagNameMap[T]}
  */
-export const el = (tag, attrs, ...children) => fill(document.createElement(tag), attrs, children);
+export const el = (tag, attrs, ...children) =>
+  fillNode(document.createElement(tag), attrs, children);
 
 /**
  * @template {keyof SVGElementTagNameMap} T
@@ -18,7 +19,7 @@ export const el = (tag, attrs, ...children) => fill(document.createElement(tag),
  * @returns {SVGElementTagNameMap[T]}
  */
 export const svg = (tag, attrs, ...children) =>
-  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attrs, children);
+  fillNode(document.createElementNS("http://www.w3.org/2000/svg", tag), attrs, children);
 
 /**
  * Attributes by name. A name that begins with "on" adds a
@@ -33,7 +34,7 @@ export const svg = (tag, attrs, ...children) =>
  * @param {any[]} children
  * @returns {T}
  */
-function fill(node, attrs, children) {
+function fillNode(node, attrs, children) {
   for (const [key, value] of Object.entries(attrs || {})) {
     if (value === null || value === undefined || value === false) continue;
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
@@ -52,15 +53,15 @@ function fill(node, attrs, children) {
  * @param {Element} node
  * @param {Record<string, string | number>} attrs
  */
-export function set(node, attrs) {
+export function setAttributes(node, attrs) {
   for (const [key, value] of Object.entries(attrs)) node.setAttribute(key, String(value));
 }
 
 // A scrollable region. It is focusable and labelled, so that it can be scrolled with the keyboard.
-export const scroller = (label, ...children) =>
+export const createScroller = (label, ...children) =>
   el("div", { class: "dp-scroll", tabindex: 0, role: "region", "aria-label": label }, children);
 
-export const header = (columns) =>
+export const createTableHead = (columns) =>
   el(
     "thead",
     {},
@@ -72,19 +73,24 @@ export const header = (columns) =>
   );
 
 // The text of a heading that consists of strings and elements.
-const said = (parts) =>
+const toHeadingText = (parts) =>
   [parts]
     .flat()
     .map((part) => (part instanceof Node ? part.textContent : part))
     .join("");
 
-export const table = (columns, rows) =>
-  scroller(
-    columns.map(said).join(", "),
-    el("table", { class: "dp-table" }, header(columns), el("tbody", {}, rows.map(row))),
+export const createTable = (columns, rows) =>
+  createScroller(
+    columns.map(toHeadingText).join(", "),
+    el(
+      "table",
+      { class: "dp-table" },
+      createTableHead(columns),
+      el("tbody", {}, rows.map(createTableRow)),
+    ),
   );
 
-const row = (cells) =>
+const createTableRow = (cells) =>
   el(
     "tr",
     {},
@@ -92,13 +98,13 @@ const row = (cells) =>
   );
 
 // A name followed by its value in bold.
-export const fact = (name, value) => el("span", {}, name, " ", el("b", {}, value));
+export const createFact = (name, value) => el("span", {}, name, " ", el("b", {}, value));
 
-export const button = (text, onclick, attrs) =>
+export const createButton = (text, onclick, attrs) =>
   el("button", { type: "button", class: "dp-btn", onclick, ...attrs }, text);
 
 // Start the download of a URL and release it. The delay leaves the browser time to begin.
-export function give(url, name) {
+export function downloadUrl(url, name) {
   const link = el("a", { href: url, download: name });
   document.body.append(link);
   link.click();
@@ -107,4 +113,4 @@ export function give(url, name) {
 }
 
 export const saveAs = (name, type, ...parts) =>
-  give(URL.createObjectURL(new Blob(parts, { type })), name);
+  downloadUrl(URL.createObjectURL(new Blob(parts, { type })), name);

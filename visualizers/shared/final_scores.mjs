@@ -1,5 +1,5 @@
 // Scores of tokens from one pass over the finished text, for steps whose distribution was not seen.
-import { grouped, percent, piece } from "./text.mjs";
+import { formatCount, formatPercent, tokenLabel } from "./text.mjs";
 import { tr } from "./tr.mjs";
 
 /** @typedef {{ id: number, logprob: number | null, rank: number, entropy: number, top: [number, number][] }} Outside */
@@ -9,7 +9,7 @@ import { tr } from "./tr.mjs";
  * @drawing
  * @param {number | null} logprob
  */
-export const probabilityOf = (logprob) => (logprob === null ? 0 : Math.exp(logprob));
+export const toProbability = (logprob) => (logprob === null ? 0 : Math.exp(logprob));
 
 /**
  * Score of a token of a step. Null before the run ends, for a token that was removed again, and if
@@ -19,7 +19,7 @@ export const probabilityOf = (logprob) => (logprob === null ? 0 : Math.exp(logpr
  * @param {number} place of the token among the tokens of the step
  * @returns {Outside | null}
  */
-export function outsideOf(run, step, place) {
+export function findFinalScore(run, step, place) {
   const at = step.keep + place;
   const token = run.tokens[step.sequence]?.[at];
   const read = run.emitted?.[step.sequence]?.[at];
@@ -32,8 +32,12 @@ export function outsideOf(run, step, place) {
  * @param {Run} run
  * @param {Outside} found
  */
-export const outsideSaid = (run, { id, logprob, rank }) =>
+export const finalScoreText = (run, { id, logprob, rank }) =>
   tr(
     "the model gives “{token}” {share}, place {place}: read from outside, in one pass over the finished text",
-    { token: piece(run, id), share: percent(probabilityOf(logprob)), place: grouped(rank + 1) },
+    {
+      token: tokenLabel(run, id),
+      share: formatPercent(toProbability(logprob)),
+      place: formatCount(rank + 1),
+    },
   );

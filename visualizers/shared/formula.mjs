@@ -11,10 +11,10 @@ import { tr } from "./tr.mjs";
  */
 
 const NAMESPACE = "http://www.w3.org/1998/Math/MathML";
-const NUMBER = /^-?\d[\d.,]*(?:e[+-]?\d+)?$/;
-const SYMBOL = /^[A-Za-zα-ωℓ]$|^[a-zA-Z]{2,}$/;
+const NUMBER_PATTERN = /^-?\d[\d.,]*(?:e[+-]?\d+)?$/;
+const SYMBOL_PATTERN = /^[A-Za-zα-ωℓ]$|^[a-zA-Z]{2,}$/;
 // A thin space separates these function names from their argument.
-const APART = ["log", "max", "argmax"];
+const FUNCTION_NAMES = ["log", "max", "argmax"];
 
 // Shape -> MathML element, and a function from its spoken parts to its spoken form.
 const SHAPES = {
@@ -29,88 +29,95 @@ const SHAPES = {
   words: ["mtext", (a) => a],
 };
 
-const make =
+const createShape =
   (shape) =>
   (...of) => ({ shape, of });
-export const frac = make("frac");
-export const sup = make("sup");
-export const sub = make("sub");
-export const sqrt = make("sqrt");
-export const under = make("under");
-export const between = make("between");
-export const choose = make("choose");
-export const token = make("token");
-export const words = make("words");
+export const frac = createShape("frac");
+export const sup = createShape("sup");
+export const sub = createShape("sub");
+export const sqrt = createShape("sqrt");
+export const under = createShape("under");
+export const between = createShape("between");
+export const choose = createShape("choose");
+export const token = createShape("token");
+export const words = createShape("words");
 
 // A negative number in parentheses, for use after an operator.
-export const inside = (number) =>
+export const parenthesize = (number) =>
   typeof number === "string" && number.startsWith("-") ? ["(", number, ")"] : number;
 
-function element(name, attrs, ...children) {
+function createMathElement(name, attrs, ...children) {
   const node = document.createElementNS(NAMESPACE, name);
   for (const [key, value] of Object.entries(attrs)) node.setAttribute(key, value);
   node.append(...children);
   return node;
 }
 
-const leaf = (name, text) => element(name, {}, text);
+const createLeaf = (name, text) => createMathElement(name, {}, text);
 
 // A number such as "6.9e-4" as 6.9 · 10⁻⁴, with a typographic minus sign.
-function numberOf(text) {
+function numberToMath(text) {
   const [digits, power] = text.split("e");
-  const sign = digits.startsWith("-") ? [leaf("mo", "−")] : [];
-  const plain = leaf("mn", digits.replace("-", ""));
-  if (power === undefined) return element("mrow", {}, ...sign, plain);
-  const exponent = leaf("mn", String(Number(power)).replace("-", "−"));
-  const ten = element("msup", {}, leaf("mn", "10"), exponent);
-  return element("mrow", {}, ...sign, plain, leaf("mo", "·"), ten);
+  const sign = digits.startsWith("-") ? [createLeaf("mo", "−")] : [];
+  const plain = createLeaf("mn", digits.replace("-", ""));
+  if (power === undefined) return createMathElement("mrow", {}, ...sign, plain);
+  const exponent = createLeaf("mn", String(Number(power)).replace("-", "−"));
+  const ten = createMathElement("msup", {}, createLeaf("mn", "10"), exponent);
+  return createMathElement("mrow", {}, ...sign, plain, createLeaf("mo", "·"), ten);
 }
 
 /** @param {Tree} tree */
-const isApart = (tree) =>
-  typeof tree === "string" ? APART.includes(tree) : !Array.isArray(tree) && isApart(tree.of[0]);
+const isFunctionName = (tree) =>
+  typeof tree === "string"
+    ? FUNCTION_NAMES.includes(tree)
+    : !Array.isArray(tree) && isFunctionName(tree.of[0]);
 
 /** @param {Tree[]} trees */
-const rowOf = (trees) =>
+const rowToMath = (trees) =>
   trees.flatMap((tree, i) =>
-    isApart(tree) && trees[i + 1] !== "("
-      ? [nodeOf(tree), element("mspace", { width: ".18em" })]
-      : [nodeOf(tree)],
+    isFunctionName(tree) && trees[i + 1] !== "("
+      ? [treeToMath(tree), createMathElement("mspace", { width: ".18em" })]
+      : [treeToMath(tree)],
   );
 
 /**
  * @param {Tree} tree
  * @returns {Element}
  */
-function nodeOf(tree) {
-  if (Array.isArray(tree)) return element("mrow", {}, ...rowOf(tree));
-  if (typeof tree !== "string") return shapeOf(tree);
-  if (NUMBER.test(tree)) return numberOf(tree);
-  if (tree === "Σ") return leaf("mo", "∑");
-  if (tree.endsWith("′")) return element("msup", {}, nodeOf(tree.slice(0, -1)), leaf("mo", "′"));
-  return leaf(SYMBOL.test(tree) ? "mi" : "mo", tree);
+function treeToMath(tree) {
+  if (Array.isArray(tree)) return createMathElement("mrow", {}, ...rowToMath(tree));
+  if (typeof tree !== "string") return shapeToMath(tree);
+  if (NUMBER_PATTERN.test(tree)) return numberToMath(tree);
+  if (tree === "Σ") return createLeaf("mo", "∑");
+  if (tree.endsWith("′"))
+    return createMathElement("msup", {}, treeToMath(tree.slice(0, -1)), createLeaf("mo", "′"));
+  return createLeaf(SYMBOL_PATTERN.test(tree) ? "mi" : "mo", tree);
 }
 
 /** @param {Shape} tree */
-function shapeOf({ shape, of }) {
+function shapeToMath({ shape, of }) {
   const [name] = SHAPES[shape];
-  if (name === "mtext") return element(name, { class: `fm-${shape}` }, String(of[0]));
-  const parts = of.map(nodeOf);
-  if (shape !== "choose") return element(name, {}, ...parts);
-  const stacked = element(name, { linethickness: "0" }, ...parts);
-  return element("mrow", {}, leaf("mo", "("), stacked, leaf("mo", ")"));
+  if (name === "mtext") return createMathElement(name, { class: `fm-${shape}` }, String(of[0]));
+  const parts = of.map(treeToMath);
+  if (shape !== "choose") return createMathElement(name, {}, ...parts);
+  const stacked = createMathElement(name, { linethickness: "0" }, ...parts);
+  return createMathElement("mrow", {}, createLeaf("mo", "("), stacked, createLeaf("mo", ")"));
 }
 
 /**
  * @param {Tree} tree
  * @returns {Element}
  */
-export const math = (tree) =>
-  element("math", { displaystyle: "true", "aria-label": said(tree) }, nodeOf(tree));
+export const formulaToMath = (tree) =>
+  createMathElement(
+    "math",
+    { displaystyle: "true", "aria-label": formulaToWords(tree) },
+    treeToMath(tree),
+  );
 
 // Spaces at the edges are dropped. They only make a
 // catalogue entry differ from one with the same word.
-const SAID = {
+const SPOKEN_SYMBOLS = {
   "=": tr("equals"),
   "−": tr("minus"),
   "+": tr("plus"),
@@ -134,24 +141,24 @@ const SAID = {
  * @param {Tree} tree
  * @returns {string}
  */
-export const said = (tree) => inWords(tree).replace(/,$/, "");
+export const formulaToWords = (tree) => treeToWords(tree).replace(/,$/, "");
 
 /** @param {Tree} tree */
-function inWords(tree) {
-  const text = Array.isArray(tree) ? tree.map(inWords).join(" ") : oneSaid(tree);
+function treeToWords(tree) {
+  const text = Array.isArray(tree) ? tree.map(treeToWords).join(" ") : nodeToWords(tree);
   return text.replace(/\s+/g, " ").replace(/ ,/g, ",").replace(/,+/g, ",").trim();
 }
 
-function oneSaid(tree) {
+function nodeToWords(tree) {
   if (typeof tree === "string")
-    return NUMBER.test(tree)
-      ? numberSaid(tree)
-      : (SAID[tree] ?? tree.replace("′", ` ${SAID["′"]}`));
-  return SHAPES[tree.shape][1](...tree.of.map(inWords));
+    return NUMBER_PATTERN.test(tree)
+      ? numberToWords(tree)
+      : (SPOKEN_SYMBOLS[tree] ?? tree.replace("′", ` ${SPOKEN_SYMBOLS["′"]}`));
+  return SHAPES[tree.shape][1](...tree.of.map(treeToWords));
 }
 
-function numberSaid(text) {
-  const minus = `${SAID["−"]} `;
+function numberToWords(text) {
+  const minus = `${SPOKEN_SYMBOLS["−"]} `;
   const [digits, exponent] = text.replace("-", minus).split("e");
   if (exponent === undefined) return digits;
   const power = String(Number(exponent)).replace("-", minus);

@@ -3,24 +3,24 @@
 import { el } from "./dom.mjs";
 
 /** @returns {any} */
-const there = () => /** @type {any} */ (window).Plotly;
+const getPlotly = () => /** @type {any} */ (window).Plotly;
 
-let source = "";
-let coming = null;
+let plotlyUrl = "";
+let plotlyPromise = null;
 
-export function plotlyFrom(url) {
-  source = url;
+export function setPlotlyUrl(url) {
+  plotlyUrl = url;
 }
 
-export function plotly() {
-  if (!coming) coming = there() ? Promise.resolve(there()) : fetched();
-  return coming;
+export function loadPlotly() {
+  if (!plotlyPromise) plotlyPromise = getPlotly() ? Promise.resolve(getPlotly()) : fetchPlotly();
+  return plotlyPromise;
 }
 
-const fetched = () =>
+const fetchPlotly = () =>
   new Promise((ok, bad) => {
-    const script = el("script", { src: source });
-    script.onload = () => ok(there());
+    const script = el("script", { src: plotlyUrl });
+    script.onload = () => ok(getPlotly());
     script.onerror = bad;
     document.head.append(script);
   });
@@ -30,6 +30,6 @@ export function onClick(plot, act) {
   /** @type {any} */ (plot).on("plotly_click", act);
 }
 
-export function forget(plot) {
-  there().purge(plot);
+export function purgePlot(plot) {
+  getPlotly().purge(plot);
 }

@@ -1,7 +1,7 @@
 // Display names of the logits processors that a record names.
 import { tr } from "./tr.mjs";
 
-const TITLES = {
+const PROCESSOR_TITLES = {
   Temperature: tr("Temperature"),
   TopK: tr("Top-k"),
   TopP: tr("Top-p"),
@@ -32,4 +32,4 @@ const TITLES = {
 };
 
 /** @param {string} name of a processor */
-export const titleOf = (name) => TITLES[name] ?? name;
+export const processorTitle = (name) => PROCESSOR_TITLES[name] ?? name;

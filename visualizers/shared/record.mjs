@@ -1,9 +1,9 @@
 // The record of a run as it grows: its steps, their summaries and the tokens of every output.
 
-export const emptyRecord = () => ({ steps: [], shown: [], tokens: [], texts: [] });
+export const createEmptyRecord = () => ({ steps: [], shown: [], tokens: [], texts: [] });
 
 // Header of a run that was refused before its first message.
-export const NOTHING = {
+export const REFUSED_RUN = {
   status: "failed",
   config: {},
   model: {},
@@ -17,7 +17,7 @@ export const NOTHING = {
  * Whether a run was refused before its first message.
  * @param {Run | undefined} run
  */
-export const isNothing = (run) => run?.model === NOTHING.model;
+export const isRefusedRun = (run) => run?.model === REFUSED_RUN.model;
 
 /**
  * @param {Run} run
@@ -42,23 +42,23 @@ export function addStep(run, step, shown) {
  * in a step of a custom method. -1 if the step emitted none.
  * @param {Step} step
  */
-export const ownPlace = (step) =>
+export const findDecidedIndex = (step) =>
   step.detail?.kind === "forward" && step.emit.length ? 0 : step.emit.length - 1;
 
 /** @param {Step} step */
-export const ownToken = (step) => step.emit[ownPlace(step)];
+export const findDecidedToken = (step) => step.emit[findDecidedIndex(step)];
 
 /**
  * Output of the selected step.
  * @param {Run} run
  */
-export const sequenceOf = (run) => run.steps[run.selected ?? -1]?.sequence ?? 0;
+export const findSelectedSequence = (run) => run.steps[run.selected ?? -1]?.sequence ?? 0;
 
 /**
  * Whether a run has more than one output.
  * @param {Run} run
  */
-export const severalOf = (run) =>
+export const hasSeveralOutputs = (run) =>
   run.tokens.length > 1 ||
   Number(run.config.num_return_sequences) > 1 ||
   Number(run.config.num_beam_groups) > 1;
@@ -67,7 +67,7 @@ export const severalOf = (run) =>
  * The nodes from the first step of a beam search to a node.
  * @param {Run} run
  */
-export function pathOf(run, node, depth) {
+export function beamPath(run, node, depth) {
   const path = [];
   for (let at = node; at; ) {
     path.unshift(at);
@@ -84,26 +84,26 @@ export function pathOf(run, node, depth) {
  * @param {Run} run
  * @param {Step} step
  */
-export function nodeOf(run, step) {
+export function findSelectedNode(run, step) {
   const tree = run.shown[step.index].beam_tree;
   if (step.detail?.kind !== "beam" || !tree) return null;
   const { pool } = step.detail;
   const node =
     pool.find((n) => n.node_id === run.node) ??
-    leadingOf(run)[step.index] ??
+    findLeadingPath(run)[step.index] ??
     pool.find((n) => n.parent_id === tree.row);
-  return { node, path: pathOf(run, node, step.index) };
+  return { node, path: beamPath(run, node, step.index) };
 }
 
 /**
  * The nodes of the leading text, or of the winner.
  * @param {Run} run
  */
-function leadingOf(run) {
+function findLeadingPath(run) {
   const { best } = run.shown.at(-1).beam_tree;
   for (let depth = run.steps.length - 1; depth >= 0; depth--) {
     const end = run.steps[depth].detail.pool.find((n) => n.node_id === best);
-    if (end) return pathOf(run, end, depth);
+    if (end) return beamPath(run, end, depth);
   }
   return [];
 }
@@ -112,33 +112,33 @@ function leadingOf(run) {
  * The trace of a run, without the fields that the page added.
  * @param {Run} run
  */
-export function trace(run) {
+export function toTrace(run) {
   const whole = { schema: "decoding-trace/1" };
   for (const key of run.fields) whole[key] = run[key];
   return whole;
 }
 
-const isRecord = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
-const each = (record, make) =>
+const mapValues = (record, make) =>
   Object.fromEntries(Object.keys(record).map((name) => [name, make(name)]));
 
 // Turn lists of records into columns, which halves the file. `engine.trace.columns` reads them.
-function inColumns(value) {
-  if (isRecord(value)) return each(value, (name) => inColumns(value[name]));
+function toColumns(value) {
+  if (isObject(value)) return mapValues(value, (name) => toColumns(value[name]));
   if (!Array.isArray(value)) return value;
-  if (value.length && value.every(isRecord))
-    return each(value[0], (name) => inColumns(value.map((item) => item[name])));
-  return value.map(inColumns);
+  if (value.length && value.every(isObject))
+    return mapValues(value[0], (name) => toColumns(value.map((item) => item[name])));
+  return value.map(toColumns);
 }
 
 /**
  * The trace of a run as JSON in the columnar schema.
  * @param {Run} run
  */
-export const fileOf = (run) =>
+export const toTraceJson = (run) =>
   JSON.stringify({
-    ...trace(run),
+    ...toTrace(run),
     schema: "decoding-trace/2",
-    steps: run.steps.map(inColumns),
+    steps: run.steps.map(toColumns),
   });

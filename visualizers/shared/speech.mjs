@@ -1,5 +1,5 @@
 // Texts for the parameters of a speech model: language, task and timestamps.
-import { spoken, tr } from "./tr.mjs";
+import { pageLanguage, tr } from "./tr.mjs";
 
 /**
  * Name of a language in the page's language, or its code if the browser does not know it.
@@ -7,13 +7,13 @@ import { spoken, tr } from "./tr.mjs";
  */
 export function languageName(code) {
   try {
-    return new Intl.DisplayNames([spoken()], { type: "language" }).of(code) ?? code;
+    return new Intl.DisplayNames([pageLanguage()], { type: "language" }).of(code) ?? code;
   } catch {
     return code;
   }
 }
 
-const TASKS = new Map([
+const TASK_TEXT = new Map([
   ["transcribe", tr("transcribe")],
   ["translate", tr("translate to English")],
 ]);
@@ -21,7 +21,7 @@ const TASKS = new Map([
 /**
  * Parameters of a speech model: name in a request, label, and a function from a value to its text.
  */
-export const TOLD = [
+export const SPEECH_PARAMETERS = [
   {
     name: "language",
     label: tr("Language"),
@@ -30,7 +30,7 @@ export const TOLD = [
   {
     name: "task",
     label: tr("Task"),
-    words: (task) => (task ? (TASKS.get(task) ?? String(task)) : tr("left to the model")),
+    words: (task) => (task ? (TASK_TEXT.get(task) ?? String(task)) : tr("left to the model")),
   },
   {
     name: "return_timestamps",
@@ -44,8 +44,8 @@ export const TOLD = [
  * @param {Record<string, any> | null | undefined} speech
  * @returns {[string, string][]}
  */
-export const toldIn = (speech) =>
-  TOLD.filter(({ name }) => speech?.[name]).map(({ name, label, words }) => [
+export const listSpeechSettings = (speech) =>
+  SPEECH_PARAMETERS.filter(({ name }) => speech?.[name]).map(({ name, label, words }) => [
     label,
     words(speech[name]),
   ]);
@@ -56,8 +56,8 @@ export const toldIn = (speech) =>
  * @param {Record<string, any> | null | undefined} now
  * @returns {[string, string, string][]}
  */
-export const toldApart = (was, now) =>
-  TOLD.map(
+export const diffSpeechSettings = (was, now) =>
+  SPEECH_PARAMETERS.map(
     ({ name, label, words }) =>
       /** @type {[string, string, string]} */ ([label, words(was?.[name]), words(now?.[name])]),
   ).filter(([, before, after]) => before !== after);

@@ -1,6 +1,6 @@
 // A view of the selected step that repaints only when another step is selected.
-export class Once {
-  #last = "";
+export class StepView {
+  #paintedKey = "";
 
   /**
    * @param {(run: Run, step: Step) => void} paint
@@ -20,12 +20,12 @@ export class Once {
   select(run, index) {
     const step = run.steps[index];
     const key = `${run.id}:${index}:${this.also(run, step)}`;
-    if (key === this.#last) return;
-    this.#last = key;
+    if (key === this.#paintedKey) return;
+    this.#paintedKey = key;
     this.paint(run, step);
   }
 
   clear() {
-    this.#last = "";
+    this.#paintedKey = "";
   }
 }

@@ -5,15 +5,15 @@ import { el } from "./dom.mjs";
 
 const EDGE = 8;
 
-const placeOf = ({ clientX, clientY }) => `${clientX} ${clientY}`;
+const pointerPosition = ({ clientX, clientY }) => `${clientX} ${clientY}`;
 
-export class Meaning {
+export class TermTooltip {
   /** @type {HTMLElement | null} */
   #word = null;
-  #watch = new MutationObserver(() => this.#follow());
+  #watch = new MutationObserver(() => this.#updatePosition());
   /** Pointer position now, and when Escape last closed the tooltip. */
   #pointer = "";
-  #put = "";
+  #closedAt = "";
 
   constructor() {
     this.title = el("b", {});
@@ -24,13 +24,17 @@ export class Meaning {
     // `aria-describedby` needs the explanation in the page even while the tooltip is closed.
     this.kept = el("div", { hidden: true });
     document.body.append(this.kept, this.box);
-    this.box.addEventListener("pointerleave", (event) => this.#leave(event));
-    document.addEventListener("keydown", (event) => this.#press(event), true);
-    document.addEventListener("pointerdown", (event) => this.#press(event), true);
+    this.box.addEventListener("pointerleave", (event) => this.#closeUnlessInside(event));
+    document.addEventListener("keydown", (event) => this.#handleInput(event), true);
+    document.addEventListener("pointerdown", (event) => this.#handleInput(event), true);
     const seen = { capture: true, passive: true };
-    document.addEventListener("pointermove", (event) => (this.#pointer = placeOf(event)), seen);
+    document.addEventListener(
+      "pointermove",
+      (event) => (this.#pointer = pointerPosition(event)),
+      seen,
+    );
     for (const moved of ["scroll", "resize"])
-      window.addEventListener(moved, () => this.#follow(), seen);
+      window.addEventListener(moved, () => this.#updatePosition(), seen);
   }
 
   /**
@@ -42,11 +46,11 @@ export class Meaning {
   of(word, name, [says, beware, called = name], id) {
     if (!document.getElementById(id))
       this.kept.append(el("p", { id }, beware ? `${says} ${beware}` : says));
-    const open = () => this.#open(word, called, says, beware);
+    const open = () => this.#showFor(word, called, says, beware);
     word.addEventListener("pointerenter", (event) => {
       // Closing the tooltip fires pointerenter on a word
       // below it although the pointer did not move.
-      if (event.pointerType === "mouse" && placeOf(event) !== this.#put) open();
+      if (event.pointerType === "mouse" && pointerPosition(event) !== this.#closedAt) open();
     });
     word.addEventListener("focus", open);
     word.addEventListener("click", (event) => {
@@ -55,11 +59,11 @@ export class Meaning {
       event.stopPropagation();
       open();
     });
-    word.addEventListener("pointerleave", (event) => this.#leave(event));
+    word.addEventListener("pointerleave", (event) => this.#closeUnlessInside(event));
     word.addEventListener("blur", () => this.close());
   }
 
-  #open(word, name, says, beware) {
+  #showFor(word, name, says, beware) {
     this.title.textContent = name;
     this.says.textContent = says;
     this.beware.textContent = beware;
@@ -68,7 +72,7 @@ export class Meaning {
     // The popover API puts the tooltip into the top layer, above an element in full screen.
     if (!this.box.matches(":popover-open")) this.box.showPopover();
     this.#watch.observe(document.body, { childList: true, subtree: true });
-    this.#follow();
+    this.#updatePosition();
   }
 
   close() {
@@ -78,24 +82,24 @@ export class Meaning {
     this.box.hidePopover();
   }
 
-  #leave(event) {
+  #closeUnlessInside(event) {
     const to = event.relatedTarget;
     const held = to instanceof Node && (this.box.contains(to) || this.#word?.contains(to));
     if (!held && document.activeElement !== this.#word) this.close();
   }
 
-  #press(event) {
+  #handleInput(event) {
     if (!this.#word) return;
     if (event.type === "keydown") {
       if (event.key !== "Escape") return;
       event.stopPropagation();
-      this.#put = this.#pointer;
+      this.#closedAt = this.#pointer;
       this.close();
     } else if (!this.box.contains(event.target) && !this.#word.contains(event.target)) this.close();
   }
 
   // Place the tooltip below its word, or above it where there is no room, inside the window.
-  #follow() {
+  #updatePosition() {
     if (!this.#word) return;
     if (!this.#word.isConnected) return this.close();
     const { clientWidth, clientHeight } = document.documentElement;

@@ -1,23 +1,23 @@
 // Glossary terms, explained on hover, focus and tap. The glossary comes from Python with the page's
 // declaration, or is part of a saved page.
 import { el } from "./dom.mjs";
-import { Meaning } from "./term_tooltip.mjs";
+import { TermTooltip } from "./term_tooltip.mjs";
 import { tr } from "./tr.mjs";
 
 /**
  * Name -> definition, common mistake, and label if it differs from the name.
  * @type {Record<string, [string, string, string?]>}
  */
-let known = {};
-let meaning = null;
+let glossary = {};
+let tooltip = null;
 
-export function explain(terms) {
-  known = terms;
+export function setGlossary(terms) {
+  glossary = terms;
 }
 
-const calledOf = (name) => known[name]?.[2] ?? name;
+const termLabel = (name) => glossary[name]?.[2] ?? name;
 
-const idOf = (name) => `dp-term-${name.replace(/\W+/g, "-")}`;
+const termElementId = (name) => `dp-term-${name.replace(/\W+/g, "-")}`;
 
 /**
  * A button that explains a term, or plain text if the glossary lacks it.
@@ -26,36 +26,36 @@ const idOf = (name) => `dp-term-${name.replace(/\W+/g, "-")}`;
  * @param {Record<string, any>} [attrs]
  * @returns {HTMLElement}
  */
-export function term(name, text = calledOf(name), attrs = {}) {
-  if (!known[name]) return el("span", {}, text);
+export function term(name, text = termLabel(name), attrs = {}) {
+  if (!glossary[name]) return el("span", {}, text);
   const node = el(
     "button",
-    { type: "button", class: "dp-term", "aria-describedby": idOf(name), ...attrs },
+    { type: "button", class: "dp-term", "aria-describedby": termElementId(name), ...attrs },
     text,
   );
-  if (!meaning) meaning = new Meaning();
-  meaning.of(node, name, known[name], idOf(name));
+  if (!tooltip) tooltip = new TermTooltip();
+  tooltip.of(node, name, glossary[name], termElementId(name));
   return node;
 }
 
 // A "?" for the side of a label. A term inside the label would be part of its control.
-export const mark = (name) =>
+export const createTermMark = (name) =>
   term(name, "?", {
     class: "dp-term dp-mark",
-    "aria-label": tr("What is meant by {name}", { name: calledOf(name) }),
+    "aria-label": tr("What is meant by {name}", { name: termLabel(name) }),
   });
 
-const MARKED = /\[([^\]|]+)(?:\|([^\]]+))?\]/g;
+const TERM_PATTERN = /\[([^\]|]+)(?:\|([^\]]+))?\]/g;
 
 /**
  * Render a sentence of the page whose terms are in brackets: "[entropy]" or "[token|tokens]".
  * @param {string} sentence
  * @returns {(string | HTMLElement)[]}
  */
-export function told(sentence) {
+export function renderTerms(sentence) {
   const parts = [];
   let at = 0;
-  for (const found of sentence.matchAll(MARKED)) {
+  for (const found of sentence.matchAll(TERM_PATTERN)) {
     parts.push(sentence.slice(at, found.index), term(found[1], found[2]));
     at = found.index + found[0].length;
   }
@@ -63,5 +63,5 @@ export function told(sentence) {
 }
 
 /** The same sentence as plain text. */
-export const plain = (sentence) =>
-  sentence.replace(MARKED, (_, name, text) => text ?? calledOf(name));
+export const stripTerms = (sentence) =>
+  sentence.replace(TERM_PATTERN, (_, name, text) => text ?? termLabel(name));

@@ -1,54 +1,56 @@
 // Formats tokens, probabilities and numbers as readable text.
 import { tr } from "./tr.mjs";
 
-const MARKS = { "\n": "⏎", "\t": "⇥", "\r": "␍", "\u0000": "␀", "\u00a0": "⍽" };
+const INVISIBLE_MARKS = { "\n": "⏎", "\t": "⇥", "\r": "␍", "\u0000": "␀", "\u00a0": "⍽" };
 // Control characters, zero-width and no-break spaces, and marks of writing direction, which would
 // turn around the words of the page.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for control characters
 const INVISIBLE = /[\u0000-\u001f\u00a0\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
 
 // Replace invisible characters by visible marks; an ordinary space stays.
-export const visible = (text) =>
+export const makeVisible = (text) =>
   text.replace(
     INVISIBLE,
-    (c) => MARKS[c] || `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
+    (c) =>
+      INVISIBLE_MARKS[c] || `⟨U+${c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`,
   );
 
 /**
  * The recorded text of a token, or "#id" if the record lacks it.
  * @param {Run} run
  */
-export const textOfId = (run, id) => run.pieces[id] ?? `#${id}`;
+export const tokenText = (run, id) => run.pieces[id] ?? `#${id}`;
 
 /** @param {Run} run */
-export const textOfIds = (run, ids) => visible(ids.map((id) => textOfId(run, id)).join(""));
+export const tokensText = (run, ids) => makeVisible(ids.map((id) => tokenText(run, id)).join(""));
 
 /** @param {Run} run */
-export const piece = (run, id) =>
-  visible(textOfId(run, id)).replace(/^ +| +$/g, (s) => "·".repeat(s.length));
+export const tokenLabel = (run, id) =>
+  makeVisible(tokenText(run, id)).replace(/^ +| +$/g, (s) => "·".repeat(s.length));
 
-const HIGH_DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
-const raised = (digits) => [...digits].map((c) => HIGH_DIGITS[Number(c)] ?? "⁻").join("");
+const SUPERSCRIPT_DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+const toSuperscript = (digits) =>
+  [...digits].map((c) => SUPERSCRIPT_DIGITS[Number(c)] ?? "⁻").join("");
 
 // Turn JavaScript's notation into a minus sign and superscript powers of ten.
-const written = (text) => {
+const formatNotation = (text) => {
   const [number, exponent] = text.replace("-", "−").replace("e+", "e").split("e");
-  return exponent ? `${number} · 10${raised(exponent)}` : number;
+  return exponent ? `${number} · 10${toSuperscript(exponent)}` : number;
 };
 
 // Format a number with significant digits.
-export const precise = (x, digits = 2) => written(x.toPrecision(digits));
+export const formatPrecise = (x, digits = 2) => formatNotation(x.toPrecision(digits));
 
 // Format a number as a multiple of a power of ten.
-export const power = (x, digits = 2) => written(x.toExponential(digits - 1));
+export const formatPowerOfTen = (x, digits = 2) => formatNotation(x.toExponential(digits - 1));
 
 /**
  * Format a number with fixed decimals. One that would round
  * to 0 gets two significant digits instead.
  */
-export const fixed = (x, digits = 3) => {
+export const formatFixed = (x, digits = 3) => {
   const plain = x.toFixed(digits);
-  return x !== 0 && Number(plain) === 0 ? precise(x) : written(plain);
+  return x !== 0 && Number(plain) === 0 ? formatPrecise(x) : formatNotation(plain);
 };
 
 /**
@@ -56,7 +58,7 @@ export const fixed = (x, digits = 3) => {
  * "100 %": smaller ones are not rounded up to it.
  * @drawing
  */
-export const percent = (p) => {
+export const formatPercent = (p) => {
   if (p >= 1) return "100 %";
   if (p >= 0.99995) return ">99.99 %";
   if (p >= 0.9995) return `${(100 * p).toFixed(2)} %`;
@@ -68,15 +70,15 @@ export const percent = (p) => {
 
 // The model's probability and the one after the processors,
 // as "12.9 → 8.46 %"; one number if equal.
-export const bothOf = (model, used) => {
-  const [before, after] = [model, used].map(percent);
+export const formatModelAndUsed = (model, used) => {
+  const [before, after] = [model, used].map(formatPercent);
   if (before === after) return after;
   return before.endsWith(" %") && after.endsWith(" %")
     ? `${before.slice(0, -2)} → ${after}`
     : `${before} → ${after}`;
 };
 
-export const grouped = (/** @type {number} */ number) => number.toLocaleString("en");
+export const formatCount = (/** @type {number} */ number) => number.toLocaleString("en");
 
 /**
  * Choose the singular or the plural text. Both are whole
@@ -85,23 +87,23 @@ export const grouped = (/** @type {number} */ number) => number.toLocaleString("
  * @param {string} one
  * @param {string} many
  */
-export const counted = (number, one, many) =>
-  number === 1 ? one : many.replace("{n}", grouped(number));
+export const pluralText = (number, one, many) =>
+  number === 1 ? one : many.replace("{n}", formatCount(number));
 
 /**
  * A share as a CSS length in percent.
  * @drawing
  */
-export const lengthOf = (share) => `${100 * share}%`;
+export const toCssLength = (share) => `${100 * share}%`;
 
 /**
  * Seconds as whole milliseconds.
  * @drawing
  */
-export const milliseconds = (s) => `${(1000 * s).toFixed(0)} ms`;
+export const formatMilliseconds = (s) => `${(1000 * s).toFixed(0)} ms`;
 
 // Outcome of a beam search candidate -> text.
-export const SAY = {
+export const FATE_TEXT = {
   kept: tr("kept"),
   pruned: tr("dropped"),
   finished: tr("finished"),

@@ -2,12 +2,12 @@
 // element above the page's scripts, so modules can translate their constants while they load.
 
 /** @type {HTMLElement | null | undefined} */
-const given = globalThis.document?.getElementById("dp-texts");
-const language = given?.lang || "en";
+const textsElement = globalThis.document?.getElementById("dp-texts");
+const language = textsElement?.lang || "en";
 /** @type {Record<string, string>} English -> the same in it */
-const texts = JSON.parse(given?.textContent || "{}");
+const texts = JSON.parse(textsElement?.textContent || "{}");
 
-export const spoken = () => language;
+export const pageLanguage = () => language;
 
 /**
  * Translate a text and fill in its values, such as {n}.

@@ -1,22 +1,22 @@
 // View of what was run: prompt, model, seed and settings. Saved pages and printouts show it.
 import { el } from "../shared/dom.mjs";
-import { isNothing } from "../shared/record.mjs";
-import { visible } from "../shared/text.mjs";
+import { isRefusedRun } from "../shared/record.mjs";
+import { makeVisible } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-const FROM = {
+const SOURCE_TEXT = {
   shipped: tr("came along"),
   hub: tr("from the hub"),
   folder: tr("a folder of its machine"),
   function: tr("a function in Python"),
 };
 
-const said = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+const toText = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
-const named = (name, ...what) => [el("dt", {}, name), el("dd", {}, what)];
+const createEntry = (name, ...what) => [el("dt", {}, name), el("dd", {}, what)];
 
 /** @param {any} info */
-const modelOf = ({ id, dtype, device, revision }) =>
+const modelSummary = ({ id, dtype, device, revision }) =>
   [id, dtype, device, revision && tr("revision {id}", { id: revision.slice(0, 12) })]
     .filter(Boolean)
     .join(" · ");
@@ -25,7 +25,7 @@ const modelOf = ({ id, dtype, device, revision }) =>
  * Every setting of the run that is not null, by its name in transformers.
  * @param {Run} run
  */
-function allOf(run) {
+function createAllSettings(run) {
   const set = Object.entries(run.config).filter(([, value]) => value !== null);
   return el(
     "details",
@@ -34,17 +34,17 @@ function allOf(run) {
     el(
       "dl",
       {},
-      set.flatMap(([name, value]) => named(name, said(value))),
+      set.flatMap(([name, value]) => createEntry(name, toText(value))),
     ),
   );
 }
 
 // Custom generation method of a run: name, source, revision and hash of its code.
 /** @param {any} info */
-export const methodOf = ({ name, source, sha256, revision }, digits = 64) =>
+export const methodSummary = ({ name, source, sha256, revision }, digits = 64) =>
   [
     name,
-    FROM[source],
+    SOURCE_TEXT[source],
     revision && `commit ${revision.slice(0, 12)}`,
     sha256 && `sha256 ${sha256.slice(0, digits)}`,
   ]
@@ -53,16 +53,16 @@ export const methodOf = ({ name, source, sha256, revision }, digits = 64) =>
 
 // The messages of a chat by role, and the extra arguments of its template.
 /** @param {Run} run */
-function talkOf({ messages, template }) {
+function createChat({ messages, template }) {
   const lines = messages.map(({ role, content }) =>
-    el("li", {}, `${role}: `, el("q", {}, visible(said(content ?? "")))),
+    el("li", {}, `${role}: `, el("q", {}, makeVisible(toText(content ?? "")))),
   );
-  const given = Object.keys(template ?? {}).length ? el("p", {}, said(template)) : null;
+  const given = Object.keys(template ?? {}).length ? el("p", {}, toText(template)) : null;
   return [el("ol", { class: "ab-talk" }, lines), given];
 }
 
 /** @param {Run} run */
-function factsOf(run) {
+function createFacts(run) {
   const versions = Object.entries(run.versions ?? {}).map(
     ([name, version]) => `${name} ${version}`,
   );
@@ -70,14 +70,14 @@ function factsOf(run) {
   return el(
     "dl",
     {},
-    run.prompt === null ? null : named(tr("Prompt"), el("q", {}, visible(run.prompt))),
-    run.messages ? named(tr("Messages"), ...talkOf(run)) : null,
-    named(tr("Model"), modelOf(run.model)),
-    run.method ? named(tr("Method"), methodOf(run.method)) : null,
-    run.assistant ? named(tr("Draft model"), modelOf(run.assistant)) : null,
-    named(tr("Seed"), String(run.seed)),
-    run.changed ? named(tr("Settings"), changed.join(", ") || tr("the defaults")) : null,
-    versions.length ? named(tr("Made with"), versions.join(", ")) : null,
+    run.prompt === null ? null : createEntry(tr("Prompt"), el("q", {}, makeVisible(run.prompt))),
+    run.messages ? createEntry(tr("Messages"), ...createChat(run)) : null,
+    createEntry(tr("Model"), modelSummary(run.model)),
+    run.method ? createEntry(tr("Method"), methodSummary(run.method)) : null,
+    run.assistant ? createEntry(tr("Draft model"), modelSummary(run.assistant)) : null,
+    createEntry(tr("Seed"), String(run.seed)),
+    run.changed ? createEntry(tr("Settings"), changed.join(", ") || tr("the defaults")) : null,
+    versions.length ? createEntry(tr("Made with"), versions.join(", ")) : null,
   );
 }
 
@@ -89,9 +89,9 @@ export const about = {
     return {
       update(run) {
         const key = `${run.id} ${run.changed}`;
-        if (!run.model || isNothing(run) || key === known) return;
+        if (!run.model || isRefusedRun(run) || key === known) return;
         known = key;
-        root.replaceChildren(factsOf(run), allOf(run));
+        root.replaceChildren(createFacts(run), createAllSettings(run));
       },
       select() {},
       clear() {

@@ -1,7 +1,7 @@
 // Downloads the trace of a run.
 import { saveAs } from "../shared/dom.mjs";
-import { fileOf } from "../shared/record.mjs";
+import { toTraceJson } from "../shared/record.mjs";
 
 /** @param {Run} run */
 export const saveTrace = (run) =>
-  saveAs(`${run.strategy}-seed${run.seed}.json`, "application/json", fileOf(run));
+  saveAs(`${run.strategy}-seed${run.seed}.json`, "application/json", toTraceJson(run));

@@ -7,7 +7,7 @@ import { tr } from "../shared/tr.mjs";
  * @param {() => Offer[]} [offers]
  * @returns {ViewSpec}
  */
-export const lookWith = (offers = () => []) => ({
+export const createLookView = (offers = () => []) => ({
   title: tr("What to look at"),
   heading: false,
   mount(root) {

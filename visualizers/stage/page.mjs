@@ -1,6 +1,6 @@
 // Entry point of a saved page with one run. The page contains all data; no server is needed.
 import { el } from "../shared/dom.mjs";
-import { explain } from "../shared/terms.mjs";
+import { setGlossary } from "../shared/terms.mjs";
 import { tr } from "../shared/tr.mjs";
 import { PlayBar } from "./play.mjs";
 import { Recordings } from "./recordings.mjs";
@@ -17,7 +17,7 @@ import { VIEWS } from "./views.mjs";
  */
 export function open({ recorded, visuals, dark, about = {} }) {
   const { strategy, seed } = recorded.trace;
-  explain(JSON.parse(document.getElementById("terms").textContent));
+  setGlossary(JSON.parse(document.getElementById("terms").textContent));
   const name = tr("{strategy}, seed {seed}", { strategy, seed });
   document.documentElement.classList.toggle("dark", dark);
   document.title = name;
@@ -32,12 +32,12 @@ export function open({ recorded, visuals, dark, about = {} }) {
   const run = recordings.showTrace(strategy, recorded, "replayed");
   const { shows, changed, selected = run.selected } = about;
   Object.assign(run, { shows, changed });
-  playing(recordings, run);
+  addPlayBar(recordings, run);
   recordings.select(run, selected);
 }
 
 // Add the player above the stage.
-function playing(recordings, run) {
+function addPlayBar(recordings, run) {
   const bar = new PlayBar((count) => recordings.rewind(run, count, "replayed"));
   const stage = document.querySelector(".dp-stage");
   stage.before(el("div", { class: "dp-card pg-play" }, bar.node));

@@ -1,9 +1,9 @@
 // Panels behind a row of tabs. Only open panels are drawn.
-import { button, el } from "../shared/dom.mjs";
+import { createButton, el } from "../shared/dom.mjs";
 
-let made = 0;
+let panelCount = 0;
 
-const STEPS = { ArrowLeft: -1, ArrowRight: 1, Home: Number.NEGATIVE_INFINITY, End: Infinity };
+const KEY_STEPS = { ArrowLeft: -1, ArrowRight: 1, Home: Number.NEGATIVE_INFINITY, End: Infinity };
 
 export class Panels {
   #panels = [];
@@ -22,7 +22,7 @@ export class Panels {
       role: "tablist",
       "aria-label": label,
       "aria-multiselectable": options.closed ? "true" : null,
-      onkeydown: (event) => this.#press(event),
+      onkeydown: (event) => this.#handleKey(event),
     });
     this.node = el("div", { class: "dp-panels" }, this.tabs);
   }
@@ -33,8 +33,8 @@ export class Panels {
    * @param {HTMLElement} body
    */
   add(name, title, body) {
-    const id = `dp-panel-${++made}`;
-    const tab = button(title, () => this.#choose(name), {
+    const id = `dp-panel-${++panelCount}`;
+    const tab = createButton(title, () => this.#choosePanel(name), {
       class: "dp-btn dp-panel-tab",
       role: "tab",
       id: `${id}-tab`,
@@ -58,7 +58,7 @@ export class Panels {
   open(name) {
     for (const panel of this.#panels) {
       const on = panel.name === name || (this.#options.closed && !panel.node.hidden);
-      this.#turn(panel, on, panel.name === name);
+      this.#setPanelOpen(panel, on, panel.name === name);
     }
     this.#options.opened();
   }
@@ -75,27 +75,27 @@ export class Panels {
     };
   }
 
-  #turn({ node, tab }, on, reached) {
+  #setPanelOpen({ node, tab }, on, reached) {
     node.hidden = !on;
     tab.setAttribute("aria-selected", String(on));
     tab.tabIndex = reached ? 0 : -1;
   }
 
-  #choose(name) {
+  #choosePanel(name) {
     const panel = this.#panels.find((one) => one.name === name);
-    if (this.#options.closed && !panel.node.hidden) return this.#turn(panel, false, true);
+    if (this.#options.closed && !panel.node.hidden) return this.#setPanelOpen(panel, false, true);
     this.#options.chosen?.(name);
     this.open(name);
   }
 
-  #press(event) {
-    const step = STEPS[event.key];
+  #handleKey(event) {
+    const step = KEY_STEPS[event.key];
     const at = this.#panels.findIndex((panel) => panel.tab === document.activeElement);
     if (step === undefined || at < 0) return;
     const last = this.#panels.length - 1;
     const next = this.#panels[Math.max(0, Math.min(last, at + step))];
     next.tab.focus();
-    if (!this.#options.closed) this.#choose(next.name);
+    if (!this.#options.closed) this.#choosePanel(next.name);
     event.preventDefault();
   }
 }

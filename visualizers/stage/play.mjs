@@ -1,5 +1,5 @@
 // Player of a recorded run: buttons, a slider, keys and a speed.
-import { button, el } from "../shared/dom.mjs";
+import { createButton, el } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
 
 const SPEEDS = [
@@ -10,12 +10,15 @@ const SPEEDS = [
   ["16×", 16],
 ];
 const STEP_MS = 220;
-const KEYS = tr("Player: space plays and pauses, arrow keys step, Home and End go to the ends");
+const KEYS_HELP = tr(
+  "Player: space plays and pauses, arrow keys step, Home and End go to the ends",
+);
 
-const named = (text, name, act) => button(text, act, { "aria-label": name, title: name });
+const createIconButton = (text, name, act) =>
+  createButton(text, act, { "aria-label": name, title: name });
 
 export class PlayBar {
-  #at = 0;
+  #shown = 0;
   #total = 0;
   #timer = null;
 
@@ -30,7 +33,7 @@ export class PlayBar {
       oninput: () => this.jump(+this.range.value),
     });
     this.label = el("output", {});
-    this.play = button(tr("▶ Play"), () => this.#toggle(), { class: "dp-btn pl-play" });
+    this.play = createButton(tr("▶ Play"), () => this.#togglePlay(), { class: "dp-btn pl-play" });
     this.speed = el(
       "select",
       { "aria-label": tr("Speed") },
@@ -38,12 +41,12 @@ export class PlayBar {
     );
     this.node = el(
       "div",
-      { class: "dp-scrub pl-bar", role: "group", tabindex: 0, "aria-label": KEYS },
-      named("«", tr("To the start"), () => this.jump(0)),
-      named("←", tr("One step back"), () => this.jump(this.#at - 1)),
+      { class: "dp-scrub pl-bar", role: "group", tabindex: 0, "aria-label": KEYS_HELP },
+      createIconButton("«", tr("To the start"), () => this.jump(0)),
+      createIconButton("←", tr("One step back"), () => this.jump(this.#shown - 1)),
       this.play,
-      named("→", tr("One step on"), () => this.jump(this.#at + 1)),
-      named("»", tr("To the end"), () => this.jump(this.#total)),
+      createIconButton("→", tr("One step on"), () => this.jump(this.#shown + 1)),
+      createIconButton("»", tr("To the end"), () => this.jump(this.#total)),
       this.range,
       this.label,
       this.speed,
@@ -52,10 +55,10 @@ export class PlayBar {
 
   /** Load a run with `total` steps and show all of them. */
   load(total) {
-    this.#pause();
+    this.#pausePlay();
     this.#total = total;
     this.range.max = String(total);
-    this.#go(total);
+    this.#showSteps(total);
   }
 
   /**
@@ -63,40 +66,40 @@ export class PlayBar {
    * the run, because playing would show them.
    */
   hold(on) {
-    this.#pause();
+    this.#pausePlay();
     this.node.inert = on;
   }
 
-  #go(count) {
-    this.#at = Math.max(0, Math.min(this.#total, count));
-    this.show(this.#at);
-    this.range.value = String(this.#at);
-    this.label.textContent = tr("{n} of {total} steps", { n: this.#at, total: this.#total });
+  #showSteps(count) {
+    this.#shown = Math.max(0, Math.min(this.#total, count));
+    this.show(this.#shown);
+    this.range.value = String(this.#shown);
+    this.label.textContent = tr("{n} of {total} steps", { n: this.#shown, total: this.#total });
   }
 
   // A jump stops the playback.
   jump(count) {
-    this.#pause();
-    this.#go(count);
+    this.#pausePlay();
+    this.#showSteps(count);
   }
 
-  #pause() {
+  #pausePlay() {
     clearTimeout(this.#timer);
     this.#timer = null;
     this.play.textContent = tr("▶ Play");
   }
 
-  #tick() {
-    if (this.#at >= this.#total) return this.#pause();
-    this.#go(this.#at + 1);
-    this.#timer = setTimeout(() => this.#tick(), STEP_MS / Number(this.speed.value));
+  #playStep() {
+    if (this.#shown >= this.#total) return this.#pausePlay();
+    this.#showSteps(this.#shown + 1);
+    this.#timer = setTimeout(() => this.#playStep(), STEP_MS / Number(this.speed.value));
   }
 
-  #toggle() {
-    if (this.#timer) return this.#pause();
-    if (this.#at >= this.#total) this.#go(0);
+  #togglePlay() {
+    if (this.#timer) return this.#pausePlay();
+    if (this.#shown >= this.#total) this.#showSteps(0);
     this.play.textContent = tr("❚❚ Pause");
-    this.#timer = setTimeout(() => this.#tick(), 0);
+    this.#timer = setTimeout(() => this.#playStep(), 0);
   }
 
   // Handle a key of the player, unless a form field or the stage uses it.
@@ -104,12 +107,12 @@ export class PlayBar {
     const field = event.target.closest("select, textarea, input:not([type=range])");
     if (!this.#total || this.node.inert || field || event.target.closest(".dp-stage")) return;
     const places = {
-      ArrowLeft: this.#at - 1,
-      ArrowRight: this.#at + 1,
+      ArrowLeft: this.#shown - 1,
+      ArrowRight: this.#shown + 1,
       Home: 0,
       End: this.#total,
     };
-    if (event.key === " " && event.target.tagName !== "BUTTON") this.#toggle();
+    if (event.key === " " && event.target.tagName !== "BUTTON") this.#togglePlay();
     else if (event.key in places) this.jump(places[event.key]);
     else return;
     event.preventDefault();

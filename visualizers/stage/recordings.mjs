@@ -1,5 +1,5 @@
 // The store that stages draw from: runs by id, and the current run of every key.
-import { addStep, emptyRecord } from "../shared/record.mjs";
+import { addStep, createEmptyRecord } from "../shared/record.mjs";
 
 /**
  * An observer of the store, such as the stages, the connection to the server or the page's address.
@@ -13,7 +13,7 @@ import { addStep, emptyRecord } from "../shared/record.mjs";
  *   steps of its run
  */
 
-const KEPT = 24;
+const MAX_RUNS = 24;
 
 export class Recordings {
   /** @type {Map<string, Run>} */
@@ -24,7 +24,7 @@ export class Recordings {
   #watchers = [];
   #recorded = 0;
   /** @type {Map<string, Activity>} key -> its activity */
-  #active = new Map();
+  #activities = new Map();
 
   /** @param {Watcher} watcher */
   watch(watcher) {
@@ -42,10 +42,10 @@ export class Recordings {
   runId = (/** @type {string} */ key) => this.#current.get(key) || "";
   shown = (/** @type {string} */ key) => this.runs.get(this.runId(key));
 
-  activity = (/** @type {string} */ key) => this.#active.get(key);
+  activity = (/** @type {string} */ key) => this.#activities.get(key);
   busy = (/** @type {string} */ key) =>
-    this.#active.has(key) && this.#active.get(key).phase !== "stopped";
-  busyKeys = () => [...this.#active.keys()].filter(this.busy);
+    this.#activities.has(key) && this.#activities.get(key).phase !== "stopped";
+  busyKeys = () => [...this.#activities.keys()].filter(this.busy);
 
   /**
    * Set the activity of a key, or end it with null.
@@ -53,8 +53,8 @@ export class Recordings {
    * @param {Activity | null} activity
    */
   act(key, activity) {
-    if (activity) this.#active.set(key, activity);
-    else if (!this.#active.delete(key)) return;
+    if (activity) this.#activities.set(key, activity);
+    else if (!this.#activities.delete(key)) return;
     this.tell("active", key);
   }
 
@@ -65,7 +65,7 @@ export class Recordings {
   keep(key, run) {
     this.runs.set(run.id, run);
     this.#current.set(key, run.id);
-    while (this.runs.size > KEPT) this.runs.delete(this.runs.keys().next().value);
+    while (this.runs.size > MAX_RUNS) this.runs.delete(this.runs.keys().next().value);
   }
 
   /**
@@ -75,7 +75,7 @@ export class Recordings {
    */
   select(run, index, node = null) {
     if (!run?.steps.length) return;
-    lookAt(run, index, node);
+    selectStep(run, index, node);
     this.tell("changed", run);
   }
 
@@ -90,7 +90,7 @@ export class Recordings {
     /** @type {Run} */
     const run = {
       ...trace,
-      ...newRun(`recorded-${++this.#recorded}`, 0, status),
+      ...createRun(`recorded-${++this.#recorded}`, 0, status),
       pieces: { ...trace.pieces },
       source: recorded,
       link: "",
@@ -108,7 +108,8 @@ export class Recordings {
    * @param {Status} status of the run when all of its steps are shown
    */
   rewind(run, count, status) {
-    if (count < run.steps.length) Object.assign(run, emptyRecord(), { selected: null, node: null });
+    if (count < run.steps.length)
+      Object.assign(run, createEmptyRecord(), { selected: null, node: null });
     run.follow = true;
     const { trace: source, shown } = run.source;
     for (let i = run.steps.length; i < count; i++) addStep(run, source.steps[i], shown[i]);
@@ -140,7 +141,7 @@ export class Recordings {
  * @param {number} index
  * @param {number | null} node
  */
-export function lookAt(run, index, node) {
+export function selectStep(run, index, node) {
   const last = run.steps.length - 1;
   run.selected = Math.max(0, Math.min(last, index));
   run.node = node;
@@ -154,11 +155,11 @@ export function lookAt(run, index, node) {
  * @param {Status} status
  * @returns {any}
  */
-export const newRun = (id, next, status) => ({
+export const createRun = (id, next, status) => ({
   id,
   next,
   status,
-  ...emptyRecord(),
+  ...createEmptyRecord(),
   outputs: [],
   pieces: {},
   selected: null,

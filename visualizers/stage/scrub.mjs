@@ -1,8 +1,8 @@
 // View with a slider over the steps of a run, and its costs.
-import { button, el, fact } from "../shared/dom.mjs";
-import { sequenceOf, severalOf } from "../shared/record.mjs";
+import { createButton, createFact, el } from "../shared/dom.mjs";
+import { findSelectedSequence, hasSeveralOutputs } from "../shared/record.mjs";
 import { term } from "../shared/terms.mjs";
-import { fixed, milliseconds, percent } from "../shared/text.mjs";
+import { formatFixed, formatMilliseconds, formatPercent } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { saveTrace } from "./download.mjs";
 
@@ -10,7 +10,7 @@ import { saveTrace } from "./download.mjs";
  * Costs of a run: its metrics once it has ended, before that the summary of its last step.
  * @param {Run} run
  */
-function costsOf(run) {
+function createCosts(run) {
   const { timing, metrics } = run;
   const ended = metrics?.new_tokens !== undefined;
   const last = run.shown.at(-1)?.text;
@@ -19,12 +19,16 @@ function costsOf(run) {
     : (last ?? { tokens: 0, forward_passes: 0 });
   const seconds = ended ? timing.total_s : (run.steps.at(-1)?.elapsed_s ?? 0);
   const facts = [
-    fact(term("token", tr("tokens")), costs.tokens),
-    fact(term("forward pass", tr("forward passes")), costs.forward_passes),
-    fact(tr("seconds"), fixed(seconds, 2)),
-    fact(tr("tokens per second"), costs.tokens_per_s ? fixed(costs.tokens_per_s, 1) : "–"),
+    createFact(term("token", tr("tokens")), costs.tokens),
+    createFact(term("forward pass", tr("forward passes")), costs.forward_passes),
+    createFact(tr("seconds"), formatFixed(seconds, 2)),
+    createFact(
+      tr("tokens per second"),
+      costs.tokens_per_s ? formatFixed(costs.tokens_per_s, 1) : "–",
+    ),
   ];
-  if (last) facts.push(fact(term("time to first token"), milliseconds(last.first_token_s)));
+  if (last)
+    facts.push(createFact(term("time to first token"), formatMilliseconds(last.first_token_s)));
   return facts;
 }
 
@@ -32,19 +36,20 @@ function costsOf(run) {
  * Figures of the output of the selected step, up to the newest step.
  * @param {Run} run
  */
-function ownOf(run) {
-  const sequence = sequenceOf(run);
+function createTextFigures(run) {
+  const sequence = findSelectedSequence(run);
   const at = run.steps.findLastIndex((step) => step.sequence === sequence);
   const own = run.shown[at]?.text.own;
   if (!own) return [];
   const facts = [];
-  if (severalOf(run))
+  if (hasSeveralOutputs(run))
     facts.push(
       el("span", {}, tr("of output {n}:", { n: sequence + 1 })),
-      fact(tr("tokens"), own.tokens),
+      createFact(tr("tokens"), own.tokens),
     );
-  if (own.perplexity !== null) facts.push(fact(term("perplexity"), fixed(own.perplexity, 2)));
-  return [...facts, fact(term("rep-n", tr("repeated 3-grams")), percent(own.rep_3))];
+  if (own.perplexity !== null)
+    facts.push(createFact(term("perplexity"), formatFixed(own.perplexity, 2)));
+  return [...facts, createFact(term("rep-n", tr("repeated 3-grams")), formatPercent(own.rep_3))];
 }
 
 /**
@@ -58,7 +63,7 @@ function ownOf(run) {
  * @param {() => Offer[]} [offers]
  * @returns {ViewSpec}
  */
-export const scrubWith = (offers = () => []) => ({
+export const createScrubView = (offers = () => []) => ({
   title: tr("Player"),
   heading: false,
   empty: tr("After a run: walk through its steps, save it, share it."),
@@ -74,16 +79,16 @@ export const scrubWith = (offers = () => []) => ({
       oninput: () => ctx.select(+range.value),
     });
     const label = el("output", {});
-    const save = button(tr("Download trace"), () => saveTrace(current));
+    const save = createButton(tr("Download trace"), () => saveTrace(current));
     const more = offers();
     const costs = el("div", { class: "dp-costs" });
     root.append(
       el(
         "div",
         { class: "dp-scrub" },
-        button("←", by(-1), { "aria-label": tr("Previous step") }),
+        createButton("←", by(-1), { "aria-label": tr("Previous step") }),
         range,
-        button("→", by(1), { "aria-label": tr("Next step") }),
+        createButton("→", by(1), { "aria-label": tr("Next step") }),
         label,
       ),
       el(
@@ -95,7 +100,7 @@ export const scrubWith = (offers = () => []) => ({
           { class: "dp-row" },
           save,
           more.map((offer) => offer.node),
-          button(tr("Full screen"), () => ctx.present(), {
+          createButton(tr("Full screen"), () => ctx.present(), {
             title: tr("Text, picture and step alone"),
           }),
         ),
@@ -107,7 +112,7 @@ export const scrubWith = (offers = () => []) => ({
         range.max = String(Math.max(0, run.steps.length - 1));
         save.toggleAttribute("disabled", run.status === "running");
         for (const offer of more) offer.update(run);
-        costs.replaceChildren(...costsOf(run), ...ownOf(run));
+        costs.replaceChildren(...createCosts(run), ...createTextFigures(run));
       },
       select(run, index) {
         range.value = String(index);

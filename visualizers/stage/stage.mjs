@@ -1,17 +1,19 @@
 // A stage shows one run: the text, the player and the strategy's picture, next to them the selected
 // step, and further views behind tabs. Changes are drawn once per animation frame.
-import { button, el } from "../shared/dom.mjs";
-import { nodeOf } from "../shared/record.mjs";
-import { told } from "../shared/terms.mjs";
-import { piece } from "../shared/text.mjs";
+import { createButton, el } from "../shared/dom.mjs";
+import { findSelectedNode } from "../shared/record.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import { tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { Panels } from "./panels.mjs";
-import { lookAt } from "./recordings.mjs";
+import { selectStep } from "./recordings.mjs";
 
-const WAITS = tr("This is about the whole run: it is here again when you have left the guessing.");
+const HIDDEN_NOTE = tr(
+  "This is about the whole run: it is here again when you have left the guessing.",
+);
 
 // The open question tab, kept from run to run.
-let asked = "";
+let openQuestion = "";
 
 export class Stages {
   list = [];
@@ -21,8 +23,8 @@ export class Stages {
   constructor(store) {
     this.#store = store;
     store.watch({
-      changed: (run) => this.#draw(run),
-      active: (key) => this.#say(key),
+      changed: (run) => this.#scheduleRun(run),
+      active: (key) => this.#showActivity(key),
       restored: () => {
         for (const stage of this.list) for (const view of stage.views) view.drawn = 0;
       },
@@ -43,7 +45,7 @@ export class Stages {
    */
   unfold(stage) {
     const fold = stage.unfold();
-    this.#paint(stage);
+    this.#paintStage(stage);
     return fold;
   }
 
@@ -52,10 +54,11 @@ export class Stages {
   }
 
   mount(root, options, trigger) {
-    if (this.list.some((s) => s.root === root && s.cover)) this.#covered(options.strategy, false);
+    if (this.list.some((s) => s.root === root && s.cover))
+      this.#notifyCovered(options.strategy, false);
     this.list = this.list.filter((s) => s.root !== root && (s.root.isConnected || !s.run));
     const stage = { root, ...options, drawn: 0, run: null, views: [], dirty: false, cover: null };
-    const parts = partsOf(root, () => this.#schedule(stage));
+    const parts = createStageParts(root, () => this.#schedulePaint(stage));
     Object.assign(stage, { head: parts.head, panes: parts.panes, unfold: parts.unfold });
     // The actions of views. The page's view that can fork a run sets `fork`.
     const context = {
@@ -64,9 +67,9 @@ export class Stages {
       again: options.again ?? null,
       select: (index, node) => {
         parts.look();
-        this.#select(stage, index, node);
+        this.#selectStep(stage, index, node);
       },
-      cover: (cover) => this.#cover(stage, cover),
+      cover: (cover) => this.#setCover(stage, cover),
       open: parts.open,
       present: () =>
         document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),
@@ -79,21 +82,21 @@ export class Stages {
     for (const [name, spec] of specs) {
       // A strategy without a picture shows the curve in its place.
       const place = spec.place === "drawer" && spec.curve && !pictured ? "main" : spec.place;
-      stage.views.push(card(parts, name, spec, place ?? "main", context));
+      stage.views.push(createCard(parts, name, spec, place ?? "main", context));
     }
     stage.context = context;
     parts.finish();
     this.list.push(stage);
-    if (this.#store.runId(options.strategy)) this.#schedule(stage);
-    if (this.#store.activity(options.strategy)) this.#say(options.strategy);
+    if (this.#store.runId(options.strategy)) this.#schedulePaint(stage);
+    if (this.#store.activity(options.strategy)) this.#showActivity(options.strategy);
   }
 
-  #select(stage, index, node) {
+  #selectStep(stage, index, node) {
     if (!stage.cover) return this.#store.select(stage.run, index, node);
     // The store does not know the run that a stage draws as a cover.
     if (!stage.run?.steps.length) return;
-    lookAt(stage.run, index, node ?? null);
-    this.#schedule(stage);
+    selectStep(stage.run, index, node ?? null);
+    this.#schedulePaint(stage);
   }
 
   /**
@@ -101,25 +104,25 @@ export class Stages {
    * mounted again, so that hidden elements cannot give the covered steps away.
    * @param {((run: Run) => Run) | null} cover
    */
-  #cover(stage, cover) {
+  #setCover(stage, cover) {
     const afresh = Boolean(cover) !== Boolean(stage.cover);
     stage.cover = cover;
     if (afresh) {
       stage.context.fork = null;
       stage.context.ask = null;
-      for (const shown of stage.views.filter((v) => !v.spec.covers)) remake(shown, stage);
-      if (this.#store.activity(stage.strategy)) this.#say(stage.strategy);
-      this.#covered(stage.strategy, Boolean(cover));
+      for (const shown of stage.views.filter((v) => !v.spec.covers)) remountView(shown, stage);
+      if (this.#store.activity(stage.strategy)) this.#showActivity(stage.strategy);
+      this.#notifyCovered(stage.strategy, Boolean(cover));
     }
-    this.#schedule(stage);
+    this.#schedulePaint(stage);
   }
 
-  #covered(key, on) {
+  #notifyCovered(key, on) {
     this.#store.tell("covered", { key, on });
   }
 
   // Shown without waiting for a frame, also before the first step is drawn.
-  #say(key) {
+  #showActivity(key) {
     for (const stage of this.list.filter((s) => s.strategy === key))
       for (const { view, body } of stage.views.filter((v) => v.view.active)) {
         body.hidden = false;
@@ -128,43 +131,43 @@ export class Stages {
   }
 
   /** @param {Run} run */
-  #draw(run) {
+  #scheduleRun(run) {
     for (const stage of this.list)
-      if (this.#store.runId(stage.strategy) === run.id) this.#schedule(stage);
+      if (this.#store.runId(stage.strategy) === run.id) this.#schedulePaint(stage);
   }
 
   // Browsers pause animation frames of a page in the background.
-  #schedule(stage) {
+  #schedulePaint(stage) {
     if (stage.dirty) return;
     stage.dirty = true;
     const paint = () => {
       stage.dirty = false;
-      this.#paint(stage);
+      this.#paintStage(stage);
     };
     if (document.hidden) setTimeout(paint, 200);
     else requestAnimationFrame(paint);
   }
 
-  #paint(stage) {
+  #paintStage(stage) {
     const shown = this.#store.shown(stage.strategy);
     const run = shown && stage.cover ? stage.cover(shown) : shown;
     if (!run || !stage.root.isConnected || !this.list.includes(stage)) return;
     stage.run = run;
     for (const view of stage.views.filter((v) => !v.body.closest("[hidden].dp-panel")))
       try {
-        paint(view, run);
+        paintView(view, run);
       } catch (error) {
         // An error in one view must not stop the others.
         reportError(error);
       }
-    stage.head.textContent = headOf(run);
+    stage.head.textContent = stepHeading(run);
     stage.panes.classList.toggle("filled", run.steps.length > 0);
     stage.drawn = run.steps.length;
   }
 }
 
 /** @param {Run} run */
-function paint(shown, run) {
+function paintView(shown, run) {
   if (shown.run !== run || run.steps.length < shown.drawn) {
     shown.run = run;
     shown.drawn = 0;
@@ -179,24 +182,24 @@ function paint(shown, run) {
 }
 
 // Mount a view again. A view of the whole run shows a note while steps are hidden.
-function remake(shown, { context, cover }) {
+function remountView(shown, { context, cover }) {
   const { spec, body } = shown;
   shown.view.clear();
   body.replaceChildren();
   Object.assign(shown, { run: null, drawn: 0 });
   if (cover && spec.whole) {
-    body.append(el("p", { class: "dp-note" }, WAITS));
+    body.append(el("p", { class: "dp-note" }, HIDDEN_NOTE));
     shown.view = { update() {}, select() {}, clear() {} };
   } else shown.view = spec.mount(body, context);
 }
 
 /** @param {Run} run */
-function headOf(run) {
+function stepHeading(run) {
   const step = run.steps[run.selected];
   if (!step) return tr("This step");
-  const found = nodeOf(run, step);
+  const found = findSelectedNode(run, step);
   const ids = found ? [found.node.token_id] : step.emit;
-  const words = ids.map((id) => piece(run, id)).join("");
+  const words = ids.map((id) => tokenLabel(run, id)).join("");
   const place = { n: run.selected + 1, total: run.steps.length };
   return words
     ? tr("Step {n} of {total} · “{words}”", { ...place, words })
@@ -204,18 +207,21 @@ function headOf(run) {
 }
 
 // Create the parts of a stage. Empty parts are left out when it is finished.
-function partsOf(root, again) {
+function createStageParts(root, again) {
   const main = el("div", { class: "dp-main" });
   const step = el("aside", { class: "dp-step", "aria-label": tr("This step") });
   const panes = el("div", { class: "dp-panes" }, main, step);
   const head = el("h3", { class: "dp-step-head" }, tr("This step"));
   const leave = () => panes.classList.remove("looking");
-  const close = button("✕", leave, { class: "dp-btn dp-step-close", "aria-label": tr("Close") });
+  const close = createButton("✕", leave, {
+    class: "dp-btn dp-step-close",
+    "aria-label": tr("Close"),
+  });
   const answers = new Panels(tr("Questions about this step"), {
     closed: false,
     opened: again,
     chosen: (name) => {
-      asked = name;
+      openQuestion = name;
     },
   });
   const drawer = new Panels(tr("More about this run"), { closed: true, opened: again });
@@ -250,7 +256,7 @@ function partsOf(root, again) {
     finish: () => {
       if (answers.names.length) {
         step.append(answers.node);
-        answers.open(answers.names.includes(asked) ? asked : answers.names[0]);
+        answers.open(answers.names.includes(openQuestion) ? openQuestion : answers.names[0]);
       }
       if (drawer.names.length) main.append(el("div", { class: "dp-drawer" }, drawer.node));
       if (step.childElementCount < 2) step.remove();
@@ -258,10 +264,10 @@ function partsOf(root, again) {
   };
 }
 
-function card(parts, name, spec, place, context) {
+function createCard(parts, name, spec, place, context) {
   const panels = { answers: parts.answers, drawer: parts.drawer }[place];
   const heading =
-    spec.heading === false || panels ? null : el("h3", {}, told(spec.heading || spec.title));
+    spec.heading === false || panels ? null : el("h3", {}, renderTerms(spec.heading || spec.title));
   const attrs = {
     class: `dp-card dp-v-${name}${spec.picture || spec.curve ? " dp-picture" : ""}`,
     "aria-label": spec.title,

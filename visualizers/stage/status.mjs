@@ -1,9 +1,9 @@
 // View with one line on the status of a run.
-import { button, el } from "../shared/dom.mjs";
+import { createButton, el } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-const WORDS = {
+const STATUS_TEXT = {
   running: tr("Decoding…"),
   finished: tr("Done"),
   stopped: tr("Stopped; what was decoded is kept"),
@@ -14,20 +14,20 @@ const WORDS = {
   recorded: tr("A recorded run, every number as it was measured. Press Run to make your own."),
 };
 
-const ENDED = {
+const ENDING_TEXT = {
   eos: tr(" · ended by eos"),
   length: tr(" · ended by length"),
   stop: tr(" · ended by stop"),
 };
 
 /** @param {Run} run */
-function sentence(run) {
+function statusText(run) {
   const endings = [...new Set(run.outputs.map((o) => o.finish_reason))].join(", ");
   const reason =
     run.status === "finished" && endings
-      ? (ENDED[endings] ?? tr(" · ended by {endings}", { endings }))
+      ? (ENDING_TEXT[endings] ?? tr(" · ended by {endings}", { endings }))
       : "";
-  return WORDS[run.status] + reason + (run.notes || []).map((n) => ` · ${said(n)}`).join("");
+  return STATUS_TEXT[run.status] + reason + (run.notes || []).map((n) => ` · ${said(n)}`).join("");
 }
 
 /** @type {ViewSpec} */
@@ -35,7 +35,7 @@ export const status = {
   title: tr("Status"),
   heading: false,
   mount(root, ctx) {
-    const again = button(tr("Try again"), () => ctx.again?.(), { class: "dp-btn st-again" });
+    const again = createButton(tr("Try again"), () => ctx.again?.(), { class: "dp-btn st-again" });
     again.hidden = true;
     const line = el("div", { class: "dp-status", role: "status", "aria-live": "polite" });
     let shown = null;
@@ -48,7 +48,7 @@ export const status = {
       const text = activity
         ? said(activity.says)
         : shown
-          ? said(shown.error) || sentence(shown)
+          ? said(shown.error) || statusText(shown)
           : "";
       // Setting the same text again would make screen readers repeat it.
       if (line.textContent !== text) line.textContent = text;

@@ -8,25 +8,25 @@ import { formula } from "../formula/view.mjs";
 import { forwardTimeline } from "../forward_timeline/view.mjs";
 import { layerHeatmap } from "../layer_heatmap/view.mjs";
 import { media } from "../media/view.mjs";
-import { predictWith } from "../predict/view.mjs";
+import { createPredictView } from "../predict/view.mjs";
 import { strip } from "../text/view.mjs";
 import { watermark } from "../watermark/view.mjs";
 import { about } from "./about.mjs";
-import { lookWith } from "./look.mjs";
-import { scrubWith } from "./scrub.mjs";
+import { createLookView } from "./look.mjs";
+import { createScrubView } from "./scrub.mjs";
 import { status } from "./status.mjs";
-import { whyApart } from "./why_note.mjs";
+import { whyNote } from "./why_note.mjs";
 
 export const VIEWS = {
   about,
-  look: lookWith(),
+  look: createLookView(),
   status,
   media,
   strip,
-  predict: predictWith(),
-  scrub: scrubWith(),
+  predict: createPredictView(),
+  scrub: createScrubView(),
   candidates,
-  why: whyApart,
+  why: whyNote,
   xray,
   formula,
   draw,

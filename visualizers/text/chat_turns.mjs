@@ -1,22 +1,24 @@
 // A chat prompt as boxes: the tokens of each speaker, and those that the chat template inserted.
 import { el } from "../shared/dom.mjs";
-import { visible } from "../shared/text.mjs";
+import { makeVisible } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /** @typedef {{ text: string, special?: boolean }} Read */
 /** @typedef {{ role: string, start: number, end: number }} Told */
 
 /** Title of a special token, which is not part of the text. */
-export const SPECIAL = tr("A special token");
+export const SPECIAL_TOKEN = tr("A special token");
 
-const SPOKEN = ["system", "user", "assistant", "tool"];
+const CHAT_ROLES = ["system", "user", "assistant", "tool"];
 
 /**
  * The text of a prompt token; a special token gets a box.
  * @param {Read} token
  */
-export const tokenOf = ({ text, special }) =>
-  special ? el("span", { class: "tn-special", title: SPECIAL }, visible(text)) : visible(text);
+export const createToken = ({ text, special }) =>
+  special
+    ? el("span", { class: "tn-special", title: SPECIAL_TOKEN }, makeVisible(text))
+    : makeVisible(text);
 
 /**
  * One box for each turn of a chat prompt.
@@ -24,10 +26,10 @@ export const tokenOf = ({ text, special }) =>
  * @param {Told[]} turns
  * @returns {HTMLElement[]}
  */
-export const turnsOf = (tokens, turns) =>
+export const createTurns = (tokens, turns) =>
   turns.map(({ role, start, end }) => {
-    const said = SPOKEN.includes(role);
-    const own = tokens.slice(start, end).map(tokenOf);
+    const said = CHAT_ROLES.includes(role);
+    const own = tokens.slice(start, end).map(createToken);
     return el(
       "span",
       { class: `tn-turn tn-${said ? role : "template"}` },

@@ -1,58 +1,66 @@
 // View of the text token by token, shaded by surprise. A click on a token selects its step.
 import { el } from "../shared/dom.mjs";
-import { outsideOf, outsideSaid } from "../shared/final_scores.mjs";
-import { severalOf } from "../shared/record.mjs";
-import { told } from "../shared/terms.mjs";
-import { counted, fixed, percent, piece, textOfId, textOfIds, visible } from "../shared/text.mjs";
+import { finalScoreText, findFinalScore } from "../shared/final_scores.mjs";
+import { hasSeveralOutputs } from "../shared/record.mjs";
+import { renderTerms } from "../shared/terms.mjs";
+import {
+  formatFixed,
+  formatPercent,
+  makeVisible,
+  pluralText,
+  tokenLabel,
+  tokensText,
+  tokenText,
+} from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { SPECIAL, tokenOf, turnsOf } from "./chat_turns.mjs";
+import { createToken, createTurns, SPECIAL_TOKEN } from "./chat_turns.mjs";
 
-const LEVELS = [
+const SURPRISE_LEVELS = [
   ["", tr("under 1 bit")],
   [" s1", tr("1–3 bits")],
   [" s2", tr("3–6 bits")],
   [" s3", tr("over 6 bits")],
 ];
-const level = (bits) =>
+const surpriseClass = (bits) =>
   bits === null || bits < 1 ? "" : bits < 3 ? " s1" : bits < 6 ? " s2" : " s3";
 
 /** @param {HTMLElement} special legend entry for special tokens, hidden if the text has none */
-const legend = (special) =>
+const createLegend = (special) =>
   el(
     "div",
     { class: "dp-legend" },
-    el("span", {}, told(tr("[surprise|Surprise] in [bit|bits]:"))),
-    LEVELS.map(([shade, words]) => el("span", { class: `dp-tok${shade}` }, words)),
+    el("span", {}, renderTerms(tr("[surprise|Surprise] in [bit|bits]:"))),
+    SURPRISE_LEVELS.map(([shade, words]) => el("span", { class: `dp-tok${shade}` }, words)),
     special,
   );
 
-const ENDS = tr("The token that ends a text");
+const END_TOKEN = tr("The token that ends a text");
 
 /**
  * The kind of a special token, empty for others. Older files list only the end tokens.
  * @param {Run} run
  */
-function kindOf(run, id) {
-  if (run.eos_token_ids.includes(id)) return ENDS;
-  return run.special_token_ids?.includes(id) ? SPECIAL : "";
+function tokenKind(run, id) {
+  if (run.eos_token_ids.includes(id)) return END_TOKEN;
+  return run.special_token_ids?.includes(id) ? SPECIAL_TOKEN : "";
 }
 
 /** @param {Run} run */
-const readOf = (run, ids) =>
-  ids.map((id) => ({ text: textOfId(run, id), special: kindOf(run, id) !== "" }));
+const toReadTokens = (run, ids) =>
+  ids.map((id) => ({ text: tokenText(run, id), special: tokenKind(run, id) !== "" }));
 
 /**
  * The prompt of a run. A branch's prompt is its parent's text; the tokens added there are in bold.
  * @param {Run} run
  */
-function promptOf(run) {
-  if (run.prompt_turns?.length) return el("span", { class: "dp-prompt" }, chatOf(run));
+function createPrompt(run) {
+  if (run.prompt_turns?.length) return el("span", { class: "dp-prompt" }, createChatPrompt(run));
   const added = run.parent ? run.parent.token_ids.length : 0;
   const cut = run.prompt_ids.length - added;
   const before = run.prompt
-    ? visible(run.prompt)
-    : readOf(run, run.prompt_ids.slice(0, cut)).map(tokenOf);
-  const after = textOfIds(run, run.prompt_ids.slice(cut));
+    ? makeVisible(run.prompt)
+    : toReadTokens(run, run.prompt_ids.slice(0, cut)).map(createToken);
+  const after = tokensText(run, run.prompt_ids.slice(cut));
   return el(
     "span",
     { class: "dp-prompt" },
@@ -62,39 +70,41 @@ function promptOf(run) {
 }
 
 /** @param {Run} run */
-const chatOf = (run) => turnsOf(readOf(run, run.prompt_ids), run.prompt_turns);
+const createChatPrompt = (run) => createTurns(toReadTokens(run, run.prompt_ids), run.prompt_turns);
 
 /** @param {Run} run */
-function describe(run, token) {
-  const kind = kindOf(run, token.id);
-  const text = piece(run, token.id);
+function describeToken(run, token) {
+  const kind = tokenKind(run, token.id);
+  const text = tokenLabel(run, token.id);
   const name = kind ? tr("{kind}: “{text}”", { kind, text }) : tr("“{text}”", { text });
   if (token.bits === null) return name;
-  const probability = probabilityOf(token);
-  const bits = fixed(token.bits, 1);
+  const probability = probabilityText(token);
+  const bits = formatFixed(token.bits, 1);
   return tr("{name}, {probability}, surprise {bits} bits", { name, probability, bits });
 }
 
 // The model's probability and the used one by name; only one if the processors changed nothing.
-function probabilityOf({ p, used }) {
-  if (p === null) return tr("probability as used {used}", { used: percent(used) });
-  const own = percent(p);
+function probabilityText({ p, used }) {
+  if (p === null) return tr("probability as used {used}", { used: formatPercent(used) });
+  const own = formatPercent(p);
   return used === p || used === null
     ? tr("the model's probability {own}", { own })
-    : tr("the model's probability {own}, as used {used}", { own, used: percent(used) });
+    : tr("the model's probability {own}, as used {used}", { own, used: formatPercent(used) });
 }
 
 /**
  * Heading of an output: its number, group, score, perplexity and length.
  * @param {Run} run
  */
-function titleOf(run, { output, score, group, own }) {
+function outputTitle(run, { output, score, group, own }) {
   const parts = [
     output === null ? tr("Not returned") : tr("Output {n}", { n: output + 1 }),
     run.config.num_beam_groups > 1 && group !== null ? tr("group {n}", { n: group + 1 }) : "",
-    score === null ? "" : tr("score {value}", { value: fixed(score) }),
-    own.perplexity === null ? "" : tr("perplexity {value}", { value: fixed(own.perplexity, 2) }),
-    counted(own.tokens, tr("1 token"), tr("{n} tokens")),
+    score === null ? "" : tr("score {value}", { value: formatFixed(score) }),
+    own.perplexity === null
+      ? ""
+      : tr("perplexity {value}", { value: formatFixed(own.perplexity, 2) }),
+    pluralText(own.tokens, tr("1 token"), tr("{n} tokens")),
   ];
   return parts.filter(Boolean).join(" · ");
 }
@@ -103,12 +113,12 @@ function titleOf(run, { output, score, group, own }) {
  * Heading of a returned output. The first output of a finished beam search also gets its score.
  * @param {Run} run
  */
-function headOf(run, sequence) {
+function outputHeading(run, sequence) {
   const at = run.steps.findLastIndex((step) => step.sequence === sequence);
   const { detail } = run.steps[at];
   const [first] = detail?.kind === "beam" && detail.stopping ? detail.heap : [];
   const { own } = run.shown[at].text;
-  return titleOf(run, {
+  return outputTitle(run, {
     output: sequence,
     score: first?.score ?? null,
     group: first?.group ?? null,
@@ -120,16 +130,16 @@ function headOf(run, sequence) {
  * Score from the finished text for a token without a recorded probability, empty for others.
  * @param {Run} run
  */
-function outside(run, sequence, at) {
+function finalScoreSuffix(run, sequence, at) {
   const token = run.tokens[sequence][at];
   const step = run.steps[token.step];
-  const found = token.bits === null && step ? outsideOf(run, step, at - step.keep) : null;
-  return found ? `, ${outsideSaid(run, found)}` : "";
+  const found = token.bits === null && step ? findFinalScore(run, step, at - step.keep) : null;
+  return found ? `, ${finalScoreText(run, found)}` : "";
 }
 
-class Strip {
+class TokenStrip {
   // Whether the labels contain the scores of the finished text, which come with the end of the run.
-  #whole = false;
+  #describesScores = false;
   #rows = [];
   #others = [];
   #selected = null;
@@ -142,17 +152,17 @@ class Strip {
       class: "dp-strip",
       role: "group",
       "aria-label": tr("Tokens; arrow keys move, the details below follow"),
-      onkeydown: (event) => this.#press(event),
+      onkeydown: (event) => this.#handleKey(event),
     });
     this.special = el(
       "span",
       { class: "dp-tok special", hidden: true },
-      told(tr("[special token]")),
+      renderTerms(tr("[special token]")),
     );
-    root.append(this.box, legend(this.special));
+    root.append(this.box, createLegend(this.special));
   }
 
-  #press(event) {
+  #handleKey(event) {
     const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (event.key === "Home") this.ctx.select(0);
     else if (event.key === "End") this.ctx.select(1e9);
@@ -163,13 +173,13 @@ class Strip {
   }
 
   /** @param {Run} run */
-  #row(run, sequence) {
+  #ensureRow(run, sequence) {
     if (this.#rows[sequence]) return this.#rows[sequence];
     const line = el(
       "div",
       {},
-      severalOf(run) ? el("span", { class: "who" }) : null,
-      run.model.is_encoder_decoder ? null : promptOf(run),
+      hasSeveralOutputs(run) ? el("span", { class: "who" }) : null,
+      run.model.is_encoder_decoder ? null : createPrompt(run),
     );
     this.box.append(line);
     this.#rows[sequence] = { line, tokens: [] };
@@ -182,13 +192,13 @@ class Strip {
       const line = el(
         "div",
         { class: "other" },
-        el("span", { class: "who" }, titleOf(run, other)),
-        run.model.is_encoder_decoder ? null : promptOf(run),
+        el("span", { class: "who" }, outputTitle(run, other)),
+        run.model.is_encoder_decoder ? null : createPrompt(run),
       );
       other.token_ids.forEach((id, step) => {
         const { p, used, bits } = other;
         const token = { id, step, p: p[step], used: used[step], bits: bits[step] };
-        const made = this.#token(run, token);
+        const made = this.#createToken(run, token);
         line.append(made.lead, made.node);
       });
       this.#others[i]?.remove();
@@ -198,15 +208,15 @@ class Strip {
   }
 
   /** @param {Run} run */
-  #token(run, token) {
-    const text = textOfId(run, token.id);
-    const special = kindOf(run, token.id) ? " special" : "";
+  #createToken(run, token) {
+    const text = tokenText(run, token.id);
+    const special = tokenKind(run, token.id) ? " special" : "";
     if (special) this.special.hidden = false;
-    const said = describe(run, token);
+    const said = describeToken(run, token);
     const choose = () => this.ctx.select(token.step);
     const node = el("span", {
       role: "button",
-      class: `dp-tok new${level(token.bits)}${special}`,
+      class: `dp-tok new${surpriseClass(token.bits)}${special}`,
       tabindex: -1,
       title: said,
       "aria-label": said,
@@ -226,7 +236,7 @@ class Strip {
       .split("\n")
       .forEach((part, i) => {
         if (i) node.append(el("span", { class: "ws" }, "⏎"), "\n");
-        node.append(visible(part));
+        node.append(makeVisible(part));
       });
     return { ...token, node, lead: document.createTextNode(lead) };
   }
@@ -238,7 +248,7 @@ class Strip {
   update(run) {
     this.#run = run;
     run.tokens.forEach((list, sequence) => {
-      const { line, tokens } = this.#row(run, sequence);
+      const { line, tokens } = this.#ensureRow(run, sequence);
       let same = 0;
       while (
         same < tokens.length &&
@@ -252,24 +262,24 @@ class Strip {
         node.remove();
       }
       for (const token of list.slice(same)) {
-        const made = this.#token(run, token);
+        const made = this.#createToken(run, token);
         line.append(made.lead, made.node);
         tokens.push(made);
       }
       const who = line.querySelector(".who");
-      if (who) who.textContent = headOf(run, sequence);
+      if (who) who.textContent = outputHeading(run, sequence);
     });
-    if (run.emitted?.length && !this.#whole) this.#tellWhole(run);
+    if (run.emitted?.length && !this.#describesScores) this.#describeScores(run);
     const others = run.shown.at(-1)?.text.others ?? [];
     if (others.length !== this.#others.length) this.#showOthers(run, others);
   }
 
   /** @param {Run} run */
-  #tellWhole(run) {
-    this.#whole = true;
+  #describeScores(run) {
+    this.#describesScores = true;
     for (const [sequence, { tokens }] of this.#rows.entries())
       for (const [at, token] of tokens.entries()) {
-        const said = `${describe(run, token)}${outside(run, sequence, at)}`;
+        const said = `${describeToken(run, token)}${finalScoreSuffix(run, sequence, at)}`;
         token.node.title = said;
         token.node.setAttribute("aria-label", said);
       }
@@ -290,7 +300,7 @@ class Strip {
   clear() {
     this.box.replaceChildren();
     this.special.hidden = true;
-    this.#whole = false;
+    this.#describesScores = false;
     this.#rows = [];
     this.#others = [];
     this.#selected = null;
@@ -304,5 +314,5 @@ export const strip = {
   empty: tr(
     "Press Run: the text appears here token by token, and every token can be opened to see what else was possible.",
   ),
-  mount: (root, ctx) => new Strip(root, ctx),
+  mount: (root, ctx) => new TokenStrip(root, ctx),
 };

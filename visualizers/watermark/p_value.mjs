@@ -1,8 +1,8 @@
 // Formats a p-value, which can be too small for a double.
-import { power as powerOfTen } from "../shared/text.mjs";
+import { formatPowerOfTen as powerOfTen } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-export function power(p) {
+export function formatPValue(p) {
   if (p >= 0.0001) return p.toFixed(4);
   return p > 0 ? powerOfTen(p) : tr("below 10⁻³⁰⁰");
 }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
-from engine.statistics.watermark_statistics import Z_THRESHOLD, Count
+from engine.statistics.watermark_statistics import Z_THRESHOLD, WatermarkCount
 from engine.trace.details import WatermarkDetail
 from engine.trace.records import Step, Trace
-from visualizers.base import Shown
+from visualizers.base import StepSummary
 
 
-class Marks:
+class WatermarkSummary:
     """Counts the tokens of every sequence like a detector.
 
     Values per step: ``hits`` of the token out of ``flips``, and their ``share``; ``z``, the
@@ -20,15 +20,17 @@ class Marks:
 
     def __init__(self, run: Trace) -> None:
         self.threshold = run.config.get("z_threshold", Z_THRESHOLD)
-        self.counts: dict[int, Count] = {}
+        self.counts: dict[int, WatermarkCount] = {}
 
-    def add(self, step: Step) -> Shown | None:
+    def add(self, step: Step) -> StepSummary | None:
         """Add a step and return its values; None without a watermark detail."""
         detail = step.detail
         if not isinstance(detail, WatermarkDetail):
             return None
-        hits, flips = hits_of(detail), max(1, len(detail.g_values))
-        count = self.counts.setdefault(step.sequence, Count(flips, detail.expected, detail.chance))
+        hits, flips = count_hits(detail), max(1, len(detail.g_values))
+        count = self.counts.setdefault(
+            step.sequence, WatermarkCount(flips, detail.expected, detail.chance)
+        )
         count.add(scored=detail.scored, fresh=detail.fresh, hits=hits)
         found = count.verdict(self.threshold)
         verdict = None
@@ -44,6 +46,6 @@ class Marks:
         }
 
 
-def hits_of(detail: WatermarkDetail) -> int:
+def count_hits(detail: WatermarkDetail) -> int:
     """Return the hits of a token: 1 if green, for SynthID its number of one bits."""
     return sum(detail.g_values) if detail.g_values else int(bool(detail.is_green))

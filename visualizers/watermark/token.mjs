@@ -1,10 +1,10 @@
 // One token of the text with its colour (green or red) or its number of keyed bits.
 import { el } from "../shared/dom.mjs";
-import { piece } from "../shared/text.mjs";
+import { tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { describe, shownOf } from "./words.mjs";
+import { describeToken, stepSummary } from "./words.mjs";
 
-function kindOf(detail, { hits }) {
+function tokenKind(detail, { hits }) {
   if (!detail.scored) return ["skip", "–"];
   if (detail.g_values.length) return ["bits", String(hits)];
   return detail.is_green ? ["green", "G"] : ["red", "R"];
@@ -14,10 +14,10 @@ function kindOf(detail, { hits }) {
  * @param {Run} run
  * @param {Step} step
  */
-export function tokenOf(run, step, choose, tell) {
-  const said = describe(run, step);
-  const shown = shownOf(run, step);
-  const [kind, label] = kindOf(step.detail, shown);
+export function createToken(run, step, choose, tell) {
+  const said = describeToken(run, step);
+  const shown = stepSummary(run, step);
+  const [kind, label] = tokenKind(step.detail, shown);
   const show = () => tell(said);
   const node = el(
     "span",
@@ -35,7 +35,7 @@ export function tokenOf(run, step, choose, tell) {
         choose();
       },
     },
-    el("span", { class: "t" }, piece(run, step.emit[0]).replace(/^·/, " ")),
+    el("span", { class: "t" }, tokenLabel(run, step.emit[0]).replace(/^·/, " ")),
     el("i", { "aria-hidden": "true" }, label),
   );
   if (kind === "bits") node.style.setProperty("--share", String(shown.share));
@@ -43,7 +43,7 @@ export function tokenOf(run, step, choose, tell) {
 }
 
 /** @param {Run} run */
-export function legendOf(run, detail) {
+export function createLegend(run, detail) {
   const sign = (kind, mark, words) =>
     el("span", {}, el("b", { class: `wm-tok ${kind}` }, mark), words);
   const skipped = sign("skip", "–", tr(" not counted"));

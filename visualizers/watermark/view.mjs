@@ -1,13 +1,13 @@
 // View of the watermark: the colour of every token, which tokens count, and the detector's verdict.
-import { el, fact, table } from "../shared/dom.mjs";
+import { createFact, createTable, el } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
-import { term, told } from "../shared/terms.mjs";
-import { fixed, piece } from "../shared/text.mjs";
+import { renderTerms, term } from "../shared/terms.mjs";
+import { formatFixed, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { power } from "./p_value.mjs";
-import { Plot } from "./plot.mjs";
-import { legendOf, tokenOf } from "./token.mjs";
-import { bitsOf, isMarked, shareOf, shownOf } from "./words.mjs";
+import { formatPValue } from "./p_value.mjs";
+import { ScorePlot } from "./plot.mjs";
+import { createLegend, createToken } from "./token.mjs";
+import { bitsText, formatGreenShare, isWatermarkStep, stepSummary } from "./words.mjs";
 
 const COLUMNS = [
   tr("step"),
@@ -19,7 +19,7 @@ const COLUMNS = [
   "[z-score|z]",
 ];
 
-function sentenceOf({ prediction, doubtful, z_threshold, distinct_z_score }) {
+function verdictText({ prediction, doubtful, z_threshold, distinct_z_score }) {
   const z = z_threshold;
   if (!prediction) return ["no", tr("✗ Not shown to be marked: z is not above {z}.", { z })];
   if (!doubtful) return ["yes", tr("✓ Marked: z is above {z}.", { z })];
@@ -27,33 +27,33 @@ function sentenceOf({ prediction, doubtful, z_threshold, distinct_z_score }) {
     "doubt",
     tr(
       "? Doubtful: z is above {z} only because repeats are counted; every draw counted once gives {distinct}.",
-      { z, distinct: fixed(distinct_z_score, 2) },
+      { z, distinct: formatFixed(distinct_z_score, 2) },
     ),
   ];
 }
 
-function numbersOf(verdict, bits) {
+function createNumbers(verdict, bits) {
   const { hits, trials, distinct_hits, distinct_trials, distinct_z_score } = verdict;
   const [share, chance] = [verdict.fraction, verdict.chance].map((x) => (100 * x).toFixed(1));
   return [
-    fact(tr("T (tokens that count)"), verdict.num_tokens_scored),
-    fact(
+    createFact(tr("T (tokens that count)"), verdict.num_tokens_scored),
+    createFact(
       bits ? term("g-value", tr("ones")) : term("green list", tr("green")),
       tr("{n} of {total}", { n: hits, total: trials }),
     ),
-    fact(tr("share"), tr("{share} %, by chance {chance} %", { share, chance })),
-    fact(term("z-score", "z"), fixed(verdict.z_score, 2)),
+    createFact(tr("share"), tr("{share} %, by chance {chance} %", { share, chance })),
+    createFact(term("z-score", "z"), formatFixed(verdict.z_score, 2)),
     distinct_trials < trials
-      ? fact(
+      ? createFact(
           tr("without repeats"),
           tr("{n} of {total}, z {z}", {
             n: distinct_hits,
             total: distinct_trials,
-            z: fixed(distinct_z_score, 2),
+            z: formatFixed(distinct_z_score, 2),
           }),
         )
       : "",
-    fact(told(tr("[p-value|p], exact one-sided")), power(verdict.p_value)),
+    createFact(renderTerms(tr("[p-value|p], exact one-sided")), formatPValue(verdict.p_value)),
   ].filter(Boolean);
 }
 
@@ -61,26 +61,26 @@ function numbersOf(verdict, bits) {
  * @param {Run} run
  * @param {Step} step
  */
-function rowOf(run, step) {
+function tokenCells(run, step) {
   const d = step.detail;
-  const { z, hits, flips } = shownOf(run, step);
+  const { z, hits, flips } = stepSummary(run, step);
   const colour = d.is_green === null ? "" : d.is_green ? tr("green") : tr("red");
   const fresh = d.fresh ? tr("yes") : tr("in z, not in p: repeat");
   return [
     step.index + 1,
-    piece(run, step.emit[0]),
-    d.g_values.length ? bitsOf({ hits, flips }) : colour,
-    d.green_fraction === null ? "" : shareOf(d),
+    tokenLabel(run, step.emit[0]),
+    d.g_values.length ? bitsText({ hits, flips }) : colour,
+    d.green_fraction === null ? "" : formatGreenShare(d),
     d.bias,
     d.scored ? fresh : tr("no: {reason}", { reason: said(d.reason) }),
-    z === null ? "" : fixed(z, 2),
+    z === null ? "" : formatFixed(z, 2),
   ];
 }
 
 class Watermark {
   #run = null;
   #chosen = 0;
-  #seen = 0;
+  #stepCount = 0;
   // Steps of the selected sequence, and the z-score after each.
   #steps = [];
   #curve = [];
@@ -92,7 +92,7 @@ class Watermark {
     this.which = el("select", {
       class: "wm-which",
       "aria-label": tr("Sequence"),
-      onchange: () => this.#choose(Number(this.which.value)),
+      onchange: () => this.#chooseSequence(Number(this.which.value)),
     });
     this.text = el("div", {
       class: "wm-text",
@@ -102,11 +102,11 @@ class Watermark {
     this.verdict = el("p", { class: "wm-verdict", "aria-live": "polite" });
     this.numbers = el("div", { class: "dp-costs" });
     this.facts = el("p", { class: "dp-note wm-facts" });
-    this.plot = new Plot();
+    this.plot = new ScorePlot();
     this.legend = el("div", { class: "dp-legend" });
     this.tableBody = el("div", {});
     const opened = () => {
-      if (this.more.open && this.#run) this.tableBody.replaceChildren(this.#table());
+      if (this.more.open && this.#run) this.tableBody.replaceChildren(this.#createTokenTable());
     };
     this.more = el(
       "details",
@@ -123,11 +123,11 @@ class Watermark {
     this.#chosen = 0;
     this.which.replaceChildren();
     this.which.hidden = true;
-    this.#wipe();
+    this.#clearText();
   }
 
-  #wipe() {
-    this.#seen = 0;
+  #clearText() {
+    this.#stepCount = 0;
     this.#steps = [];
     this.#curve = [];
     this.#tokens = new Map();
@@ -138,52 +138,55 @@ class Watermark {
     this.facts.textContent = "";
   }
 
-  #choose(sequence) {
+  #chooseSequence(sequence) {
     this.#chosen = sequence;
-    this.#wipe();
+    this.#clearText();
     this.update(this.#run);
-    if (this.#run.selected !== null) this.#mark(this.#run.selected);
+    if (this.#run.selected !== null) this.#markStep(this.#run.selected);
   }
 
   /** @param {Run} run */
   update(run) {
     this.#run = run;
-    for (; this.#seen < run.steps.length; this.#seen++) this.#take(run.steps[this.#seen]);
+    for (; this.#stepCount < run.steps.length; this.#stepCount++)
+      this.#addStep(run.steps[this.#stepCount]);
     const last = this.#steps.at(-1);
     if (!last) return;
-    if (!this.legend.childElementCount) this.legend.replaceChildren(...legendOf(run, last.detail));
-    const shown = shownOf(run, last);
-    this.#judge(shown.verdict, last.detail.g_values.length > 0);
+    if (!this.legend.childElementCount)
+      this.legend.replaceChildren(...createLegend(run, last.detail));
+    const shown = stepSummary(run, last);
+    this.#showVerdict(shown.verdict, last.detail.g_values.length > 0);
     this.plot.draw(this.#curve, shown.threshold, this.text.clientWidth);
     this.#offerSequences();
-    if (this.more.open && run.status !== "running") this.tableBody.replaceChildren(this.#table());
+    if (this.more.open && run.status !== "running")
+      this.tableBody.replaceChildren(this.#createTokenTable());
   }
 
   /** @param {Step} step */
-  #take(step) {
-    if (!isMarked(step) || step.sequence !== this.#chosen) return;
+  #addStep(step) {
+    if (!isWatermarkStep(step) || step.sequence !== this.#chosen) return;
     this.#steps.push(step);
-    this.#curve.push(shownOf(this.#run, step).z);
+    this.#curve.push(stepSummary(this.#run, step).z);
     const choose = () => this.ctx.select(step.index);
     const tell = (words) => {
       this.facts.textContent = words;
     };
-    const node = tokenOf(this.#run, step, choose, tell);
+    const node = createToken(this.#run, step, choose, tell);
     this.#tokens.set(step.index, node);
     this.text.append(node);
   }
 
-  #judge(verdict, bits) {
+  #showVerdict(verdict, bits) {
     if (!verdict) {
       this.verdict.textContent = tr("Nothing counts yet.");
       this.numbers.replaceChildren();
       return;
     }
-    const [kind, words] = sentenceOf(verdict);
+    const [kind, words] = verdictText(verdict);
     this.verdict.className = `wm-verdict ${kind}`;
     this.verdict.textContent = words;
     this.verdict.dataset.p = String(verdict.p_value);
-    this.numbers.replaceChildren(...numbersOf(verdict, bits));
+    this.numbers.replaceChildren(...createNumbers(verdict, bits));
   }
 
   #offerSequences() {
@@ -195,12 +198,12 @@ class Watermark {
     this.which.replaceChildren(...Array.from({ length: count }, option));
   }
 
-  #table() {
-    const rows = this.#steps.map((step) => rowOf(this.#run, step));
-    return table(COLUMNS.map(told), rows);
+  #createTokenTable() {
+    const rows = this.#steps.map((step) => tokenCells(this.#run, step));
+    return createTable(COLUMNS.map(renderTerms), rows);
   }
 
-  #mark(index) {
+  #markStep(index) {
     for (const node of this.text.querySelectorAll(".sel")) node.classList.remove("sel");
     const node = this.#tokens.get(index);
     if (!node) return;
@@ -210,7 +213,7 @@ class Watermark {
 
   /** @param {Run} _run */
   select(_run, index) {
-    this.#mark(index);
+    this.#markStep(index);
   }
 }
 

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 import transformers
 
-from engine.loops.beams.groups import Group, GroupSearch, search_groups
-from engine.loops.beams.step_record import BeamOutput, Tree, pad_of
+from engine.loops.beams.groups import BeamGroup, GroupSearch, run_group_search
+from engine.loops.beams.step_record import BeamOutput, BeamTree, padding_id
 from engine.loops.recorder import Recorder
-from engine.loops.rows import for_rows
+from engine.loops.rows import fit_processors
 from engine.trace.records import Step
 
 
@@ -35,7 +35,7 @@ class HammingDiversityLogitsProcessor:
         return scores - self.penalty * torch.bincount(self.taken, minlength=scores.shape[-1])
 
 
-def with_diversity(processors: Sequence[Any], hamming: Any) -> list[Any]:
+def insert_diversity_penalty(processors: Sequence[Any], hamming: Any) -> list[Any]:
     """Insert the penalty after the token biases, where transformers had it."""
     at = sum(isinstance(p, transformers.SequenceBiasLogitsProcessor) for p in processors)
     return [*processors[:at], hamming, *processors[at:]]
@@ -75,19 +75,19 @@ def group_beam_loop(
         The ``num_return_sequences`` best hypotheses of all groups.
     """
     del generator
-    tree, size = Tree(), input_ids.shape[0] // num_beam_groups
+    tree, size = BeamTree(), input_ids.shape[0] // num_beam_groups
     # generate() made the processors for all beams; a group has fewer rows.
-    of_a_group = for_rows(logits_processor, size)
+    of_a_group = fit_processors(logits_processor, size)
     groups = [
-        Group(g, input_ids[:1], size, generation_config, tree, diversity_penalty)
+        BeamGroup(g, input_ids[:1], size, generation_config, tree, diversity_penalty)
         for g in range(num_beam_groups)
     ]
 
-    def processors(group: Group, taken: torch.Tensor) -> Sequence[Any]:
+    def processors(group: BeamGroup, taken: torch.Tensor) -> Sequence[Any]:
         del group
         hamming = HammingDiversityLogitsProcessor(diversity_penalty, taken)
-        return with_diversity(of_a_group, hamming)
+        return insert_diversity_penalty(of_a_group, hamming)
 
-    search = GroupSearch(groups, processors, recorder, pad_of(generation_config))
+    search = GroupSearch(groups, processors, recorder, padding_id(generation_config))
     rules = logits_processor, stopping_criteria, generation_config
-    return (yield from search_groups(model, input_ids, *rules, search, model_kwargs))
+    return (yield from run_group_search(model, input_ids, *rules, search, model_kwargs))

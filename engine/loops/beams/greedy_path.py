@@ -11,16 +11,16 @@ import torch
 import transformers
 
 from engine.errors import DecodeError
-from engine.loops.beams.step_record import IMPOSSIBLE
-from engine.loops.forward import Forward, emptied
-from engine.loops.optional_measurements import LeftOut
-from engine.loops.recorder import Recorder, rounded
-from engine.loops.rows import for_rows
+from engine.loops.beams.step_record import IMPOSSIBLE_SUM
+from engine.loops.forward import Forward, with_empty_cache
+from engine.loops.optional_measurements import MeasurementStopped
+from engine.loops.recorder import Recorder, round_decimals
+from engine.loops.rows import fit_processors
 from engine.trace.details import BeamDetail, GreedyPath
 from engine.trace.records import Step
 
 
-class GreedyTrail:
+class GreedyTracker:
     """Tracks the greedy path inside a search at no cost while it is one of the beams."""
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class GreedyTrail:
         self.ids: list[int] = []
         self.logprobs: list[float] = []
 
-    def follow(
+    def track_step(
         self, scores: torch.Tensor, flat: torch.Tensor, running: torch.Tensor, hits: torch.Tensor
     ) -> None:
         """Record one step of the search.
@@ -50,26 +50,26 @@ class GreedyTrail:
         self.beam = int(on[0]) if len(on) else None
 
 
-def _nobody(done: int, total: int, what: str) -> None:
+def _ignore_progress(done: int, total: int, what: str) -> None:
     del done, total, what
 
 
-def with_greedy_path(
+def measure_greedy_path(
     recorder: Recorder, last: Step, *arguments: Any
 ) -> Generator[Step, None, None]:
-    """Yield the last step of a search again with ``greedy_path(*arguments)`` in its detail.
+    """Yield the last step of a search again with ``decode_greedy_path(*arguments)`` in its detail.
 
     The text is complete and sent before this runs. If the path fails, nothing is yielded.
     """
     what = "The greedy path beside the beams"
     tell = recorder.additions.progress
-    path = recorder.additions.make(what, lambda: greedy_path(*arguments, tell=tell), None)
+    path = recorder.additions.measure(what, lambda: decode_greedy_path(*arguments, tell=tell), None)
     if path is not None:
         assert isinstance(last.detail, BeamDetail)
         yield replace(last, detail=replace(last.detail, greedy=path))
 
 
-def greedy_path(
+def decode_greedy_path(
     model: Any,
     prompt: torch.Tensor,
     logits_processor: Any,
@@ -77,8 +77,8 @@ def greedy_path(
     generation_config: Any,
     model_kwargs: dict[str, Any],
     winner: tuple[int, ...],
-    trail: GreedyTrail | None = None,
-    tell: Callable[[int, int, str], None] = _nobody,
+    trail: GreedyTracker | None = None,
+    tell: Callable[[int, int, str], None] = _ignore_progress,
 ) -> GreedyPath | None:
     """Decode greedily with the same processors and sum the same log-probabilities.
 
@@ -100,7 +100,7 @@ def greedy_path(
         DecodeError: the processors removed every token.
         LeftOut: the run was stopped after its search.
     """
-    interrupts = [c for c in stopping_criteria if not _is_of_the_text(c)]
+    interrupts = [c for c in stopping_criteria if not _is_text_criterion(c)]
 
     def interrupted() -> bool:
         return any(bool(criterion(prompt, None).all()) for criterion in interrupts)
@@ -109,29 +109,28 @@ def greedy_path(
         return None
     # A row more in the search itself would change the beams: other batch sizes round otherwise.
     start, logprobs = (trail.ids, list(trail.logprobs)) if trail else ([], [])
-    ids = torch.cat([prompt, prompt.new_tensor([start])], dim=-1)
-    forward = Forward(model, generation_config, _single(model, model_kwargs, len(start)))
-    processors = for_rows(logits_processor, 1)
-    most, one_beam = (
-        generation_config.max_length - prompt.shape[1],
-        generation_config.num_beams == 1,
-    )
+    ids, start_length = torch.cat([prompt, prompt.new_tensor([start])], dim=-1), prompt.shape[1]
+    forward = Forward(model, generation_config, _single_row_kwargs(model, model_kwargs, len(start)))
+    processors = fit_processors(logits_processor, 1)
+    most, one_beam = generation_config.max_length - start_length, generation_config.num_beams == 1
     while not (logprobs and bool(stopping_criteria(ids, None).all())):
         tell(len(logprobs), most, "tokens of the greedy path")
-        token, logprob = _likeliest(forward, ids, processors, one_beam)
+        token, logprob = _most_likely_token(forward, ids, processors, one_beam)
         logprobs.append(logprob)
         ids = torch.cat([ids, token[:, None]], dim=-1)
     if interrupted():
-        raise LeftOut(f"the run was stopped after {len(logprobs)} of its tokens.")
-    new = tuple(ids[0, prompt.shape[1] :].tolist())
+        raise MeasurementStopped(f"the run was stopped after {len(logprobs)} of its tokens.")
+    new = tuple(ids[0, start_length:].tolist())
     total, length = sum(logprobs), len(new)
-    if total <= IMPOSSIBLE:
+    if total <= IMPOSSIBLE_SUM:
         raise DecodeError("Every token that could follow was removed.")
     score = total / length**generation_config.length_penalty
-    return GreedyPath(new, rounded(total), rounded(score), left_at(new, winner))
+    return GreedyPath(
+        new, round_decimals(total), round_decimals(score), divergence_index(new, winner)
+    )
 
 
-def _likeliest(
+def _most_likely_token(
     forward: Forward, ids: torch.Tensor, processors: Any, one_beam: bool
 ) -> tuple[torch.Tensor, float]:
     """Return the (1,) most likely next token of (1, length) ids and its log-probability."""
@@ -145,7 +144,7 @@ def _likeliest(
     return token, float(scores[0, token])
 
 
-def left_at(greedy: tuple[int, ...], winner: tuple[int, ...]) -> int | None:
+def divergence_index(greedy: tuple[int, ...], winner: tuple[int, ...]) -> int | None:
     """Return the first position where the winner differs from the greedy path, or None."""
     for position, (a, b) in enumerate(zip(greedy, winner, strict=False)):
         if a != b:
@@ -153,16 +152,16 @@ def left_at(greedy: tuple[int, ...], winner: tuple[int, ...]) -> int | None:
     return None if len(greedy) == len(winner) else min(len(greedy), len(winner))
 
 
-def _single(model: Any, model_kwargs: dict[str, Any], longer: int) -> dict[str, Any]:
+def _single_row_kwargs(model: Any, model_kwargs: dict[str, Any], longer: int) -> dict[str, Any]:
     """Return the arguments for one row with an empty cache and ``longer`` more tokens."""
-    kwargs = emptied(model, model_kwargs)
+    kwargs = with_empty_cache(model, model_kwargs)
     single = {k: v[:1] if torch.is_tensor(v) and v.ndim else v for k, v in kwargs.items()}
     if model.config.is_encoder_decoder:
         encoded = model_kwargs["encoder_outputs"]
         single["encoder_outputs"] = type(encoded)(last_hidden_state=encoded.last_hidden_state[:1])
         return single
     if "mm_encoder_outputs" in kwargs:
-        single["mm_encoder_outputs"] = _of_one_row(kwargs)
+        single["mm_encoder_outputs"] = _single_row_media(kwargs)
     mask, positions = single.get("attention_mask"), single.get("position_ids")
     if mask is not None:
         single["attention_mask"] = torch.cat([mask, mask.new_ones((1, longer))], dim=-1)
@@ -172,7 +171,7 @@ def _single(model: Any, model_kwargs: dict[str, Any], longer: int) -> dict[str, 
     return single
 
 
-def _of_one_row(kwargs: dict[str, Any]) -> dict[str, Any]:
+def _single_row_media(kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the image encoder outputs of the first row; generate() concatenates all rows."""
     rows = kwargs["position_ids"].shape[-2]
     found = {}
@@ -183,7 +182,7 @@ def _of_one_row(kwargs: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _is_of_the_text(criterion: Any) -> bool:
+def _is_text_criterion(criterion: Any) -> bool:
     """Return whether a criterion depends on the text alone, not on time or a stop."""
     of_the_text = (
         transformers.EosTokenCriteria,

@@ -7,35 +7,35 @@ from typing import Any
 
 import torch
 
-from engine.loops.beams.greedy_path import with_greedy_path
-from engine.loops.beams.hypothesis_heap import Heap, best_first
+from engine.loops.beams.greedy_path import measure_greedy_path
+from engine.loops.beams.hypothesis_heap import HypothesisHeap, sort_best_first
 from engine.loops.beams.step_record import (
-    IMPOSSIBLE,
-    NONE_CAN_WIN,
-    NONE_MAY_GO_ON,
-    PROMPT,
+    IMPOSSIBLE_SUM,
+    NO_BETTER_BEAM,
+    NO_OPEN_BEAM,
+    PROMPT_NODE,
     BeamOutput,
+    BeamTree,
     FinishedBeam,
-    Processed,
+    ProcessedBeams,
     StepWriter,
-    Tree,
-    best_kept,
+    best_kept_node,
     check_finite,
-    check_found,
-    none_possible,
-    output,
-    pad_of,
-    processed,
+    check_has_hypothesis,
+    has_only_placeholders,
+    pack_output,
+    padding_id,
+    process_logprobs,
 )
 from engine.loops.forward import Forward
-from engine.loops.recorder import Recorder, rounded
+from engine.loops.recorder import Recorder, round_decimals
 from engine.trace.details import BeamDetail, BeamNode, Hypothesis
 from engine.trace.records import Step
 
-_NEVER = -1e9
+_IMPOSSIBLE = -1e9
 
 
-class Group:
+class BeamGroup:
     """One group's beams, heap and node numbers.
 
     Args:
@@ -53,18 +53,18 @@ class Group:
         prompt: torch.Tensor,
         size: int,
         config: Any,
-        tree: Tree,
+        tree: BeamTree,
         diversity_penalty: float = 0.0,
     ) -> None:
         self.number, self.size, self.tree = number, size, tree
         self.diversity_penalty = diversity_penalty
         self.prompt_length, self.wanted = prompt.shape[1], config.num_return_sequences
-        self.heap = Heap(size, config, self.prompt_length)
+        self.heap = HypothesisHeap(size, config, self.prompt_length)
         self.ids = prompt.repeat(size, 1)
         # Only the first beam may start: all rows hold the same prompt.
-        self.sums = torch.full((size,), _NEVER, device=prompt.device)
+        self.sums = torch.full((size,), _IMPOSSIBLE, device=prompt.device)
         self.sums[0] = 0
-        self.nodes = [PROMPT] * size
+        self.nodes = [PROMPT_NODE] * size
         self.parents = torch.arange(size, device=prompt.device)
         self.done = False
         self.eos = (
@@ -79,14 +79,14 @@ class Group:
         """New tokens of the open beams."""
         return self.ids.shape[1] - self.prompt_length
 
-    def rest(self, pad_id: int) -> None:
+    def pad_step(self, pad_id: int) -> None:
         """Append padding to the beams of a finished group."""
         self.sums = torch.zeros_like(self.sums)
         self.parents = torch.zeros_like(self.parents)
         padding = torch.full_like(self.ids[:, :1], pad_id)
         self.ids = torch.cat([self.ids[self.parents], padding], dim=-1)
 
-    def advance(self, seen: Processed, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
+    def advance(self, seen: ProcessedBeams, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
         """Take one step on (size, vocab) processed log-probabilities; return the pool.
 
         Args:
@@ -98,16 +98,16 @@ class Group:
         # Enough for ``size`` open beams even if every end-of-sequence id is among the best.
         top = pool.topk(max(2, 1 + len(self.eos)) * self.size)
         sums, flat = top.values.tolist(), top.indices.tolist()
-        chosen = self._chosen(flat, vocab)
+        chosen = self._continuing_ranks(flat, vocab)
         logprobs = seen.scores.flatten()[top.indices].tolist()
-        open_sums = [sums[i] for i in chosen if sums[i] > IMPOSSIBLE]
+        open_sums = [sums[i] for i in chosen if sums[i] > IMPOSSIBLE_SUM]
         floor = min(open_sums, default=sums[0])
         nodes, numbers = [], {}
         self.origin = {}
         for rank, place in enumerate(flat):
             token, parent = place % vocab, self.nodes[place // vocab]
-            if sums[rank] <= IMPOSSIBLE or parent < PROMPT:
-                numbers[rank] = PROMPT - 1
+            if sums[rank] <= IMPOSSIBLE_SUM or parent < PROMPT_NODE:
+                numbers[rank] = PROMPT_NODE - 1
                 continue
             numbers[rank] = self.tree.add(parent, token)
             self.origin[numbers[rank]] = place // vocab
@@ -118,37 +118,37 @@ class Group:
                     node_id=numbers[rank],
                     parent_id=parent,
                     token_id=token,
-                    logprob=rounded(logprobs[rank]),
-                    sum_logprobs=rounded(sums[rank]),
-                    score=rounded(self.heap.score(sums[rank], self.length + 1)),
+                    logprob=round_decimals(logprobs[rank]),
+                    sum_logprobs=round_decimals(sums[rank]),
+                    score=round_decimals(self.heap.score(sums[rank], self.length + 1)),
                     rank=rank,
-                    margin=rounded(sums[rank] - floor),
+                    margin=round_decimals(sums[rank] - floor),
                     group=self.number,
-                    diversity_penalty=rounded(len(groups) * self.diversity_penalty),
+                    diversity_penalty=round_decimals(len(groups) * self.diversity_penalty),
                     fate=fate,
                     penalised_by=tuple(sorted(set(groups))),
                     reason=reason,
                 )
             )
-        self._grow(top, chosen, numbers, vocab)
+        self._extend_beams(top, chosen, numbers, vocab)
         self.reachable = self.heap.reachable(sums[0], self.length)
-        self.done = self.heap.is_done(sums[0], self.length) or self.exhausted
+        self.done = self.heap.is_done(sums[0], self.length) or self.is_exhausted
         return nodes
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether no open beam is possible."""
-        return none_possible(self.sums)
+        return has_only_placeholders(self.sums)
 
-    def close(self) -> None:
+    def add_open_beams(self) -> None:
         """Add the open beams to the heap when the search ends."""
         if self.done:
             return
         for total, node in zip(self.sums.tolist(), self.nodes, strict=True):
             if node >= 0:
-                self.heap.add(self._finished(total, node, self.length))
+                self.heap.add(self._finish_beam(total, node, self.length))
 
-    def _chosen(self, flat: list[int], vocab: int) -> list[int]:
+    def _continuing_ranks(self, flat: list[int], vocab: int) -> list[int]:
         """Return the ranks that continue: the first ``size`` that are not end-of-sequence."""
         return [i for i, place in enumerate(flat) if place % vocab not in self.eos][: self.size]
 
@@ -159,15 +159,17 @@ class Group:
             return ("kept" if chosen else "pruned"), ""
         if rank >= self.size:
             return "blocked", f"It ended outside the first {self.size} of its group's pool."
-        if self.heap.add(self._finished(total, node, self.length + 1)):
+        if self.heap.add(self._finish_beam(total, node, self.length + 1)):
             return "finished", ""
         return "finished_worse", "Its score is below those of the group's finished hypotheses."
 
-    def _finished(self, total: float, node: int, length: int) -> FinishedBeam:
+    def _finish_beam(self, total: float, node: int, length: int) -> FinishedBeam:
         ids = tuple(self.tree.path(node))
         return FinishedBeam(self.heap.score(total, length), total, length, node, ids, self.number)
 
-    def _grow(self, top: Any, chosen: list[int], numbers: dict[int, int], vocab: int) -> None:
+    def _extend_beams(
+        self, top: Any, chosen: list[int], numbers: dict[int, int], vocab: int
+    ) -> None:
         at = torch.tensor(chosen, device=self.ids.device)
         self.parents = top.indices[at] // vocab
         self.ids = torch.cat([self.ids[self.parents], (top.indices[at] % vocab)[:, None]], dim=-1)
@@ -187,14 +189,14 @@ class GroupSearch:
 
     def __init__(
         self,
-        groups: Sequence[Group],
-        processors: Callable[[Group, torch.Tensor], Sequence[Any]],
+        groups: Sequence[BeamGroup],
+        processors: Callable[[BeamGroup, torch.Tensor], Sequence[Any]],
         recorder: Recorder,
         pad_id: int,
     ) -> None:
         self.groups, self.processors, self.pad_id = groups, processors, pad_id
         self.recorder, self.writer = recorder, StepWriter(recorder)
-        self.views: dict[int, Processed] = {}
+        self.views: dict[int, ProcessedBeams] = {}
 
     @property
     def ids(self) -> torch.Tensor:
@@ -219,10 +221,10 @@ class GroupSearch:
         for group in self.groups:
             rows = logits[group.number * group.size : (group.number + 1) * group.size]
             if group.done:
-                group.rest(self.pad_id)
+                group.pad_step(self.pad_id)
             else:
                 rules = self.processors(group, taken)
-                seen = processed(self.recorder, rows, group.ids, rules)
+                seen = process_logprobs(self.recorder, rows, group.ids, rules)
                 self.views[group.number] = seen
                 charged: dict[int, tuple[int, ...]] = {}
                 for token, owner in zip(taken.tolist(), owners, strict=True):
@@ -234,13 +236,13 @@ class GroupSearch:
 
     def best(self) -> list[FinishedBeam]:
         """Return the finished hypotheses of all groups, best first."""
-        return best_first(group.heap for group in self.groups)
+        return sort_best_first(group.heap for group in self.groups)
 
     def record(self, pool: list[BeamNode], elapsed_s: float, stop_reason: str) -> Step:
         """Return the Step of a pool; a non-empty ``stop_reason`` marks the last one."""
-        leader, best = best_kept(pool), self.best()
+        leader, best = best_kept_node(pool), self.best()
         if stop_reason:
-            check_found(best)
+            check_has_hypothesis(best)
         group = self.groups[leader.group]
         row = self.writer.row(
             self.views[leader.group], group.origin[leader.node_id], leader.token_id
@@ -254,11 +256,17 @@ class GroupSearch:
         detail = BeamDetail(
             pool=tuple(pool),
             heap=tuple(
-                Hypothesis(h.node, rounded(h.sum_logprobs), h.length, rounded(h.score), h.group)
+                Hypothesis(
+                    h.node,
+                    round_decimals(h.sum_logprobs),
+                    h.length,
+                    round_decimals(h.score),
+                    h.group,
+                )
                 for h in best
             ),
-            best_running=rounded(max(reachable)) if reachable else None,
-            worst_finished=rounded(min(full)) if len(full) == len(self.groups) else None,
+            best_running=round_decimals(max(reachable)) if reachable else None,
+            worst_finished=round_decimals(min(full)) if len(full) == len(self.groups) else None,
             stopping=bool(stop_reason),
             winner_node_id=best[0].node if stop_reason else None,
             stop_reason=stop_reason,
@@ -266,13 +274,13 @@ class GroupSearch:
         return self.writer.step(row, text, detail, elapsed_s)
 
 
-def _why_done(search: GroupSearch) -> str:
-    if any(group.exhausted for group in search.groups):
-        return NONE_MAY_GO_ON
-    return NONE_CAN_WIN
+def _stop_reason(search: GroupSearch) -> str:
+    if any(group.is_exhausted for group in search.groups):
+        return NO_OPEN_BEAM
+    return NO_BETTER_BEAM
 
 
-def search_groups(
+def run_group_search(
     model: Any,
     input_ids: torch.Tensor,
     logits_processor: Any,
@@ -292,14 +300,14 @@ def search_groups(
         pool = search.advance(logits)
         forward.reorder(search.parents)
         if search.done:
-            reason = _why_done(search)
+            reason = _stop_reason(search)
         elif bool(stopping_criteria(search.ids, None).all()):
             reason = "Every open beam has met a stopping rule, such as the longest length."
         elapsed_s = search.recorder.elapsed_s()
         if reason:
             for group in search.groups:
-                group.close()
+                group.add_open_beams()
         yield (step := search.record(pool, elapsed_s, reason))
     path = (model, prompt, logits_processor, stopping_criteria, config, at_start)
-    yield from with_greedy_path(search.recorder, step, *path, tuple(search.writer.shown))
-    return output(prompt, search.best()[: config.num_return_sequences], pad_of(config))
+    yield from measure_greedy_path(search.recorder, step, *path, tuple(search.writer.shown))
+    return pack_output(prompt, search.best()[: config.num_return_sequences], padding_id(config))

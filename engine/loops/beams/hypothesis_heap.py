@@ -8,7 +8,7 @@ from typing import Any
 from engine.loops.beams.step_record import FinishedBeam
 
 
-class Heap:
+class HypothesisHeap:
     """The best ``size`` finished hypotheses, and the test whether an open one can still join.
 
     Args:
@@ -58,7 +58,7 @@ class Heap:
         return self.early_stopping is True or self.worst >= self.reachable(best_sum, length)
 
 
-def best_first(heaps: Iterable[Heap]) -> list[FinishedBeam]:
+def sort_best_first(heaps: Iterable[HypothesisHeap]) -> list[FinishedBeam]:
     """Return all members, best first."""
     members = [member for heap in heaps for member in heap.members]
     # The old scorer returns the later of two equal scores first, hence sort and reverse.

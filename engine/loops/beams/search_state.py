@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from engine.loops.beams.step_record import none_possible
+from engine.loops.beams.step_record import has_only_placeholders
 
-_NEVER = -1e9
+_IMPOSSIBLE = -1e9
 
 
 @dataclass
-class Pool:
+class CandidatePool:
     """The candidates of one step in the order the search considers them; tensors of length n."""
 
     scores: torch.Tensor
@@ -25,7 +25,7 @@ class Pool:
 
 
 @dataclass
-class Ending:
+class StepOutcome:
     """The outcome of a step: finished candidates and running beams; tensors."""
 
     hits: torch.Tensor
@@ -58,53 +58,55 @@ class BeamSearch:
         self.early_stopping = True if self.beams == 1 else config.early_stopping
         self.do_sample, self.max_length = config.do_sample, config.max_length
         # Only the first beam may start: all rows hold the same prompt.
-        self.sums = torch.full((self.beams,), _NEVER, dtype=torch.float32, device=device)
+        self.sums = torch.full((self.beams,), _IMPOSSIBLE, dtype=torch.float32, device=device)
         self.sums[0] = 0
-        self.heap_scores = torch.full((self.beams,), _NEVER, dtype=torch.float32, device=device)
+        self.heap_scores = torch.full(
+            (self.beams,), _IMPOSSIBLE, dtype=torch.float32, device=device
+        )
         self.finished = torch.zeros(self.beams, dtype=torch.bool, device=device)
         self.improvable = torch.ones((), dtype=torch.bool, device=device)
 
     @property
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         """Whether no running beam is possible, placeholders aside."""
-        return none_possible(self.sums)
+        return has_only_placeholders(self.sums)
 
-    def choose(self, scores: torch.Tensor, generator: torch.Generator) -> Pool:
+    def choose(self, scores: torch.Tensor, generator: torch.Generator) -> CandidatePool:
         """Return the pool of (beams, vocab) processed log-probabilities."""
         total = (scores + self.sums[:, None]).flatten()
         if not self.do_sample:
             best = total.topk(self.pool_size)
-            return Pool(best.values, best.indices, torch.zeros_like(best.values))
+            return CandidatePool(best.values, best.indices, torch.zeros_like(best.values))
         # torch.multinomial without replacement is the exponential race, in order of arrival.
         probs = total.softmax(-1)
         noise = torch.empty_like(probs).exponential_(1, generator=generator)
         flat = (probs / noise).topk(self.pool_size).indices
-        return Pool(total[flat], flat, noise[flat].double() / probs[flat].double())
+        return CandidatePool(total[flat], flat, noise[flat].double() / probs[flat].double())
 
-    def extended(self, pool: Pool, vocab: int) -> torch.Tensor:
+    def extend_sequences(self, pool: CandidatePool, vocab: int) -> torch.Tensor:
         """Return (n, length + 1) sequences of the candidates."""
         return torch.cat([self.ids[pool.flat // vocab], (pool.flat % vocab)[:, None]], dim=-1)
 
-    def decide(self, pool: Pool, hits: torch.Tensor) -> Ending:
+    def decide(self, pool: CandidatePool, hits: torch.Tensor) -> StepOutcome:
         """Choose running beams and new finished hypotheses; update scores and flags."""
         # A finished candidate cannot run on.
-        open_sums = pool.scores + hits.to(torch.float32) * _NEVER
+        open_sums = pool.scores + hits.to(torch.float32) * _IMPOSSIBLE
         running = open_sums.topk(self.beams).indices
         # As in transformers, only the first ``beams`` candidates may finish.
         first = torch.arange(self.pool_size, device=hits.device) < self.beams
         new_length = self.ids.shape[1] + 1 - self.prompt_length
         scores = pool.scores / (new_length**self.length_penalty)
         full = self.finished.all() & (self.early_stopping is True)
-        scores = scores + full.to(torch.float32) * _NEVER
+        scores = scores + full.to(torch.float32) * _IMPOSSIBLE
         # After a failed stopping test nothing may join the heap.
-        scores = scores + (~self.improvable).to(torch.float32) * _NEVER
-        scores = scores + (~(hits & first)).to(torch.float32) * _NEVER
+        scores = scores + (~self.improvable).to(torch.float32) * _IMPOSSIBLE
+        scores = scores + (~(hits & first)).to(torch.float32) * _IMPOSSIBLE
         merged_scores = torch.cat([self.heap_scores, scores])
         merged = merged_scores.topk(self.beams).indices
         self.heap_scores = merged_scores[merged]
         self.finished = torch.cat([self.finished, hits & first])[merged]
         self.sums = open_sums[running]
-        return Ending(hits, running, merged, scores)
+        return StepOutcome(hits, running, merged, scores)
 
     def test(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return both sides of the stopping test: best reachable and worst finished score.
@@ -115,11 +117,11 @@ class BeamSearch:
         longest = self.early_stopping == "never" and self.length_penalty > 0
         length = (self.max_length if longest else self.ids.shape[1]) - self.prompt_length
         best = self.sums[0] / (length**self.length_penalty)
-        worst = torch.where(self.finished, self.heap_scores.min(), _NEVER)
+        worst = torch.where(self.finished, self.heap_scores.min(), _IMPOSSIBLE)
         self.improvable = self.improvable & (best > worst).any()
         return best, worst.max()
 
-    def goes_on(self, hits: torch.Tensor) -> torch.Tensor:
+    def can_continue(self, hits: torch.Tensor) -> torch.Tensor:
         """Return whether another step follows."""
         full = self.finished.all() & (self.early_stopping is True)
         return self.improvable & ~full & ~hits.all()

@@ -9,18 +9,18 @@ from typing import Any
 import torch
 
 from engine.errors import DecodeError
-from engine.loops.recorder import Recorder, Row, Stages, observed
+from engine.loops.recorder import Recorder, Row, Stages, make_observation
 from engine.trace.details import BeamDetail, BeamNode
 from engine.trace.records import Step
 
-PROMPT = -1
-IMPOSSIBLE = -1e8
+PROMPT_NODE = -1
+IMPOSSIBLE_SUM = -1e8
 """Sums below this belong to placeholders (-1e9) or removed tokens (-inf)."""
-NONE_MAY_GO_ON = "No open beam may go on: every token that could follow is forbidden."
-NONE_CAN_WIN = "No open beam can beat the worst of the finished hypotheses any more."
+NO_OPEN_BEAM = "No open beam may go on: every token that could follow is forbidden."
+NO_BETTER_BEAM = "No open beam can beat the worst of the finished hypotheses any more."
 
 
-class Tree:
+class BeamTree:
     """Numbers the nodes of a search and returns their paths."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Tree:
     def path(self, node: int) -> list[int]:
         """Return the new tokens from the prompt to a node."""
         tokens: list[int] = []
-        while node != PROMPT:
+        while node != PROMPT_NODE:
             tokens.append(self.tokens[node])
             node = self.parents[node]
         return tokens[::-1]
@@ -69,7 +69,7 @@ class BeamOutput:
     """New tokens of each sequence, padding not counted."""
 
 
-def output(prompt: torch.Tensor, best: Sequence[FinishedBeam], pad_id: int) -> BeamOutput:
+def pack_output(prompt: torch.Tensor, best: Sequence[FinishedBeam], pad_id: int) -> BeamOutput:
     """Pack finished hypotheses, best first, into one padded tensor after the (1, length) prompt."""
     longest = max(len(hypothesis.ids) for hypothesis in best)
     rows = [[*h.ids, *[pad_id] * (longest - len(h.ids))] for h in best]
@@ -81,7 +81,7 @@ def output(prompt: torch.Tensor, best: Sequence[FinishedBeam], pad_id: int) -> B
     )
 
 
-def pad_of(generation_config: Any) -> int:
+def padding_id(generation_config: Any) -> int:
     """Return the padding id, else the first end-of-sequence id, else -1."""
     for ids in (generation_config._pad_token_tensor, generation_config._eos_token_tensor):
         if ids is not None:
@@ -101,11 +101,11 @@ class StepWriter:
         self.shown: list[int] = []
         self.index = 0
 
-    def row(self, seen: Processed, beam: int, token_id: int) -> Row:
+    def row(self, seen: ProcessedBeams, beam: int, token_id: int) -> Row:
         """Return the plain record of one beam's distribution."""
         one = slice(beam, beam + 1)
         stages = [(name, scores[one]) for name, scores in seen.stages]
-        narrowed = observed(seen.given[one], seen.scores[one], stages)
+        narrowed = make_observation(seen.given[one], seen.scores[one], stages)
         narrowed.logsumexp = seen.logits[one].logsumexp(-1)
         chosen = torch.tensor([token_id], device=seen.scores.device)
         return self.recorder.record(narrowed, chosen, self.index)[0]
@@ -131,7 +131,7 @@ class StepWriter:
 
 
 @dataclass(frozen=True)
-class Processed:
+class ProcessedBeams:
     """Logits of all beams and the output of every processor; short-lived tensors.
 
     Nothing is normalised here, since only one beam's distribution is recorded.
@@ -146,17 +146,17 @@ class Processed:
     stages: Stages
 
 
-def processed(
+def process_logprobs(
     recorder: Recorder, logits: torch.Tensor, ids: torch.Tensor, processors: Sequence[Any]
-) -> Processed:
+) -> ProcessedBeams:
     """Run the processors over the log-probabilities of (beams, vocab) raw logits."""
     given = torch.log_softmax(logits, dim=-1)
-    return Processed(logits, given, *recorder.processed(given, ids, processors))
+    return ProcessedBeams(logits, given, *recorder.apply_processors(given, ids, processors))
 
 
-def none_possible(sums: torch.Tensor) -> bool:
+def has_only_placeholders(sums: torch.Tensor) -> bool:
     """Return whether all (beams,) sums of log-probabilities belong to placeholders."""
-    return bool((sums <= IMPOSSIBLE).all())
+    return bool((sums <= IMPOSSIBLE_SUM).all())
 
 
 def check_finite(logits: torch.Tensor, step: int) -> None:
@@ -171,7 +171,7 @@ def check_finite(logits: torch.Tensor, step: int) -> None:
         raise DecodeError(f"The model's raw logits are not finite at step {step + 1}.")
 
 
-def check_found(best: Sequence[FinishedBeam]) -> None:
+def check_has_hypothesis(best: Sequence[FinishedBeam]) -> None:
     """Refuse to end a search without a hypothesis.
 
     Raises:
@@ -181,7 +181,7 @@ def check_found(best: Sequence[FinishedBeam]) -> None:
         raise DecodeError("No text meets all that is asked of it; allow more tokens.")
 
 
-def best_kept(pool: Sequence[BeamNode]) -> BeamNode:
+def best_kept_node(pool: Sequence[BeamNode]) -> BeamNode:
     """Return the pool's best kept node, or its best node if none was kept.
 
     Raises:

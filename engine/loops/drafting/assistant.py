@@ -13,11 +13,11 @@ from engine.loops.drafting.drafter import (
     Draft,
     ModelDrafter,
     RunContext,
-    followed,
     run_processors,
+    with_drafted_tokens,
 )
 from engine.models.capabilities import layer_stack
-from engine.models.hooks import rewired
+from engine.models.hooks import rewire_hooks
 
 
 class AssistantDrafter(ModelDrafter):
@@ -41,22 +41,24 @@ class AssistantDrafter(ModelDrafter):
         """Return up to ``num_assistant_tokens`` tokens, leaving one of the budget to the target."""
 
         def scores_after(tokens: list[int]) -> torch.Tensor:
-            ids = followed(input_ids, tokens)
-            return run_processors(self.processors, ids, fit(self.forward.logits(ids), self.vocab))
+            ids = with_drafted_tokens(input_ids, tokens)
+            return run_processors(
+                self.processors, ids, fit_vocabulary(self.forward.logits(ids), self.vocab)
+            )
 
-        self.forward.begin()
+        self.forward.begin_round()
         # The last token of the budget is the target's own.
         room = self.context.max_length - input_ids.shape[1] - 1
-        limit = min(self.schedule.length, room, self.forward.room(input_ids.shape[1]))
+        limit = min(self.schedule.length, room, self.forward.free_positions(input_ids.shape[1]))
         before, ends = self.forward.passes, self.context.eos_token_ids
-        tokens, scores, stop = self._continue(
+        tokens, scores, stop = self._draft_tokens(
             limit, scores_after, ends, do_sample=self.context.do_sample
         )
         return Draft(
             input_ids.new_tensor(tokens),
             scores,
             self.schedule.length,
-            self.schedule.told(len(tokens), stop),
+            self.schedule.explain_length(len(tokens), stop),
             forwards=self.forward.passes - before,
             exit_layer=self.exit_layer,
         )
@@ -69,7 +71,7 @@ class EarlyExitDrafter(AssistantDrafter):
 
     def __init__(self, context: RunContext) -> None:
         layer = context.generation_config.assistant_early_exit
-        super().__init__(context, first_layers(context.model, layer), exit_layer=layer)
+        super().__init__(context, view_first_layers(context.model, layer), exit_layer=layer)
 
 
 def draft_processors(processors: Any) -> list[Any]:
@@ -84,7 +86,7 @@ def draft_processors(processors: Any) -> list[Any]:
     return own + [p for p in own if type(p).__name__ in again]
 
 
-def first_layers(model: Any, layers: int) -> Any:
+def view_first_layers(model: Any, layers: int) -> Any:
     """Return a view of a decoder-only model with its first layers, norm and head.
 
     The view shares every parameter but has its own list of layers and configuration. The model
@@ -108,22 +110,22 @@ def first_layers(model: Any, layers: int) -> Any:
     # Some configs derive layer_types from the number of layers; only a stored list is cut.
     if vars(config).get("layer_types"):
         config.layer_types = list(config.layer_types)[:layers]
-    short_base = _shell(base, config, **{stack: torch.nn.ModuleList(list(whole)[:layers])})
-    view = _shell(model, config, **{name: short_base})
+    short_base = _shallow_view(base, config, **{stack: torch.nn.ModuleList(list(whole)[:layers])})
+    view = _shallow_view(model, config, **{name: short_base})
     if hasattr(model, "graphs"):
         view.graphs = model.graphs.first_layers(layers)
     return view
 
 
-def _shell(module: torch.nn.Module, config: Any, **children: torch.nn.Module) -> Any:
+def _shallow_view(module: torch.nn.Module, config: Any, **children: torch.nn.Module) -> Any:
     """Return a shallow copy of a module with its own configuration and the given children."""
-    shell = rewired(copy.copy(module))
+    shell = rewire_hooks(copy.copy(module))
     shell.__dict__["_modules"] = dict(module._modules) | children
     shell.__dict__["config"] = config
     return shell
 
 
-def fit(logits: torch.Tensor, vocab: int) -> torch.Tensor:
+def fit_vocabulary(logits: torch.Tensor, vocab: int) -> torch.Tensor:
     """Return (1, vocab) logits: cut the padding of the draft model's output, or pad with -inf."""
     have = logits.shape[-1]
     if have >= vocab:

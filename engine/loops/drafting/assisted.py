@@ -10,11 +10,11 @@ from typing import Any
 import torch
 
 from engine.errors import ModelError
-from engine.loops.drafting.cache_snapshot import copied
+from engine.loops.drafting.cache_snapshot import snapshot_cache
 from engine.loops.drafting.drafter import Draft, MakeDrafter, RunContext
-from engine.loops.drafting.round_record import Judgement, Round, round_step
-from engine.loops.forward import cache_of
-from engine.loops.next_token import draw
+from engine.loops.drafting.round_record import DraftRound, RoundVerification, make_round_step
+from engine.loops.forward import find_cache
+from engine.loops.next_token import draw_tokens
 from engine.loops.recorder import Observation, Recorder
 from engine.models.capabilities import capabilities_of
 from engine.trace.records import Step
@@ -61,18 +61,18 @@ def assisted_loop(
         # 1. Draft.
         began, guess, drafted = time.perf_counter(), drafter.draft(input_ids), time.perf_counter()
         # 2. One target pass over the draft, then the processors at every position.
-        seen = _observed(target, recorder, input_ids, guess.tokens, logits_processor)
+        seen = _observe_positions(target, recorder, input_ids, guess.tokens, logits_processor)
         # 3. Verification.
-        judgement = _judged(guess, seen, context)
-        emitted, finished = _until_stop(input_ids, guess, judgement, stopping_criteria)
+        judgement = _judge_draft(guess, seen, context)
+        emitted, finished = _cut_at_stop(input_ids, guess, judgement, stopping_criteria)
         again = 0 if finished else target.rewind(len(guess.tokens), len(emitted))
         seconds = drafted - began, time.perf_counter() - drafted
         # 4. The record.
-        drafter.learn(len(emitted) - 1, len(guess.tokens))
-        recorder.additions.note(drafter.note)
-        this = Round(guess, judgement, emitted, *seconds, drafter.name, 1 + again)
+        drafter.learn_outcome(len(emitted) - 1, len(guess.tokens))
+        recorder.additions.add_note(drafter.note)
+        this = DraftRound(guess, judgement, emitted, *seconds, drafter.name, 1 + again)
         keep = input_ids.shape[1] - prompt_length
-        step = round_step(index, keep, this, seen[len(emitted) - 1], recorder)
+        step = make_round_step(index, keep, this, seen[len(emitted) - 1], recorder)
         input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
         yield step
         if finished and after is not None:
@@ -82,7 +82,7 @@ def assisted_loop(
     return input_ids
 
 
-def _observed(
+def _observe_positions(
     target: TargetForward,
     recorder: Recorder,
     input_ids: torch.Tensor,
@@ -97,11 +97,11 @@ def _observed(
     ]
 
 
-def _judged(guess: Draft, seen: list[Observation], context: RunContext) -> Judgement:
+def _judge_draft(guess: Draft, seen: list[Observation], context: RunContext) -> RoundVerification:
     config = context.generation_config
     weight = getattr(config, "assistant_ensemble_weight", None)
     scores = torch.cat([place.scores for place in seen])
-    return verify(guess, scores, config.do_sample, context.generator, weight)
+    return verify_draft(guess, scores, config.do_sample, context.generator, weight)
 
 
 class TargetForward:
@@ -118,7 +118,7 @@ class TargetForward:
     def __init__(self, model: Any, model_kwargs: dict[str, Any]) -> None:
         self.model, self.model_kwargs = model, model_kwargs
         self.first, self.saved = True, None
-        found = cache_of(model_kwargs) if model_kwargs["use_cache"] else None
+        found = find_cache(model_kwargs) if model_kwargs["use_cache"] else None
         self.name, self.cache = found or ("", None)
         can = capabilities_of(model)
         if not can.can_rewind:
@@ -131,14 +131,14 @@ class TargetForward:
         """Return (drafted + 1, vocab) float32 logits of the last positions of (1, n) ids."""
         if self.restores:
             # A recurrent state cannot be cropped, so the pass starts from a snapshot.
-            self.saved = copied(self.cache)
+            self.saved = snapshot_cache(self.cache)
         self.candidate, self.before = candidate, self.first
-        self._read(candidate, drafted)
+        self._run_pass(candidate, drafted)
         return self.outputs.logits[0, -drafted - 1 :].to(
             dtype=torch.float32, device=candidate.device, copy=True
         )
 
-    def _read(self, candidate: torch.Tensor, drafted: int) -> None:
+    def _run_pass(self, candidate: torch.Tensor, drafted: int) -> None:
         """Run the model on the new part of (1, n) ids, whose last ``drafted`` are unverified."""
         from transformers.generation import candidate_generator as helpers
 
@@ -170,7 +170,7 @@ class TargetForward:
         elif self.cache is not None and excess:
             self.first, self.cache, again = self.before, self.saved, 1
             self.model_kwargs = self.model_kwargs | {self.name: self.cache}
-            self._read(self.candidate[:, : self.candidate.shape[1] - excess], emitted - 1)
+            self._run_pass(self.candidate[:, : self.candidate.shape[1] - excess], emitted - 1)
         self.model_kwargs = self.model._update_model_kwargs_for_generation(
             self.outputs,
             self.model_kwargs,
@@ -180,13 +180,13 @@ class TargetForward:
         return again
 
 
-def verify(
+def verify_draft(
     guess: Draft,
     scores: torch.Tensor,
     do_sample: bool,
     generator: torch.Generator,
     weight: float | None = None,
-) -> Judgement:
+) -> RoundVerification:
     """Verify a draft.
 
     Args:
@@ -204,25 +204,25 @@ def verify(
     q_all = None if guess.scores is None else torch.softmax(guess.scores.to(scores.device), dim=-1)
     q = None if q_all is None else q_all[places, tokens]
     if do_sample and q_all is not None and q is not None:
-        return _speculate(probs, q_all, p, q, generator, weight)
+        return _speculative_sampling(probs, q_all, p, q, generator, weight)
     judged = scores
     if weight is not None and q_all is not None:
         probs = judged = torch.cat([weight * probs[:-1] + (1 - weight) * q_all, probs[-1:]])
     # Without q, transformers samples every position and accepts the draft while it agrees.
-    chosen = draw(scores, generator)[0] if do_sample else judged.argmax(-1)
+    chosen = draw_tokens(scores, generator)[0] if do_sample else judged.argmax(-1)
     accepted = int((~(chosen[:-1] == tokens)).cumsum(-1).lt(1).sum())
     source = "bonus" if accepted == n and n else "target"
-    return Judgement(accepted, int(chosen[accepted]), source, p, q, None, probs[accepted])
+    return RoundVerification(accepted, int(chosen[accepted]), source, p, q, None, probs[accepted])
 
 
-def _speculate(
+def _speculative_sampling(
     probs: torch.Tensor,
     q_all: torch.Tensor,
     p: torch.Tensor,
     q: torch.Tensor,
     generator: torch.Generator,
     weight: float | None,
-) -> Judgement:
+) -> RoundVerification:
     """Speculative sampling (2211.17192, algorithm 1): accept while u <= p / q, then resample.
 
     For a mixture v = w * p + (1 - w) * q the ratio v / q is 1 - w + w * p / q. The residual
@@ -233,15 +233,17 @@ def _speculate(
     # All n numbers at once, as transformers does, even those after the first rejection.
     u = torch.rand(p.shape, generator=generator, device=p.device, dtype=p.dtype)
     accepted = int((~(u <= ratio)).cumsum(-1).lt(1).sum())
-    rest = residual(probs[accepted], q_all[accepted]) if accepted < n else probs[accepted]
+    rest = (
+        residual_distribution(probs[accepted], q_all[accepted]) if accepted < n else probs[accepted]
+    )
     # The race of ``torch.multinomial``: the argmax of p / e is a sample.
     noise = torch.empty_like(rest).exponential_(1, generator=generator)
     final = int((rest / noise).argmax())
     source = "resampled" if accepted < n else "bonus"
-    return Judgement(accepted, final, source, p, q, u, rest)
+    return RoundVerification(accepted, final, source, p, q, u, rest)
 
 
-def residual(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+def residual_distribution(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
     """Return (vocab,) residual distribution max(p - q, 0) / sum, sampled after a rejection."""
     rest = torch.clamp(p - q, min=0)
     total = rest.sum()
@@ -249,8 +251,8 @@ def residual(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
     return rest / total if float(total) > 0 else p
 
 
-def _until_stop(
-    input_ids: torch.Tensor, guess: Draft, judgement: Judgement, stopping_criteria: Any
+def _cut_at_stop(
+    input_ids: torch.Tensor, guess: Draft, judgement: RoundVerification, stopping_criteria: Any
 ) -> tuple[list[int], bool]:
     """Return a round's tokens up to the first that ends the text, and whether one does."""
     emitted = [*guess.tokens[: judgement.accepted].tolist(), judgement.final]

@@ -12,14 +12,14 @@ from typing import Any
 import torch
 
 
-def copied(cache: Any) -> Any:
+def snapshot_cache(cache: Any) -> Any:
     """Return a snapshot of the cache that later passes over the original do not change."""
     twin = copy.copy(cache)
-    twin.layers = [_copied(layer) for layer in cache.layers]
+    twin.layers = [_snapshot_layer(layer) for layer in cache.layers]
     return twin
 
 
-def _copied(layer: Any) -> Any:
+def _snapshot_layer(layer: Any) -> Any:
     from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
     # Plain attention layers append new tensors and never write in place; other layers do.

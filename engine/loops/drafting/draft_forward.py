@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from engine.loops.drafting.cache_snapshot import copied
-from engine.loops.forward import empty_cache
+from engine.loops.drafting.cache_snapshot import snapshot_cache
+from engine.loops.forward import make_empty_cache
 from engine.models.capabilities import capabilities_of
 
 
-class CachedForward:
+class DraftForward:
     """A draft model with a rewindable cache, if it has one.
 
     A cache that can be cropped is cropped. A recurrent state is copied at the start of a round and
@@ -28,7 +28,7 @@ class CachedForward:
         self.crops, self.resumes = can.can_crop, can.can_restore
         self.name = can.cache_name if can.can_step else None
         self.known: list[int] = []
-        self.cache = self._empty()
+        self.cache = self._new_cache()
         self.saved: tuple[list[int], Any] | None = None
         self.begins = True
         arguments = inspect.signature(model.forward).parameters
@@ -37,7 +37,7 @@ class CachedForward:
         self._has_positions = "position_ids" in arguments
         self._switch = {"use_cache": self.cache is not None} if "use_cache" in arguments else {}
 
-    def begin(self) -> None:
+    def begin_round(self) -> None:
         """Start a round: the next ids are verified text, those after them are not."""
         self.begins = True
 
@@ -54,11 +54,11 @@ class CachedForward:
             start = end
         self.known = ids if self.cache is not None else []
         if self.begins and self.cache is not None and not self.crops:
-            self.saved = ids, copied(self.cache)
+            self.saved = ids, snapshot_cache(self.cache)
         self.begins = False
         return outputs.logits[:, -1].to(dtype=torch.float32, copy=True)
 
-    def room(self, length: int) -> int:
+    def free_positions(self, length: int) -> int:
         """Return how many tokens fit after ``length`` in the model's positions."""
         config = self.model.config.get_text_config(decoder=True)
         return max(0, getattr(config, "max_position_embeddings", 2**31) - length)
@@ -73,17 +73,17 @@ class CachedForward:
             kept["position_ids"] = torch.arange(start, end, device=new.device)[None]
         return self.model(input_ids=new, **kept, **self._switch, **self._extra)
 
-    def _empty(self) -> Any:
+    def _new_cache(self) -> Any:
         if self.name is None:
             return None
-        cache = empty_cache(self.model)
+        cache = make_empty_cache(self.model)
         if self.crops:
             cache.activate_past_recording()
         return cache
 
     def _rewind(self, ids: list[int]) -> None:
         """Drop cached ids that differ from ``ids``; leave at least one id to read."""
-        if self.cache is None or _follows(ids, self.known):
+        if self.cache is None or _is_extension(ids, self.known):
             return
         if self.crops:
             keep = 0
@@ -94,11 +94,11 @@ class CachedForward:
                 keep += 1
             self.cache.crop(-(len(self.known) - keep))
             self.known = self.known[:keep]
-        elif self.saved is not None and _follows(ids, self.saved[0]):
-            self.known, self.cache = self.saved[0], copied(self.saved[1])
+        elif self.saved is not None and _is_extension(ids, self.saved[0]):
+            self.known, self.cache = self.saved[0], snapshot_cache(self.saved[1])
         else:
-            self.known, self.cache = [], self._empty()
+            self.known, self.cache = [], self._new_cache()
 
 
-def _follows(ids: list[int], known: list[int]) -> bool:
+def _is_extension(ids: list[int], known: list[int]) -> bool:
     return len(known) < len(ids) and ids[: len(known)] == known

@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
-from engine.loops.drafting.draft_forward import CachedForward
-from engine.loops.next_token import draw
+from engine.loops.drafting.draft_forward import DraftForward
+from engine.loops.next_token import draw_tokens
 
-BROKEN = "The draft model's scores became NaN: where they did, nothing was drafted."
-HEURISTIC = ("heuristic", "heuristic_transient")
+NAN_NOTE = "The draft model's scores became NaN: where they did, nothing was drafted."
+ADAPTIVE_SCHEDULES = ("heuristic", "heuristic_transient")
 WARPERS = (
     "TemperatureLogitsWarper",
     "TopHLogitsWarper",
@@ -97,7 +97,7 @@ class Drafter:
         """Return the draft that follows ``input_ids`` (1, length)."""
         raise NotImplementedError
 
-    def learn(self, accepted: int, drafted: int) -> None:
+    def learn_outcome(self, accepted: int, drafted: int) -> None:
         """Receive a round's outcome; drafters with a schedule adapt their length."""
         del accepted, drafted
 
@@ -105,7 +105,7 @@ class Drafter:
 MakeDrafter = Callable[[RunContext], Drafter]
 
 
-class Schedule:
+class DraftLengthSchedule:
     """Draft length: constant, or plus 2 after full acceptance and minus 1 after a rejection.
 
     Args:
@@ -120,14 +120,14 @@ class Schedule:
 
     def update(self, accepted: int, drafted: int) -> None:
         """Adapt to a round in which ``accepted`` of ``drafted`` tokens were accepted."""
-        if self.kind not in HEURISTIC:
+        if self.kind not in ADAPTIVE_SCHEDULES:
             return
         before = self.length
         self.length = self.length + 2 if accepted == drafted else max(1, self.length - 1)
         why = "everything was accepted" if accepted == drafted else "a token was rejected"
         self.change = f" ({self.length - before:+d}: {why})" if self.length != before else ""
 
-    def told(self, drafted: int, stop: str) -> str:
+    def explain_length(self, drafted: int, stop: str) -> str:
         """Return the sentence that explains a draft of ``drafted`` tokens."""
         return f"asked for {self.length}{self.change}; drafted {drafted}: {stop}"
 
@@ -147,15 +147,17 @@ class ModelDrafter(Drafter):
 
     def __init__(self, context: RunContext, model: Any) -> None:
         config = context.generation_config
-        self.context, self.forward = context, CachedForward(model)
-        self.schedule = Schedule(config.num_assistant_tokens, config.num_assistant_tokens_schedule)
+        self.context, self.forward = context, DraftForward(model)
+        self.schedule = DraftLengthSchedule(
+            config.num_assistant_tokens, config.num_assistant_tokens_schedule
+        )
         self.threshold = config.assistant_confidence_threshold or 0.0
 
-    def learn(self, accepted: int, drafted: int) -> None:
+    def learn_outcome(self, accepted: int, drafted: int) -> None:
         """Adapt the draft length to a round's outcome, counted in target tokens."""
         self.schedule.update(accepted, drafted)
 
-    def _continue(
+    def _draft_tokens(
         self,
         limit: int,
         scores_after: Callable[[list[int]], torch.Tensor],
@@ -181,12 +183,12 @@ class ModelDrafter(Drafter):
             scores = scores_after(tokens)
             most = float(scores.max())  # NaN if any score is NaN
             if math.isnan(most):
-                stop, self.note = "its scores became NaN", BROKEN
+                stop, self.note = "its scores became NaN", NAN_NOTE
                 break
             if most == -math.inf:
                 stop = self.nothing_allowed
                 break
-            token = choose(scores, do_sample, self.context.generator)
+            token = choose_token(scores, do_sample, self.context.generator)
             tokens.append(token)
             rows.append(scores)
             if token in ends:
@@ -205,14 +207,14 @@ class ModelDrafter(Drafter):
         return float(torch.softmax(scores, dim=-1)[0, token])
 
 
-def followed(ids: torch.Tensor, tokens: list[int]) -> torch.Tensor:
+def with_drafted_tokens(ids: torch.Tensor, tokens: list[int]) -> torch.Tensor:
     """Return (1, length + n) ids with the drafted tokens appended."""
     return torch.cat([ids, ids.new_tensor([tokens])], dim=-1)
 
 
-def choose(scores: torch.Tensor, do_sample: bool, generator: torch.Generator) -> int:
+def choose_token(scores: torch.Tensor, do_sample: bool, generator: torch.Generator) -> int:
     """Return the next draft token of (1, vocab) scores."""
-    return int(draw(scores, generator)[0]) if do_sample else int(scores.argmax(-1))
+    return int(draw_tokens(scores, generator)[0]) if do_sample else int(scores.argmax(-1))
 
 
 def run_processors(processors: Any, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:

@@ -18,28 +18,30 @@ import torch
 
 from engine.loops.drafting.assisted import assisted_loop
 from engine.loops.drafting.drafter import MakeDrafter, RunContext, run_processors
-from engine.loops.forward import emptied, read_besides
+from engine.loops.forward import select_media_inputs, with_empty_cache
 from engine.loops.next_token import next_token_loop
-from engine.loops.optional_measurements import Additions, LeftOut
-from engine.loops.recorder import Recorder, rounded, significant
-from engine.timing_noise import Watch
+from engine.loops.optional_measurements import MeasurementStopped, OptionalMeasurements
+from engine.loops.recorder import Recorder, round_decimals, round_significant
+from engine.timing_noise import NoiseMonitor
 from engine.trace.details import DistributionCheck, DraftDetail, DraftReport, Parting
 from engine.trace.records import Step
 
-LEAST_EXPECTED = 5.0
-MOST_BINS = 24
-TIE = 1e-3
+MIN_EXPECTED = 5.0
+MAX_BINS = 24
+TIE_MARGIN = 1e-3
 
-Tell = Callable[[int, int, str], None]
+ProgressCallback = Callable[[int, int, str], None]
 """Progress callback: units done, units in all, and the unit."""
-After = Callable[[Additions, RunContext, dict[str, Any], "torch.Tensor", Step], Step]
+LastStepHook = Callable[
+    [OptionalMeasurements, RunContext, dict[str, Any], "torch.Tensor", Step], Step
+]
 
 
-def _nobody(done: int, total: int, what: str) -> None:
+def _ignore_progress(done: int, total: int, what: str) -> None:
     del done, total, what
 
 
-def aftermath(config: Any, make_drafter: MakeDrafter) -> After:
+def make_report_hook(config: Any, make_drafter: MakeDrafter) -> LastStepHook:
     """Return the hook that adds the report to the loop's last step.
 
     Call it in the run's thread before the first round: it watches other load from then on.
@@ -48,17 +50,17 @@ def aftermath(config: Any, make_drafter: MakeDrafter) -> After:
         config: a drafting strategy's config.
         make_drafter: builds the drafter for the repeated short runs.
     """
-    timed = Watch()
+    timed = NoiseMonitor()
 
     def after(
-        additions: Additions,
+        additions: OptionalMeasurements,
         context: RunContext,
         prepared: dict[str, Any],
         ids: torch.Tensor,
         step: Step,
     ) -> Step:
         detail = step.detail
-        if not isinstance(detail, DraftDetail) or _left(context):
+        if not isinstance(detail, DraftDetail) or _is_interrupted(context):
             return step
         report = make_report(config, make_drafter, context, prepared, ids, additions, timed)
         return dataclasses.replace(step, detail=dataclasses.replace(detail, report=report))
@@ -72,14 +74,14 @@ def make_report(
     context: RunContext,
     prepared: dict[str, Any],
     ids: torch.Tensor,
-    additions: Additions,
-    timed: Watch,
+    additions: OptionalMeasurements,
+    timed: NoiseMonitor,
 ) -> DraftReport:
     """Measure a finished run; see DraftReport. Failed checks become notes of ``additions``.
 
     ``timed`` must have watched the run since it began.
     """
-    company = [timed.seen()]
+    company = [timed.measure()]
     new = ids[0, context.input_ids.shape[1] :].tolist()
     started = time.perf_counter()
     # A run with ensemble verification is lossy by design and is not checked.
@@ -87,25 +89,25 @@ def make_report(
     check = not config.do_sample and not by_design
     checked, parting = 0, None
     if check:
-        checked, parting = additions.make(
+        checked, parting = additions.measure(
             "The check against the target alone",
-            lambda: (len(new), first_parting(context, prepared, ids, additions.progress)),
+            lambda: (len(new), find_first_parting(context, prepared, ids, additions.progress)),
             (0, None),
         )
     check_s = time.perf_counter() - started
     plain: list[int] = []
     plain_s = 0.0
     if config.plain_run:
-        beside = Watch()
-        plain, plain_s = additions.make(
+        beside = NoiseMonitor()
+        plain, plain_s = additions.measure(
             "The plain run",
-            lambda: plain_run(context, prepared, additions.progress),
+            lambda: run_without_draft(context, prepared, additions.progress),
             (plain, plain_s),
         )
-        company.append(beside.seen())
+        company.append(beside.measure())
     distributions: tuple[DistributionCheck, ...] = ()
     if config.distribution_runs:
-        distributions = additions.make(
+        distributions = additions.measure(
             "The comparison of distributions",
             lambda: check_distribution(
                 context, prepared, make_drafter, config.distribution_runs, additions.progress
@@ -115,18 +117,21 @@ def make_report(
     return DraftReport(
         checked=checked,
         parting=parting,
-        check_s=rounded(check_s),
+        check_s=round_decimals(check_s),
         plain_tokens=len(plain),
-        plain_s=rounded(plain_s),
+        plain_s=round_decimals(plain_s),
         plain_identical=None if config.do_sample or not plain else plain == new,
         distributions=distributions,
         others=max(found.others for found in company),
-        processor_share=significant(min(found.share for found in company)),
+        processor_share=round_significant(min(found.share for found in company)),
     )
 
 
-def first_parting(
-    context: RunContext, prepared: dict[str, Any], ids: torch.Tensor, tell: Tell = _nobody
+def find_first_parting(
+    context: RunContext,
+    prepared: dict[str, Any],
+    ids: torch.Tensor,
+    tell: ProgressCallback = _ignore_progress,
 ) -> Parting | None:
     """Return the first new token that is not the target's greedy choice, or None.
 
@@ -142,24 +147,24 @@ def first_parting(
     # LLM.int8 scales all rows of a pass together, and 4-bit weights use another kernel for one row.
     # One pass over a text therefore differs from its rounds, and neither proves the other wrong.
     if getattr(context.model, "hf_quantizer", None) is not None:
-        raise LeftOut(
+        raise MeasurementStopped(
             "with quantised weights the sums of a pass depend on how many tokens it reads, so no "
             "other pass can say what the target would have chosen."
         )
     start = context.input_ids.shape[1]
     count = ids.shape[1] - start
     tell(0, count, "tokens against the target alone")
-    logits = last_logits(context, prepared, ids, count + 1)[:-1]
+    logits = uncached_logits(context, prepared, ids, count + 1)[:-1]
     for place, raw in enumerate(logits):
-        _go_on(context, place, count, "tokens")
+        _raise_if_stopped(context, place, count, "tokens")
         scores = run_processors(context.processors, ids[:, : start + place], raw[None])[0]
         expected, emitted = int(scores.argmax()), int(ids[0, start + place])
         if expected != emitted:
-            return _parting(context, place, emitted, expected, scores)
+            return _make_parting(context, place, emitted, expected, scores)
     return None
 
 
-def _parting(
+def _make_parting(
     context: RunContext, place: int, emitted: int, expected: int, scores: torch.Tensor
 ) -> Parting:
     low, high = float(scores[emitted]), float(scores[expected])
@@ -169,20 +174,20 @@ def _parting(
         place,
         emitted,
         expected,
-        rounded(low),
-        rounded(high),
-        rounded(high - low),
-        high - low <= max(TIE, rounding),
+        round_decimals(low),
+        round_decimals(high),
+        round_decimals(high - low),
+        high - low <= max(TIE_MARGIN, rounding),
     )
 
 
-def last_logits(
+def uncached_logits(
     context: RunContext, prepared: dict[str, Any], ids: torch.Tensor, count: int
 ) -> torch.Tensor:
     """Return (count, vocab) float32 logits of one uncached pass over (1, length) ids."""
     kept = {"logits_to_keep": count} if context.model._supports_logits_to_keep() else {}
     if not context.model.config.is_encoder_decoder:
-        besides = read_besides(prepared, ids.shape[1])
+        besides = select_media_inputs(prepared, ids.shape[1])
         logits = context.model(input_ids=ids, use_cache=False, **besides, **kept).logits
         return logits[0, -count:].float()
     encoder = {name: prepared.get(name) for name in ("encoder_outputs", "attention_mask")}
@@ -190,8 +195,8 @@ def last_logits(
     return logits[0, -count:].float()
 
 
-def plain_run(
-    context: RunContext, prepared: dict[str, Any], tell: Tell = _nobody
+def run_without_draft(
+    context: RunContext, prepared: dict[str, Any], tell: ProgressCallback = _ignore_progress
 ) -> tuple[list[int], float]:
     """Decode the same prompt without a drafter; return the new tokens and the seconds.
 
@@ -203,7 +208,7 @@ def plain_run(
     generator = torch.Generator(prompt.device).manual_seed(context.generator.initial_seed())
     most = context.max_length - prompt.shape[1]
     started = time.perf_counter()
-    ids = _drain(
+    ids = _run_to_end(
         next_token_loop(
             context.model,
             prompt,
@@ -212,13 +217,13 @@ def plain_run(
             context.generation_config,
             recorder=Recorder(),
             generator=generator,
-            **emptied(context.model, prepared),
+            **with_empty_cache(context.model, prepared),
         ),
         lambda done: tell(done, most, "tokens of a plain run, to compare with"),
     )
     seconds = time.perf_counter() - started
     new = ids[0, prompt.shape[1] :].tolist()
-    _go_on(context, len(new), most, "tokens")
+    _raise_if_stopped(context, len(new), most, "tokens")
     return new, seconds
 
 
@@ -227,7 +232,7 @@ def check_distribution(
     prepared: dict[str, Any],
     make_drafter: MakeDrafter,
     runs: int,
-    tell: Tell = _nobody,
+    tell: ProgressCallback = _ignore_progress,
 ) -> tuple[DistributionCheck, ...]:
     """Compare the first one and two tokens of many short runs with the exact distribution.
 
@@ -237,16 +242,16 @@ def check_distribution(
     generator = torch.Generator(context.input_ids.device)
     generator.manual_seed(context.generator.initial_seed())
     pairs: list[tuple[int, ...]] = []
-    while len(pairs) < runs and not _left(context):
+    while len(pairs) < runs and not _is_interrupted(context):
         tell(len(pairs), runs, "short runs against the target's exact distribution")
-        pairs.append(tuple(sample_tokens(context, prepared, make_drafter, generator, 2)))
-    _go_on(context, len(pairs), runs, "runs")
-    first, second = exact_two(context, prepared, len(pairs))
-    ones = compare(Counter(pair[:1] for pair in pairs), first, 1)
-    return ones, compare(Counter(pairs), second, 2)
+        pairs.append(tuple(sample_short_run(context, prepared, make_drafter, generator, 2)))
+    _raise_if_stopped(context, len(pairs), runs, "runs")
+    first, second = exact_probabilities(context, prepared, len(pairs))
+    ones = chi_square_test(Counter(pair[:1] for pair in pairs), first, 1)
+    return ones, chi_square_test(Counter(pairs), second, 2)
 
 
-def sample_tokens(
+def sample_short_run(
     context: RunContext,
     prepared: dict[str, Any],
     make_drafter: MakeDrafter,
@@ -263,7 +268,7 @@ def sample_tokens(
         ended = eos is not None and bool(torch.isin(ids[0, -1], eos.to(ids.device)))
         return torch.tensor([ids.shape[1] >= end or ended], device=ids.device)
 
-    ids = _drain(
+    ids = _run_to_end(
         assisted_loop(
             context.model,
             prompt,
@@ -273,47 +278,47 @@ def sample_tokens(
             recorder=Recorder(1),
             generator=generator,
             make_drafter=make_drafter,
-            **emptied(context.model, prepared),
+            **with_empty_cache(context.model, prepared),
         )
     )
     return ids[0, prompt.shape[1] :].tolist()
 
 
-def exact_two(
+def exact_probabilities(
     context: RunContext, prepared: dict[str, Any], runs: int
 ) -> tuple[dict[tuple[int, ...], float], dict[tuple[int, ...], float]]:
     """Return the target's exact probabilities of first tokens and of frequent pairs."""
     prompt = context.input_ids
-    p = _probabilities(context, prepared, prompt)
+    p = _next_token_probabilities(context, prepared, prompt)
     first = {(i,): float(v) for i, v in enumerate(p.tolist()) if v > 0}
     ends = context.generation_config._eos_token_tensor
     ends = set() if ends is None else set(ends.tolist())
     pairs: dict[tuple[int, ...], float] = {}
     for (token,), probability in sorted(first.items(), key=lambda item: -item[1]):
         # Rarer pairs share the last bin, so they need no pass.
-        if probability * runs < LEAST_EXPECTED:
+        if probability * runs < MIN_EXPECTED:
             break
         if token in ends:
             pairs[(token,)] = probability
             continue
         ids = torch.cat([prompt, prompt.new_tensor([[token]])], dim=-1)
-        after = _probabilities(context, prepared, ids)
+        after = _next_token_probabilities(context, prepared, ids)
         pairs |= {(token, i): probability * v for i, v in enumerate(after.tolist()) if v > 0}
     return first, pairs
 
 
-def _probabilities(
+def _next_token_probabilities(
     context: RunContext, prepared: dict[str, Any], ids: torch.Tensor
 ) -> torch.Tensor:
-    raw = last_logits(context, prepared, ids, 1)
+    raw = uncached_logits(context, prepared, ids, 1)
     return torch.softmax(run_processors(context.processors, ids, raw), dim=-1)[0]
 
 
-def compare(
+def chi_square_test(
     observed: Counter[tuple[int, ...]],
     exact: dict[tuple[int, ...], float],
     length: int,
-    most: int = MOST_BINS,
+    most: int = MAX_BINS,
 ) -> DistributionCheck:
     """Return Pearson's chi-square test of counts against probabilities.
 
@@ -321,33 +326,36 @@ def compare(
     """
     runs = sum(observed.values())
     common = sorted(exact, key=lambda key: -exact[key])[:most]
-    common = [key for key in common if exact[key] * runs >= LEAST_EXPECTED]
+    common = [key for key in common if exact[key] * runs >= MIN_EXPECTED]
     bins = [(key, observed[key], exact[key] * runs) for key in common]
     rest = runs - sum(expected for _, _, expected in bins)
     seen = runs - sum(count for _, count, _ in bins)
-    if rest >= LEAST_EXPECTED or not bins:
+    if rest >= MIN_EXPECTED or not bins:
         bins.append(((), seen, max(rest, 1e-9)))
     # Too little for a bin: the rest joins the last one.
     elif rest > 0 or seen:
         key, count, expected = bins.pop()
         bins.append((key, count + seen, expected + max(rest, 0.0)))
-    statistic, degrees = chi_square((count, expected) for _, count, expected in bins), len(bins) - 1
+    statistic, degrees = (
+        chi_square_statistic((count, expected) for _, count, expected in bins),
+        len(bins) - 1,
+    )
     return DistributionCheck(
         length,
         runs,
-        rounded(statistic),
+        round_decimals(statistic),
         degrees,
-        significant(p_value(statistic, degrees)),
-        tuple((key, count, rounded(expected)) for key, count, expected in bins),
+        round_significant(chi_square_p_value(statistic, degrees)),
+        tuple((key, count, round_decimals(expected)) for key, count, expected in bins),
     )
 
 
-def chi_square(pairs: Iterable[tuple[int, float]]) -> float:
+def chi_square_statistic(pairs: Iterable[tuple[int, float]]) -> float:
     """Return the sum of (observed - expected)^2 / expected."""
     return sum((count - expected) ** 2 / expected for count, expected in pairs)
 
 
-def p_value(statistic: float, degrees: int) -> float:
+def chi_square_p_value(statistic: float, degrees: int) -> float:
     """Return the probability of a chi-square statistic at least this large."""
     if degrees < 1:
         return 1.0
@@ -355,7 +363,7 @@ def p_value(statistic: float, degrees: int) -> float:
     return float(torch.special.gammaincc(half[0], half[1]))
 
 
-def _drain(steps: Any, after: Callable[[int], None] = lambda done: None) -> torch.Tensor:
+def _run_to_end(steps: Any, after: Callable[[int], None] = lambda done: None) -> torch.Tensor:
     """Run a loop to its end and return its ids; call ``after`` with the count of each step."""
     try:
         for done in itertools.count(1):
@@ -366,15 +374,15 @@ def _drain(steps: Any, after: Callable[[int], None] = lambda done: None) -> torc
         return stop.value
 
 
-def _go_on(context: RunContext, done: int, total: int, what: str) -> None:
+def _raise_if_stopped(context: RunContext, done: int, total: int, what: str) -> None:
     """Raise LeftOut if the run was stopped: half a measurement would look like a whole one."""
     if any(
         getattr(c, "cancelled", None) is not None and c.cancelled.is_set() for c in context.stopping
     ):
-        raise LeftOut(f"the run was stopped after {done} of {total} {what}.")
+        raise MeasurementStopped(f"the run was stopped after {done} of {total} {what}.")
 
 
-def _left(context: RunContext) -> bool:
+def _is_interrupted(context: RunContext) -> bool:
     """Return whether the run was cancelled or ran out of time."""
     for criterion in context.stopping:
         cancelled = getattr(criterion, "cancelled", None)

@@ -20,7 +20,7 @@ from engine.trace.records import Step
 
 
 @dataclass(frozen=True)
-class Speaker:
+class ModelWithTokenizer:
     """A model and its tokenizer, with the attributes the universal drafters need."""
 
     model: Any
@@ -83,7 +83,10 @@ def drafted_loop(
     Returns:
         (1, length + new) ids.
     """
-    target, draft = Speaker(model, tokenizer), Speaker(assistant_model, assistant_tokenizer)
+    target, draft = (
+        ModelWithTokenizer(model, tokenizer),
+        ModelWithTokenizer(assistant_model, assistant_tokenizer),
+    )
     return (
         yield from assisted_loop(
             model,
@@ -93,13 +96,15 @@ def drafted_loop(
             generation_config,
             recorder=recorder,
             generator=generator,
-            make_drafter=partial(_drafter, drafter, target, draft),
+            make_drafter=partial(_make_drafter, drafter, target, draft),
             **model_kwargs,
         )
     )
 
 
-def _drafter(name: str, target: Speaker, draft: Speaker, context: RunContext) -> Drafter:
+def _make_drafter(
+    name: str, target: ModelWithTokenizer, draft: ModelWithTokenizer, context: RunContext
+) -> Drafter:
     if name == "speculative":
         return AssistantDrafter(context, draft.model)
     if name == "universal_assisted":

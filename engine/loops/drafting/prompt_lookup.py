@@ -35,7 +35,9 @@ class PromptLookupDrafter(Drafter):
         """Return the copied tokens, none without a match."""
         ids = input_ids[0].tolist()
         if len(ids) + 1 >= self.context.max_length:
-            return self._nothing(input_ids, "the token budget leaves one token, the target's own")
+            return self._empty_draft(
+                input_ids, "the token budget leaves one token, the target's own"
+            )
         cut_before = ""
         for size in range(min(self.longest, len(ids) - 1), 0, -1):
             tail = ids[-size:]
@@ -43,20 +45,20 @@ class PromptLookupDrafter(Drafter):
                 if ids[start : start + size] != tail:
                     continue
                 copied = ids[start + size : start + size + self.length]
-                allowed = self._allowed(input_ids, copied)
+                allowed = self._allowed_prefix(input_ids, copied)
                 if not allowed:
                     cut_before = "what followed it is forbidden"
                     continue
-                return self._found(input_ids, size, start, copied, allowed)
-        return self._nothing(input_ids, cut_before or "the last tokens occur nowhere before")
+                return self._make_draft(input_ids, size, start, copied, allowed)
+        return self._empty_draft(input_ids, cut_before or "the last tokens occur nowhere before")
 
-    def _found(
+    def _make_draft(
         self, input_ids: torch.Tensor, size: int, start: int, copied: list[int], allowed: list[int]
     ) -> Draft:
         before_eos = next((i for i, t in enumerate(allowed) if t in self.eos), len(allowed))
         tokens = allowed[:before_eos]
         if not tokens:
-            return self._nothing(input_ids, "the text ended where it was found")
+            return self._empty_draft(input_ids, "the text ended where it was found")
         why = "all that was asked for"
         if len(tokens) < len(allowed):
             why = "the end of the text follows"
@@ -73,11 +75,11 @@ class PromptLookupDrafter(Drafter):
             match=(size, start, len(tokens)),
         )
 
-    def _nothing(self, input_ids: torch.Tensor, why: str) -> Draft:
+    def _empty_draft(self, input_ids: torch.Tensor, why: str) -> Draft:
         reason = f"asked for {self.length}; copied 0: {why}"
         return Draft(input_ids.new_tensor([]), None, self.length, reason)
 
-    def _allowed(self, input_ids: torch.Tensor, copied: list[int]) -> list[int]:
+    def _allowed_prefix(self, input_ids: torch.Tensor, copied: list[int]) -> list[int]:
         """Return the copy up to the first token that a processor removes."""
         if not self.processors:
             return copied

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import torch
 
 from engine.loops.drafting.drafter import Draft
-from engine.loops.host_transfer import Columns, Numbers
-from engine.loops.recorder import Observation, Recorder, rounded, significant
+from engine.loops.host_transfer import Columns, RowValues
+from engine.loops.recorder import Observation, Recorder, round_decimals, round_significant
 from engine.trace.details import DraftDetail, DraftToken
 from engine.trace.records import Step
 
-RESIDUAL = 8
+RESIDUAL_TOKENS = 8
 
 
 @dataclass(frozen=True)
-class Judgement:
+class RoundVerification:
     """The outcome of verifying a draft.
 
     Attributes:
@@ -39,7 +39,7 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class Round:
+class DraftRound:
     """One round of drafting and verification.
 
     Attributes:
@@ -50,7 +50,7 @@ class Round:
     """
 
     guess: Draft
-    judgement: Judgement
+    judgement: RoundVerification
     emitted: list[int]
     draft_s: float
     verify_s: float
@@ -58,7 +58,9 @@ class Round:
     passes: int = 1
 
 
-def round_step(index: int, keep: int, this: Round, place: Observation, recorder: Recorder) -> Step:
+def make_round_step(
+    index: int, keep: int, this: DraftRound, place: Observation, recorder: Recorder
+) -> Step:
     """Return the Step of a round.
 
     Args:
@@ -70,7 +72,7 @@ def round_step(index: int, keep: int, this: Round, place: Observation, recorder:
     """
     chosen = torch.tensor([this.emitted[-1]], device=place.scores.device)
     last = keep + len(this.emitted) - 1
-    row = recorder.record(place, chosen, last, _columns(this.judgement))[0]
+    row = recorder.record(place, chosen, last, _verification_columns(this.judgement))[0]
     return Step(
         index=index,
         keep=keep,
@@ -85,9 +87,9 @@ def round_step(index: int, keep: int, this: Round, place: Observation, recorder:
     )
 
 
-def _columns(judgement: Judgement) -> Columns:
+def _verification_columns(judgement: RoundVerification) -> Columns:
     """Return the columns copied to the host with the step; q and u only if present."""
-    top = judgement.residual.topk(min(RESIDUAL, judgement.residual.shape[-1]))
+    top = judgement.residual.topk(min(RESIDUAL_TOKENS, judgement.residual.shape[-1]))
     found = {
         "p": judgement.p,
         "q": judgement.q,
@@ -98,7 +100,7 @@ def _columns(judgement: Judgement) -> Columns:
     return {name: values[None] for name, values in found.items() if values is not None}
 
 
-def draft_detail(this: Round, numbers: Numbers) -> DraftDetail:
+def draft_detail(this: DraftRound, numbers: RowValues) -> DraftDetail:
     """Return the plain record of a round from its numbers on the host.
 
     If the text ends inside the draft (end-of-sequence, stop string, budget), ``final_source`` is
@@ -111,13 +113,13 @@ def draft_detail(this: Round, numbers: Numbers) -> DraftDetail:
         draft_length=len(guess.tokens),
         requested_length=guess.requested,
         length_reason=guess.reason,
-        tokens=_tokens(this, numbers, ended),
+        tokens=_make_draft_tokens(this, numbers, ended),
         final_token_id=this.emitted[-1],
         final_source="ended" if ended else judgement.source,
-        residual=() if ended else tuple((int(i), significant(p)) for i, p in pairs if p > 0),
+        residual=() if ended else tuple((int(i), round_significant(p)) for i, p in pairs if p > 0),
         draft_forwards=guess.forwards,
-        draft_s=rounded(this.draft_s),
-        verify_s=rounded(this.verify_s),
+        draft_s=round_decimals(this.draft_s),
+        verify_s=round_decimals(this.verify_s),
         match=guess.match,
         draft_own=guess.own,
         reencoded=guess.reencoded,
@@ -127,7 +129,7 @@ def draft_detail(this: Round, numbers: Numbers) -> DraftDetail:
     )
 
 
-def _tokens(this: Round, numbers: Numbers, ended: bool) -> tuple[DraftToken, ...]:
+def _make_draft_tokens(this: DraftRound, numbers: RowValues, ended: bool) -> tuple[DraftToken, ...]:
     """Return every drafted token with its numbers and status."""
     n, judgement = len(this.guess.tokens), this.judgement
     p, q, u = numbers["p"], numbers.get("q"), numbers.get("u")
@@ -138,9 +140,9 @@ def _tokens(this: Round, numbers: Numbers, ended: bool) -> tuple[DraftToken, ...
     return tuple(
         DraftToken(
             token_id,
-            significant(p[i]),
-            None if q is None else significant(q[i]),
-            None if u is None else significant(u[i]),
+            round_significant(p[i]),
+            None if q is None else round_significant(q[i]),
+            None if u is None else round_significant(u[i]),
             statuses[i],
         )
         for i, token_id in enumerate(this.guess.tokens.tolist())

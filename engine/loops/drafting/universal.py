@@ -17,8 +17,8 @@ from engine.loops.drafting.drafter import (
     Draft,
     ModelDrafter,
     RunContext,
-    followed,
     run_processors,
+    with_drafted_tokens,
 )
 from engine.models.text import REPLACEMENT, Pieces
 
@@ -46,7 +46,7 @@ class UniversalDrafter(ModelDrafter):
         super().__init__(context, assistant.model)
         self.target, self.assistant = target, assistant
 
-    def _own_ids(self, input_ids: torch.Tensor) -> torch.Tensor:
+    def _encode_for_draft(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Return the text in the draft model's ids, (1, n) with n at least 1."""
         text = self.target.tokenizer.decode(
             input_ids[0], skip_special_tokens=True, clean_up_tokenization_spaces=False
@@ -58,8 +58,8 @@ class UniversalDrafter(ModelDrafter):
             ids = [0 if bos is None else bos]
         return input_ids.new_tensor([ids])
 
-    def _nothing(self, input_ids: torch.Tensor, why: str, **facts: Any) -> Draft:
-        reason = self.schedule.told(0, why)
+    def _empty_draft(self, input_ids: torch.Tensor, why: str, **facts: Any) -> Draft:
+        reason = self.schedule.explain_length(0, why)
         return Draft(input_ids.new_tensor([]), None, self.schedule.length, reason, **facts)
 
 
@@ -76,33 +76,37 @@ class ReencodingDrafter(UniversalDrafter):
     def draft(self, input_ids: torch.Tensor) -> Draft:
         """Return the target's ids of the drafted text."""
         if input_ids.shape[1] + 1 >= self.context.max_length:
-            return self._nothing(input_ids, "the token budget leaves one token, the target's own")
-        self.forward.begin()
-        before, own = self.forward.passes, self._own_ids(input_ids)
+            return self._empty_draft(
+                input_ids, "the token budget leaves one token, the target's own"
+            )
+        self.forward.begin_round()
+        before, own = self.forward.passes, self._encode_for_draft(input_ids)
 
         def scores_after(drafted: list[int]) -> torch.Tensor:
-            ids = followed(own, drafted)
+            ids = with_drafted_tokens(own, drafted)
             logits = self.forward.logits(ids)
             logits[:, self.unspeakable.to(logits.device)] = -torch.inf
             return run_processors(self.processors, ids, logits)
 
-        limit = min(self.schedule.length, self.forward.room(own.shape[1]))
-        drafted, _, stop = self._continue(
+        limit = min(self.schedule.length, self.forward.free_positions(own.shape[1]))
+        drafted, _, stop = self._draft_tokens(
             limit, scores_after, self.assistant.eos_token_ids, do_sample=False
         )
         facts: dict[str, Any] = {
             "forwards": self.forward.passes - before,
             "own": tuple(self.assistant.pieces[i] for i in drafted),
         }
-        tokens, lost = self._in_target_ids(input_ids, followed(own, drafted), own.shape[1])
+        tokens, lost = self._to_target_ids(
+            input_ids, with_drafted_tokens(own, drafted), own.shape[1]
+        )
         tokens = tokens[: self.context.max_length - input_ids.shape[1]]
         facts |= {"reencoded": tuple(tokens), "lost": lost}
         if not tokens:
-            return self._nothing(input_ids, "nothing new after encoding it again", **facts)
-        reason = self.schedule.told(len(drafted), stop)
+            return self._empty_draft(input_ids, "nothing new after encoding it again", **facts)
+        reason = self.schedule.explain_length(len(drafted), stop)
         return Draft(input_ids.new_tensor(tokens), None, self.schedule.length, reason, **facts)
 
-    def _in_target_ids(
+    def _to_target_ids(
         self, input_ids: torch.Tensor, own: torch.Tensor, start: int
     ) -> tuple[list[int], str]:
         """Re-encode the draft with some context; return the new ids and the lost text."""
@@ -115,7 +119,7 @@ class ReencodingDrafter(UniversalDrafter):
         text, broken, rest = text.partition(REPLACEMENT)
         encoded = self.target.tokenizer(text)["input_ids"]
         known = input_ids[0, -len(encoded) :].tolist() if encoded else []
-        found = longest_run(encoded, known)
+        found = longest_common_run(encoded, known)
         if found is None:
             return [], self.assistant.tokenizer.decode(own[0, start:], skip_special_tokens=True)
         row, column, length = found
@@ -126,7 +130,7 @@ class ReencodingDrafter(UniversalDrafter):
         ) + broken + rest
 
 
-def longest_run(a: list[int], b: list[int]) -> tuple[int, int, int] | None:
+def longest_common_run(a: list[int], b: list[int]) -> tuple[int, int, int] | None:
     """Return (start in a, start in b, length) of the longest, then first, common run; or None."""
     best: tuple[int, int, int] | None = None
     above: list[int] = []
@@ -160,28 +164,30 @@ class IntersectionDrafter(UniversalDrafter):
     def draft(self, input_ids: torch.Tensor) -> Draft:
         """Return tokens with the draft model's probabilities in the target's vocabulary."""
         room = self.context.max_length - input_ids.shape[1] - 1
-        self.forward.begin()
-        before, own = self.forward.passes, self._own_ids(input_ids)
-        limit = min(self.schedule.length, room, self.forward.room(own.shape[1]))
+        self.forward.begin_round()
+        before, own = self.forward.passes, self._encode_for_draft(input_ids)
+        limit = min(self.schedule.length, room, self.forward.free_positions(own.shape[1]))
 
         def scores_after(tokens: list[int]) -> torch.Tensor:
             theirs = [self.to_own[token] for token in tokens]
-            return self._scores(followed(input_ids, tokens), followed(own, theirs))
+            return self._target_scores(
+                with_drafted_tokens(input_ids, tokens), with_drafted_tokens(own, theirs)
+            )
 
-        tokens, scores, stop = self._continue(
+        tokens, scores, stop = self._draft_tokens(
             limit, scores_after, self.context.eos_token_ids, do_sample=True
         )
         return Draft(
             input_ids.new_tensor(tokens),
             scores,
             self.schedule.length,
-            self.schedule.told(len(tokens), stop),
+            self.schedule.explain_length(len(tokens), stop),
             forwards=self.forward.passes - before,
             own=tuple(self.assistant.pieces[self.to_own[token]] for token in tokens),
             reencoded=tuple(tokens),
         )
 
-    def _scores(self, ids: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+    def _target_scores(self, ids: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
         """Return (1, target vocab) processed scores; tokens of one side only are -inf."""
         logits = self.forward.logits(own)
         scores = logits.new_full((1, self.target.vocab_size), -torch.inf)
@@ -195,14 +201,14 @@ def shared_tokens(target: Any, assistant: Any) -> dict[int, int]:
     Tokens are compared by their text, since tokenizers mark a space differently. Of the special
     tokens only end-of-sequence is shared.
     """
-    theirs = _by_text(assistant)
-    pairs = {i: theirs[text] for text, i in _by_text(target).items() if text in theirs}
+    theirs = _ids_by_text(assistant)
+    pairs = {i: theirs[text] for text, i in _ids_by_text(target).items() if text in theirs}
     if target.eos_token_ids and assistant.eos_token_ids:
         pairs[target.eos_token_ids[0]] = assistant.eos_token_ids[0]
     return dict(sorted(pairs.items()))
 
 
-def _by_text(loaded: Any) -> dict[str, int]:
+def _ids_by_text(loaded: Any) -> dict[str, int]:
     pieces = Pieces(loaded.tokenizer)
     special = set(loaded.tokenizer.all_special_ids)
     ids = sorted(i for i in loaded.tokenizer.get_vocab().values() if i < loaded.vocab_size)

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from transformers.cache_utils import Cache
 
-from engine.models.openvino.graphs import SHOWN, Compiled, run
-from engine.models.openvino.tracer import KEPT, PICKED, POSITIONS
+from engine.models.openvino.graphs import STATE_POSITIONS, CompiledGraph, run_request
+from engine.models.openvino.tracer import LOGIT_POSITIONS, POSITION_IDS, ROW_INDICES
 
-_LEAST = 64
+_MIN_HIDDEN = 64
 """Hidden positions up to which rewriting the state without them does not pay."""
 
 
@@ -27,17 +27,17 @@ class GraphCache(Cache):
         hides: whether cropped positions may stay in the state. False rewrites the state at once.
     """
 
-    def __init__(self, compiled: Compiled, *, hides: bool) -> None:
+    def __init__(self, compiled: CompiledGraph, *, hides: bool) -> None:
         super().__init__(layers=[])
         self.compiled, self.hides = compiled, hides
-        self.request = compiled.take()
+        self.request = compiled.acquire_request()
         self.rows = np.arange(0, dtype=np.int32)
         self.places = np.arange(0)
         """Positions of the state that belong to the text."""
         self.held = 0
         """Number of positions in the state, including hidden ones."""
         # The request goes back to the pool when the cache is freed.
-        weakref.finalize(self, compiled.give, self.request)
+        weakref.finalize(self, compiled.release_request, self.request)
 
     def read(
         self,
@@ -67,20 +67,20 @@ class GraphCache(Cache):
             position_ids = torch.arange(past, past + new)[None]
         given = {
             "input_ids": input_ids.numpy(),
-            "attention_mask": self._mask(attention_mask, rows, new),
-            POSITIONS: position_ids.expand(rows, new).numpy(),
-            KEPT: kept,
-            SHOWN: shown,
-            PICKED: self.rows,
+            "attention_mask": self._full_mask(attention_mask, rows, new),
+            POSITION_IDS: position_ids.expand(rows, new).numpy(),
+            LOGIT_POSITIONS: kept,
+            STATE_POSITIONS: shown,
+            ROW_INDICES: self.rows,
         }
         known = self.compiled.inputs
-        logits, states = run(self.request, {n: v for n, v in given.items() if n in known})
+        logits, states = run_request(self.request, {n: v for n, v in given.items() if n in known})
         self.rows = np.arange(rows, dtype=np.int32)
         self.places = np.concatenate([self.places, np.arange(self.held, self.held + new)])
         self.held += new
         return logits, states
 
-    def _mask(self, mask: torch.Tensor | None, rows: int, new: int) -> np.ndarray:
+    def _full_mask(self, mask: torch.Tensor | None, rows: int, new: int) -> np.ndarray:
         """Return the mask (rows, held + new) over the state, with 0 at hidden positions."""
         past = len(self.places)
         own = np.ones((rows, past + new), np.int64) if mask is None else mask.to(torch.long).numpy()
@@ -136,15 +136,17 @@ class GraphCache(Cache):
         self.places = self.places[:tokens_to_remove]
         if not len(self.places):
             self.reset()
-        elif not self.hides or self.held - len(self.places) > max(_LEAST, len(self.places) // 2):
-            self._write_anew()
+        elif not self.hides or self.held - len(self.places) > max(
+            _MIN_HIDDEN, len(self.places) // 2
+        ):
+            self._compact_state()
 
     def reset(self) -> None:
         """Empty the cache."""
         self.request.reset_state()
         self.rows, self.places, self.held = np.arange(0, dtype=np.int32), np.arange(0), 0
 
-    def _write_anew(self) -> None:
+    def _compact_state(self) -> None:
         """Rewrite the state without its hidden positions."""
         self._copy_from(self, self.places)
         self.held = len(self.places)

@@ -11,9 +11,9 @@ from transformers import DynamicCache
 from engine.errors import ModelError
 from engine.models.openvino.cache import GraphCache
 
-NEAR = 1e-3
+TOLERANCE = 1e-3
 """Largest tolerated logit difference in float32."""
-TEXT = (
+PROBE_TEXT = (
     "A small fox lived near the river with her mother. Every morning she went down to the water to look for fish. "
     "One winter day the river was frozen from bank to bank, and the fox was hungry. She asked the crow for help, "
     "but the crow only laughed and flew away. Then a boy came by with a sled and a basket of bread. He was on his "
@@ -30,12 +30,12 @@ _PASSES = (_FORK, ([2, 0], 5, 1), ([1], 1, 0))
 """(rows selected from the previous pass, number of new tokens, number of tokens then cropped)."""
 
 
-def ids_of(tokenizer: Any, vocab_size: int) -> torch.Tensor:
+def probe_ids(tokenizer: Any, vocab_size: int) -> torch.Tensor:
     """Return (1, length) ids of the fixed text, or random ids if the model has no tokenizer."""
     if tokenizer is None:
         drawn = torch.Generator().manual_seed(_SEED)
         return torch.randint(0, vocab_size, (1, _CONTEXT // 2), generator=drawn)
-    ids = tokenizer(TEXT, return_tensors="pt").input_ids
+    ids = tokenizer(PROBE_TEXT, return_tensors="pt").input_ids
     return ids[:, :_CONTEXT].clamp(max=vocab_size - 1)
 
 
@@ -52,13 +52,13 @@ def largest_difference(model: Any, converted: Any, ids: torch.Tensor) -> float:
         ModelError: the graph cannot run one of the passes.
     """
     try:
-        whole = _apart(*(one(ids, use_cache=False).logits for one in (model, converted)))
-        return max(whole, _over_passes(model, converted, ids))
+        whole = _max_difference(*(one(ids, use_cache=False).logits for one in (model, converted)))
+        return max(whole, _compare_passes(model, converted, ids))
     except RuntimeError:
         raise ModelError("its graph cannot read passes of every shape") from None
 
 
-def _over_passes(model: Any, converted: Any, ids: torch.Tensor) -> float:
+def _compare_passes(model: Any, converted: Any, ids: torch.Tensor) -> float:
     """Compare passes with padded, selected and repeated rows and with cropped positions."""
     own: Any = DynamicCache(config=model.config)
     graph = converted.new_cache()
@@ -66,13 +66,13 @@ def _over_passes(model: Any, converted: Any, ids: torch.Tensor) -> float:
     first = ids[:, : max(8, min(12, ids.shape[1]))].repeat(2, 1)
     mask = torch.ones_like(first)
     mask[0, :3] = 0
-    largest = _step(model, converted, own, graph, first, mask)
+    largest = _compare_step(model, converted, own, graph, first, mask)
     for rows, new, dropped in _PASSES:
         for cache in (own, graph):
             cache.reorder_cache(torch.tensor(rows))
         mask = torch.cat([mask[rows], mask.new_ones(len(rows), new)], 1)
         read = ids[:, -new:].repeat(len(rows), 1)
-        largest = max(largest, _step(model, converted, own, graph, read, mask))
+        largest = max(largest, _compare_step(model, converted, own, graph, read, mask))
         if dropped:
             for cache in (own, graph):
                 cache.crop(-dropped)
@@ -80,7 +80,7 @@ def _over_passes(model: Any, converted: Any, ids: torch.Tensor) -> float:
     return largest
 
 
-def _step(
+def _compare_step(
     model: Any,
     converted: Any,
     own: DynamicCache,
@@ -97,17 +97,17 @@ def _step(
         for one, cache in ((model, own), (converted, graph))
     ]
     real = mask[:, -ids.shape[1] :].bool()
-    return _apart(*(logits[real] for logits in found))
+    return _max_difference(*(logits[real] for logits in found))
 
 
-def _apart(one: torch.Tensor, other: torch.Tensor) -> float:
+def _max_difference(one: torch.Tensor, other: torch.Tensor) -> float:
     apart = float((one.float() - other).abs().max())
     # NaN must not pass a comparison with the limit.
     return apart if apart == apart else float("inf")
 
 
 @torch.inference_mode()
-def agreement(model: Any, converted: Any, ids: torch.Tensor) -> dict[str, float]:
+def measure_agreement(model: Any, converted: Any, ids: torch.Tensor) -> dict[str, float]:
     """Compare two models' distributions over a text, as the fields of ``trace.records.Agreement``.
 
     Args:

@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
-from engine.models.gguf_conversion import check_room, check_whole
-from engine.models.openvino.graphs import GRAPH
-from engine.models.subprocess_job import answered
-from engine.models.tokenizers import tokenizer_in
+from engine.models.gguf_conversion import check_resources, check_weights_complete
+from engine.models.openvino.graphs import GRAPH_FILE
+from engine.models.subprocess_job import handle_job
+from engine.models.tokenizers import load_tokenizer
 
-MEASURED = "measured.json"
+MEASUREMENTS_FILE = "measured.json"
 """File in a graph's folder with its measured difference from the original model."""
 
 
 def main() -> int:
     """Run the job from standard input; return the exit status."""
-    return answered(_write)
+    return handle_job(_convert_job)
 
 
-def _write(order: dict[str, Any]) -> None:
+def _convert_job(order: dict[str, Any]) -> None:
     """Convert a model and write its graph.
 
     Args:
@@ -32,43 +32,43 @@ def _write(order: dict[str, Any]) -> None:
     """
     import openvino
 
-    from engine.models.openvino.int8_weights import in_eight_bits
-    from engine.models.openvino.tracer import traced
+    from engine.models.openvino.int8_weights import quantize_to_int8
+    from engine.models.openvino.tracer import trace_to_graph
 
     folder = Path(order["folder"])
-    check_room(order["values"], order["folder"], "float32")
-    model = _loaded(order["model"])
-    reason = refused(model)
+    check_resources(order["values"], order["folder"], "float32")
+    model = _load_model(order["model"])
+    reason = conversion_refusal(model)
     if reason is not None:
         raise ModelError(reason)
     try:
-        graph = traced(model)
+        graph = trace_to_graph(model)
     except ModelError:
         raise
     except Exception as error:  # OpenVINO reports unsupported operations with many error types
         kind = type(error).__name__
         raise ModelError(f"a part of it has no graph in OpenVINO ({kind})") from None
     # save_model rounds weights to float16 by default.
-    openvino.save_model(graph, folder / GRAPH, compress_to_fp16=False)
+    openvino.save_model(graph, folder / GRAPH_FILE, compress_to_fp16=False)
     del graph
-    tokenizer = tokenizer_in(order["model"])
-    measured = compared(model, folder, tokenizer)
+    tokenizer = load_tokenizer(order["model"])
+    measured = check_difference(model, folder, tokenizer)
     if order["eight_bits"]:
         exact = folder / "exact"
         exact.mkdir()
         for path in folder.glob("graph.*"):
             path.rename(exact / path.name)
-        graph = openvino.Core().read_model(exact / GRAPH)
-        in_eight_bits(graph)
-        openvino.save_model(graph, folder / GRAPH, compress_to_fp16=False)
+        graph = openvino.Core().read_model(exact / GRAPH_FILE)
+        quantize_to_int8(graph)
+        openvino.save_model(graph, folder / GRAPH_FILE, compress_to_fp16=False)
         del graph
         shutil.rmtree(exact)
-        measured |= agreed(model, folder, tokenizer)
-    (folder / MEASURED).write_text(json.dumps(measured) + "\n", "utf-8")
+        measured |= measure_int8_agreement(model, folder, tokenizer)
+    (folder / MEASUREMENTS_FILE).write_text(json.dumps(measured) + "\n", "utf-8")
     shutil.copyfile(Path(order["model"]) / "config.json", folder / "config.json")
 
 
-def _loaded(folder: str) -> Any:
+def _load_model(folder: str) -> Any:
     import torch
 
     from engine.models.meta_model import auto_class
@@ -83,11 +83,11 @@ def _loaded(folder: str) -> Any:
         attn_implementation="sdpa",
         output_loading_info=True,
     )
-    check_whole(report)
+    check_weights_complete(report)
     return model.eval()
 
 
-def refused(model: Any) -> str | None:
+def conversion_refusal(model: Any) -> str | None:
     """Return why a model cannot be converted, None if no reason is known.
 
     Args:
@@ -117,7 +117,7 @@ def refused(model: Any) -> str | None:
     return None
 
 
-def compared(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]:
+def check_difference(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]:
     """Return the largest logit difference between a graph and its model.
 
     Args:
@@ -128,34 +128,36 @@ def compared(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]:
     Raises:
         ModelError: the difference exceeds the tolerance.
     """
-    from engine.models.openvino.comparison import NEAR, ids_of, largest_difference
+    from engine.models.openvino.comparison import TOLERANCE, largest_difference, probe_ids
 
-    ids = ids_of(tokenizer, model.config.get_text_config(decoder=True).vocab_size)
-    apart = largest_difference(model, _on(model, folder), ids)
-    if not apart <= NEAR:
-        raise ModelError(f"its graph's logits are {apart:.2g} from its own; at most {NEAR:g} pass")
+    ids = probe_ids(tokenizer, model.config.get_text_config(decoder=True).vocab_size)
+    apart = largest_difference(model, _to_graph_model(model, folder), ids)
+    if not apart <= TOLERANCE:
+        raise ModelError(
+            f"its graph's logits are {apart:.2g} from its own; at most {TOLERANCE:g} pass"
+        )
     return {"largest_logit_difference": float(f"{apart:.3g}")}
 
 
-def agreed(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]:
-    """Return how well a quantised graph agrees with its model; arguments as in ``compared``."""
-    from engine.models.openvino.comparison import agreement, ids_of
+def measure_int8_agreement(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]:
+    """Return how well a quantised graph agrees with its model; arguments as in ``check_difference``."""
+    from engine.models.openvino.comparison import measure_agreement, probe_ids
 
-    ids = ids_of(tokenizer, model.config.get_text_config(decoder=True).vocab_size)
-    return agreement(model, _on(model, folder), ids)
+    ids = probe_ids(tokenizer, model.config.get_text_config(decoder=True).vocab_size)
+    return measure_agreement(model, _to_graph_model(model, folder), ids)
 
 
-def _on(model: Any, folder: Path) -> Any:
+def _to_graph_model(model: Any, folder: Path) -> Any:
     import copy
 
     import torch
 
-    from engine.models.openvino.graphs import Graphs
-    from engine.models.openvino.model import on_graphs
+    from engine.models.openvino.graphs import ModelGraphs
+    from engine.models.openvino.model import to_graph_model
 
     with torch.device("meta"):
         empty = type(model)(copy.deepcopy(model.config))
-    return on_graphs(empty, Graphs(folder))
+    return to_graph_model(empty, ModelGraphs(folder))
 
 
 if __name__ == "__main__":

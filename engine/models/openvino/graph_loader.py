@@ -10,18 +10,18 @@ import transformers
 
 from engine.declare.weights import EIGHT_BITS
 from engine.errors import ModelError
-from engine.models.bare import special_ids_of
 from engine.models.load_checks import check_tokenizer
+from engine.models.model_views import special_ids_config
 from engine.models.openvino import model as on_openvino
-from engine.models.openvino.graph_store import graph_of, measured
-from engine.models.openvino.graphs import Graphs
-from engine.models.tokenizers import tokenizer_in
+from engine.models.openvino.graph_store import find_graph, read_measurements
+from engine.models.openvino.graphs import ModelGraphs
+from engine.models.tokenizers import load_tokenizer
 from engine.trace.records import Agreement
 
-_DEFAULTS = "generation_config.json"
+_GENERATION_CONFIG = "generation_config.json"
 
 
-def opened(name: str, folder: str, backend: str, described: Any) -> tuple[Any, Any]:
+def load_graph_model(name: str, folder: str, backend: str, described: Any) -> tuple[Any, Any]:
     """Return a converted model with its compiled graph, and its tokenizer.
 
     Args:
@@ -33,24 +33,26 @@ def opened(name: str, folder: str, backend: str, described: Any) -> tuple[Any, A
     Raises:
         ModelError: its graph is missing or damaged, or its tokenizer does not fit.
     """
-    graph = graph_of(folder, backend)
+    graph = find_graph(folder, backend)
     if graph is None:
         raise ModelError(f"The graph of {name} for {backend} is gone; try again.")
-    if (Path(folder) / _DEFAULTS).is_file():
+    if (Path(folder) / _GENERATION_CONFIG).is_file():
         described.generation_config = transformers.GenerationConfig.from_pretrained(folder)
-    model = on_openvino.on_graphs(described, Graphs(graph))
+    model = on_openvino.to_graph_model(described, ModelGraphs(graph))
     try:
-        model.agreement = _agreement(measured(graph)) if backend == EIGHT_BITS else None
+        model.agreement = (
+            _read_agreement(read_measurements(graph)) if backend == EIGHT_BITS else None
+        )
         # Compiles the graph now, so that a damaged file is found here and not in the first pass.
         assert model.graphs.whole
-        tokenizer = tokenizer_in(folder)
+        tokenizer = load_tokenizer(folder)
     except Exception as error:  # damaged files raise many error types
         kind = type(error).__name__
         raise ModelError(f"{name} could not be opened for {backend} ({kind}).") from None
     check_tokenizer(name, model, tokenizer)
-    model.generation_config = special_ids_of(model)
+    model.generation_config = special_ids_config(model)
     return model, tokenizer
 
 
-def _agreement(found: dict[str, Any]) -> Agreement:
+def _read_agreement(found: dict[str, Any]) -> Agreement:
     return Agreement(**{field.name: found[field.name] for field in fields(Agreement)})

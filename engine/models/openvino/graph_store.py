@@ -13,33 +13,38 @@ from typing import Any
 from engine.declare.weights import EIGHT_BITS
 from engine.errors import ModelError
 from engine.models import files, sizes
-from engine.models.build_cache import made_once
-from engine.models.build_key import Sources, made_of
-from engine.models.catalogue import BROUGHT_FROM, brought_to
-from engine.models.hub import Tell
-from engine.models.openvino.graph_conversion import MEASURED, refused
-from engine.models.openvino.installation import HOW, NEEDED, is_installed, made_by
-from engine.models.subprocess_job import carried_out
+from engine.models.build_cache import build_once
+from engine.models.build_key import Sources, find_build
+from engine.models.catalogue import SOURCE_FILE, install_path
+from engine.models.hub import ByteProgress
+from engine.models.openvino.graph_conversion import MEASUREMENTS_FILE, conversion_refusal
+from engine.models.openvino.installation import (
+    INSTALL_COMMAND,
+    PACKAGE,
+    converter_version,
+    is_installed,
+)
+from engine.models.subprocess_job import run_job
 
 
-def sources_of(folder: str, backend: str) -> Sources:
+def graph_sources(folder: str, backend: str) -> Sources:
     """Return the files whose content decides a model's graph, labelled with backend and versions."""
     place = Path(folder)
     paths = [place / "config.json", *sorted(place.glob("*.safetensors"))]
-    return {f"{path.name} for {backend} by {made_by()}": path for path in paths}
+    return {f"{path.name} for {backend} by {converter_version()}": path for path in paths}
 
 
-def graph_of(folder: str, backend: str) -> Path | None:
+def find_graph(folder: str, backend: str) -> Path | None:
     """Return the folder of a model's graph, None if it is not built yet."""
-    return made_of(sources_of(folder, backend))
+    return find_build(graph_sources(folder, backend))
 
 
-def converted(
+def ensure_graph(
     name: str,
     folder: str,
     backend: str,
     cancelled: threading.Event | None = None,
-    tell: Tell | None = None,
+    tell: ByteProgress | None = None,
 ) -> Path:
     """Return the folder of a model's graph; convert the model on first use.
 
@@ -54,68 +59,70 @@ def converted(
         Cancelled: ``cancelled`` was set.
         ModelError: it cannot be converted, or the disk is full. No partial result stays.
     """
-    sources = sources_of(folder, backend)
-    found = made_of(sources)
+    sources = graph_sources(folder, backend)
+    found = find_build(sources)
     if found is not None:
         return found
-    check_converts(name, folder, backend)
-    make = partial(_make, name, folder, backend)
-    made, _ = made_once(name, sources, make, cancelled, tell, check=files.check_config)
-    _sweep(folder, backend, Path(made))
+    check_convertible(name, folder, backend)
+    make = partial(_build_graph, name, folder, backend)
+    made, _ = build_once(name, sources, make, cancelled, tell, check=files.check_config)
+    _remove_stale_graphs(folder, backend, Path(made))
     return Path(made)
 
 
-def check_converts(name: str, folder: str, backend: str) -> None:
+def check_convertible(name: str, folder: str, backend: str) -> None:
     """Check, before anything is run, that a model can be converted.
 
     Raises:
         ModelError: naming the model and the reason.
     """
-    from engine.models.meta_model import built
+    from engine.models.meta_model import build_meta_model
 
     if not is_installed():
-        raise ModelError(f"backend = {backend} needs the package {NEEDED}: {HOW} brings it.")
+        raise ModelError(
+            f"backend = {backend} needs the package {PACKAGE}: {INSTALL_COMMAND} brings it."
+        )
     config = files.check_folder(folder)
-    reason = refused(built(name, folder, config)[1])
+    reason = conversion_refusal(build_meta_model(name, folder, config)[1])
     if config.get("quantization_config"):
         reason = "its weights are kept quantised"
     if reason is not None:
         raise ModelError(f"{name} cannot be converted for {backend}: {reason}.")
 
 
-def _make(
+def _build_graph(
     name: str, folder: str, backend: str, made: Path, own: Path, tell: Callable[[], None]
 ) -> dict[str, str]:
     del own
     order = {
         "model": folder,
         "folder": str(made),
-        "values": sizes.values_in(name, folder),
+        "values": sizes.count_values(name, folder),
         "eight_bits": backend == EIGHT_BITS,
     }
     failure = f"{name} cannot be converted for {backend}"
-    carried_out("engine.models.openvino.graph_conversion", order, failure, tell)
-    return {NEEDED: made_by(), "backend": backend, "of": folder}
+    run_job("engine.models.openvino.graph_conversion", order, failure, tell)
+    return {PACKAGE: converter_version(), "backend": backend, "of": folder}
 
 
-def _sweep(folder: str, backend: str, made: Path) -> None:
+def _remove_stale_graphs(folder: str, backend: str, made: Path) -> None:
     """Remove stale graphs: built by other versions, or from earlier files of this folder."""
-    for path in brought_to("made").glob(f"*/{BROUGHT_FROM}"):
+    for path in install_path("made").glob(f"*/{SOURCE_FILE}"):
         try:
             about = json.loads(path.read_bytes())
         except (OSError, ValueError):
             continue
-        if not isinstance(about, dict) or NEEDED not in about or path.parent == made:
+        if not isinstance(about, dict) or PACKAGE not in about or path.parent == made:
             continue
         same = (about.get("of"), about.get("backend")) == (folder, backend)
-        if same or about[NEEDED] != made_by():
+        if same or about[PACKAGE] != converter_version():
             shutil.rmtree(path.parent, ignore_errors=True)
 
 
-def measured(graph: Path) -> dict[str, Any]:
+def read_measurements(graph: Path) -> dict[str, Any]:
     """Return the measurements stored with a graph; empty if the file is damaged."""
     try:
-        found = json.loads((graph / MEASURED).read_bytes())
+        found = json.loads((graph / MEASUREMENTS_FILE).read_bytes())
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -11,25 +11,25 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.models.sizes import COMPILED
+from engine.models.sizes import COMPILED_RATIO
 
-GRAPH = "graph.xml"
-WEIGHTS = "graph.bin"
-SHOWN = "shown"
+GRAPH_FILE = "graph.xml"
+WEIGHTS_FILE = "graph.bin"
+STATE_POSITIONS = "shown"
 """Graph input: indices (n,) of the new positions to return the hidden states of all layers for."""
-_FREE = 2
+_MAX_FREE_REQUESTS = 2
 """Most idle requests stored for reuse: each keeps the memory of its longest text."""
 
 
 @lru_cache(maxsize=1)
-def core() -> Any:
+def openvino_core() -> Any:
     """Return the process's OpenVINO Core."""
     import openvino
 
     return openvino.Core()
 
 
-def options(threads: int) -> dict[str, Any]:
+def compile_options(threads: int) -> dict[str, Any]:
     """Return OpenVINO's compile options. Precision is float32: other precisions would change the model's numbers."""
     return {
         "INFERENCE_PRECISION_HINT": "f32",
@@ -43,7 +43,7 @@ def options(threads: int) -> dict[str, Any]:
     }
 
 
-class Compiled:
+class CompiledGraph:
     """A compiled graph and its idle infer requests.
 
     Args:
@@ -52,12 +52,12 @@ class Compiled:
     """
 
     def __init__(self, graph: Any, threads: int) -> None:
-        self._compiled = core().compile_model(graph, "CPU", options(threads))
+        self._compiled = openvino_core().compile_model(graph, "CPU", compile_options(threads))
         self.inputs = frozenset(given.any_name for given in self._compiled.inputs)
         self.outputs = tuple(next(iter(sorted(out.names)), "") for out in self._compiled.outputs)
         self._free: list[Any] = []
 
-    def take(self) -> Any:
+    def acquire_request(self) -> Any:
         """Return an infer request with empty state."""
         try:
             request = self._free.pop()
@@ -66,13 +66,13 @@ class Compiled:
         request.reset_state()
         return request
 
-    def give(self, request: Any) -> None:
+    def release_request(self, request: Any) -> None:
         """Return a request to the pool of idle ones."""
-        if len(self._free) < _FREE:
+        if len(self._free) < _MAX_FREE_REQUESTS:
             self._free.append(request)
 
 
-class Graphs:
+class ModelGraphs:
     """The compiled parts of a converted model.
 
     Args:
@@ -87,57 +87,61 @@ class Graphs:
         self._lock = threading.Lock()
         self._made: dict[Any, Any] = {}
 
-    def first_layers(self, layers: int) -> Graphs:
+    def first_layers(self, layers: int) -> ModelGraphs:
         """Return the graphs with only the first layers, for early exit."""
-        return self._once(layers, lambda: Graphs(self.folder, layers, self.threads))
+        return self._compile_once(layers, lambda: ModelGraphs(self.folder, layers, self.threads))
 
     @property
-    def whole(self) -> Compiled:
+    def whole(self) -> CompiledGraph:
         """The graph of a forward pass."""
-        return self._once("whole", lambda: Compiled(self._whole(), self.threads))
+        return self._compile_once(
+            "whole", lambda: CompiledGraph(self._build_pass_graph(), self.threads)
+        )
 
     def head(self, states: torch.Tensor) -> torch.Tensor:
         """Return the head's logits (…, vocab) for hidden states (…, hidden)."""
-        return self._part("head_in", "head_out", states)
+        return self._run_part("head_in", "head_out", states)
 
     def norm(self, states: torch.Tensor) -> torch.Tensor:
         """Return hidden states (…, hidden) after the final norm."""
-        return self._part("deep", "normed", states)
+        return self._run_part("deep", "normed", states)
 
     @cached_property
     def file_bytes(self) -> int:
         """Bytes of the weights file."""
-        return (self.folder / WEIGHTS).stat().st_size
+        return (self.folder / WEIGHTS_FILE).stat().st_size
 
     @property
     def memory_bytes(self) -> float:
         """Estimated bytes of the compiled graphs; each has its own copy of the weights in its kernels' layout."""
         with self._lock:
             made = dict(self._made)
-        own = COMPILED * self.file_bytes * ("whole" in made)
-        return own + sum(v.memory_bytes for v in made.values() if isinstance(v, Graphs))
+        own = COMPILED_RATIO * self.file_bytes * ("whole" in made)
+        return own + sum(v.memory_bytes for v in made.values() if isinstance(v, ModelGraphs))
 
-    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+    def _compile_once(self, key: Any, make: Callable[[], Any]) -> Any:
         with self._lock:
             if key not in self._made:
                 self._made[key] = make()
             return self._made[key]
 
-    def _part(self, begin: str, end: str, states: torch.Tensor) -> torch.Tensor:
-        compiled = self._once(end, lambda: Compiled(self._between(begin, end), self.threads))
-        request = compiled.take()
+    def _run_part(self, begin: str, end: str, states: torch.Tensor) -> torch.Tensor:
+        compiled = self._compile_once(
+            end, lambda: CompiledGraph(self._build_part_graph(begin, end), self.threads)
+        )
+        request = compiled.acquire_request()
         flat = states.detach().reshape(-1, states.shape[-2], states.shape[-1])
-        result = run(request, {begin: flat.to(torch.float32).numpy()})[0]
-        compiled.give(request)
+        result = run_request(request, {begin: flat.to(torch.float32).numpy()})[0]
+        compiled.release_request(request)
         return result.reshape(*states.shape[:-1], result.shape[-1])
 
     def _read(self) -> tuple[Any, dict[str, Any]]:
         """Read the graph file; return it and {output name: the value behind it}."""
-        graph = core().read_model(self.folder / GRAPH)
+        graph = openvino_core().read_model(self.folder / GRAPH_FILE)
         found = {name: out.get_node().input_value(0) for out in graph.outputs for name in out.names}
         return graph, found
 
-    def _between(self, begin: str, end: str) -> Any:
+    def _build_part_graph(self, begin: str, end: str) -> Any:
         """Return the graph that computes one output from another."""
         from openvino import PartialShape
         from openvino import opset15 as ops
@@ -148,9 +152,9 @@ class Graphs:
         given.output(0).get_tensor().add_names({begin})
         for reader in found[begin].get_target_inputs():
             reader.replace_source_output(given.output(0))
-        return _model([ops.result(found[end])], [given], end)
+        return _new_model([ops.result(found[end])], [given], end)
 
-    def _whole(self) -> Any:
+    def _build_pass_graph(self) -> Any:
         """Return the graph of a pass: logits, and hidden states of all layers at the requested positions."""
         from openvino import opset15 as ops
 
@@ -161,18 +165,18 @@ class Graphs:
             for reader in found["deep"].get_target_inputs():
                 reader.replace_source_output(found[f"state.{self.layers}"])
             count = self.layers
-        shown = ops.parameter([-1], np.int64, name=SHOWN)
-        shown.output(0).get_tensor().add_names({SHOWN})
+        shown = ops.parameter([-1], np.int64, name=STATE_POSITIONS)
+        shown.output(0).get_tensor().add_names({STATE_POSITIONS})
         places, zero = ops.constant(np.int64(1)), ops.constant(np.int64(0))
         states = [
             ops.unsqueeze(ops.gather(found[f"state.{at}"], shown, places), zero)
             for at in range(count)
         ]
         results = [ops.result(found["logits"]), ops.result(ops.concat(states, 0))]
-        return _reached(graph, results, [*graph.get_parameters(), shown])
+        return _reachable_model(graph, results, [*graph.get_parameters(), shown])
 
 
-def _reached(graph: Any, results: list[Any], parameters: list[Any]) -> Any:
+def _reachable_model(graph: Any, results: list[Any], parameters: list[Any]) -> Any:
     """Return the part of a graph that the results need, with its share of the state."""
     wanted, seen = list(results), set()
     states = set()
@@ -187,17 +191,17 @@ def _reached(graph: Any, results: list[Any], parameters: list[Any]) -> Any:
     sinks = [sink for sink in graph.get_sinks() if sink.get_variable_id() in states]
     variables = [v for v in graph.get_variables() if v.get_info().variable_id in states]
     used = [p for p in parameters if p.get_name() in seen]
-    return _model(results, sinks, used, variables, "pass")
+    return _new_model(results, sinks, used, variables, "pass")
 
 
-def _model(*parts: Any) -> Any:
+def _new_model(*parts: Any) -> Any:
     import openvino
 
     make: Any = openvino.Model
     return make(*parts)
 
 
-def run(request: Any, inputs: dict[str, np.ndarray]) -> list[torch.Tensor]:
+def run_request(request: Any, inputs: dict[str, np.ndarray]) -> list[torch.Tensor]:
     """Run a request and return copies of its outputs: the next pass overwrites the request's own tensors."""
     import openvino as ov
 

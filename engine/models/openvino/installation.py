@@ -6,23 +6,23 @@ import importlib.util
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 
-NEEDED = "openvino"
-HOW = "python -m pip install -r requirements-openvino.txt"
+PACKAGE = "openvino"
+INSTALL_COMMAND = "python -m pip install -r requirements-openvino.txt"
 """Command that installs it."""
-_GRAPHS = 1
+_GRAPH_FORMAT = 1
 """Version of the conversion code; increase it when graphs must be rebuilt."""
 
 
 @lru_cache(maxsize=1)
 def is_installed() -> bool:
     """Return True if the package can be imported."""
-    return importlib.util.find_spec(NEEDED) is not None
+    return importlib.util.find_spec(PACKAGE) is not None
 
 
-def made_by() -> str:
+def converter_version() -> str:
     """Return the versions a graph is built with; with others it is rebuilt."""
     try:
-        own, transformers = version(NEEDED), version("transformers")
+        own, transformers = version(PACKAGE), version("transformers")
     except PackageNotFoundError:
         own = transformers = "none"
-    return f"{NEEDED} {own}, transformers {transformers}, graphs {_GRAPHS}"
+    return f"{PACKAGE} {own}, transformers {transformers}, graphs {_GRAPH_FORMAT}"

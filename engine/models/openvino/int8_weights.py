@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-_LEAST = 1024
+_MIN_VALUES = 1024
 """Matrices with fewer values are not quantised."""
-_STEPS = 255
+_LEVELS = 255
 
 
-def in_eight_bits(graph: Any) -> None:
+def quantize_to_int8(graph: Any) -> None:
     """Quantise a graph's matrices to unsigned bytes, which OpenVINO's kernels multiply directly.
 
     Args:
@@ -30,20 +30,23 @@ def in_eight_bits(graph: Any) -> None:
         if source.get_type_name() != "Constant" or len(source.get_output_shape(0)) != 2:
             continue
         shape = source.get_output_shape(0)
-        if shape[0] * shape[1] >= _LEAST and source.get_element_type().get_type_name() == "f32":
+        if (
+            shape[0] * shape[1] >= _MIN_VALUES
+            and source.get_element_type().get_type_name() == "f32"
+        ):
             by_rows = kind == "Gather" or node.get_attributes()["transpose_b"]
             found.setdefault(source.get_name(), (source, []))[1].append((node, by_rows))
     for source, readers in found.values():
-        _replace(source, readers)
+        _replace_constant(source, readers)
     graph.validate_nodes_and_infer_types()
 
 
-def _replace(source: Any, readers: list[tuple[Any, bool]]) -> None:
+def _replace_constant(source: Any, readers: list[tuple[Any, bool]]) -> None:
     from openvino import opset15 as ops
 
     values = source.get_data()
     for by_rows in {by_rows for _, by_rows in readers}:
-        packed = _packed(values if by_rows else np.ascontiguousarray(values.T))
+        packed = _quantized_constant(values if by_rows else np.ascontiguousarray(values.T))
         for node, own in readers:
             if own != by_rows:
                 continue
@@ -54,26 +57,26 @@ def _replace(source: Any, readers: list[tuple[Any, bool]]) -> None:
                 left = node.input_value(0)
                 flipped = node.get_attributes()["transpose_a"]
                 product = ops.matmul(left, packed, flipped, True)
-                _take_over(node, product)
+                _redirect_output(node, product)
 
 
-def _take_over(old: Any, new: Any) -> None:
+def _redirect_output(old: Any, new: Any) -> None:
     for name in old.output(0).get_names():
         new.output(0).get_tensor().add_names({name})
     for reader in old.output(0).get_target_inputs():
         reader.replace_source_output(new.output(0))
 
 
-def _packed(values: np.ndarray) -> Any:
+def _quantized_constant(values: np.ndarray) -> Any:
     """Return a node that dequantises bytes to (rows, columns) values, with a separate range per row."""
     from openvino import opset15 as ops
 
     # Each range includes 0, so that zero weights stay exact.
     low = np.minimum(values.min(1, keepdims=True), 0.0)
     high = np.maximum(values.max(1, keepdims=True), 0.0)
-    scale = np.maximum((high - low) / _STEPS, np.finfo(np.float32).tiny).astype(np.float32)
-    zero = np.clip(np.round(-low / scale), 0, _STEPS)
-    bytes_ = np.clip(np.round(values / scale) + zero, 0, _STEPS).astype(np.uint8)
+    scale = np.maximum((high - low) / _LEVELS, np.finfo(np.float32).tiny).astype(np.float32)
+    zero = np.clip(np.round(-low / scale), 0, _LEVELS)
+    bytes_ = np.clip(np.round(values / scale) + zero, 0, _LEVELS).astype(np.uint8)
     plain = ops.subtract(
         ops.convert(ops.constant(bytes_), "f32"),
         ops.convert(ops.constant(zero.astype(np.uint8)), "f32"),

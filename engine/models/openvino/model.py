@@ -13,11 +13,11 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from engine.errors import ModelError
 from engine.models.capabilities import final_norm
 from engine.models.openvino.cache import GraphCache
-from engine.models.openvino.graphs import Graphs
+from engine.models.openvino.graphs import ModelGraphs
 from engine.trace.records import Agreement
 
 
-class OnGraph:
+class GraphModelMixin:
     """Mixin for a transformers model class that runs its passes on graphs.
 
     Attributes:
@@ -26,7 +26,7 @@ class OnGraph:
         agreement: agreement with the original model, if its weights are quantised; else None.
     """
 
-    graphs: Graphs
+    graphs: ModelGraphs
     hides: bool
     agreement: Agreement | None = None
     config: Any
@@ -91,12 +91,12 @@ class OnGraph:
 
 
 @lru_cache(maxsize=64)
-def class_on_graphs(kind: type) -> type:
-    """Return a subclass of a transformers class with ``OnGraph`` mixed in; name and forward signature stay."""
-    own: Any = type(kind.__name__, (OnGraph, kind), {"__module__": kind.__module__})
+def graph_model_class(kind: type) -> type:
+    """Return a subclass of a transformers class with ``GraphModelMixin`` mixed in; name and forward signature stay."""
+    own: Any = type(kind.__name__, (GraphModelMixin, kind), {"__module__": kind.__module__})
 
     def forward(self: Any, *given: Any, **named: Any) -> CausalLMOutputWithPast:
-        return OnGraph.forward(self, *given, **named)
+        return GraphModelMixin.forward(self, *given, **named)
 
     # transformers inspects this signature to decide which arguments to pass.
     forward.__signature__ = inspect.signature(kind.forward)  # type: ignore[attr-defined]
@@ -104,16 +104,16 @@ def class_on_graphs(kind: type) -> type:
     return own
 
 
-def on_graphs(described: Any, graphs: Graphs) -> Any:
+def to_graph_model(described: Any, graphs: ModelGraphs) -> Any:
     """Turn a model without weights into one that runs on graphs, and return it.
 
     Args:
         described: the model on torch's meta device; changed in place.
         graphs: its compiled graphs.
     """
-    described.__class__ = class_on_graphs(type(described))
+    described.__class__ = graph_model_class(type(described))
     described.graphs = graphs
-    described.hides = hides_positions(described)
+    described.hides = can_hide_positions(described)
     head, norm = described.get_output_embeddings(), final_norm(described)
     # DoLa calls head and norm on their own.
     if head is not None:
@@ -123,7 +123,7 @@ def on_graphs(described: Any, graphs: Graphs) -> Any:
     return described.eval()
 
 
-def hides_positions(model: Any) -> bool:
+def can_hide_positions(model: Any) -> bool:
     """Return True if the mask alone can hide a position, so that cropping need not rewrite the state.
 
     Not if a layer counts positions itself: sliding windows, chunks, GPT-Neo's local attention, or

@@ -16,10 +16,10 @@ from engine.models.capabilities import final_norm, layer_stack
 
 ROWS, PAST, NEW = 2, 3, 2
 """Sizes of the traced pass. None is 1, since tracing would take that for a broadcast."""
-POSITIONS, KEPT, PICKED = "position_ids", "kept", "beam_idx"
+POSITION_IDS, LOGIT_POSITIONS, ROW_INDICES = "position_ids", "kept", "beam_idx"
 
 
-class Traced(torch.nn.Module):
+class TracedPass(torch.nn.Module):
     """A model's pass with plain tensors as inputs and outputs, for tracing.
 
     Args:
@@ -36,11 +36,11 @@ class Traced(torch.nn.Module):
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Return logits, hidden states of all layers, inputs and outputs of norm and head, keys and values."""
         given = dict(zip(self.names, tensors, strict=False))
-        cache: Any = cache_of(tensors[len(self.names) :])
-        kept = {"logits_to_keep": given.pop(KEPT)} if KEPT in given else {}
+        cache: Any = to_dynamic_cache(tensors[len(self.names) :])
+        kept = {"logits_to_keep": given.pop(LOGIT_POSITIONS)} if LOGIT_POSITIONS in given else {}
         seen: dict[str, torch.Tensor] = {}
         with ExitStack() as hooks:
-            _listen(self.model, seen, hooks)
+            _register_hooks(self.model, seen, hooks)
             out = self.model(
                 **given, **kept, past_key_values=cache, use_cache=True, output_hidden_states=True
             )
@@ -53,7 +53,7 @@ class Traced(torch.nn.Module):
         return tuple(named.values())
 
 
-def cache_of(tensors: Any) -> DynamicCache:
+def to_dynamic_cache(tensors: Any) -> DynamicCache:
     """Return a DynamicCache with these keys and values, alternating by layer; the mask applies sliding windows."""
     cache = DynamicCache()
     for keys, values in zip(tensors[::2], tensors[1::2], strict=True):
@@ -64,7 +64,7 @@ def cache_of(tensors: Any) -> DynamicCache:
     return cache
 
 
-def _listen(model: Any, seen: dict[str, torch.Tensor], hooks: ExitStack) -> None:
+def _register_hooks(model: Any, seen: dict[str, torch.Tensor], hooks: ExitStack) -> None:
     """Record the last layer's output, and inputs and outputs of norm and head, with forward hooks."""
 
     def note(module: Any, before: str | None, after: str) -> None:
@@ -84,7 +84,7 @@ def _listen(model: Any, seen: dict[str, torch.Tensor], hooks: ExitStack) -> None
         note(head, "head_in", "head_out")
 
 
-def traced(model: Any) -> Any:
+def trace_to_graph(model: Any) -> Any:
     """Trace a decoder to an openvino.Model with keys and values as its state.
 
     Args:
@@ -95,10 +95,10 @@ def traced(model: Any) -> Any:
     """
     import openvino as ov
 
-    keys = _keys_and_values(model)
+    keys = _example_keys_values(model)
     names = _input_names(model)
-    example = _example(names)
-    module = Traced(model, names)
+    example = _example_inputs(names)
+    module = TracedPass(model, names)
     with torch.no_grad():
         graph = ov.convert_model(module, example_input=(*example.values(), *keys))
     if len(graph.outputs) != len(module.outputs):
@@ -115,28 +115,28 @@ def traced(model: Any) -> Any:
             shape = [-1, tensor.shape[1], -1, tensor.shape[3]]
         given.get_node().set_partial_shape(ov.PartialShape(shape))
     graph.validate_nodes_and_infer_types()
-    _keep_state(graph, past)
+    _make_stateful(graph, past)
     return graph
 
 
 def _input_names(model: Any) -> tuple[str, ...]:
     known = inspect.signature(model.forward).parameters
     own = ("input_ids", "attention_mask")
-    own += (POSITIONS,) if POSITIONS in known else ()
-    return own + ((KEPT,) if "logits_to_keep" in known else ())
+    own += (POSITION_IDS,) if POSITION_IDS in known else ()
+    return own + ((LOGIT_POSITIONS,) if "logits_to_keep" in known else ())
 
 
-def _example(names: tuple[str, ...]) -> dict[str, torch.Tensor]:
+def _example_inputs(names: tuple[str, ...]) -> dict[str, torch.Tensor]:
     values = {
         "input_ids": torch.ones(ROWS, NEW, dtype=torch.long),
         "attention_mask": torch.ones(ROWS, PAST + NEW, dtype=torch.long),
-        POSITIONS: torch.arange(PAST, PAST + NEW).repeat(ROWS, 1),
-        KEPT: torch.arange(NEW),
+        POSITION_IDS: torch.arange(PAST, PAST + NEW).repeat(ROWS, 1),
+        LOGIT_POSITIONS: torch.arange(NEW),
     }
     return {name: values[name] for name in names}
 
 
-def _keys_and_values(model: Any) -> list[torch.Tensor]:
+def _example_keys_values(model: Any) -> list[torch.Tensor]:
     """Return the keys and values of a few tokens, each (rows, heads, positions, size)."""
     cache: Any = DynamicCache(config=model.config)
     with torch.no_grad():
@@ -147,13 +147,13 @@ def _keys_and_values(model: Any) -> list[torch.Tensor]:
     return tensors
 
 
-def _keep_state(graph: Any, past: list[str]) -> None:
+def _make_stateful(graph: Any, past: list[str]) -> None:
     """Make keys and values a state of the graph, whose rows are gathered by ``beam_idx`` (rows,) before each pass."""
     from openvino import opset15 as ops
     from openvino._offline_transformations import apply_make_stateful_transformation
 
-    picked = ops.parameter([-1], np.int32, name=PICKED)
-    picked.output(0).get_tensor().add_names({PICKED})
+    picked = ops.parameter([-1], np.int32, name=ROW_INDICES)
+    picked.output(0).get_tensor().add_names({ROW_INDICES})
     graph.add_parameters([picked])
     zero = ops.constant(np.int64(0))
     inputs = {given.any_name: given for given in graph.inputs}
@@ -169,11 +169,11 @@ def _keep_state(graph: Any, past: list[str]) -> None:
     rows = ops.gather(ops.shape_of(inputs["input_ids"], output_type="i64"), first, zero)
     for node in graph.get_ops():
         if node.get_type_name() == "ReadValue":
-            _begin_empty(node, rows)
+            _initialize_empty(node, rows)
     graph.validate_nodes_and_infer_types()
 
 
-def _begin_empty(node: Any, rows: Any) -> None:
+def _initialize_empty(node: Any, rows: Any) -> None:
     from openvino import opset15 as ops
 
     shape = node.get_output_partial_shape(0)

@@ -12,7 +12,7 @@ from typing import Any
 from engine.errors import ModelError
 from engine.models.readers.base import MediaInputs, MediaReader
 from engine.models.readers.blip import BlipReader
-from engine.models.readers.encoder_reader import EncodedReader
+from engine.models.readers.encoder_reader import EncoderReader
 from engine.models.readers.families import (
     AUDIO,
     BLIP,
@@ -22,9 +22,9 @@ from engine.models.readers.families import (
     decoding_part,
     family_of,
 )
-from engine.models.readers.processors import Processors, processors_in, sorted_out
-from engine.models.readers.prompt_reader import PromptedReader
-from engine.models.readers.speech import SpeechChoices, speech_in
+from engine.models.readers.processors import Processors, load_processors, to_processors
+from engine.models.readers.prompt_reader import PromptReader
+from engine.models.readers.speech import SpeechChoices, read_speech_choices
 from engine.models.readers.whisper import WhisperReader
 
 __all__ = [
@@ -33,16 +33,16 @@ __all__ = [
     "MediaInputs",
     "MediaReader",
     "SpeechChoices",
+    "build_reader",
     "decoding_part",
     "family_of",
-    "processors_in",
-    "reader_of",
-    "sorted_out",
-    "speech_in",
+    "load_processors",
+    "read_speech_choices",
+    "to_processors",
 ]
 
 
-def reader_of(name: str, model: Any, processors: Processors) -> MediaReader | None:
+def build_reader(name: str, model: Any, processors: Processors) -> MediaReader | None:
     """Return the reader for a model's pictures or sounds, None for a text-only model.
 
     Args:
@@ -64,5 +64,5 @@ def reader_of(name: str, model: Any, processors: Processors) -> MediaReader | No
         raise ModelError(
             f"{name} reads {what}, and no preprocessor_config.json in its folder says how they are prepared."
         )
-    kinds = {WHISPER: WhisperReader, BLIP: BlipReader, PROMPTED: PromptedReader}
-    return kinds.get(family.kind, EncodedReader)(family, processors, model)
+    kinds = {WHISPER: WhisperReader, BLIP: BlipReader, PROMPTED: PromptReader}
+    return kinds.get(family.kind, EncoderReader)(family, processors, model)

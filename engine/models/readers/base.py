@@ -27,7 +27,7 @@ class MediaInputs:
     ids: tuple[int, ...]
     inputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
-    def on(self, device: Any, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    def to_device(self, device: Any, dtype: torch.dtype) -> dict[str, torch.Tensor]:
         """Return the inputs on a device, with floating-point tensors in the model's dtype."""
         kinds = {
             name: dtype if v.is_floating_point() else v.dtype for name, v in self.inputs.items()
@@ -73,7 +73,7 @@ class MediaReader:
         """
         raise NotImplementedError
 
-    def converse(
+    def read_chat(
         self,
         loaded: Any,
         media: Media,
@@ -97,7 +97,7 @@ class MediaReader:
         what = "this model is given a prompt beside a picture or a sound"
         raise ParameterError("messages", f"{len(messages)} messages", what)
 
-    def rules(
+    def logits_processors(
         self,
         config: Any,
         ids: Sequence[int],
@@ -122,7 +122,7 @@ class MediaReader:
             ParameterError: an input is missing or not supported.
         """
         check_media(name, media, self.takes)
-        for told in speech if not self.family.speaks else ():
+        for told in speech if not self.family.is_speech_model else ():
             raise ParameterError(
                 f"speech.{told}", speech[told], f"{name} is not told any such thing"
             )

@@ -9,7 +9,7 @@ import torch
 
 from engine.media import Media
 from engine.models.readers.base import MediaInputs, MediaReader
-from engine.models.readers.encoder_reader import text_ids
+from engine.models.readers.encoder_reader import encode_prompt
 from engine.models.readers.families import Family
 from engine.models.readers.processors import Processors
 
@@ -36,7 +36,9 @@ class BlipReader(MediaReader):
         with torch.no_grad():
             pixels = found["pixel_values"].to(self.vision.device, self.vision.dtype)
             states = self.vision(pixel_values=pixels).last_hidden_state
-        begins = (self.text.bos_token_id, *text_ids(loaded, prompt)) if ids is None else tuple(ids)
+        begins = (
+            (self.text.bos_token_id, *encode_prompt(loaded, prompt)) if ids is None else tuple(ids)
+        )
         mask = torch.ones(states.shape[:-1], dtype=torch.long)
         return MediaInputs(
             begins, {"encoder_hidden_states": states, "encoder_attention_mask": mask}

@@ -10,10 +10,10 @@ import torch
 from engine.errors import ModelError
 from engine.media import Media
 from engine.models.readers.base import MediaInputs, MediaReader
-from engine.models.text import tokenized
+from engine.models.text import tokenize_text
 
 
-class EncodedReader(MediaReader):
+class EncoderReader(MediaReader):
     """Prepares a picture or a sound for the model's encoder."""
 
     def read(
@@ -27,7 +27,9 @@ class EncodedReader(MediaReader):
         """Return the decoder's first ids and the encoder's inputs; see the base class."""
         inputs = self.inputs(media)
         begins = (
-            tuple(ids) if ids is not None else self.begins(loaded, inputs, prompt, speech or {})
+            tuple(ids)
+            if ids is not None
+            else self.decoder_start_ids(loaded, inputs, prompt, speech or {})
         )
         return MediaInputs(begins, inputs)
 
@@ -39,11 +41,11 @@ class EncodedReader(MediaReader):
             assert media.sound is not None
             rate = int(self.processors.sounds.sampling_rate)
             found = self.processors.sounds(
-                media.sound.at(rate), sampling_rate=rate, return_tensors="pt"
+                media.sound.resample(rate), sampling_rate=rate, return_tensors="pt"
             )
         return {name: value for name, value in found.items() if torch.is_tensor(value)}
 
-    def begins(
+    def decoder_start_ids(
         self,
         loaded: Any,
         inputs: Mapping[str, torch.Tensor],
@@ -52,10 +54,10 @@ class EncodedReader(MediaReader):
     ) -> tuple[int, ...]:
         """Return the decoder's start token followed by the prompt's tokens."""
         del inputs, speech
-        return (start_of(loaded), *text_ids(loaded, prompt))
+        return (decoder_start_id(loaded), *encode_prompt(loaded, prompt))
 
 
-def start_of(loaded: Any) -> int:
+def decoder_start_id(loaded: Any) -> int:
     """Return the decoder's start token, looked up in the same order as generate() does.
 
     Raises:
@@ -76,7 +78,7 @@ def start_of(loaded: Any) -> int:
     raise ModelError(f"{loaded.name} does not say with which token its decoder begins.")
 
 
-def text_ids(loaded: Any, prompt: str | None) -> list[int]:
+def encode_prompt(loaded: Any, prompt: str | None) -> list[int]:
     """Return a prompt's ids without added special tokens; text that spells one stays text.
 
     Raises:
@@ -88,4 +90,4 @@ def text_ids(loaded: Any, prompt: str | None) -> list[int]:
         raise ModelError(f"{loaded.name} has no tokenizer, so it takes no prompt.")
     # split_special_tokens: a typed control token must not become one.
     options = {"add_special_tokens": False, "split_special_tokens": True}
-    return list(tokenized(loaded.tokenizer, prompt, **options)["input_ids"])
+    return list(tokenize_text(loaded.tokenizer, prompt, **options)["input_ids"])

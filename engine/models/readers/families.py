@@ -34,7 +34,7 @@ class Family:
     encodes: bool
 
     @property
-    def speaks(self) -> bool:
+    def is_speech_model(self) -> bool:
         """Whether it has settings for language, task and timestamps."""
         return self.kind == WHISPER
 
@@ -55,7 +55,7 @@ def family_of(model: Any) -> Family | None:
     if config.is_encoder_decoder and main in _ENCODER_INPUTS:
         kind = _ENCODER_INPUTS[main]
         return Family(ENCODED, frozenset({kind}), kind, encodes=True)
-    if not config.is_encoder_decoder and main == "input_ids" and _sees(config):
+    if not config.is_encoder_decoder and main == "input_ids" and _has_vision(config):
         return Family(PROMPTED, frozenset({IMAGE}), None, encodes=False)
     return None
 
@@ -78,5 +78,5 @@ def decoding_part(model: Any) -> Any:
     return part
 
 
-def _sees(config: Any) -> bool:
+def _has_vision(config: Any) -> bool:
     return getattr(config, "vision_config", None) is not None

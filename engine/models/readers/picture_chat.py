@@ -7,10 +7,10 @@ from typing import Any
 
 from engine.errors import ModelError, ParameterError
 from engine.models.chat import ChatPrompt
-from engine.trace.records import TEMPLATE, PromptTurn
+from engine.trace.records import TEMPLATE_ROLE, PromptTurn
 
 
-def written(
+def render_with_picture(
     whole: Any, name: str, messages: Sequence[Mapping[str, Any]], template: Mapping[str, Any]
 ) -> str:
     """Render a conversation with the processor's template, with the picture before the first user's words.
@@ -45,7 +45,7 @@ def written(
         raise ParameterError("messages", f"{len(said)} messages", what) from None
 
 
-def with_picture(chat: ChatPrompt, text: str, ids: Sequence[int]) -> ChatPrompt:
+def insert_picture(chat: ChatPrompt, text: str, ids: Sequence[int]) -> ChatPrompt:
     """Return a conversation with a picture, with turns transferred from the one without it.
 
     Args:
@@ -59,19 +59,19 @@ def with_picture(chat: ChatPrompt, text: str, ids: Sequence[int]) -> ChatPrompt:
     if chat.literal_tokens:
         what = "beside a picture they may spell no token of the template's own"
         raise ParameterError("messages", f"{chat.literal_tokens} such tokens", what)
-    return ChatPrompt(text, tuple(ids), tuple(_turns(chat, ids)))
+    return ChatPrompt(text, tuple(ids), tuple(_yield_turns(chat, ids)))
 
 
-def _turns(chat: ChatPrompt, ids: Sequence[int]) -> Iterator[PromptTurn]:
+def _yield_turns(chat: ChatPrompt, ids: Sequence[int]) -> Iterator[PromptTurn]:
     """Yield the speaker of each token span. Tokens inserted for the picture are attributed to the template."""
-    start = _common(chat.ids, ids)
-    after = _common(chat.ids[start:][::-1], ids[start:][::-1])
+    start = _common_prefix_length(chat.ids, ids)
+    after = _common_prefix_length(chat.ids[start:][::-1], ids[start:][::-1])
     middle, end = len(chat.ids) - after, len(ids) - after
     for turn in chat.turns:
         if turn.start < start:
             yield PromptTurn(turn.role, turn.start, min(turn.end, start))
     if end > start:
-        yield PromptTurn(TEMPLATE, start, end)
+        yield PromptTurn(TEMPLATE_ROLE, start, end)
     for turn in chat.turns:
         if turn.end > middle:
             yield PromptTurn(
@@ -79,6 +79,6 @@ def _turns(chat: ChatPrompt, ids: Sequence[int]) -> Iterator[PromptTurn]:
             )
 
 
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
+def _common_prefix_length(one: Sequence[int], other: Sequence[int]) -> int:
     pairs = zip(one, other, strict=False)
     return next((n for n, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))

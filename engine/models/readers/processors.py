@@ -27,7 +27,7 @@ class Processors:
     sounds: Any = None
 
 
-def processors_in(name: str, folder: str) -> Processors:
+def load_processors(name: str, folder: str) -> Processors:
     """Load the processors of a model's folder; all None if it declares none.
 
     Args:
@@ -41,19 +41,19 @@ def processors_in(name: str, folder: str) -> Processors:
         return Processors()
     from transformers import AutoFeatureExtractor, AutoImageProcessor, AutoProcessor
 
-    whole, error = _tried(AutoProcessor, folder)
-    found = Processors() if whole is None else sorted_out(whole)
+    whole, error = _try_load(AutoProcessor, folder)
+    found = Processors() if whole is None else to_processors(whole)
     if found.pictures is not None or found.sounds is not None:
         return found
-    pictures, _ = _tried(AutoImageProcessor, folder)
-    sounds, _ = _tried(AutoFeatureExtractor, folder)
+    pictures, _ = _try_load(AutoImageProcessor, folder)
+    sounds, _ = _try_load(AutoFeatureExtractor, folder)
     if pictures is None and sounds is None:
         kind = type(error).__name__ if error is not None else "no processor"
         raise ModelError(f"{name} has a preprocessor_config.json that cannot be read ({kind}).")
     return Processors(None, pictures, None if pictures is not None else sounds)
 
 
-def _tried(auto: Any, folder: str) -> tuple[Any, Exception | None]:
+def _try_load(auto: Any, folder: str) -> tuple[Any, Exception | None]:
     load: Callable[..., Any] = auto.from_pretrained
     try:
         return load(folder, local_files_only=True, trust_remote_code=False), None
@@ -61,7 +61,7 @@ def _tried(auto: Any, folder: str) -> tuple[Any, Exception | None]:
         return None, error
 
 
-def sorted_out(given: Any) -> Processors:
+def to_processors(given: Any) -> Processors:
     """Return Processors for a transformers processor of any kind, including its parts.
 
     Args:

@@ -12,11 +12,11 @@ from engine.media import Media
 from engine.models.chat import ChatPrompt
 from engine.models.readers import picture_chat
 from engine.models.readers.base import MediaInputs, MediaReader
-from engine.models.readers.token_type_padding import for_length
-from engine.models.text import tokenized
+from engine.models.readers.token_type_padding import pad_token_types
+from engine.models.text import tokenize_text
 
 
-class PromptedReader(MediaReader):
+class PromptReader(MediaReader):
     """Puts the picture before the text, or at the image token if the text contains it."""
 
     def read(
@@ -30,15 +30,15 @@ class PromptedReader(MediaReader):
         """Return the prompt's ids with the picture's placeholder tokens, and the picture; see the base class."""
         del speech
         if media.picture is None:
-            return MediaInputs(tuple(ids or self._plain(loaded, prompt)))
-        found = self._processed(loaded, media.picture.image, prompt or "")
+            return MediaInputs(tuple(ids or self._encode_plain(loaded, prompt)))
+        found = self._process_picture(loaded, media.picture.image, prompt or "")
         own = found.pop("input_ids")[0].tolist()
         found.pop("attention_mask", None)
         if ids is None:
             return MediaInputs(tuple(own), found)
-        return MediaInputs(tuple(ids), for_length(found, len(ids)))
+        return MediaInputs(tuple(ids), pad_token_types(found, len(ids)))
 
-    def converse(
+    def read_chat(
         self,
         loaded: Any,
         media: Media,
@@ -48,44 +48,46 @@ class PromptedReader(MediaReader):
     ) -> tuple[MediaInputs, ChatPrompt]:
         """Return the inputs and tokens of a conversation with the picture; see the base class."""
         assert media.picture is not None
-        text = picture_chat.written(self.processors.whole, loaded.name, messages, template)
-        found = self._put_into(media.picture.image, text)
+        text = picture_chat.render_with_picture(
+            self.processors.whole, loaded.name, messages, template
+        )
+        found = self._run_processor(media.picture.image, text)
         own = found.pop("input_ids")[0].tolist()
         found.pop("attention_mask", None)
-        return MediaInputs(tuple(own), found), picture_chat.with_picture(chat, text, own)
+        return MediaInputs(tuple(own), found), picture_chat.insert_picture(chat, text, own)
 
-    def _plain(self, loaded: Any, prompt: str | None) -> list[int]:
+    def _encode_plain(self, loaded: Any, prompt: str | None) -> list[int]:
         if loaded.tokenizer is None:
             raise ModelError(f"{loaded.name} has no tokenizer: give input_ids.")
-        return tokenized(loaded.tokenizer, prompt or "", split_special_tokens=True)["input_ids"]
+        return tokenize_text(loaded.tokenizer, prompt or "", split_special_tokens=True)["input_ids"]
 
-    def _processed(self, loaded: Any, image: Any, prompt: str) -> dict[str, torch.Tensor]:
+    def _process_picture(self, loaded: Any, image: Any, prompt: str) -> dict[str, torch.Tensor]:
         whole = self.processors.whole
         if whole is None:
             # Models like GIT: the picture comes before all tokens, without placeholder tokens.
             found = self.processors.pictures(images=image, return_tensors="pt")
-            ids = torch.tensor([self._plain(loaded, prompt) or [_begin(loaded)]])
-            return {"input_ids": ids, **_tensors(found)}
+            ids = torch.tensor([self._encode_plain(loaded, prompt) or [_first_token_id(loaded)]])
+            return {"input_ids": ids, **_tensor_values(found)}
         mark = getattr(whole, "image_token", None)
-        self._check_spelled(loaded, prompt, mark)
-        tensors = self._put_into(
+        self._check_no_control_tokens(loaded, prompt, mark)
+        tensors = self._run_processor(
             image, f"{mark}{prompt}" if mark and mark not in prompt else prompt
         )
         if "input_ids" not in tensors:
-            tensors["input_ids"] = torch.tensor([[_begin(loaded)]])
+            tensors["input_ids"] = torch.tensor([[_first_token_id(loaded)]])
         return tensors
 
-    def _put_into(self, image: Any, text: str) -> dict[str, torch.Tensor]:
+    def _run_processor(self, image: Any, text: str) -> dict[str, torch.Tensor]:
         try:
             found = self.processors.whole(images=image, text=text or None, return_tensors="pt")
         except (ValueError, TypeError, IndexError) as error:
             words = " ".join(str(error).split()) or type(error).__name__
             what = f"the model's processor cannot put the picture into it ({words[:120]})"
             raise ParameterError("prompt", text, what) from None
-        return _tensors(found)
+        return _tensor_values(found)
 
     @staticmethod
-    def _check_spelled(loaded: Any, prompt: str, mark: str | None) -> None:
+    def _check_no_control_tokens(loaded: Any, prompt: str, mark: str | None) -> None:
         """Raise ParameterError if the text spells a control token, since the processor would read it as one."""
         known = getattr(loaded.tokenizer, "all_special_tokens", ())
         spelled = next((token for token in known if token != mark and token in prompt), None)
@@ -94,7 +96,7 @@ class PromptedReader(MediaReader):
             raise ParameterError("prompt", spelled, what)
 
 
-def _begin(loaded: Any) -> int:
+def _first_token_id(loaded: Any) -> int:
     """Return the first token of an empty text.
 
     Raises:
@@ -111,5 +113,5 @@ def _begin(loaded: Any) -> int:
     raise ModelError(f"{loaded.name} does not say with which token a text begins.")
 
 
-def _tensors(found: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+def _tensor_values(found: Mapping[str, Any]) -> dict[str, torch.Tensor]:
     return {name: value for name, value in found.items() if torch.is_tensor(value)}

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 TASKS = ("transcribe", "translate")
-LONGEST_LANGUAGE = 32
+MAX_LANGUAGE_CHARS = 32
 """Most characters of a language code."""
-_FILE, _SOUNDS = "generation_config.json", "preprocessor_config.json"
-_LONGEST_S = 3600
-_MOST_LANGUAGES = 500
+_GENERATION_FILE, _PREPROCESSOR_FILE = "generation_config.json", "preprocessor_config.json"
+_MAX_SECONDS = 3600
+_MAX_LANGUAGES = 500
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,16 @@ class SpeechChoices:
     seconds: float | None = None
 
 
-def speech_in(folder: str) -> SpeechChoices:
+def read_speech_choices(folder: str) -> SpeechChoices:
     """Return the speech settings that a folder's model supports; none if its files are missing or damaged."""
-    window = _read(folder, _SOUNDS).get("chunk_length")
-    known = isinstance(window, int | float) and 0 < window <= _LONGEST_S
-    return replace(_choices(_read(folder, _FILE)), seconds=window if known else None)
+    window = _read_json(folder, _PREPROCESSOR_FILE).get("chunk_length")
+    known = isinstance(window, int | float) and 0 < window <= _MAX_SECONDS
+    return replace(
+        _parse_choices(_read_json(folder, _GENERATION_FILE)), seconds=window if known else None
+    )
 
 
-def _read(folder: str, file: str) -> Mapping[str, Any]:
+def _read_json(folder: str, file: str) -> Mapping[str, Any]:
     try:
         fields = json.loads((Path(folder) / file).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -52,19 +54,21 @@ def _read(folder: str, file: str) -> Mapping[str, Any]:
     return fields if isinstance(fields, Mapping) else {}
 
 
-def _choices(fields: Mapping[str, Any]) -> SpeechChoices:
+def _parse_choices(fields: Mapping[str, Any]) -> SpeechChoices:
     times = fields.get("no_timestamps_token_id") is not None
     # Whisper's generate() refuses language and task for a model that is not multilingual.
     if not fields.get("is_multilingual", True):
         return SpeechChoices(timestamps=times)
-    tasks = _named(fields, "task_to_id")
-    codes = [name.removeprefix("<|").removesuffix("|>") for name in _named(fields, "lang_to_id")]
-    languages = tuple(code for code in codes if 1 <= len(code) <= LONGEST_LANGUAGE)
+    tasks = _mapping_field(fields, "task_to_id")
+    codes = [
+        name.removeprefix("<|").removesuffix("|>") for name in _mapping_field(fields, "lang_to_id")
+    ]
+    languages = tuple(code for code in codes if 1 <= len(code) <= MAX_LANGUAGE_CHARS)
     return SpeechChoices(
-        languages[:_MOST_LANGUAGES], tuple(task for task in TASKS if task in tasks), times
+        languages[:_MAX_LANGUAGES], tuple(task for task in TASKS if task in tasks), times
     )
 
 
-def _named(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _mapping_field(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = fields.get(name)
     return found if isinstance(found, Mapping) else {}

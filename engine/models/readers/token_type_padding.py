@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-_FOR_EACH = ("token_type_ids", "mm_token_type_ids")
+_PER_TOKEN_INPUTS = ("token_type_ids", "mm_token_type_ids")
 """Inputs with one value per token of the prompt."""
 
 
-def for_length(inputs: Mapping[str, Any], length: int) -> dict[str, Any]:
+def pad_token_types(inputs: Mapping[str, Any], length: int) -> dict[str, Any]:
     """Return the inputs with their per-token values padded to a longer text.
 
     New tokens are text, which has type 0 in every model with such inputs.
@@ -21,7 +21,7 @@ def for_length(inputs: Mapping[str, Any], length: int) -> dict[str, Any]:
         length: length of the text in tokens.
     """
     made = dict(inputs)
-    for name in _FOR_EACH:
+    for name in _PER_TOKEN_INPUTS:
         value = made.get(name)
         if value is not None and value.shape[-1] < length:
             made[name] = torch.nn.functional.pad(value, (0, length - value.shape[-1]))

@@ -16,15 +16,15 @@ import torch
 
 from engine.errors import ParameterError
 from engine.media import Media
-from engine.models.readers.encoder_reader import EncodedReader
+from engine.models.readers.encoder_reader import EncoderReader
 from engine.models.readers.families import Family
 from engine.models.readers.processors import Processors
 
-_OWN_CHOICE = ("suppress_tokens", "begin_suppress_tokens")
+_REQUEST_FIELDS = ("suppress_tokens", "begin_suppress_tokens")
 """Fields of a request that replace the model's own values."""
 
 
-class WhisperReader(EncodedReader):
+class WhisperReader(EncoderReader):
     """Starts with the tokens for language, task and timestamps, and applies the model's own logits processors."""
 
     def __init__(self, family: Family, processors: Processors, model: Any) -> None:
@@ -41,7 +41,7 @@ class WhisperReader(EncodedReader):
             seconds = f"{media.sound.seconds:.3g} seconds"
             raise ParameterError("audio", seconds, allowed, "give a shorter one")
 
-    def begins(
+    def decoder_start_ids(
         self,
         loaded: Any,
         inputs: Mapping[str, torch.Tensor],
@@ -52,7 +52,7 @@ class WhisperReader(EncodedReader):
 
         Without a language setting the model detects it, which costs one more pass.
         """
-        model, own = loaded.model, self._settled(speech)
+        model, own = loaded.model, self._configure(speech)
         encoder = model.get_encoder()
         stride = encoder.conv1.stride[0] * encoder.conv2.stride[0]
         try:
@@ -66,10 +66,10 @@ class WhisperReader(EncodedReader):
                     kwargs={},
                 )
         except (ValueError, KeyError):
-            raise _refused(speech) from None
-        return (*self._said(loaded, prompt), *forced[0].tolist())
+            raise _refusal_error(speech) from None
+        return (*self._encode_previous_text(loaded, prompt), *forced[0].tolist())
 
-    def rules(
+    def logits_processors(
         self,
         config: Any,
         ids: Sequence[int],
@@ -79,8 +79,8 @@ class WhisperReader(EncodedReader):
         """Return its logits processors for suppressed tokens and timestamps; see the base class."""
         from transformers import WhisperForConditionalGeneration
 
-        own = self._settled(speech or {})
-        for name in _OWN_CHOICE:
+        own = self._configure(speech or {})
+        for name in _REQUEST_FIELDS:
             if getattr(config, name, None):
                 setattr(own, name, None)
         # The threshold skips silent windows of a long sound; here there is only one window.
@@ -89,13 +89,13 @@ class WhisperReader(EncodedReader):
             SimpleNamespace(),  # pyright: ignore[reportArgumentType] only the search for silence asks the model
             generation_config=own,
             logits_processor=None,
-            begin_index=self._text_begins(ids, own),
+            begin_index=self._text_start(ids, own),
             num_beams=1,
             device=device,
         )
         return list(made or [])
 
-    def _settled(self, speech: Mapping[str, Any]) -> Any:
+    def _configure(self, speech: Mapping[str, Any]) -> Any:
         """Return the model's own generation configuration with the speech settings applied.
 
         Raises:
@@ -116,10 +116,10 @@ class WhisperReader(EncodedReader):
                 generation_config=own,
             )
         except ValueError:
-            raise _refused(speech) from None
+            raise _refusal_error(speech) from None
         return own
 
-    def _said(self, loaded: Any, prompt: str | None) -> list[int]:
+    def _encode_previous_text(self, loaded: Any, prompt: str | None) -> list[int]:
         if not prompt:
             return []
         if not hasattr(loaded.tokenizer, "get_prompt_ids"):
@@ -133,7 +133,7 @@ class WhisperReader(EncodedReader):
             raise ParameterError("prompt", prompt, what) from None
 
     @staticmethod
-    def _text_begins(ids: Sequence[int], own: Any) -> int:
+    def _text_start(ids: Sequence[int], own: Any) -> int:
         """Return the index of the first text token; the ids may continue after it."""
         forced = {
             own.decoder_start_token_id,
@@ -145,7 +145,7 @@ class WhisperReader(EncodedReader):
         return next((n for n in range(start, len(ids)) if ids[n] not in forced), len(ids))
 
 
-def _refused(speech: Mapping[str, Any]) -> ParameterError:
+def _refusal_error(speech: Mapping[str, Any]) -> ParameterError:
     """Return the error for settings that the model's own generate() refuses."""
     language, task, times = (speech.get(n) for n in ("language", "task", "return_timestamps"))
     if language is not None:

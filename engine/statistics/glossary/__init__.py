@@ -10,11 +10,11 @@ TERMS: dict[str, Term] = {
 }
 
 
-def of_parameter(name: str) -> str | None:
+def term_for_parameter(name: str) -> str | None:
     """Return the name of the term that explains a parameter, or None."""
     return next((term.name for term in TERMS.values() if name in term.params), None)
 
 
-def words() -> dict[str, list[str]]:
+def glossary_texts() -> dict[str, list[str]]:
     """Return name -> [definition, common mistake], as JSON values for the page."""
     return {term.name: [term.says, term.beware] for term in TERMS.values()}

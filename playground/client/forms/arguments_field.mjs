@@ -7,22 +7,22 @@ import { Field } from "./field.mjs";
 /** @typedef {import("./methods.mjs").Argument} Argument */
 /** @typedef {import("./methods.mjs").Method} Method */
 
-const KINDS = { bool: "flag", int: "number", float: "number" };
+const FIELD_KINDS = { bool: "flag", int: "number", float: "number" };
 // JavaScript numbers are exact up to 15 digits.
-const LONG = /\d{16}/;
+const LONG_NUMBER = /\d{16}/;
 
-const ELSEWHERE = tr("What stands below as JSON cannot be shown here.");
+const NOT_EDITABLE = tr("What stands below as JSON cannot be shown here.");
 
-const jsonOf = (value) => (value === undefined ? "" : JSON.stringify(value));
+const toJson = (value) => (value === undefined ? "" : JSON.stringify(value));
 
 /**
  * Return the declaration of an argument's control, as ``Field`` takes it.
  * @param {Argument} argument
  * @returns {any}
  */
-function paramOf({ name, kind, default: first, required, told }) {
+function toParam({ name, kind, default: first, required, told }) {
   const flag = kind === "bool";
-  const words = kind === "str" && typeof first === "string" ? first : jsonOf(first ?? undefined);
+  const words = kind === "str" && typeof first === "string" ? first : toJson(first ?? undefined);
   return {
     name,
     label: name,
@@ -31,7 +31,7 @@ function paramOf({ name, kind, default: first, required, told }) {
       (kind === "json"
         ? tr("Its README does not tell; written as JSON.")
         : tr("Its README does not tell.")),
-    kind: KINDS[kind] ?? "text",
+    kind: FIELD_KINDS[kind] ?? "text",
     optional: false,
     term: null,
     value: flag ? first === true : "",
@@ -40,11 +40,11 @@ function paramOf({ name, kind, default: first, required, told }) {
 }
 
 export class ArgumentsField extends Field {
-  #made = "";
+  #drawnKey = "";
   /** @type {Map<string, { field: Field, kind: string }>} */
   #controls = new Map();
   // Method name -> the arguments entered for it before another method was chosen.
-  #given = new Map();
+  #valuesByMethod = new Map();
   // Argument name -> its value in the object, as JSON.
   #parts = new Map();
 
@@ -61,7 +61,7 @@ export class ArgumentsField extends Field {
     );
     this.box.append(this.title, this.own, this.json);
     this.box.classList.add("me-box");
-    this.input.addEventListener("input", (event) => event.isTrusted && this.#spread());
+    this.input.addEventListener("input", (event) => event.isTrusted && this.#fillControls());
     this.#draw(null);
   }
 
@@ -73,8 +73,8 @@ export class ArgumentsField extends Field {
     if (!field) return;
     field.follow((found) => this.#draw(found));
     field.changed = (before, now) => {
-      this.#given.set(before, this.value);
-      this.value = this.#given.get(now) ?? "";
+      this.#valuesByMethod.set(before, this.value);
+      this.value = this.#valuesByMethod.get(now) ?? "";
       this.came("yours");
       this.input.dispatchEvent(new Event("input", { bubbles: true }));
     };
@@ -83,14 +83,14 @@ export class ArgumentsField extends Field {
   /** @param {any} value */
   write(value) {
     super.write(value);
-    if (this.own) this.#spread();
+    if (this.own) this.#fillControls();
   }
 
   /** @param {Method | null} found */
   #draw(found) {
     const key = JSON.stringify(found?.arguments ?? null);
-    if (key === this.#made) return;
-    this.#made = key;
+    if (key === this.#drawnKey) return;
+    this.#drawnKey = key;
     this.#controls.clear();
     const own = found?.arguments ?? [];
     const boxes = own.map((argument) => this.#controlOf(argument));
@@ -98,24 +98,24 @@ export class ArgumentsField extends Field {
     this.title.textContent = own.length ? tr("Its arguments") : "";
     this.title.hidden = !own.length;
     if (!found) this.json.open = this.value !== "";
-    this.#spread();
+    this.#fillControls();
   }
 
   /** @param {Argument} argument */
   #controlOf(argument) {
-    const field = new Field(paramOf(argument), `${this.box.id}-${argument.name}`);
+    const field = new Field(toParam(argument), `${this.box.id}-${argument.name}`);
     field.input.removeAttribute("data-param");
     field.input.dataset.argument = argument.name;
     this.#controls.set(argument.name, { field, kind: argument.kind });
     field.input.addEventListener("input", (event) => {
       event.stopPropagation();
-      this.#gather(argument.name);
+      this.#updateFromControl(argument.name);
     });
     return field.box;
   }
 
   // The parsed object, null if the text is not a JSON object.
-  #held() {
+  #parseObject() {
     if (!this.value.trim()) return {};
     try {
       const held = JSON.parse(this.value);
@@ -126,25 +126,25 @@ export class ArgumentsField extends Field {
   }
 
   // Fills every control from the JSON text.
-  #spread() {
-    const held = LONG.test(this.value) ? null : this.#held();
-    for (const { field } of this.#controls.values()) field.off(held ? "" : ELSEWHERE);
+  #fillControls() {
+    const held = LONG_NUMBER.test(this.value) ? null : this.#parseObject();
+    for (const { field } of this.#controls.values()) field.off(held ? "" : NOT_EDITABLE);
     if (!held) {
       this.json.open = true;
       return;
     }
-    this.#parts = new Map(Object.entries(held).map(([name, value]) => [name, jsonOf(value)]));
+    this.#parts = new Map(Object.entries(held).map(([name, value]) => [name, toJson(value)]));
     for (const [name, { field, kind }] of this.#controls) {
       const value = held[name];
-      const plain = kind === "json" || typeof value === "object" ? jsonOf(value) : value;
+      const plain = kind === "json" || typeof value === "object" ? toJson(value) : value;
       field.value = value === undefined || value === null ? field.param.value : plain;
       field.came("");
     }
   }
 
   // Writes one control's value into the JSON text; the other values keep their exact spelling.
-  #gather(name) {
-    const text = this.#written(name);
+  #updateFromControl(name) {
+    const text = this.#controlJson(name);
     if (text === "") this.#parts.delete(name);
     else this.#parts.set(name, text);
     const all = [...this.#parts].map(([of, value]) => `${JSON.stringify(of)}: ${value}`);
@@ -154,12 +154,12 @@ export class ArgumentsField extends Field {
 
   // A control's value as JSON, empty for its default. Invalid JSON is sent as typed, so that the
   // server reports it.
-  #written(name) {
+  #controlJson(name) {
     const { field, kind } = this.#controls.get(name);
     const { value } = field;
     if (value === field.param.value) return "";
     if (kind === "json") return value.trim();
     // Keep the typed digits: a long integer would lose precision as a JavaScript number.
-    return kind === "int" && /^-?\d+$/.test(value) ? value : jsonOf(value);
+    return kind === "int" && /^-?\d+$/.test(value) ? value : toJson(value);
   }
 }

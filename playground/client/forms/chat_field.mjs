@@ -1,31 +1,31 @@
 // The chat field: messages with a role and a text each. A run's answer can become the next message.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 /** @typedef {Record<string, any> & { role: string, content: any }} Message */
 
 const ROLES = ["system", "user", "assistant"];
-const NAMES = {
+const ROLE_NAMES = {
   system: tr("System"),
   user: tr("User"),
   assistant: tr("Assistant"),
   tool: tr("Tool"),
 };
 const TURN_ROWS = 2;
-const EMPTY = { role: "user", content: "" };
-const ANEW = "add_generation_prompt";
-const ARGUMENTS = tr(
+const EMPTY_MESSAGE = { role: "user", content: "" };
+const GENERATION_FLAG = "add_generation_prompt";
+const TEMPLATE_HINT = tr(
   "A JSON object for the model’s chat template, for example {example}. (template)",
   { example: '{"enable_thinking": false}' },
 );
 
-const nameOf = (role) => NAMES[role] ?? role;
+const roleName = (role) => ROLE_NAMES[role] ?? role;
 
 // One message. Parts without a control here, such as a tool call, are passed through unchanged.
-class Turn {
+class MessageTurn {
   /**
    * @param {Message} message
-   * @param {{ changed: () => void, go: () => void, move: (turn: Turn, by: number) => void, drop: (turn: Turn) => void }} talk
+   * @param {{ changed: () => void, go: () => void, move: (turn: MessageTurn, by: number) => void, drop: (turn: MessageTurn) => void }} talk
    */
   constructor(message, talk) {
     this.message = message;
@@ -33,7 +33,7 @@ class Turn {
     this.role = el(
       "select",
       { class: "tk-role", onchange: () => talk.changed() },
-      roles.map((r) => el("option", { value: r, selected: r === message.role }, nameOf(r))),
+      roles.map((r) => el("option", { value: r, selected: r === message.role }, roleName(r))),
     );
     this.area = el("textarea", { rows: TURN_ROWS, class: "tk-text" });
     this.area.value = typeof message.content === "string" ? message.content : "";
@@ -42,7 +42,7 @@ class Turn {
       event.preventDefault();
       talk.go();
     });
-    const act = (text, what) => button(text, what, { class: "dp-btn tk-act" });
+    const act = (text, what) => createButton(text, what, { class: "dp-btn tk-act" });
     this.up = act("↑", () => talk.move(this, -1));
     this.down = act("↓", () => talk.move(this, 1));
     this.remove = act("✕", () => talk.drop(this));
@@ -66,7 +66,7 @@ class Turn {
     const message = tr("Message {n} of {total}", { n: at + 1, total: of });
     this.item.dataset.role = this.role.value;
     this.role.setAttribute("aria-label", tr("{message}: who says it", { message }));
-    this.area.setAttribute("aria-label", `${message}: ${nameOf(this.role.value)}`);
+    this.area.setAttribute("aria-label", `${message}: ${roleName(this.role.value)}`);
     for (const [node, title] of /** @type {const} */ ([
       [this.up, tr("{message}: move up", { message })],
       [this.down, tr("{message}: move down", { message })],
@@ -82,8 +82,8 @@ class Turn {
 }
 
 /** The list of messages of a prompt. */
-export class Talk {
-  /** @type {Turn[]} */
+export class ChatField {
+  /** @type {MessageTurn[]} */
   #turns = [];
   // The latest run's answer, with the key of the messages it belongs to; null for none.
   #answer = null;
@@ -120,15 +120,17 @@ export class Talk {
       el("summary", {}, tr("Template arguments")),
       el("label", { class: "dp-sr", for: `${id}-template` }, tr("Template arguments")),
       this.template,
-      el("p", { class: "f-help", id: `${id}-template-help` }, ARGUMENTS),
+      el("p", { class: "f-help", id: `${id}-template-help` }, TEMPLATE_HINT),
     );
     this.given = given;
-    this.reply = button(tr("Add the answer and reply"), () => this.#reply(), {
+    this.reply = createButton(tr("Add the answer and reply"), () => this.#addReply(), {
       class: "dp-btn tk-reply",
     });
     this.reply.hidden = true;
-    const add = button(tr("Add a message"), () => this.#add(), { class: "dp-btn tk-add" });
-    this.system = button(tr("Add a system message"), () => this.#addSystem(), {
+    const add = createButton(tr("Add a message"), () => this.#addMessage(), {
+      class: "dp-btn tk-add",
+    });
+    this.system = createButton(tr("Add a system message"), () => this.#addSystem(), {
       class: "dp-btn tk-add",
       title: tr("What the assistant is and how it answers; it stands before all others"),
     });
@@ -140,8 +142,8 @@ export class Talk {
       this.continues,
       given,
     );
-    this.box.addEventListener("input", () => this.#look());
-    this.show([EMPTY], {});
+    this.box.addEventListener("input", () => this.#updateControls());
+    this.show([EMPTY_MESSAGE], {});
   }
 
   /**
@@ -150,11 +152,11 @@ export class Talk {
    */
   values() {
     const messages = this.#turns.map((turn) => turn.value);
-    const given = readArguments(this.template.value);
+    const given = parseArguments(this.template.value);
     const anew = messages.at(-1)?.role === "assistant" && !this.continued.checked;
     // Anything but a JSON object is sent as typed: the server's error says what is wrong.
     if (typeof given === "string") return { messages, template: given };
-    return { messages, template: anew ? { ...given, [ANEW]: true } : given };
+    return { messages, template: anew ? { ...given, [GENERATION_FLAG]: true } : given };
   }
 
   /**
@@ -163,12 +165,12 @@ export class Talk {
    * @param {any} template
    */
   show(messages, template) {
-    const { [ANEW]: anew, ...given } = template ?? {};
-    this.#fill(messages);
+    const { [GENERATION_FLAG]: anew, ...given } = template ?? {};
+    this.#setMessages(messages);
     this.continued.checked = anew !== true;
     this.template.value = Object.keys(given).length ? JSON.stringify(given) : "";
     this.given.open = this.given.open || this.template.value !== "";
-    this.#look();
+    this.#updateControls();
   }
 
   /** Whether every message is empty. */
@@ -186,12 +188,12 @@ export class Talk {
    * @param {string} text
    */
   answered(asked, text) {
-    this.#answer = asked?.messages ? { asked: keyOf(asked), text } : null;
-    this.#look();
+    this.#answer = asked?.messages ? { asked: chatKey(asked), text } : null;
+    this.#updateControls();
   }
 
   changed() {
-    this.#look();
+    this.#updateControls();
     this.box.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
@@ -201,7 +203,7 @@ export class Talk {
 
   /**
    * Move a message, and keep the focus on the pressed button.
-   * @param {Turn} turn
+   * @param {MessageTurn} turn
    * @param {number} by
    */
   move(turn, by) {
@@ -217,7 +219,7 @@ export class Talk {
 
   /**
    * Remove a message.
-   * @param {Turn} turn
+   * @param {MessageTurn} turn
    */
   drop(turn) {
     const at = this.#turns.indexOf(turn);
@@ -228,28 +230,30 @@ export class Talk {
   }
 
   /** @param {Message[]} messages */
-  #fill(messages) {
-    this.#turns = (messages.length ? messages : [EMPTY]).map((m) => new Turn(m, this));
+  #setMessages(messages) {
+    this.#turns = (messages.length ? messages : [EMPTY_MESSAGE]).map(
+      (m) => new MessageTurn(m, this),
+    );
     this.list.replaceChildren(...this.#turns.map((turn) => turn.item));
   }
 
   // A new message has the role that did not write the last one.
-  #add(role = this.#turns.at(-1)?.value.role === "user" ? "assistant" : "user") {
-    this.#turns.push(new Turn({ role, content: "" }, this));
+  #addMessage(role = this.#turns.at(-1)?.value.role === "user" ? "assistant" : "user") {
+    this.#turns.push(new MessageTurn({ role, content: "" }, this));
     this.list.append(this.#turns.at(-1)?.item ?? "");
     this.changed();
     this.focus();
   }
 
   #addSystem() {
-    const turn = new Turn({ role: "system", content: "" }, this);
+    const turn = new MessageTurn({ role: "system", content: "" }, this);
     this.#turns.unshift(turn);
     this.list.prepend(turn.item);
     this.changed();
     turn.area.focus();
   }
 
-  #reply() {
+  #addReply() {
     const text = this.#answer?.text ?? "";
     const { messages } = this.values();
     const last = messages.at(-1);
@@ -258,12 +262,12 @@ export class Talk {
         ? [...messages.slice(0, -1), { ...last, content: `${last.content}${text}` }]
         : [...messages, { role: "assistant", content: text.trim() }];
     this.continued.checked = true;
-    this.#fill([...answer, EMPTY]);
+    this.#setMessages([...answer, EMPTY_MESSAGE]);
     this.changed();
     this.focus();
   }
 
-  #look() {
+  #updateControls() {
     this.#turns.forEach((turn, at) => {
       turn.place(at, this.#turns.length);
     });
@@ -271,12 +275,12 @@ export class Talk {
     const last = asked.messages.at(-1);
     this.system.hidden = asked.messages.some(({ role }) => role === "system");
     this.continues.hidden = last?.role !== "assistant";
-    this.reply.hidden = this.#answer?.asked !== keyOf(asked);
+    this.reply.hidden = this.#answer?.asked !== chatKey(asked);
   }
 }
 
 /** @param {string} text */
-function readArguments(text) {
+function parseArguments(text) {
   if (!text.trim()) return {};
   try {
     const read = JSON.parse(text);
@@ -287,20 +291,20 @@ function readArguments(text) {
   return text;
 }
 
-const sorted = (value) =>
+const sortKeys = (value) =>
   value && typeof value === "object" && !Array.isArray(value)
     ? Object.fromEntries(
         Object.keys(value)
           .sort()
-          .map((name) => [name, sorted(value[name])]),
+          .map((name) => [name, sortKeys(value[name])]),
       )
     : Array.isArray(value)
-      ? value.map(sorted)
+      ? value.map(sortKeys)
       : value;
 
 /**
  * Return a key that is equal for equal messages and template arguments.
  * @param {{ messages?: any, template?: any }} asked
  */
-export const keyOf = ({ messages, template }) =>
-  JSON.stringify(sorted([messages ?? null, template || {}]));
+export const chatKey = ({ messages, template }) =>
+  JSON.stringify(sortKeys([messages ?? null, template || {}]));

@@ -2,18 +2,18 @@
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { turnsOf } from "../../../visualizers/text/chat_turns.mjs";
-import { ask, connectedAsk } from "../shell/questions.mjs";
+import { createTurns } from "../../../visualizers/text/chat_turns.mjs";
+import { askServer, questionsReady } from "../shell/questions.mjs";
 
 const PAUSE_MS = 400;
 
-const tokensOf = ({ length }, model) =>
+const tokenCountText = ({ length }, model) =>
   length === 1
     ? tr("1 token of {model}.", { model })
     : tr("{n} tokens of {model}.", { n: length.toLocaleString("en"), model });
 
 /** The folded preview under the messages of a chat. */
-export class Reading {
+export class ChatPreview {
   #models;
   #asked;
   #timer = 0;
@@ -42,10 +42,10 @@ export class Reading {
   look() {
     clearTimeout(this.#timer);
     if (!this.box.open || !this.box.isConnected) return;
-    this.#timer = setTimeout(() => this.#fetch(), PAUSE_MS);
+    this.#timer = setTimeout(() => this.#fetchPreview(), PAUSE_MS);
   }
 
-  async #fetch() {
+  async #fetchPreview() {
     const { messages, template } = this.#asked();
     if (!messages) return;
     const [model] = this.#models();
@@ -53,12 +53,12 @@ export class Reading {
     if (key === this.#known) return;
     const number = ++this.#number;
     if (!this.#known) this.say.textContent = tr("Reading…");
-    await connectedAsk;
-    const found = await ask({ action: "rendered", model, messages, template });
+    await questionsReady;
+    const found = await askServer({ action: "rendered", model, messages, template });
     // A newer request is under way.
     if (number !== this.#number) return;
     this.#known = found.error ? "" : key;
-    this.say.textContent = found.error ? said(found.error) : tokensOf(found.tokens, model);
-    this.parts.replaceChildren(...(found.error ? [] : turnsOf(found.tokens, found.turns)));
+    this.say.textContent = found.error ? said(found.error) : tokenCountText(found.tokens, model);
+    this.parts.replaceChildren(...(found.error ? [] : createTurns(found.tokens, found.turns)));
   }
 }

@@ -1,15 +1,15 @@
 // Draft models that fit a model: installed models with a compatible tokenizer, each with a reason.
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
-import { ask, connectedAsk } from "../shell/questions.mjs";
+import { askServer, questionsReady } from "../shell/questions.mjs";
 
 /** @typedef {{ name: string, here: boolean, reason: string }} Draft */
 
 /** Asks once for each chosen model, and shows why the chosen draft model fits it. */
-export class Drafts {
-  #asked = "";
+export class DraftFinder {
+  #askedModel = "";
   /** @type {Map<string, Draft>} */
-  #found = new Map();
+  #drafts = new Map();
 
   /**
    * @param {string} strategy
@@ -27,15 +27,15 @@ export class Drafts {
    * @param {() => string} chosen returns the draft that is chosen when the answer arrives
    */
   async look(model, chosen) {
-    if (!model || model === this.#asked) return this.tell(chosen());
-    this.#asked = model;
-    this.#found = new Map();
+    if (!model || model === this.#askedModel) return this.tell(chosen());
+    this.#askedModel = model;
+    this.#drafts = new Map();
     this.tell(chosen());
-    await connectedAsk;
-    const answer = await ask({ action: "drafts", strategy: this.strategy, model });
-    if (model !== this.#asked || answer.error) return;
+    await questionsReady;
+    const answer = await askServer({ action: "drafts", strategy: this.strategy, model });
+    if (model !== this.#askedModel || answer.error) return;
     const { drafts, early_exit: exits } = answer;
-    this.#found = new Map(drafts.map((draft) => [draft.name, draft]));
+    this.#drafts = new Map(drafts.map((draft) => [draft.name, draft]));
     if (drafts.length) this.offer(drafts.map(({ name }) => name));
     this.tell(chosen(), exits);
   }
@@ -46,7 +46,7 @@ export class Drafts {
    * @param {string | null} [more] a sentence about the model, shown instead
    */
   tell(draft, more = null) {
-    const reason = more ?? this.#found.get(draft)?.reason ?? "";
+    const reason = more ?? this.#drafts.get(draft)?.reason ?? "";
     this.say.textContent = said(reason);
     this.say.hidden = !reason;
   }

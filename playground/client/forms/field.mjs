@@ -1,13 +1,13 @@
 // One control of a form, made from a parameter's declaration, with its label, help and badge.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said as inWords } from "../../../visualizers/shared/server_text.mjs";
-import { mark } from "../../../visualizers/shared/terms.mjs";
+import { createTermMark } from "../../../visualizers/shared/terms.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { said, same } from "./settings.mjs";
+import { isSameValue, said } from "./settings.mjs";
 
 /** @typedef {import("../shell/spec.mjs").Param} Param */
 
-const TEXTS = ["text", "arguments"];
+const TEXT_KINDS = ["text", "arguments"];
 const NOT_A_NUMBER = "not a number";
 
 /** Origin of a value that differs from the default -> text of its badge. */
@@ -24,7 +24,7 @@ export const ORIGINS = {
  * @param {Param} param
  * @param {string} choice
  */
-const wordsOf = ({ named }, choice) =>
+const choiceText = ({ named }, choice) =>
   named ? named(choice) : choice ? inWords(choice) : tr("off");
 
 /**
@@ -32,17 +32,17 @@ const wordsOf = ({ named }, choice) =>
  * @param {Param} param
  * @param {Record<string, any>} attrs
  */
-function inputOf(param, attrs) {
+function createInput(param, attrs) {
   if (param.kind === "flag") return el("input", { ...attrs, type: "checkbox" });
   if (param.kind === "choice")
     return el(
       "select",
       attrs,
-      param.choices.map((c) => el("option", { value: c }, wordsOf(param, c))),
+      param.choices.map((c) => el("option", { value: c }, choiceText(param, c))),
     );
   if (param.kind === "method") return el("select", attrs);
   const placeholder = param.placeholder ?? (param.optional ? tr("off") : null);
-  if (TEXTS.includes(param.kind)) return el("textarea", { ...attrs, rows: 1, placeholder });
+  if (TEXT_KINDS.includes(param.kind)) return el("textarea", { ...attrs, rows: 1, placeholder });
   const { minimum: min, maximum: max } = param;
   return el("input", { ...attrs, type: "number", min, max, step: "any", placeholder });
 }
@@ -59,16 +59,16 @@ export class Field {
     this.param = param;
     const input = `${id}-input`;
     const about = `${id}-help`;
-    this.input = inputOf(param, {
+    this.input = createInput(param, {
       id: input,
       "data-param": param.name,
       "aria-describedby": about,
     });
     this.slider = param.slider ? this.#sliderOf(param) : null;
     const label = el("label", { for: input }, param.label);
-    this.help = el("p", { class: "f-help", id: about }, this.#about(param.help));
+    this.help = el("p", { class: "f-help", id: about }, this.#helpText(param.help));
     this.mark = this.#markOf(param);
-    const explained = param.term ? mark(param.term) : null;
+    const explained = param.term ? createTermMark(param.term) : null;
     this.first = el("span", { class: "f-default" }, tr("default"));
     const name = el("div", { class: "f-name" }, label, explained, this.mark, this.first);
     const parts = param.kind === "flag" ? [this.input, name] : [name, this.input];
@@ -79,7 +79,7 @@ export class Field {
   }
 
   // Adds the parameter's name if its label differs.
-  #about(sentence) {
+  #helpText(sentence) {
     const { label, name } = this.param;
     return label === name ? sentence : `${sentence} (${name})`;
   }
@@ -87,7 +87,7 @@ export class Field {
   // The default value as text.
   get #first() {
     const { placeholder, value, choices } = this.param;
-    return placeholder ?? (choices ? wordsOf(this.param, value) : said(value));
+    return placeholder ?? (choices ? choiceText(this.param, value) : said(value));
   }
 
   // The badge: says that the value is not the default; a click restores the default.
@@ -98,7 +98,7 @@ export class Field {
       this.input.focus();
     };
     const first = this.#first;
-    return button("", back, {
+    return createButton("", back, {
       class: "f-mark",
       hidden: true,
       title: tr("Not the default, {first}. Press to go back to it.", { first }),
@@ -117,7 +117,7 @@ export class Field {
   /** Update the badge: hidden while the value is the default. */
   compare() {
     const { label, kind, value } = this.param;
-    const isDefault = same(this.value, value ?? (kind === "flag" ? false : ""));
+    const isDefault = isSameValue(this.value, value ?? (kind === "flag" ? false : ""));
     this.mark.hidden = isDefault;
     this.first.hidden = !isDefault;
     const words = ORIGINS[this.#origin] ?? tr("changed");
@@ -150,7 +150,7 @@ export class Field {
     for (const input of [this.input, this.slider])
       if (input) /** @type {HTMLInputElement} */ (input).disabled = why !== "";
     this.box.classList.toggle("f-off", why !== "");
-    this.help.textContent = this.#about(why || help);
+    this.help.textContent = this.#helpText(why || help);
     this.box.title = why || help;
   }
 

@@ -1,17 +1,17 @@
 // A form of parameters: the main ones visible, each other group folded under its title.
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { declared } from "../shell/spec.mjs";
+import { getDeclaration } from "../shell/spec.mjs";
 import { ArgumentsField } from "./arguments_field.mjs";
 import { Field } from "./field.mjs";
 import { MethodField } from "./method_field.mjs";
-import { same } from "./settings.mjs";
+import { isSameValue } from "./settings.mjs";
 
 /** @typedef {import("../shell/spec.mjs").Param} Param */
 /** @typedef {Record<string, { name: string, values: any[], why: string }>} Only */
 
-const KINDS = { method: MethodField, arguments: ArgumentsField };
-export const WEIGHTS = "weights";
+const FIELD_CLASSES = { method: MethodField, arguments: ArgumentsField };
+export const WEIGHTS_GROUP = "weights";
 
 export class Form {
   // Values of all parameters. A parameter in a folded group has no field until it is opened.
@@ -24,7 +24,7 @@ export class Form {
   #id;
   /** @type {Only} */
   #only = {};
-  #besides = new Map();
+  #outerFields = new Map();
 
   /**
    * @param {Param[]} params
@@ -38,33 +38,34 @@ export class Form {
     this.params = params;
     this.#id = id;
     this.#only = only;
-    if (seed) this.#besides.set("seed", seed);
+    if (seed) this.#outerFields.set("seed", seed);
     this.show(given);
     // Weight settings are shown next to the model, apart from those that decide the text.
-    this.weights = this.#folded(WEIGHTS, declared().groups[WEIGHTS]);
+    this.weights = this.#folded(WEIGHTS_GROUP, getDeclaration().groups[WEIGHTS_GROUP]);
     this.box = el("div", { class: "f-form" }, this.#parts(close));
-    for (const box of [this.weights, this.box]) box?.addEventListener("input", () => this.#moved());
-    this.#moved();
+    for (const box of [this.weights, this.box])
+      box?.addEventListener("input", () => this.#update());
+    this.#update();
   }
 
   // Updates everything that depends on the values.
-  #moved() {
-    this.#putOff();
+  #update() {
+    this.#updateDisabled();
     this.#count();
   }
 
   // Disables the fields that have no effect now, each with the reason.
-  #putOff() {
+  #updateDisabled() {
     for (const [name, { name: other, values, why }] of Object.entries(this.#only)) {
-      const field = this.#fields.get(name) ?? this.#besides.get(name);
+      const field = this.#fields.get(name) ?? this.#outerFields.get(name);
       const chosen = this.#fields.get(other)?.value ?? this.#values.get(other);
       field?.off(values.includes(chosen) ? "" : why);
     }
   }
 
   #parts(close) {
-    const { main, groups } = declared();
-    const others = Object.entries(groups).filter(([group]) => group !== WEIGHTS);
+    const { main, groups } = getDeclaration();
+    const others = Object.entries(groups).filter(([group]) => group !== WEIGHTS_GROUP);
     const folded = others.map(([group, title]) => this.#folded(group, title));
     if (!close) return [...this.#drawn(main), ...folded];
     const more = el("summary", {}, tr("More parameters"));
@@ -79,14 +80,14 @@ export class Form {
   #drawn(group) {
     const members = this.params.filter((p) => p.group === group);
     // The method and its arguments come before other parameters.
-    const first = members.filter(({ kind }) => kind in KINDS);
-    const others = members.filter(({ kind }) => !(kind in KINDS));
+    const first = members.filter(({ kind }) => kind in FIELD_CLASSES);
+    const others = members.filter(({ kind }) => !(kind in FIELD_CLASSES));
     return [...first, ...others].map((param) => this.#fieldOf(param).box);
   }
 
   /** @param {Param} param */
   #fieldOf(param) {
-    const Kind = KINDS[param.kind] ?? Field;
+    const Kind = FIELD_CLASSES[param.kind] ?? Field;
     const field = new Kind(param, `${this.#id}-${param.name}`);
     if (field instanceof ArgumentsField) field.follow(this.method);
     field.value = this.#values.get(param.name);
@@ -103,7 +104,7 @@ export class Form {
     const box = el("details", { class: "f-group" }, el("summary", {}, title, count), inside);
     const draw = () => {
       inside.append(...this.#drawn(group));
-      this.#putOff();
+      this.#updateDisabled();
     };
     box.addEventListener("toggle", draw, { once: true });
     return box;
@@ -113,7 +114,7 @@ export class Form {
     const values = this.values();
     for (const [group, node] of this.#counts) {
       const changed = this.params.filter(
-        (p) => p.group === group && !same(values[p.name], p.value),
+        (p) => p.group === group && !isSameValue(values[p.name], p.value),
       ).length;
       node.textContent = changed ? tr("· {changed} changed", { changed }) : "";
     }
@@ -137,7 +138,7 @@ export class Form {
       if (this.#fields.has(name)) this.#fields.get(name).value = shown;
     }
     this.came(origin);
-    this.#moved();
+    this.#update();
   }
 
   /**
@@ -151,7 +152,7 @@ export class Form {
       if (this.#fields.has(name)) this.#fields.get(name).value = value;
     }
     this.came(origin, Object.keys(values));
-    this.#moved();
+    this.#update();
   }
 
   /**

@@ -1,31 +1,31 @@
 // Saved settings of a strategy: as generation_config.json, or in this browser, in a table.
-import { button, el, saveAs, scroller } from "../../../visualizers/shared/dom.mjs";
+import { createButton, createScroller, el, saveAs } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { ask } from "../shell/questions.mjs";
-import { forget, keep, keptFor } from "./saved_settings.mjs";
+import { askServer } from "../shell/questions.mjs";
+import { deleteSettings, listSettings, saveSettings } from "./saved_settings.mjs";
 
-const FILE_LIMIT = 100000;
-const FILE = "generation_config.json";
-const NOTHING = tr("Nothing kept yet. Keep two or more to see them side by side.");
+const MAX_FILE_BYTES = 100000;
+const FILE_NAME = "generation_config.json";
+const NOTHING_SAVED = tr("Nothing kept yet. Keep two or more to see them side by side.");
 
-const show = (value) => {
+const formatValue = (value) => {
   if (value === null) return tr("off");
   return typeof value === "string" ? value : JSON.stringify(value);
 };
 
-function inUse(count) {
+function inUseSentence(count) {
   if (!count) return tr("In use: the defaults.");
   return count === 1
     ? tr("In use: 1 parameter other than the default.")
     : tr("In use: {count} parameters other than the default.", { count });
 }
 
-class Configs {
+class SavedSettings {
   constructor(root, tab) {
     this.tab = tab;
     this.strategy = tab.strategy.name;
-    this.ask = (data) => ask({ ...tab.ask(), ...data });
+    this.ask = (data) => askServer({ ...tab.ask(), ...data });
     this.say = el("p", { class: "dp-note ec-say", role: "status" });
     this.table = el("div", { class: "ec-table" });
     this.box = el(
@@ -54,74 +54,79 @@ class Configs {
       hidden: true,
       onchange: () => this.file.files[0] && this.#open(this.file.files[0]),
     });
-    const save = button(tr("Save as file"), () => this.#save(), {
-      title: tr("{file} with every parameter", { file: FILE }),
+    const save = createButton(tr("Save as file"), () => this.#save(), {
+      title: tr("{file} with every parameter", { file: FILE_NAME }),
     });
-    const load = button(tr("Load a file…"), () => this.file.click(), {
-      title: tr("A {file}", { file: FILE }),
+    const load = createButton(tr("Load a file…"), () => this.file.click(), {
+      title: tr("A {file}", { file: FILE_NAME }),
     });
     return [
       el(
         "div",
         { class: "dp-row" },
         this.name,
-        button(tr("Keep"), () => this.#keep()),
+        createButton(tr("Keep"), () => this.#keep()),
       ),
       el("div", { class: "dp-row" }, save, load),
       this.file,
     ];
   }
 
-  #tell(text, bad = false) {
+  #showStatus(text, bad = false) {
     this.say.textContent = (bad ? "⚠ " : "") + said(text);
     this.say.classList.toggle("bad", bad);
   }
 
   // The settings as text of a generation_config.json, null if they are invalid.
-  async #written() {
+  async #settingsText() {
     const answer = await this.ask({ action: "write" });
-    if (answer.error) this.#tell(answer.error, true);
+    if (answer.error) this.#showStatus(answer.error, true);
     return answer.error ? null : answer;
   }
 
   async #keep() {
-    const answer = await this.#written();
+    const answer = await this.#settingsText();
     if (!answer) return;
     const name =
-      this.name.value.trim() || tr("Settings {n}", { n: keptFor(this.strategy).length + 1 });
+      this.name.value.trim() || tr("Settings {n}", { n: listSettings(this.strategy).length + 1 });
     const { text, params } = answer;
-    const kept = keep(this.strategy, { name, text, params });
-    this.#tell(kept.said, kept.bad);
+    const kept = saveSettings(this.strategy, { name, text, params });
+    this.#showStatus(kept.said, kept.bad);
     this.name.value = "";
     this.#draw();
   }
 
   async #save() {
-    const answer = await this.#written();
+    const answer = await this.#settingsText();
     if (!answer) return;
-    saveAs(FILE, "application/json", answer.text);
-    this.#tell(tr("Saved {file} for {strategy}.", { file: FILE, strategy: this.strategy }));
+    saveAs(FILE_NAME, "application/json", answer.text);
+    this.#showStatus(
+      tr("Saved {file} for {strategy}.", { file: FILE_NAME, strategy: this.strategy }),
+    );
   }
 
   async #open(chosen) {
-    if (chosen.size > FILE_LIMIT)
-      this.#tell(tr("The file is larger than {limit} bytes.", { limit: FILE_LIMIT }), true);
-    else await this.#use(await chosen.text());
+    if (chosen.size > MAX_FILE_BYTES)
+      this.#showStatus(
+        tr("The file is larger than {limit} bytes.", { limit: MAX_FILE_BYTES }),
+        true,
+      );
+    else await this.#applyText(await chosen.text());
     this.file.value = "";
   }
 
-  async #use(text) {
+  async #applyText(text) {
     const answer = await this.ask({ action: "read", text });
-    if (answer.error) return this.#tell(answer.error, true);
+    if (answer.error) return this.#showStatus(answer.error, true);
     this.tab.use(answer.values, "saved");
     const count = Object.keys(answer.params).length;
-    this.#tell([inUse(count), ...answer.left_out.map((why) => said(why))].join(" "));
+    this.#showStatus([inUseSentence(count), ...answer.left_out.map((why) => said(why))].join(" "));
   }
 
   #draw() {
-    const list = keptFor(this.strategy);
+    const list = listSettings(this.strategy);
     this.table.replaceChildren(
-      list.length ? this.#sideBySide(list) : el("p", { class: "dp-note" }, NOTHING),
+      list.length ? this.#sideBySide(list) : el("p", { class: "dp-note" }, NOTHING_SAVED),
     );
   }
 
@@ -131,7 +136,7 @@ class Configs {
     const rowHead = (name) => el("th", { scope: "row" }, name);
     const cell = (params, name) =>
       name in params
-        ? el("td", {}, show(params[name]))
+        ? el("td", {}, formatValue(params[name]))
         : el("td", { class: "ec-default" }, tr("default"));
     const row = (name) =>
       el(
@@ -144,10 +149,10 @@ class Configs {
       "tr",
       {},
       rowHead(""),
-      list.map((c) => this.#acts(c)),
+      list.map((c) => this.#actionCell(c)),
     );
     const head = el("tr", {}, column(tr("Parameter")), ...list.map((c) => column(c.name)));
-    return scroller(
+    return createScroller(
       tr("Kept settings side by side"),
       el(
         "table",
@@ -158,17 +163,17 @@ class Configs {
     );
   }
 
-  #acts({ name, text }) {
+  #actionCell({ name, text }) {
     const remove = () => {
-      forget(this.strategy, name);
+      deleteSettings(this.strategy, name);
       this.#draw();
     };
-    const use = button(tr("Use"), () => this.#use(text), {
+    const use = createButton(tr("Use"), () => this.#applyText(text), {
       "aria-label": tr("Use {name}", { name }),
     });
-    const gone = button("×", remove, { "aria-label": tr("Remove {name}", { name }) });
+    const gone = createButton("×", remove, { "aria-label": tr("Remove {name}", { name }) });
     return el("td", {}, el("div", { class: "ec-acts" }, use, gone));
   }
 }
 
-export const mountConfigs = (root, tab) => new Configs(root, tab);
+export const mountSavedSettings = (root, tab) => new SavedSettings(root, tab);

@@ -1,14 +1,20 @@
 // A field for a picture or a sound: a file, an example, or a recording made on the page.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { declared } from "../shell/spec.mjs";
-import { exampleNamed, examplesOf, known, Refused, send } from "../shell/visitor_media.mjs";
+import { getDeclaration } from "../shell/spec.mjs";
+import {
+  exampleId,
+  findMedia,
+  listExamples,
+  MediaError,
+  sendMedia,
+} from "../shell/visitor_media.mjs";
 
 const SENDING = tr("Sending…");
-const THEN_RUN = tr("Sending… The run begins as soon as it is there.");
-const ELSEWHERE = tr("What this run was given is known by its hash alone here.");
+const SENDING_THEN_RUN = tr("Sending… The run begins as soon as it is there.");
+const NOT_HERE = tr("What this run was given is known by its hash alone here.");
 
-const inSight = (node) => node.isConnected && node.getClientRects().length > 0;
+const isVisible = (node) => node.isConnected && node.getClientRects().length > 0;
 
 /**
  * The texts of a kind of field.
@@ -28,7 +34,7 @@ export class MediaField {
   #number = 0;
   // The running upload, resolves to whether it succeeded; null if none is running.
   /** @type {Promise<boolean> | null} */
-  #coming = null;
+  #upload = null;
   #changed;
 
   /**
@@ -65,7 +71,7 @@ export class MediaField {
   }
 
   #chooser(id) {
-    const { types } = declared().media.limits[this.kind];
+    const { types } = getDeclaration().media.limits[this.kind];
     this.input = el("input", {
       type: "file",
       id: `${id}-file`,
@@ -84,15 +90,15 @@ export class MediaField {
   }
 
   #examples() {
-    const rows = examplesOf(this.kind).map((example) => {
+    const rows = listExamples(this.kind).map((example) => {
       const pick = this.exampleButton(example);
       pick.addEventListener("click", () => {
         this.stop();
-        this.value = exampleNamed(example.name);
-        this.#tell("");
-        this.#moved();
+        this.value = exampleId(example.name);
+        this.#showStatus("");
+        this.#notifyChange();
       });
-      return { name: exampleNamed(example.name), pick };
+      return { name: exampleId(example.name), pick };
     });
     const items = rows.map(({ pick }) => el("li", {}, pick));
     const label = el("p", { class: "f-help" }, this.words.examples);
@@ -107,7 +113,7 @@ export class MediaField {
    * @returns {HTMLElement}
    */
   exampleButton({ title }) {
-    return button(title, () => {}, { class: "dp-btn md-example", "aria-pressed": "false" });
+    return createButton(title, () => {}, { class: "dp-btn md-example", "aria-pressed": "false" });
   }
 
   #listen() {
@@ -125,7 +131,7 @@ export class MediaField {
       if (file) this.take(file);
     });
     document.addEventListener("paste", (event) => {
-      if (!inSight(this.box)) return;
+      if (!isVisible(this.box)) return;
       const file = [...(event.clipboardData?.files ?? [])].find((f) => this.fits(f));
       if (!file) return;
       event.preventDefault();
@@ -145,48 +151,48 @@ export class MediaField {
   async take(blob) {
     this.stop();
     const number = ++this.#number;
-    this.#tell(SENDING);
-    this.#coming = this.#send(blob, number);
+    this.#showStatus(SENDING);
+    this.#upload = this.#send(blob, number);
     try {
-      await this.#coming;
+      await this.#upload;
     } finally {
-      if (number === this.#number) this.#coming = null;
+      if (number === this.#number) this.#upload = null;
     }
   }
 
   async #send(blob, number) {
     try {
-      const { given } = await send(this.kind, blob);
+      const { given } = await sendMedia(this.kind, blob);
       if (number !== this.#number) return true;
-      this.#tell("");
-      this.#give(given);
-      this.#moved();
+      this.#showStatus("");
+      this.#setName(given);
+      this.#notifyChange();
       return true;
     } catch (error) {
       if (number !== this.#number) return true;
-      if (!(error instanceof Refused)) throw error;
+      if (!(error instanceof MediaError)) throw error;
       this.wrong(error.message);
       return false;
     }
   }
 
-  #moved() {
+  #notifyChange() {
     this.#changed();
     this.box.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
   /** Show an error sentence. */
   wrong(sentence) {
-    this.#tell(sentence, true);
+    this.#showStatus(sentence, true);
   }
 
   /** Clear the error and stop a camera or recording, before something else begins. */
   begin() {
     this.stop();
-    this.#tell("");
+    this.#showStatus("");
   }
 
-  #tell(sentence, bad = false) {
+  #showStatus(sentence, bad = false) {
     this.say.textContent = sentence;
     this.say.classList.toggle("bad", bad);
     this.say.setAttribute("role", bad ? "alert" : "status");
@@ -206,15 +212,15 @@ export class MediaField {
   }
 
   get coming() {
-    return this.#coming !== null;
+    return this.#upload !== null;
   }
 
   /** Wait for the running upload; false if it failed, and the error is already shown. */
   async arrived() {
     let came = true;
-    while (this.#coming) {
-      this.#tell(THEN_RUN);
-      came = await this.#coming;
+    while (this.#upload) {
+      this.#showStatus(SENDING_THEN_RUN);
+      came = await this.#upload;
     }
     return came;
   }
@@ -236,11 +242,11 @@ export class MediaField {
   set value(name) {
     // Drop the result of a running upload.
     this.#number++;
-    this.#coming = null;
-    this.#give(name);
+    this.#upload = null;
+    this.#setName(name);
   }
 
-  #give(name) {
+  #setName(name) {
     this.#name = name || "";
     this.#draw();
   }
@@ -248,7 +254,7 @@ export class MediaField {
   /** Show the media with a name, and clear the status of the previous one. */
   show(name) {
     this.stop();
-    this.#tell("");
+    this.#showStatus("");
     this.value = name;
   }
 
@@ -256,22 +262,22 @@ export class MediaField {
     const name = this.#name;
     for (const { name: own, pick } of this.examples.rows)
       pick.setAttribute("aria-pressed", String(own === name));
-    const given = name ? known(this.kind, name) : null;
+    const given = name ? findMedia(this.kind, name) : null;
     this.hint.hidden = name !== "";
     this.box.classList.toggle("md-full", name !== "");
     if (!name) return this.shown.replaceChildren();
     const drop = () => {
       this.show("");
-      this.#tell(this.words.removed);
+      this.#showStatus(this.words.removed);
       this.input.focus();
-      this.#moved();
+      this.#notifyChange();
     };
-    const remove = button("✕", drop, {
+    const remove = createButton("✕", drop, {
       class: "dp-btn md-remove",
       "aria-label": this.words.remove,
       title: this.words.remove,
     });
-    const figure = given ? this.figure(given) : el("p", { class: "f-help" }, ELSEWHERE);
+    const figure = given ? this.figure(given) : el("p", { class: "f-help" }, NOT_HERE);
     this.shown.replaceChildren(figure, remove);
   }
 

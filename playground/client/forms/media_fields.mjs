@@ -1,27 +1,27 @@
 // The fields for a model's media inputs: picture, sound, speech task; none for a text-only model.
 import { el } from "../../../visualizers/shared/dom.mjs";
-import { KINDS, notPartOf } from "../shell/visitor_media.mjs";
-import { isKnown, lookInto, takesOf } from "./media_inputs.mjs";
+import { KINDS, mediaMissingSentence } from "../shell/visitor_media.mjs";
+import { fetchMediaInputs, getMediaInputs, hasKnownInputs } from "./media_inputs.mjs";
 import { PictureField } from "./picture_field.mjs";
 import { SoundField } from "./sound_field.mjs";
 import { SpeechFields } from "./speech_fields.mjs";
 
-const FIELDS = { image: PictureField, audio: SoundField };
+const FIELD_CLASSES = { image: PictureField, audio: SoundField };
 
 export class MediaFields {
   // Kind -> field, made when a model first takes that kind.
   /** @type {Map<string, PictureField | SoundField>} */
   #fields = new Map();
   // Kind -> media named by a form before its field existed.
-  #said = {};
+  #namesByKind = {};
   /** @type {string[]} */
-  #takes = [];
+  #kinds = [];
   /** @type {string | null} */
   #needs = null;
   #id;
   #changed;
   // Whether a press already waits for an upload; a second press is ignored.
-  #waits = false;
+  #isWaiting = false;
 
   /**
    * @param {string} id prefix of the elements' ids
@@ -39,7 +39,7 @@ export class MediaFields {
 
   /** Whether the model takes anything besides text. */
   get any() {
-    return this.#takes.length > 0;
+    return this.#kinds.length > 0;
   }
 
   /**
@@ -47,13 +47,13 @@ export class MediaFields {
    * @param {string[]} models
    */
   follow(models) {
-    const each = models.map(takesOf);
+    const each = models.map(getMediaInputs);
     // For an unknown model, trust a form with media: its run shows that the model takes them.
-    const open = models.some((model) => !isKnown(model));
+    const open = models.some((model) => !hasKnownInputs(model));
     const takes = KINDS.filter(
-      (kind) => each.some((one) => one.takes.includes(kind)) || (open && this.#said[kind]),
+      (kind) => each.some((one) => one.takes.includes(kind)) || (open && this.#namesByKind[kind]),
     );
-    this.#takes = takes;
+    this.#kinds = takes;
     this.#needs = each.find((one) => one.needs)?.needs ?? null;
     this.box.hidden = !takes.length;
     for (const kind of KINDS) this.#offer(kind, takes.includes(kind), this.#needs === kind);
@@ -63,15 +63,15 @@ export class MediaFields {
     const audio = this.#fields.get("audio");
     if (audio instanceof SoundField) audio.hears(windows.length ? Math.min(...windows) : null);
     // Ask the server about the model's speech settings, once it is known to take media.
-    if (open && takes.length) lookInto(models).then((any) => any && this.learned());
+    if (open && takes.length) fetchMediaInputs(models).then((any) => any && this.learned());
   }
 
   #offer(kind, on, needed) {
     if (on && !this.#fields.has(kind)) {
-      const field = new FIELDS[kind](`${this.#id}-${kind}`, this.#changed);
+      const field = new FIELD_CLASSES[kind](`${this.#id}-${kind}`, this.#changed);
       this.#fields.set(kind, field);
       this.speech.box.before(field.box);
-      field.show(this.#said[kind] ?? "");
+      field.show(this.#namesByKind[kind] ?? "");
     }
     const field = this.#fields.get(kind);
     if (!field) return;
@@ -82,7 +82,7 @@ export class MediaFields {
 
   /** Return the media names and speech settings for a model; null for kinds it does not take. */
   ask(model = "") {
-    const takes = model ? takesOf(model).takes : this.#takes;
+    const takes = model ? getMediaInputs(model).takes : this.#kinds;
     const named = (kind) => (takes.includes(kind) && this.#fields.get(kind)?.value) || null;
     const told = takes.includes("audio") ? this.#told(model) : null;
     return { image: named("image"), audio: named("audio"), speech: told };
@@ -90,7 +90,7 @@ export class MediaFields {
 
   #told(model) {
     if (!model) return this.speech.ask();
-    const { speech } = takesOf(model);
+    const { speech } = getMediaInputs(model);
     return speech && this.speech.ask(speech);
   }
 
@@ -101,13 +101,13 @@ export class MediaFields {
   show(form) {
     this.speech.show(form.speech);
     for (const kind of KINDS) {
-      this.#said[kind] = form[kind] ?? "";
-      this.#fields.get(kind)?.show(this.#said[kind]);
+      this.#namesByKind[kind] = form[kind] ?? "";
+      this.#fields.get(kind)?.show(this.#namesByKind[kind]);
     }
   }
 
   get #taken() {
-    return this.#takes.flatMap((kind) => this.#fields.get(kind) ?? []);
+    return this.#kinds.flatMap((kind) => this.#fields.get(kind) ?? []);
   }
 
   /**
@@ -115,19 +115,19 @@ export class MediaFields {
    * @param {() => void} go
    */
   async ready(go) {
-    if (this.#taken.some((field) => field.coming) && !(await this.#arrived())) return;
+    if (this.#taken.some((field) => field.coming) && !(await this.#waitForUploads())) return;
     if (this.#check()) go();
   }
 
   // False if an upload failed or another press already waits.
-  async #arrived() {
-    if (this.#waits) return false;
-    this.#waits = true;
+  async #waitForUploads() {
+    if (this.#isWaiting) return false;
+    this.#isWaiting = true;
     try {
       const came = await Promise.all(this.#taken.map((field) => field.arrived()));
       return came.every(Boolean);
     } finally {
-      this.#waits = false;
+      this.#isWaiting = false;
     }
   }
 
@@ -142,6 +142,6 @@ export class MediaFields {
    * @param {string[]} kinds
    */
   lacks(kinds) {
-    for (const kind of kinds) this.#fields.get(kind)?.wrong(notPartOf([kind]));
+    for (const kind of kinds) this.#fields.get(kind)?.wrong(mediaMissingSentence([kind]));
   }
 }

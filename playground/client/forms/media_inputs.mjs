@@ -1,7 +1,7 @@
 // Which media a model takes in addition to text. The server declares this for the offered models;
 // for any other model it is requested when the model is named.
-import { ask, connectedAsk } from "../shell/questions.mjs";
-import { declared } from "../shell/spec.mjs";
+import { askServer, questionsReady } from "../shell/questions.mjs";
+import { getDeclaration } from "../shell/spec.mjs";
 
 /**
  * Options of a speech model, and how many seconds of sound it hears.
@@ -10,36 +10,36 @@ import { declared } from "../shell/spec.mjs";
 /** @typedef {{ takes: string[], needs: string | null, speech: Speech | null }} Takes */
 
 /** @type {Takes} */
-const TEXT = { takes: [], needs: null, speech: null };
+const TEXT_ONLY = { takes: [], needs: null, speech: null };
 
 /** @type {Map<string, Takes>} */
-const learned = new Map();
+const knownInputs = new Map();
 
 /**
  * Return a model's media inputs; text only while they are unknown.
  * @param {string} model
  * @returns {Takes}
  */
-export function takesOf(model) {
-  const offered = declared().models.find((m) => m.name === model);
-  return learned.get(model) ?? (offered?.takes ? offered : TEXT);
+export function getMediaInputs(model) {
+  const offered = getDeclaration().models.find((m) => m.name === model);
+  return knownInputs.get(model) ?? (offered?.takes ? offered : TEXT_ONLY);
 }
 
 /** Return whether a model's media inputs are known. */
-export const isKnown = (model) =>
-  learned.has(model) || declared().models.some((m) => m.name === model && m.takes);
+export const hasKnownInputs = (model) =>
+  knownInputs.has(model) || getDeclaration().models.some((m) => m.name === model && m.takes);
 
 /**
  * Store a model's media inputs as the server reported them.
  * @param {string} model
  * @param {Partial<Takes>} told
  */
-export function learn(model, { takes, needs = null, speech = null }) {
-  if (takes) learned.set(model, { takes, needs, speech });
+export function saveMediaInputs(model, { takes, needs = null, speech = null }) {
+  if (takes) knownInputs.set(model, { takes, needs, speech });
 }
 
 // Models already requested: each is requested once.
-const asked = new Set();
+const requestedModels = new Set();
 
 /**
  * Request the media inputs of models that are still unknown. A form may come from a stranger's
@@ -47,14 +47,16 @@ const asked = new Set();
  * @param {string[]} models
  * @returns {Promise<boolean>} whether any request was sent
  */
-export async function lookInto(models) {
-  const unknown = models.filter((model) => model && !isKnown(model) && !asked.has(model));
-  for (const model of unknown) asked.add(model);
+export async function fetchMediaInputs(models) {
+  const unknown = models.filter(
+    (model) => model && !hasKnownInputs(model) && !requestedModels.has(model),
+  );
+  for (const model of unknown) requestedModels.add(model);
   if (!unknown.length) return false;
-  await connectedAsk;
-  const { name: strategy } = declared().strategies[0];
+  await questionsReady;
+  const { name: strategy } = getDeclaration().strategies[0];
   const about = { action: "preflight", strategy, here: true };
-  const look = async (model) => learn(model, await ask({ ...about, model }));
+  const look = async (model) => saveMediaInputs(model, await askServer({ ...about, model }));
   await Promise.all(unknown.map(look));
   return true;
 }

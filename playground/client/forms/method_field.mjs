@@ -1,14 +1,14 @@
 // The field that chooses a custom generation method: a listed one or any name, with its details.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { methodOf } from "../../../visualizers/stage/about.mjs";
+import { methodSummary } from "../../../visualizers/stage/about.mjs";
 import { Choice } from "../shell/name_choice.mjs";
-import { newName } from "../shell/pending_runs.mjs";
-import { ask } from "../shell/questions.mjs";
+import { randomId } from "../shell/pending_runs.mjs";
+import { askServer } from "../shell/questions.mjs";
 import { Field } from "./field.mjs";
-import { openMethod } from "./method_navigation.mjs";
-import { fetchMethod, listed, method, watchMethods } from "./methods.mjs";
+import { openMethodPanel } from "./method_navigation.mjs";
+import { downloadMethod, fetchMethodInfo, fetchMethodList, watchMethods } from "./methods.mjs";
 
 /** @typedef {import("./methods.mjs").Method} Method */
 
@@ -24,7 +24,7 @@ export class MethodField extends Field {
   known = null;
   #followers = [];
   // The method that the entered arguments belong to.
-  #named = "";
+  #lastName = "";
   /** @type {(before: string, now: string) => void} */
   changed = () => {};
   #offered = [];
@@ -59,16 +59,16 @@ export class MethodField extends Field {
   /** @param {any} value */
   write(value) {
     this.choice.value = String(value ?? "");
-    this.#named = this.value;
+    this.#lastName = this.value;
     this.look();
   }
 
   // Another method is chosen: the old one's arguments do not apply to it.
   #choose() {
     const { value } = this;
-    if (value && value !== this.#named) {
-      this.changed(this.#named, value);
-      this.#named = value;
+    if (value && value !== this.#lastName) {
+      this.changed(this.#lastName, value);
+      this.#lastName = value;
     }
     this.look();
   }
@@ -87,12 +87,14 @@ export class MethodField extends Field {
    * @param {any} [info] of its trace
    */
   tell(info) {
-    const words = info ? tr("In the run shown: {method}…", { method: methodOf(info, 12) }) : "";
+    const words = info
+      ? tr("In the run shown: {method}…", { method: methodSummary(info, 12) })
+      : "";
     if (this.ran.textContent !== words) this.ran.textContent = words;
   }
 
   async #list() {
-    const { offers = [], makes = false } = await listed();
+    const { offers = [], makes = false } = await fetchMethodList();
     this.#offered = offers;
     this.makes = makes;
     const { value } = this;
@@ -104,13 +106,14 @@ export class MethodField extends Field {
   // Fetches and shows the details of the chosen method.
   async look() {
     const { value } = this;
-    if (this.known?.name !== value) this.#know(null, value ? ASKING : tr("Name a method first."));
+    if (this.known?.name !== value)
+      this.#setInfo(null, value ? ASKING : tr("Name a method first."));
     if (!value) return;
-    const found = await method(value);
-    if (value === this.value) this.#know(found, found.error ?? "");
+    const found = await fetchMethodInfo(value);
+    if (value === this.value) this.#setInfo(found, found.error ?? "");
   }
 
-  #know(found, words = "") {
+  #setInfo(found, words = "") {
     this.known = found;
     this.say.textContent = said(words);
     this.#draw();
@@ -136,32 +139,33 @@ export class MethodField extends Field {
     const { known } = this;
     const small = { class: "dp-btn me-btn" };
     const made = this.makes
-      ? [button(tr("New method…"), () => openMethod({ make: true }), small)]
+      ? [createButton(tr("New method…"), () => openMethodPanel({ make: true }), small)]
       : [];
-    if (this.#press) return [button(tr("Stop"), () => this.#stop(), small)];
-    if (known?.to_fetch) return [button(tr("Fetch its code"), () => this.#fetch(), small), ...made];
+    if (this.#press) return [createButton(tr("Stop"), () => this.#stop(), small)];
+    if (known?.to_fetch)
+      return [createButton(tr("Fetch its code"), () => this.#fetch(), small), ...made];
     const broken = this.#offered.some(
       ({ name, group }) => name === this.value && group === "Yours",
     );
     if (!known || (known.error && !broken)) return made;
     const words = known.own || broken ? tr("Change its code") : tr("Show its code");
-    return [button(words, () => openMethod({ name: this.value }), small), ...made];
+    return [createButton(words, () => openMethodPanel({ name: this.value }), small), ...made];
   }
 
   async #fetch() {
     const { value } = this;
-    this.#press = newName();
+    this.#press = randomId();
     this.say.textContent = tr("Fetching its code…");
     this.acts.replaceChildren(...this.#buttons());
     /** @type {HTMLElement | null} */ (this.acts.firstElementChild)?.focus();
-    const { error } = await fetchMethod(value, this.#press);
+    const { error } = await downloadMethod(value, this.#press);
     this.#press = "";
     this.#draw();
     if (error) this.say.textContent = said(error);
-    else openMethod({ name: value });
+    else openMethodPanel({ name: value });
   }
 
   #stop() {
-    ask({ action: "method_stop", press: this.#press });
+    askServer({ action: "method_stop", press: this.#press });
   }
 }

@@ -1,5 +1,5 @@
 // The server's data about custom generation methods: cached by name, with change notifications.
-import { ask, connectedAsk } from "../shell/questions.mjs";
+import { askServer, questionsReady } from "../shell/questions.mjs";
 
 /**
  * One of a method's own arguments.
@@ -26,23 +26,23 @@ import { ask, connectedAsk } from "../shell/questions.mjs";
  */
 
 /** @type {Map<string, Promise<Method>>} */
-const known = new Map();
+const methodCache = new Map();
 /** @type {Promise<Listed> | null} */
-let list = null;
+let methodList = null;
 const watchers = new Set();
 
-const question = async (asked) => {
-  await connectedAsk;
-  return ask(asked);
+const askWhenReady = async (asked) => {
+  await questionsReady;
+  return askServer(asked);
 };
 
 /**
  * Return the list of available methods and templates, cached until a method changes.
  * @returns {Promise<Listed>}
  */
-export function listed() {
-  list ??= question({ action: "methods" });
-  return list;
+export function fetchMethodList() {
+  methodList ??= askWhenReady({ action: "methods" });
+  return methodList;
 }
 
 /**
@@ -50,11 +50,11 @@ export function listed() {
  * @param {string} name
  * @returns {Promise<Method>}
  */
-export function method(name) {
-  const before = known.get(name);
+export function fetchMethodInfo(name) {
+  const before = methodCache.get(name);
   if (before) return before;
-  const found = question({ action: "method", name }).then((told) => ({ name, ...told }));
-  known.set(name, found);
+  const found = askWhenReady({ action: "method", name }).then((told) => ({ name, ...told }));
+  methodCache.set(name, found);
   return found;
 }
 
@@ -63,9 +63,9 @@ export function method(name) {
  * @param {string} name
  * @param {string} press id that stops the download
  */
-export async function fetchMethod(name, press) {
-  const told = await question({ action: "method", name, press, fetch: true });
-  if (!told.error) learnt(name, told);
+export async function downloadMethod(name, press) {
+  const told = await askWhenReady({ action: "method", name, press, fetch: true });
+  if (!told.error) updateMethod(name, told);
   return told;
 }
 
@@ -74,8 +74,8 @@ export async function fetchMethod(name, press) {
  * @param {Method} shown
  */
 export async function trustMethod({ name, sha256 }) {
-  const told = await question({ action: "method_trust", name, sha256 });
-  if (!told.error) learnt(name, told);
+  const told = await askWhenReady({ action: "method_trust", name, sha256 });
+  if (!told.error) updateMethod(name, told);
   return told;
 }
 
@@ -84,10 +84,10 @@ export async function trustMethod({ name, sha256 }) {
  * @param {string} name
  * @param {Method} [told] new details, if known
  */
-export function learnt(name, told) {
-  if (told) known.set(name, Promise.resolve({ ...told, name }));
-  else known.delete(name);
-  list = null;
+export function updateMethod(name, told) {
+  if (told) methodCache.set(name, Promise.resolve({ ...told, name }));
+  else methodCache.delete(name);
+  methodList = null;
   for (const changed of watchers) changed(name);
 }
 

@@ -1,10 +1,10 @@
 // Records the microphone to a WAV file with 16 kHz, one channel and 16 bits.
-import { levelOf, RATE, wavOf } from "../shell/wav.mjs";
+import { encodeWav, measureLevel, SAMPLE_RATE } from "../shell/wav.mjs";
 
-const LOOK_MS = 200;
+const METER_INTERVAL_MS = 200;
 
 /** One recording of the microphone. */
-export class Recorder {
+export class MicrophoneRecorder {
   /** @type {MediaStream | null} */
   #stream = null;
   /** @type {AudioContext | null} */
@@ -34,8 +34,8 @@ export class Recorder {
     const samples = new Float32Array(hears.fftSize);
     this.#timer = setInterval(() => {
       hears.getFloatTimeDomainData(samples);
-      tell((performance.now() - began) / 1000, levelOf(samples));
-    }, LOOK_MS);
+      tell((performance.now() - began) / 1000, measureLevel(samples));
+    }, METER_INTERVAL_MS);
   }
 
   /**
@@ -53,9 +53,9 @@ export class Recorder {
     this.#release();
     const bytes = await new Blob(this.#parts).arrayBuffer();
     const heard = await this.#context.decodeAudioData(bytes);
-    const samples = await resampled(heard, Math.min(most, heard.duration));
+    const samples = await resample(heard, Math.min(most, heard.duration));
     this.close();
-    return new Blob([wavOf(samples)], { type: "audio/wav" });
+    return new Blob([encodeWav(samples)], { type: "audio/wav" });
   }
 
   // Stop the tracks at once, so that the browser's recording light goes out.
@@ -75,9 +75,9 @@ export class Recorder {
  * @param {AudioBuffer} heard
  * @param {number} long seconds to keep, from the start
  */
-async function resampled(heard, long) {
-  const length = Math.max(1, Math.floor(long * RATE));
-  const quiet = new OfflineAudioContext(1, length, RATE);
+async function resample(heard, long) {
+  const length = Math.max(1, Math.floor(long * SAMPLE_RATE));
+  const quiet = new OfflineAudioContext(1, length, SAMPLE_RATE);
   const source = quiet.createBufferSource();
   source.buffer = heard;
   source.connect(quiet.destination);

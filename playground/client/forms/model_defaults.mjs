@@ -1,24 +1,24 @@
 // Compares a model's generation_config.json with the tab's defaults, with a button to apply it.
-import { button, el, scroller } from "../../../visualizers/shared/dom.mjs";
+import { createButton, createScroller, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { ask, connectedAsk } from "../shell/questions.mjs";
-import { declared, strategyOf } from "../shell/spec.mjs";
-import { ENDED, same, said as worded } from "./settings.mjs";
+import { askServer, questionsReady } from "../shell/questions.mjs";
+import { findStrategy, getDeclaration } from "../shell/spec.mjs";
+import { ENDED_STATUSES, isSameValue, said as worded } from "./settings.mjs";
 
 /** @typedef {{ name: string, label: string, value: any, default: any }} Differing */
 
-const isEmbedded = (name) => declared().models.some((m) => m.name === name && m.embedded);
+const isEmbedded = (name) => getDeclaration().models.some((m) => m.name === name && m.embedded);
 
-const OWN = tr("The model's own settings");
+const PANEL_TITLE = tr("The model's own settings");
 
-const agreed = (count) =>
+const matchingCountText = (count) =>
   count === 1
     ? tr("1 setting more: the same as the defaults here.")
     : tr("{count} settings more: the same as the defaults here.", { count });
 
 /** The panel that compares a model's own settings with the form's and can apply them. */
-export class OwnDefaults {
+export class ModelDefaults {
   #model = "";
   /** @type {Differing[]} */
   #differs = [];
@@ -36,7 +36,7 @@ export class OwnDefaults {
     this.box = el("section", {
       id: `${id}-own`,
       class: "own-box",
-      "aria-label": OWN,
+      "aria-label": PANEL_TITLE,
     });
     this.say = el("p", { class: "dp-note own-say", role: "status" });
     this.box.hidden = true;
@@ -47,7 +47,7 @@ export class OwnDefaults {
    * @param {Run} run
    */
   ran(run) {
-    if (ENDED.includes(run.status) && this.box.hidden) this.look(this.#model, true);
+    if (ENDED_STATUSES.includes(run.status) && this.box.hidden) this.look(this.#model, true);
   }
 
   /**
@@ -62,36 +62,40 @@ export class OwnDefaults {
     this.box.hidden = true;
     // Models embedded in this repository have no generation_config.json.
     if (!model || isEmbedded(model)) return;
-    await connectedAsk;
-    const answer = await ask({ action: "defaults", strategy: this.strategy, model });
-    if (model === this.#model) this.#draw(answer);
+    await questionsReady;
+    const answer = await askServer({ action: "defaults", strategy: this.strategy, model });
+    if (model === this.#model) this.#render(answer);
   }
 
-  #draw({ error, differs = [], same: kept = 0, left_out: leftOut = [] }) {
+  #render({ error, differs = [], same: kept = 0, left_out: leftOut = [] }) {
     this.#differs = differs;
     this.box.hidden = !error && !differs.length && !kept && !leftOut.length;
     if (this.box.hidden) return;
     const all = differs.length === 1 ? tr("Use the model's value") : tr("Use the model's values");
-    this.use = button(all, () => this.#take(), { class: "dp-btn own-use" });
+    this.use = createButton(all, () => this.#applyValues(), { class: "dp-btn own-use" });
     this.use.hidden = !differs.length;
     const none = differs.length ? "" : tr("None of its settings differs from those here.");
     const parts = [
-      el("h3", { class: "dp-label" }, OWN),
+      el("h3", { class: "dp-label" }, PANEL_TITLE),
       error ? el("p", { class: "dp-note bad" }, `⚠ ${said(error)}`) : null,
-      differs.length ? this.#table() : null,
-      el("p", { class: "dp-note" }, [none, kept ? agreed(kept) : ""].filter(Boolean).join(" ")),
+      differs.length ? this.#createTable() : null,
+      el(
+        "p",
+        { class: "dp-note" },
+        [none, kept ? matchingCountText(kept) : ""].filter(Boolean).join(" "),
+      ),
       this.use,
       this.say,
-      leftOut.length ? this.#unused(leftOut) : null,
+      leftOut.length ? this.#createUnusedList(leftOut) : null,
     ];
     this.box.replaceChildren(...parts.filter((part) => part !== null));
     this.moved();
   }
 
-  #table() {
+  #createTable() {
     const heads = [tr("Setting"), tr("The model's"), tr("Default here")];
     const head = heads.map((text) => el("th", { scope: "col" }, text));
-    const { params = [] } = strategyOf(this.strategy) ?? {};
+    const { params = [] } = findStrategy(this.strategy) ?? {};
     const labelOf = (name) => params.find((param) => param.name === name)?.label;
     const row = ({ name, label, value, default: first }) =>
       el(
@@ -103,16 +107,16 @@ export class OwnDefaults {
       );
     const body = el("tbody", {}, this.#differs.map(row));
     const table = el("table", { class: "dp-table" }, el("thead", {}, el("tr", {}, head)), body);
-    return scroller(tr("The model's own settings beside the defaults"), table);
+    return createScroller(tr("The model's own settings beside the defaults"), table);
   }
 
-  #unused(sentences) {
+  #createUnusedList(sentences) {
     const title = tr("Not used here: {n} of its fields", { n: sentences.length });
     const list = sentences.map((text) => el("li", {}, said(text)));
     return el("details", { class: "own-unused" }, el("summary", {}, title), el("ul", {}, list));
   }
 
-  #take() {
+  #applyValues() {
     this.take(Object.fromEntries(this.#differs.map(({ name, value }) => [name, value])));
   }
 
@@ -120,7 +124,9 @@ export class OwnDefaults {
   moved() {
     if (this.box.hidden || !this.#differs.length) return;
     const values = this.values();
-    const taken = this.#differs.filter(({ name, value }) => same(values[name], value)).length;
+    const taken = this.#differs.filter(({ name, value }) =>
+      isSameValue(values[name], value),
+    ).length;
     const whole = taken === this.#differs.length;
     /** @type {HTMLButtonElement} */ (this.use).disabled = whole;
     this.say.textContent = whole

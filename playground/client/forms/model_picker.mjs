@@ -2,22 +2,22 @@
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Choice } from "../shell/name_choice.mjs";
-import { declared, whenTried } from "../shell/spec.mjs";
-import { Drafts } from "./draft_models.mjs";
+import { afterRefusals, getDeclaration } from "../shell/spec.mjs";
+import { DraftFinder } from "./draft_models.mjs";
 import { Preflight } from "./preflight.mjs";
 
-const ROLES = ["target", "seq2seq", "captions", "speech"];
+const MODEL_ROLES = ["target", "seq2seq", "captions", "speech"];
 
-const titleOf = (name) => declared().models.find((m) => m.name === name)?.title ?? name;
+const modelTitle = (name) => getDeclaration().models.find((m) => m.name === name)?.title ?? name;
 
 /** @param {string[]} names */
-const named = (names) => names.map((name) => ({ name, title: titleOf(name) }));
+const toChoices = (names) => names.map((name) => ({ name, title: modelTitle(name) }));
 
 /**
  * Return a run's backend, dtype, quantization and device as a short text.
  * @param {any} info model entry of the trace
  */
-export function waysOf({ dtype, device, weights }) {
+export function weightsSummary({ dtype, device, weights }) {
   const backend = weights?.backend === "torch" ? "" : weights?.backend;
   const ways = [backend, dtype, weights?.quantization].filter(Boolean).join(", ");
   const places = Object.entries(weights?.layers_on ?? {}).map(([place, n]) =>
@@ -40,10 +40,10 @@ export function waysOf({ dtype, device, weights }) {
  * Return the same as a sentence.
  * @param {any} info model entry of the trace
  */
-export const heldAs = (info) =>
+export const weightsSentence = (info) =>
   tr("In the run shown, {model} is held as {ways}.", {
-    model: titleOf(info.id).split(" · ")[0],
-    ways: waysOf(info),
+    model: modelTitle(info.id).split(" · ")[0],
+    ways: weightsSummary(info),
   });
 
 class ModelChoice extends Choice {
@@ -54,18 +54,18 @@ class ModelChoice extends Choice {
   }
 }
 
-export class Models {
+export class ModelPicker {
   /**
    * @param {{ name: string, draft: string, model: string, assistant: string, refused: Record<string, string> }} strategy
    * @param {string} id prefix of the elements' ids
    * @param {string[]} roles roles of the models to list
    */
-  constructor(strategy, id, roles = ROLES) {
+  constructor(strategy, id, roles = MODEL_ROLES) {
     this.kind = strategy.draft;
     this.model = new ModelChoice(`${id}-model`, tr("Model"), tr("hub id or folder"));
-    const offered = declared().models.filter((m) => roles.includes(m.role));
-    this.model.offer(named(offered.map((m) => m.name)), strategy.refused);
-    whenTried(() => this.model.refuse(strategy.refused));
+    const offered = getDeclaration().models.filter((m) => roles.includes(m.role));
+    this.model.offer(toChoices(offered.map((m) => m.name)), strategy.refused);
+    afterRefusals(() => this.model.refuse(strategy.refused));
     this.draft = null;
     if (this.kind !== "none") {
       this.draft = new ModelChoice(`${id}-assistant`, tr("Draft model"), tr("hub id or folder"));
@@ -86,18 +86,18 @@ export class Models {
     this.model.own.addEventListener("input", () => this.about.forget());
     this.model.own.addEventListener("change", () => this.model.value && this.about.look());
     this.model.box.append(this.note, this.about.box);
-    this.#pair(strategy);
+    this.#addDraftFinder(strategy);
     this.boxes = [this.model, this.draft].filter(Boolean).map((choice) => choice.box);
     this.show(strategy.model, strategy.assistant);
   }
 
   // Asks for further draft models only when the visitor chooses a model or opens the draft's list.
-  #pair({ name }) {
+  #addDraftFinder({ name }) {
     if (!this.draft && name !== "early_exit") return;
     const chosen = () => this.draft?.value ?? "";
-    this.drafts = new Drafts(name, (names) => {
+    this.drafts = new DraftFinder(name, (names) => {
       const wanted = chosen();
-      this.draft?.offer(named(names.includes(wanted) || !wanted ? names : [...names, wanted]));
+      this.draft?.offer(toChoices(names.includes(wanted) || !wanted ? names : [...names, wanted]));
       if (this.draft) this.draft.value = wanted || names[0];
     });
     (this.draft ?? this.model).box.append(this.drafts.say);
@@ -110,9 +110,9 @@ export class Models {
   // Lists the draft models that fit the chosen model.
   #offerDrafts(wanted) {
     if (!this.draft) return;
-    const { [this.kind]: drafts } = declared().drafts;
+    const { [this.kind]: drafts } = getDeclaration().drafts;
     const names = drafts[this.model.value] ?? drafts[""];
-    this.draft.offer(named(names));
+    this.draft.offer(toChoices(names));
     this.draft.value = wanted || names[0] || "";
   }
 
@@ -127,7 +127,7 @@ export class Models {
    * @param {any} [info] model entry of the trace
    */
   tell(info) {
-    this.note.textContent = info?.id ? heldAs(info) : "";
+    this.note.textContent = info?.id ? weightsSentence(info) : "";
   }
 
   values() {

@@ -1,10 +1,10 @@
 // The picture input: a file, the clipboard, a photo or an example.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { sizeOf } from "../shell/file_sizes.mjs";
+import { formatSize } from "../shell/file_sizes.mjs";
 import { MediaField } from "./media_field.mjs";
 
-const WORDS = {
+const FIELD_TEXTS = {
   title: tr("Picture"),
   hint: tr("Drop a picture here, paste one, or"),
   remove: tr("Remove the picture"),
@@ -12,7 +12,7 @@ const WORDS = {
   needed: tr("This model needs a picture: choose one, or take an example."),
   examples: tr("Or one of these:"),
 };
-const QUALITY = 0.92;
+const JPEG_QUALITY = 0.92;
 
 // Listing the kinds of devices needs no permission, so this opens no browser prompt.
 const hasCamera = async () => {
@@ -32,8 +32,10 @@ export class PictureField extends MediaField {
    * @param {() => void} changed
    */
   constructor(id, changed) {
-    super("image", id, WORDS, changed);
-    this.photo = button(tr("Take a photo"), () => this.#open(), { class: "dp-btn md-photo" });
+    super("image", id, FIELD_TEXTS, changed);
+    this.photo = createButton(tr("Take a photo"), () => this.#openCamera(), {
+      class: "dp-btn md-photo",
+    });
     this.photo.hidden = true;
     this.acts.append(this.photo);
     hasCamera().then((is) => {
@@ -50,14 +52,14 @@ export class PictureField extends MediaField {
   exampleButton({ title, alt, src }) {
     const picture = el("img", { src, alt: alt || title, loading: "lazy", width: 56, height: 56 });
     const attrs = { class: "dp-btn md-example", "aria-pressed": "false", title };
-    return button(picture, () => {}, attrs);
+    return createButton(picture, () => {}, attrs);
   }
 
   /** @param {import("../shell/visitor_media.mjs").Given} given */
   figure({ src, bytes, width, height, title, alt: told }) {
     const alt = told || title || tr("The picture that the model is given");
     const size = width && tr("{width} × {height} pixels", { width, height });
-    const facts = [title, size, bytes && sizeOf(bytes)].filter(Boolean).join(" · ");
+    const facts = [title, size, bytes && formatSize(bytes)].filter(Boolean).join(" · ");
     return el(
       "figure",
       { class: "md-figure" },
@@ -66,34 +68,38 @@ export class PictureField extends MediaField {
     );
   }
 
-  async #open() {
+  async #openCamera() {
     this.begin();
     const asked = ++this.#asked;
     try {
       const video = { facingMode: "environment", width: { ideal: 1280 } };
       const stream = await navigator.mediaDevices.getUserMedia({ video, audio: false });
-      if (asked !== this.#asked) return letGo(stream);
+      if (asked !== this.#asked) return stopTracks(stream);
       this.#stream = stream;
-      await this.#show(stream);
+      await this.#showPreview(stream);
     } catch (error) {
       if (asked === this.#asked)
-        this.wrong(tr("The browser gives no camera: {reason}.", { reason: reasonOf(error) }));
+        this.wrong(
+          tr("The browser gives no camera: {reason}.", { reason: deviceErrorReason(error) }),
+        );
     }
   }
 
-  async #show(stream) {
+  async #showPreview(stream) {
     const screen = el("video", { playsinline: true, class: "md-video" });
     screen.muted = true;
     screen.srcObject = stream;
     screen.setAttribute("aria-label", tr("What the camera sees"));
-    const still = button(tr("Take it"), () => this.#still(screen), { class: "dp-btn f-go" });
+    const still = createButton(tr("Take it"), () => this.#takePhoto(screen), {
+      class: "dp-btn f-go",
+    });
     // Disabled until the video plays: before that there is no frame to capture.
     still.disabled = true;
     const leave = () => {
       this.stop();
       this.photo.focus();
     };
-    const cancel = button(tr("Cancel"), leave);
+    const cancel = createButton(tr("Cancel"), leave);
     this.live.replaceChildren(screen, el("div", { class: "md-acts" }, still, cancel));
     this.box.classList.add("md-busy");
     cancel.focus();
@@ -102,31 +108,31 @@ export class PictureField extends MediaField {
     still.focus();
   }
 
-  #still(screen) {
+  #takePhoto(screen) {
     const { videoWidth: width, videoHeight: height } = screen;
     const canvas = el("canvas", { width, height });
     canvas.getContext("2d").drawImage(screen, 0, 0, width, height);
     this.stop();
-    canvas.toBlob((blob) => blob && this.take(blob), "image/jpeg", QUALITY);
+    canvas.toBlob((blob) => blob && this.take(blob), "image/jpeg", JPEG_QUALITY);
     this.photo.focus();
   }
 
   stop() {
     super.stop();
     this.#asked++;
-    if (this.#stream) letGo(this.#stream);
+    if (this.#stream) stopTracks(this.#stream);
     this.#stream = null;
     this.box.classList.remove("md-busy");
   }
 }
 
 /** @param {MediaStream} stream */
-const letGo = (stream) => {
+const stopTracks = (stream) => {
   for (const track of stream.getTracks()) track.stop();
 };
 
 /** Return why the browser gave no camera or microphone, in a few words. */
-export function reasonOf(error) {
+export function deviceErrorReason(error) {
   if (error?.name === "NotAllowedError") return tr("it was not allowed");
   if (error?.name === "NotFoundError") return tr("there is none");
   return tr("it is in use or does not answer");

@@ -1,9 +1,9 @@
 // Facts about a model and its cost, shown under the model field before anything is downloaded.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { ask, connectedAsk } from "../shell/questions.mjs";
-import { learn } from "./media_inputs.mjs";
+import { askServer, questionsReady } from "../shell/questions.mjs";
+import { saveMediaInputs } from "./media_inputs.mjs";
 
 const ASKING = tr("Asking…");
 
@@ -22,35 +22,35 @@ export class Preflight {
     this.say = el("p", { class: "f-help pf-say", role: "status" });
     this.facts = el("dl", { class: "pf-facts" });
     this.facts.hidden = true;
-    const go = button(tr("What is it?"), () => this.look(), { class: "dp-btn pf-go" });
+    const go = createButton(tr("What is it?"), () => this.look(), { class: "dp-btn pf-go" });
     this.box = el("div", { class: "pf-box" }, go, this.say, this.facts);
   }
 
   // Clear the facts when the model's name changes.
   forget() {
     this.#number++;
-    this.#tell("");
+    this.#showFacts("");
   }
 
   async look() {
     const asked = this.asked();
     const number = ++this.#number;
-    if (!asked.model) return this.#tell(tr("Name a model first."));
-    this.#tell(ASKING);
-    await connectedAsk;
-    const { error, told, notes, ...takes } = await ask({ action: "preflight", ...asked });
-    if (!error) learn(asked.model, takes);
+    if (!asked.model) return this.#showFacts(tr("Name a model first."));
+    this.#showFacts(ASKING);
+    await questionsReady;
+    const { error, told, notes, ...takes } = await askServer({ action: "preflight", ...asked });
+    if (!error) saveMediaInputs(asked.model, takes);
     if (number !== this.#number) return;
     this.learned();
-    if (error) this.#tell(said(error));
-    else this.#tell(notes.map(said).join(" "), told);
+    if (error) this.#showFacts(said(error));
+    else this.#showFacts(notes.map(said).join(" "), told);
   }
 
   /**
    * @param {string} text
    * @param {[string, string][]} [facts]
    */
-  #tell(text, facts = []) {
+  #showFacts(text, facts = []) {
     this.say.textContent = text;
     this.facts.replaceChildren(
       ...facts.flatMap(([subject, fact]) => [

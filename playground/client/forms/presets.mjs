@@ -1,5 +1,5 @@
 // The list of presets: a name, a sentence, a button that loads it and one that also runs it.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 /**
@@ -10,7 +10,7 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
  */
 export class Presets {
   constructor(presets, load, run, heading = tr("Try")) {
-    this.rows = presets.map((preset) => ({ preset, ...rowOf(preset, load, run) }));
+    this.rows = presets.map((preset) => ({ preset, ...createRow(preset, load, run) }));
     this.box = el(
       "div",
       { class: "dp-presets" },
@@ -31,12 +31,12 @@ export class Presets {
   }
 }
 
-function rowOf(preset, load, run) {
-  const pick = button(preset.name, () => load(preset), {
+function createRow(preset, load, run) {
+  const pick = createButton(preset.name, () => load(preset), {
     class: "dp-btn dp-preset",
     "aria-pressed": "false",
   });
-  const go = button(tr("Load and run"), () => run(preset), {
+  const go = createButton(tr("Load and run"), () => run(preset), {
     class: "dp-btn pr-run",
     "aria-label": tr("Load and run: {name}", { name: preset.name }),
   });

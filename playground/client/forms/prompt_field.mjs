@@ -1,16 +1,16 @@
 // The prompt field: a text to continue, or the messages of a chat.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { Talk } from "./chat_field.mjs";
-import { Reading } from "./chat_preview.mjs";
+import { ChatField } from "./chat_field.mjs";
+import { ChatPreview } from "./chat_preview.mjs";
 
 const PROMPT_ROWS = 3;
 
 /** The prompt of a form, as text or as chat messages. */
 export class PromptField {
-  /** @type {Talk | null} */
+  /** @type {ChatField | null} */
   #talk = null;
-  /** @type {(() => Talk) | null} null where it is a text only */
+  /** @type {(() => ChatField) | null} null where it is a text only */
   #begin = null;
   // Prompt and answer of the latest run, for a chat field that is created later.
   /** @type {[any, string] | null} */
@@ -43,21 +43,21 @@ export class PromptField {
     }
     // Most visitors never chat, so the chat's elements are created on first use.
     this.#begin = () => {
-      this.reading = new Reading(models, () => this.ask());
-      const talk = new Talk(id, go);
+      this.reading = new ChatPreview(models, () => this.ask());
+      const talk = new ChatField(id, go);
       talk.box.append(this.reading.box);
       this.box.append(talk.box);
       return talk;
     };
     const kind = (name, title, chat) =>
-      button(name, () => this.#choose(chat), { class: "dp-btn pf-kind", title });
+      createButton(name, () => this.#chooseKind(chat), { class: "dp-btn pf-kind", title });
     this.asText = kind(tr("Text"), tr("The model continues a text"), false);
     this.asChat = kind(tr("Chat"), tr("The model answers messages"), true);
     const group = { class: "pf-kinds", role: "group", "aria-label": tr("Kind of prompt") };
     const kinds = el("div", group, this.asText, this.asChat);
     this.box.append(kinds, this.area);
     this.box.addEventListener("input", () => this.reading?.look());
-    this.#turn(false);
+    this.#setKind(false);
   }
 
   /**
@@ -68,12 +68,12 @@ export class PromptField {
   optional(on) {
     if (on === this.#optional) return;
     this.#optional = on;
-    this.#name();
+    this.#updateLabel();
     const { area } = this;
     if (area.value === (on ? this.#shown : "")) area.value = on ? "" : this.#shown;
   }
 
-  #name() {
+  #updateLabel() {
     const text = this.#optional ? tr("Prompt (optional)") : tr("Prompt");
     this.label.textContent = this.chat ? tr("Messages") : text;
   }
@@ -94,12 +94,12 @@ export class PromptField {
    */
   show({ prompt, messages, template }) {
     if (messages && this.#begin) {
-      this.#messages().show(messages, template);
-      this.#turn(true);
+      this.#ensureChatField().show(messages, template);
+      this.#setKind(true);
     } else if (prompt !== null && prompt !== undefined) {
       this.area.value = prompt;
       if (prompt) this.#shown = prompt;
-      this.#turn(false);
+      this.#setKind(false);
     }
     this.reading?.look();
   }
@@ -114,7 +114,7 @@ export class PromptField {
     this.#talk?.answered(asked, text);
   }
 
-  #messages() {
+  #ensureChatField() {
     if (!this.#talk && this.#begin) {
       this.#talk = this.#begin();
       if (this.#answer) this.#talk.answered(...this.#answer);
@@ -123,21 +123,21 @@ export class PromptField {
   }
 
   // Switch between text and chat. The text becomes the first message of an empty chat.
-  #choose(chat) {
+  #chooseKind(chat) {
     if (chat === this.chat) return;
-    const talk = chat ? this.#messages() : null;
+    const talk = chat ? this.#ensureChatField() : null;
     if (talk?.blank)
       talk.show([{ role: "user", content: this.area.value }], talk.values().template);
-    this.#turn(chat);
+    this.#setKind(chat);
     this.box.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
-  #turn(chat) {
+  #setKind(chat) {
     this.asText?.setAttribute("aria-pressed", String(!chat));
     this.asChat?.setAttribute("aria-pressed", String(chat));
     this.area.hidden = chat;
     if (this.#talk) this.#talk.box.hidden = !chat;
-    this.#name();
+    this.#updateLabel();
     // In chat mode the text area is hidden, so the label must not point to it.
     if (chat) this.label.removeAttribute("for");
     else this.label.setAttribute("for", this.area.id);

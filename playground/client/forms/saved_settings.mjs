@@ -2,10 +2,10 @@
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 const KEY = "dp-configs";
-const LIMIT = 12;
+const MAX_SETTINGS = 12;
 
 // The browser may block storage, and stored data may come from another program: check everything.
-function all() {
+function readSettings() {
   try {
     return JSON.parse(localStorage.getItem(KEY)) || {};
   } catch {
@@ -13,7 +13,7 @@ function all() {
   }
 }
 
-const isValid = (c) =>
+const isValidEntry = (c) =>
   c &&
   typeof c.name === "string" &&
   typeof c.text === "string" &&
@@ -21,14 +21,14 @@ const isValid = (c) =>
   typeof c.params === "object";
 
 /** Return a strategy's saved settings; invalid entries are left out. */
-export function keptFor(strategy) {
-  const list = all()[strategy];
-  return Array.isArray(list) ? list.filter(isValid) : [];
+export function listSettings(strategy) {
+  const list = readSettings()[strategy];
+  return Array.isArray(list) ? list.filter(isValidEntry) : [];
 }
 
-function store(strategy, list) {
+function writeSettings(strategy, list) {
   try {
-    localStorage.setItem(KEY, JSON.stringify({ ...all(), [strategy]: list }));
+    localStorage.setItem(KEY, JSON.stringify({ ...readSettings(), [strategy]: list }));
     return true;
   } catch {
     return false;
@@ -36,20 +36,20 @@ function store(strategy, list) {
 }
 
 /** Save settings under their name; return a sentence, and whether it is an error. */
-export function keep(strategy, settings) {
-  const others = keptFor(strategy).filter((c) => c.name !== settings.name);
-  if (others.length >= LIMIT)
+export function saveSettings(strategy, settings) {
+  const others = listSettings(strategy).filter((c) => c.name !== settings.name);
+  if (others.length >= MAX_SETTINGS)
     return {
       bad: true,
-      said: tr("At most {limit} settings are kept; remove one first.", { limit: LIMIT }),
+      said: tr("At most {limit} settings are kept; remove one first.", { limit: MAX_SETTINGS }),
     };
-  if (store(strategy, [...others, settings]))
+  if (writeSettings(strategy, [...others, settings]))
     return { bad: false, said: tr("Kept as “{name}” in this browser.", { name: settings.name }) };
   return { bad: true, said: tr("This browser does not let the page keep anything.") };
 }
 
-export const forget = (strategy, name) =>
-  store(
+export const deleteSettings = (strategy, name) =>
+  writeSettings(
     strategy,
-    keptFor(strategy).filter((c) => c.name !== name),
+    listSettings(strategy).filter((c) => c.name !== name),
   );

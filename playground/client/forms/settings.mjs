@@ -1,18 +1,18 @@
 // Compares the settings of a form, a run and a preset, and describes the differences.
-import { toldApart, toldIn } from "../../../visualizers/shared/speech.mjs";
+import { diffSpeechSettings, listSpeechSettings } from "../../../visualizers/shared/speech.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { declared, strategyOf } from "../shell/spec.mjs";
-import { keyOf } from "./chat_field.mjs";
+import { findStrategy, getDeclaration } from "../shell/spec.mjs";
+import { chatKey } from "./chat_field.mjs";
 
 /** @typedef {import("../shell/spec.mjs").Param} Param */
 
-const MOST_NAMED = 3;
+const MAX_NAMED = 3;
 
 /** Statuses of a run that has ended. */
-export const ENDED = ["finished", "stopped", "failed"];
+export const ENDED_STATUSES = ["finished", "stopped", "failed"];
 
 // A list may be typed as JSON or as words separated by commas.
-function listOf(text) {
+function parseList(text) {
   try {
     const list = JSON.parse(text);
     if (Array.isArray(list)) return list;
@@ -29,7 +29,7 @@ const isList = (text) => /^\s*\[/.test(text);
 const isObject = (text) => /^\s*\{/.test(text);
 
 // Rewrite a JSON object so that order of names and spaces make no difference.
-function spelled(text) {
+function canonicalJson(text) {
   try {
     return JSON.stringify(Object.entries(JSON.parse(text)).sort(([a], [b]) => (a < b ? -1 : 1)));
   } catch {
@@ -42,12 +42,12 @@ function spelled(text) {
  * @param {any} a
  * @param {any} b
  */
-export function same(a, b) {
+export function isSameValue(a, b) {
   const [one, two] = [a ?? "", b ?? ""].map(String);
   if (one === two) return true;
-  if (isObject(one) && isObject(two)) return spelled(one) === spelled(two);
+  if (isObject(one) && isObject(two)) return canonicalJson(one) === canonicalJson(two);
   if (!isList(one) && !isList(two)) return false;
-  return JSON.stringify(listOf(one).map(String)) === JSON.stringify(listOf(two).map(String));
+  return JSON.stringify(parseList(one).map(String)) === JSON.stringify(parseList(two).map(String));
 }
 
 /**
@@ -55,10 +55,10 @@ export function same(a, b) {
  * @param {Param[]} params
  * @param {Record<string, any>} values
  */
-export const changedOf = (params, values) =>
+export const changedValues = (params, values) =>
   Object.fromEntries(
     params
-      .filter(({ name, value }) => !same(values[name], value))
+      .filter(({ name, value }) => !isSameValue(values[name], value))
       .map(({ name }) => [name, values[name]]),
   );
 
@@ -68,13 +68,13 @@ export const changedOf = (params, values) =>
  * @param {Run} run
  * @returns {[string, string][] | undefined}
  */
-export function changedIn(run) {
-  const params = strategyOf(run.strategy)?.params;
+export function changedSettings(run) {
+  const params = findStrategy(run.strategy)?.params;
   if (!params || !run.form) return undefined;
-  const changed = changedOf(params, run.form.values);
+  const changed = changedValues(params, run.form.values);
   const own = params.filter((p) => p.name in changed);
   return [
-    ...toldIn(run.form.speech),
+    ...listSpeechSettings(run.form.speech),
     ...own.map((p) => /** @type {[string, string]} */ ([p.label, said(changed[p.name])])),
   ];
 }
@@ -86,8 +86,8 @@ export const said = (value) => {
   return String(value);
 };
 
-const title = (name) =>
-  declared()
+const modelTitle = (name) =>
+  getDeclaration()
     .models.find((m) => m.name === name)
     ?.title.split(" · ")[0] ?? name;
 
@@ -97,21 +97,22 @@ const title = (name) =>
  * @param {any} asked the controls' current values
  * @returns {string[]}
  */
-export function differences(form, asked) {
+export function describeDifferences(form, asked) {
   const found = [];
   const known = form.messages || form.prompt !== null;
-  if (known && (form.prompt !== asked.prompt || keyOf(form) !== keyOf(asked)))
+  if (known && (form.prompt !== asked.prompt || chatKey(form) !== chatKey(asked)))
     found.push(asked.messages ? tr("other messages") : tr("another prompt"));
   const named = (label, was, now) => found.push(`${label} ${was} → ${now}`);
   if ((form.image ?? null) !== (asked.image ?? null)) found.push(tr("another picture"));
   if ((form.audio ?? null) !== (asked.audio ?? null)) found.push(tr("another sound"));
-  for (const told of toldApart(form.speech, asked.speech)) named(...told);
-  if (form.model !== asked.model) named(tr("Model"), title(form.model), title(asked.model));
+  for (const told of diffSpeechSettings(form.speech, asked.speech)) named(...told);
+  if (form.model !== asked.model)
+    named(tr("Model"), modelTitle(form.model), modelTitle(asked.model));
   if (form.assistant !== asked.assistant)
-    named(tr("Draft model"), title(form.assistant), title(asked.assistant));
-  if (!same(form.seed, asked.seed)) named(tr("Seed"), form.seed, said(asked.seed));
-  for (const { name, label } of strategyOf(form.strategy)?.params ?? [])
-    if (!same(form.values[name], asked.params[name]))
+    named(tr("Draft model"), modelTitle(form.assistant), modelTitle(asked.assistant));
+  if (!isSameValue(form.seed, asked.seed)) named(tr("Seed"), form.seed, said(asked.seed));
+  for (const { name, label } of findStrategy(form.strategy)?.params ?? [])
+    if (!isSameValue(form.values[name], asked.params[name]))
       named(label, said(form.values[name]), said(asked.params[name]));
   return found;
 }
@@ -120,10 +121,10 @@ export function differences(form, asked) {
  * Return the sentence that names the changed settings, empty if there are none.
  * @param {string[]} found
  */
-export function sentenceOf(found) {
+export function changesSentence(found) {
   if (!found.length) return "";
-  const more = found.length - MOST_NAMED;
-  const named = found.slice(0, MOST_NAMED).join(", ");
+  const more = found.length - MAX_NAMED;
+  const named = found.slice(0, MAX_NAMED).join(", ");
   return more > 0
     ? tr("Settings have changed since this run: {named} and {more} more. Run to see it.", {
         named,
@@ -137,7 +138,7 @@ export function sentenceOf(found) {
  * @param {any} strategy
  * @param {any} preset
  */
-export function formOf(strategy, preset) {
+export function formFromPreset(strategy, preset) {
   const values = strategy.params.map(({ name, value }) => [name, preset.params[name] ?? value]);
   return {
     strategy: strategy.name,
@@ -158,8 +159,10 @@ export function formOf(strategy, preset) {
  * Return the preset that a form equals, undefined if it equals none.
  * @param {any} form
  */
-export function presetOf(form) {
-  const strategy = strategyOf(form.strategy);
+export function findPreset(form) {
+  const strategy = findStrategy(form.strategy);
   const asked = { ...form, params: form.values };
-  return strategy?.presets.find((p) => !differences(formOf(strategy, p), asked).length);
+  return strategy?.presets.find(
+    (p) => !describeDifferences(formFromPreset(strategy, p), asked).length,
+  );
 }

@@ -1,15 +1,15 @@
 // The sound input: a file, a recording or an example.
-import { peaksOf } from "../../../visualizers/media/peaks.mjs";
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { drawPeaks } from "../../../visualizers/media/peaks.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { secondsOf, sizeOf } from "../shell/file_sizes.mjs";
-import { declared } from "../shell/spec.mjs";
-import { shareOf } from "../shell/wav.mjs";
+import { formatSeconds, formatSize } from "../shell/file_sizes.mjs";
+import { getDeclaration } from "../shell/spec.mjs";
+import { levelShare } from "../shell/wav.mjs";
 import { MediaField } from "./media_field.mjs";
-import { Recorder } from "./microphone.mjs";
-import { reasonOf } from "./picture_field.mjs";
+import { MicrophoneRecorder } from "./microphone.mjs";
+import { deviceErrorReason } from "./picture_field.mjs";
 
-const WORDS = {
+const FIELD_TEXTS = {
   title: tr("Sound"),
   hint: tr("Drop a sound here, or"),
   remove: tr("Remove the sound"),
@@ -25,7 +25,7 @@ const hasMicrophone = async () => {
 
 /** The form field for a model's sound. */
 export class SoundField extends MediaField {
-  /** @type {Recorder | null} */
+  /** @type {MicrophoneRecorder | null} */
   #recorder = null;
   // Number of the latest request for the microphone; an answer to an older one is dropped.
   #asked = 0;
@@ -35,8 +35,10 @@ export class SoundField extends MediaField {
    * @param {() => void} changed
    */
   constructor(id, changed) {
-    super("audio", id, WORDS, changed);
-    this.record = button(tr("Record"), () => this.#begin(), { class: "dp-btn md-record" });
+    super("audio", id, FIELD_TEXTS, changed);
+    this.record = createButton(tr("Record"), () => this.#startRecording(), {
+      class: "dp-btn md-record",
+    });
     this.hears(null);
     this.record.hidden = true;
     this.acts.append(this.record);
@@ -51,54 +53,58 @@ export class SoundField extends MediaField {
    * @param {number | null} window the model's limit in seconds, null if unknown
    */
   hears(window) {
-    const { seconds } = declared().media.limits.audio;
+    const { seconds } = getDeclaration().media.limits.audio;
     this.most = Math.min(seconds, window ?? seconds);
     this.record.title = tr("Up to {seconds} seconds", { seconds: this.most });
   }
 
   /** @param {import("../shell/visitor_media.mjs").Given} given */
   figure({ src, bytes, seconds, peaks, title }) {
-    const facts = [title, seconds && secondsOf(seconds), bytes && sizeOf(bytes)];
+    const facts = [title, seconds && formatSeconds(seconds), bytes && formatSize(bytes)];
     const name = tr("The sound that the model is given");
     return el(
       "figure",
       { class: "md-figure md-sound" },
-      peaks?.length ? peaksOf(peaks, seconds) : null,
+      peaks?.length ? drawPeaks(peaks, seconds) : null,
       src ? el("audio", { src, controls: true, preload: "metadata", "aria-label": name }) : null,
       el("figcaption", {}, facts.filter(Boolean).join(" · ")),
     );
   }
 
-  async #begin() {
+  async #startRecording() {
     this.begin();
     const asked = ++this.#asked;
-    const recorder = new Recorder();
+    const recorder = new MicrophoneRecorder();
     try {
       await recorder.open();
     } catch (error) {
       recorder.close();
       if (asked === this.#asked)
-        this.wrong(tr("The browser gives no microphone: {reason}.", { reason: reasonOf(error) }));
+        this.wrong(
+          tr("The browser gives no microphone: {reason}.", { reason: deviceErrorReason(error) }),
+        );
       return;
     }
     if (asked !== this.#asked) return recorder.close();
     this.#recorder = recorder;
-    this.#show(recorder);
+    this.#showMeter(recorder);
   }
 
-  /** @param {Recorder} recorder */
-  #show(recorder) {
+  /** @param {MicrophoneRecorder} recorder */
+  #showMeter(recorder) {
     const bar = el("meter", { min: 0, max: 1, value: 0, "aria-label": tr("Level") });
     const words = el("span", { class: "md-level" });
     const told = el("p", { class: "f-help", role: "status" });
     const { most } = this;
     told.textContent = tr("Recording, up to {seconds} seconds.", { seconds: most });
-    const end = button(tr("Stop recording"), () => this.#end(), { class: "dp-btn f-go" });
+    const end = createButton(tr("Stop recording"), () => this.#finishRecording(), {
+      class: "dp-btn f-go",
+    });
     const leave = () => {
       this.stop();
       this.record.focus();
     };
-    const cancel = button(tr("Cancel"), leave);
+    const cancel = createButton(tr("Cancel"), leave);
     this.live.replaceChildren(
       told,
       el("div", { class: "md-meter" }, bar, words),
@@ -107,17 +113,17 @@ export class SoundField extends MediaField {
     this.box.classList.add("md-busy");
     end.focus();
     recorder.watch((seconds, level) => {
-      bar.value = shareOf(level);
+      bar.value = levelShare(level);
       words.textContent = tr("{seconds} s of {most} s · {level} dB", {
         seconds: seconds.toFixed(0),
         most,
         level: String(level).replace("-", "−"),
       });
-      if (seconds >= most) this.#end();
+      if (seconds >= most) this.#finishRecording();
     });
   }
 
-  async #end() {
+  async #finishRecording() {
     const recorder = this.#recorder;
     if (!recorder) return;
     this.#recorder = null;

@@ -1,26 +1,26 @@
 // Fields for a speech model's options: language, task and timestamps. Shows only the options that
 // the chosen models have.
 import { el } from "../../../visualizers/shared/dom.mjs";
-import { TOLD } from "../../../visualizers/shared/speech.mjs";
-import { spoken, tr } from "../../../visualizers/shared/tr.mjs";
+import { SPEECH_PARAMETERS } from "../../../visualizers/shared/speech.mjs";
+import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
 import { Field } from "./field.mjs";
 
 /** @typedef {import("./media_inputs.mjs").Speech} Speech */
 /** @typedef {{ language: string, task: string, return_timestamps: boolean }} Said */
 
 /** @type {Said} */
-const NOTHING = { language: "", task: "", return_timestamps: false };
+const EMPTY_SPEECH = { language: "", task: "", return_timestamps: false };
 /** @type {Record<keyof Said, string>} */
-const HELPS = {
+const HELP_TEXTS = {
   language: tr("What is spoken in it."),
   task: tr("Written in the language that is spoken, or in English."),
   return_timestamps: tr("It also writes when something is said, as tokens."),
 };
 
-const union = (lists) => [...new Set(lists.flat())];
+const uniqueItems = (lists) => [...new Set(lists.flat())];
 
 // Keep a form's value even if no model offers it: the server then answers why it does not fit.
-const withSaid = (known, value, open) =>
+const withCurrentValue = (known, value, open) =>
   value && !known.includes(value) && (known.length || open) ? [...known, value] : known;
 
 /** The group of fields with speech options. */
@@ -28,7 +28,7 @@ export class SpeechFields {
   /** @type {Map<string, Field>} */
   #fields = new Map();
   /** @type {Said} */
-  #said = NOTHING;
+  #said = EMPTY_SPEECH;
   /** @type {Pick<Speech, "languages" | "tasks" | "timestamps">} */
   #known = { languages: [], tasks: [], timestamps: false };
   // Arguments of the latest update.
@@ -60,28 +60,30 @@ export class SpeechFields {
    */
   follow(each, open) {
     [this.#each, this.#open] = [each, open];
-    const said = this.#values();
+    const said = this.#currentValues();
     this.#known = {
-      languages: union(each.map((one) => one.languages)),
-      tasks: union(each.map((one) => one.tasks)),
+      languages: uniqueItems(each.map((one) => one.languages)),
+      tasks: uniqueItems(each.map((one) => one.tasks)),
       timestamps: each.some((one) => one.timestamps),
     };
     const { languages, tasks, timestamps } = this.#known;
-    this.#draw({
-      language: withSaid(languages, said.language, open),
-      task: withSaid(tasks, said.task, open),
+    this.#render({
+      language: withCurrentValue(languages, said.language, open),
+      task: withCurrentValue(tasks, said.task, open),
       return_timestamps: timestamps || (open && said.return_timestamps),
     });
   }
 
   /** @param {{ language: string[], task: string[], return_timestamps: boolean }} offered */
-  #draw(offered) {
+  #render(offered) {
     const drawn = JSON.stringify(offered);
     if (drawn === this.#drawn) return;
     this.#drawn = drawn;
-    this.#said = this.#values();
-    const there = TOLD.filter(({ name }) => offered[name] === true || offered[name].length);
-    this.#fields = new Map(there.map((told) => [told.name, this.#fieldOf(told, offered)]));
+    this.#said = this.#currentValues();
+    const there = SPEECH_PARAMETERS.filter(
+      ({ name }) => offered[name] === true || offered[name].length,
+    );
+    this.#fields = new Map(there.map((told) => [told.name, this.#createField(told, offered)]));
     for (const [name, field] of this.#fields) {
       field.value = this.#said[name];
       field.came(this.#origin);
@@ -90,9 +92,10 @@ export class SpeechFields {
     this.box.hidden = !there.length;
   }
 
-  #fieldOf({ name, label, words }, offered) {
-    const sorted = (codes) => [...codes].sort((a, b) => words(a).localeCompare(words(b), spoken()));
-    const common = { name, label, help: HELPS[name], group: "", optional: false, term: null };
+  #createField({ name, label, words }, offered) {
+    const sorted = (codes) =>
+      [...codes].sort((a, b) => words(a).localeCompare(words(b), pageLanguage()));
+    const common = { name, label, help: HELP_TEXTS[name], group: "", optional: false, term: null };
     const param =
       name === "return_timestamps"
         ? { ...common, kind: /** @type {const} */ ("flag"), value: false }
@@ -107,7 +110,7 @@ export class SpeechFields {
   }
 
   /** @returns {Said} */
-  #values() {
+  #currentValues() {
     const there = [...this.#fields].map(([name, field]) => [name, field.value]);
     return { ...this.#said, ...Object.fromEntries(there) };
   }
@@ -117,16 +120,16 @@ export class SpeechFields {
    * @param {Speech} [model] the options of one model; without it all chosen options are returned
    */
   ask(model) {
-    const said = this.#values();
+    const said = this.#currentValues();
     const told = Object.entries(said).filter(
       ([name, value]) =>
-        value && this.#fields.has(name) && (!model || this.#fits(model, name, value)),
+        value && this.#fields.has(name) && (!model || this.#isAcceptedBy(model, name, value)),
     );
     return told.length ? Object.fromEntries(told) : null;
   }
 
   // A value that no model knows goes to every model with that option: each answers with an error.
-  #fits(model, name, value) {
+  #isAcceptedBy(model, name, value) {
     if (name === "return_timestamps") return model.timestamps;
     const of = (/** @type {Pick<Speech, "languages" | "tasks">} */ one) =>
       name === "task" ? one.tasks : one.languages;

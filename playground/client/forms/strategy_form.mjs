@@ -1,18 +1,18 @@
 // The form of one strategy, its models and settings, for a comparison's column or a branch.
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { declared, strategyOf } from "../shell/spec.mjs";
-import { Form, WEIGHTS } from "./form.mjs";
-import { OwnDefaults } from "./model_defaults.mjs";
-import { Models } from "./model_picker.mjs";
-import { changedOf } from "./settings.mjs";
+import { findStrategy, getDeclaration } from "../shell/spec.mjs";
+import { Form, WEIGHTS_GROUP } from "./form.mjs";
+import { ModelDefaults } from "./model_defaults.mjs";
+import { ModelPicker } from "./model_picker.mjs";
+import { changedValues } from "./settings.mjs";
 
 let serial = 0;
 
-class CompareForm {
+class StrategyForm {
   // Changed settings by name. A setting that two strategies share keeps its value when the
   // visitor switches between them.
-  #kept = {};
+  #changedValues = {};
 
   constructor(label, start, changed) {
     this.label = label;
@@ -39,14 +39,14 @@ class CompareForm {
   // The same, with only those parameters that differ from the strategy's defaults.
   different() {
     const asked = this.ask();
-    return { ...asked, params: changedOf(this.strategy.params, asked.params) };
+    return { ...asked, params: changedValues(this.strategy.params, asked.params) };
   }
 
   // The changed weight settings, by parameter name.
   held() {
     const { weights } = this.form;
-    const own = weights ? this.strategy.params.filter((p) => p.group === WEIGHTS) : [];
-    return changedOf(own, this.form.values());
+    const own = weights ? this.strategy.params.filter((p) => p.group === WEIGHTS_GROUP) : [];
+    return changedValues(own, this.form.values());
   }
 
   /**
@@ -63,9 +63,9 @@ class CompareForm {
   }
 
   #draw(name, given) {
-    this.strategy = strategyOf(name) || declared().strategies[0];
+    this.strategy = findStrategy(name) || getDeclaration().strategies[0];
     const id = `form-${++serial}`;
-    this.models = new Models(this.strategy, id);
+    this.models = new ModelPicker(this.strategy, id);
     this.form = new Form(this.strategy.params, id, given, {
       close: true,
       only: this.strategy.only,
@@ -73,7 +73,7 @@ class CompareForm {
     this.models.params = () => this.form.values();
     // Once the model's inputs are known, its fields depend on them as on a new model.
     this.models.learned = () => this.box.dispatchEvent(new Event("change"));
-    this.own = new OwnDefaults(
+    this.own = new ModelDefaults(
       this.strategy.name,
       id,
       () => this.form.values(),
@@ -89,8 +89,8 @@ class CompareForm {
     const settings = el("details", { class: "cmp-settings", open: true }, summary, this.form.box);
     const choice = this.#strategies();
     choice.addEventListener("change", () => {
-      this.#keep();
-      this.#another(choice.value);
+      this.#rememberValues();
+      this.#changeStrategy(choice.value);
       this.changed();
     });
     const parts = [choice, ...this.models.boxes, this.form.weights, this.own.box, settings];
@@ -98,16 +98,16 @@ class CompareForm {
   }
 
   // Switches the strategy and keeps a chosen model if the new strategy can use it.
-  #another(name) {
+  #changeStrategy(name) {
     const { model } = this.models.values();
     const chosen = model !== this.strategy.model;
-    this.#draw(name, this.#kept);
+    this.#draw(name, this.#changedValues);
     if (chosen && !(model in this.strategy.refused)) this.#choose(model);
   }
 
   #strategies() {
     const { name } = this.strategy;
-    const options = declared().strategies.map((s) =>
+    const options = getDeclaration().strategies.map((s) =>
       el("option", { value: s.name, selected: s.name === name }, s.title),
     );
     return el(
@@ -117,11 +117,12 @@ class CompareForm {
     );
   }
 
-  #keep() {
+  #rememberValues() {
     const values = this.form.values();
     for (const { name, value } of this.strategy.params)
-      if (values[name] !== (value ?? "")) this.#kept[name] = values[name];
+      if (values[name] !== (value ?? "")) this.#changedValues[name] = values[name];
   }
 }
 
-export const compareForm = (label, start, changed) => new CompareForm(label, start, changed);
+export const createStrategyForm = (label, start, changed) =>
+  new StrategyForm(label, start, changed);

@@ -1,27 +1,27 @@
 // The export panel of a run: data files, code with a check, and figures.
-import { button, el, give, saveAs } from "../../../visualizers/shared/dom.mjs";
-import { fileOf, trace } from "../../../visualizers/shared/record.mjs";
+import { createButton, downloadUrl, el, saveAs } from "../../../visualizers/shared/dom.mjs";
+import { toTrace, toTraceJson } from "../../../visualizers/shared/record.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { saveTrace } from "../../../visualizers/stage/download.mjs";
-import { sizeOf } from "../shell/file_sizes.mjs";
+import { formatSize } from "../shell/file_sizes.mjs";
 import { stages } from "../shell/page_state.mjs";
-import { newName } from "../shell/pending_runs.mjs";
-import { ask } from "../shell/questions.mjs";
+import { randomId } from "../shell/pending_runs.mjs";
+import { askServer } from "../shell/questions.mjs";
 import { csv } from "../shell/steps_csv.mjs";
-import { zip } from "../shell/zip.mjs";
-import { figurePng, figureSvg, figures, fileName, title } from "./figures.mjs";
-import { RichOutputs } from "./generate_outputs.mjs";
-import { savedPage } from "./saved_page.mjs";
+import { createZip } from "../shell/zip.mjs";
+import { figureFileName, figurePng, figureSvg, figureTitle, listFigures } from "./figures.mjs";
+import { GenerateOutputs } from "./generate_outputs.mjs";
+import { buildSavedPage } from "./saved_page.mjs";
 
 // Charts appear shortly after the run ends, and curves are drawn only once they have a size.
-const DRAWN_MS = 300;
-const LIST_MS = 300;
+const DRAW_DELAY_MS = 300;
+const LIST_DELAY_MS = 300;
 const NO_PICTURE = tr("This figure could not be drawn as a picture; another format may work.");
 const NO_CODE = tr("The code could not be fetched.");
 
 // Form of the code -> its label and its file name.
-const FORMS = {
+const CODE_FORMS = {
   generate: ["model.generate()", "run.py"],
   pipeline: ['pipeline("text-generation")', "run_pipeline.py"],
 };
@@ -29,7 +29,7 @@ const FORMS = {
 // An error whose message is shown to the visitor.
 class Refusal extends Error {}
 
-const refuse = (sentence) => {
+const throwRefusal = (sentence) => {
   throw new Refusal(sentence);
 };
 
@@ -37,13 +37,13 @@ const refuse = (sentence) => {
  * Return a trace without steps: code and model comparison need only the request and the output.
  * @param {Run} run
  */
-export function slim(run) {
+export function withoutSteps(run) {
   const ids = new Set([...run.prompt_ids, ...run.outputs.flatMap((o) => o.token_ids)]);
   const pieces = Object.fromEntries([...ids].map((id) => [id, run.pieces[id] ?? ""]));
-  return { ...trace(run), steps: [], emitted: [], pieces };
+  return { ...toTrace(run), steps: [], emitted: [], pieces };
 }
 
-const row = (label, ...nodes) =>
+const labelledRow = (label, ...nodes) =>
   el(
     "div",
     { class: "ex-row" },
@@ -51,7 +51,7 @@ const row = (label, ...nodes) =>
     el("div", { class: "dp-row" }, nodes),
   );
 
-class Exporting {
+class ExportPanel {
   #run = null;
   #known = null;
   #files = null;
@@ -74,8 +74,8 @@ class Exporting {
       el("summary", {}, tr("Show the code")),
       this.code,
     );
-    this.rich = new RichOutputs(slim, (ending) => this.#name(ending));
-    const outputs = row(tr("transformers' outputs"), this.rich.nodes);
+    this.rich = new GenerateOutputs(withoutSteps, (ending) => this.#name(ending));
+    const outputs = labelledRow(tr("transformers' outputs"), this.rich.nodes);
     const rows = [this.#dataRow(), this.#codeRow(), outputs, this.#figureRow()];
     root.append(...rows, this.say, this.shown);
     this.chooser.addEventListener("focus", () => this.#list());
@@ -91,7 +91,7 @@ class Exporting {
         this.say.textContent = `⚠ ${error instanceof Refusal ? error.message : NO_PICTURE}`;
       }
     };
-    const made = button(label, guarded, { title: hint });
+    const made = createButton(label, guarded, { title: hint });
     this.#buttons.push(made);
     return made;
   }
@@ -99,9 +99,9 @@ class Exporting {
   #dataRow() {
     const rows = () => saveAs(this.#name(".csv"), "text/csv", csv(this.#run));
     const page = async () => {
-      this.#give(this.#name(".html"), new Blob([await this.#page()], { type: "text/html" }));
+      this.#saveBlob(this.#name(".html"), new Blob([await this.#page()], { type: "text/html" }));
     };
-    return row(
+    return labelledRow(
       tr("Data"),
       this.#button(
         tr("Trace (.json)"),
@@ -124,24 +124,27 @@ class Exporting {
       saveAs(this.#name(ending), type, contentOf(await this.#codeFiles()));
     const script = save(".py", "text/x-python", ({ files }) => files[this.#script]);
     const notebook = save(".ipynb", "application/x-ipynb+json", ({ files }) => files["run.ipynb"]);
-    const archive = async () => this.#give(this.#name(".zip"), await zip(await this.#everything()));
+    const archive = async () =>
+      this.#saveBlob(this.#name(".zip"), await createZip(await this.#archiveFiles()));
     this.check = this.#button(
       tr("Verify"),
       () => this.#verify(),
       tr("Run the exported code in a fresh process and compare the tokens"),
     );
-    this.halt = button(tr("Stop the check"), () => ask({ action: "stop", press: this.#press }));
+    this.halt = createButton(tr("Stop the check"), () =>
+      askServer({ action: "stop", press: this.#press }),
+    );
     this.halt.hidden = true;
     this.form = el(
       "select",
       {
         class: "ex-form",
         "aria-label": tr("Form of the code"),
-        onchange: () => this.#chosen(),
+        onchange: () => this.#changeForm(),
       },
-      Object.entries(FORMS).map(([value, [label]]) => el("option", { value }, label)),
+      Object.entries(CODE_FORMS).map(([value, [label]]) => el("option", { value }, label)),
     );
-    return row(
+    return labelledRow(
       tr("Code"),
       this.form,
       this.#button(tr("Script (.py)"), script),
@@ -168,27 +171,32 @@ class Exporting {
       const card = this.#figure();
       saveAs(`${this.#slug(card)}.png`, "image/png", await figurePng(card));
     };
-    return row(tr("Figures"), this.chooser, this.#button("SVG", svg), this.#button("PNG", png));
+    return labelledRow(
+      tr("Figures"),
+      this.chooser,
+      this.#button("SVG", svg),
+      this.#button("PNG", png),
+    );
   }
 
   // Saves a file and shows its size.
-  #give(name, blob) {
-    give(URL.createObjectURL(blob), name);
-    this.say.textContent = tr("Saved {name}, {size}.", { name, size: sizeOf(blob.size) });
+  #saveBlob(name, blob) {
+    downloadUrl(URL.createObjectURL(blob), name);
+    this.say.textContent = tr("Saved {name}, {size}.", { name, size: formatSize(blob.size) });
   }
 
   #page() {
-    return savedPage(this.#run, this.#visuals());
+    return buildSavedPage(this.#run, this.#visuals());
   }
 
   // Path in the archive -> content, for everything that can be exported.
-  async #everything() {
+  async #archiveFiles() {
     const run = this.#run;
     this.say.textContent = tr("Packing…");
     const { files } = await this.#codeFiles();
     const packed = {
       ...files,
-      [this.#name(".json")]: fileOf(run),
+      [this.#name(".json")]: toTraceJson(run),
       [this.#name(".csv")]: csv(run),
       [this.#name(".html")]: await this.#page(),
     };
@@ -198,9 +206,9 @@ class Exporting {
 
   // Draws all figures; closed panels are opened meanwhile, because they draw nothing while closed.
   async #drawAll(packed) {
-    const fold = stages.unfold(this.#listed);
-    await new Promise((drawn) => setTimeout(drawn, DRAWN_MS));
-    for (const card of figures(this.#stage)) {
+    const fold = stages.unfold(this.#stageEntry);
+    await new Promise((drawn) => setTimeout(drawn, DRAW_DELAY_MS));
+    for (const card of listFigures(this.#stage)) {
       // One failed figure must not stop the archive.
       const name = `figures/${this.#slug(card)}`;
       try {
@@ -221,21 +229,21 @@ class Exporting {
     return this.root.closest(".dp-stage");
   }
 
-  get #listed() {
+  get #stageEntry() {
     return stages.list.find((s) => s.root === this.#stage);
   }
 
   #visuals() {
-    return this.#listed.visuals;
+    return this.#stageEntry.visuals;
   }
 
   #figure() {
-    const found = figures(this.#stage)[this.chooser.selectedIndex];
-    return found || refuse(tr("There is no figure to save."));
+    const found = listFigures(this.#stage)[this.chooser.selectedIndex];
+    return found || throwRefusal(tr("There is no figure to save."));
   }
 
   #slug(card) {
-    return this.#name(`-${fileName(card)}`);
+    return this.#name(`-${figureFileName(card)}`);
   }
 
   // One request for all who need the files: the server drops a question once the page asks a newer one.
@@ -252,17 +260,17 @@ class Exporting {
   }
 
   get #script() {
-    return FORMS[this.form.value][1];
+    return CODE_FORMS[this.form.value][1];
   }
 
   // Switches the form of the code, and back if this run has no such form.
-  async #chosen() {
+  async #changeForm() {
     this.badge.hidden = true;
     this.say.textContent = "";
     if (this.form.value === "pipeline" && this.#run) {
       try {
         const { no_pipeline: reason } = await this.#codeFiles();
-        if (reason) refuse(said(reason));
+        if (reason) throwRefusal(said(reason));
       } catch (error) {
         this.form.value = "generate";
         const words = error instanceof Refusal ? error.message : NO_CODE;
@@ -282,13 +290,18 @@ class Exporting {
 
   async #verify() {
     const asked = this.#run;
-    this.#press = newName();
+    this.#press = randomId();
     this.check.disabled = true;
     this.form.disabled = true;
     this.halt.hidden = false;
     this.#mark("busy", tr("Running the code in a fresh process…"));
     const form = this.form.value;
-    const answer = await ask({ action: "verify", trace: slim(asked), press: this.#press, form });
+    const answer = await askServer({
+      action: "verify",
+      trace: withoutSteps(asked),
+      press: this.#press,
+      form,
+    });
     this.check.disabled = false;
     this.form.disabled = false;
     this.halt.hidden = true;
@@ -309,7 +322,7 @@ class Exporting {
 
   #list() {
     if (!this.#stage) return;
-    const names = figures(this.#stage).map(title);
+    const names = listFigures(this.#stage).map(figureTitle);
     const at = Math.max(0, this.chooser.selectedIndex);
     if (names.join() === [...this.chooser.options].map((o) => o.text).join()) return;
     this.chooser.replaceChildren(...names.map((text) => el("option", {}, text)));
@@ -324,7 +337,7 @@ class Exporting {
     const checking = this.badge.classList.contains("busy") && !this.badge.hidden;
     for (const b of this.#buttons) b.disabled = idle || (b === this.check && checking);
     this.rich.update(run, !idle);
-    if (!idle) setTimeout(() => this.#list(), LIST_MS);
+    if (!idle) setTimeout(() => this.#list(), LIST_DELAY_MS);
   }
 
   /** @param {Run} run */
@@ -348,18 +361,18 @@ class Exporting {
 
 /** @param {Run} run */
 async function codeFilesOf(run) {
-  const answer = await ask({ action: "files", trace: slim(run) });
-  if (answer.error) refuse(said(answer.error));
+  const answer = await askServer({ action: "files", trace: withoutSteps(run) });
+  if (answer.error) throwRefusal(said(answer.error));
   return answer;
 }
 
 /** @type {ViewSpec} */
-export const exporting = {
+export const exportView = {
   title: tr("Export"),
   whole: true,
   place: "drawer",
   empty: tr(
     "After a run: its data, the code that makes it again with transformers alone, and its figures.",
   ),
-  mount: (root) => new Exporting(root),
+  mount: (root) => new ExportPanel(root),
 };

@@ -1,11 +1,11 @@
 // The figures of a run's stage, rendered as SVG or PNG.
-import { colours } from "../../../visualizers/shared/colours.mjs";
+import { readColours } from "../../../visualizers/shared/colours.mjs";
 import { el } from "../../../visualizers/shared/dom.mjs";
-import { pictureIn } from "../../../visualizers/shared/pictures.mjs";
-import { plotly } from "../../../visualizers/shared/plotly.mjs";
-import { spoken, tr } from "../../../visualizers/shared/tr.mjs";
+import { drawCardPicture } from "../../../visualizers/shared/pictures.mjs";
+import { loadPlotly } from "../../../visualizers/shared/plotly.mjs";
+import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
 
-const NOT_FIGURES = [
+const EXCLUDED_VIEWS = [
   "beside",
   "about",
   "look",
@@ -21,39 +21,39 @@ const NOT_FIGURES = [
 const SVG = "http://www.w3.org/2000/svg";
 const VIEW = "dp-v-";
 
-const viewOf = (card) =>
+const viewName = (card) =>
   ([...card.classList].find((c) => c.startsWith(VIEW)) || "").slice(VIEW.length);
 
-export const figures = (root) =>
+export const listFigures = (root) =>
   [...root.querySelectorAll(".dp-card")].filter((card) => {
     const body = card.lastElementChild;
-    return !NOT_FIGURES.includes(viewOf(card)) && body && !body.hidden && card.offsetParent;
+    return !EXCLUDED_VIEWS.includes(viewName(card)) && body && !body.hidden && card.offsetParent;
   });
 
-export const title = (card) => card.getAttribute("aria-label") || tr("figure");
+export const figureTitle = (card) => card.getAttribute("aria-label") || tr("figure");
 
 /** Return a figure's file name: its English title, in other languages the view's name. */
-export const fileName = (card) =>
-  (spoken() === "en" ? title(card) : viewOf(card) || "figure")
+export const figureFileName = (card) =>
+  (pageLanguage() === "en" ? figureTitle(card) : viewName(card) || "figure")
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, "-");
 
 // The page's own styles, recognised by its colour variables; Gradio's are left out.
-const styles = () =>
+const pageStyles = () =>
   [...document.querySelectorAll("style")]
     .map((s) => s.textContent)
     .filter((text) => text.includes("--dp-bg"))
     .join("\n");
 
 export async function figureSvg(card) {
-  const whole = pictureIn(card);
+  const whole = drawCardPicture(card);
   if (whole) return whole;
   const plot = card.querySelector(".js-plotly-plot");
   return plot ? plotSvg(plot) : cardSvg(card);
 }
 
 async function plotSvg(plot) {
-  const Plotly = await plotly();
+  const Plotly = await loadPlotly();
   const { width, height } = plot.getBoundingClientRect();
   const size = { width: Math.round(width), height: Math.round(height) };
   const url = await Plotly.toImage(plot, { format: "svg", ...size });
@@ -63,8 +63,8 @@ async function plotSvg(plot) {
 // A card made of HTML: a copy with the page's styles, in a foreignObject.
 function cardSvg(card) {
   const width = Math.ceil(Math.max(card.getBoundingClientRect().width, card.scrollWidth));
-  const outer = dressed(card, width);
-  const height = heightOf(outer, width);
+  const outer = copyWithStyles(card, width);
+  const height = measureHeight(outer, width);
   const picture = document.createElementNS(SVG, "svg");
   const holder = document.createElementNS(SVG, "foreignObject");
   for (const node of [picture, holder]) {
@@ -77,7 +77,7 @@ function cardSvg(card) {
   return { text: new XMLSerializer().serializeToString(picture), width, height };
 }
 
-function dressed(card, width) {
+function copyWithStyles(card, width) {
   const copy = card.cloneNode(true);
   copy.style.width = `${width}px`;
   copy.style.boxSizing = "border-box";
@@ -90,12 +90,12 @@ function dressed(card, width) {
     "font-family: system-ui, sans-serif; line-height: 1.5; color: var(--dp-text); background: var(--dp-bg)";
   inner.append(el("div", { class: "dp-stage" }, copy));
   const still = "*, ::before { animation: none !important; transition: none !important; }";
-  outer.append(el("style", {}, styles(), still), inner);
+  outer.append(el("style", {}, pageStyles(), still), inner);
   return outer;
 }
 
 // Measures in an empty frame: the SVG lacks Gradio's styles, so the height on the page differs.
-function heightOf(node, width) {
+function measureHeight(node, width) {
   const away = { position: "absolute", left: "-9999px", border: 0 };
   const style = { ...away, width: `${width}px`, height: "10px" };
   const frame = el("iframe", { "aria-hidden": "true", style });
@@ -119,7 +119,7 @@ export async function figurePng(card) {
     height: Math.round(height * scale),
   });
   const brush = canvas.getContext("2d");
-  brush.fillStyle = colours().bg;
+  brush.fillStyle = readColours().bg;
   brush.fillRect(0, 0, canvas.width, canvas.height);
   brush.drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((done, bad) => {

@@ -1,13 +1,13 @@
 // Download of transformers' own generate() outputs for a run, with their size shown first.
-import { button, el, give } from "../../../visualizers/shared/dom.mjs";
+import { createButton, downloadUrl, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { sizeOf } from "../shell/file_sizes.mjs";
-import { ask } from "../shell/questions.mjs";
-import { visitor } from "../shell/visitor_media.mjs";
+import { formatSize } from "../shell/file_sizes.mjs";
+import { askServer } from "../shell/questions.mjs";
+import { visitorId } from "../shell/visitor_media.mjs";
 
-const PLACE = "./rich";
-const CHOICES = {
+const ENDPOINT = "./rich";
+const OUTPUT_CHOICES = {
   output_scores: [tr("Scores"), tr("Of every step what the processors left of the logits")],
   output_logits: [tr("Logits"), tr("Of every step the logits themselves")],
   output_hidden_states: [
@@ -19,10 +19,10 @@ const CHOICES = {
     tr("Of every step, layer and head how much each position looks at every other"),
   ],
 };
-const MAKING = tr("Making the run again with these outputs…");
+const RERUNNING = tr("Making the run again with these outputs…");
 
 /** The choice of outputs, their size and the download button. */
-export class RichOutputs {
+export class GenerateOutputs {
   /** @type {Run | null} */
   #run = null;
   #known = "";
@@ -40,39 +40,41 @@ export class RichOutputs {
   constructor(slim, name) {
     this.slim = slim;
     this.name = name;
-    this.boxes = Object.entries(CHOICES).map(([flag, [, hint]], at) =>
+    this.boxes = Object.entries(OUTPUT_CHOICES).map(([flag, [, hint]], at) =>
       el("input", {
         type: "checkbox",
         name: flag,
         checked: at === 0,
         title: hint,
-        onchange: () => this.#choose(),
+        onchange: () => this.#fetchSize(),
       }),
     );
-    this.go = button(tr("Download"), () => this.#fetch(), {
+    this.go = createButton(tr("Download"), () => this.#downloadFile(), {
       title: tr("The run is made again by transformers and its outputs come as a safetensors file"),
     });
-    this.halt = button(tr("Stop"), () => this.#going?.abort());
+    this.halt = createButton(tr("Stop"), () => this.#going?.abort());
     this.halt.hidden = true;
     this.say = el("span", { class: "ex-size", role: "status" });
     this.nodes = [
       el(
         "fieldset",
         { class: "ex-flags", "aria-label": tr("transformers' outputs") },
-        this.boxes.map((box) => el("label", { title: box.title }, box, CHOICES[box.name][0])),
+        this.boxes.map((box) =>
+          el("label", { title: box.title }, box, OUTPUT_CHOICES[box.name][0]),
+        ),
       ),
       this.go,
       this.halt,
       this.say,
     ];
-    this.#offer();
+    this.#updateControls();
   }
 
   get #flags() {
     return Object.fromEntries(this.boxes.map((box) => [box.name, box.checked]));
   }
 
-  #offer() {
+  #updateControls() {
     for (const box of this.boxes) box.disabled = !this.#idle || this.#going !== null;
     this.go.disabled = !this.#idle || !this.#fits || this.#going !== null;
     this.halt.hidden = this.#going === null;
@@ -90,8 +92,8 @@ export class RichOutputs {
     this.#run = run;
     this.#known = run.id;
     this.#idle = idle;
-    this.#offer();
-    if (idle) this.#choose();
+    this.#updateControls();
+    if (idle) this.#fetchSize();
   }
 
   /** Forget the run and abort its download. */
@@ -104,55 +106,59 @@ export class RichOutputs {
     this.#fits = false;
     this.#asked += 1;
     this.say.textContent = "";
-    this.#offer();
+    this.#updateControls();
   }
 
   // Only the server knows the size of the outputs, and whether the run has them.
-  async #choose() {
+  async #fetchSize() {
     const run = this.#run;
     if (!run) return;
     const number = ++this.#asked;
     this.#fits = false;
-    this.#offer();
+    this.#updateControls();
     if (!this.boxes.some((box) => box.checked)) {
       this.say.textContent = tr("Choose at least one.");
       return;
     }
-    const answer = await ask({ action: "rich_size", trace: this.slim(run), flags: this.#flags });
+    const answer = await askServer({
+      action: "rich_size",
+      trace: this.slim(run),
+      flags: this.#flags,
+    });
     if (number !== this.#asked) return;
     this.#fits = !answer.error;
-    this.say.textContent = answer.error ? `⚠ ${said(answer.error)}` : sizeOf(answer.size);
-    this.#offer();
+    this.say.textContent = answer.error ? `⚠ ${said(answer.error)}` : formatSize(answer.size);
+    this.#updateControls();
   }
 
-  async #fetch() {
+  async #downloadFile() {
     const run = this.#run;
     if (!run) return;
     const going = new AbortController();
     this.#going = going;
-    this.#offer();
-    this.say.textContent = MAKING;
-    const told = await this.#told(run, going.signal);
+    this.#updateControls();
+    this.say.textContent = RERUNNING;
+    const told = await this.#requestFile(run, going.signal);
     if (this.#going !== going) return;
     this.#going = null;
     this.say.textContent = told;
-    this.#offer();
+    this.#updateControls();
   }
 
   // Fetch the file and return the sentence to show.
-  async #told(run, signal) {
+  async #requestFile(run, signal) {
     try {
-      const answer = await fetch(new URL(PLACE, document.baseURI), {
+      const answer = await fetch(new URL(ENDPOINT, document.baseURI), {
         method: "POST",
-        headers: { "Content-Type": "application/json", "X-Visitor": visitor() },
+        headers: { "Content-Type": "application/json", "X-Visitor": visitorId() },
         body: JSON.stringify({ trace: this.slim(run), flags: this.#flags }),
         signal,
       });
       if (!answer.ok) return `⚠ ${said((await answer.json()).error)}`;
       const blob = await answer.blob();
       const name = this.name(".safetensors");
-      give(URL.createObjectURL(blob), name);
-      return tr("Saved {name}, {size}.", { name, size: sizeOf(blob.size) });
+      downloadUrl(URL.createObjectURL(blob), name);
+      return tr("Saved {name}, {size}.", { name, size: formatSize(blob.size) });
     } catch {
       return signal.aborted ? tr("Stopped.") : `⚠ ${tr("The outputs could not be fetched.")}`;
     }

@@ -1,25 +1,25 @@
 // The influence panel: which places of the input mattered for a token, by one of three methods.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
-import { nodeOf, ownPlace } from "../../../visualizers/shared/record.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
+import { findDecidedIndex, findSelectedNode } from "../../../visualizers/shared/record.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
-import { piece } from "../../../visualizers/shared/text.mjs";
+import { tokenLabel } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { ask } from "../shell/questions.mjs";
-import { drawn } from "./influence_parts.mjs";
-import { askAbout } from "./step_questions.mjs";
+import { askServer } from "../shell/questions.mjs";
+import { renderInfluence } from "./influence_parts.mjs";
+import { askAboutStep } from "./step_questions.mjs";
 
 const PAUSE_MS = 300;
 const ATTENTION = "attention";
-export const METHODS = [
+export const INFLUENCE_METHODS = [
   [ATTENTION, tr("Attention")],
   ["gradient", tr("Gradient × input")],
   ["leave-one-out", tr("Leave one out")],
 ];
 // Takes many forward passes, so it is asked only by a press and not on every new step.
-const BY_HAND = "leave-one-out";
+const MANUAL_METHOD = "leave-one-out";
 const HINT = tr("Choose how to ask. Attention is one pass over the text, leaving out takes many.");
 const RUNNING = tr("When the run has ended, every step of it can be asked what it looked at.");
-const AGAIN = tr("This is another step: press again to ask about it.");
+const ASK_AGAIN = tr("This is another step: press again to ask about it.");
 const STOPPED = tr("Stopped.");
 
 /**
@@ -27,12 +27,12 @@ const STOPPED = tr("Stopped.");
  * @param {string} label
  * @param {() => void} onchange
  */
-function picker(label, onchange) {
+function createPicker(label, onchange) {
   const select = el("select", { onchange });
   return { select, node: el("label", { class: "lk-pick" }, label, " ", select) };
 }
 
-class Looked {
+class InfluencePanel {
   /** @type {Run | null} */
   #run = null;
   #index = -1;
@@ -46,17 +46,20 @@ class Looked {
 
   constructor(root) {
     this.asker = crypto.randomUUID?.() ?? `${Math.random()}`.slice(2);
-    this.methods = METHODS.map(([name, title]) =>
-      button(title, () => this.#choose(name), { "aria-pressed": "false", "data-method": name }),
+    this.methods = INFLUENCE_METHODS.map(([name, title]) =>
+      createButton(title, () => this.#choose(name), {
+        "aria-pressed": "false",
+        "data-method": name,
+      }),
     );
-    this.stop = button(tr("Stop"), () => this.#giveUp(), { class: "dp-btn lk-stop" });
+    this.stop = createButton(tr("Stop"), () => this.#stopQuestion(), { class: "dp-btn lk-stop" });
     const label = tr("How to ask");
     this.row = el("div", { class: "dp-row lk-methods", role: "group", "aria-label": label });
     this.row.append(...this.methods, this.stop);
     const again = () => this.#ask();
-    this.at = picker(tr("Token"), again);
-    this.layer = picker(tr("Layer"), again);
-    this.head = picker(tr("Head"), again);
+    this.at = createPicker(tr("Token"), again);
+    this.layer = createPicker(tr("Layer"), again);
+    this.head = createPicker(tr("Head"), again);
     this.picks = el("div", { class: "dp-row lk-picks" });
     this.picks.append(this.at.node, this.layer.node, this.head.node);
     this.say = el("p", { class: "dp-note lk-say", role: "status" });
@@ -64,7 +67,7 @@ class Looked {
     root.classList.add("lk-root");
     root.append(this.row, this.picks, this.say, this.found);
     this.root = root;
-    this.#rest("");
+    this.#showIdle("");
   }
 
   /**
@@ -82,7 +85,7 @@ class Looked {
    */
   select(run, index) {
     const running = run.status === "running";
-    const node = nodeOf(run, run.steps[index])?.node.node_id;
+    const node = findSelectedNode(run, run.steps[index])?.node.node_id;
     const key = `${run.id}:${index}:${node}:${running}`;
     if (key === this.#key) return;
     this.#key = key;
@@ -92,9 +95,9 @@ class Looked {
     const able = !running && run.status !== "failed";
     for (const one of this.methods) one.disabled = !able;
     this.#offerTokens(run, run.steps[index]);
-    if (!able) return this.#rest(running ? RUNNING : "");
-    if (this.#method === BY_HAND) return this.#rest(AGAIN);
-    if (!this.#method) return this.#rest(HINT);
+    if (!able) return this.#showIdle(running ? RUNNING : "");
+    if (this.#method === MANUAL_METHOD) return this.#showIdle(ASK_AGAIN);
+    if (!this.#method) return this.#showIdle(HINT);
     this.#newest += 1;
     this.root.setAttribute("aria-busy", "true");
     clearTimeout(this.#timer);
@@ -104,17 +107,17 @@ class Looked {
   clear() {
     this.#run = null;
     this.#key = "";
-    this.#rest(HINT);
+    this.#showIdle(HINT);
   }
 
   // A drafting round emits several tokens, each decided at a different position.
   #offerTokens(run, step) {
     const several = step.emit.length > 1 && step.detail?.kind !== "beam";
     const options = step.emit.map((id, i) =>
-      el("option", { value: i }, `${i + 1} ${piece(run, id)}`),
+      el("option", { value: i }, `${i + 1} ${tokenLabel(run, id)}`),
     );
     this.at.select.replaceChildren(...(several ? options : []));
-    if (several) this.at.select.value = String(ownPlace(step));
+    if (several) this.at.select.value = String(findDecidedIndex(step));
     this.at.node.hidden = !several;
   }
 
@@ -124,13 +127,13 @@ class Looked {
   }
 
   // Shows that no question is open, and why.
-  #rest(sentence, kind = "") {
+  #showIdle(sentence, kind = "") {
     this.#newest += 1;
     clearTimeout(this.#timer);
     this.root.removeAttribute("aria-busy");
     this.stop.hidden = true;
     this.#pressed();
-    this.#tell(sentence, kind);
+    this.#showStatus(sentence, kind);
     this.found.replaceChildren();
     this.layer.node.hidden = true;
     this.head.node.hidden = true;
@@ -141,15 +144,15 @@ class Looked {
       one.setAttribute("aria-pressed", String(one.dataset.method === this.#method));
   }
 
-  #tell(sentence, kind = "") {
+  #showStatus(sentence, kind = "") {
     this.say.className = `dp-note lk-say ${kind}`;
     if (this.say.textContent !== sentence) this.say.textContent = sentence;
   }
 
-  #giveUp() {
-    ask({ action: "looked_stop", asker: this.asker });
-    if (this.#method === BY_HAND) this.#method = "";
-    this.#rest(STOPPED);
+  #stopQuestion() {
+    askServer({ action: "looked_stop", asker: this.asker });
+    if (this.#method === MANUAL_METHOD) this.#method = "";
+    this.#showIdle(STOPPED);
     this.methods[0].focus();
   }
 
@@ -168,9 +171,9 @@ class Looked {
     this.root.setAttribute("aria-busy", "true");
     this.stop.hidden = false;
     this.#pressed();
-    this.#tell(tr("Asking…"));
+    this.#showStatus(tr("Asking…"));
     const { select } = this.at;
-    const answer = await askAbout(run, {
+    const answer = await askAboutStep(run, {
       action: "looked",
       step: index,
       method: this.#method,
@@ -181,7 +184,7 @@ class Looked {
     });
     if (mine !== this.#newest || answer.superseded) return;
     if (!run.steps[index]) return;
-    if (answer.error) return this.#rest(`⚠ ${said(answer.error)}`, "bad");
+    if (answer.error) return this.#showIdle(`⚠ ${said(answer.error)}`, "bad");
     this.#show(run, answer);
   }
 
@@ -198,9 +201,9 @@ class Looked {
     this.stop.hidden = true;
     const whole = answer.method === ATTENTION;
     const [part] = answer.parts;
-    offer(this.layer, whole ? part.layers : 0, tr("mean of all"));
-    offer(this.head, whole ? part.heads : 0, tr("mean of all"));
-    const { lead, nodes } = drawn(run, answer);
+    fillPicker(this.layer, whole ? part.layers : 0, tr("mean of all"));
+    fillPicker(this.head, whole ? part.heads : 0, tr("mean of all"));
+    const { lead, nodes } = renderInfluence(run, answer);
     this.say.className = "lk-say lk-lead";
     this.say.replaceChildren(...lead);
     this.found.replaceChildren(...nodes);
@@ -208,7 +211,7 @@ class Looked {
 }
 
 // Fills a picker with layers or heads, numbered from 1, and keeps the choice.
-function offer({ select, node }, count, mean) {
+function fillPicker({ select, node }, count, mean) {
   node.hidden = count === 0;
   if (select.options.length === count + 1) return;
   const { value } = select;
@@ -220,10 +223,10 @@ function offer({ select, node }, count, mean) {
 }
 
 /** @type {ViewSpec} */
-export const looked = {
+export const influenceView = {
   title: tr("What it looked at"),
   tab: tr("Looked at"),
   place: "answers",
   empty: tr("After a run: ask what a step looked at, and what its token hung on."),
-  mount: (root) => new Looked(root),
+  mount: (root) => new InfluencePanel(root),
 };

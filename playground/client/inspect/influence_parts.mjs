@@ -1,8 +1,14 @@
 // Draws influence values: over the text, a picture or a sound, with a list of the largest.
 import { el, svg } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
-import { told } from "../../../visualizers/shared/terms.mjs";
-import { fixed, lengthOf, percent, precise, visible } from "../../../visualizers/shared/text.mjs";
+import { renderTerms } from "../../../visualizers/shared/terms.mjs";
+import {
+  formatFixed,
+  formatPercent,
+  formatPrecise,
+  makeVisible,
+  toCssLength,
+} from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 const TITLES = {
@@ -31,34 +37,36 @@ const LEADS = {
 const STRONG = 0.66;
 const MIDDLE = 0.33;
 const WEAK = 0.08;
-const MOVES = { ArrowLeft: -1, ArrowRight: 1 };
+const ARROW_MOVES = { ArrowLeft: -1, ArrowRight: 1 };
 
 /** Return the class of a place's underline, by its strength relative to the other places. */
-const levelOf = (strength) =>
+const underlineClass = (strength) =>
   strength >= STRONG ? " s3" : strength >= MIDDLE ? " s2" : strength >= WEAK ? " s1" : "";
 
-const shownPiece = (text) => visible(text).replace(/^ +| +$/g, (s) => "·".repeat(s.length));
+const visiblePiece = (text) => makeVisible(text).replace(/^ +| +$/g, (s) => "·".repeat(s.length));
 
-function numberOf(answer, value) {
+function formatInfluence(answer, value) {
   if (value === null) return "–";
-  if (answer.method === "attention") return percent(value);
-  return value > 0 ? `+${precise(value, 3)}` : precise(value, 3);
+  if (answer.method === "attention") return formatPercent(value);
+  return value > 0 ? `+${formatPrecise(value, 3)}` : formatPrecise(value, 3);
 }
 
 /**
  * Return the row and column of a picture's part, both from 1.
  * @drawing
  */
-function cellOf({ grid, leading }, at) {
+function gridCell({ grid, leading }, at) {
   const place = at - leading;
   return { row: Math.floor(place / grid[1]) + 1, column: (place % grid[1]) + 1 };
 }
 
-function nameOf(part, at) {
-  if (part.pieces.length) return tr("“{text}”", { text: shownPiece(part.pieces[at]) });
+function placeName(part, at) {
+  if (part.pieces.length) return tr("“{text}”", { text: visiblePiece(part.pieces[at]) });
   if (part.grid && at < part.leading) return tr("the whole picture");
-  if (part.grid) return tr("row {row}, column {column}", cellOf(part, at));
-  return part.starts.length ? `${fixed(part.starts[at], 2)} s` : tr("part {n}", { n: at + 1 });
+  if (part.grid) return tr("row {row}, column {column}", gridCell(part, at));
+  return part.starts.length
+    ? `${formatFixed(part.starts[at], 2)} s`
+    : tr("part {n}", { n: at + 1 });
 }
 
 /**
@@ -67,8 +75,8 @@ function nameOf(part, at) {
  * @param {HTMLElement[]} nodes
  * @param {number} columns places in a row, 0 for running text
  */
-function walkable(box, nodes, columns = 0) {
-  const steps = { ...MOVES, ...(columns ? { ArrowUp: -columns, ArrowDown: columns } : {}) };
+function addArrowKeys(box, nodes, columns = 0) {
+  const steps = { ...ARROW_MOVES, ...(columns ? { ArrowUp: -columns, ArrowDown: columns } : {}) };
   const reach = (node) => {
     for (const one of nodes) one.tabIndex = one === node ? 0 : -1;
   };
@@ -92,10 +100,10 @@ function walkable(box, nodes, columns = 0) {
  * @param {number} at
  * @param {{ cls: string, text: string, say: (sentence: string) => void }} shown
  */
-function placeOf(answer, part, at, { cls, text, say }) {
+function placeButton(answer, part, at, { cls, text, say }) {
   const words = tr("{place}: {value}", {
-    place: nameOf(part, at),
-    value: numberOf(answer, part.values[at]),
+    place: placeName(part, at),
+    value: formatInfluence(answer, part.values[at]),
   });
   const tell = () => say(words);
   const node = el(
@@ -117,10 +125,10 @@ function placeOf(answer, part, at, { cls, text, say }) {
 }
 
 /** Whether a place in the text is a token of the picture. */
-const isPictured = ({ picture }, at) =>
+const isPicturePlace = ({ picture }, at) =>
   picture !== null && at >= picture[0] && at < picture[0] + picture[1] * picture[2];
 
-function stripOf(answer, part, own, say) {
+function tokenStrip(answer, part, own, say) {
   const nodes = [];
   const box = el("div", {
     class: "lk-strip",
@@ -128,26 +136,26 @@ function stripOf(answer, part, own, say) {
     "aria-label": tr("Places and their numbers; arrow keys move"),
   });
   for (const [at, text] of part.pieces.entries()) {
-    if (isPictured(part, at)) {
+    if (isPicturePlace(part, at)) {
       if (at === part.picture[0]) box.append(el("span", { class: "lk-gap" }, "▦"));
       continue;
     }
-    const level = levelOf(part.strengths[at]);
-    const node = placeOf(answer, part, at, {
+    const level = underlineClass(part.strengths[at]);
+    const node = placeButton(answer, part, at, {
       cls: `dp-tok lk-tok${level}`,
-      text: visible(text),
+      text: makeVisible(text),
       say,
     });
     nodes.push(node);
     box.append(node);
   }
   if (own) box.append(el("b", { class: "lk-own" }, `→ ${own}`));
-  walkable(box, nodes);
+  addArrowKeys(box, nodes);
   return box;
 }
 
 /** Return the picture's tokens in a text as a separate part with a grid. */
-function picturedIn(part) {
+function extractPicture(part) {
   const [first, rows, columns] = part.picture;
   const places = Array.from({ length: rows * columns }, (_, i) => first + i);
   return {
@@ -157,19 +165,19 @@ function picturedIn(part) {
     leading: 0,
     values: places.map((at) => part.values[at]),
     strengths: places.map((at) => part.strengths[at]),
-    top: part.top.filter((at) => isPictured(part, at)).map((at) => places.indexOf(at)),
+    top: part.top.filter((at) => isPicturePlace(part, at)).map((at) => places.indexOf(at)),
   };
 }
 
 /** Return the run's preview of its picture as base64, empty for none. */
-const previewOf = (run) => run.media?.find(({ kind }) => kind === "image")?.preview ?? "";
+const findPreview = (run) => run.media?.find(({ kind }) => kind === "image")?.preview ?? "";
 
-function pictureOf(run, answer, part, say) {
+function pictureGrid(run, answer, part, say) {
   const [, columns] = part.grid;
   const nodes = part.values.slice(part.leading).map((_, i) => {
     const at = i + part.leading;
     const rank = part.top.indexOf(at);
-    return placeOf(answer, part, at, {
+    return placeButton(answer, part, at, {
       cls: "lk-cell",
       text: rank < 0 ? "" : String(rank + 1),
       say,
@@ -178,8 +186,8 @@ function pictureOf(run, answer, part, say) {
   const label = tr("Parts of the picture and their numbers; arrow keys move");
   const cells = el("div", { class: "lk-cells", role: "group", "aria-label": label }, nodes);
   cells.style.gridTemplateColumns = `repeat(${columns}, 1fr)`;
-  walkable(cells, nodes, columns);
-  const preview = previewOf(run);
+  addArrowKeys(cells, nodes, columns);
+  const preview = findPreview(run);
   const image = preview
     ? el("img", { src: `data:image/jpeg;base64,${preview}`, alt: tr("The picture that was read") })
     : null;
@@ -193,7 +201,7 @@ function pictureOf(run, answer, part, say) {
  * Draw one line for each part of a sound; its length is the part's strength.
  * @drawing
  */
-function soundOf(part) {
+function soundCurve(part) {
   const lines = part.strengths.map((strength, i) => `M${i + 0.5} 1V${1 - strength}`).join("");
   return svg(
     "svg",
@@ -208,14 +216,18 @@ function soundOf(part) {
   );
 }
 
-function topOf(answer, part) {
+function topList(answer, part) {
   const rows = part.top.flatMap((at, i) => {
     const place = part.pieces.length ? at + 1 : `${i + 1}.`;
     const sign = part.values[at] < 0 ? " neg" : "";
     return [
-      el("span", { class: "t" }, `${place} ${nameOf(part, at)}`),
-      el("span", { class: `b${sign}` }, el("i", { style: { width: lengthOf(part.lengths[i]) } })),
-      el("span", { class: "n" }, numberOf(answer, part.values[at])),
+      el("span", { class: "t" }, `${place} ${placeName(part, at)}`),
+      el(
+        "span",
+        { class: `b${sign}` },
+        el("i", { style: { width: toCssLength(part.lengths[i]) } }),
+      ),
+      el("span", { class: "n" }, formatInfluence(answer, part.values[at])),
     ];
   });
   const label = tr("The largest, by size");
@@ -227,19 +239,19 @@ function topOf(answer, part) {
   );
 }
 
-function partNode(run, answer, part, own) {
+function renderPart(run, answer, part, own) {
   const line = el("p", { class: "dp-note lk-at", role: "status" });
   const say = (sentence) => {
     line.textContent = sentence;
   };
   const nodes = [];
   if (part.pieces.length) {
-    if (part.picture) nodes.push(pictureOf(run, answer, picturedIn(part), say));
-    nodes.push(stripOf(answer, part, ["self", "decoder"].includes(part.kind) ? own : "", say));
-  } else if (part.grid) nodes.push(pictureOf(run, answer, part, say));
-  else nodes.push(soundOf(part));
-  const title = el("h4", {}, told(TITLES[part.kind]));
-  return el("section", { class: "lk-part" }, title, nodes, line, topOf(answer, part));
+    if (part.picture) nodes.push(pictureGrid(run, answer, extractPicture(part), say));
+    nodes.push(tokenStrip(answer, part, ["self", "decoder"].includes(part.kind) ? own : "", say));
+  } else if (part.grid) nodes.push(pictureGrid(run, answer, part, say));
+  else nodes.push(soundCurve(part));
+  const title = el("h4", {}, renderTerms(TITLES[part.kind]));
+  return el("section", { class: "lk-part" }, title, nodes, line, topList(answer, part));
 }
 
 /**
@@ -248,12 +260,14 @@ function partNode(run, answer, part, own) {
  * @param {any} answer
  * @returns {{ lead: (string | HTMLElement)[], nodes: HTMLElement[] }}
  */
-export function drawn(run, answer) {
-  const own = shownPiece(answer.word);
+export function renderInfluence(run, answer) {
+  const own = visiblePiece(answer.word);
   return {
-    lead: told(LEADS[answer.method]({ token: own, share: percent(answer.probability) })),
+    lead: renderTerms(
+      LEADS[answer.method]({ token: own, share: formatPercent(answer.probability) }),
+    ),
     nodes: [
-      ...answer.parts.map((part) => partNode(run, answer, part, own)),
+      ...answer.parts.map((part) => renderPart(run, answer, part, own)),
       ...(answer.note ? [el("p", { class: "dp-note" }, said(answer.note))] : []),
       el("p", { class: "dp-note lk-caveat" }, said(answer.caveat)),
     ],

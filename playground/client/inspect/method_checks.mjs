@@ -1,9 +1,9 @@
 // The conformance checks of a custom method; each result appears as soon as it is known.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { newName } from "../shell/pending_runs.mjs";
-import { ask } from "../shell/questions.mjs";
+import { randomId } from "../shell/pending_runs.mjs";
+import { askServer } from "../shell/questions.mjs";
 
 const RESULTS = { passed: tr("✓ passed"), failed: tr("✗ failed"), noted: tr("· noted") };
 
@@ -20,10 +20,10 @@ export class MethodChecks {
     this.name = name;
     this.given = given;
     this.before = before;
-    this.go = button(tr("Check"), () => this.check(), {
+    this.go = createButton(tr("Check"), () => this.check(), {
       title: tr("Reads it, and runs it four times on the small model, shut in"),
     });
-    this.halt = button(tr("Stop the check"), () => this.stop());
+    this.halt = createButton(tr("Stop the check"), () => this.stop());
     this.halt.hidden = true;
     this.say = el("p", { class: "dp-note", role: "status" });
     this.list = el("ul", { class: "me-checks", "aria-label": tr("What the check found") });
@@ -32,7 +32,7 @@ export class MethodChecks {
 
   async check() {
     if (this.#press || !(await this.before())) return;
-    const press = newName();
+    const press = randomId();
     this.#press = press;
     this.list.replaceChildren();
     this.#busy(true);
@@ -42,11 +42,15 @@ export class MethodChecks {
         n: found.length,
       });
       const asked = { action: "method_check", name: this.name, arguments: this.given() };
-      const { checks = [], over, error } = await ask({ ...asked, press, known: found.length });
+      const {
+        checks = [],
+        over,
+        error,
+      } = await askServer({ ...asked, press, known: found.length });
       found.push(...checks);
-      this.list.append(...checks.map(row));
+      this.list.append(...checks.map(checkRow));
       if (over || error) {
-        this.say.textContent = error ? said(error) : verdictOf(found);
+        this.say.textContent = error ? said(error) : verdictSentence(found);
         break;
       }
     }
@@ -60,11 +64,11 @@ export class MethodChecks {
   }
 
   stop() {
-    if (this.#press) ask({ action: "method_stop", press: this.#press });
+    if (this.#press) askServer({ action: "method_stop", press: this.#press });
   }
 }
 
-const row = ({ what, result, told }) =>
+const checkRow = ({ what, result, told }) =>
   el(
     "li",
     { class: `me-check ${result}` },
@@ -73,7 +77,7 @@ const row = ({ what, result, told }) =>
     el("span", {}, said(told)),
   );
 
-function verdictOf(found) {
+function verdictSentence(found) {
   const failed = found.filter(({ result }) => result === "failed").length;
   if (!failed) return tr("It does what others expect of a method.");
   return failed === 1 ? tr("One check failed.") : tr("{n} checks failed.", { n: failed });

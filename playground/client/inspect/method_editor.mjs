@@ -1,35 +1,35 @@
 // The editor of the visitor's own method: edit, save and check its files without losing changes.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { placeIn } from "../forms/method_navigation.mjs";
-import { learnt } from "../forms/methods.mjs";
+import { findFileLine } from "../forms/method_navigation.mjs";
+import { updateMethod } from "../forms/methods.mjs";
 import { CodeEditor } from "../shell/code_editor.mjs";
 import { FileTabs } from "../shell/file_tabs.mjs";
-import { ask } from "../shell/questions.mjs";
+import { askServer } from "../shell/questions.mjs";
 import { MethodChecks } from "./method_checks.mjs";
-import { draftOf, keepDraft } from "./unsaved_files.mjs";
+import { loadUnsaved, storeUnsaved } from "./unsaved_files.mjs";
 
 const SAVED = tr("Saved. Run uses it.");
-const DRAFT = tr("What you typed last is not saved yet; this browser has kept it.");
-const UNKEPT = tr("This browser keeps nothing: save before you leave the page.");
+const UNSAVED = tr("What you typed last is not saved yet; this browser has kept it.");
+const NOT_STORED = tr("This browser keeps nothing: save before you leave the page.");
 // Below the server's limit for one request.
-const MOST_BYTES = 900_000;
-const LONG = tr("This file is too long to be saved from the page; nothing was written.");
+const MAX_REQUEST_BYTES = 900_000;
+const TOO_LONG = tr("This file is too long to be saved from the page; nothing was written.");
 const CHANGED = tr(
   "Something else has changed this file since it was opened here. Nothing was written.",
 );
 
 /** @param {string} path */
-const quoted = (path) =>
+const shellQuote = (path) =>
   /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 
-export class MethodEditing {
+export class MethodEditor {
   // Path -> the saved text with its version mark, and the edited text.
   /** @type {Record<string, { text: string, mark: string, typed: string }>} */
   #files = {};
-  #unkept = false;
-  #waiting = "";
+  #notStored = false;
+  #pendingProblem = "";
 
   /**
    * @param {string} name
@@ -40,23 +40,23 @@ export class MethodEditing {
     this.name = name;
     this.node = el("div", {}, el("p", { class: "dp-note" }, said(shut)));
     this.say = el("p", { class: "dp-status", role: "status" });
-    this.editor = new CodeEditor({ changed: () => this.#typed(), save: () => this.save() });
+    this.editor = new CodeEditor({ changed: () => this.#recordInput(), save: () => this.save() });
     this.checks = new MethodChecks(name, given, async () => !this.dirty || this.save());
-    this.warn = (event) => this.#unkept && this.dirty && event.preventDefault();
+    this.warn = (event) => this.#notStored && this.dirty && event.preventDefault();
     addEventListener("beforeunload", this.warn);
     this.begun = this.#begin();
   }
 
   async #begin() {
-    const told = await ask({ action: "method_files", name: this.name });
-    if (told.error) return this.#tell(told.error, true);
-    this.#take(told.files);
+    const told = await askServer({ action: "method_files", name: this.name });
+    if (told.error) return this.#showStatus(told.error, true);
+    this.#mergeFiles(told.files);
     this.files = new FileTabs(Object.keys(told.files), (path) => this.#show(path));
-    this.anyway = button(tr("Save mine"), () => this.save(true));
-    this.theirs = button(tr("Take what is there"), () => this.#back());
-    this.undo = button(tr("Back to what is saved"), () => this.#back());
+    this.anyway = createButton(tr("Save mine"), () => this.save(true));
+    this.theirs = createButton(tr("Take what is there"), () => this.#revert());
+    this.undo = createButton(tr("Back to what is saved"), () => this.#revert());
     this.anyway.hidden = this.theirs.hidden = true;
-    const save = button(tr("Save"), () => this.save(), { class: "dp-btn f-go" });
+    const save = createButton(tr("Save"), () => this.save(), { class: "dp-btn f-go" });
     const acts = [save, this.anyway, this.theirs, this.undo, this.checks.go, this.checks.halt];
     this.node.append(
       this.files.node,
@@ -68,21 +68,21 @@ export class MethodEditing {
     );
     this.files.choose(this.files.paths[0]);
     this.#mark();
-    if (this.dirty) this.#tell(DRAFT);
-    if (this.#waiting) this.point(this.#waiting);
+    if (this.dirty) this.#showStatus(UNSAVED);
+    if (this.#pendingProblem) this.point(this.#pendingProblem);
     else if (told.problem) this.point(told.problem, false);
   }
 
-  #take(files) {
+  #mergeFiles(files) {
     for (const [path, { text, mark }] of Object.entries(files)) {
-      const draft = draftOf(this.name, path);
+      const draft = loadUnsaved(this.name, path);
       this.#files[path] = { text, mark, typed: draft?.text ?? this.#files[path]?.typed ?? text };
     }
   }
 
   #publish(folder) {
-    const command = `python -m engine method push ${quoted(folder)} --to owner/${this.name}`;
-    const copy = button(tr("Copy"), async () => {
+    const command = `python -m engine method push ${shellQuote(folder)} --to owner/${this.name}`;
+    const copy = createButton(tr("Copy"), async () => {
       await navigator.clipboard.writeText(command);
       copy.textContent = tr("Copied");
       setTimeout(() => {
@@ -114,14 +114,14 @@ export class MethodEditing {
     return Object.keys(this.#files).some((path) => this.#unsaved(path));
   }
 
-  #typed() {
+  #recordInput() {
     const path = this.files.chosen;
     const file = this.#files[path];
     file.typed = this.editor.text;
-    const mark = draftOf(this.name, path)?.mark ?? file.mark;
+    const mark = loadUnsaved(this.name, path)?.mark ?? file.mark;
     const draft = this.#unsaved(path) ? { text: file.typed, mark } : null;
-    this.#unkept = !keepDraft(this.name, path, draft);
-    this.#tell(this.#unkept && draft ? UNKEPT : "");
+    this.#notStored = !storeUnsaved(this.name, path, draft);
+    this.#showStatus(this.#notStored && draft ? NOT_STORED : "");
     this.#mark();
   }
 
@@ -141,21 +141,28 @@ export class MethodEditing {
     let told = null;
     for (const path of paths.length ? paths : [this.files.chosen]) {
       const { typed, mark } = this.#files[path];
-      const draft = draftOf(this.name, path);
+      const draft = loadUnsaved(this.name, path);
       const before = anyway ? null : (draft?.mark ?? mark);
-      if (new Blob([JSON.stringify(typed)]).size > MOST_BYTES) return this.#refused(LONG);
-      told = await ask({ action: "method_save", name: this.name, file: path, text: typed, before });
+      if (new Blob([JSON.stringify(typed)]).size > MAX_REQUEST_BYTES)
+        return this.#refused(TOO_LONG);
+      told = await askServer({
+        action: "method_save",
+        name: this.name,
+        file: path,
+        text: typed,
+        before,
+      });
       if (told.error) return this.#refused(told.error);
       if (told.changed) return this.#conflict(told.files);
-      keepDraft(this.name, path, null);
+      storeUnsaved(this.name, path, null);
       this.#saved(told.files, path, typed);
     }
     this.#conflict(null);
-    learnt(this.name);
+    updateMethod(this.name);
     if (told.problem) this.point(told.problem);
     else {
       this.editor.mark(0);
-      this.#tell(SAVED);
+      this.#showStatus(SAVED);
     }
     return !told.problem;
   }
@@ -170,7 +177,7 @@ export class MethodEditing {
   }
 
   #refused(sentence) {
-    this.#tell(sentence, true);
+    this.#showStatus(sentence, true);
     return false;
   }
 
@@ -179,24 +186,24 @@ export class MethodEditing {
     if (files) {
       for (const [path, { text, mark }] of Object.entries(files))
         Object.assign(this.#files[path], { text, mark });
-      this.#tell(CHANGED, true);
+      this.#showStatus(CHANGED, true);
     }
     this.#mark();
     return false;
   }
 
-  #back() {
+  #revert() {
     for (const [path, file] of Object.entries(this.#files)) {
       file.typed = file.text;
-      keepDraft(this.name, path, null);
+      storeUnsaved(this.name, path, null);
     }
     this.#conflict(null);
     this.#show(this.files.chosen);
-    this.#tell("");
+    this.#showStatus("");
     this.editor.area.focus();
   }
 
-  #tell(words, bad = false) {
+  #showStatus(words, bad = false) {
     this.say.className = `dp-status${bad ? " bad" : ""}`;
     this.say.textContent = said(words);
   }
@@ -204,12 +211,12 @@ export class MethodEditing {
   // Shows an error at the file and line that it names, else as the status.
   point(sentence, going = true) {
     if (!this.files) {
-      this.#waiting = sentence;
+      this.#pendingProblem = sentence;
       return;
     }
-    const place = placeIn(sentence);
-    if (!place || !(place.path in this.#files)) return this.#tell(sentence, true);
-    this.#tell("");
+    const place = findFileLine(sentence);
+    if (!place || !(place.path in this.#files)) return this.#showStatus(sentence, true);
+    this.#showStatus("");
     if (this.files.chosen !== place.path) this.files.choose(place.path);
     this.editor.mark(place.line, said(sentence));
     if (going) this.editor.goTo(place.line);

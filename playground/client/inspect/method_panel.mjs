@@ -1,14 +1,14 @@
 // The method panel: shows a method's code and source before it may run, with the button that trusts
 // it. The visitor's own methods are edited here.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { placeIn } from "../forms/method_navigation.mjs";
-import { learnt, listed, method, trustMethod } from "../forms/methods.mjs";
+import { findFileLine } from "../forms/method_navigation.mjs";
+import { fetchMethodInfo, fetchMethodList, trustMethod, updateMethod } from "../forms/methods.mjs";
 import { CodeEditor } from "../shell/code_editor.mjs";
 import { FileTabs } from "../shell/file_tabs.mjs";
-import { MethodEditing } from "./method_editor.mjs";
-import { MethodMaking } from "./new_method.mjs";
+import { MethodEditor } from "./method_editor.mjs";
+import { NewMethodForm } from "./new_method.mjs";
 
 /** @typedef {import("../forms/methods.mjs").Method} Method */
 
@@ -32,17 +32,17 @@ const BADGES = {
 };
 
 /** @param {Method} found */
-const badgeOf = ({ source, trusted }) =>
+const trustBadge = ({ source, trusted }) =>
   trusted ? (source === "shipped" ? "comes-along" : "confirmed") : "not-confirmed";
 
 /** @param {Method} found */
-function factsOf({ source, revision, sha256 }) {
+function factsLine({ source, revision, sha256 }) {
   const commit = revision ? tr("commit {revision}", { revision }) : "";
   const parts = [SOURCES[source], commit].filter(Boolean).join(", ");
   return el("p", { class: "me-facts" }, `${parts} · sha256 `, el("code", {}, sha256));
 }
 
-class Reading {
+class MethodReader {
   /**
    * @param {Method} found
    * @param {string} shut one line about the sandbox's permissions
@@ -56,7 +56,7 @@ class Reading {
     this.node = el(
       "div",
       {},
-      factsOf(found),
+      factsLine(found),
       el("p", { class: "dp-note" }, said(shut)),
       this.files.node,
       this.editor.node,
@@ -78,7 +78,7 @@ class Reading {
       if (told.error) this.#problem(told.error);
       else trusted(told);
     };
-    this.go = button(tr("Run this code here"), press, { class: "dp-btn f-go me-confirm" });
+    this.go = createButton(tr("Run this code here"), press, { class: "dp-btn f-go me-confirm" });
     const asked = tr(
       "Read it first. It may run here from then on, until one of its characters changes.",
     );
@@ -92,7 +92,7 @@ class Reading {
 
   // Shows an error at the file and line that it names, else as the status.
   point(sentence) {
-    const place = placeIn(sentence);
+    const place = findFileLine(sentence);
     if (!place || !(place.path in this.found.files)) return this.#problem(sentence);
     this.files.choose(place.path);
     this.editor.mark(place.line, said(sentence));
@@ -107,7 +107,7 @@ class Reading {
 }
 
 export class MethodPanel {
-  /** @type {Reading | MethodEditing | MethodMaking | null} */
+  /** @type {MethodReader | MethodEditor | NewMethodForm | null} */
   #inside = null;
   #name = "";
   #asked = 0;
@@ -124,7 +124,7 @@ export class MethodPanel {
     this.done = done;
     this.title = el("h3", { tabindex: -1 });
     this.badge = el("span", { class: "me-badge" });
-    const close = button("✕", () => this.close(), {
+    const close = createButton("✕", () => this.close(), {
       class: "dp-btn me-close",
       "aria-label": tr("Close"),
     });
@@ -161,8 +161,8 @@ export class MethodPanel {
     if (name && name === this.#name && this.#inside) return this.#point(problem, quiet);
     this.#name = name;
     this.#fill(make ? MADE_HERE : name, "", el("p", { class: "dp-note" }, ASKING));
-    const about = await listed();
-    const found = make ? null : await method(name);
+    const about = await fetchMethodList();
+    const found = make ? null : await fetchMethodInfo(name);
     if (number !== this.#asked) return;
     if (make) this.#make(about);
     else if (found) this.#show(found, about);
@@ -177,8 +177,8 @@ export class MethodPanel {
 
   /** @param {import("../forms/methods.mjs").Listed} about */
   #make(about) {
-    const made = new MethodMaking(about, (name) => {
-      learnt(name);
+    const made = new NewMethodForm(about, (name) => {
+      updateMethod(name);
       this.use(name);
       this.open({ name });
     });
@@ -193,7 +193,7 @@ export class MethodPanel {
     const { name, error, to_fetch: toFetch } = found;
     const own = found.own || about.offers.some((o) => o.name === name && o.group === "Yours");
     if (own) {
-      const editing = new MethodEditing(name, about.shut_in, () => this.#argumentsFor(name));
+      const editing = new MethodEditor(name, about.shut_in, () => this.#argumentsFor(name));
       return this.#put(editing, name, "yours");
     }
     if (error || toFetch) {
@@ -201,9 +201,9 @@ export class MethodPanel {
       return this.#fill(name, "", el("p", { class: "dp-status bad", role: "status" }, said(words)));
     }
     this.#put(
-      new Reading(found, about.shut_in, (told) => this.#trusted(told, about)),
+      new MethodReader(found, about.shut_in, (told) => this.#trusted(told, about)),
       name,
-      badgeOf(found),
+      trustBadge(found),
     );
   }
 
@@ -243,12 +243,12 @@ export class MethodPanel {
 
   // Saves the edited code before a run; false if it does not load as a method.
   async save() {
-    return this.#inside instanceof MethodEditing ? this.#inside.save() : true;
+    return this.#inside instanceof MethodEditor ? this.#inside.save() : true;
   }
 
   // Whether a method has unsaved changes in the open editor.
   unsaved(name) {
-    return name === this.#name && this.#inside instanceof MethodEditing && this.#inside.dirty;
+    return name === this.#name && this.#inside instanceof MethodEditor && this.#inside.dirty;
   }
 
   /**
@@ -257,8 +257,8 @@ export class MethodPanel {
    * @param {string} sentence
    */
   async failed(name, sentence) {
-    if (placeIn(sentence)) return this.open({ name, problem: sentence });
-    const found = await method(name);
+    if (findFileLine(sentence)) return this.open({ name, problem: sentence });
+    const found = await fetchMethodInfo(name);
     if (found.why_not || found.to_fetch) this.open({ name });
   }
 }

@@ -1,31 +1,31 @@
 // Compares a run with another model: the server scores the run's text with both.
-import { besideOf } from "../../../visualizers/beside/view.mjs";
-import { button, el, saveAs } from "../../../visualizers/shared/dom.mjs";
+import { createModelComparison } from "../../../visualizers/beside/view.mjs";
+import { createButton, el, saveAs } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Form } from "../forms/form.mjs";
-import { Models } from "../forms/model_picker.mjs";
-import { newName } from "../shell/pending_runs.mjs";
-import { ask } from "../shell/questions.mjs";
-import { declared } from "../shell/spec.mjs";
-import { slim } from "./export.mjs";
+import { ModelPicker } from "../forms/model_picker.mjs";
+import { randomId } from "../shell/pending_runs.mjs";
+import { askServer } from "../shell/questions.mjs";
+import { getDeclaration } from "../shell/spec.mjs";
+import { withoutSteps } from "./export.mjs";
 
 const ABOUT = tr(
   "The same text, read by another model with the same tokenizer, or by the same one held with fewer bits: how far its distribution is off at every token.",
 );
 const READING = tr("Both models read the text, then each writes greedily…");
 
-const ROLES = ["target", "draft", "foreign", "seq2seq"];
+const MODEL_ROLES = ["target", "draft", "foreign", "seq2seq"];
 
-const doneWith = (n) =>
+const doneSentence = (n) =>
   n === 1 ? tr("Done: 1 token.") : tr("Done: {n} tokens.", { n: n.toLocaleString("en") });
 
-let made = 0;
+let instanceCount = 0;
 
-class BesideRun {
+class ModelComparison {
   /** @type {Run | null} */
   #run = null;
-  #known = "";
+  #runId = "";
   // Id that stops the open question, empty if none is open.
   #press = "";
   #found = null;
@@ -33,13 +33,15 @@ class BesideRun {
   /** @param {Context} ctx */
   constructor(root, ctx) {
     this.ctx = ctx;
-    this.id = `beside-${++made}`;
+    this.id = `beside-${++instanceCount}`;
     this.form = el("div", { class: "f-compact bs-form" });
-    this.go = button(tr("Read it with both"), () => this.#ask(), { class: "dp-btn" });
-    this.halt = button(tr("Stop"), () => this.#stop(), { class: "dp-btn" });
+    this.go = createButton(tr("Read it with both"), () => this.#ask(), { class: "dp-btn" });
+    this.halt = createButton(tr("Stop"), () => this.#stop(), { class: "dp-btn" });
     this.halt.hidden = true;
     const save = (name, ending, type, textOf) =>
-      button(name, () => saveAs(`beside${ending}`, type, textOf(this.#found)), { class: "dp-btn" });
+      createButton(name, () => saveAs(`beside${ending}`, type, textOf(this.#found)), {
+        class: "dp-btn",
+      });
     this.saves = [
       save(tr("Tokens (.csv)"), ".csv", "text/csv", ({ csv }) => csv),
       save(tr("Everything (.json)"), ".json", "application/json", ({ csv: _, ...found }) =>
@@ -55,12 +57,12 @@ class BesideRun {
 
   // Preselects the run's own model, to compare it with a quantized version of itself.
   #offer(run) {
-    this.models = new Models(
+    this.models = new ModelPicker(
       { name: run.strategy, draft: "none", model: run.model.id, assistant: "", refused: {} },
       this.id,
-      ROLES,
+      MODEL_ROLES,
     );
-    const { params, only } = declared().weights;
+    const { params, only } = getDeclaration().weights;
     this.weights = new Form(params, this.id, {}, { only });
     this.models.params = () => this.weights.values();
     this.form.replaceChildren(...this.models.boxes, this.weights.weights ?? "");
@@ -69,8 +71,8 @@ class BesideRun {
   /** @param {Run} run */
   update(run) {
     const idle = run.status !== "running" && run.status !== "failed" && run.outputs?.length > 0;
-    if (run.id !== this.#known) {
-      this.#known = run.id;
+    if (run.id !== this.#runId) {
+      this.#runId = run.id;
       this.#forget();
       if (run.model?.id) this.#offer(run);
     }
@@ -82,7 +84,7 @@ class BesideRun {
 
   clear() {
     this.#run = null;
-    this.#known = "";
+    this.#runId = "";
     this.#forget();
     this.form.replaceChildren();
   }
@@ -102,21 +104,27 @@ class BesideRun {
   }
 
   #stop() {
-    ask({ action: "stop", press: this.#press });
+    askServer({ action: "stop", press: this.#press });
     this.say.textContent = tr("Stopping…");
   }
 
   async #ask() {
     const run = this.#run;
     if (!run) return;
-    const press = newName();
+    const press = randomId();
     this.#press = press;
     this.go.disabled = true;
     this.halt.hidden = false;
     this.say.textContent = READING;
     const { model } = this.models.values();
     const weights = this.weights.values();
-    const answer = await ask({ action: "beside", trace: slim(run), model, weights, press });
+    const answer = await askServer({
+      action: "beside",
+      trace: withoutSteps(run),
+      model,
+      weights,
+      press,
+    });
     // Another run is shown by now.
     if (press !== this.#press) return;
     this.#press = "";
@@ -127,8 +135,8 @@ class BesideRun {
       return;
     }
     this.#found = answer;
-    this.say.textContent = doneWith(answer.token_ids.length);
-    this.drawn.replaceChildren(...besideOf(answer, (at) => this.#choose(at)));
+    this.say.textContent = doneSentence(answer.token_ids.length);
+    this.drawn.replaceChildren(...createModelComparison(answer, (at) => this.#choose(at)));
     this.#offerSaves();
   }
 
@@ -140,12 +148,12 @@ class BesideRun {
 }
 
 /** @type {ViewSpec} */
-export const beside = {
+export const modelComparisonView = {
   title: tr("Beside another model"),
   whole: true,
   place: "drawer",
   empty: tr(
     "After a run: read its text with another model, or with the same one at fewer bits, and see where they differ.",
   ),
-  mount: (root, ctx) => new BesideRun(root, ctx),
+  mount: (root, ctx) => new ModelComparison(root, ctx),
 };

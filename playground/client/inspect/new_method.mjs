@@ -1,16 +1,16 @@
 // The form that makes a new method from a template.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
-import { told } from "../../../visualizers/shared/terms.mjs";
+import { renderTerms } from "../../../visualizers/shared/terms.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { ask } from "../shell/questions.mjs";
+import { askServer } from "../shell/questions.mjs";
 
 const ABOUT = tr(
   "A [custom generation method] is a folder with a function generate(model, …) in it. It begins as a copy that runs as it stands; you change it here, and Run uses it.",
 );
-const BEGIN = "next_token";
+const FIRST_TEMPLATE = "next_token";
 
-export class MethodMaking {
+export class NewMethodForm {
   /**
    * @param {import("../forms/methods.mjs").Listed} about
    * @param {(name: string) => void} made called with the new method's name
@@ -37,7 +37,9 @@ export class MethodMaking {
     this.template = el(
       "select",
       { id: "method-new-template", onchange: tell },
-      templates.map((name) => el("option", { value: name, selected: name === BEGIN }, name)),
+      templates.map((name) =>
+        el("option", { value: name, selected: name === FIRST_TEMPLATE }, name),
+      ),
     );
     tell();
     this.say = el("p", { class: "dp-status", id: "method-new-say", role: "status" });
@@ -46,11 +48,11 @@ export class MethodMaking {
     this.node = el(
       "div",
       { class: "me-make" },
-      el("p", { class: "dp-note" }, told(ABOUT)),
+      el("p", { class: "dp-note" }, renderTerms(ABOUT)),
       field(tr("Its name"), this.name),
       field(tr("Begin with"), this.template),
       say,
-      button(tr("Make it"), () => this.#make(), { class: "dp-btn f-go" }),
+      createButton(tr("Make it"), () => this.#make(), { class: "dp-btn f-go" }),
       this.say,
       el("p", { class: "dp-note" }, tr("It is kept in "), el("code", {}, folder), "."),
     );
@@ -61,7 +63,7 @@ export class MethodMaking {
     const template = this.template.value;
     this.say.className = "dp-status";
     this.say.textContent = tr("Writing it…");
-    const { error } = await ask({ action: "method_new", name, template });
+    const { error } = await askServer({ action: "method_new", name, template });
     if (!error) return this.made(name);
     this.point(error);
     this.name.focus();

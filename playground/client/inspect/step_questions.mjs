@@ -1,27 +1,27 @@
 // Questions about a step of a run. If the server does not know the run, its trace is sent along.
-import { trace } from "../../../visualizers/shared/record.mjs";
+import { toTrace } from "../../../visualizers/shared/record.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { ask } from "../shell/questions.mjs";
+import { askServer } from "../shell/questions.mjs";
 
 // An unreachable server sends no error, so a question needs a time limit.
-const SILENCE_MS = 30000;
-const SILENT = tr("The server does not answer, so nothing can be asked now.");
+const ANSWER_TIMEOUT_MS = 30000;
+const NO_ANSWER = tr("The server does not answer, so nothing can be asked now.");
 
 // Ids of runs that the server has dropped from memory.
-const forgotten = new Set();
+const forgottenRuns = new Set();
 
 /**
  * Return the trace up to a step: full data for that step, only tokens and beam nodes before it.
  * @param {Run} run
  * @param {number} index
  */
-function upTo(run, index) {
+function truncateTrace(run, index) {
   const steps = run.steps.slice(0, index + 1).map((step, i) => {
     if (i === index) return step;
     const { candidates: _, stages: __, ...bare } = step;
     return { ...bare, detail: step.detail?.kind === "beam" ? step.detail : null };
   });
-  return { ...trace(run), steps, outputs: [], emitted: [], metrics: {}, notes: [] };
+  return { ...toTrace(run), steps, outputs: [], emitted: [], metrics: {}, notes: [] };
 }
 
 /**
@@ -29,18 +29,18 @@ function upTo(run, index) {
  * @param {Run} run
  * @param {{ action: string, step: number } & Record<string, any>} question
  */
-export async function askAbout(run, question) {
-  if (!run.source && !forgotten.has(run.id)) {
-    const answer = await ask({ ...question, run: run.id });
+export async function askAboutStep(run, question) {
+  if (!run.source && !forgottenRuns.has(run.id)) {
+    const answer = await askServer({ ...question, run: run.id });
     if (!answer.forgotten) return answer;
-    forgotten.add(run.id);
+    forgottenRuns.add(run.id);
   }
-  return ask({ ...question, trace: upTo(run, question.step) });
+  return askServer({ ...question, trace: truncateTrace(run, question.step) });
 }
 
 /** Resolve with the answer, or with an error after 30 seconds without one. */
-export const timed = (answer) =>
+export const withTimeout = (answer) =>
   Promise.race([
     answer,
-    new Promise((done) => setTimeout(() => done({ error: SILENT }), SILENCE_MS)),
+    new Promise((done) => setTimeout(() => done({ error: NO_ANSWER }), ANSWER_TIMEOUT_MS)),
   ]);

@@ -1,5 +1,5 @@
 // The model's probability of a typed text at a step, fetched from the server for the guessing game.
-import { askAbout, timed } from "./step_questions.mjs";
+import { askAboutStep, withTimeout } from "./step_questions.mjs";
 
 /**
  * Fetch the probability of a typed text at a step: the server's figures, or an object with `error`.
@@ -7,7 +7,7 @@ import { askAbout, timed } from "./step_questions.mjs";
  * @param {number} step
  * @param {string} text
  */
-export async function oddsOf(run, step, text) {
-  const answer = await timed(askAbout(run, { action: "odds", step, text }));
+export async function fetchTextProbability(run, step, text) {
+  const answer = await withTimeout(askAboutStep(run, { action: "odds", step, text }));
   return answer.odds ?? { error: answer.error };
 }

@@ -5,7 +5,7 @@ const KEY = "dp-method-drafts";
 /** @typedef {{ text: string, mark: string }} Draft mark: version of the saved file it changes */
 
 // The browser may block storage, and stored data may come from another program: check everything.
-function all() {
+function readUnsaved() {
   try {
     const kept = JSON.parse(localStorage.getItem(KEY) ?? "{}");
     return kept && typeof kept === "object" ? kept : {};
@@ -14,7 +14,7 @@ function all() {
   }
 }
 
-const place = (name, path) => `${name}/${path}`;
+const fileKey = (name, path) => `${name}/${path}`;
 
 /**
  * Return the unsaved change of a file, null for none.
@@ -22,8 +22,8 @@ const place = (name, path) => `${name}/${path}`;
  * @param {string} path
  * @returns {Draft | null}
  */
-export function draftOf(name, path) {
-  const kept = all()[place(name, path)];
+export function loadUnsaved(name, path) {
+  const kept = readUnsaved()[fileKey(name, path)];
   return typeof kept?.text === "string" && typeof kept.mark === "string" ? kept : null;
 }
 
@@ -34,10 +34,10 @@ export function draftOf(name, path) {
  * @param {Draft | null} draft null deletes it
  * @returns {boolean} whether the browser allowed it
  */
-export function keepDraft(name, path, draft) {
-  const kept = all();
-  if (draft) kept[place(name, path)] = draft;
-  else delete kept[place(name, path)];
+export function storeUnsaved(name, path, draft) {
+  const kept = readUnsaved();
+  if (draft) kept[fileKey(name, path)] = draft;
+  else delete kept[fileKey(name, path)];
   try {
     localStorage.setItem(KEY, JSON.stringify(kept));
     return true;

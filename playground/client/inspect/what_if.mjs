@@ -1,20 +1,20 @@
 // The What if view: the server decides a recorded step again under other settings, with the same
 // random number.
-import { button, el, fact } from "../../../visualizers/shared/dom.mjs";
-import { trace } from "../../../visualizers/shared/record.mjs";
+import { createButton, createFact, el } from "../../../visualizers/shared/dom.mjs";
+import { toTrace } from "../../../visualizers/shared/record.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
-import { percent, textOfId } from "../../../visualizers/shared/text.mjs";
+import { formatPercent, tokenText } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Form } from "../forms/form.mjs";
-import { whenThere } from "../shell/polling.mjs";
-import { ask } from "../shell/questions.mjs";
-import { strategyOf } from "../shell/spec.mjs";
-import { tabOf } from "../shell/strategy_tabs.mjs";
+import { waitUntilFound } from "../shell/polling.mjs";
+import { askServer } from "../shell/questions.mjs";
+import { findStrategy } from "../shell/spec.mjs";
+import { getStrategyTab } from "../shell/strategy_tabs.mjs";
 import { openTab } from "../shell/tab_navigation.mjs";
-import { timed } from "./step_questions.mjs";
-import { Bars } from "./what_if_bars.mjs";
-import { Cards } from "./what_if_cards.mjs";
-import { decidedOf, firstOf } from "./what_if_sentences.mjs";
+import { withTimeout } from "./step_questions.mjs";
+import { CandidateBars } from "./what_if_bars.mjs";
+import { ProcessorCards } from "./what_if_cards.mjs";
+import { decisionSentence, firstChangeSentence } from "./what_if_sentences.mjs";
 
 const PAUSE_MS = 120;
 const HINT = tr(
@@ -29,13 +29,15 @@ const SOURCES = {
     "The model of this run is not loaded, so only its recorded candidates are known: every share is one among them.",
   ),
 };
-const OTHER_LUCK = tr(
+const INEXACT_DRAW = tr(
   "The run’s own settings do not give its own token here, so the draw cannot be repeated exactly.",
 );
-const NO_PARAMETERS = tr("No settings of a run say the same as these processors in this order.");
-const BRANCH = tr("A branch continues tokens, not a prompt, so the form cannot hold it.");
+const NO_MATCHING_SETTINGS = tr(
+  "No settings of a run say the same as these processors in this order.",
+);
+const BRANCH_REASON = tr("A branch continues tokens, not a prompt, so the form cannot hold it.");
 
-let asked = 0;
+let questionCount = 0;
 
 /**
  * Give a control a slider, even if the control can be off.
@@ -48,7 +50,7 @@ const withSlider = (param) => ({ ...param, slider: param.slider ?? param.reach ?
  * @param {Run} run
  * @param {number} index
  */
-function slim(run, index) {
+function slimTrace(run, index) {
   const all = run.source?.trace.steps ?? run.steps;
   const steps = all.map(({ index: i, keep, emit, sequence, candidates, logsumexp, entropy }) => ({
     ...{ index: i, keep, emit, sequence },
@@ -56,11 +58,11 @@ function slim(run, index) {
   }));
   const ids = [...run.prompt_ids, ...steps.flatMap((s) => s.emit)];
   ids.push(...(all[index].candidates ?? []).map((c) => c.token_id));
-  const pieces = Object.fromEntries([...new Set(ids)].map((id) => [id, textOfId(run, id)]));
-  return { ...trace(run), steps, outputs: [], emitted: [], pieces, metrics: {}, notes: [] };
+  const pieces = Object.fromEntries([...new Set(ids)].map((id) => [id, tokenText(run, id)]));
+  return { ...toTrace(run), steps, outputs: [], emitted: [], pieces, metrics: {}, notes: [] };
 }
 
-class WhatIf {
+class WhatIfPanel {
   /** @type {any} */
   #run = null;
   #index = 0;
@@ -79,16 +81,18 @@ class WhatIf {
     this.asker = `${Math.random()}`.slice(2);
     this.say = el("p", { class: "wi-say", role: "status" });
     this.first = el("span", {});
-    this.jump = button("", () => this.ctx.select(this.goal), { class: "dp-btn wi-jump" });
+    this.jump = createButton("", () => this.ctx.select(this.goal), { class: "dp-btn wi-jump" });
     this.jump.hidden = true;
     this.goal = 0;
     this.slot = el("div", { class: "wi-form" });
     this.facts = el("div", { class: "dp-costs wi-facts" });
-    this.bars = new Bars();
-    this.cards = new Cards(() => this.#touch());
+    this.bars = new CandidateBars();
+    this.cards = new ProcessorCards(() => this.#markTouched());
     this.note = el("p", { class: "dp-note" });
-    this.go = button(tr("Run with these settings"), () => this.#start(), { class: "dp-btn f-go" });
-    this.reset = button(tr("Reset"), () => this.#restore(), {
+    this.go = createButton(tr("Run with these settings"), () => this.#runSettings(), {
+      class: "dp-btn f-go",
+    });
+    this.reset = createButton(tr("Reset"), () => this.#resetAll(), {
       title: tr("Back to the run’s own settings and processors"),
     });
     this.acts = el("div", { class: "wi-acts" }, this.go, this.reset);
@@ -113,7 +117,7 @@ class WhatIf {
   /** @param {Run} run */
   update(run) {
     if (run.status === "running") {
-      this.#quiet(tr("When the run has ended, its steps can be asked what if."));
+      this.#showReason(tr("When the run has ended, its steps can be asked what if."));
       this.#key = "";
       return;
     }
@@ -131,34 +135,34 @@ class WhatIf {
     this.#key = key;
     this.#run = run;
     this.#index = index;
-    const { refused } = strategyOf(run.strategy)?.what_if ?? {
+    const { refused } = findStrategy(run.strategy)?.what_if ?? {
       refused: tr("Its strategy is unknown."),
     };
-    if (refused) return this.#quiet(said(refused));
-    if (other || !this.#form) this.#begin();
+    if (refused) return this.#showReason(said(refused));
+    if (other || !this.#form) this.#resetForm();
     this.all.hidden = false;
-    if (!this.#touched) return this.#rest();
-    this.#tell(tr("Deciding step {step} again…", { step: index + 1 }));
-    this.#soon();
+    if (!this.#touched) return this.#showRecorded();
+    this.#showSentence(tr("Deciding step {step} again…", { step: index + 1 }));
+    this.#scheduleQuestion();
   }
 
   clear() {
     this.#key = "";
     this.#run = null;
-    this.#asking = ++asked;
+    this.#asking = ++questionCount;
     clearTimeout(this.#timer);
   }
 
   // Hide the controls and show why nothing can be asked.
-  #quiet(sentence) {
-    this.#asking = ++asked;
+  #showReason(sentence) {
+    this.#asking = ++questionCount;
     clearTimeout(this.#timer);
     this.root.removeAttribute("aria-busy");
     this.all.hidden = true;
-    this.#tell(sentence);
+    this.#showSentence(sentence);
   }
 
-  #tell(sentence, decided = false) {
+  #showSentence(sentence, decided = false) {
     this.say.classList.toggle("wi-decided", decided);
     if (this.say.textContent !== sentence) this.say.textContent = sentence;
     this.first.textContent = "";
@@ -166,12 +170,12 @@ class WhatIf {
   }
 
   // Reset the form to the run's own settings and processors.
-  #begin() {
-    const { params, only, what_if: offered } = strategyOf(this.#run.strategy);
+  #resetForm() {
+    const { params, only, what_if: offered } = findStrategy(this.#run.strategy);
     const shown = params.filter((p) => offered.params.includes(p.name)).map(withSlider);
     const own = Object.fromEntries(shown.map((p) => [p.name, this.#run.config[p.name] ?? ""]));
     this.#form = new Form(shown, `${this.ctx.strategy}-what-if`, own, { only });
-    this.#form.box.addEventListener("input", () => this.#touch());
+    this.#form.box.addEventListener("input", () => this.#markTouched());
     this.slot.replaceChildren(this.#form.box);
     // Without main parameters the form is only folded groups, so the first one is opened.
     const group = this.#form.box.querySelector(":scope > details:first-child");
@@ -181,9 +185,9 @@ class WhatIf {
   }
 
   // Show the step as it was recorded, before any question.
-  #rest() {
+  #showRecorded() {
     this.root.removeAttribute("aria-busy");
-    this.#tell(HINT);
+    this.#showSentence(HINT);
     this.facts.replaceChildren();
     this.bars.clear();
     this.note.textContent = "";
@@ -193,42 +197,42 @@ class WhatIf {
     this.reset.disabled = true;
   }
 
-  #restore() {
-    this.#asking = ++asked;
+  #resetAll() {
+    this.#asking = ++questionCount;
     clearTimeout(this.#timer);
-    this.#begin();
-    this.#rest();
+    this.#resetForm();
+    this.#showRecorded();
   }
 
-  #touch() {
+  #markTouched() {
     this.#touched = true;
     this.reset.disabled = false;
-    this.#soon();
+    this.#scheduleQuestion();
   }
 
-  #soon() {
-    this.#asking = ++asked;
+  #scheduleQuestion() {
+    this.#asking = ++questionCount;
     clearTimeout(this.#timer);
     this.root.setAttribute("aria-busy", "true");
-    this.#timer = window.setTimeout(() => this.#ask(), PAUSE_MS);
+    this.#timer = window.setTimeout(() => this.#askServer(), PAUSE_MS);
   }
 
-  async #ask() {
+  async #askServer() {
     const mine = this.#asking;
-    const answer = await this.#answer("what_if");
+    const answer = await this.#fetchAnswer("what_if");
     if (mine !== this.#asking || answer.superseded) return;
     this.root.removeAttribute("aria-busy");
-    if (answer.error) return this.#refuse(answer.error);
-    this.#draw(answer);
+    if (answer.error) return this.#showError(answer.error);
+    this.#drawAnswer(answer);
     if (answer.changed.length || this.cards.changed) {
       this.first.textContent = tr("Looking through the run…");
-      const found = await this.#answer("what_if_first");
+      const found = await this.#fetchAnswer("what_if_first");
       if (mine === this.#asking && !found.superseded) this.#drawFirst(found);
     }
   }
 
   // Ask the server; send the run along if the server no longer has it.
-  async #answer(action) {
+  async #fetchAnswer(action) {
     const run = this.#run;
     const question = {
       action,
@@ -240,29 +244,31 @@ class WhatIf {
       asker: this.asker,
     };
     if (!run.source && !this.#forgotten.has(run.id)) {
-      const answer = await timed(ask(question));
+      const answer = await withTimeout(askServer(question));
       if (!answer.forgotten) return answer;
       this.#forgotten.add(run.id);
     }
-    const answer = await timed(ask({ ...question, trace: slim(run, this.#index) }));
+    const answer = await withTimeout(
+      askServer({ ...question, trace: slimTrace(run, this.#index) }),
+    );
     return answer.forgotten ? { error: answer.forgotten } : answer;
   }
 
-  #refuse(sentence) {
-    this.#tell(`⚠ ${said(sentence)}`, true);
+  #showError(sentence) {
+    this.#showSentence(`⚠ ${said(sentence)}`, true);
     this.facts.replaceChildren();
     this.bars.clear();
     this.note.textContent = "";
     this.go.disabled = true;
   }
 
-  #draw(answer) {
+  #drawAnswer(answer) {
     const run = { ...this.#run, pieces: { ...this.#run.pieces, ...answer.pieces } };
-    this.#tell(decidedOf(this.cards, this.#form, run, answer), true);
+    this.#showSentence(decisionSentence(this.cards, this.#form, run, answer), true);
     this.facts.replaceChildren(
-      fact(tr("kept mass"), percent(answer.mass)),
-      fact(tr("tokens left"), answer.kept.toLocaleString("en")),
-      fact(
+      createFact(tr("kept mass"), formatPercent(answer.mass)),
+      createFact(tr("tokens left"), answer.kept.toLocaleString("en")),
+      createFact(
         tr("entropy"),
         tr("{before} → {after} bits", {
           before: answer.bits.toFixed(2),
@@ -272,14 +278,18 @@ class WhatIf {
     );
     this.bars.show(run, answer);
     this.cards.show(answer.stages);
-    const luck = answer.same_luck ? [] : [OTHER_LUCK];
+    const luck = answer.same_luck ? [] : [INEXACT_DRAW];
     this.note.textContent = [SOURCES[answer.source], ...luck].join(" ");
     this.#offerRun(answer);
   }
 
   #offerRun({ values }) {
     const reason =
-      this.#run.prompt === null && !this.#run.messages ? BRANCH : values ? "" : NO_PARAMETERS;
+      this.#run.prompt === null && !this.#run.messages
+        ? BRANCH_REASON
+        : values
+          ? ""
+          : NO_MATCHING_SETTINGS;
     this.values = values;
     this.go.disabled = reason !== "";
     this.why.textContent = reason;
@@ -287,7 +297,7 @@ class WhatIf {
 
   #drawFirst(found) {
     const { first } = found;
-    this.first.textContent = firstOf(this.#run, found);
+    this.first.textContent = firstChangeSentence(this.#run, found);
     if (!first) return;
     this.goal = first.step;
     this.jump.textContent = tr("Go to step {step}", { step: first.step + 1 });
@@ -295,12 +305,12 @@ class WhatIf {
   }
 
   // Fill the strategy's tab with the run's prompt and the new settings, and run it.
-  #start() {
+  #runSettings() {
     const { strategy, prompt, messages, template, model, assistant, seed } = this.#run;
     const { values } = this;
     openTab(strategy);
-    whenThere(
-      () => tabOf(strategy),
+    waitUntilFound(
+      () => getStrategyTab(strategy),
       (tab) => {
         tab.show({
           prompt,
@@ -323,5 +333,5 @@ export const whatIf = {
   whole: true,
   place: "answers",
   empty: tr("After a run: its steps decided again under other settings, with the same luck."),
-  mount: (root, ctx) => new WhatIf(root, ctx),
+  mount: (root, ctx) => new WhatIfPanel(root, ctx),
 };

@@ -1,19 +1,19 @@
 // The bars of the What if view: each candidate's probability before and after the settings, with
 // lines where a filter cuts.
 import { el } from "../../../visualizers/shared/dom.mjs";
-import { titleOf } from "../../../visualizers/shared/processors.mjs";
-import { lengthOf, percent, piece } from "../../../visualizers/shared/text.mjs";
+import { processorTitle } from "../../../visualizers/shared/processors.mjs";
+import { formatPercent, toCssLength, tokenLabel } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
-const HEADS = [tr("token"), "", tr("model → as used")];
+const COLUMN_HEADS = [tr("token"), "", tr("model → as used")];
 
 // Rows are reused for the same token, so that their bars animate.
 /** The table of candidates with their bars. */
-export class Bars {
+export class CandidateBars {
   #rows = new Map();
 
   constructor() {
-    const heads = HEADS.map((text) => el("th", { scope: "col" }, text));
+    const heads = COLUMN_HEADS.map((text) => el("th", { scope: "col" }, text));
     this.body = el("tbody", {});
     this.node = el(
       "table",
@@ -37,21 +37,21 @@ export class Bars {
     const lines = [];
     let removed = null;
     for (const option of options) {
-      if (option.removed !== removed) lines.push(cutOf(stages, option.removed));
+      if (option.removed !== removed) lines.push(createCutRow(stages, option.removed));
       removed = option.removed;
-      const row = known.get(option.id) ?? rowOf(piece(run, option.id));
-      fill(row, option, option.id === token, option.id === recorded && token !== recorded);
+      const row = known.get(option.id) ?? createRow(tokenLabel(run, option.id));
+      fillRow(row, option, option.id === token, option.id === recorded && token !== recorded);
       this.#rows.set(option.id, row);
       lines.push(row.line);
     }
-    const others = rowOf(tr("all others"));
-    fill(others, { raw: rest.raw, used: rest.used, removed: null }, false, false);
+    const others = createRow(tr("all others"));
+    fillRow(others, { raw: rest.raw, used: rest.used, removed: null }, false, false);
     this.body.replaceChildren(...lines, others.line);
     this.node.hidden = false;
   }
 }
 
-function rowOf(name) {
+function createRow(name) {
   const used = el("i", {});
   const raw = el("u", {});
   const number = el("td", { class: "n" });
@@ -63,22 +63,26 @@ function rowOf(name) {
   return { line: el("tr", {}, label, bar, number), used, raw, number, tag, mark };
 }
 
-function fill({ line, used, raw, number, tag, mark }, option, taken, was) {
+function fillRow({ line, used, raw, number, tag, mark }, option, taken, was) {
   line.className = `${option.removed ? "gone" : ""}${taken ? " on" : ""}`;
-  used.style.width = lengthOf(option.used);
-  raw.style.width = lengthOf(option.raw);
-  number.textContent = `${percent(option.raw)} → ${percent(option.used)}`;
+  used.style.width = toCssLength(option.used);
+  raw.style.width = toCssLength(option.raw);
+  number.textContent = `${formatPercent(option.raw)} → ${formatPercent(option.used)}`;
   mark.textContent = taken ? "▸ " : "";
   tag.textContent = taken ? tr(" taken") : was ? tr(" recorded") : "";
 }
 
 // The line below which a processor has removed all candidates.
-function cutOf(stages, name) {
+function createCutRow(stages, name) {
   const { kept, cut } = stages.find((s) => s.name === name);
-  const left = { title: titleOf(name), n: kept.toLocaleString("en") };
+  const left = { title: processorTitle(name), n: kept.toLocaleString("en") };
   const words =
     cut === null
       ? tr("{title} leaves {n}", left)
-      : tr("{title} leaves {n}, each with at least {p}", { ...left, p: percent(cut) });
-  return el("tr", { class: "wi-cut" }, el("td", { colspan: HEADS.length }, el("span", {}, words)));
+      : tr("{title} leaves {n}, each with at least {p}", { ...left, p: formatPercent(cut) });
+  return el(
+    "tr",
+    { class: "wi-cut" },
+    el("td", { colspan: COLUMN_HEADS.length }, el("span", {}, words)),
+  );
 }

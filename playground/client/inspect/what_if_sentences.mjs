@@ -1,30 +1,31 @@
 // The sentences of the What if view: the step's token under other settings, and the first step of
 // the run that would change.
-import { titleOf } from "../../../visualizers/shared/processors.mjs";
+import { processorTitle } from "../../../visualizers/shared/processors.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
-import { textOfId, visible } from "../../../visualizers/shared/text.mjs";
-import { spoken, tr } from "../../../visualizers/shared/tr.mjs";
+import { makeVisible, tokenText } from "../../../visualizers/shared/text.mjs";
+import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
 
 // Quote a token. Non-breaking spaces keep a leading space together with its token at a line's end.
-const quoted = (text) => tr("‘{token}’", { token: text.replaceAll(" ", "\u00a0") });
+const quoteToken = (text) => tr("‘{token}’", { token: text.replaceAll(" ", "\u00a0") });
 
 /**
  * Lower a name's first letter inside an English sentence; other languages keep it.
  * @param {string} name
  */
-const inside = (name) => (spoken() === "en" ? name[0].toLowerCase() + name.slice(1) : name);
+const lowerFirst = (name) =>
+  pageLanguage() === "en" ? name[0].toLowerCase() + name.slice(1) : name;
 
 /**
  * Return the sentence about the step's token under the new settings.
- * @param {import("./what_if_cards.mjs").Cards} cards
+ * @param {import("./what_if_cards.mjs").ProcessorCards} cards
  * @param {import("../forms/form.mjs").Form} form
  * @param {Run} run
  * @param {any} answer of the server
  */
-export function decidedOf(cards, form, run, { changed, token, recorded, sample }) {
+export function decisionSentence(cards, form, run, { changed, token, recorded, sample }) {
   const words = {
-    opening: openingOf(cards, form, changed),
-    token: quoted(visible(textOfId(run, token))),
+    opening: openingPhrase(cards, form, changed),
+    token: quoteToken(makeVisible(tokenText(run, token))),
   };
   if (token === recorded)
     return sample
@@ -36,14 +37,14 @@ export function decidedOf(cards, form, run, { changed, token, recorded, sample }
 }
 
 // The beginning of that sentence: what was changed.
-function openingOf({ off, moved }, form, changed) {
+function openingPhrase({ off, moved }, form, changed) {
   if (off.length + changed.length + (moved ? 1 : 0) > 1) return tr("With these settings");
   if (moved) return tr("In this order");
-  if (off.length) return tr("Without {name}", { name: inside(titleOf(off[0])) });
+  if (off.length) return tr("Without {name}", { name: lowerFirst(processorTitle(off[0])) });
   if (!changed.length) return tr("With the run’s own settings");
   const [param] = changed;
   const { label } = form.params.find((p) => p.name === param) ?? { label: param };
-  const name = inside(label);
+  const name = lowerFirst(label);
   const { [param]: given } = form.values();
   if (given === "") return tr("Without {name}", { name });
   const value = typeof given === "boolean" ? (given ? tr("on") : tr("off")) : given;
@@ -57,14 +58,14 @@ function openingOf({ off, moved }, form, changed) {
  * @param {Run} run
  * @param {any} found the server's answer
  */
-export function firstOf(run, { error, unsure, first, pieces }) {
+export function firstChangeSentence(run, { error, unsure, first, pieces }) {
   if (error) return said(error);
   const left = unsure
     ? tr(" ({n} steps whose own draw cannot be repeated here are left out.)", { n: unsure })
     : "";
   if (!first) return `${tr("No step of the run would have changed.")}${left}`;
   const seen = { ...run, pieces: { ...run.pieces, ...pieces } };
-  const word = (id) => quoted(visible(textOfId(seen, id)));
+  const word = (id) => quoteToken(makeVisible(tokenText(seen, id)));
   const changed = tr(
     "The first step of the run that would have changed is step {step}: {now} instead of {before}.",
     { step: first.step + 1, now: word(first.token), before: word(first.recorded) },

@@ -1,16 +1,16 @@
 // The Why view: the server explains why one token of the selected step was chosen or not.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
-import { nodeOf, ownToken } from "../../../visualizers/shared/record.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
+import { findDecidedToken, findSelectedNode } from "../../../visualizers/shared/record.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
-import { piece } from "../../../visualizers/shared/text.mjs";
+import { tokenLabel } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { askAbout } from "./step_questions.mjs";
+import { askAboutStep } from "./step_questions.mjs";
 
 const PAUSE_MS = 250;
-const RUNNING = tr("When the run has ended, every token of it can be asked about.");
+const RUNNING_TEXT = tr("When the run has ended, every token of it can be asked about.");
 const HINT = tr("A word begins with a space.");
 
-class Why {
+class WhyPanel {
   /** @type {Run | null} */
   #run = null;
   #index = -1;
@@ -38,20 +38,20 @@ class Why {
       onkeydown: (event) => {
         if (event.key !== "Enter") return;
         event.preventDefault();
-        this.#typedAsk();
+        this.#askTyped();
       },
     });
-    this.go = button(tr("Why not?"), () => this.#typedAsk(), { class: "dp-btn wy-go" });
-    this.own = button("", () => this.#ask(this.#node), { class: "dp-btn wy-own" });
+    this.go = createButton(tr("Why not?"), () => this.#askTyped(), { class: "dp-btn wy-go" });
+    this.own = createButton("", () => this.#fetchAnswer(this.#node), { class: "dp-btn wy-own" });
     this.say = el("div", { class: "wy-say", role: "status" });
     this.more = el("div", { class: "wy-more" });
     const line = el("div", { class: "wy-line" }, this.typed, this.go);
     root.classList.add("wy-root");
     root.append(this.say, this.more, line, el("p", { class: "dp-note wy-hint" }, HINT), this.own);
     this.root = root;
-    ctx.ask = (question) => this.#asked(question);
+    ctx.ask = (question) => this.#receiveQuestion(question);
     // A panel that becomes visible asks about its step by itself.
-    new IntersectionObserver(() => this.#soon()).observe(root);
+    new IntersectionObserver(() => this.#scheduleQuickAnswer()).observe(root);
   }
 
   /** @param {Run} run */
@@ -65,9 +65,9 @@ class Why {
    */
   select(run, index) {
     const running = run.status === "running";
-    const node = nodeOf(run, run.steps[index])?.node.node_id;
+    const node = findSelectedNode(run, run.steps[index])?.node.node_id;
     const key = `${run.id}:${index}:${node}:${running}`;
-    if (key === this.#key) return this.#want();
+    if (key === this.#key) return this.#askPending();
     const same = this.#run === run && this.#index === index && this.#node.node_id === node;
     this.#node = node === undefined ? {} : { node_id: node };
     this.#key = key;
@@ -78,13 +78,13 @@ class Why {
     this.own.hidden = true;
     const waited = this.#waits;
     this.#waits = running;
-    if (!able) return this.#tell(running ? RUNNING : "");
+    if (!able) return this.#showText(running ? RUNNING_TEXT : "");
     if (!same || waited) {
       this.#last = {};
-      this.#tell("");
+      this.#showText("");
     }
-    if (this.#wanted) this.#want();
-    else this.#soon();
+    if (this.#wanted) this.#askPending();
+    else this.#scheduleQuickAnswer();
   }
 
   clear() {
@@ -93,49 +93,49 @@ class Why {
     this.#last = {};
     this.#newest += 1;
     clearTimeout(this.#timer);
-    this.#tell("");
+    this.#showText("");
   }
 
   /**
    * Take another view's question about a candidate, a node or a drafted token. Selects its step.
    * @param {Asked} question
    */
-  #asked(question) {
+  #receiveQuestion(question) {
     this.#wanted = question;
     if (question.step !== undefined && question.step !== this.#run?.selected)
       this.ctx.select(question.step);
     this.ctx.open("why");
-    if (this.#run && this.#run.selected === this.#index) this.#want();
+    if (this.#run && this.#run.selected === this.#index) this.#askPending();
   }
 
   // Ask the pending question once its step is selected.
-  #want() {
+  #askPending() {
     const { step, ...what } = this.#wanted ?? {};
     if (!this.#wanted || !this.#run || (step ?? this.#index) !== this.#index) return;
     this.#wanted = null;
     if (this.typed.disabled) return;
-    this.#ask(what);
+    this.#fetchAnswer(what);
     this.root.closest("section")?.scrollIntoView({ block: "nearest" });
   }
 
-  #typedAsk() {
+  #askTyped() {
     if (!this.typed.value) return this.typed.focus();
-    this.#ask({ text: this.typed.value });
+    this.#fetchAnswer({ text: this.typed.value });
   }
 
   // Explain the chosen token, but only if that needs no forward pass of the model.
-  #soon() {
+  #scheduleQuickAnswer() {
     clearTimeout(this.#timer);
     this.#timer = window.setTimeout(() => {
       const run = this.#run;
       if (!run || run.status === "running" || run.status === "failed") return;
       if (!this.root.isConnected || this.root.offsetParent === null) return;
       if (this.say.childElementCount || !run.steps[this.#index]?.emit.length) return;
-      this.#ask({ quick: true, ...this.#node });
+      this.#fetchAnswer({ quick: true, ...this.#node });
     }, PAUSE_MS);
   }
 
-  async #ask(what) {
+  async #fetchAnswer(what) {
     const run = this.#run;
     const index = this.#index;
     if (!run?.steps[index]) return;
@@ -144,17 +144,17 @@ class Why {
     const mine = this.#newest;
     this.#last = what;
     this.root.setAttribute("aria-busy", "true");
-    if (!what.quick) this.#tell(tr("Asking…"));
-    const answer = await askAbout(run, { action: "why", step: index, ...what });
+    if (!what.quick) this.#showText(tr("Asking…"));
+    const answer = await askAboutStep(run, { action: "why", step: index, ...what });
     if (mine !== this.#newest) return;
     this.root.removeAttribute("aria-busy");
     // A player may have rewound to before the step meanwhile.
     if (!run.steps[index]) return;
-    if (answer.error) return this.#tell(`⚠ ${said(answer.error)}`, "bad");
-    this.#show(run, answer.answer);
+    if (answer.error) return this.#showText(`⚠ ${said(answer.error)}`, "bad");
+    this.#showAnswer(run, answer.answer);
   }
 
-  #tell(text, kind = "") {
+  #showText(text, kind = "") {
     this.say.className = `wy-say ${kind}`;
     this.say.replaceChildren(...(text ? [el("p", { class: "dp-note" }, text)] : []));
     if (kind === "") this.more.replaceChildren();
@@ -163,7 +163,7 @@ class Why {
   }
 
   /** @param {Run} run */
-  #show(run, { name, chosen, sentence, facts, scope, exact, said: more, token_id: id }) {
+  #showAnswer(run, { name, chosen, sentence, facts, scope, exact, said: more, token_id: id }) {
     const step = run.steps[this.#index];
     const title = el(
       "p",
@@ -179,19 +179,22 @@ class Why {
       ...(more ? [el("p", { class: "dp-note" }, said(more))] : []),
     );
     const { quick: _, ...again } = this.#last;
-    const exactly = button(tr("Answer exactly"), () => this.#ask(again), { class: "dp-btn" });
+    const exactly = createButton(tr("Answer exactly"), () => this.#fetchAnswer(again), {
+      class: "dp-btn",
+    });
     this.more.replaceChildren(
-      el("dl", { class: "wy-facts" }, facts.flatMap(factOf)),
+      el("dl", { class: "wy-facts" }, facts.flatMap(createFact)),
       el("p", { class: "dp-note" }, said(scope)),
       exact || run.method ? "" : exactly,
     );
-    const own = ownToken(step);
+    const own = findDecidedToken(step);
     this.own.hidden = chosen || own === undefined || own === id;
-    if (!this.own.hidden) this.own.textContent = tr("Why “{token}”?", { token: piece(run, own) });
+    if (!this.own.hidden)
+      this.own.textContent = tr("Why “{token}”?", { token: tokenLabel(run, own) });
   }
 }
 
-const factOf = ({ name, value, meaning }) => [
+const createFact = ({ name, value, meaning }) => [
   el("dt", {}, said(name)),
   el("dd", {}, el("b", {}, said(value)), el("span", {}, said(meaning))),
 ];
@@ -203,5 +206,5 @@ export const why = {
   empty: tr(
     "After a run: ask why a step took its token, and why not another one. Press the question mark beside a candidate, or type a token.",
   ),
-  mount: (root, ctx) => new Why(root, ctx),
+  mount: (root, ctx) => new WhyPanel(root, ctx),
 };

@@ -1,6 +1,6 @@
 // The questions of lesson cards: one kind of control each, with its answer and its marking.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
-import { percent, visible } from "../../../visualizers/shared/text.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
+import { formatPercent, makeVisible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 /**
@@ -13,10 +13,10 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
  */
 
 /** Return the text that follows a number of a bet's unit. */
-export const unitOf = ({ unit }) =>
+export const unitSuffix = ({ unit }) =>
   ({ percent: "\u202f%", bits: tr(" bits"), tokens: tr(" tokens"), steps: tr(" steps") })[unit] ??
   "";
-let made = 0;
+let questionCount = 0;
 
 /**
  * Create the controls of a bet.
@@ -24,7 +24,7 @@ let made = 0;
  * @param {() => void} changed called when the answer changes
  * @returns {Asked}
  */
-export const question = (bet, changed) => KINDS[bet.kind](bet, changed);
+export const createQuestion = (bet, changed) => QUESTION_KINDS[bet.kind](bet, changed);
 
 /** Return whether an answer is right, null for free text and for no answer. */
 export function isRight(bet, key, answer) {
@@ -35,15 +35,17 @@ export function isRight(bet, key, answer) {
 }
 
 /** Return the texts of a bet's options as shown. */
-export const optionsOf = ({ kind, options }) =>
+export const optionLabels = ({ kind, options }) =>
   kind === "truth"
     ? [tr("True"), tr("False")]
-    : options.map((text) => (kind === "token" ? tr("“{text}”", { text: visible(text) }) : text));
+    : options.map((text) =>
+        kind === "token" ? tr("“{text}”", { text: makeVisible(text) }) : text,
+      );
 
 // One of several options. Native radio buttons work with arrow keys and screen readers.
-function picked(bet, changed) {
-  const name = `ls-bet-${++made}`;
-  const rows = optionsOf(bet).map((text, place) => {
+function createChoice(bet, changed) {
+  const name = `ls-bet-${++questionCount}`;
+  const rows = optionLabels(bet).map((text, place) => {
     const input = el("input", { type: "radio", name, value: place, onchange: changed });
     const said = el("span", { class: "ls-said" });
     return {
@@ -82,7 +84,7 @@ function picked(bet, changed) {
         const words = [
           isRight ? tr("✓ right") : "",
           place === own ? tr("your bet") : "",
-          probabilities[place] === undefined ? "" : percent(probabilities[place]),
+          probabilities[place] === undefined ? "" : formatPercent(probabilities[place]),
         ];
         said.textContent = words.filter(Boolean).join(" · ");
       }
@@ -91,10 +93,10 @@ function picked(bet, changed) {
 }
 
 // A number on a slider. A slider that was not touched is no bet.
-function slid(bet, changed) {
+function createSlider(bet, changed) {
   const { low, high, by } = bet;
   let touched = false;
-  const words = (value) => `${Number(value.toPrecision(6))}${unitOf(bet)}`;
+  const words = (value) => `${Number(value.toPrecision(6))}${unitSuffix(bet)}`;
   const output = el("output", { class: "ls-number" }, "–");
   const range = el("input", {
     type: "range",
@@ -140,7 +142,7 @@ function slid(bet, changed) {
       marker.style.left = `${(100 * (value - low)) / (high - low)}%`;
       right.hidden = false;
       right.textContent = tr("Right is {told}; within {tolerance} counts.", {
-        told: bet.unit === "percent" ? told : `${told}${unitOf(bet)}`,
+        told: bet.unit === "percent" ? told : `${told}${unitSuffix(bet)}`,
         tolerance: words(bet.tolerance),
       });
     },
@@ -148,7 +150,7 @@ function slid(bet, changed) {
 }
 
 // An order of options. Each row has two buttons, which also take the arrow keys.
-class Order {
+class OrderQuestion {
   #touched = false;
   #changed;
 
@@ -157,47 +159,47 @@ class Order {
     this.order = options.map((_, place) => place);
     this.list = el("ol", { class: "ls-order" });
     this.said = el("p", { class: "dp-sr", role: "status" });
-    this.rows = options.map((text, place) => this.#row(text, place));
-    const leave = () => this.#take();
-    this.keep = button(tr("I leave it as it is"), leave, { class: "dp-btn ls-keep" });
+    this.rows = options.map((text, place) => this.#createRow(text, place));
+    const leave = () => this.#markTouched();
+    this.keep = createButton(tr("I leave it as it is"), leave, { class: "dp-btn ls-keep" });
     this.node = el("div", {}, this.list, this.keep, this.said);
-    this.#draw();
+    this.#drawRows();
   }
 
-  #row(text, place) {
-    const act = (by) => () => this.#move(place, by);
+  #createRow(text, place) {
+    const act = (by) => () => this.#moveRow(place, by);
     const keys = (event) => {
       const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
       if (!by) return;
       event.preventDefault();
-      this.#move(place, by);
+      this.#moveRow(place, by);
     };
     const named = (label) => ({ "aria-label": label, onkeydown: keys });
-    const up = button("↑", act(-1), named(tr("Move up: {text}", { text })));
-    const down = button("↓", act(1), named(tr("Move down: {text}", { text })));
+    const up = createButton("↑", act(-1), named(tr("Move up: {text}", { text })));
+    const down = createButton("↓", act(1), named(tr("Move down: {text}", { text })));
     const mark = el("span", { class: "ls-said" });
     const words = el("span", { class: "ls-text" }, text);
     return { text, up, down, mark, node: el("li", { class: "ls-option" }, words, mark, up, down) };
   }
 
-  #move(place, by) {
+  #moveRow(place, by) {
     const at = this.order.indexOf(place);
     const to = at + by;
     if (to < 0 || to >= this.order.length) return;
     [this.order[at], this.order[to]] = [this.order[to], this.order[at]];
-    this.#draw();
+    this.#drawRows();
     const { text, up, down } = this.rows[place];
     (by < 0 ? up : down).focus();
     this.said.textContent = tr("{text}: place {place}", { text, place: to + 1 });
-    this.#take();
+    this.#markTouched();
   }
 
-  #take() {
+  #markTouched() {
     this.#touched = true;
     this.#changed();
   }
 
-  #draw() {
+  #drawRows() {
     this.list.replaceChildren(...this.order.map((place) => this.rows[place].node));
   }
 
@@ -208,7 +210,7 @@ class Order {
   set(given) {
     this.order = [...given];
     this.#touched = true;
-    this.#draw();
+    this.#drawRows();
   }
 
   mark({ right }) {
@@ -224,9 +226,9 @@ class Order {
   }
 }
 
-const ordered = (bet, changed) => new Order(bet, changed);
+const createOrder = (bet, changed) => new OrderQuestion(bet, changed);
 
-function typed(_bet, changed) {
+function createTextField(_bet, changed) {
   const area = el("textarea", {
     rows: 3,
     maxlength: 400,
@@ -250,11 +252,11 @@ function typed(_bet, changed) {
   };
 }
 
-const KINDS = {
-  token: picked,
-  truth: picked,
-  choice: picked,
-  number: slid,
-  order: ordered,
-  text: typed,
+const QUESTION_KINDS = {
+  token: createChoice,
+  truth: createChoice,
+  choice: createChoice,
+  number: createSlider,
+  order: createOrder,
+  text: createTextField,
 };

@@ -1,9 +1,9 @@
 // One lesson card: the situation, the bet and the reveal. The page and a classroom share it.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { isRight, question } from "./bets.mjs";
-import { soFar } from "./card_context.mjs";
-import { grown } from "./markdown.mjs";
+import { createQuestion, isRight } from "./bets.mjs";
+import { createCardContext } from "./card_context.mjs";
+import { renderTree } from "./markdown.mjs";
 
 /**
  * The store and stages that show the runs of a card.
@@ -40,12 +40,14 @@ export class CardView {
     this.#runs = runs;
     this.#acts = { bet, ask, open, next };
     this.revealed = false;
-    this.question = card.bet && question(card.bet, () => this.#changed());
-    this.go = button(card.bet ? tr("Bet and see") : tr("See what happened"), () => ask?.(), {
+    this.question = card.bet && createQuestion(card.bet, () => this.#updateAnswer());
+    this.go = createButton(card.bet ? tr("Bet and see") : tr("See what happened"), () => ask?.(), {
       class: "dp-btn ls-go",
       type: "submit",
     });
-    this.without = button(tr("See without a bet"), () => ask?.(), { class: "dp-btn ls-without" });
+    this.without = createButton(tr("See without a bet"), () => ask?.(), {
+      class: "dp-btn ls-without",
+    });
     this.verdict = el("p", { class: "ls-verdict", tabindex: -1, hidden: true });
     this.told = el("div", { class: "ls-told" });
     this.scenes = el("div", { class: `ls-scenes n${card.scenes.length}` });
@@ -56,19 +58,19 @@ export class CardView {
       "article",
       { class: "ls-card", "aria-label": card.title },
       el("h3", { class: "ls-title" }, card.title),
-      el("div", { class: "ls-situation" }, grown(card.situation)),
+      el("div", { class: "ls-situation" }, renderTree(card.situation)),
       el(
         "div",
         { class: "ls-both" },
-        el("div", { class: "ls-words" }, this.#form(acts), this.verdict, this.told),
+        el("div", { class: "ls-words" }, this.#createForm(acts), this.verdict, this.told),
         this.scenes,
       ),
     );
-    this.#changed();
-    this.#before();
+    this.#updateAnswer();
+    this.#drawContext();
   }
 
-  #form(acts) {
+  #createForm(acts) {
     const { bet } = this.#card;
     const submit = (event) => {
       event.preventDefault();
@@ -78,7 +80,7 @@ export class CardView {
       ? el(
           "fieldset",
           { class: `ls-bet ${bet.kind}` },
-          el("legend", {}, grown(bet.question)),
+          el("legend", {}, renderTree(bet.question)),
           this.question.node,
         )
       : null;
@@ -89,35 +91,36 @@ export class CardView {
     return this.question?.answer() ?? null;
   }
 
-  #changed() {
+  #updateAnswer() {
     const ready = !this.#card.bet || this.answer !== null;
     this.go.toggleAttribute("disabled", !ready);
     if (ready && this.#card.bet && !this.revealed) this.#acts.bet?.(this.answer);
   }
 
   // Show the text before the step, or the whole run if the card hides nothing.
-  #before() {
+  #drawContext() {
     const { hide, scenes } = this.#card;
     const drawn = scenes.map((scene, i) => {
-      if (hide === "nothing" && this.#runs[scene.run]) return this.#stage(scene, i, this.#runs);
+      if (hide === "nothing" && this.#runs[scene.run])
+        return this.#createStage(scene, i, this.#runs);
       return el(
         "figure",
         { class: "ls-scene" },
-        el("figcaption", {}, captionOf(scene, scenes, false)),
-        soFar(scene, hide),
+        el("figcaption", {}, sceneCaption(scene, scenes, false)),
+        createCardContext(scene, hide),
       );
     });
     this.scenes.replaceChildren(...drawn);
   }
 
-  #stage(scene, number, runs) {
+  #createStage(scene, number, runs) {
     const { recordings, stages, key, more, trigger } = this.#place;
     const name = `${key}-${number}`;
     const root = el("div", { class: "dp-stage" });
     const box = el(
       "figure",
       { class: "ls-scene" },
-      el("figcaption", {}, captionOf(scene, this.#card.scenes, this.revealed)),
+      el("figcaption", {}, sceneCaption(scene, this.#card.scenes, this.revealed)),
       root,
     );
     // No question views for a text without pictures, nor for several runs on one card.
@@ -154,7 +157,7 @@ export class CardView {
     this.node.classList.add("revealed");
     this.verdict.hidden = false;
     this.verdict.className = `ls-verdict ${right === null ? "" : right ? "right" : "wrong"}`;
-    this.verdict.textContent = verdictOf(bet, after.key, right);
+    this.verdict.textContent = verdictText(bet, after.key, right);
     this.told.replaceChildren(
       ...[
         after.myth &&
@@ -164,42 +167,44 @@ export class CardView {
             el("b", {}, tr("A reasonable idea, and not so: ")),
             after.myth,
           ),
-        el("div", { class: "ls-reveal" }, grown(after.reveal)),
+        el("div", { class: "ls-reveal" }, renderTree(after.reveal)),
         after.why.length &&
-          el("details", { class: "ls-why" }, el("summary", {}, tr("Why")), grown(after.why)),
-        (after.turn.length || after.opens) && this.#turn(after),
+          el("details", { class: "ls-why" }, el("summary", {}, tr("Why")), renderTree(after.why)),
+        (after.turn.length || after.opens) && this.#createExercise(after),
         // Before the pictures, which have many tab stops.
-        this.#acts.next && button(tr("Next →"), this.#acts.next, { class: "dp-btn ls-on" }),
+        this.#acts.next && createButton(tr("Next →"), this.#acts.next, { class: "dp-btn ls-on" }),
       ].filter(Boolean),
     );
     if (this.#place)
       this.scenes.replaceChildren(
-        ...this.#card.scenes.map((scene, i) => this.#stage(scene, i, runs)),
+        ...this.#card.scenes.map((scene, i) => this.#createStage(scene, i, runs)),
       );
     if (focus) this.verdict.focus({ preventScroll: true });
   }
 
-  #turn({ turn, opens }) {
+  #createExercise({ turn, opens }) {
     const open = opens && this.#acts.open;
     return el(
       "div",
       { class: "ls-turn" },
       el("h4", {}, tr("Turn it yourself")),
-      grown(turn),
+      renderTree(turn),
       open &&
-        button(tr("Open it with these settings"), () => open(opens), { class: "dp-btn ls-open" }),
+        createButton(tr("Open it with these settings"), () => open(opens), {
+          class: "dp-btn ls-open",
+        }),
     );
   }
 }
 
 // A run's name may give the answer away, so the caption has it only after the reveal.
-function captionOf(scene, scenes, told) {
+function sceneCaption(scene, scenes, told) {
   const step = tr("step {step}", { step: scene.step });
   const letter = scenes.length > 1 ? `${"ABC"[scenes.indexOf(scene)]} · ` : "";
   return `${letter}${told ? `${scene.run}, ` : ""}${step}`;
 }
 
-function verdictOf(bet, key, right) {
+function verdictText(bet, key, right) {
   if (!bet || !key) return tr("What happened");
   const { told } = key;
   if (right === null) return told ? tr("What is right: {told}", { told }) : tr("What happened");

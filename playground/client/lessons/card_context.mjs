@@ -1,5 +1,5 @@
 // A run's input and its text before a card's step, for the page and the handout.
-import { givenMedia } from "../../../visualizers/media/view.mjs";
+import { createMediaFigures } from "../../../visualizers/media/view.mjs";
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
@@ -8,10 +8,10 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
  * @param {any} scene of `before` of the lesson's data
  * @param {string} hide the part hidden until the bet
  */
-export function soFar({ media, prompt, text }, hide) {
+export function createCardContext({ media, prompt, text }, hide) {
   const gap = { class: "ls-gap", role: "img", "aria-label": tr("hidden") };
   return [
-    givenMedia(media),
+    createMediaFigures(media),
     el(
       "p",
       { class: "ls-text-so-far" },

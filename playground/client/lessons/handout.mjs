@@ -1,17 +1,17 @@
 // The printed handout of a lesson: the cards as questions, then the answers on a separate page.
 import { el } from "../../../visualizers/shared/dom.mjs";
-import { percent, visible } from "../../../visualizers/shared/text.mjs";
+import { formatPercent, makeVisible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { unitOf } from "./bets.mjs";
-import { soFar } from "./card_context.mjs";
-import { grown } from "./markdown.mjs";
+import { unitSuffix } from "./bets.mjs";
+import { createCardContext } from "./card_context.mjs";
+import { renderTree } from "./markdown.mjs";
 
 /**
  * Create the handout of a lesson. Call `draw` once its node is in the page.
  * @param {any} lesson
  * @param {Omit<import("./card.mjs").Place, "key">} place
  */
-export function handout(lesson, place) {
+export function createHandout(lesson, place) {
   const { about, cards } = lesson;
   const draw = [];
   const node = el(
@@ -19,12 +19,12 @@ export function handout(lesson, place) {
     { class: "ls-handout", "aria-hidden": "true" },
     el("h2", {}, about.title),
     el("p", { class: "ls-sheet-about" }, `${about.summary} ${tr("Name: ______________________")}`),
-    cards.map((card) => questionOf(card.before, lesson, place, draw)),
+    cards.map((card) => createQuestionSheet(card.before, lesson, place, draw)),
     el(
       "section",
       { class: "ls-key" },
       el("h2", {}, tr("{title}: what is right", { title: about.title })),
-      cards.map((card) => answerOf(card, lesson, place, draw)),
+      cards.map((card) => createAnswerSheet(card, lesson, place, draw)),
     ),
   );
   return {
@@ -36,40 +36,42 @@ export function handout(lesson, place) {
   };
 }
 
-function questionOf({ number, title, situation, bet, scenes, hide }, lesson, place, draw) {
+function createQuestionSheet({ number, title, situation, bet, scenes, hide }, lesson, place, draw) {
   const seen = hide === "nothing";
   return el(
     "article",
     { class: "ls-sheet" },
     el("h3", {}, `${number}. ${title}`),
-    el("div", {}, grown(situation)),
+    el("div", {}, renderTree(situation)),
     scenes.map((scene, i) =>
-      seen ? pictureOf(scene, `question-${number}-${i}`, lesson, place, draw) : soFar(scene, hide),
+      seen
+        ? createPicture(scene, `question-${number}-${i}`, lesson, place, draw)
+        : createCardContext(scene, hide),
     ),
-    bet && el("p", { class: "ls-sheet-question" }, grown(bet.question)),
-    bet && roomFor(bet),
+    bet && el("p", { class: "ls-sheet-question" }, renderTree(bet.question)),
+    bet && createAnswerSpace(bet),
   );
 }
 
-const BOX = "☐ ";
-const LINES = { number: 1, text: 3 };
+const CHECKBOX = "☐ ";
+const ANSWER_LINES = { number: 1, text: 3 };
 
-function roomFor({ kind, options, low, high, unit }) {
-  if (kind === "truth") return el("p", {}, `${BOX}${tr("True")}   ${BOX}${tr("False")}`);
-  if (LINES[kind]) {
+function createAnswerSpace({ kind, options, low, high, unit }) {
+  if (kind === "truth") return el("p", {}, `${CHECKBOX}${tr("True")}   ${CHECKBOX}${tr("False")}`);
+  if (ANSWER_LINES[kind]) {
     const ends =
       kind === "number"
-        ? tr("(from {low} to {high}{unit})", { low, high, unit: unitOf({ unit }) })
+        ? tr("(from {low} to {high}{unit})", { low, high, unit: unitSuffix({ unit }) })
         : "";
     return el(
       "div",
       {},
       ends,
-      Array.from({ length: LINES[kind] }, () => el("p", { class: "ls-line" })),
+      Array.from({ length: ANSWER_LINES[kind] }, () => el("p", { class: "ls-line" })),
     );
   }
-  const box = kind === "order" ? "__ " : BOX;
-  const named = (text) => (kind === "token" ? tr("“{text}”", { text: visible(text) }) : text);
+  const box = kind === "order" ? "__ " : CHECKBOX;
+  const named = (text) => (kind === "token" ? tr("“{text}”", { text: makeVisible(text) }) : text);
   return el(
     "ul",
     { class: "ls-boxes" },
@@ -77,7 +79,7 @@ function roomFor({ kind, options, low, high, unit }) {
   );
 }
 
-function answerOf({ before, after }, lesson, place, draw) {
+function createAnswerSheet({ before, after }, lesson, place, draw) {
   const { key } = after;
   return el(
     "article",
@@ -90,21 +92,24 @@ function answerOf({ before, after }, lesson, place, draw) {
           {},
           before.bet.options
             .map((text, i) =>
-              tr("“{text}” {share}", { text: visible(text), share: percent(key.probabilities[i]) }),
+              tr("“{text}” {share}", {
+                text: makeVisible(text),
+                share: formatPercent(key.probabilities[i]),
+              }),
             )
             .join(" · "),
         )
       : null,
     after.myth ? el("p", { class: "ls-myth" }, after.myth) : null,
-    el("div", {}, grown(after.reveal)),
-    after.why.length ? el("div", { class: "ls-why" }, grown(after.why)) : null,
+    el("div", {}, renderTree(after.reveal)),
+    after.why.length ? el("div", { class: "ls-why" }, renderTree(after.why)) : null,
     before.scenes.map((scene, i) =>
-      pictureOf(scene, `sheet-${before.number}-${i}`, lesson, place, draw),
+      createPicture(scene, `sheet-${before.number}-${i}`, lesson, place, draw),
     ),
   );
 }
 
-function pictureOf(scene, key, { runs }, { recordings, stages, trigger }, draw) {
+function createPicture(scene, key, { runs }, { recordings, stages, trigger }, draw) {
   const root = el("div", { class: "dp-stage" });
   draw.push(() => {
     stages.mount(root, { strategy: key, visuals: ["media", "strip", ...scene.pictures] }, trigger);

@@ -1,5 +1,5 @@
 // A lesson in progress: one card at a time, stored bets, and the score at the end.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { isRight } from "./bets.mjs";
 import { CardView } from "./card.mjs";
@@ -13,11 +13,11 @@ import { CardView } from "./card.mjs";
  * @property {() => (Node | string)[]} after returns the nodes below the score
  */
 
-const keyOf = (lesson) => `decoding-playground.lesson.${lesson.about.name}`;
+const storageKey = (lesson) => `decoding-playground.lesson.${lesson.about.name}`;
 
-function kept(lesson) {
+function loadBets(lesson) {
   try {
-    return JSON.parse(localStorage.getItem(keyOf(lesson))) ?? {};
+    return JSON.parse(localStorage.getItem(storageKey(lesson))) ?? {};
   } catch {
     return {};
   }
@@ -37,11 +37,11 @@ export class LessonView {
   constructor(lesson, around) {
     this.lesson = lesson;
     this.#around = around;
-    this.#bets = lesson.itself ? kept(lesson) : {};
+    this.#bets = lesson.itself ? loadBets(lesson) : {};
     this.where = el("p", { class: "ls-where" });
     this.body = el("div", { class: "ls-body" });
-    this.back = button(tr("← Back"), () => this.go(this.at - 1), { class: "dp-btn ls-back" });
-    this.next = button(tr("Next →"), () => this.go(this.at + 1), { class: "dp-btn ls-next" });
+    this.back = createButton(tr("← Back"), () => this.go(this.at - 1), { class: "dp-btn ls-back" });
+    this.next = createButton(tr("Next →"), () => this.go(this.at + 1), { class: "dp-btn ls-next" });
     this.dots = el("ol", { class: "ls-dots" });
     this.said = el("p", { class: "dp-sr", role: "status" });
     this.node = el(
@@ -69,8 +69,8 @@ export class LessonView {
    */
   go(at, { focus = true } = {}) {
     this.at = Math.max(0, Math.min(this.cards.length, at));
-    this.view = this.ended ? null : this.#card(this.cards[this.at]);
-    this.body.replaceChildren(this.view?.node ?? this.#score());
+    this.view = this.ended ? null : this.#createCard(this.cards[this.at]);
+    this.body.replaceChildren(this.view?.node ?? this.#createScore());
     // In presentation mode the previous card may have been scrolled.
     this.body.scrollTop = 0;
     this.where.textContent = this.ended
@@ -87,7 +87,7 @@ export class LessonView {
     this.#around.moved();
   }
 
-  #card({ before }) {
+  #createCard({ before }) {
     const { place, open } = this.#around;
     return new CardView(before, {
       place: { ...place, key: `lesson-${before.number}` },
@@ -105,17 +105,17 @@ export class LessonView {
     this.view.reveal(after, this.lesson.runs, { focus });
     if (before.bet) {
       this.#bets[before.number] = { answer: this.view.answer };
-      this.#keep();
+      this.#saveBets();
     }
     this.said.textContent = this.view.verdict.textContent;
     this.#drawDots();
     this.#around.moved();
   }
 
-  #keep() {
+  #saveBets() {
     if (!this.lesson.itself) return;
     try {
-      localStorage.setItem(keyOf(this.lesson), JSON.stringify(this.#bets));
+      localStorage.setItem(storageKey(this.lesson), JSON.stringify(this.#bets));
     } catch {
       // Without storage the bets last as long as the page.
     }
@@ -138,8 +138,8 @@ export class LessonView {
       const right = bets.get(before.number);
       const sign = right === undefined ? "" : right ? " ✓" : right === false ? " ✗" : " ·";
       const words = tr("Card {n}: {title}", { n: i + 1, title: before.title });
-      const result = right === undefined ? "" : `, ${saidOf(right)}`;
-      const dot = button(`${i + 1}${sign}`, () => this.go(i), {
+      const result = right === undefined ? "" : `, ${resultText(right)}`;
+      const dot = createButton(`${i + 1}${sign}`, () => this.go(i), {
         class: "dp-btn ls-dot",
         "aria-label": words + result,
         "aria-current": i === this.at ? "step" : null,
@@ -150,13 +150,13 @@ export class LessonView {
     this.dots.replaceChildren(...dots);
   }
 
-  #score() {
+  #createScore() {
     const { bets } = this;
     const done = bets.filter((bet) => bet.right !== undefined);
     const right = done.filter((bet) => bet.right).length;
     const again = () => {
       this.#bets = {};
-      this.#keep();
+      this.#saveBets();
       this.go(0);
     };
     return el(
@@ -180,10 +180,11 @@ export class LessonView {
         ),
       ),
       el("div", { class: "ls-after" }, this.#around.after()),
-      el("p", { class: "ls-acts" }, button(tr("Once more"), again)),
+      el("p", { class: "ls-acts" }, createButton(tr("Once more"), again)),
     );
   }
 }
 
 // An answer seen without a bet is neither right nor wrong.
-const saidOf = (right) => (right ? tr("right") : right === false ? tr("not right") : tr("seen"));
+const resultText = (right) =>
+  right ? tr("right") : right === false ? tr("not right") : tr("seen");

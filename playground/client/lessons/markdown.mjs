@@ -2,7 +2,7 @@
 // is parsed, because a lesson may come from anyone.
 import { el } from "../../../visualizers/shared/dom.mjs";
 
-const MATH = "http://www.w3.org/1998/Math/MathML";
+const MATH_NAMESPACE = "http://www.w3.org/1998/Math/MathML";
 const TAGS = new Set(
   "p em strong s ul ol li blockquote table thead tbody tr th td code pre br span a".split(" "),
 );
@@ -18,32 +18,32 @@ const MATH_TAGS = new Set(
  * @param {Tree[]} parts
  * @returns {(Node | string)[]}
  */
-export const grown = (parts) => parts.map(one);
+export const renderTree = (parts) => parts.map(renderNode);
 
-function one(part) {
+function renderNode(part) {
   if (typeof part === "string") return part;
   const [tag, attributes, children] = part;
-  if (MATH_TAGS.has(tag)) return math(tag, attributes, children);
-  if (tag === "a") return link(attributes.href, children);
+  if (MATH_TAGS.has(tag)) return renderMath(tag, attributes, children);
+  if (tag === "a") return renderLink(attributes.href, children);
   return el(
     TAGS.has(tag) ? /** @type {any} */ (tag) : "span",
-    attributesOf(tag, attributes),
-    grown(children),
+    allowedAttributes(tag, attributes),
+    renderTree(children),
   );
 }
 
-const attributesOf = (tag, attributes) => (tag === "span" ? { class: attributes.class } : {});
+const allowedAttributes = (tag, attributes) => (tag === "span" ? { class: attributes.class } : {});
 
-function math(tag, attributes, children) {
-  const node = document.createElementNS(MATH, tag);
+function renderMath(tag, attributes, children) {
+  const node = document.createElementNS(MATH_NAMESPACE, tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  node.append(...grown(children));
+  node.append(...renderTree(children));
   return node;
 }
 
 // External links open in a new tab, links within the playground in this one. Others are plain text.
-function link(href, children) {
-  if (href.startsWith("?")) return el("a", { href }, grown(children));
-  if (!href.startsWith("https://")) return el("span", {}, grown(children));
-  return el("a", { href, target: "_blank", rel: "noopener noreferrer" }, grown(children));
+function renderLink(href, children) {
+  if (href.startsWith("?")) return el("a", { href }, renderTree(children));
+  if (!href.startsWith("https://")) return el("span", {}, renderTree(children));
+  return el("a", { href, target: "_blank", rel: "noopener noreferrer" }, renderTree(children));
 }

@@ -1,14 +1,14 @@
 // The Influence view of a lesson's run. Shows only recorded answers; no model is asked.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { METHODS } from "../inspect/influence.mjs";
-import { drawn } from "../inspect/influence_parts.mjs";
+import { INFLUENCE_METHODS } from "../inspect/influence.mjs";
+import { renderInfluence } from "../inspect/influence_parts.mjs";
 
-const ELSEWHERE = tr("This step was not looked into.");
+const NOT_RECORDED = tr("This step was not looked into.");
 
 /** Return the title of a recorded question: method, layer and head. */
-function titleOf({ method, layer, head }) {
-  const { [method]: title } = Object.fromEntries(METHODS);
+function questionTitle({ method, layer, head }) {
+  const { [method]: title } = Object.fromEntries(INFLUENCE_METHODS);
   const parts = [
     title,
     layer && tr("layer {layer}", { layer }),
@@ -17,7 +17,7 @@ function titleOf({ method, layer, head }) {
   return parts.filter(Boolean).join(", ");
 }
 
-class LookedKept {
+class RecordedInfluence {
   #key = "";
 
   constructor(root) {
@@ -44,19 +44,21 @@ class LookedKept {
     this.#key = key;
     const looks = run.source?.looked?.filter(({ look }) => look.step === index + 1) ?? [];
     const buttons = looks.map((one) =>
-      button(titleOf(one.look), () => this.#show(run, one, buttons[looks.indexOf(one)])),
+      createButton(questionTitle(one.look), () =>
+        this.#show(run, one, buttons[looks.indexOf(one)]),
+      ),
     );
     this.row.replaceChildren(...buttons);
     this.row.hidden = looks.length < 2;
     if (looks.length) return this.#show(run, looks[0], buttons[0]);
-    this.lead.textContent = ELSEWHERE;
+    this.lead.textContent = NOT_RECORDED;
     this.found.replaceChildren();
   }
 
   #show(run, { answer }, chosen) {
     for (const one of this.row.querySelectorAll("button"))
       one.setAttribute("aria-pressed", String(one === chosen));
-    const { lead, nodes } = drawn(run, answer);
+    const { lead, nodes } = renderInfluence(run, answer);
     this.lead.replaceChildren(...lead);
     this.found.replaceChildren(...nodes);
   }
@@ -70,8 +72,8 @@ class LookedKept {
 }
 
 /** @type {ViewSpec} */
-export const lookedKept = {
+export const recordedInfluence = {
   title: tr("What it looked at"),
   picture: true,
-  mount: (root) => new LookedKept(root),
+  mount: (root) => new RecordedInfluence(root),
 };

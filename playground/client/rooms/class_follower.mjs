@@ -1,10 +1,10 @@
 // Keeps a class on its teacher's card: the class moves and sees answers together with the teacher.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { roomPanel, taughtHere } from "./room_panel.mjs";
+import { createRoomPanel, hasOwnRoom } from "./room_panel.mjs";
 
 /** The classroom panel of the open lesson, in step with the lesson's view. */
-export class ClassLed {
+export class ClassFollower {
   /** @type {import("./room_panel.mjs").RoomPanel | null} */
   #panel = null;
   /** @type {import("../lessons/lesson.mjs").LessonView | null} */
@@ -18,7 +18,7 @@ export class ClassLed {
     this.box = el("div", { class: "ls-room" });
     this.brief = el("div", { class: "ls-brief" });
     this.bets = el("div", { class: "ls-their-bets", hidden: true });
-    this.look = button(tr("What they bet"), () => this.#toggleBets(), {
+    this.look = createButton(tr("What they bet"), () => this.#toggleBets(), {
       class: "dp-btn ls-look",
       "aria-expanded": "false",
     });
@@ -29,14 +29,14 @@ export class ClassLed {
 
   /** Follow another lesson; a room that this browser opened for it is entered again. */
   showing(view) {
-    if (view.lesson.about.name !== this.#view?.lesson.about.name) this.#close();
+    if (view.lesson.about.name !== this.#view?.lesson.about.name) this.#closePanel();
     this.#view = view;
-    if (!this.#panel && view.lesson.itself && taughtHere(view.lesson.about.name)) this.toggle(view);
+    if (!this.#panel && view.lesson.itself && hasOwnRoom(view.lesson.about.name)) this.toggle(view);
   }
 
   /** Show or hide the panel of a lesson's room. An open room stays open. */
   toggle(view) {
-    if (this.#panel) return this.#close();
+    if (this.#panel) return this.#closePanel();
     this.#view = view;
     const { about, itself } = view.lesson;
     if (!itself) {
@@ -49,11 +49,11 @@ export class ClassLed {
       );
       return;
     }
-    this.#panel = roomPanel(this.box, {
+    this.#panel = createRoomPanel(this.box, {
       lesson: about.name,
       language: about.language,
       cardNumber: Math.min(view.at + 1, view.cards.length),
-      moved: (card, revealed) => this.#moved(card, revealed),
+      moved: (card, revealed) => this.#followRoom(card, revealed),
       asked: (card) => {
         this.#asked = card;
         this.bets.hidden = true;
@@ -63,7 +63,7 @@ export class ClassLed {
     this.bets.replaceChildren(this.#panel.onScreen);
   }
 
-  #close() {
+  #closePanel() {
     this.#panel?.leave();
     this.#panel = null;
     this.#card = this.#asked = 0;
@@ -77,7 +77,7 @@ export class ClassLed {
   }
 
   // The room reported its card: follow it, unless a request for another card is still pending.
-  #moved(card, revealed) {
+  #followRoom(card, revealed) {
     this.#card = card;
     this.#revealed = revealed;
     this.screen.hidden = false;

@@ -1,8 +1,8 @@
 // The answers of a class: a table with a bar per answer, next to the model's probabilities.
-import { el, scroller } from "../../../visualizers/shared/dom.mjs";
-import { lengthOf, percent, visible } from "../../../visualizers/shared/text.mjs";
-import { spoken, tr } from "../../../visualizers/shared/tr.mjs";
-import { isRight, optionsOf, unitOf } from "../lessons/bets.mjs";
+import { createScroller, el } from "../../../visualizers/shared/dom.mjs";
+import { formatPercent, makeVisible, toCssLength } from "../../../visualizers/shared/text.mjs";
+import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
+import { isRight, optionLabels, unitSuffix } from "../lessons/bets.mjs";
 
 /**
  * One possible answer.
@@ -13,13 +13,20 @@ import { isRight, optionsOf, unitOf } from "../lessons/bets.mjs";
  * @property {boolean} [right] whether it is correct; undefined before the reveal
  */
 
-const KINDS = { token: places, truth: places, choice: places, number: bins, order: orders };
+const BAR_KINDS = {
+  token: optionBars,
+  truth: optionBars,
+  choice: optionBars,
+  number: binBars,
+  order: orderBars,
+};
 
 /**
  * Format a number with three significant digits.
  * @param {number} value
  */
-export const number = (value) => value.toLocaleString(spoken(), { maximumSignificantDigits: 3 });
+export const formatNumber = (value) =>
+  value.toLocaleString(pageLanguage(), { maximumSignificantDigits: 3 });
 
 /**
  * Create the histogram of the bets on a card, with its sentences.
@@ -27,19 +34,19 @@ export const number = (value) => value.toLocaleString(spoken(), { maximumSignifi
  * @param {any} tally the server's counts
  * @param {any} [key] the bet's solution, once it may be shown
  */
-export function histogram(bet, tally, key) {
-  const bars = KINDS[bet.kind]?.(bet, tally, key) ?? [];
+export function createHistogram(bet, tally, key) {
+  const bars = BAR_KINDS[bet.kind]?.(bet, tally, key) ?? [];
   return el(
     "div",
     { class: "rm-histogram" },
-    bars.length ? drawn(bars, tally.votes) : null,
-    sentences(bet, tally, key).map((text) => el("p", {}, text)),
+    bars.length ? createBarTable(bars, tally.votes) : null,
+    summarySentences(bet, tally, key).map((text) => el("p", {}, text)),
   );
 }
 
 /** @returns {Bar[]} */
-function places(bet, { counts }, key) {
-  return optionsOf(bet).map((text, place) => ({
+function optionBars(bet, { counts }, key) {
+  return optionLabels(bet).map((text, place) => ({
     text,
     votes: counts[place],
     p: key?.probabilities[place],
@@ -48,21 +55,21 @@ function places(bet, { counts }, key) {
 }
 
 /** @returns {Bar[]} */
-function bins(bet, tally, key) {
+function binBars(bet, tally, key) {
   return tally.bins.map(([low, high, votes], place) => {
     const last = place === tally.bins.length - 1;
     const inside = key && key.value >= low && (key.value < high || (last && key.value <= high));
     const middle = key && low === high && Math.abs(key.value - low) <= bet.by / 2;
-    const ends = low === high ? number(low) : `${number(low)}–${number(high)}`;
-    return { text: `${ends}${unitOf(bet)}`, votes, right: key && (inside || middle) };
+    const ends = low === high ? formatNumber(low) : `${formatNumber(low)}–${formatNumber(high)}`;
+    return { text: `${ends}${unitSuffix(bet)}`, votes, right: key && (inside || middle) };
   });
 }
 
 /** @returns {Bar[]} */
-function orders(bet, { orders: found, others }, key) {
-  const options = optionsOf(bet);
+function orderBars(bet, { orders: found, others }, key) {
+  const options = optionLabels(bet);
   const rows = found.map(([order, votes]) => ({
-    text: order.map((place) => visible(options[place])).join(" › "),
+    text: order.map((place) => makeVisible(options[place])).join(" › "),
     votes,
     right: key && isRight(bet, key, order),
   }));
@@ -70,7 +77,7 @@ function orders(bet, { orders: found, others }, key) {
 }
 
 /** @param {Bar[]} bars */
-function drawn(bars, votes) {
+function createBarTable(bars, votes) {
   const model = bars.some((bar) => bar.p !== undefined);
   const heads = [tr("Answer"), tr("The class"), ...(model ? [tr("The model")] : [])];
   const rows = bars.map((bar) =>
@@ -83,8 +90,8 @@ function drawn(bars, votes) {
         bar.text,
         bar.right ? el("span", { class: "rm-right" }, tr("✓ right")) : null,
       ),
-      cell(shareOf(bar.votes, votes), told(bar.votes, votes), "class"),
-      model ? cell(bar.p, percent(bar.p), "model") : null,
+      createCell(voteShare(bar.votes, votes), voteCountText(bar.votes, votes), "class"),
+      model ? createCell(bar.p, formatPercent(bar.p), "model") : null,
     ),
   );
   const head = el(
@@ -98,23 +105,24 @@ function drawn(bars, votes) {
     el("thead", {}, head),
     el("tbody", {}, rows),
   );
-  return scroller(tr("What the class bet"), table);
+  return createScroller(tr("What the class bet"), table);
 }
 
 /**
  * The number of votes and their share in whole percent; a class is too small for decimals.
  * @drawing
  */
-const told = (votes, all) => (votes ? `${votes} · ${Math.round((100 * votes) / all)} %` : "0");
+const voteCountText = (votes, all) =>
+  votes ? `${votes} · ${Math.round((100 * votes) / all)} %` : "0";
 
 /**
  * The share of all votes, on the same scale as the model's probabilities.
  * @drawing
  */
-const shareOf = (votes, all) => votes / (all || 1);
+const voteShare = (votes, all) => votes / (all || 1);
 
-const cell = (share, text, kind) => {
-  const bar = el("i", { style: { width: lengthOf(share) } });
+const createCell = (share, text, kind) => {
+  const bar = el("i", { style: { width: toCssLength(share) } });
   return el(
     "td",
     {},
@@ -127,12 +135,12 @@ const cell = (share, text, kind) => {
   );
 };
 
-function sentences(bet, tally, key) {
+function summarySentences(bet, tally, key) {
   const found = [];
   if (bet.kind === "number" && tally.median !== null)
     found.push(
       tr("Half of the class bet on {median} or less.", {
-        median: `${number(tally.median)}${unitOf(bet)}`,
+        median: `${formatNumber(tally.median)}${unitSuffix(bet)}`,
       }),
     );
   if (key && tally.right !== null && tally.votes)
@@ -144,7 +152,7 @@ function sentences(bet, tally, key) {
       tr(
         "The crowd’s perplexity is {n}: to the tokens that it bet on the model gave, in the geometric mean, one in {n}.",
         {
-          n: number(tally.perplexity),
+          n: formatNumber(tally.perplexity),
         },
       ),
     );

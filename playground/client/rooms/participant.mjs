@@ -1,10 +1,10 @@
 // The page of a participant: the class's current card, the bet on it, and the result.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { CardView } from "../lessons/card.mjs";
-import { histogram } from "./histogram.mjs";
-import { listen } from "./room_events.mjs";
-import { ask } from "./room_requests.mjs";
+import { createHistogram } from "./histogram.mjs";
+import { listenToRoom } from "./room_events.mjs";
+import { postToRoom } from "./room_requests.mjs";
 
 /** A participant's view of a classroom. */
 export class ParticipantView {
@@ -25,7 +25,7 @@ export class ParticipantView {
     this.title = el("h1", { class: "rm-lesson" });
     this.where = el("h2", { class: "ls-where" });
     this.body = el("div", { class: "ls-body" });
-    this.go = button(tr("Bet"), () => this.#send(), { class: "dp-btn rm-go" });
+    this.go = createButton(tr("Bet"), () => this.#sendBet(), { class: "dp-btn rm-go" });
     this.acts = el("p", { class: "rm-acts", hidden: true }, this.go);
     this.says = el("p", { class: "rm-says", role: "status" });
     this.verdict = el("p", { class: "dp-sr", role: "status" });
@@ -38,34 +38,34 @@ export class ParticipantView {
       this.says,
       this.verdict,
     );
-    this.leave = listen(code, {
-      heard: (name, data) => (name === "mine" ? this.#own(data) : this.#show(data)),
+    this.leave = listenToRoom(code, {
+      heard: (name, data) => (name === "mine" ? this.#setOwnBet(data) : this.#showScene(data)),
       line: (connected) => {
         this.line.textContent = connected ? "" : tr("The connection is lost; trying again …");
       },
-      over: (sentence) => this.#over(sentence),
+      over: (sentence) => this.#showEnd(sentence),
     });
   }
 
-  #own(mine) {
+  #setOwnBet(mine) {
     this.#mine = mine;
   }
 
-  #show(scene) {
+  #showScene(scene) {
     const before = this.#scene;
     this.#scene = scene;
     if (before?.card !== scene.card || before.revealed !== scene.revealed) {
-      if (before?.card !== scene.card) this.#draw(scene);
-      if (scene.revealed) this.#reveal(scene);
+      if (before?.card !== scene.card) this.#drawCard(scene);
+      if (scene.revealed) this.#revealAnswer(scene);
     }
   }
 
-  #draw({ title, card, cards, before }) {
+  #drawCard({ title, card, cards, before }) {
     document.title = title;
     this.title.textContent = title;
     this.where.textContent = tr("Card {n} of {total}", { n: card, total: cards });
     const was = this.body.contains(document.activeElement);
-    this.#view = new CardView(before, { bet: () => this.#changed() });
+    this.#view = new CardView(before, { bet: () => this.#updateBet() });
     this.#sent = "";
     if (this.#mine?.card === card && this.#view.question) {
       this.#sent = JSON.stringify(this.#mine.answer);
@@ -75,7 +75,7 @@ export class ParticipantView {
     this.acts.hidden = !before.bet;
     this.verdict.textContent = `${this.where.textContent}: ${before.title}`;
     this.#say(before.bet ? "" : tr("This card asks nothing. Look at the board."));
-    this.#changed();
+    this.#updateBet();
     if (was) this.#focus();
     if (!was) scrollTo({ top: 0 });
   }
@@ -86,7 +86,7 @@ export class ParticipantView {
     heading?.focus();
   }
 
-  #changed() {
+  #updateBet() {
     const chosen = this.#view.answer;
     const counts = chosen !== null && JSON.stringify(chosen) === this.#sent;
     this.go.disabled = chosen === null || counts;
@@ -99,38 +99,38 @@ export class ParticipantView {
     else if (this.#sent) this.#say(tr("Not sent yet: your earlier bet counts."));
   }
 
-  async #send() {
+  async #sendBet() {
     const { card } = this.#scene;
     const { answer } = this.#view;
     this.go.disabled = true;
     try {
-      await ask(`room/${this.code}/vote`, { card, answer });
+      await postToRoom(`room/${this.code}/vote`, { card, answer });
       if (this.#scene.card !== card) return;
       this.#mine = { card, answer };
       this.#sent = JSON.stringify(answer);
-      this.#changed();
+      this.#updateBet();
     } catch (error) {
       if (this.#scene.card !== card) return;
-      this.#changed();
+      this.#updateBet();
       this.#say(/** @type {Error} */ (error).message, true);
     }
   }
 
-  #reveal({ after, tally, before }) {
+  #revealAnswer({ after, tally, before }) {
     this.acts.hidden = true;
     // An answer that was chosen but not sent does not count, so the card is reset.
     if (this.#view.question && JSON.stringify(this.#view.answer) !== this.#sent)
-      this.#again(before);
+      this.#resetCard(before);
     this.#view.reveal(after, {}, { focus: false });
     this.#say("");
     if (tally) {
       const heading = el("h4", { class: "rm-class" }, tr("What the class bet"));
-      this.body.append(el("section", {}, heading, histogram(before.bet, tally, after.key)));
+      this.body.append(el("section", {}, heading, createHistogram(before.bet, tally, after.key)));
     }
     this.verdict.textContent = this.#view.verdict.textContent;
   }
 
-  #again(before) {
+  #resetCard(before) {
     this.#view = new CardView(before);
     if (this.#sent) this.#view.question.set(JSON.parse(this.#sent));
     this.body.replaceChildren(this.#view.node);
@@ -141,7 +141,7 @@ export class ParticipantView {
     this.says.classList.toggle("bad", bad);
   }
 
-  #over(sentence) {
+  #showEnd(sentence) {
     this.line.textContent = "";
     this.acts.hidden = true;
     this.where.textContent = "";

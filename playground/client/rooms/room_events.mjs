@@ -2,10 +2,10 @@
 // stream after two minutes and sends something every few seconds: silence means a dead connection.
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { secretly } from "./room_requests.mjs";
+import { secretHeader } from "./room_requests.mjs";
 
 const SILENT_MS = 40_000;
-const WAITS_MS = [500, 1000, 2000, 4000, 8000, 15_000];
+const RETRY_WAITS_MS = [500, 1000, 2000, 4000, 8000, 15_000];
 
 /**
  * @typedef {object} Listener
@@ -20,7 +20,7 @@ const WAITS_MS = [500, 1000, 2000, 4000, 8000, 15_000];
  * @param {Listener} listener
  * @param {string} [secret] the teacher's secret
  */
-export function listen(code, listener, secret) {
+export function listenToRoom(code, listener, secret) {
   const leaving = new AbortController();
   keepListening(code, listener, secret, leaving.signal);
   return () => leaving.abort();
@@ -28,17 +28,17 @@ export function listen(code, listener, secret) {
 
 async function keepListening(code, listener, secret, leaving) {
   for (let failed = 0; !leaving.aborted; ) {
-    const found = await once(code, listener, secret, leaving);
+    const found = await readStreamOnce(code, listener, secret, leaving);
     if (leaving.aborted || found === "over") return;
     failed = found === "broken" ? failed + 1 : 0;
     if (failed) listener.line(false);
-    await pause(WAITS_MS[failed] ?? WAITS_MS.at(-1), leaving);
+    await sleepUnlessAborted(RETRY_WAITS_MS[failed] ?? RETRY_WAITS_MS.at(-1), leaving);
   }
 }
 
 // Read one stream. Returns "over" if the room has ended, "broken" if the stream failed, and "ended"
 // if the server closed it.
-async function once(code, listener, secret, leaving) {
+async function readStreamOnce(code, listener, secret, leaving) {
   const line = new AbortController();
   const cut = () => line.abort();
   leaving.addEventListener("abort", cut);
@@ -50,13 +50,13 @@ async function once(code, listener, secret, leaving) {
   try {
     const place = new URL(`room/${code}/events`, document.baseURI);
     const answer = await fetch(place, {
-      headers: secretly(secret),
+      headers: secretHeader(secret),
       signal: line.signal,
       cache: "no-store",
     });
-    if (!answer.ok) return await refused(answer, listener);
+    if (!answer.ok) return await handleRefusal(answer, listener);
     listener.line(true);
-    return await read(answer.body, listener, alive);
+    return await readEvents(answer.body, listener, alive);
   } catch {
     return "broken";
   } finally {
@@ -65,14 +65,14 @@ async function once(code, listener, secret, leaving) {
   }
 }
 
-async function refused(answer, listener) {
+async function handleRefusal(answer, listener) {
   if (answer.status === 429 || answer.status >= 500) return "broken";
   const found = await answer.json().catch(() => ({}));
-  listener.over(found.error ? said(found.error) : over());
+  listener.over(found.error ? said(found.error) : endedText());
   return "over";
 }
 
-async function read(body, listener, alive) {
+async function readEvents(body, listener, alive) {
   const reader = body.getReader();
   const decoder = new TextDecoder();
   for (let text = ""; ; ) {
@@ -82,9 +82,9 @@ async function read(body, listener, alive) {
     const parts = (text + decoder.decode(value, { stream: true })).split("\n\n");
     text = parts.pop();
     for (const part of parts) {
-      const [name, data] = event(part);
+      const [name, data] = parseEvent(part);
       if (name === "ended") {
-        listener.over(over());
+        listener.over(endedText());
         return "over";
       }
       if (name) listener.heard(name, data);
@@ -93,18 +93,18 @@ async function read(body, listener, alive) {
 }
 
 /** @returns {[string, any]} name and data of an event; a keep-alive has no name */
-function event(part) {
+function parseEvent(part) {
   const lines = part.split("\n");
   const after = (start) => lines.find((line) => line.startsWith(start))?.slice(start.length);
   const name = after("event: ");
   return name ? [name, JSON.parse(after("data: "))] : ["", null];
 }
 
-const over = () => tr("This room has ended.");
+const endedText = () => tr("This room has ended.");
 
 // Resolves after some milliseconds, or at once when aborted.
 /** @returns {Promise<void>} */
-const pause = (ms, signal) =>
+const sleepUnlessAborted = (ms, signal) =>
   new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
     signal.addEventListener("abort", () => {

@@ -1,13 +1,13 @@
 // The teacher's panel of a classroom: the code, the participants, their bets and the controls.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
-import { visible } from "../../../visualizers/shared/text.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
+import { makeVisible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { qrCode } from "../shell/qr.mjs";
-import { histogram } from "./histogram.mjs";
-import { listen } from "./room_events.mjs";
-import { ask } from "./room_requests.mjs";
+import { drawQrCode } from "../shell/qr.mjs";
+import { createHistogram } from "./histogram.mjs";
+import { listenToRoom } from "./room_events.mjs";
+import { postToRoom } from "./room_requests.mjs";
 
-const HERE_ALONE = /^(localhost|127\.|\[::1\])/;
+const LOCAL_HOST = /^(localhost|127\.|\[::1\])/;
 
 /**
  * The lesson that a classroom is opened for, and its callbacks.
@@ -21,15 +21,15 @@ const HERE_ALONE = /^(localhost|127\.|\[::1\])/;
  */
 
 /** Return whether this browser opened a classroom for a lesson, and may still be its teacher. */
-export function taughtHere(lesson) {
+export function hasOwnRoom(lesson) {
   try {
-    return localStorage.getItem(keyOf(lesson)) !== null;
+    return localStorage.getItem(storageKey(lesson)) !== null;
   } catch {
     return false;
   }
 }
 
-const keyOf = (lesson) => `decoding-playground.room.${lesson}`;
+const storageKey = (lesson) => `decoding-playground.room.${lesson}`;
 
 /** The teacher's panel of one classroom. */
 export class RoomPanel {
@@ -48,28 +48,32 @@ export class RoomPanel {
     this.#taught = taught;
     this.node = el("section", { class: "rm-panel", "aria-label": tr("A room for the class") });
     this.says = el("p", { class: "rm-says", role: "status" });
-    this.#parts();
+    this.#createParts();
     root.replaceChildren(this.node);
-    const known = this.#known();
-    if (known) this.#take(known);
-    else this.#closed();
+    const known = this.#loadRoom();
+    if (known) this.#enterRoom(known);
+    else this.#showClosed();
   }
 
-  #parts() {
+  #createParts() {
     this.counts = el("p", { class: "rm-counts" });
     this.brief = el("p", { class: "rm-brief" });
     this.where = el("p", { class: "rm-where" });
     this.answers = el("div", {});
     this.onScreen = el("div", { class: "rm-on-screen" });
-    this.back = button(tr("← Back"), () => this.show(this.#scene.card - 1));
-    this.next = button(tr("Next →"), () => this.show(this.#scene.card + 1), {
+    this.back = createButton(tr("← Back"), () => this.show(this.#scene.card - 1));
+    this.next = createButton(tr("Next →"), () => this.show(this.#scene.card + 1), {
       class: "dp-btn rm-next",
     });
-    this.tell = button(tr("Reveal"), () => this.reveal(), { class: "dp-btn rm-go" });
-    this.lock = button(tr("Lock"), () => this.#act(this.#figures.locked ? "unlock" : "lock"), {
-      title: tr("Nobody new comes in; whoever is here stays"),
-    });
-    this.close = button(tr("Close the room"), () => this.#closing());
+    this.tell = createButton(tr("Reveal"), () => this.reveal(), { class: "dp-btn rm-go" });
+    this.lock = createButton(
+      tr("Lock"),
+      () => this.#sendAction(this.#figures.locked ? "unlock" : "lock"),
+      {
+        title: tr("Nobody new comes in; whoever is here stays"),
+      },
+    );
+    this.close = createButton(tr("Close the room"), () => this.#confirmClose());
     this.sure = el("span", { class: "rm-sure", hidden: true });
     this.bets = el(
       "details",
@@ -79,28 +83,30 @@ export class RoomPanel {
     );
   }
 
-  #known() {
+  #loadRoom() {
     try {
-      return JSON.parse(localStorage.getItem(keyOf(this.#taught.lesson)));
+      return JSON.parse(localStorage.getItem(storageKey(this.#taught.lesson)));
     } catch {
       return null;
     }
   }
 
-  #keep(room) {
+  #saveRoom(room) {
     try {
-      if (room) localStorage.setItem(keyOf(this.#taught.lesson), JSON.stringify(room));
-      else localStorage.removeItem(keyOf(this.#taught.lesson));
+      if (room) localStorage.setItem(storageKey(this.#taught.lesson), JSON.stringify(room));
+      else localStorage.removeItem(storageKey(this.#taught.lesson));
     } catch {
       // Without storage only this page knows the room.
     }
   }
 
   // Without a room: show what a room is for, and the button that opens one.
-  #closed(said = "") {
+  #showClosed(said = "") {
     this.#room = this.#scene = this.#figures = null;
     this.brief.replaceChildren();
-    const open = button(tr("Open a room"), () => this.#open(open), { class: "dp-btn rm-go" });
+    const open = createButton(tr("Open a room"), () => this.#openRoom(open), {
+      class: "dp-btn rm-go",
+    });
     this.node.replaceChildren(
       el(
         "p",
@@ -115,13 +121,13 @@ export class RoomPanel {
     this.#say(said);
   }
 
-  async #open(pressed) {
+  async #openRoom(pressed) {
     const { lesson, language, cardNumber = 1 } = this.#taught;
     pressed.disabled = true;
     try {
-      const room = await ask("rooms", { lesson, language, card: cardNumber });
-      this.#keep(room);
-      this.#take(room);
+      const room = await postToRoom("rooms", { lesson, language, card: cardNumber });
+      this.#saveRoom(room);
+      this.#enterRoom(room);
     } catch (error) {
       pressed.disabled = false;
       this.#say(/** @type {Error} */ (error).message, true);
@@ -129,19 +135,19 @@ export class RoomPanel {
   }
 
   // Enter an open room: a new one, or one that this browser opened before.
-  #take(room) {
+  #enterRoom(room) {
     this.#room = room;
     this.#say(tr("Entering the room …"));
     this.node.replaceChildren(this.says);
-    this.#leave = listen(
+    this.#leave = listenToRoom(
       room.code,
       {
         heard: (name, data) => (name === "scene" ? this.#showScene(data) : this.#showFigures(data)),
         line: (connected) =>
           this.#say(connected ? "" : tr("The connection is lost; trying again …"), !connected),
         over: (sentence) => {
-          this.#keep(null);
-          this.#closed(sentence);
+          this.#saveRoom(null);
+          this.#showClosed(sentence);
         },
       },
       room.secret,
@@ -157,7 +163,7 @@ export class RoomPanel {
   }
 
   #showScene(scene) {
-    if (!this.#scene) this.#opened();
+    if (!this.#scene) this.#showOpened();
     this.#scene = scene;
     const { card, cards, before, revealed } = scene;
     this.where.replaceChildren(
@@ -174,7 +180,7 @@ export class RoomPanel {
     this.#taught.moved?.(card, revealed);
   }
 
-  #opened() {
+  #showOpened() {
     this.picture = el("div", { class: "rm-picture" });
     const { code } = this.#room;
     this.node.replaceChildren(
@@ -187,7 +193,7 @@ export class RoomPanel {
           el("p", { class: "rm-address" }, this.address),
           el("p", { class: "rm-code" }, code),
           this.counts,
-          HERE_ALONE.test(location.host) ? el("p", { class: "rm-note" }, alone()) : null,
+          LOCAL_HOST.test(location.host) ? el("p", { class: "rm-note" }, localOnlyNote()) : null,
         ),
         this.picture,
       ),
@@ -205,14 +211,14 @@ export class RoomPanel {
       this.bets,
       this.says,
     );
-    this.#draw();
+    this.#drawQr();
   }
 
-  async #draw() {
+  async #drawQr() {
     const { address } = this;
     try {
-      const { rows } = await this.#told({ act: "qr", address });
-      this.picture.replaceChildren(qrCode(rows, tr("QR code of {address}", { address })));
+      const { rows } = await this.#postAsTeacher({ act: "qr", address });
+      this.picture.replaceChildren(drawQrCode(rows, tr("QR code of {address}", { address })));
     } catch {
       // The QR code is optional: the page also shows the address and the code.
     }
@@ -232,8 +238,8 @@ export class RoomPanel {
     this.lock.setAttribute("aria-pressed", String(locked));
     if (!tally || figures.card !== card) return;
     const drawn = (key) => [
-      histogram(before.bet, tally, key),
-      ...(words.length ? [wordsOf(words)] : []),
+      createHistogram(before.bet, tally, key),
+      ...(words.length ? [createWordList(words)] : []),
     ];
     this.answers.replaceChildren(...drawn(after.key));
     // The class sees this on the big screen, so the solution only comes with the reveal.
@@ -243,41 +249,41 @@ export class RoomPanel {
   /** Move the class to a card, from 1. */
   show(card) {
     this.#taught.asked?.(card);
-    return this.#act("show", card);
+    return this.#sendAction("show", card);
   }
 
   /** Reveal the card's answer to the class. */
   reveal() {
-    return this.#act("reveal", this.#scene.card);
+    return this.#sendAction("reveal", this.#scene.card);
   }
 
-  #closing() {
+  #confirmClose() {
     this.close.hidden = true;
     this.sure.hidden = false;
-    const stay = button(tr("Keep it open"), () => {
+    const stay = createButton(tr("Keep it open"), () => {
       this.sure.hidden = true;
       this.close.hidden = false;
       this.close.focus();
     });
-    const end = button(tr("Close it for everybody"), () => this.#act("close"), {
+    const end = createButton(tr("Close it for everybody"), () => this.#sendAction("close"), {
       class: "dp-btn rm-end",
     });
     this.sure.replaceChildren(end, stay);
     stay.focus();
   }
 
-  async #act(act, card) {
+  async #sendAction(act, card) {
     if (!this.#room) return;
     try {
-      await this.#told({ act, ...(card ? { card } : {}) });
+      await this.#postAsTeacher({ act, ...(card ? { card } : {}) });
       if (this.says.classList.contains("bad")) this.#say("");
     } catch (error) {
       this.#say(/** @type {Error} */ (error).message, true);
     }
   }
 
-  #told(asked) {
-    return ask(`room/${this.#room.code}/teach`, asked, this.#room.secret);
+  #postAsTeacher(asked) {
+    return postToRoom(`room/${this.#room.code}/teach`, asked, this.#room.secret);
   }
 
   #say(text, bad = false) {
@@ -296,16 +302,16 @@ export class RoomPanel {
  * @param {HTMLElement} root
  * @param {Taught} taught
  */
-export const roomPanel = (root, taught) => new RoomPanel(root, taught);
+export const createRoomPanel = (root, taught) => new RoomPanel(root, taught);
 
-const wordsOf = (words) =>
+const createWordList = (words) =>
   el(
     "ul",
     { class: "rm-words" },
-    words.map((text) => el("li", {}, visible(text))),
+    words.map((text) => el("li", {}, makeVisible(text))),
   );
 
-const alone = () =>
+const localOnlyNote = () =>
   tr(
     "This address is of this machine alone. For a class, start the playground with PLAYGROUND_HOST=0.0.0.0 and PLAYGROUND_HOSTS set to this machine’s name or address, and open the page under that.",
   );

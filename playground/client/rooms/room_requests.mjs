@@ -8,8 +8,8 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
  * @param {any} told the request's body
  * @param {string} [secret] the teacher's secret
  */
-export async function ask(place, told, secret) {
-  const headers = { "content-type": "application/json", ...secretly(secret) };
+export async function postToRoom(place, told, secret) {
+  const headers = { "content-type": "application/json", ...secretHeader(secret) };
   const url = new URL(place, document.baseURI);
   let answer;
   try {
@@ -29,4 +29,4 @@ export async function ask(place, told, secret) {
  * Return the header with the teacher's secret, if there is one.
  * @param {string} [secret]
  */
-export const secretly = (secret) => (secret ? { "x-room-secret": secret } : {});
+export const secretHeader = (secret) => (secret ? { "x-room-secret": secret } : {});

@@ -1,13 +1,17 @@
 // A branch of a run: the tokens it keeps, and the choices that can replace a step's token.
-import { ownPlace, ownToken, pathOf } from "../../../visualizers/shared/record.mjs";
-import { percent, piece } from "../../../visualizers/shared/text.mjs";
+import {
+  beamPath,
+  findDecidedIndex,
+  findDecidedToken,
+} from "../../../visualizers/shared/record.mjs";
+import { formatPercent, tokenLabel } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 /**
  * Whether a step belongs to a beam search.
  * @param {Step} step
  */
-export const isBeam = (step) => step?.detail?.kind === "beam";
+export const isBeamStep = (step) => step?.detail?.kind === "beam";
 
 /**
  * Return the ids of the generated tokens before the one that a step decided.
@@ -15,16 +19,19 @@ export const isBeam = (step) => step?.detail?.kind === "beam";
  * @param {Run} run
  * @param {Step} step
  */
-export function keptBy(run, step, node) {
+export function keptTokenIds(run, step, node) {
   if (node)
-    return pathOf(run, node, step.index)
+    return beamPath(run, node, step.index)
       .slice(0, -1)
       .map((n) => n.token_id);
   const before = [];
   for (const earlier of run.steps.slice(0, step.index))
     if (earlier.sequence === step.sequence)
       before.splice(earlier.keep, Number.POSITIVE_INFINITY, ...earlier.emit);
-  return [...before.slice(0, step.keep), ...step.emit.slice(0, Math.max(0, ownPlace(step)))];
+  return [
+    ...before.slice(0, step.keep),
+    ...step.emit.slice(0, Math.max(0, findDecidedIndex(step))),
+  ];
 }
 
 /**
@@ -32,10 +39,10 @@ export function keptBy(run, step, node) {
  * @param {Run} run
  * @param {Step} step
  */
-export function choicesOf(run, step) {
+export function listChoices(run, step) {
   const usable = (id) => !run.eos_token_ids.includes(id);
   const shown = run.shown[step.index];
-  if (!isBeam(step))
+  if (!isBeamStep(step))
     return step.candidates.map(({ token_id }, i) => ({
       token_id,
       model: shown.candidates.raw[i],
@@ -54,28 +61,31 @@ export function choicesOf(run, step) {
 }
 
 // Both probabilities, or one number if they look the same.
-const oddsOf = (model, used) =>
-  model === null || percent(model) === percent(used)
-    ? percent(used)
-    : tr("model {model}, as used {used}", { model: percent(model), used: percent(used) });
+const probabilityText = (model, used) =>
+  model === null || formatPercent(model) === formatPercent(used)
+    ? formatPercent(used)
+    : tr("model {model}, as used {used}", {
+        model: formatPercent(model),
+        used: formatPercent(used),
+      });
 
 /**
  * Return the label of a choice: its token and its probabilities, for a beam node also its parent.
  * @param {Run} run
  * @param {Step} step
  */
-export function nameOfChoice(run, step, { token_id, model, used, node }) {
-  const before = node ? keptBy(run, step, node).slice(-1) : [];
-  const parent = before.map((id) => piece(run, id)).join("") || tr("prompt");
-  return `${node ? `${parent} → ` : ""}${piece(run, token_id)}   ${oddsOf(model, used)}`;
+export function choiceLabel(run, step, { token_id, model, used, node }) {
+  const before = node ? keptTokenIds(run, step, node).slice(-1) : [];
+  const parent = before.map((id) => tokenLabel(run, id)).join("") || tr("prompt");
+  return `${node ? `${parent} → ` : ""}${tokenLabel(run, token_id)}   ${probabilityText(model, used)}`;
 }
 
 /**
  * Return the index of the wanted choice, else of the best one that the run did not take.
  * @param {Step} step
  */
-export function suggested(step, choices, wanted) {
-  const written = ownToken(step);
+export function suggestedIndex(step, choices, wanted) {
+  const written = findDecidedToken(step);
   if (wanted?.step === step.index) {
     const at = choices.findIndex(
       ({ token_id, node }) =>

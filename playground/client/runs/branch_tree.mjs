@@ -1,21 +1,21 @@
 // A run and its branches as an indented list: open one, save its trace, or compare two.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { saveTrace } from "../../../visualizers/stage/download.mjs";
-import { together } from "./branch_comparison.mjs";
+import { createComparison } from "./branch_comparison.mjs";
 import {
-  figureOf,
+  branchName,
+  branchOrigin,
   firstWords,
-  lineage,
-  members,
-  nameOf,
-  parentOf,
-  rootOf,
-  titleOf,
-  told,
+  listBranches,
+  parentRun,
+  relatedRuns,
+  rootRun,
+  runFigure,
+  strategyTitle,
 } from "./related_runs.mjs";
 
-class Row {
+class BranchRow {
   constructor(member, { open, tick }) {
     this.member = member;
     this.tick = el("input", { type: "checkbox", onchange: () => tick(this.tick.checked) });
@@ -32,7 +32,7 @@ class Row {
       " ",
       this.text,
     );
-    this.save = button(tr("Trace"), () => saveTrace(member), {
+    this.save = createButton(tr("Trace"), () => saveTrace(member), {
       title: tr("Save the trace of this branch"),
     });
     this.item = el("li", {}, this.tick, this.pick, this.value, this.save);
@@ -40,15 +40,15 @@ class Row {
 
   draw(depth, now, checked) {
     const { member, item } = this;
-    const alone = member.parent && !parentOf(member);
+    const alone = member.parent && !parentRun(member);
     const lost = alone ? tr(" of a run that is not on this page") : "";
-    const name = nameOf(member);
+    const name = branchName(member);
     item.style.setProperty("--depth", depth);
     item.classList.toggle("child", depth > 0);
-    this.title.textContent = titleOf(member.strategy);
-    this.where.textContent = told(member) + lost;
+    this.title.textContent = strategyTitle(member.strategy);
+    this.where.textContent = branchOrigin(member) + lost;
     this.text.textContent = firstWords(member);
-    this.value.textContent = figureOf(member);
+    this.value.textContent = runFigure(member);
     this.tick.setAttribute("aria-label", tr("Compare {name}", { name }));
     this.pick.setAttribute("aria-label", tr("Open {name}", { name }));
     this.save.setAttribute("aria-label", tr("Save the trace of {name}", { name }));
@@ -59,7 +59,7 @@ class Row {
   }
 }
 
-export class FamilyTree {
+export class BranchTree {
   #rows = new Map();
   #checked = new Set();
   #run = null;
@@ -68,9 +68,9 @@ export class FamilyTree {
     this.open = open;
     this.tree = el("ul", { class: "fm-tree", "aria-label": tr("The family of this run") });
     this.result = el("div", { class: "fm-result" });
-    this.compare = button(tr("Compare the two that are ticked"), () => {
-      const pair = [...this.#checked].map((id) => members.get(id));
-      this.result.replaceChildren(...together(pair));
+    this.compare = createButton(tr("Compare the two that are ticked"), () => {
+      const pair = [...this.#checked].map((id) => relatedRuns.get(id));
+      this.result.replaceChildren(...createComparison(pair));
     });
     this.node = el(
       "div",
@@ -89,7 +89,7 @@ export class FamilyTree {
         else this.#checked.delete(member.id);
         this.draw(this.#run);
       };
-      this.#rows.set(member.id, new Row(member, { open: () => this.open(member), tick }));
+      this.#rows.set(member.id, new BranchRow(member, { open: () => this.open(member), tick }));
     }
     return this.#rows.get(member.id);
   }
@@ -107,7 +107,7 @@ export class FamilyTree {
   /** @param {Run} run */
   draw(run) {
     this.#run = run;
-    const list = run && members.has(run.id) ? lineage(rootOf(run)) : [];
+    const list = run && relatedRuns.has(run.id) ? listBranches(rootRun(run)) : [];
     this.node.hidden = list.length < 2 && !run?.parent;
     this.#forget(new Set(list.map(([member]) => member.id)));
     list.forEach(([member, depth], i) => {

@@ -1,20 +1,26 @@
 // The fork panel: continues a run from any step with another token or a typed text.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
-import { textOfId, textOfIds, visible } from "../../../visualizers/shared/text.mjs";
+import { makeVisible, tokensText, tokenText } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { compareForm } from "../forms/strategy_form.mjs";
+import { createStrategyForm } from "../forms/strategy_form.mjs";
 import { store } from "../shell/page_state.mjs";
-import { strategyOf } from "../shell/spec.mjs";
+import { findStrategy } from "../shell/spec.mjs";
 import { openTab } from "../shell/tab_navigation.mjs";
-import { namesOf, withMedia } from "../shell/visitor_media.mjs";
-import { choicesOf, isBeam, keptBy, nameOfChoice, suggested } from "./branch_choices.mjs";
-import { FamilyTree } from "./branch_tree.mjs";
-import { press, UNDER_WAY } from "./press.mjs";
-import { adopt, members, titleOf } from "./related_runs.mjs";
+import { runMediaNames, withMedia } from "../shell/visitor_media.mjs";
+import {
+  choiceLabel,
+  isBeamStep,
+  keptTokenIds,
+  listChoices,
+  suggestedIndex,
+} from "./branch_choices.mjs";
+import { BranchTree } from "./branch_tree.mjs";
+import { ALREADY_RUNNING, requestRun } from "./press.mjs";
+import { relatedRuns, rememberRun, strategyTitle } from "./related_runs.mjs";
 
-const SHOWN_BEFORE = 12;
-const APART = tr(
+const CONTEXT_TOKENS = 12;
+const CANNOT_FORK = tr(
   "This model reads its prompt apart from the text it writes: it cannot be continued from a step.",
 );
 
@@ -24,18 +30,18 @@ const waiting = new Map();
 let send = null;
 let number = 0;
 let isConnected = null;
-const connected = new Promise((done) => {
+const forkReady = new Promise((done) => {
   isConnected = done;
 });
 
 /** Connect the hidden element: `f` requests a branch, the result takes the answers. */
-export function connectFamily(f) {
+export function connectFork(f) {
   send = f;
   isConnected();
-  return { receive };
+  return { receive: receiveAnswer };
 }
 
-function receive(text) {
+function receiveAnswer(text) {
   if (!text) return;
   const message = JSON.parse(text);
   const done = waiting.get(message.number);
@@ -48,8 +54,8 @@ function receive(text) {
  * @param {any} branch the run, the step and the new token or text
  * @param {any} asked values of the form
  */
-export async function continueFrom(branch, asked) {
-  await connected;
+export async function startLinkedBranch(branch, asked) {
+  await forkReady;
   const { prompt: _, messages: __, template: ___, ...controls } = await withMedia(asked);
   return new Promise((done) => {
     waiting.set(++number, ({ error }) => done(error ?? ""));
@@ -57,7 +63,7 @@ export async function continueFrom(branch, asked) {
   });
 }
 
-function refresh() {
+function redrawTrees() {
   for (const view of views) {
     if (view.root.isConnected) view.drawTree();
     else views.delete(view);
@@ -68,8 +74,8 @@ function refresh() {
  * Show a run in the tab of its strategy.
  * @param {Run} run
  */
-function open(run) {
-  adopt(run);
+function openRun(run) {
+  rememberRun(run);
   store.show(run.strategy, run);
   openTab(run.strategy);
 }
@@ -78,9 +84,9 @@ function open(run) {
  * The weight settings in the form of a run.
  * @param {Run} run
  */
-function heldIn(run) {
+function weightSettings(run) {
   const { form } = run;
-  const kinds = form ? (strategyOf(run.strategy)?.params ?? []) : [];
+  const kinds = form ? (findStrategy(run.strategy)?.params ?? []) : [];
   const held = kinds.filter(({ group, name }) => group === "weights" && name in form.values);
   return Object.fromEntries(held.map(({ name }) => [name, form.values[name]]));
 }
@@ -89,7 +95,7 @@ function heldIn(run) {
  * Return a run's settings as values of a form.
  * @param {Run} run
  */
-function settingsOf(run) {
+function formSettings(run) {
   const given = Object.entries(run.config).filter(([, value]) => value !== null);
   const params = given.map(([key, value]) => [
     key,
@@ -97,13 +103,13 @@ function settingsOf(run) {
   ]);
   return {
     strategy: run.strategy,
-    params: { ...Object.fromEntries(params), ...heldIn(run) },
+    params: { ...Object.fromEntries(params), ...weightSettings(run) },
     model: run.model.id,
     assistant: run.assistant ? run.assistant.id : "",
   };
 }
 
-class Family {
+class ForkPanel {
   #run = null;
   // The choice that a view asked to continue with.
   #wanted = null;
@@ -115,8 +121,8 @@ class Family {
   constructor(root, ctx) {
     this.root = root;
     this.ctx = ctx;
-    this.tree = new FamilyTree(open);
-    this.ask = el("div", { class: "fm-ask" }, this.#line(), this.#chip(), this.#settings());
+    this.tree = new BranchTree(openRun);
+    this.ask = el("div", { class: "fm-ask" }, this.#line(), this.#previewLine(), this.#settings());
     this.say = el("p", { class: "dp-status", role: "status" });
     this.ask.append(this.say);
     root.classList.add("fm-root");
@@ -146,11 +152,11 @@ class Family {
         this.#start();
       },
     });
-    this.go = button(tr("Continue"), () => this.#start(), { class: "dp-btn f-go fm-go" });
+    this.go = createButton(tr("Continue"), () => this.#start(), { class: "dp-btn f-go fm-go" });
     return el("div", { class: "dp-row fm-line" }, this.label, this.what, this.typed, this.go);
   }
 
-  #chip() {
+  #previewLine() {
     this.chip = el("p", { class: "fm-chip" });
     return this.chip;
   }
@@ -169,7 +175,7 @@ class Family {
       {
         class: "fm-settings",
         ontoggle: () => {
-          if (this.settings.open) this.#ready();
+          if (this.settings.open) this.#ensureForm();
         },
       },
       el("summary", {}, tr("With "), this.name),
@@ -198,7 +204,7 @@ class Family {
   }
 
   get #choice() {
-    return choicesOf(this.#run, this.#step)[this.what.selectedIndex];
+    return listChoices(this.#run, this.#step)[this.what.selectedIndex];
   }
 
   #list() {
@@ -209,43 +215,43 @@ class Family {
     this.label.textContent = tr("At step {step} put", { step: step.index + 1 });
     if (key === this.#listed) return;
     this.#listed = key;
-    const all = choicesOf(run, step);
+    const all = listChoices(run, step);
     this.what.replaceChildren(
       ...all.map((choice, i) =>
-        el("option", { value: i, disabled: !choice.usable }, nameOfChoice(run, step, choice)),
+        el("option", { value: i, disabled: !choice.usable }, choiceLabel(run, step, choice)),
       ),
     );
-    this.what.selectedIndex = suggested(step, all, this.#wanted);
+    this.what.selectedIndex = suggestedIndex(step, all, this.#wanted);
     this.#preview();
   }
 
-  #kept(choice) {
-    return keptBy(this.#run, this.#step, isBeam(this.#step) ? choice?.node : null);
+  #keptIds(choice) {
+    return keptTokenIds(this.#run, this.#step, isBeamStep(this.#step) ? choice?.node : null);
   }
 
   // Shows the end of the kept text and the new token or text.
   #preview() {
     const run = this.#run;
     const choice = this.#choice;
-    const ids = [...run.prompt_ids, ...this.#kept(choice)];
-    const cut = ids.length > SHOWN_BEFORE ? "…" : "";
-    const put = this.typed.value || (choice ? textOfId(run, choice.token_id) : "");
-    const kept = cut + textOfIds(run, ids.slice(-SHOWN_BEFORE));
+    const ids = [...run.prompt_ids, ...this.#keptIds(choice)];
+    const cut = ids.length > CONTEXT_TOKENS ? "…" : "";
+    const put = this.typed.value || (choice ? tokenText(run, choice.token_id) : "");
+    const kept = cut + tokensText(run, ids.slice(-CONTEXT_TOKENS));
     this.chip.replaceChildren(
       tr("Continues "),
       el("span", { class: "fm-kept" }, kept),
-      el("b", {}, visible(put)),
+      el("b", {}, makeVisible(put)),
     );
   }
 
   // Makes the branch's form on first use, with its parent's settings.
-  #ready() {
+  #ensureForm() {
     if (this.#form) return this.#form;
     const run = this.#run;
     const changed = () => {
       this.name.textContent = this.#form.title();
     };
-    this.#form = compareForm(tr("branch"), settingsOf(run), changed);
+    this.#form = createStrategyForm(tr("branch"), formSettings(run), changed);
     this.seed.value = run.seed;
     this.slot.replaceChildren(
       this.#form.box,
@@ -258,22 +264,22 @@ class Family {
     if (this.go.disabled) return;
     const choice = this.#choice;
     if (!this.typed.value && !choice) return this.#problem(tr("Choose a token or type a text."));
-    const question = this.#question(choice, this.#ready().ask());
-    if (store.busy(question.strategy)) return this.#problem(`${UNDER_WAY}.`);
-    adopt(this.#run);
+    const question = this.#question(choice, this.#ensureForm().ask());
+    if (store.busy(question.strategy)) return this.#problem(`${ALREADY_RUNNING}.`);
+    rememberRun(this.#run);
     this.#asked = ++number;
     this.go.disabled = true;
     this.say.className = "dp-status";
     this.say.textContent = tr("Starting…");
-    waiting.set(this.#asked, (answer) => this.#answered(answer, question));
+    waiting.set(this.#asked, (answer) => this.#handleAnswer(answer, question));
     const asked = { number: this.#asked, ...question };
-    press(question.strategy, async (more) => send({ ...(await withMedia(asked)), ...more }));
+    requestRun(question.strategy, async (more) => send({ ...(await withMedia(asked)), ...more }));
   }
 
   // Sends the kept ids and their texts: the server does not look a parent run up by its id.
   #question(choice, controls) {
     const run = this.#run;
-    const kept = this.#kept(choice);
+    const kept = this.#keptIds(choice);
     const ids = [...run.prompt_ids, ...kept];
     const put = this.typed.value ? { text: this.typed.value } : { token_id: choice.token_id };
     return {
@@ -285,12 +291,12 @@ class Family {
       pieces: Object.fromEntries(ids.map((id) => [id, run.pieces[id]])),
       ...put,
       ...controls,
-      ...namesOf(run),
+      ...runMediaNames(run),
       seed: this.seed.value === "" ? null : Number(this.seed.value),
     };
   }
 
-  #answered(answer, question) {
+  #handleAnswer(answer, question) {
     this.go.disabled = this.#blocked();
     this.say.textContent = "";
     if (answer.error) {
@@ -301,7 +307,7 @@ class Family {
     this.typed.value = "";
     this.#wanted = null;
     if (question.strategy !== this.ctx.strategy) openTab(question.strategy);
-    refresh();
+    redrawTrees();
   }
 
   #problem(sentence) {
@@ -322,13 +328,13 @@ class Family {
   /** @param {Run} run */
   update(run) {
     if (run.id !== this.#run?.id) this.#show(run);
-    if (run.parent && !members.has(run.id)) {
-      adopt(run);
-      refresh();
+    if (run.parent && !relatedRuns.has(run.id)) {
+      rememberRun(run);
+      redrawTrees();
     }
     this.go.disabled = this.#blocked() || waiting.has(this.#asked);
-    if (run.model.is_encoder_decoder) this.#problem(APART);
-    if (members.has(run.id)) this.drawTree();
+    if (run.model.is_encoder_decoder) this.#problem(CANNOT_FORK);
+    if (relatedRuns.has(run.id)) this.drawTree();
     else this.tree.node.hidden = true;
   }
 
@@ -340,7 +346,7 @@ class Family {
     this.settings.open = false;
     this.say.textContent = "";
     this.name.textContent = tr("{title}, the settings of this run", {
-      title: titleOf(run.strategy),
+      title: strategyTitle(run.strategy),
     });
     this.#listed = "";
   }
@@ -355,7 +361,7 @@ class Family {
 }
 
 /** @type {ViewSpec} */
-export const family = {
+export const forkView = {
   title: tr("Continue from here"),
   whole: true,
   place: "answers",
@@ -363,5 +369,5 @@ export const family = {
   empty: tr(
     "After a run: choose another token at any step, or type a text, and see where it leads.",
   ),
-  mount: (root, ctx) => new Family(root, ctx),
+  mount: (root, ctx) => new ForkPanel(root, ctx),
 };

@@ -1,16 +1,16 @@
 // The gallery: a list of recorded runs; a click opens one in the replay tab.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { partOf } from "../shell/other_tabs.mjs";
-import { declared } from "../shell/spec.mjs";
+import { getOtherTab } from "../shell/other_tabs.mjs";
+import { getDeclaration } from "../shell/spec.mjs";
 
 export function mountGallery(root) {
-  const open = (name) => partOf("replay")?.restore({ recorded: name, step: null });
-  const runs = declared().gallery.map(({ name, title, shows }) =>
+  const open = (name) => getOtherTab("replay")?.restore({ recorded: name, step: null });
+  const runs = getDeclaration().gallery.map(({ name, title, shows }) =>
     el(
       "li",
       {},
-      button(title, () => open(name), { class: "dp-btn dp-preset" }),
+      createButton(title, () => open(name), { class: "dp-btn dp-preset" }),
       el("p", { class: "pr-shows" }, shows),
     ),
   );

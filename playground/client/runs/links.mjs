@@ -1,26 +1,27 @@
 // Opens an address: a tab, a recorded run at a step, a form to fill and run, or a branch.
-import { button } from "../../../visualizers/shared/dom.mjs";
+import { createButton } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { followNow } from "../shell/address.mjs";
-import { KNOWN, partOf } from "../shell/other_tabs.mjs";
+import { updateAddress } from "../shell/address.mjs";
+import { getOtherTab, OTHER_TAB_NAMES } from "../shell/other_tabs.mjs";
 import { store } from "../shell/page_state.mjs";
-import { whenThere } from "../shell/polling.mjs";
-import { ask, connectedAsk } from "../shell/questions.mjs";
-import { declared, strategyOf } from "../shell/spec.mjs";
-import { tabOf } from "../shell/strategy_tabs.mjs";
+import { waitUntilFound } from "../shell/polling.mjs";
+import { askServer, questionsReady } from "../shell/questions.mjs";
+import { findStrategy, getDeclaration } from "../shell/spec.mjs";
+import { getStrategyTab } from "../shell/strategy_tabs.mjs";
 import { openTab, runForm } from "../shell/tab_navigation.mjs";
-import { isOwn, notPartOf, visitor } from "../shell/visitor_media.mjs";
-import { continueFrom } from "./fork.mjs";
+import { linksUploads, mediaMissingSentence, visitorId } from "../shell/visitor_media.mjs";
+import { startLinkedBranch } from "./fork.mjs";
 
-const NAMES = ["tab", "trace", "strategy"];
+const TAB_PARAMETERS = ["tab", "trace", "strategy"];
 
 // The tab that an address names, as far as it can be read without asking the server.
-function meant(query) {
-  const [tab, trace, strategy] = NAMES.map((name) => query.get(name));
+function findTargetTab(query) {
+  const [tab, trace, strategy] = TAB_PARAMETERS.map((name) => query.get(name));
   const named = [tab, strategy, trace?.replace(/-\d+$/, "")];
   return (
-    named.find((name) => strategyOf(name) || KNOWN.includes(name)) ?? declared().strategies[0].name
+    named.find((name) => findStrategy(name) || OTHER_TAB_NAMES.includes(name)) ??
+    getDeclaration().strategies[0].name
   );
 }
 
@@ -28,57 +29,57 @@ function meant(query) {
  * Open what the address names.
  * @param {string} search query string
  */
-export async function restore(search) {
+export async function openAddress(search) {
   const query = new URLSearchParams(search);
-  if (!NAMES.some((name) => query.has(name))) return;
-  const tab = meant(query);
+  if (!TAB_PARAMETERS.some((name) => query.has(name))) return;
+  const tab = findTargetTab(query);
   const since = performance.now();
   openTab(tab);
-  await connectedAsk;
-  const found = await ask({ action: "link", search, visitor: visitor() });
-  if (found.error) return refuse(tab, found.error);
+  await questionsReady;
+  const found = await askServer({ action: "link", search, visitor: visitorId() });
+  if (found.error) return showError(tab, found.error);
   if (found.tab !== tab) openTab(found.tab);
-  if (strategyOf(found.tab))
-    whenThere(
-      () => tabOf(found.tab),
-      (there) => openIn(there, found, search, since),
+  if (findStrategy(found.tab))
+    waitUntilFound(
+      () => getStrategyTab(found.tab),
+      (there) => openInTab(there, found, search, since),
     );
   else
-    whenThere(
-      () => partOf(found.tab),
+    waitUntilFound(
+      () => getOtherTab(found.tab),
       (part) => {
-        const stranger = found.form && strangerIn(found.form);
+        const stranger = found.form && findUnknownName(found.form);
         part.restore(found, !stranger && !found.lacks);
-        if (stranger) part.refuse(notByItself(stranger));
-        else if (found.lacks) part.refuse(notPartOf(found.lacks));
+        if (stranger) part.refuse(notStartedSentence(stranger));
+        else if (found.lacks) part.refuse(mediaMissingSentence(found.lacks));
       },
     );
 }
 
 // Opens a link in a strategy's tab; keeps what the visitor changed since the address was opened.
-async function openIn(tab, found, search, since) {
+async function openInTab(tab, found, search, since) {
   const { step, recorded, form, branch, lacks } = found;
   const { name, presets } = tab.strategy;
   await tab.cameBack;
   if (form && tab.shows(search)) return step !== null && store.select(store.shown(name), step - 1);
   if (form) {
     tab.show(form);
-    if (step !== null) selectLater(name, step);
-    const stranger = strangerIn(form);
-    if (stranger) return refuse(name, notByItself(stranger));
+    if (step !== null) selectWhenEnded(name, step);
+    const stranger = findUnknownName(form);
+    if (stranger) return showError(name, notStartedSentence(stranger));
     if (lacks) return tab.media.lacks(lacks);
-    if (branch) refuseIf(name, await continueFrom(branch, tab.ask()));
+    if (branch) showErrorIf(name, await startLinkedBranch(branch, tab.ask()));
     else tab.run(true);
     return;
   }
   const opened = recorded ?? presets[0]?.recorded;
-  if (opened) refuseIf(name, await tab.open(opened, step, since).then(() => "", String));
+  if (opened) showErrorIf(name, await tab.open(opened, step, since).then(() => "", String));
 }
 
 // Security: anyone can write a link. Returns the first model or method that the page does not ship;
 // a link with one fills the form but never starts a run by itself.
-function strangerIn({ model, assistant, base, values, columns = [] }) {
-  const { models, methods } = declared();
+function findUnknownName({ model, assistant, base, values, columns = [] }) {
+  const { models, methods } = getDeclaration();
   const known = models.filter((m) => m.embedded).map((m) => m.name);
   const named = [model, assistant, base, ...columns.flatMap((c) => [c.model, c.assistant])];
   const found = named.find((name) => name && !known.includes(name));
@@ -86,14 +87,14 @@ function strangerIn({ model, assistant, base, values, columns = [] }) {
   return found ?? code.find((name) => name && !methods.includes(name));
 }
 
-const notByItself = (model) =>
+const notStartedSentence = (model) =>
   tr(
     "This link asks for {model}, which does not come with this page. Look at the settings; Run does it.",
     { model },
   );
 
 // Selects the step when the run ends, unless the visitor has selected another one.
-function selectLater(key, step) {
+function selectWhenEnded(key, step) {
   const before = store.runId(key);
   let waiting = true;
   store.watch({
@@ -104,7 +105,7 @@ function selectLater(key, step) {
       waiting = false;
       const { length } = run.steps;
       if (step > length)
-        return refuse(
+        return showError(
           key,
           tr("step = {step} is not there: the run has {length}.", { step, length }),
         );
@@ -113,18 +114,18 @@ function selectLater(key, step) {
   });
 }
 
-const refuseIf = (tab, error) => error && refuse(tab, error);
+const showErrorIf = (tab, error) => error && showError(tab, error);
 
-function refuse(tab, sentence) {
+function showError(tab, sentence) {
   const error = said(sentence);
-  if (!strategyOf(tab))
-    return whenThere(
-      () => partOf(tab),
+  if (!findStrategy(tab))
+    return waitUntilFound(
+      () => getOtherTab(tab),
       (part) => part.refuse(error),
     );
   const message = { run: "link", seq: 0, kind: "fail", strategy: tab, error };
-  whenThere(
-    () => tabOf(tab),
+  waitUntilFound(
+    () => getStrategyTab(tab),
     // Wait for the tab's first run, so that the error does not replace it.
     (there) => there.welcomed.then(() => store.receive(JSON.stringify(message))),
   );
@@ -132,9 +133,9 @@ function refuse(tab, sentence) {
 
 async function copyLink(event) {
   const copy = event.currentTarget;
-  followNow();
+  updateAddress();
   await navigator.clipboard.writeText(location.href);
-  copy.textContent = isOwn(location.search)
+  copy.textContent = linksUploads(location.search)
     ? tr("Link copied, without what the model was given")
     : tr("Link copied");
   setTimeout(() => {
@@ -146,8 +147,10 @@ async function copyLink(event) {
  * Make the button that copies the run's link.
  * @returns {import("../../../visualizers/stage/scrub.mjs").Offer}
  */
-export function copying() {
-  const node = button(tr("Copy link"), copyLink, { title: tr("Opens this run at this step") });
+export function copyLinkButton() {
+  const node = createButton(tr("Copy link"), copyLink, {
+    title: tr("Opens this run at this step"),
+  });
   return { node, update() {} };
 }
 
@@ -155,10 +158,10 @@ export function copying() {
  * Make the button that runs a recorded run's settings in its tab.
  * @returns {import("../../../visualizers/stage/scrub.mjs").Offer}
  */
-export function runningAgain() {
+export function runAgainButton() {
   let run = null;
   const again = () => runForm(run.form);
-  const node = button(tr("Run it yourself"), again, {
+  const node = createButton(tr("Run it yourself"), again, {
     class: "dp-btn lk-again",
     title: tr("Puts its settings into the form and runs them here"),
   });
@@ -168,7 +171,7 @@ export function runningAgain() {
     update(shown) {
       run = shown;
       const recorded = ["recorded", "replayed", "paused"].includes(shown.status);
-      node.hidden = !recorded || !shown.form || !strategyOf(shown.form.strategy);
+      node.hidden = !recorded || !shown.form || !findStrategy(shown.form.strategy);
     },
   };
 }

@@ -2,10 +2,10 @@
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { PlayBar } from "../../../visualizers/stage/play.mjs";
-import { linked } from "../shell/address.mjs";
-import { keepPart } from "../shell/other_tabs.mjs";
+import { registerLink } from "../shell/address.mjs";
+import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { stages, store } from "../shell/page_state.mjs";
-import { declared } from "../shell/spec.mjs";
+import { getDeclaration } from "../shell/spec.mjs";
 import { fetchRecorded } from "./recorded_runs.mjs";
 
 class Player {
@@ -24,21 +24,21 @@ class Player {
     root.replaceChildren(this.shell, this.stage);
     root.addEventListener("keydown", (event) => this.bar.press(event));
     store.watch({ covered: ({ key, on }) => key === "replay" && this.bar.hold(on) });
-    keepPart("replay", this);
-    linked(root, () => this.#link());
-    const [first] = declared().gallery;
-    if (first) this.#fetch(first.name, null, () => !this.#run).catch(() => {});
+    registerOtherTab("replay", this);
+    registerLink(root, () => this.#pageAddress());
+    const [first] = getDeclaration().gallery;
+    if (first) this.#fetchRun(first.name, null, () => !this.#run).catch(() => {});
   }
 
-  #link() {
+  #pageAddress() {
     const { entry, selected } = this.#run ?? {};
     return entry ? `?tab=replay&trace=${entry}&step=${selected + 1}` : "?tab=replay";
   }
 
-  async #fetch(name, step, wanted = () => true) {
+  async #fetchRun(name, step, wanted = () => true) {
     const found = await fetchRecorded(name);
     if (!wanted()) return;
-    this.#open({ ...found, name: found.title });
+    this.#openRun({ ...found, name: found.title });
     Object.assign(this.#run, { entry: name });
     store.select(this.#run, (step ?? found.look_at) - 1);
   }
@@ -54,7 +54,7 @@ class Player {
       line.replaceChildren();
       line.removeAttribute("class");
     }
-    await this.#fetch(recorded, step, () => this.#asked === recorded);
+    await this.#fetchRun(recorded, step, () => this.#asked === recorded);
     this.bar.node.focus({ preventScroll: true });
   }
 
@@ -68,11 +68,11 @@ class Player {
     if (!text) return;
     this.#asked = "";
     this.note.hidden = true;
-    this.#open(JSON.parse(text));
+    this.#openRun(JSON.parse(text));
     this.bar.node.focus({ preventScroll: true });
   }
 
-  #open({ trace, shown, visuals, name, form = null, shows = "" }) {
+  #openRun({ trace, shown, visuals, name, form = null, shows = "" }) {
     this.#run = store.showTrace("replay", { trace, shown }, "replayed");
     Object.assign(this.#run, { form, shows });
     stages.mount(this.stage, { strategy: "replay", visuals }, this.trigger);
@@ -82,4 +82,4 @@ class Player {
   }
 }
 
-export const player = (root, trigger) => new Player(root, trigger);
+export const mountPlayer = (root, trigger) => new Player(root, trigger);

@@ -1,42 +1,48 @@
 // A run from the press of Run to its end, including lost connections and Stop. The page shows the
 // first status itself, at once; later ones come from the server.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { store } from "../shell/page_state.mjs";
-import { forgetPress, keepPress, nameRun, newName, pressFor } from "../shell/pending_runs.mjs";
-import { GONE } from "../shell/store.mjs";
+import {
+  deletePending,
+  findPendingByLink,
+  randomId,
+  savePending,
+  setRunId,
+} from "../shell/pending_runs.mjs";
+import { CONNECTION_LOST } from "../shell/store.mjs";
 
 const STARTING = tr("Starting…");
-const NO_WORD = tr("Sent; the server has not answered yet…");
-const AWAY = tr("The server cannot be reached. Your run starts as soon as it is back.");
-const LOST = tr("The connection to the server is lost; waiting for it to come back…");
-const AGAIN = tr("Looking for what ran here…");
-const UNSENT = tr("Stopped before it was sent.");
-export const UNDER_WAY = tr("Something runs here already: stop it first");
-const NOTHING = tr("Nothing runs here");
+const NO_ANSWER_YET = tr("Sent; the server has not answered yet…");
+const SERVER_AWAY = tr("The server cannot be reached. Your run starts as soon as it is back.");
+const WAITING_FOR_SERVER = tr("The connection to the server is lost; waiting for it to come back…");
+const RECONNECTING = tr("Looking for what ran here…");
+const STOPPED_UNSENT = tr("Stopped before it was sent.");
+export const ALREADY_RUNNING = tr("Something runs here already: stop it first");
+const NOTHING_RUNS = tr("Nothing runs here");
 
-const AGAIN_MS = 1000;
-const SOON_MS = 2000;
+const RETRY_MS = 1000;
+const FIRST_ANSWER_MS = 2000;
 // The server sends a message every second, so this much silence means a problem.
 const SILENT_MS = 5000;
-const GONE_MS = 40_000;
+const GIVE_UP_MS = 40_000;
 // Minimum time between two requests for missed messages, so that a slow server is not flooded.
-const ASK_MS = 10_000;
+const RESUME_INTERVAL_MS = 10_000;
 
-let here = "./here";
+let pingAddress = "./here";
 
 /**
  * Set the address that is fetched to test whether the server can be reached.
  * @param {string} address
  */
-export const answersAt = (address) => {
-  here = address;
+export const setPingAddress = (address) => {
+  pingAddress = address;
 };
 
 // The request carries the name of the run to come: the server learns that a page will listen to it.
-async function reachable(name = "") {
+async function pingServer(name = "") {
   try {
-    await fetch(new URL(`${here}?press=${name}`, document.baseURI), { cache: "no-store" });
+    await fetch(new URL(`${pingAddress}?press=${name}`, document.baseURI), { cache: "no-store" });
     return true;
   } catch {
     return false;
@@ -48,22 +54,22 @@ async function reachable(name = "") {
  * @typedef {(more: { press: string, resume?: boolean, run?: string, next?: number }) => void} Send
  */
 
-const links = new Map();
+const linksByKey = new Map();
 /** @type {Map<string, { name: string, send: Send }>} the latest press under a key */
-const presses = new Map();
+const pressesByKey = new Map();
 
 // Keys of the runs that this page has resumed since it was loaded.
-const takenUp = new Set();
+const resumedKeys = new Set();
 
 store.watch({
   active(key) {
-    const name = presses.get(key)?.name;
+    const name = pressesByKey.get(key)?.name;
     if (!name) return;
     const { run } = store.activity(key) ?? {};
-    if (store.busy(key)) run && nameRun(name, run);
+    if (store.busy(key)) run && setRunId(name, run);
     else {
-      presses.delete(key);
-      forgetPress(name);
+      pressesByKey.delete(key);
+      deletePending(name);
     }
   },
 });
@@ -73,13 +79,13 @@ store.watch({
  * when a connection returns; the reloaded page repeats the request from this link.
  * @param {string} key
  */
-export function pending(key) {
+export function pendingLink(key) {
   const { phase, run } = store.activity(key) ?? {};
   const begun = !store.busy(key) || phase === "stopping" || run === store.runId(key);
-  return begun ? "" : links.get(key);
+  return begun ? "" : linksByKey.get(key);
 }
 
-const later = (ms) => new Promise((done) => setTimeout(done, ms));
+const delay = (ms) => new Promise((done) => setTimeout(done, ms));
 
 /**
  * Start a run. Each key has one run at a time: a second press does nothing, so that a double click
@@ -90,32 +96,32 @@ const later = (ms) => new Promise((done) => setTimeout(done, ms));
  * @param {{ linked?: boolean, number?: number }} [about] linked: whether the page was opened
  *   with that address, so that the run may exist already; number: the page's own number for it
  */
-export async function press(key, send, link = "", { linked = false, number = 0 } = {}) {
+export async function requestRun(key, send, link = "", { linked = false, number = 0 } = {}) {
   if (store.busy(key)) return;
   // The address of a reloaded page names the run that it has resumed already.
-  if (linked && takenUp.delete(key)) return;
-  const going = linked ? pressFor(link) : undefined;
-  if (resume(key, send, going)) return;
-  links.set(key, link);
+  if (linked && resumedKeys.delete(key)) return;
+  const going = linked ? findPendingByLink(link) : undefined;
+  if (resumeRun(key, send, going)) return;
+  linksByKey.set(key, link);
   const own = {};
-  const name = going?.press ?? newName();
-  presses.set(key, { name, send });
-  keepPress(name, key, link, number);
+  const name = going?.press ?? randomId();
+  pressesByKey.set(key, { name, send });
+  savePending(name, key, link, number);
   const mine = () => store.activity(key)?.press === own;
   const say = (phase, says) => store.act(key, { run: "", press: own, phase, says });
   store.asked(key);
   say("asked", STARTING);
-  while (!(await reachable(name))) {
+  while (!(await pingServer(name))) {
     if (!mine()) return;
-    say("away", AWAY);
-    await later(AGAIN_MS);
+    say("away", SERVER_AWAY);
+    await delay(RETRY_MS);
   }
   if (!mine()) return;
   say("asked", STARTING);
   send({ press: name });
-  listen();
-  await later(SOON_MS);
-  if (mine() && store.activity(key).phase === "asked") say("asked", NO_WORD);
+  watchSilence();
+  await delay(FIRST_ANSWER_MS);
+  if (mine() && store.activity(key).phase === "asked") say("asked", NO_ANSWER_YET);
 }
 
 /**
@@ -125,25 +131,25 @@ export async function press(key, send, link = "", { linked = false, number = 0 }
  * @param {import("../shell/pending_runs.mjs").Pressed | undefined} going
  * @returns {boolean} whether there was a run to resume
  */
-export function resume(key, send, going) {
+export function resumeRun(key, send, going) {
   if (!going?.run || store.busy(key)) return false;
-  takenUp.add(key);
+  resumedKeys.add(key);
   const { press: name, run, link } = going;
-  links.set(key, link);
-  presses.set(key, { name, send });
+  linksByKey.set(key, link);
+  pressesByKey.set(key, { name, send });
   store.asked(key);
-  store.act(key, { run, press: {}, phase: "asked", says: AGAIN });
-  again(key);
-  listen();
+  store.act(key, { run, press: {}, phase: "asked", says: RECONNECTING });
+  requestResume(key);
+  watchSilence();
   return true;
 }
 
 // Request a run's messages from the first one that this page lacks.
-async function again(key) {
-  const { name, send } = presses.get(key) ?? {};
+async function requestResume(key) {
+  const { name, send } = pressesByKey.get(key) ?? {};
   const run = store.activity(key)?.run ?? "";
   // Without a run id the request may never have reached the server, so it is sent as a new one.
-  if (name && (await reachable(name)))
+  if (name && (await pingServer(name)))
     send({ press: name, resume: run !== "", run, next: store.runs.get(run)?.next ?? 0 });
 }
 
@@ -152,12 +158,12 @@ async function again(key) {
  * @param {string} key
  * @param {(run: string) => void} tell sends the stop request
  */
-export function stop(key, tell) {
+export function stopRun(key, tell) {
   const now = store.activity(key);
   if (!store.busy(key)) return;
   const unsent = now.phase === "away";
   const again = now.phase === "stopping" && !now.run;
-  if (unsent || again) return store.act(key, { phase: "stopped", says: UNSENT, run: "" });
+  if (unsent || again) return store.act(key, { phase: "stopped", says: STOPPED_UNSENT, run: "" });
   store.act(key, {
     ...now,
     phase: "stopping",
@@ -167,37 +173,37 @@ export function stop(key, tell) {
   if (now.run) tell(now.run);
 }
 
-let watching = false;
+let isWatching = false;
 
 // While anything runs, check whether silence means a lost connection.
-async function listen() {
-  if (watching) return;
-  watching = true;
+async function watchSilence() {
+  if (isWatching) return;
+  isWatching = true;
   while (store.busyKeys().length) {
-    await later(AGAIN_MS);
+    await delay(RETRY_MS);
     const silent = performance.now() - store.heard;
     if (silent < SILENT_MS) continue;
-    const away = !(await reachable());
-    for (const key of store.busyKeys()) lost(key, away, silent);
+    const away = !(await pingServer());
+    for (const key of store.busyKeys()) handleSilence(key, away, silent);
   }
-  watching = false;
+  isWatching = false;
 }
 
-let asked = 0;
+let lastResumeTime = 0;
 
-function lost(key, away, silent) {
+function handleSilence(key, away, silent) {
   const now = store.activity(key);
   if (now.phase === "away" || now.phase === "stopping") return;
-  if (away) store.act(key, { ...now, says: LOST });
-  else if (silent > GONE_MS) store.act(key, { ...now, phase: "stopped", says: GONE });
-  else if (performance.now() - asked > ASK_MS) {
-    asked = performance.now();
-    again(key);
+  if (away) store.act(key, { ...now, says: WAITING_FOR_SERVER });
+  else if (silent > GIVE_UP_MS) store.act(key, { ...now, phase: "stopped", says: CONNECTION_LOST });
+  else if (performance.now() - lastResumeTime > RESUME_INTERVAL_MS) {
+    lastResumeTime = performance.now();
+    requestResume(key);
   }
 }
 
 // aria-disabled, not disabled: a disabled button would lose the focus of the user who pressed it.
-function able(node, on, why) {
+function setButtonEnabled(node, on, why) {
   node.setAttribute("aria-disabled", String(!on));
   node.title = on ? "" : why;
 }
@@ -208,10 +214,10 @@ function able(node, on, why) {
  * @param {HTMLElement} halt
  * @param {string} key of the run that they start and stop
  */
-export function follow(go, halt, key) {
+export function bindButtons(go, halt, key) {
   const look = () => {
-    able(go, !store.busy(key), UNDER_WAY);
-    able(halt, store.busy(key), NOTHING);
+    setButtonEnabled(go, !store.busy(key), ALREADY_RUNNING);
+    setButtonEnabled(halt, store.busy(key), NOTHING_RUNS);
   };
   store.watch({ active: (changed) => changed === key && look() });
   look();
@@ -225,12 +231,12 @@ export function follow(go, halt, key) {
  * @param {() => void} onGo
  * @param {(run: string) => void} onStop
  */
-export function goAndStop(id, go, key, onGo, onStop) {
-  const run = button(go, () => store.busy(key) || onGo(), {
+export function createRunButtons(id, go, key, onGo, onStop) {
+  const run = createButton(go, () => store.busy(key) || onGo(), {
     id: `${id}-run`,
     class: "dp-btn f-go",
   });
-  const halt = button(tr("Stop"), () => stop(key, onStop), { id: `${id}-stop` });
-  follow(run, halt, key);
+  const halt = createButton(tr("Stop"), () => stopRun(key, onStop), { id: `${id}-stop` });
+  bindButtons(run, halt, key);
   return el("div", { class: "f-acts" }, run, halt);
 }

@@ -1,28 +1,28 @@
 // Recorded runs: fetches them by name and shows them in a stage.
-import { isNothing } from "../../../visualizers/shared/record.mjs";
+import { isRefusedRun } from "../../../visualizers/shared/record.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { store } from "../shell/page_state.mjs";
-import { declared } from "../shell/spec.mjs";
+import { getDeclaration } from "../shell/spec.mjs";
 
-let place = "";
+let recordedAddress = "";
 
 /** Set the address of the folder with the recorded runs. */
-export function recordedFrom(url) {
-  place = url;
+export function setRecordedAddress(url) {
+  recordedAddress = url;
 }
 
 // The page's head may have preloaded this address, so it must stay exactly the same.
 export async function fetchRecorded(name) {
-  const answer = await fetch(`${place}/${name}.json`);
+  const answer = await fetch(`${recordedAddress}/${name}.json`);
   if (!answer.ok) throw new Error(tr("The recorded run could not be fetched."));
   const found = await answer.json();
   // Take title and sentence from the declaration: it is in the reader's language, the file is not.
-  const { title, shows } = declared().gallery?.find((one) => one.name === name) ?? {};
+  const { title, shows } = getDeclaration().gallery?.find((one) => one.name === name) ?? {};
   return title ? { ...found, title, shows } : found;
 }
 
 // Number of the latest request of each stage; only its answer is shown.
-const asked = new Map();
+const requestNumbers = new Map();
 
 /**
  * Show a recorded run at its highlighted step or at a given one. Returns null, and shows nothing,
@@ -34,12 +34,12 @@ const asked = new Map();
 export async function showRecorded(key, name, step = null) {
   const before = store.runId(key);
   const { error: known } = store.shown(key) ?? {};
-  const number = (asked.get(key) ?? 0) + 1;
-  asked.set(key, number);
+  const number = (requestNumbers.get(key) ?? 0) + 1;
+  requestNumbers.set(key, number);
   const { trace, shown, form, shows, look_at } = await fetchRecorded(name);
   const now = store.shown(key);
-  const moved = store.runId(key) !== before && !now?.entry && !isNothing(now);
-  if (moved || asked.get(key) !== number) return null;
+  const moved = store.runId(key) !== before && !now?.entry && !isRefusedRun(now);
+  if (moved || requestNumbers.get(key) !== number) return null;
   const { error } = now ?? {};
   const run = store.showTrace(key, { trace, shown }, "recorded");
   // Keep an error that appeared while the recording was fetched.

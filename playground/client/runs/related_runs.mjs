@@ -1,57 +1,58 @@
 // Runs related as parent and branch. They stay here after the store has dropped them.
-import { fixed, textOfIds } from "../../../visualizers/shared/text.mjs";
+import { formatFixed, tokensText } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { declared } from "../shell/spec.mjs";
+import { getDeclaration } from "../shell/spec.mjs";
 
-const KEPT = 60;
-const FIRST_WORDS = 14;
+const MAX_RUNS = 60;
+const SHOWN_TOKENS = 14;
 
-export const members = new Map();
+export const relatedRuns = new Map();
 
 /**
  * Remember a run; the oldest of more than 60 is dropped.
  * @param {Run} run
  */
-export function adopt(run) {
-  if (members.has(run.id)) return;
-  members.set(run.id, run);
-  while (members.size > KEPT) members.delete(members.keys().next().value);
+export function rememberRun(run) {
+  if (relatedRuns.has(run.id)) return;
+  relatedRuns.set(run.id, run);
+  while (relatedRuns.size > MAX_RUNS) relatedRuns.delete(relatedRuns.keys().next().value);
 }
 
 /**
  * Return the run that a branch continues, if it is on this page.
  * @param {Run} run
  */
-export const parentOf = (run) => (run.parent ? members.get(run.parent.run_id) : undefined);
+export const parentRun = (run) => (run.parent ? relatedRuns.get(run.parent.run_id) : undefined);
 
 /**
  * Return the first ancestor of a run that is on this page.
  * @param {Run} run
  */
-export function rootOf(run) {
-  const up = parentOf(run);
-  return up ? rootOf(up) : run;
+export function rootRun(run) {
+  const up = parentRun(run);
+  return up ? rootRun(up) : run;
 }
 
 /**
  * Return [run, depth] of a run and all its branches, depth first.
  * @param {Run} run
  */
-export function lineage(run, depth = 0) {
-  const children = [...members.values()].filter((m) => m.parent?.run_id === run.id);
-  return [[run, depth], ...children.flatMap((child) => lineage(child, depth + 1))];
+export function listBranches(run, depth = 0) {
+  const children = [...relatedRuns.values()].filter((m) => m.parent?.run_id === run.id);
+  return [[run, depth], ...children.flatMap((child) => listBranches(child, depth + 1))];
 }
 
-export const titleOf = (name) => declared().strategies.find((s) => s.name === name)?.title ?? name;
+export const strategyTitle = (name) =>
+  getDeclaration().strategies.find((s) => s.name === name)?.title ?? name;
 
 /**
  * Return which text a branch puts in, and at which step.
  * @param {Run} run
  */
-export function told(run) {
+export function branchOrigin(run) {
   if (!run.parent) return tr("the first run");
   const { token_ids: ids, text: typed, step } = run.parent;
-  const put = { text: textOfIds(run, ids), step: step + 1 };
+  const put = { text: tokensText(run, ids), step: step + 1 };
   return typed === null
     ? tr("‘{text}’ at step {step}", put)
     : tr("‘{text}’, typed, at step {step}", put);
@@ -61,7 +62,7 @@ export function told(run) {
  * Return a run's strategy and origin as one label.
  * @param {Run} run
  */
-export const nameOf = (run) => `${titleOf(run.strategy)}, ${told(run)}`;
+export const branchName = (run) => `${strategyTitle(run.strategy)}, ${branchOrigin(run)}`;
 
 /**
  * Return the beginning of a run's text: at most 14 tokens.
@@ -69,20 +70,21 @@ export const nameOf = (run) => `${titleOf(run.strategy)}, ${told(run)}`;
  */
 export function firstWords(run) {
   const tokens = run.tokens[0] || [];
-  const ids = tokens.slice(0, FIRST_WORDS).map((t) => t.id);
+  const ids = tokens.slice(0, SHOWN_TOKENS).map((t) => t.id);
   const known = ids.filter((id) => run.pieces[id] !== undefined);
-  return textOfIds(run, known) + (tokens.length > FIRST_WORDS ? "…" : "");
+  return tokensText(run, known) + (tokens.length > SHOWN_TOKENS ? "…" : "");
 }
 
 /**
  * Return a run's status, or its mean log-probability or score once it has ended.
  * @param {Run} run
  */
-export function figureOf(run) {
+export function runFigure(run) {
   if (run.status === "running") return tr("running");
   if (run.status === "failed") return tr("failed");
   const mean = run.metrics?.mean_logprob;
-  if (mean !== undefined) return tr("log-probability {n} a token (nats)", { n: fixed(mean, 2) });
+  if (mean !== undefined)
+    return tr("log-probability {n} a token (nats)", { n: formatFixed(mean, 2) });
   const score = run.outputs[0]?.score ?? null;
-  return score === null ? "" : tr("score {n}", { n: fixed(score, 2) });
+  return score === null ? "" : tr("score {n}", { n: formatFixed(score, 2) });
 }

@@ -1,13 +1,13 @@
 // The line next to the status that says which settings have changed since the run.
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { differences, sentenceOf } from "../forms/settings.mjs";
-import { tabOf } from "../shell/strategy_tabs.mjs";
+import { changesSentence, describeDifferences } from "../forms/settings.mjs";
+import { getStrategyTab } from "../shell/strategy_tabs.mjs";
 
 // Redraws the line of a stage, by the stage's key.
-const lines = new Map();
+const redrawByKey = new Map();
 
-export const settingsMoved = (key) => lines.get(key)?.();
+export const updateSettingsLine = (key) => redrawByKey.get(key)?.();
 
 /** @type {ViewSpec} */
 export const since = {
@@ -19,13 +19,13 @@ export const since = {
     root.append(line);
     let shown = null;
     const draw = () => {
-      const tab = tabOf(ctx.strategy);
-      const found = tab && shown?.form ? differences(shown.form, tab.ask()) : [];
-      const text = sentenceOf(found);
+      const tab = getStrategyTab(ctx.strategy);
+      const found = tab && shown?.form ? describeDifferences(shown.form, tab.ask()) : [];
+      const text = changesSentence(found);
       if (line.textContent !== text) line.textContent = text;
       root.parentElement.hidden = !text;
     };
-    lines.set(ctx.strategy, draw);
+    redrawByKey.set(ctx.strategy, draw);
     root.parentElement.hidden = true;
     return {
       update(run) {

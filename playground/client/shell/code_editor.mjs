@@ -2,12 +2,12 @@
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { coloured } from "./python_highlighter.mjs";
+import { highlightLines } from "./python_highlighter.mjs";
 
 const INDENT = "    ";
 // Characters; longer texts are shown without colours.
-const MOST = 60_000;
-const LEAVE = tr("Esc, then Tab leaves the text; Tab alone indents.");
+const MAX_COLOURED_CHARS = 60_000;
+const KEYS_HELP = tr("Esc, then Tab leaves the text; Tab alone indents.");
 
 let serial = 0;
 
@@ -31,7 +31,7 @@ export class CodeEditor {
     this.numbers = el("pre", { class: "ce-numbers", "aria-hidden": "true" });
     this.behind = el("pre", { class: "ce-behind", "aria-hidden": "true" });
     this.say = el("p", { class: "ce-say", id: `${id}-say`, role: "status" });
-    this.keys = el("p", { class: "ce-keys", id: `${id}-keys` }, LEAVE);
+    this.keys = el("p", { class: "ce-keys", id: `${id}-keys` }, KEYS_HELP);
     const inside = el("div", { class: "ce-inside" }, this.behind, this.area);
     this.box = el("div", { class: "ce-box" }, this.numbers, inside);
     this.node = el("div", { class: "ce" }, this.box, this.say, this.keys);
@@ -39,7 +39,7 @@ export class CodeEditor {
       this.mark(0);
       changed();
     });
-    this.area.addEventListener("scroll", () => this.#scrolled());
+    this.area.addEventListener("scroll", () => this.#syncScroll());
     this.area.addEventListener("keydown", (event) => this.#press(event, save));
     this.area.addEventListener("blur", () => {
       this.#leaving = false;
@@ -98,7 +98,8 @@ export class CodeEditor {
 
   #draw() {
     const { text } = this;
-    const parts = this.#python && text.length <= MOST ? coloured(text) : [[["", text]]];
+    const parts =
+      this.#python && text.length <= MAX_COLOURED_CHARS ? highlightLines(text) : [[["", text]]];
     const lines = parts.length > 1 ? parts : text.split("\n").map((line) => [["", line]]);
     const bad = (i) => (i + 1 === this.#line ? " bad" : "");
     this.numbers.replaceChildren(
@@ -114,10 +115,10 @@ export class CodeEditor {
         ),
       ),
     );
-    this.#scrolled();
+    this.#syncScroll();
   }
 
-  #scrolled() {
+  #syncScroll() {
     const { scrollTop, scrollLeft } = this.area;
     this.numbers.scrollTop = scrollTop;
     Object.assign(this.behind, { scrollTop, scrollLeft });

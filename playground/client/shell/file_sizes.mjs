@@ -8,11 +8,11 @@ const MB = 1_000_000;
  * @drawing Formats a file size in kB or MB.
  * @param {number} bytes
  */
-export const sizeOf = (bytes) =>
+export const formatSize = (bytes) =>
   bytes < MB ? `${Math.ceil(bytes / KB)} kB` : `${(bytes / MB).toFixed(1)} MB`;
 
 /**
  * Format a duration in seconds.
  * @param {number} seconds
  */
-export const secondsOf = (seconds) => tr("{n} s", { n: seconds.toFixed(1) });
+export const formatSeconds = (seconds) => tr("{n} s", { n: seconds.toFixed(1) });

@@ -1,5 +1,5 @@
 // A row of buttons, one for each file; one file is shown.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 export class FileTabs {
@@ -13,7 +13,7 @@ export class FileTabs {
     this.paths = paths;
     this.show = show;
     this.buttons = paths.map((path) =>
-      button(path, () => this.choose(path), { class: "dp-btn me-file" }),
+      createButton(path, () => this.choose(path), { class: "dp-btn me-file" }),
     );
     this.node = el(
       "div",

@@ -3,7 +3,7 @@ import { el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
-const OTHER = "\u0000other";
+const OTHER_VALUE = "\u0000other";
 
 /** @typedef {{ name: string, title: string, group?: string }} Named */
 
@@ -15,7 +15,7 @@ export class Choice {
    */
   constructor(select, label, typed) {
     this.select = select;
-    select.addEventListener("change", () => this.#opened());
+    select.addEventListener("change", () => this.#showTextInput());
     this.own = el("input", {
       type: "text",
       "aria-label": `${label}: ${typed}`,
@@ -25,8 +25,8 @@ export class Choice {
     this.own.hidden = true;
   }
 
-  #opened() {
-    this.own.hidden = this.select.value !== OTHER;
+  #showTextInput() {
+    this.own.hidden = this.select.value !== OTHER_VALUE;
     if (!this.own.hidden) this.own.focus();
   }
 
@@ -52,7 +52,7 @@ export class Choice {
       if (group) groups[group].append(option);
       else parts.push(option);
     }
-    this.select.replaceChildren(...parts, el("option", { value: OTHER }, tr("Another…")));
+    this.select.replaceChildren(...parts, el("option", { value: OTHER_VALUE }, tr("Another…")));
   }
 
   /**
@@ -67,12 +67,12 @@ export class Choice {
   }
 
   get value() {
-    return this.select.value === OTHER ? this.own.value.trim() : this.select.value;
+    return this.select.value === OTHER_VALUE ? this.own.value.trim() : this.select.value;
   }
 
   set value(name) {
     const known = [...this.select.options].some((option) => option.value === name);
-    this.select.value = known ? name : OTHER;
+    this.select.value = known ? name : OTHER_VALUE;
     this.own.value = known ? "" : name;
     this.own.hidden = known;
   }

@@ -12,22 +12,22 @@
  * @property {number} until expiry, in milliseconds since the epoch
  */
 
-const KEY = "dp-going";
-const PAGE = "dp-page";
-const ENDED = "dp-ended";
+const PENDING_KEY = "dp-going";
+const TAB_KEY = "dp-page";
+const ENDED_KEY = "dp-ended";
 // The server stops an idle run much earlier.
-const OLD_MS = 600_000;
+const PENDING_TTL_MS = 600_000;
 
 /** Return a random id of 128 bits, as hexadecimal digits. */
-export const newName = () =>
+export const randomId = () =>
   [...crypto.getRandomValues(new Uint8Array(16))]
     .map((byte) => byte.toString(16).padStart(2, "0"))
     .join("");
 
 // The browser may block storage, and stored data may come from another program: check everything.
-function all() {
+function readPending() {
   try {
-    const kept = JSON.parse(localStorage.getItem(KEY) ?? "[]");
+    const kept = JSON.parse(localStorage.getItem(PENDING_KEY) ?? "[]");
     const fresh = (p) => typeof p?.press === "string" && p.until > Date.now();
     return Array.isArray(kept) ? kept.filter(fresh) : [];
   } catch {
@@ -39,19 +39,19 @@ function all() {
  * Store the unfinished runs.
  * @param {Pressed[]} list
  */
-function write(list) {
+function writePending(list) {
   try {
-    localStorage.setItem(KEY, JSON.stringify(list));
+    localStorage.setItem(PENDING_KEY, JSON.stringify(list));
   } catch {
     // Without storage a reload starts from nothing.
   }
 }
 
 /** Return the id of this browser tab, stable across reloads; empty if storage is blocked. */
-export function pageName() {
+export function browserTabId() {
   try {
-    const known = sessionStorage.getItem(PAGE) ?? newName();
-    sessionStorage.setItem(PAGE, known);
+    const known = sessionStorage.getItem(TAB_KEY) ?? randomId();
+    sessionStorage.setItem(TAB_KEY, known);
     return known;
   } catch {
     return "";
@@ -65,10 +65,10 @@ export function pageName() {
  * @param {string} link
  * @param {number} number
  */
-export function keepPress(press, key, link, number) {
-  write([
-    ...all().filter((p) => p.press !== press),
-    { press, key, link, number, run: "", page: pageName(), until: Date.now() + OLD_MS },
+export function savePending(press, key, link, number) {
+  writePending([
+    ...readPending().filter((p) => p.press !== press),
+    { press, key, link, number, run: "", page: browserTabId(), until: Date.now() + PENDING_TTL_MS },
   ]);
 }
 
@@ -77,16 +77,16 @@ export function keepPress(press, key, link, number) {
  * @param {string} press
  * @param {string} run
  */
-export function nameRun(press, run) {
-  write(all().map((p) => (p.press === press ? { ...p, run } : p)));
+export function setRunId(press, run) {
+  writePending(readPending().map((p) => (p.press === press ? { ...p, run } : p)));
 }
 
 /**
  * Delete a stored request.
  * @param {string} press
  */
-export function forgetPress(press) {
-  write(all().filter((p) => p.press !== press));
+export function deletePending(press) {
+  writePending(readPending().filter((p) => p.press !== press));
 }
 
 /**
@@ -94,19 +94,21 @@ export function forgetPress(press) {
  * @param {string} key
  * @returns {Pressed | undefined}
  */
-export const pressOf = (key) => all().findLast((p) => p.key === key && p.page === pageName());
+export const findPendingAt = (key) =>
+  readPending().findLast((p) => p.key === key && p.page === browserTabId());
 
 /**
  * Return the latest unfinished run that a link requests.
  * @param {string} link
  * @returns {Pressed | undefined}
  */
-export const pressFor = (link) => (link ? all().findLast((p) => p.link === link) : undefined);
+export const findPendingByLink = (link) =>
+  link ? readPending().findLast((p) => p.link === link) : undefined;
 
 // Stage key -> the run that this tab showed last. The server stores runs across its restarts.
-function ended() {
+function readEnded() {
   try {
-    const kept = JSON.parse(sessionStorage.getItem(ENDED) ?? "{}");
+    const kept = JSON.parse(sessionStorage.getItem(ENDED_KEY) ?? "{}");
     return kept && typeof kept === "object" ? kept : {};
   } catch {
     return {};
@@ -118,17 +120,17 @@ function ended() {
  * @param {string} key
  * @returns {string} empty for none
  */
-export const endedAt = (key) => String(ended()[key] ?? "");
+export const endedRunAt = (key) => String(readEnded()[key] ?? "");
 
 /**
  * Store the ended run that a stage shows, to show it again after a reload.
  * @param {string} key
  * @param {string} run empty to show nothing
  */
-export function keepEnded(key, run) {
-  if (endedAt(key) === run) return;
+export function saveEndedRun(key, run) {
+  if (endedRunAt(key) === run) return;
   try {
-    sessionStorage.setItem(ENDED, JSON.stringify({ ...ended(), [key]: run }));
+    sessionStorage.setItem(ENDED_KEY, JSON.stringify({ ...readEnded(), [key]: run }));
   } catch {
     // Without storage a reload starts from nothing.
   }

@@ -1,7 +1,7 @@
 // Waits for what Gradio draws later.
 
 /** Call `act` with the result of `find` once there is one. A click or a key cancels the wait. */
-export function whenThere(find, act) {
+export function waitUntilFound(find, act) {
   const others = new AbortController();
   const stop = () => others.abort();
   for (const kind of ["pointerdown", "keydown"])

@@ -1,13 +1,13 @@
 // Syntax highlighting for Python with one regular expression; not a parser.
 
-const WORDS =
+const KEYWORDS =
   "and as assert async await break class continue def del elif else except finally for from global if import in is lambda nonlocal not or pass raise return try while with yield match case";
 const CONSTANTS = "True False None self";
-const KINDS = new Map([
-  ...WORDS.split(" ").map((word) => /** @type {[string, string]} */ ([word, "key"])),
+const WORD_KINDS = new Map([
+  ...KEYWORDS.split(" ").map((word) => /** @type {[string, string]} */ ([word, "key"])),
   ...CONSTANTS.split(" ").map((word) => /** @type {[string, string]} */ ([word, "value"])),
 ]);
-const PART =
+const TOKEN_PATTERN =
   /(?<comment>#[^\n]*)|(?<string>[rbfuRBFU]{0,2}(?:"""[\s\S]*?(?:"""|$)|'''[\s\S]*?(?:'''|$)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?))|(?<number>\b\d[\d_.]*(?:e[+-]?\d+)?\b)|(?<word>[A-Za-z_]\w*)/g;
 
 /**
@@ -16,7 +16,7 @@ const PART =
  * @param {string} text
  * @returns {[string, string][][]}
  */
-export function coloured(text) {
+export function highlightLines(text) {
   /** @type {[string, string][][]} */
   const lines = [[]];
   const add = (kind, words) => {
@@ -27,9 +27,9 @@ export function coloured(text) {
   };
   let at = 0;
   let before = "";
-  for (const found of text.matchAll(PART)) {
+  for (const found of text.matchAll(TOKEN_PATTERN)) {
     add("", text.slice(at, found.index));
-    add(kindOf(found.groups, before), found[0]);
+    add(tokenKind(found.groups, before), found[0]);
     before = found[0];
     at = found.index + found[0].length;
   }
@@ -38,10 +38,10 @@ export function coloured(text) {
 }
 
 /** @param {any} groups named groups of a match; exactly one is set */
-function kindOf({ comment, string, number, word }, before) {
+function tokenKind({ comment, string, number, word }, before) {
   if (comment) return "comment";
   if (string) return "string";
   if (number) return "number";
   if (before === "def" || before === "class") return "name";
-  return KINDS.get(word) ?? "";
+  return WORD_KINDS.get(word) ?? "";
 }

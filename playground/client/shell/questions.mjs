@@ -1,6 +1,6 @@
 // Questions to the server over a hidden Gradio element; each has one answer.
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { namesOf, withMedia } from "./visitor_media.mjs";
+import { runMediaNames, withMedia } from "./visitor_media.mjs";
 
 const waiting = new Map();
 let send = null;
@@ -9,32 +9,34 @@ let number = 0;
 let isConnected = null;
 
 /** Resolves once the hidden element is connected. */
-export const connectedAsk = new Promise((done) => {
+export const questionsReady = new Promise((done) => {
   isConnected = done;
 });
 
 /** Connect the hidden element: `f` sends a question, the result takes the answers. */
-export function connectAsk(f) {
+export function connectQuestions(f) {
   send = f;
   isConnected();
-  return { receive };
+  return { receive: receiveAnswer };
 }
 
 /** Send a question and resolve with its answer; a failure is an answer with `error`. */
-export const ask = (data) => {
+export const askServer = (data) => {
   // The server needs the visitor's id to find the media that this visitor uploaded.
-  const own = data.trace?.media?.length ? namesOf(data.trace) : null;
-  return own ? withMedia(own).then(({ visitor }) => put({ ...data, visitor })) : put(data);
+  const own = data.trace?.media?.length ? runMediaNames(data.trace) : null;
+  return own
+    ? withMedia(own).then(({ visitor }) => sendQuestion({ ...data, visitor }))
+    : sendQuestion(data);
 };
 
-const put = (data) =>
+const sendQuestion = (data) =>
   new Promise((done) => {
     if (!send) return done({ error: tr("The page is not connected yet; try again in a moment.") });
     waiting.set(++number, done);
     send({ id: number, ...data });
   });
 
-function receive(text) {
+function receiveAnswer(text) {
   if (!text) return;
   const message = JSON.parse(text);
   const done = waiting.get(message.id);

@@ -26,23 +26,23 @@
 let declaration = { strategies: [], models: [], groups: {}, drafts: {}, compare: null, seed: null };
 
 /** Resolves when the page knows which models cannot run which strategies. */
-let tried = Promise.resolve();
+let refusalsLoaded = Promise.resolve();
 
 /**
  * Store the server's declaration. It lists every parameter once; strategies refer to them by index.
  * @param {any} spec
  * @param {string} [refusals] address of the list of unusable models, if the declaration lacks it
  */
-export function declare({ params, strategies, ...rest }, refusals) {
+export function setDeclaration({ params, strategies, ...rest }, refusals) {
   const withParams = (s) => ({ ...s, params: s.params.map((place) => params[place]) });
   declaration = { ...rest, strategies: strategies.map(withParams) };
-  if (refusals) tried = fetchRefusals(refusals);
+  if (refusals) refusalsLoaded = fetchRefusals(refusals);
 }
 
 // If the list cannot be fetched, the server still refuses an unusable model at the run.
 async function fetchRefusals(address) {
   const found = await fetch(address).then((answer) => (answer.ok ? answer.json() : {}));
-  for (const strategy of declared().strategies)
+  for (const strategy of getDeclaration().strategies)
     Object.assign(strategy.refused, found[strategy.name]);
 }
 
@@ -50,12 +50,12 @@ async function fetchRefusals(address) {
  * Call back once the list of unusable models is there, or has failed to load.
  * @param {() => void} then
  */
-export const whenTried = (then) => tried.then(then, () => {});
+export const afterRefusals = (then) => refusalsLoaded.then(then, () => {});
 
 /**
  * Return the server's declaration.
  * @returns {any}
  */
-export const declared = () => declaration;
+export const getDeclaration = () => declaration;
 
-export const strategyOf = (name) => declared().strategies.find((s) => s.name === name);
+export const findStrategy = (name) => getDeclaration().strategies.find((s) => s.name === name);

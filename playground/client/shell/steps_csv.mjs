@@ -1,5 +1,5 @@
 // The steps of a run as CSV.
-import { ownToken } from "../../../visualizers/shared/record.mjs";
+import { findDecidedToken } from "../../../visualizers/shared/record.mjs";
 
 const COLUMNS = [
   "step",
@@ -21,9 +21,9 @@ const COLUMNS = [
 ];
 
 // Spreadsheets run a cell that starts with one of these as a formula; a quote prevents that.
-const plain = (text) => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text);
+const escapeFormula = (text) => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text);
 
-function cell(value) {
+function csvCell(value) {
   if (value === null || value === undefined) return "";
   return /[",\r\n]/.test(value) ? `"${String(value).replace(/"/g, '""')}"` : String(value);
 }
@@ -32,7 +32,7 @@ function cell(value) {
  * Return the most probable candidate other than the chosen token.
  * @param {Step} step
  */
-function secondOf(step, last) {
+function findRunnerUp(step, last) {
   const value = (c) => c.raw_logprob ?? Number.NEGATIVE_INFINITY;
   let best = null;
   for (const c of step.candidates)
@@ -44,7 +44,7 @@ function secondOf(step, last) {
  * Convert a recorded entropy from nats to bits.
  * @drawing
  */
-const bits = (nats) => Number((nats / Math.log(2)).toFixed(4));
+const natsToBits = (nats) => Number((nats / Math.log(2)).toFixed(4));
 
 /**
  * Return the same table that the command line writes. The page makes it itself because a trace may
@@ -53,12 +53,12 @@ const bits = (nats) => Number((nats / Math.log(2)).toFixed(4));
  * @param {Run} run
  */
 export function csv(run) {
-  const text = (ids) => plain(ids.map((id) => run.pieces[id]).join(""));
+  const text = (ids) => escapeFormula(ids.map((id) => run.pieces[id]).join(""));
   const rows = run.steps.map((s) => {
-    const last = ownToken(s);
+    const last = findDecidedToken(s);
     /** @type {Partial<Candidate>} */
     const own = s.candidates.find((c) => c.token_id === last) || {};
-    const second = secondOf(s, last);
+    const second = findRunnerUp(s, last);
     return [
       s.index + 1,
       s.sequence + 1,
@@ -68,13 +68,13 @@ export function csv(run) {
       own.raw_logprob,
       own.processed_logprob,
       own.rank === undefined ? "" : own.rank + 1,
-      bits(s.entropy),
-      bits(s.stages.length ? s.stages.at(-1).entropy : s.entropy),
+      natsToBits(s.entropy),
+      natsToBits(s.stages.length ? s.stages.at(-1).entropy : s.entropy),
       s.logsumexp,
       s.forward_passes,
       s.elapsed_s,
       ...(second ? [second.token_id, text([second.token_id]), second.raw_logprob] : ["", "", ""]),
     ];
   });
-  return [COLUMNS, ...rows].map((row) => `${row.map(cell).join(",")}\n`).join("");
+  return [COLUMNS, ...rows].map((row) => `${row.map(csvCell).join(",")}\n`).join("");
 }

@@ -1,8 +1,8 @@
 // The page's runs by id, filled from the server's messages. Messages are numbered: duplicates are
 // ignored, and after a gap the page requests the whole run.
-import { addStep, emptyRecord, NOTHING } from "../../../visualizers/shared/record.mjs";
+import { addStep, createEmptyRecord, REFUSED_RUN } from "../../../visualizers/shared/record.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { newRun, Recordings } from "../../../visualizers/stage/recordings.mjs";
+import { createRun, Recordings } from "../../../visualizers/stage/recordings.mjs";
 
 /**
  * @typedef {import("../messages.js").Message} Message
@@ -15,10 +15,10 @@ import { newRun, Recordings } from "../../../visualizers/stage/recordings.mjs";
  * @typedef {import("../messages.js").StateMessage} StateMessage
  */
 
-export const GONE = tr(
+export const CONNECTION_LOST = tr(
   "The connection was lost while this ran. What had come is kept; press Run to start anew.",
 );
-const DECODING = tr("Decoding…");
+const DECODING_TEXT = tr("Decoding…");
 
 /** The runs that the server sends, as recordings that the stages show. */
 export class Store extends Recordings {
@@ -66,7 +66,7 @@ export class Store extends Recordings {
    * @param {string} id
    * @param {FailMessage | null} stopped the message that the run was stopped before it began
    */
-  #over(id, key = "", stopped = null) {
+  #endActivity(id, key = "", stopped = null) {
     const shownAt = (k) => this.activity(k).run === id || (k === key && !this.activity(k).run);
     for (const at of this.busyKeys().filter(shownAt))
       this.act(at, stopped && { phase: "stopped", says: stopped.error, run: "" });
@@ -74,55 +74,56 @@ export class Store extends Recordings {
 
   /** @param {NumberedMessage} message */
   #receiveNumbered(message) {
-    if (message.kind === "start") this.#begin(message);
-    if (message.kind === "fail" && !this.runs.has(message.run)) return this.#refuse(message);
+    if (message.kind === "start") this.#addRun(message);
+    if (message.kind === "fail" && !this.runs.has(message.run)) return this.#showRefusal(message);
     const run = this.runs.get(message.run);
     // A page that missed the start message requests the whole run, or it would never show anything.
     if (!run || message.seq > run.next) return this.tell("missed", message.run);
     if (message.seq < run.next) return;
-    this.#take(run, message);
-    if (message.kind === "finish" || message.kind === "fail") this.#over(message.run);
+    this.#applyMessage(run, message);
+    if (message.kind === "finish" || message.kind === "fail") this.#endActivity(message.run);
     this.tell("changed", run);
   }
 
   /** @param {StateMessage} message */
   #receiveState({ run: id, messages }) {
-    if (messages[0]?.kind === "start") this.#begin({ ...messages[0], run: id });
+    if (messages[0]?.kind === "start") this.#addRun({ ...messages[0], run: id });
     const run = this.runs.get(id);
-    if (!messages.length) return this.#gone(id);
+    if (!messages.length) return this.#markLost(id);
     if (!run) return;
     const { selected, follow } = run;
-    Object.assign(run, emptyRecord());
-    for (const part of messages) this.#take(run, part);
+    Object.assign(run, createEmptyRecord());
+    for (const part of messages) this.#applyMessage(run, part);
     if (!follow) Object.assign(run, { selected, follow });
-    if (run.status !== "running") this.#over(id);
+    if (run.status !== "running") this.#endActivity(id);
     this.tell("restored");
     this.tell("changed", run);
   }
 
   // The server no longer has the run.
-  #gone(id) {
+  #markLost(id) {
     for (const key of this.busyKeys().filter((k) => this.activity(k).run === id))
-      this.act(key, { phase: "stopped", says: GONE, run: "" });
+      this.act(key, { phase: "stopped", says: CONNECTION_LOST, run: "" });
   }
 
   /** @param {StartMessage | FailMessage} message */
-  #begin(message) {
+  #addRun(message) {
     if (this.runs.has(message.run)) return;
-    this.keep(message.strategy, newRun(message.run, message.seq, "running"));
-    if (message.kind === "start") this.goesOn({ ...message, phase: "decoding", says: DECODING });
+    this.keep(message.strategy, createRun(message.run, message.seq, "running"));
+    if (message.kind === "start")
+      this.goesOn({ ...message, phase: "decoding", says: DECODING_TEXT });
   }
 
   /**
    * Show the error of a request that never started; the earlier run stays on the page.
    * @param {FailMessage} message
    */
-  #refuse(message) {
-    this.#over(message.run, message.strategy, message.stopped ? message : null);
+  #showRefusal(message) {
+    this.#endActivity(message.run, message.strategy, message.stopped ? message : null);
     if (message.stopped) return;
     if (!this.shown(message.strategy)) {
-      this.#begin(message);
-      Object.assign(this.runs.get(message.run), NOTHING);
+      this.#addRun(message);
+      Object.assign(this.runs.get(message.run), REFUSED_RUN);
     }
     const run = this.shown(message.strategy);
     Object.assign(run, { error: message.error, again: message.again ?? false });
@@ -133,12 +134,12 @@ export class Store extends Recordings {
    * @param {Run} run
    * @param {NumberedMessage} message
    */
-  #take(run, message) {
+  #applyMessage(run, message) {
     run.next = message.seq + 1;
     if ("parting" in message) run.parting = message.parting;
-    if (message.kind === "start") this.#takeStart(run, message);
-    else if (message.kind === "delta") takeDelta(run, message);
-    else if (message.kind === "finish") takeFinish(run, message);
+    if (message.kind === "start") this.#applyStart(run, message);
+    else if (message.kind === "delta") applyDelta(run, message);
+    else if (message.kind === "finish") applyFinish(run, message);
     else if (message.kind === "fail")
       Object.assign(run, { status: "failed", error: message.error });
   }
@@ -147,7 +148,7 @@ export class Store extends Recordings {
    * @param {Run} run
    * @param {StartMessage} message
    */
-  #takeStart(run, { header, link, form }) {
+  #applyStart(run, { header, link, form }) {
     Object.assign(run, header, { link, form });
     run.pieces = { ...header.pieces };
     this.tell("linked", link);
@@ -158,7 +159,7 @@ export class Store extends Recordings {
  * @param {Run} run
  * @param {DeltaMessage} message
  */
-function takeDelta(run, { steps = [], shown = [], pieces = {}, texts = [] }) {
+function applyDelta(run, { steps = [], shown = [], pieces = {}, texts = [] }) {
   Object.assign(run.pieces, pieces);
   for (const [i, step] of steps.entries()) addStep(run, step, shown[i]);
   for (const [sequence, keep, text] of texts)
@@ -169,7 +170,7 @@ function takeDelta(run, { steps = [], shown = [], pieces = {}, texts = [] }) {
  * @param {Run} run
  * @param {FinishMessage} message
  */
-function takeFinish(run, { rest: { last, ...rest } }) {
+function applyFinish(run, { rest: { last, ...rest } }) {
   Object.assign(run, rest);
   if (last) {
     run.steps[last.step.index] = last.step;

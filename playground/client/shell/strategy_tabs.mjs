@@ -1,6 +1,6 @@
 // Registry of the mounted strategy tabs, by strategy.
-const tabs = new Map();
+const strategyTabs = new Map();
 
-export const tabOf = (name) => tabs.get(name);
+export const getStrategyTab = (name) => strategyTabs.get(name);
 
-export const keepTab = (name, tab) => tabs.set(name, tab);
+export const registerStrategyTab = (name, tab) => strategyTabs.set(name, tab);

@@ -1,10 +1,10 @@
 // Opens a tab of the page. Gradio owns the tabs, so a click on the tab's button is the only way.
-import { KNOWN } from "./other_tabs.mjs";
-import { whenThere } from "./polling.mjs";
-import { strategyOf } from "./spec.mjs";
-import { tabOf } from "./strategy_tabs.mjs";
+import { OTHER_TAB_NAMES } from "./other_tabs.mjs";
+import { waitUntilFound } from "./polling.mjs";
+import { findStrategy } from "./spec.mjs";
+import { getStrategyTab } from "./strategy_tabs.mjs";
 
-const press = (tab) => {
+const selectTab = (tab) => {
   if (tab.getAttribute("aria-selected") !== "true") tab.click();
 };
 
@@ -13,9 +13,9 @@ const press = (tab) => {
  * @param {string} name of a strategy or of another tab
  */
 export function openTab(name) {
-  const strategy = strategyOf(name);
-  if (strategy || KNOWN.includes(name))
-    whenThere(() => document.getElementById(`tab-${name}-button`), press);
+  const strategy = findStrategy(name);
+  if (strategy || OTHER_TAB_NAMES.includes(name))
+    waitUntilFound(() => document.getElementById(`tab-${name}-button`), selectTab);
 }
 
 /**
@@ -24,8 +24,8 @@ export function openTab(name) {
  */
 export function runForm(form) {
   openTab(form.strategy);
-  whenThere(
-    () => tabOf(form.strategy),
+  waitUntilFound(
+    () => getStrategyTab(form.strategy),
     (tab) => {
       tab.show(form);
       tab.run();

@@ -1,9 +1,9 @@
 // Pictures and sounds that the visitor gives a model: uploaded once, then named by their hash.
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { sizeOf } from "./file_sizes.mjs";
-import { newName, pageName } from "./pending_runs.mjs";
-import { declared } from "./spec.mjs";
+import { formatSize } from "./file_sizes.mjs";
+import { browserTabId, randomId } from "./pending_runs.mjs";
+import { getDeclaration } from "./spec.mjs";
 
 /**
  * @typedef {"image" | "audio"} Kind
@@ -23,42 +23,42 @@ import { declared } from "./spec.mjs";
  */
 
 export const KINDS = /** @type {const} */ (["image", "audio"]);
-const EXAMPLE = "example:";
-const HELD = "held:";
-const KEPT = 8;
-const SEEN = 64;
+const EXAMPLE_PREFIX = "example:";
+const UPLOAD_PREFIX = "held:";
+const MAX_SENT = 8;
+const MAX_SEEN = 64;
 
 // Used if the browser blocks session storage: then the id changes on every reload.
-const own = newName();
+const fallbackId = randomId();
 /** Return the id by which the server keeps this visitor's uploads apart. */
-export const visitor = () => pageName() || own;
+export const visitorId = () => browserTabId() || fallbackId;
 
 // Name -> upload of this page, to upload again if the server has deleted it.
 /** @type {Map<string, { kind: Kind, blob: Blob, given: Given }>} */
-const sent = new Map();
+const sentMedia = new Map();
 
 // Name -> media of recorded runs, with the small preview in the record.
 /** @type {Map<string, Given>} */
-const seen = new Map();
+const seenMedia = new Map();
 
-const limitOf = (kind) => declared().media.limits[kind];
+const mediaLimit = (kind) => getDeclaration().media.limits[kind];
 
 /**
  * Return an error sentence if a file exceeds the size limit, else "".
  * @param {Kind} kind
  * @param {Blob} blob
  */
-export function tooLarge(kind, { size }) {
-  const most = limitOf(kind).bytes;
+export function sizeError(kind, { size }) {
+  const most = mediaLimit(kind).bytes;
   if (size <= most) return "";
-  const values = { size: sizeOf(size), most: sizeOf(most) };
+  const values = { size: formatSize(size), most: formatSize(most) };
   return kind === "image"
     ? tr("This picture has {size}; up to {most} can be sent.", values)
     : tr("This sound has {size}; up to {most} can be sent.", values);
 }
 
 /** An upload failed; the message is a sentence for the visitor. */
-export class Refused extends Error {}
+export class MediaError extends Error {}
 
 /**
  * Upload a file and return the server's answer.
@@ -66,20 +66,20 @@ export class Refused extends Error {}
  * @param {Blob} blob
  * @returns {Promise<any>}
  */
-async function post(kind, blob) {
+async function uploadMedia(kind, blob) {
   let answer = null;
   try {
     answer = await fetch(new URL(`./media/${kind}`, document.baseURI), {
       method: "POST",
       body: blob,
-      headers: { "X-Visitor": visitor() },
+      headers: { "X-Visitor": visitorId() },
     });
   } catch {
-    throw new Refused(tr("The server cannot be reached; try again when it is back."));
+    throw new MediaError(tr("The server cannot be reached; try again when it is back."));
   }
   const told = await answer.json().catch(() => ({}));
   if (!answer.ok)
-    throw new Refused(
+    throw new MediaError(
       told.error ? said(told.error) : tr("The server did not take it; try again in a moment."),
     );
   return told;
@@ -91,19 +91,19 @@ async function post(kind, blob) {
  * @param {Blob} blob
  * @returns {Promise<Given>}
  */
-export async function send(kind, blob) {
-  const wrong = tooLarge(kind, blob);
-  if (wrong) throw new Refused(wrong);
-  const told = await post(kind, blob);
+export async function sendMedia(kind, blob) {
+  const wrong = sizeError(kind, blob);
+  if (wrong) throw new MediaError(wrong);
+  const told = await uploadMedia(kind, blob);
   const given = { ...told, src: URL.createObjectURL(blob) };
-  const before = sent.get(told.given);
+  const before = sentMedia.get(told.given);
   if (before) URL.revokeObjectURL(before.given.src);
-  sent.delete(told.given);
-  sent.set(told.given, { kind, blob, given });
-  while (sent.size > KEPT) {
-    const [first] = sent.keys();
-    URL.revokeObjectURL(sent.get(first).given.src);
-    sent.delete(first);
+  sentMedia.delete(told.given);
+  sentMedia.set(told.given, { kind, blob, given });
+  while (sentMedia.size > MAX_SENT) {
+    const [first] = sentMedia.keys();
+    URL.revokeObjectURL(sentMedia.get(first).given.src);
+    sentMedia.delete(first);
   }
   return given;
 }
@@ -114,52 +114,52 @@ export async function send(kind, blob) {
  * @param {string} name
  * @returns {Given | null}
  */
-export function known(kind, name) {
-  if (name.startsWith(EXAMPLE)) {
-    const example = exampleOf(kind, name);
+export function findMedia(kind, name) {
+  if (name.startsWith(EXAMPLE_PREFIX)) {
+    const example = findExample(kind, name);
     return example ? { ...example, given: name } : null;
   }
-  return sent.get(name)?.given ?? seen.get(name) ?? null;
+  return sentMedia.get(name)?.given ?? seenMedia.get(name) ?? null;
 }
 
 /**
  * Remember the media of a run with their previews.
  * @param {{ media?: any[] }} run
  */
-export function remember({ media = [] }) {
+export function rememberMedia({ media = [] }) {
   for (const info of media) {
-    const name = `${HELD}${info.sha256}`;
-    if (info.example || seen.has(name)) continue;
+    const name = `${UPLOAD_PREFIX}${info.sha256}`;
+    if (info.example || seenMedia.has(name)) continue;
     const src = info.preview ? `data:image/jpeg;base64,${info.preview}` : "";
-    seen.set(name, { ...info, given: name, src });
-    if (seen.size > SEEN) seen.delete(seen.keys().next().value);
+    seenMedia.set(name, { ...info, given: name, src });
+    if (seenMedia.size > MAX_SEEN) seenMedia.delete(seenMedia.keys().next().value);
   }
 }
 
-export const examplesOf = (kind) => declared().media.examples[kind] ?? [];
+export const listExamples = (kind) => getDeclaration().media.examples[kind] ?? [];
 
-const exampleOf = (kind, name) =>
-  examplesOf(kind).find((e) => `${EXAMPLE}${e.name}` === name) ?? null;
+const findExample = (kind, name) =>
+  listExamples(kind).find((e) => `${EXAMPLE_PREFIX}${e.name}` === name) ?? null;
 
-export const isExample = (name) => name.startsWith(EXAMPLE);
-export const isHeld = (name) => name.startsWith(HELD);
-export const exampleNamed = (name) => `${EXAMPLE}${name}`;
+export const isExample = (name) => name.startsWith(EXAMPLE_PREFIX);
+export const isUpload = (name) => name.startsWith(UPLOAD_PREFIX);
+export const exampleId = (name) => `${EXAMPLE_PREFIX}${name}`;
 
 /**
  * Return the form names of a run's picture and sound, null for none.
  * @param {{ media?: any[] }} run
  * @returns {Record<Kind, string | null>}
  */
-export function namesOf({ media = [] }) {
+export function runMediaNames({ media = [] }) {
   const name = (kind) => {
     const info = media.find((m) => m.kind === kind);
     if (!info) return null;
-    return info.example ? `${EXAMPLE}${info.example}` : `${HELD}${info.sha256}`;
+    return info.example ? `${EXAMPLE_PREFIX}${info.example}` : `${UPLOAD_PREFIX}${info.sha256}`;
   };
   return { image: name("image"), audio: name("audio") };
 }
 
-const namedIn = (asked) =>
+const namedMedia = (asked) =>
   [asked, ...(asked.columns ?? [])].flatMap((one) =>
     KINDS.map((kind) => /** @type {const} */ ([kind, one[kind]])).filter(([, name]) => name),
   );
@@ -172,29 +172,29 @@ const namedIn = (asked) =>
  * @returns {Promise<T & { visitor?: string }>}
  */
 export async function withMedia(asked) {
-  const own = [...new Set(namedIn(asked).map(([, name]) => name))].filter(isHeld);
+  const own = [...new Set(namedMedia(asked).map(([, name]) => name))].filter(isUpload);
   if (!own.length) return asked;
   // If an upload fails, the run itself reports what is missing.
-  await Promise.all(own.map((name) => renew(name).catch(() => {})));
-  return { ...asked, visitor: visitor() };
+  await Promise.all(own.map((name) => uploadIfMissing(name).catch(() => {})));
+  return { ...asked, visitor: visitorId() };
 }
 
-async function renew(name) {
-  const mine = sent.get(name);
+async function uploadIfMissing(name) {
+  const mine = sentMedia.get(name);
   if (!mine) return;
-  const digest = name.slice(HELD.length);
+  const digest = name.slice(UPLOAD_PREFIX.length);
   const address = new URL(`./media/${mine.kind}/${digest}`, document.baseURI);
-  const { here } = await fetch(address, { headers: { "X-Visitor": visitor() } }).then((a) =>
+  const { here } = await fetch(address, { headers: { "X-Visitor": visitorId() } }).then((a) =>
     a.json(),
   );
-  if (!here) await post(mine.kind, mine.blob);
+  if (!here) await uploadMedia(mine.kind, mine.blob);
 }
 
 /**
  * Return the sentence that a link does not contain the run's media.
  * @param {string[]} kinds
  */
-export const notPartOf = ([kind]) =>
+export const mediaMissingSentence = ([kind]) =>
   kind === "image"
     ? tr("The picture of this run is not part of the link: choose it again, and press Run.")
     : tr("The sound of this run is not part of the link: choose it again, and press Run.");
@@ -203,8 +203,8 @@ export const notPartOf = ([kind]) =>
  * Whether an address names uploads, which only this visitor can use.
  * @param {string} search
  */
-export function isOwn(search) {
+export function linksUploads(search) {
   const query = new URLSearchParams(search);
   const form = JSON.parse(query.get("form") ?? "{}");
-  return namedIn({ ...Object.fromEntries(query), ...form }).some(([, name]) => isHeld(name));
+  return namedMedia({ ...Object.fromEntries(query), ...form }).some(([, name]) => isUpload(name));
 }

@@ -1,17 +1,17 @@
 // Encodes samples as a WAV file and measures their level. The server needs no codec to read WAV.
 
 /** Samples per second of a recording: the rate of speech models. */
-export const RATE = 16_000;
+export const SAMPLE_RATE = 16_000;
 const HEADER_BYTES = 44;
-const FULL = 32_768;
-const QUIETEST_DB = -60;
+const FULL_SCALE = 32_768;
+const SILENCE_DB = -60;
 
 /**
  * Encode a WAV file with one channel and 16 bits per sample.
  * @param {Float32Array} samples from -1 to 1; values beyond are clipped
  * @param {number} rate samples per second
  */
-export function wavOf(samples, rate = RATE) {
+export function encodeWav(samples, rate = SAMPLE_RATE) {
   const bytes = samples.length * 2;
   const view = new DataView(new ArrayBuffer(HEADER_BYTES + bytes));
   const letters = (at, text) => {
@@ -31,22 +31,23 @@ export function wavOf(samples, rate = RATE) {
   letters(36, "data");
   view.setUint32(40, bytes, true);
   for (let i = 0; i < samples.length; i++)
-    view.setInt16(HEADER_BYTES + 2 * i, wholeOf(samples[i]), true);
+    view.setInt16(HEADER_BYTES + 2 * i, toInt16(samples[i]), true);
   return view.buffer;
 }
 
-const wholeOf = (sample) => Math.max(-FULL, Math.min(FULL - 1, Math.round(sample * FULL)));
+const toInt16 = (sample) =>
+  Math.max(-FULL_SCALE, Math.min(FULL_SCALE - 1, Math.round(sample * FULL_SCALE)));
 
 /**
  * @drawing The level of some samples in decibels relative to full scale, from -60 (silence) to 0.
  * @param {Float32Array} samples
  */
-export function levelOf(samples) {
+export function measureLevel(samples) {
   let sum = 0;
   for (const sample of samples) sum += sample * sample;
   const rms = Math.sqrt(sum / Math.max(1, samples.length));
-  return Math.max(QUIETEST_DB, Math.min(0, Math.round(20 * Math.log10(rms || 1e-9))));
+  return Math.max(SILENCE_DB, Math.min(0, Math.round(20 * Math.log10(rms || 1e-9))));
 }
 
 /** Convert a level in decibels to a share: 0 is silence, 1 is full scale. */
-export const shareOf = (level) => 1 - level / QUIETEST_DB;
+export const levelShare = (level) => 1 - level / SILENCE_DB;

@@ -1,36 +1,36 @@
 // Packs files into a zip archive in the page, because pictures and a long trace exist only here.
 
-const LOCAL = 0x04034b50;
-const CENTRAL = 0x02014b50;
-const END = 0x06054b50;
+const LOCAL_SIGNATURE = 0x04034b50;
+const CENTRAL_SIGNATURE = 0x02014b50;
+const END_SIGNATURE = 0x06054b50;
 const VERSION = 20;
 // Flag: file names are UTF-8.
-const FLAGS = 0x0800;
+const UTF8_FLAG = 0x0800;
 // 1 January 1980, fixed so that the same files give the same archive.
-const DATE = 0x21;
+const FIXED_DATE = 0x21;
 const LOCAL_BYTES = 30;
 const CENTRAL_BYTES = 46;
 const END_BYTES = 22;
 
-const TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
+const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
   let c = n;
   for (let k = 0; k < 8; k++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1;
   return c;
 });
 
-function crcOf(bytes) {
+function crc32(bytes) {
   let crc = 0xffffffff;
-  for (const byte of bytes) crc = TABLE[(crc ^ byte) & 0xff] ^ (crc >>> 8);
+  for (const byte of bytes) crc = CRC_TABLE[(crc ^ byte) & 0xff] ^ (crc >>> 8);
   return (crc ^ 0xffffffff) >>> 0;
 }
 
-async function deflated(bytes) {
+async function deflateBytes(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new CompressionStream("deflate-raw"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 // Pack [bytes, value] pairs of two or four bytes, little-endian.
-function record(length, fields) {
+function packRecord(length, fields) {
   const view = new DataView(new ArrayBuffer(length));
   let at = 0;
   for (const [bytes, value] of fields) {
@@ -41,12 +41,12 @@ function record(length, fields) {
   return new Uint8Array(view.buffer);
 }
 
-const common = ({ method, crc, packed, raw, name }) => [
+const commonFields = ({ method, crc, packed, raw, name }) => [
   [2, VERSION],
-  [2, FLAGS],
+  [2, UTF8_FLAG],
   [2, method],
   [2, 0],
-  [2, DATE],
+  [2, FIXED_DATE],
   [4, crc],
   [4, packed.length],
   [4, raw.length],
@@ -54,12 +54,12 @@ const common = ({ method, crc, packed, raw, name }) => [
   [2, 0],
 ];
 
-async function entryOf(path, content) {
+async function createEntry(path, content) {
   const raw = typeof content === "string" ? new TextEncoder().encode(content) : content;
-  const small = await deflated(raw);
+  const small = await deflateBytes(raw);
   const method = small.length < raw.length ? 8 : 0;
   const packed = method ? small : raw;
-  return { name: new TextEncoder().encode(path), raw, packed, method, crc: crcOf(raw) };
+  return { name: new TextEncoder().encode(path), raw, packed, method, crc: crc32(raw) };
 }
 
 /**
@@ -67,13 +67,13 @@ async function entryOf(path, content) {
  * @param {Record<string, string | Uint8Array>} files by path
  * @returns {Promise<Blob>}
  */
-export async function zip(files) {
+export async function createZip(files) {
   const parts = [];
   const index = [];
   let at = 0;
   for (const [path, content] of Object.entries(files)) {
-    const entry = await entryOf(path, content);
-    const about = common(entry);
+    const entry = await createEntry(path, content);
+    const about = commonFields(entry);
     const rest = [
       [2, 0],
       [2, 0],
@@ -81,15 +81,18 @@ export async function zip(files) {
       [4, 0],
       [4, at],
     ];
-    index.push(record(CENTRAL_BYTES, [[4, CENTRAL], [2, VERSION], ...about, ...rest]), entry.name);
-    parts.push(record(LOCAL_BYTES, [[4, LOCAL], ...about]), entry.name, entry.packed);
+    index.push(
+      packRecord(CENTRAL_BYTES, [[4, CENTRAL_SIGNATURE], [2, VERSION], ...about, ...rest]),
+      entry.name,
+    );
+    parts.push(packRecord(LOCAL_BYTES, [[4, LOCAL_SIGNATURE], ...about]), entry.name, entry.packed);
     at += LOCAL_BYTES + entry.name.length + entry.packed.length;
   }
   let size = 0;
   for (const part of index) size += part.length;
   const count = Object.keys(files).length;
   const end = [
-    [4, END],
+    [4, END_SIGNATURE],
     [2, 0],
     [2, 0],
     [2, count],
@@ -98,5 +101,5 @@ export async function zip(files) {
     [4, at],
     [2, 0],
   ];
-  return new Blob([...parts, ...index, record(END_BYTES, end)], { type: "application/zip" });
+  return new Blob([...parts, ...index, packRecord(END_BYTES, end)], { type: "application/zip" });
 }

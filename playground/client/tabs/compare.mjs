@@ -1,25 +1,31 @@
 // The compare tab: two to four runs of one prompt, and the first token at which their texts differ.
-import { ended } from "../../../visualizers/compare/divergence.mjs";
-import { compareFigures } from "../../../visualizers/compare/view.mjs";
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { hasEnded } from "../../../visualizers/compare/divergence.mjs";
+import { createCompareFigures } from "../../../visualizers/compare/view.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
-import { visible } from "../../../visualizers/shared/text.mjs";
+import { makeVisible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Form } from "../forms/form.mjs";
 import { MediaFields } from "../forms/media_fields.mjs";
 import { Presets } from "../forms/presets.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
-import { changedOf } from "../forms/settings.mjs";
-import { compareForm } from "../forms/strategy_form.mjs";
-import { follow, press, stop } from "../runs/press.mjs";
+import { changedValues } from "../forms/settings.mjs";
+import { createStrategyForm } from "../forms/strategy_form.mjs";
+import { bindButtons, requestRun, stopRun } from "../runs/press.mjs";
 import { fetchRecorded } from "../runs/recorded_runs.mjs";
-import { formLink, linked } from "../shell/address.mjs";
-import { keepPart } from "../shell/other_tabs.mjs";
+import { buildFormLink, registerLink } from "../shell/address.mjs";
+import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { stages, store } from "../shell/page_state.mjs";
-import { pressFor } from "../shell/pending_runs.mjs";
+import { findPendingByLink } from "../shell/pending_runs.mjs";
 import { withMedia } from "../shell/visitor_media.mjs";
-import { watchers } from "./compare_observer.mjs";
-import { leadOf, mark, pairsOf, sideOf, tellHeld } from "./compare_summary.mjs";
+import { columnWatchers } from "./compare_observer.mjs";
+import {
+  columnDetails,
+  leadSentence,
+  markTokens,
+  pairList,
+  showWeights,
+} from "./compare_summary.mjs";
 
 const KEY = "compare";
 const VIEWS = ["status", "strip", "compare_watch", "candidates"];
@@ -29,9 +35,9 @@ const EMPTY = tr(
 );
 
 const PROMPT_ROWS = 2;
-const NUMBERS = 1_073_741_824;
+const NUMBER_LIMIT = 1_073_741_824;
 
-const newStage = () => el("div", { class: "dp-stage cmp-stage" });
+const createStage = () => el("div", { class: "dp-stage cmp-stage" });
 
 class Comparison {
   #columns = [];
@@ -52,25 +58,27 @@ class Comparison {
     const results = el("div", { class: "cmp-results" });
     root.classList.add("dp-stage");
     root.replaceChildren(this.#ask(), this.grid, this.part, results);
-    this.figures = compareFigures(results);
+    this.figures = createCompareFigures(results);
     this.#choose(spec.compare.presets[0]);
-    keepPart("compare", this);
+    registerOtherTab("compare", this);
     // A preset's hint no longer applies once the visitor changes the form.
     root.addEventListener("input", () => {
       if (this.note.textContent === this.#shows) this.note.textContent = "";
     });
-    linked(root, () => (this.#latest ? formLink("compare", this.#latest) : "?tab=compare"));
+    registerLink(root, () =>
+      this.#latest ? buildFormLink("compare", this.#latest) : "?tab=compare",
+    );
     this.#example().catch(() => {});
   }
 
   // Shows a recorded comparison until the visitor runs one.
   async #example() {
     const before = this.#number;
-    const typed = JSON.stringify(this.#asked());
+    const typed = JSON.stringify(this.#formValues());
     const { preset, columns, parting, figures } = await fetchRecorded("compare");
     const found = this.spec.compare.presets.find((p) => p.key === preset);
     // Do not overwrite what the visitor typed, chose or started during the fetch.
-    if (this.#number !== before || JSON.stringify(this.#asked()) !== typed || !found) return;
+    if (this.#number !== before || JSON.stringify(this.#formValues()) !== typed || !found) return;
     const bad = this.note.classList.contains("bad") ? this.note.textContent : "";
     this.#choose(found);
     const runs = columns.map((column, i) =>
@@ -82,7 +90,7 @@ class Comparison {
     this.figures.show(figures);
     if (bad) this.#say(bad, true);
     else this.#say(tr("A recorded comparison. {shows}", { shows: found.shows }));
-    this.#moved();
+    this.#schedulePartingUpdate();
   }
 
   // Fills the form from a link and runs it.
@@ -95,7 +103,7 @@ class Comparison {
     const given = (kind) => form.columns.map((column) => column[kind]).find(Boolean);
     const speech = Object.assign({}, ...form.columns.map((column) => column.speech));
     this.media.show({ image: given("image"), audio: given("audio"), speech });
-    this.#lookAtMedia();
+    this.#updateMediaFields();
     this.prompt.show(form);
     if (itself) this.#press(true);
   }
@@ -113,7 +121,7 @@ class Comparison {
     });
     this.prompt.area.classList.add("cmp-prompt");
     this.media = new MediaFields("compare");
-    this.media.learned = () => this.#lookAtMedia();
+    this.media.learned = () => this.#updateMediaFields();
     const number = { type: "number", min: 0, step: 1, value: 0 };
     this.seed = el("input", { ...number, "aria-label": tr("Seed") });
     this.base = el(
@@ -125,13 +133,13 @@ class Comparison {
     );
     const { params, only } = spec.weights;
     this.judge = new Form(params, "compare-judge", {}, { only });
-    const run = button(tr("Run all"), () => this.#press(), { class: "dp-btn f-go" });
-    const halt = button(tr("Stop"), () => stop(KEY, (id) => this.trigger("stop", { id })));
-    follow(run, halt, KEY);
+    const run = createButton(tr("Run all"), () => this.#press(), { class: "dp-btn f-go" });
+    const halt = createButton(tr("Stop"), () => stopRun(KEY, (id) => this.trigger("stop", { id })));
+    bindButtons(run, halt, KEY);
     store.watch({ active: (key) => key === KEY && this.#follow(store.activity(KEY)) });
-    this.more = button(tr("Add a column"), () => {
+    this.more = createButton(tr("Add a column"), () => {
       this.#add(this.#columns.at(-1).form.ask());
-      this.#fresh();
+      this.#renewStages();
     });
     const loadAndRun = (preset) => {
       this.#choose(preset);
@@ -171,18 +179,20 @@ class Comparison {
     const column = {
       label,
       held,
-      stage: newStage(),
+      stage: createStage(),
       remove: null,
       form: null,
       node: null,
       key: "",
     };
-    column.remove = button("✕", () => this.#drop(column), {
+    column.remove = createButton("✕", () => this.#drop(column), {
       class: "dp-btn cmp-remove",
       "aria-label": tr("Remove column {label}", { label }),
     });
-    column.form = compareForm(tr("column {label}", { label }), start, () => tellHeld(column));
-    column.form.box.addEventListener("input", () => tellHeld(column));
+    column.form = createStrategyForm(tr("column {label}", { label }), start, () =>
+      showWeights(column),
+    );
+    column.form.box.addEventListener("input", () => showWeights(column));
     column.node = el(
       "section",
       { class: "cmp-column", "aria-label": tr("Column {label}", { label }) },
@@ -190,18 +200,18 @@ class Comparison {
       column.form.box,
       column.stage,
     );
-    column.form.box.addEventListener("change", () => this.#lookAtMedia());
+    column.form.box.addEventListener("change", () => this.#updateMediaFields());
     this.#columns.push(column);
     this.grid.append(column.node);
     this.#limit();
-    this.#lookAtMedia();
+    this.#updateMediaFields();
   }
 
   #replace(starts) {
     this.#columns = [];
     this.grid.replaceChildren();
     for (const start of starts) this.#add(start);
-    this.#fresh();
+    this.#renewStages();
   }
 
   #drop(column) {
@@ -221,34 +231,34 @@ class Comparison {
   }
 
   // Gives the columns new stages and keys, so that messages of an earlier run are ignored.
-  #fresh(number = (this.#number + 1) % NUMBERS) {
+  #renewStages(number = (this.#number + 1) % NUMBER_LIMIT) {
     this.#number = number;
-    watchers.clear();
+    columnWatchers.clear();
     this.figures.clear();
     this.#columns.forEach((column, i) => {
-      const stage = newStage();
+      const stage = createStage();
       column.stage.replaceWith(stage);
       column.stage = stage;
       column.key = `compare-${this.#number}-${i}`;
-      watchers.set(column.key, () => {
+      columnWatchers.set(column.key, () => {
         const run = store.shown(column.key);
         if (run) column.form.ran(run);
-        tellHeld(column);
-        this.#moved();
+        showWeights(column);
+        this.#schedulePartingUpdate();
       });
-      tellHeld(column);
+      showWeights(column);
       stages.mount(stage, { strategy: column.key, visuals: VIEWS }, this.trigger);
     });
     this.part.replaceChildren(el("h3", {}, TITLE), el("p", { class: "dp-empty" }, EMPTY));
   }
 
   // The values of all controls.
-  #asked() {
+  #formValues() {
     return {
       ...this.prompt.ask(),
       seed: this.seed.value === "" ? null : Number(this.seed.value),
       base: this.base.value,
-      base_weights: changedOf(this.spec.weights.params, this.judge.values()),
+      base_weights: changedValues(this.spec.weights.params, this.judge.values()),
       columns: this.#columns.map((c) => this.#withMedia(c.form.ask())),
     };
   }
@@ -259,7 +269,7 @@ class Comparison {
   }
 
   // Shows the media fields that the models of all columns need.
-  #lookAtMedia() {
+  #updateMediaFields() {
     this.media.follow(this.#columns.map((c) => c.form.ask().model));
     this.prompt.optional(this.media.any);
   }
@@ -269,17 +279,17 @@ class Comparison {
   }
 
   #send(linked) {
-    const asked = this.#asked();
+    const asked = this.#formValues();
     const columns = this.#columns.map((c) => this.#withMedia(c.form.different()));
     this.#latest = { ...asked, columns };
-    const link = formLink(KEY, this.#latest);
+    const link = buildFormLink(KEY, this.#latest);
     // Keep the number of a run in progress: its messages carry that number.
-    const going = linked ? pressFor(link) : undefined;
-    this.#fresh(going?.number);
+    const going = linked ? findPendingByLink(link) : undefined;
+    this.#renewStages(going?.number);
     const number = this.#number;
     const send = async (more) =>
       this.trigger("input", { number, ...(await withMedia(asked)), ...more });
-    press(KEY, send, link, { linked, number });
+    requestRun(KEY, send, link, { linked, number });
   }
 
   /** @param {Activity | undefined} activity */
@@ -294,7 +304,7 @@ class Comparison {
   }
 
   // Several columns may change in one frame; compute the divergence once.
-  #moved() {
+  #schedulePartingUpdate() {
     if (this.#dirty) return;
     this.#dirty = true;
     requestAnimationFrame(() => {
@@ -311,18 +321,18 @@ class Comparison {
     // Columns run one after another, so the last run has the divergence of all.
     const found = runs.at(-1)?.parting;
     if (!found) return;
-    for (const { column } of there) mark(column, found);
+    for (const { column } of there) markTokens(column, found);
     this.part.dataset.at = found.at === null ? "" : String(found.at);
-    const over = runs.every(ended) && runs.length === this.#columns.length;
+    const over = runs.every(hasEnded) && runs.length === this.#columns.length;
     const [first] = runs;
     const shared = (first.tokens[0] || []).slice(0, found.common);
     const same = shared.map((t) => first.pieces[t.id] ?? "").join("");
-    const sides = () => there.map(({ column, run }) => sideOf(column, run, found.at));
+    const sides = () => there.map(({ column, run }) => columnDetails(column, run, found.at));
     this.part.replaceChildren(
       el("h3", {}, TITLE),
-      el("p", { class: "cmp-lead" }, leadOf(found, over)),
-      ...pairsOf(found, this.spec.compare.labels, over),
-      ...(same ? [el("p", { class: "cmp-same" }, visible(same))] : []),
+      el("p", { class: "cmp-lead" }, leadSentence(found, over)),
+      ...pairList(found, this.spec.compare.labels, over),
+      ...(same ? [el("p", { class: "cmp-same" }, makeVisible(same))] : []),
       ...(found.at === null ? [] : [el("div", { class: "cmp-sides" }, sides())]),
     );
   }
@@ -347,4 +357,4 @@ class Comparison {
   }
 }
 
-export const compare = (root, spec, trigger) => new Comparison(root, spec, trigger);
+export const mountComparison = (root, spec, trigger) => new Comparison(root, spec, trigger);

@@ -1,15 +1,15 @@
 // A hidden view that notifies a comparison when the run of one of its columns changes.
 
 /** Column key -> function to call when its run changes. */
-export const watchers = new Map();
+export const columnWatchers = new Map();
 
 /** @type {ViewSpec} */
-export const compareWatch = {
+export const compareObserverView = {
   title: "",
   heading: false,
   /** @param {Context} ctx */
   mount(root, ctx) {
     root.parentElement.classList.add("cmp-hidden");
-    return { update: () => watchers.get(ctx.strategy)?.(), select() {}, clear() {} };
+    return { update: () => columnWatchers.get(ctx.strategy)?.(), select() {}, clear() {} };
   },
 };

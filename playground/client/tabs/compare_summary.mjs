@@ -1,20 +1,20 @@
 // Summaries of a comparison: the common beginning, the divergence, and the weights of each column.
 import {
-  pairParts,
-  partingSide,
-  partingView,
-  partsAfter,
+  createSideView,
+  describeSide,
+  divergenceText,
+  pairDivergenceText,
 } from "../../../visualizers/compare/divergence.mjs";
 import { el } from "../../../visualizers/shared/dom.mjs";
-import { piece } from "../../../visualizers/shared/text.mjs";
+import { tokenLabel } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { heldAs, waysOf } from "../forms/model_picker.mjs";
+import { weightsSentence, weightsSummary } from "../forms/model_picker.mjs";
 import { said as inWords } from "../forms/settings.mjs";
 import { store } from "../shell/page_state.mjs";
 
 /** Return a sentence that says how long the common beginning of the texts is. */
-export function leadOf({ common, at }, over) {
-  if (at !== null) return partsAfter(common);
+export function leadSentence({ common, at }, over) {
+  if (at !== null) return divergenceText(common);
   const n = common.toLocaleString("en");
   if (over)
     return common === 1
@@ -24,11 +24,11 @@ export function leadOf({ common, at }, over) {
 }
 
 /** For more than two texts: return a list of where each pair diverges. */
-export function pairsOf({ pairs }, labels, over) {
+export function pairList({ pairs }, labels, over) {
   if (pairs.length < 2) return [];
   const item = (pair) => {
     const names = tr("{one} and {other}", { one: labels[pair.a], other: labels[pair.b] });
-    return el("li", {}, pairParts(pair, names, over));
+    return el("li", {}, pairDivergenceText(pair, names, over));
   };
   return [
     el(
@@ -45,32 +45,32 @@ export function pairsOf({ pairs }, labels, over) {
  * @param {Run} run
  * @param {number} at
  */
-export function sideOf({ label, form }, run, at) {
-  const seen = partingSide(run, at);
-  const word = seen.token && tr("“{word}”", { word: piece(run, seen.token.id) });
+export function columnDetails({ label, form }, run, at) {
+  const seen = describeSide(run, at);
+  const word = seen.token && tr("“{word}”", { word: tokenLabel(run, seen.token.id) });
   const wrote = word ? [tr(": wrote "), el("b", { class: "cmp-word" }, word)] : [];
   return el(
     "div",
     {},
     el("h4", {}, `${label} · ${form.title()}`, ...wrote),
-    partingView(run, seen),
+    createSideView(run, seen),
   );
 }
 
 /** Show a column's dtype and device: those of its run, else the changed weight settings. */
-export function tellHeld({ held, form, key }) {
+export function showWeights({ held, form, key }) {
   const { model, assistant } = store.shown(key) ?? {};
   const asked = Object.entries(form.held()).map(([name, value]) => `${name} ${inWords(value)}`);
   const run = model?.id ? [model, assistant].filter(Boolean) : [];
-  const [own, draft] = run.map(waysOf);
+  const [own, draft] = run.map(weightsSummary);
   const ways =
     own && [own, draft && tr("draft {held}", { held: draft })].filter(Boolean).join(" · ");
   held.textContent = ways ?? asked.join(", ");
-  held.title = run.map(heldAs).join(" ");
+  held.title = run.map(weightsSentence).join(" ");
 }
 
 /** Mark the common tokens of a column, and the first token that differs. */
-export function mark({ stage }, { common, at }) {
+export function markTokens({ stage }, { common, at }) {
   const line = stage.querySelector(".dp-strip > div");
   const nodes = line ? [...line.querySelectorAll(".dp-tok")] : [];
   nodes.forEach((node, i) => {

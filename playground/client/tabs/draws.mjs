@@ -1,22 +1,22 @@
 // The draws tab: samples one prompt with many seeds and shows the texts as a prefix tree.
 
-import { prefixTree } from "../../../visualizers/prefix_tree/view.mjs";
+import { createPrefixTree } from "../../../visualizers/prefix_tree/view.mjs";
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Field } from "../forms/field.mjs";
 import { Form } from "../forms/form.mjs";
 import { MediaFields } from "../forms/media_fields.mjs";
-import { Models } from "../forms/model_picker.mjs";
+import { ModelPicker } from "../forms/model_picker.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
-import { goAndStop, press } from "../runs/press.mjs";
+import { createRunButtons, requestRun } from "../runs/press.mjs";
 import { fetchRecorded } from "../runs/recorded_runs.mjs";
-import { formLink, linked } from "../shell/address.mjs";
-import { keepPart } from "../shell/other_tabs.mjs";
+import { buildFormLink, registerLink } from "../shell/address.mjs";
+import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { store } from "../shell/page_state.mjs";
-import { declared, strategyOf } from "../shell/spec.mjs";
+import { findStrategy, getDeclaration } from "../shell/spec.mjs";
 import { withMedia } from "../shell/visitor_media.mjs";
-import { layout } from "./strategy_tab.mjs";
+import { mountLayout } from "./strategy_tab.mjs";
 
 const KEY = "draws";
 const ABOUT = tr(
@@ -24,10 +24,10 @@ const ABOUT = tr(
 );
 
 export function mountDraws(root, trigger) {
-  const { draws, seed } = declared();
+  const { draws, seed } = getDeclaration();
   const tree = el("div", { id: "draws-tree", class: "dp-stage dp-draws" });
-  const shown = prefixTree(tree);
-  const models = new Models(strategyOf("sampling"), "draws");
+  const shown = createPrefixTree(tree);
+  const models = new ModelPicker(findStrategy("sampling"), "draws");
   const first = new Field({ ...seed, label: tr("First seed") }, "draws-seed");
   const form = new Form(draws.params, "draws", {}, { only: draws.only });
   models.params = () => form.values();
@@ -46,7 +46,7 @@ export function mountDraws(root, trigger) {
       const wanted = asked();
       latest = wanted;
       const send = async (more) => trigger("input", { ...(await withMedia(wanted)), ...more });
-      press(KEY, send, formLink("draws", wanted), { linked });
+      requestRun(KEY, send, buildFormLink("draws", wanted), { linked });
     });
   const prompt = new PromptField("draws-prompt", {
     prompt: draws.prompt,
@@ -61,8 +61,8 @@ export function mountDraws(root, trigger) {
   for (const one of [models, media]) one.learned = follow;
   models.model.box.addEventListener("change", follow);
   const stop = (id) => trigger("stop", { id });
-  layout(root, tr("Many draws"), ABOUT, {
-    ask: [media.box, prompt.box, goAndStop("draws", tr("Draw"), KEY, () => run(), stop)],
+  mountLayout(root, tr("Many draws"), ABOUT, {
+    ask: [media.box, prompt.box, createRunButtons("draws", tr("Draw"), KEY, () => run(), stop)],
     right: tree,
     settings: [...models.boxes, form.weights, first.box, form.box],
   });
@@ -73,7 +73,7 @@ export function mountDraws(root, trigger) {
     shown.show(message);
     if (refused) shown.refuse(refused);
   };
-  keepPart("draws", {
+  registerOtherTab("draws", {
     restore({ form: given }, itself) {
       if (!given) return;
       models.show(given.model, given.assistant);
@@ -89,13 +89,13 @@ export function mountDraws(root, trigger) {
       shown.refuse(refused);
     },
   });
-  linked(root, () => (latest ? formLink("draws", latest) : "?tab=draws"));
+  registerLink(root, () => (latest ? buildFormLink("draws", latest) : "?tab=draws"));
   example().catch(() => {});
   store.watch({ active: (key) => key === KEY && shown.say(store.activity(KEY)) });
-  return { receive: (text) => text && receive(JSON.parse(text), shown) };
+  return { receive: (text) => text && receiveMessage(JSON.parse(text), shown) };
 }
 
-function receive(message, shown) {
+function receiveMessage(message, shown) {
   const { kind, id: run, phase, says } = message;
   store.heard = performance.now();
   if (kind === "progress") store.goesOn({ strategy: KEY, run, phase, says });

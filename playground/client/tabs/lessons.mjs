@@ -1,28 +1,28 @@
 // The lessons tab: the list of lessons, the open lesson, and the upload of a lesson of your own.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
-import { spoken, tr } from "../../../visualizers/shared/tr.mjs";
+import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
 import { Recordings } from "../../../visualizers/stage/recordings.mjs";
 import { Stages } from "../../../visualizers/stage/stage.mjs";
 import { VIEWS } from "../../../visualizers/stage/views.mjs";
 import { whatIf } from "../inspect/what_if.mjs";
 import { why } from "../inspect/why.mjs";
-import { handout } from "../lessons/handout.mjs";
+import { createHandout } from "../lessons/handout.mjs";
 import { LessonView } from "../lessons/lesson.mjs";
-import { lookedKept } from "../lessons/recorded_influence.mjs";
-import { ClassLed } from "../rooms/class_follower.mjs";
-import { present } from "../rooms/presenter.mjs";
-import { press } from "../runs/press.mjs";
-import { follow, linked } from "../shell/address.mjs";
-import { keepPart } from "../shell/other_tabs.mjs";
+import { recordedInfluence } from "../lessons/recorded_influence.mjs";
+import { ClassFollower } from "../rooms/class_follower.mjs";
+import { presentLesson } from "../rooms/presenter.mjs";
+import { requestRun } from "../runs/press.mjs";
+import { registerLink, scheduleAddressUpdate } from "../shell/address.mjs";
+import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { store } from "../shell/page_state.mjs";
-import { whenThere } from "../shell/polling.mjs";
+import { waitUntilFound } from "../shell/polling.mjs";
 import { runForm } from "../shell/tab_navigation.mjs";
-import { layout } from "./strategy_tab.mjs";
+import { mountLayout } from "./strategy_tab.mjs";
 
-const KEY = "lessons";
-const ASKS = ["why", "what_if"];
-const MOST = 100_000;
+const TAB_KEY = "lessons";
+const QUESTION_VIEWS = ["why", "what_if"];
+const MAX_CHARACTERS = 100_000;
 const NARROW = matchMedia("(max-width: 799px)");
 
 class LessonsTab {
@@ -42,8 +42,8 @@ class LessonsTab {
     // visitor's.
     const recordings = new Recordings();
     const stages = new Stages(recordings);
-    stages.register({ ...VIEWS, why, what_if: whatIf, looked: lookedKept });
-    this.#place = { recordings, stages, more: ASKS, trigger: () => {} };
+    stages.register({ ...VIEWS, why, what_if: whatIf, looked: recordedInfluence });
+    this.#place = { recordings, stages, more: QUESTION_VIEWS, trigger: () => {} };
     this.shelf = el("ul", { class: "ls-shelf" });
     this.about = el("p", { class: "dp-note" });
     this.all = el(
@@ -56,8 +56,8 @@ class LessonsTab {
     this.note = el("p", { class: "dp-status", role: "status" });
     this.shell = el("div", { class: "ls-shell" });
     this.tools = el("div", { class: "ls-tools dp-row", hidden: true });
-    this.led = new ClassLed();
-    layout(
+    this.led = new ClassFollower();
+    mountLayout(
       root,
       tr("Lessons"),
       tr(
@@ -66,25 +66,29 @@ class LessonsTab {
       {
         ask: [this.all],
         right: el("div", { class: "ls-right" }, this.note, this.tools, this.led.node, this.shell),
-        settings: [this.#own()],
+        settings: [this.#createFilePicker()],
       },
     );
-    this.#tooled();
-    keepPart(KEY, this);
-    linked(root, () => this.#link());
-    addEventListener("beforeprint", () => this.#unfold(root));
-    addEventListener("afterprint", () => this.#fold());
-    store.watch({ active: (key) => key === KEY && this.#say(store.activity(KEY)) });
-    this.#list().catch(() => this.refuse(tr("The lessons could not be fetched. Reload the page.")));
+    this.#createTools();
+    registerOtherTab(TAB_KEY, this);
+    registerLink(root, () => this.#pageAddress());
+    addEventListener("beforeprint", () => this.#addHandout(root));
+    addEventListener("afterprint", () => this.#removeHandout());
+    store.watch({
+      active: (key) => key === TAB_KEY && this.#showActivity(store.activity(TAB_KEY)),
+    });
+    this.#fetchLessons().catch(() =>
+      this.refuse(tr("The lessons could not be fetched. Reload the page.")),
+    );
   }
 
   // The file field for a lesson of your own.
-  #own() {
+  #createFilePicker() {
     const file = el("input", {
       type: "file",
       accept: ".md,text/markdown",
       id: "lessons-file",
-      onchange: () => this.#open(file),
+      onchange: () => this.#openFile(file),
     });
     return el(
       "div",
@@ -99,35 +103,35 @@ class LessonsTab {
     );
   }
 
-  #tooled() {
+  #createTools() {
     this.tools.append(
-      button(tr("Present"), () => this.present(), {
+      createButton(tr("Present"), () => this.present(), {
         title: tr("One card on the whole screen; Page Down goes on"),
       }),
-      button(tr("Let a class bet"), () => this.led.toggle(this.#view), {
+      createButton(tr("Let a class bet"), () => this.led.toggle(this.#view), {
         title: tr("Opens a room that a class joins by a code"),
       }),
-      button(tr("Print the handout"), () => print(), {
+      createButton(tr("Print the handout"), () => print(), {
         title: tr("Questions first, what is right on a page of its own"),
       }),
     );
   }
 
-  #link() {
+  #pageAddress() {
     const { about, itself } = this.#view?.lesson ?? {};
-    if (!itself) return `?tab=${KEY}`;
-    const language = about.language === spoken() ? "" : `&in=${about.language}`;
+    if (!itself) return `?tab=${TAB_KEY}`;
+    const language = about.language === pageLanguage() ? "" : `&in=${about.language}`;
     const card = Math.min(this.#view.at + 1, this.#view.cards.length);
-    return `?tab=${KEY}&lesson=${about.name}${language}&card=${card}`;
+    return `?tab=${TAB_KEY}&lesson=${about.name}${language}&card=${card}`;
   }
 
-  async #list() {
+  async #fetchLessons() {
     const answer = await fetch(new URL("./lessons/index.json", document.baseURI));
     if (!answer.ok) throw new Error("lessons");
     const { version, lessons, paths } = await answer.json();
     this.#version = version;
     this.#listed = lessons;
-    this.#path = paths[spoken()] ?? paths.en;
+    this.#path = paths[pageLanguage()] ?? paths.en;
     const stops = this.#path.stops.map((stop) => stop.lesson);
     const names = [...new Set([...stops, ...lessons.map((lesson) => lesson.name)])];
     this.about.textContent = tr(
@@ -137,26 +141,26 @@ class LessonsTab {
         n: stops.length,
       },
     );
-    this.shelf.replaceChildren(...names.map((name) => this.#entry(name)));
-    if (!new URLSearchParams(location.search).has("lesson")) this.#begin();
+    this.shelf.replaceChildren(...names.map((name) => this.#createEntry(name)));
+    if (!new URLSearchParams(location.search).has("lesson")) this.#showFirst();
   }
 
   // Show the first lesson if none was requested. A message on the page stays.
-  #begin() {
+  #showFirst() {
     const first = this.shelf.querySelector("[data-lesson]")?.getAttribute("data-lesson");
     if (first && !this.#asked)
-      this.show(first, this.#inLanguage(first).language, 1, { anew: false });
+      this.show(first, this.#findTranslation(first).language, 1, { anew: false });
   }
 
   // A lesson in the reader's language, else in English, else in any language.
-  #inLanguage(name, language = spoken()) {
+  #findTranslation(name, language = pageLanguage()) {
     const all = this.#listed.filter((lesson) => lesson.name === name);
     const of = (wanted) => all.find((lesson) => lesson.language === wanted);
     return of(language) ?? of("en") ?? all[0];
   }
 
-  #entry(name) {
-    const { title, summary, minutes, cards, error, language } = this.#inLanguage(name);
+  #createEntry(name) {
+    const { title, summary, minutes, cards, error, language } = this.#findTranslation(name);
     if (error) return el("li", {}, el("p", { class: "dp-status bad" }, `${name}: ${said(error)}`));
     const others = this.#listed.filter(
       (one) => one.name === name && one.language !== language && !one.error,
@@ -164,7 +168,7 @@ class LessonsTab {
     return el(
       "li",
       { "data-lesson": name },
-      button(title, () => this.show(name, language), { class: "dp-btn dp-preset" }),
+      createButton(title, () => this.show(name, language), { class: "dp-btn dp-preset" }),
       el(
         "p",
         { class: "pr-shows" },
@@ -181,7 +185,7 @@ class LessonsTab {
             "p",
             { class: "ls-languages" },
             others.map((one) =>
-              button(one.language.toUpperCase(), () => this.show(name, one.language), {
+              createButton(one.language.toUpperCase(), () => this.show(name, one.language), {
                 lang: one.language,
                 "aria-label": one.title,
               }),
@@ -200,7 +204,7 @@ class LessonsTab {
    */
   async show(name, language, card = 1, { anew = true } = {}) {
     const number = ++this.#asked;
-    if (anew) this.#told("");
+    if (anew) this.#showNote("");
     const address = `./lessons/${this.#version}/${name}.${language}.json`;
     const answer = await fetch(new URL(address, document.baseURI)).catch(() => null);
     if (number !== this.#asked) return;
@@ -217,10 +221,10 @@ class LessonsTab {
       open: runForm,
       moved: () => {
         if (view !== this.#view) return;
-        follow();
+        scheduleAddressUpdate();
         this.led.lead();
       },
-      after: () => this.#onward(lesson.about.name),
+      after: () => this.#createNextLink(lesson.about.name),
     });
     this.#view = view;
     view.node.setAttribute("lang", lesson.about.language);
@@ -234,52 +238,55 @@ class LessonsTab {
   }
 
   // The next lesson on the path, with the sentence that leads to it.
-  #onward(name) {
+  #createNextLink(name) {
     const { stops } = this.#path;
     const at = stops.findIndex((stop) => stop.lesson === name);
     const next = at < 0 ? null : stops[at + 1];
     if (!next) return [];
-    const { title, language } = this.#inLanguage(next.lesson);
+    const { title, language } = this.#findTranslation(next.lesson);
     const go = () => this.show(next.lesson, language);
     return [
       el("p", { class: "ls-onward" }, next.say),
-      button(tr("Next lesson: {title}", { title }), go, { class: "dp-btn ls-go" }),
+      createButton(tr("Next lesson: {title}", { title }), go, { class: "dp-btn ls-go" }),
     ];
   }
 
   present() {
-    if (this.#view) present(this.#view, this.led, () => this.tools.querySelector("button").focus());
+    if (this.#view)
+      presentLesson(this.#view, this.led, () => this.tools.querySelector("button").focus());
   }
 
   async restore({ lesson, language, card }) {
     if (!lesson) return;
-    whenThere(
+    waitUntilFound(
       () => this.#version,
-      () => this.show(lesson, this.#inLanguage(lesson, language ?? spoken()).language, card),
+      () =>
+        this.show(lesson, this.#findTranslation(lesson, language ?? pageLanguage()).language, card),
     );
   }
 
   refuse(error) {
-    this.#told(error, true);
-    this.#begin();
+    this.#showNote(error, true);
+    this.#showFirst();
   }
 
-  #told(words, bad = false) {
+  #showNote(words, bad = false) {
     this.note.textContent = words;
     this.note.className = bad ? "dp-status bad" : "dp-status";
   }
 
-  async #open(file) {
+  async #openFile(file) {
     const [chosen] = file.files;
     file.value = "";
     if (!chosen) return;
-    if (chosen.size > 4 * MOST) return this.refuse(tr("A lesson has 100,000 characters at most."));
+    if (chosen.size > 4 * MAX_CHARACTERS)
+      return this.refuse(tr("A lesson has 100,000 characters at most."));
     const text = await chosen.text();
-    press(KEY, (more) => this.#trigger("input", { text, ...more }));
+    requestRun(TAB_KEY, (more) => this.#trigger("input", { text, ...more }));
   }
 
-  #say(activity) {
-    if (activity) this.#told(said(activity.says), activity.phase === "stopped");
+  #showActivity(activity) {
+    if (activity) this.#showNote(said(activity.says), activity.phase === "stopped");
   }
 
   receive(text) {
@@ -287,23 +294,23 @@ class LessonsTab {
     const { kind, says, error, lesson } = JSON.parse(text);
     store.heard = performance.now();
     if (kind === "progress")
-      return store.goesOn({ strategy: KEY, run: "", phase: "decoding", says });
-    store.act(KEY, null);
+      return store.goesOn({ strategy: TAB_KEY, run: "", phase: "decoding", says });
+    store.act(TAB_KEY, null);
     if (kind === "failed") return this.refuse(said(error));
-    this.#told("");
+    this.#showNote("");
     this.#showLesson({ ...lesson, itself: false }, 1);
   }
 
   // Add the handout before printing: questions first, then the answers.
-  #unfold(root) {
+  #addHandout(root) {
     if (!this.#view || !root.getClientRects().length) return;
-    this.#sheet = handout(this.#view.lesson, { ...this.#place, more: [] });
+    this.#sheet = createHandout(this.#view.lesson, { ...this.#place, more: [] });
     this.shell.append(this.#sheet.node);
     this.#sheet.draw();
     document.documentElement.classList.add("ls-printing");
   }
 
-  #fold() {
+  #removeHandout() {
     this.#sheet?.node.remove();
     this.#sheet = null;
     document.documentElement.classList.remove("ls-printing");

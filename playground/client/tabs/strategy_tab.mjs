@@ -1,30 +1,30 @@
 // A strategy's tab: the form on the left, the run and its views on the right.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Field } from "../forms/field.mjs";
 import { Form } from "../forms/form.mjs";
-import { mountConfigs } from "../forms/generation_config.mjs";
+import { mountSavedSettings } from "../forms/generation_config.mjs";
 import { MediaFields } from "../forms/media_fields.mjs";
-import { isOfMethods } from "../forms/method_navigation.mjs";
-import { OwnDefaults } from "../forms/model_defaults.mjs";
-import { Models } from "../forms/model_picker.mjs";
+import { hasMethodParam } from "../forms/method_navigation.mjs";
+import { ModelDefaults } from "../forms/model_defaults.mjs";
+import { ModelPicker } from "../forms/model_picker.mjs";
 import { Presets } from "../forms/presets.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
-import { ENDED, presetOf } from "../forms/settings.mjs";
+import { ENDED_STATUSES, findPreset } from "../forms/settings.mjs";
 import { MethodPanel } from "../inspect/method_panel.mjs";
-import { goAndStop, pending, press, resume } from "../runs/press.mjs";
+import { createRunButtons, pendingLink, requestRun, resumeRun } from "../runs/press.mjs";
 import { showRecorded } from "../runs/recorded_runs.mjs";
-import { settingsMoved } from "../runs/settings_changes.mjs";
-import { askLink, isOfPage, linked } from "../shell/address.mjs";
+import { updateSettingsLine } from "../runs/settings_changes.mjs";
+import { buildRunLink, isPageParameter, registerLink } from "../shell/address.mjs";
 import { stages, store } from "../shell/page_state.mjs";
-import { endedAt, keepEnded, pressOf } from "../shell/pending_runs.mjs";
-import { ask, connectedAsk } from "../shell/questions.mjs";
-import { declared, strategyOf } from "../shell/spec.mjs";
-import { keepTab } from "../shell/strategy_tabs.mjs";
-import { remember, withMedia } from "../shell/visitor_media.mjs";
+import { endedRunAt, findPendingAt, saveEndedRun } from "../shell/pending_runs.mjs";
+import { askServer, questionsReady } from "../shell/questions.mjs";
+import { findStrategy, getDeclaration } from "../shell/spec.mjs";
+import { registerStrategyTab } from "../shell/strategy_tabs.mjs";
+import { rememberMedia, withMedia } from "../shell/visitor_media.mjs";
 
-const FIRST = { name: "", prompt: "Once upon a time,", seed: 0, params: {} };
-const ANSWERED = ["finished", "stopped"];
+const DEFAULT_PRESET = { name: "", prompt: "Once upon a time,", seed: 0, params: {} };
+const ANSWERED_STATUSES = ["finished", "stopped"];
 
 const NARROW = matchMedia("(max-width: 799px)");
 
@@ -32,7 +32,7 @@ const NARROW = matchMedia("(max-width: 799px)");
  * Lay out a tab: its description, the prompt, the settings and the views. On a narrow screen the
  * form folds away behind a button; on a phone the settings come last.
  */
-export function layout(root, title, words, { ask, right, settings }) {
+export function mountLayout(root, title, words, { ask, right, settings }) {
   const told = typeof words === "string" ? el("p", {}, words) : words;
   const about = el("div", { class: "dp-about" }, el("h2", {}, title), told);
   const server = el("a", { href: "./audit" }, tr("About this server"));
@@ -44,7 +44,7 @@ export function layout(root, title, words, { ask, right, settings }) {
   );
   const left = el("div", { class: "dp-left" }, about, el("div", { class: "dp-ask" }, ask), set);
   const columns = el("div", { class: "dp-columns" });
-  const fold = button(tr("Prompt and settings"), () => asking(!columns.matches(".asking")), {
+  const fold = createButton(tr("Prompt and settings"), () => asking(!columns.matches(".asking")), {
     class: "dp-btn dp-fold",
     "aria-expanded": "false",
   });
@@ -74,41 +74,41 @@ class StrategyTab {
     this.trigger = trigger;
     const { name } = strategy;
     const stage = el("div", { class: "dp-stage" });
-    const first = strategy.presets[0] || FIRST;
-    this.models = new Models(strategy, name);
+    const first = strategy.presets[0] || DEFAULT_PRESET;
+    this.models = new ModelPicker(strategy, name);
     const models = () => [this.models.values().model];
     this.prompt = new PromptField(`${name}-prompt`, { go: () => this.run(), models });
     this.media = new MediaFields(name);
-    this.models.learned = () => this.#lookAtMedia();
+    this.models.learned = () => this.#updateMedia();
     this.media.learned = this.models.learned;
-    this.seed = new Field(declared().seed, `${name}-seed`);
+    this.seed = new Field(getDeclaration().seed, `${name}-seed`);
     const { only } = strategy;
     this.form = new Form(strategy.params, name, {}, { only, seed: this.seed });
     this.models.params = () => this.form.values();
-    this.own = new OwnDefaults(
+    this.own = new ModelDefaults(
       name,
       name,
       () => this.form.values(),
       (values) => {
         this.form.take(values, "model");
-        this.#moved();
+        this.#updateAfterChange();
       },
     );
     const stop = (run) => trigger("stop", { run });
     const configs = el("div", { id: `${name}-configs`, class: "dp-configs" });
-    const acts = goAndStop(name, tr("Run"), name, () => this.run(), stop);
+    const acts = createRunButtons(name, tr("Run"), name, () => this.run(), stop);
     this.presets = new Presets(
       strategy.presets,
       (preset) => this.choose(preset),
       (preset) => {
-        this.#touch();
-        this.#fill(preset);
+        this.#markTouched();
+        this.#fillPreset(preset);
         this.run();
       },
     );
     // The one panel of the page that shows and edits a method's code.
-    this.methods = isOfMethods(strategy) ? this.#methods() : null;
-    layout(root, strategy.title, this.#about(), {
+    this.methods = hasMethodParam(strategy) ? this.#createMethodPanel() : null;
+    mountLayout(root, strategy.title, this.#createAbout(), {
       ask: [this.media.box, this.prompt.box, acts, this.presets.box],
       right: [this.methods?.box, el("div", { id: `${name}-stage` }, stage)],
       settings: [
@@ -120,42 +120,42 @@ class StrategyTab {
         configs,
       ].flat(),
     });
-    this.#fill(first);
-    this.#follow(root);
-    this.#answers();
+    this.#fillPreset(first);
+    this.#watchChanges(root);
+    this.#watchAnswers();
     const { visuals } = strategy;
     stages.mount(stage, { strategy: name, visuals, again: () => this.run() }, trigger);
-    mountConfigs(configs, this);
-    linked(root, () => this.#link());
-    this.#goOn();
-    this.#keepEnded();
-    this.cameBack = this.#comeBack();
+    mountSavedSettings(configs, this);
+    registerLink(root, () => this.#pageAddress());
+    this.#resumeRun();
+    this.#watchEnded();
+    this.cameBack = this.#restoreEnded();
     this.welcomed = this.cameBack.then(() => this.welcome());
   }
 
   // Follow changes of the form, and the model facts that runs report.
-  #follow(root) {
+  #watchChanges(root) {
     root.addEventListener("input", () => {
-      this.#touch();
-      this.#moved();
+      this.#markTouched();
+      this.#updateAfterChange();
     });
     // "change" fires when a model is chosen, and when a typed name loses the focus.
-    this.models.model.box.addEventListener("change", () => this.#lookAtModel());
+    this.models.model.box.addEventListener("change", () => this.#updateModel());
     store.watch({
       changed: (run) => {
         this.models.tell(store.shown(this.strategy.name)?.model);
-        remember(run);
+        rememberMedia(run);
         if (run.strategy === this.strategy.name) this.own.ran(run);
       },
     });
   }
 
-  #methods() {
+  #createMethodPanel() {
     const { name } = this.strategy;
     const use = (method) => {
-      this.#touch();
+      this.#markTouched();
       this.form.take({ method, arguments: "" }, "yours");
-      this.#moved();
+      this.#updateAfterChange();
     };
     const done = (says) => {
       document.getElementById(`${name}-run`)?.focus({ preventScroll: true });
@@ -175,7 +175,7 @@ class StrategyTab {
     return made;
   }
 
-  #about() {
+  #createAbout() {
     const { summary, helps, turns, paper } = this.strategy;
     const more = (title, text) => el("details", {}, el("summary", {}, title), el("p", {}, text));
     return [
@@ -187,8 +187,8 @@ class StrategyTab {
 
   // Fill in a preset. While the tab shows a recorded run, or none, also open the preset's own.
   choose(preset) {
-    this.#touch();
-    this.#fill(preset);
+    this.#markTouched();
+    this.#fillPreset(preset);
     const shown = store.shown(this.strategy.name);
     if (preset.recorded && (!shown || shown.entry)) this.open(preset.recorded);
   }
@@ -205,14 +205,14 @@ class StrategyTab {
     return run;
   }
 
-  #touch() {
+  #markTouched() {
     this.#touched = performance.now();
   }
 
   // The link to the pending request, or to the run shown. An ended run adds its selected step.
-  #link() {
+  #pageAddress() {
     const { name } = this.strategy;
-    const asked = pending(name);
+    const asked = pendingLink(name);
     if (asked) return asked;
     const run = store.shown(name);
     const own = run?.entry ? `?trace=${run.entry}` : run?.link;
@@ -223,14 +223,14 @@ class StrategyTab {
   }
 
   // Resume the run that was active when the page was reloaded, and fill the form from it.
-  #goOn() {
+  #resumeRun() {
     const { name } = this.strategy;
     const send = (more) => this.trigger("input", { strategy: name, ...more });
-    if (!resume(name, send, pressOf(name))) return;
-    this.#fillFrom(store.activity(name).run);
+    if (!resumeRun(name, send, findPendingAt(name))) return;
+    this.#fillFromRun(store.activity(name).run);
   }
 
-  #fillFrom(id) {
+  #fillFromRun(id) {
     let filled = false;
     store.watch({
       changed: (run) => {
@@ -242,36 +242,36 @@ class StrategyTab {
   }
 
   // Offer the text of an ended run as the next chat message.
-  #answers() {
+  #watchAnswers() {
     const { name } = this.strategy;
     store.watch({
       changed: (run) => {
-        if (run.id !== store.runId(name) || !ANSWERED.includes(run.status)) return;
+        if (run.id !== store.runId(name) || !ANSWERED_STATUSES.includes(run.status)) return;
         this.prompt.answered(run.form, run.outputs[0]?.text ?? "");
       },
     });
   }
 
   // Remember the latest ended run, so that a reloaded page shows it again.
-  #keepEnded() {
+  #watchEnded() {
     const { name } = this.strategy;
     store.watch({
       changed(run) {
-        if (store.runId(name) === run.id && run.link && ENDED.includes(run.status))
-          keepEnded(name, run.id);
+        if (store.runId(name) === run.id && run.link && ENDED_STATUSES.includes(run.status))
+          saveEndedRun(name, run.id);
       },
     });
   }
 
-  async #comeBack() {
+  async #restoreEnded() {
     const { name } = this.strategy;
-    const id = endedAt(name);
+    const id = endedRunAt(name);
     if (!id || store.busy(name)) return;
-    await connectedAsk;
-    const { state } = await ask({ action: "state", run: id });
-    if (!state) return keepEnded(name, "");
+    await questionsReady;
+    const { state } = await askServer({ action: "state", run: id });
+    if (!state) return saveEndedRun(name, "");
     if (store.busy(name) || store.runId(name)) return;
-    this.#fillFrom(id);
+    this.#fillFromRun(id);
     store.receive(state);
   }
 
@@ -284,7 +284,7 @@ class StrategyTab {
     if (!link) return false;
     const [asked, own] = [new URLSearchParams(search), new URLSearchParams(link)];
     const names = [...asked.keys(), ...own.keys()].filter(
-      (name) => !isOfPage(name) && !["step", "pressed"].includes(name),
+      (name) => !isPageParameter(name) && !["step", "pressed"].includes(name),
     );
     return names.every((name) => (asked.get(name) ?? "") === (own.get(name) ?? ""));
   }
@@ -299,29 +299,29 @@ class StrategyTab {
   // Replace the parameters; prompt, models and seed stay.
   use(values, origin) {
     this.form.show(values, origin);
-    this.#moved();
+    this.#updateAfterChange();
   }
 
   // After a change of the form: update everything that compares with it.
-  #moved() {
+  #updateAfterChange() {
     const { params, ...asked } = this.ask();
-    this.presets.mark(presetOf({ ...asked, values: params }));
-    settingsMoved(this.strategy.name);
+    this.presets.mark(findPreset({ ...asked, values: params }));
+    updateSettingsLine(this.strategy.name);
     this.own.moved();
   }
 
-  #lookAtModel() {
+  #updateModel() {
     this.own.look(this.models.values().model);
-    this.#lookAtMedia();
+    this.#updateMedia();
   }
 
   // Show fields for the media that the model takes.
-  #lookAtMedia() {
+  #updateMedia() {
     this.media.follow([this.models.values().model]);
     this.prompt.optional(this.media.any);
   }
 
-  #fill({ prompt, messages, template, image, audio, speech, model, seed, params }) {
+  #fillPreset({ prompt, messages, template, image, audio, speech, model, seed, params }) {
     this.show({
       prompt,
       messages,
@@ -339,16 +339,16 @@ class StrategyTab {
   show({ prompt, messages, template, image, audio, speech, model, assistant, seed, values }) {
     this.models.show(model, assistant);
     this.media.show({ image, audio, speech });
-    this.#lookAtMedia();
+    this.#updateMedia();
     this.prompt.show({ prompt, messages, template });
     this.seed.value = seed;
     this.form.show(values);
-    const preset = presetOf({ ...this.ask(), values: this.form.values() });
+    const preset = findPreset({ ...this.ask(), values: this.form.values() });
     const origin = preset ? "preset" : "run";
     this.form.came(origin);
     this.seed.came(origin);
-    this.#moved();
-    this.#lookAtModel();
+    this.#updateAfterChange();
+    this.#updateModel();
   }
 
   // Return the request that the controls describe.
@@ -371,19 +371,19 @@ class StrategyTab {
     const { method = "" } = this.form.values();
     this.#asked = method;
     if (this.methods?.unsaved(method) && !(await this.methods.save())) return;
-    await this.media.ready(() => this.#send(linked));
+    await this.media.ready(() => this.#sendRequest(linked));
   }
 
-  #send(linked) {
+  #sendRequest(linked) {
     const asked = this.ask();
     const send = async (more) => this.trigger("input", { ...(await withMedia(asked)), ...more });
-    press(this.strategy.name, send, askLink(asked), { linked });
+    requestRun(this.strategy.name, send, buildRunLink(asked), { linked });
   }
 }
 
 /** Create a strategy's tab in its element and register it. */
-export function mountTab(root, name, trigger) {
-  const tab = new StrategyTab(root, strategyOf(name), trigger);
-  keepTab(name, tab);
+export function mountStrategyTab(root, name, trigger) {
+  const tab = new StrategyTab(root, findStrategy(name), trigger);
+  registerStrategyTab(name, tab);
   return tab;
 }

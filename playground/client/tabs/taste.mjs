@@ -1,67 +1,67 @@
 // The blind taste test: ten votes on pairs of texts, then the strategies that wrote them.
-import { button, el } from "../../../visualizers/shared/dom.mjs";
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
-import { visible } from "../../../visualizers/shared/text.mjs";
+import { makeVisible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Field } from "../forms/field.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
-import { compareForm } from "../forms/strategy_form.mjs";
-import { goAndStop, press } from "../runs/press.mjs";
+import { createStrategyForm } from "../forms/strategy_form.mjs";
+import { createRunButtons, requestRun } from "../runs/press.mjs";
 import { fetchRecorded } from "../runs/recorded_runs.mjs";
-import { linked } from "../shell/address.mjs";
-import { keepPart } from "../shell/other_tabs.mjs";
+import { registerLink } from "../shell/address.mjs";
+import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { store } from "../shell/page_state.mjs";
-import { declared } from "../shell/spec.mjs";
-import { layout } from "./strategy_tab.mjs";
-import { resultOf } from "./taste_chart.mjs";
-import { pairsOf, ROUND, sided } from "./taste_votes.mjs";
+import { getDeclaration } from "../shell/spec.mjs";
+import { mountLayout } from "./strategy_tab.mjs";
+import { createResult } from "./taste_chart.mjs";
+import { drawPairs, PAIRS_PER_ROUND, shuffleSides } from "./taste_votes.mjs";
 
 /** @typedef {import("./taste_votes.mjs").Pair} Pair */
 /** @typedef {import("./taste_votes.mjs").Voted} Voted */
 
 const KEY = "taste";
-const KEPT = "dp-taste";
+const STORAGE_KEY = "dp-taste";
 const ABOUT = tr(
   "Two strategies continued the same prompt. Read both, say which one you like better, and see after ten pairs which they were. Your votes stay in this browser.",
 );
-const LIVE = tr(
+const LIVE_NOTE = tr(
   "Or let two strategies of your choice continue a prompt of yours: what they write is one more pair, on sides that chance chooses.",
 );
 const LEFT = tr("Left");
 const RIGHT = tr("Right");
-const KEYS = [
+const VOTE_KEYS = [
   ["1", LEFT, 0],
   ["2", RIGHT, 1],
   ["0", tr("No difference"), null],
 ];
-const STARTS = [
+const INITIAL_FORMS = [
   { strategy: "greedy", params: {} },
   { strategy: "sampling", params: { temperature: 0.7, top_k: 0, top_p: 0.9 } },
 ];
 
 // A browser may forbid storage, and stored data may be malformed: both give an empty list.
-function keptVotes() {
+function loadVotes() {
   try {
-    const kept = JSON.parse(localStorage.getItem(KEPT) ?? "[]");
+    const kept = JSON.parse(localStorage.getItem(STORAGE_KEY) ?? "[]");
     const whole = (v) => [0, 1, null].includes(v?.vote) && v.texts?.length === 2;
-    return Array.isArray(kept) ? kept.filter(whole).slice(0, ROUND) : [];
+    return Array.isArray(kept) ? kept.filter(whole).slice(0, PAIRS_PER_ROUND) : [];
   } catch {
     return [];
   }
 }
 
 /** @param {Voted[]} votes */
-function keepVotes(votes) {
+function saveVotes(votes) {
   try {
-    localStorage.setItem(KEPT, JSON.stringify(votes));
+    localStorage.setItem(STORAGE_KEY, JSON.stringify(votes));
   } catch {
     // Without storage the votes are lost when the page is reloaded.
   }
 }
 
-class Taste {
+class TasteTab {
   /** @type {Voted[]} */
-  #votes = keptVotes();
+  #votes = loadVotes();
   /** @type {Pair[]} the remaining pairs; the first one is shown */
   #pairs = [];
   #recorded = null;
@@ -74,45 +74,47 @@ class Taste {
     const stage = el("div", { id: "taste-stage", class: "dp-stage ts-stage" });
     stage.append(this.say, this.box, this.last);
     this.prompt = new PromptField("taste-prompt", {
-      prompt: declared().taste.prompt,
-      go: () => this.#write(),
+      prompt: getDeclaration().taste.prompt,
+      go: () => this.#requestPair(),
     });
-    this.forms = STARTS.map((start, i) =>
-      compareForm(tr("text {n}", { n: i + 1 }), start, () => {}),
+    this.forms = INITIAL_FORMS.map((start, i) =>
+      createStrategyForm(tr("text {n}", { n: i + 1 }), start, () => {}),
     );
-    this.seed = new Field(declared().seed, "taste-seed");
+    this.seed = new Field(getDeclaration().seed, "taste-seed");
     this.seed.value = 0;
     const stop = (id) => trigger("stop", { id });
-    const acts = goAndStop("taste", tr("Write two"), KEY, () => this.#write(), stop);
-    layout(root, tr("Blind taste test"), ABOUT, {
-      ask: [el("p", { class: "dp-note" }, LIVE), this.prompt.box, acts],
+    const acts = createRunButtons("taste", tr("Write two"), KEY, () => this.#requestPair(), stop);
+    mountLayout(root, tr("Blind taste test"), ABOUT, {
+      ask: [el("p", { class: "dp-note" }, LIVE_NOTE), this.prompt.box, acts],
       right: stage,
       settings: [this.seed.box, ...this.forms.map((form) => form.box)],
     });
-    root.addEventListener("keydown", (event) => this.#press(event));
-    store.watch({ active: (key) => key === KEY && this.#tell(store.activity(KEY)?.says ?? "") });
-    keepPart("taste", { restore() {}, refuse: (error) => this.#tell(error, true) });
-    linked(root, () => "?tab=taste");
-    this.#begin().catch(() => this.#draw());
+    root.addEventListener("keydown", (event) => this.#handleKey(event));
+    store.watch({
+      active: (key) => key === KEY && this.#showStatus(store.activity(KEY)?.says ?? ""),
+    });
+    registerOtherTab("taste", { restore() {}, refuse: (error) => this.#showStatus(error, true) });
+    registerLink(root, () => "?tab=taste");
+    this.#loadPairs().catch(() => this.#drawPair());
   }
 
-  async #begin() {
+  async #loadPairs() {
     const { prompts } = await fetchRecorded("taste");
     this.#recorded = prompts;
     const seen = new Set(this.#votes.map(({ prompt }) => prompt));
     const fresh = prompts.filter(({ prompt }) => !seen.has(prompt));
-    this.#pairs.push(...pairsOf(fresh.length ? fresh : prompts, Math.random));
-    this.#draw();
+    this.#pairs.push(...drawPairs(fresh.length ? fresh : prompts, Math.random));
+    this.#drawPair();
   }
 
-  #tell(sentence, bad = false) {
+  #showStatus(sentence, bad = false) {
     this.say.className = `dp-status${bad ? " bad" : ""}${store.busy(KEY) ? " busy" : ""}`;
     const words = said(sentence);
     if (this.say.textContent !== words) this.say.textContent = words;
   }
 
-  #draw() {
-    if (this.#votes.length >= ROUND) return this.#drawResult();
+  #drawPair() {
+    if (this.#votes.length >= PAIRS_PER_ROUND) return this.#drawResult();
     const [pair] = this.#pairs;
     if (!pair) return this.box.replaceChildren();
     const had = this.box.contains(document.activeElement);
@@ -122,19 +124,22 @@ class Taste {
         "section",
         { class: "dp-card ts-text", "aria-label": side },
         el("h3", {}, side),
-        el("p", {}, el("span", { class: "dp-prompt" }, visible(pair.prompt ?? "")), text),
+        el("p", {}, el("span", { class: "dp-prompt" }, makeVisible(pair.prompt ?? "")), text),
       );
     const [left, right] = pair.texts;
     const title = el(
       "h3",
       { class: "ts-title", tabindex: -1 },
-      tr("Pair {n} of {total}: which do you like better?", { n: number, total: ROUND }),
+      tr("Pair {n} of {total}: which do you like better?", { n: number, total: PAIRS_PER_ROUND }),
     );
-    const votes = KEYS.map(([key, label, vote]) =>
-      button(label, () => this.#vote(vote), { class: "dp-btn ts-vote", "aria-keyshortcuts": key }),
+    const votes = VOTE_KEYS.map(([key, label, vote]) =>
+      createButton(label, () => this.#castVote(vote), {
+        class: "dp-btn ts-vote",
+        "aria-keyshortcuts": key,
+      }),
     );
     for (const [i, node] of votes.entries())
-      node.prepend(el("kbd", { "aria-hidden": "true" }, KEYS[i][0]), " ");
+      node.prepend(el("kbd", { "aria-hidden": "true" }, VOTE_KEYS[i][0]), " ");
     this.box.replaceChildren(
       title,
       el("div", { class: "ts-pair" }, text(left, LEFT), text(right, RIGHT)),
@@ -143,57 +148,58 @@ class Taste {
     if (had) title.focus({ preventScroll: true });
   }
 
-  #vote(vote) {
+  #castVote(vote) {
     const pair = this.#pairs.shift();
     this.#votes.push({ ...pair, vote });
-    keepVotes(this.#votes);
+    saveVotes(this.#votes);
     const one = vote ? tr("the right one") : tr("the left one");
     // The strategies stay hidden until the end: knowing one would bias the next votes.
     this.last.textContent = tr("Pair {n}: {vote}. What they were is told after {total} pairs.", {
       n: this.#votes.length,
       vote: vote === null ? tr("no difference") : one,
-      total: ROUND,
+      total: PAIRS_PER_ROUND,
     });
-    this.#draw();
+    this.#drawPair();
   }
 
   #drawResult() {
     this.last.textContent = "";
     const title = el("h3", { class: "ts-title", tabindex: -1 }, tr("What your ten votes came to"));
-    const again = button(tr("Ten more pairs"), () => this.#again(), { class: "dp-btn" });
+    const again = createButton(tr("Ten more pairs"), () => this.#startRound(), { class: "dp-btn" });
     const had = this.box.contains(document.activeElement);
     this.box.replaceChildren(
       title,
-      ...resultOf(this.#votes),
+      ...createResult(this.#votes),
       el("div", { class: "dp-row" }, again),
     );
     if (had) title.focus({ preventScroll: true });
   }
 
-  #again() {
+  #startRound() {
     this.#votes = [];
-    keepVotes([]);
-    this.#pairs = pairsOf(this.#recorded ?? [], Math.random);
-    this.#draw();
+    saveVotes([]);
+    this.#pairs = drawPairs(this.#recorded ?? [], Math.random);
+    this.#drawPair();
   }
 
-  #press(event) {
+  #handleKey(event) {
     const { target, key } = event;
-    if (event.ctrlKey || event.metaKey || event.altKey || this.#votes.length >= ROUND) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || this.#votes.length >= PAIRS_PER_ROUND)
+      return;
     if (target.closest("input, textarea, select")) return;
-    const found = KEYS.find(([name]) => name === key);
+    const found = VOTE_KEYS.find(([name]) => name === key);
     if (!found || !this.#pairs.length) return;
     event.preventDefault();
-    this.#vote(found[2]);
+    this.#castVote(found[2]);
   }
 
-  #write() {
+  #requestPair() {
     const asked = {
       prompt: this.prompt.area.value,
       seed: this.seed.value,
       columns: this.forms.map((form) => form.ask()),
     };
-    press(KEY, (more) => this.trigger("input", { ...asked, ...more }));
+    requestRun(KEY, (more) => this.trigger("input", { ...asked, ...more }));
   }
 
   receive(text) {
@@ -203,27 +209,27 @@ class Taste {
     if (phase) return store.goesOn({ strategy: KEY, run, phase, says });
     if (failed) {
       store.act(KEY, stopped ? { phase: "stopped", says: failed, run: "" } : null);
-      if (!stopped) this.#tell(failed, true);
+      if (!stopped) this.#showStatus(failed, true);
       return;
     }
     store.act(KEY, null);
-    this.#came(pair);
+    this.#addPair(pair);
   }
 
   // Show the visitor's own pair before the recorded ones.
-  #came(pair) {
-    if (this.#votes.length >= ROUND) this.#again();
+  #addPair(pair) {
+    if (this.#votes.length >= PAIRS_PER_ROUND) this.#startRound();
     if (pair.texts[0].text === pair.texts[1].text)
-      return this.#tell(
+      return this.#showStatus(
         tr(
           "Both wrote the same text, so there is nothing to choose. Try another prompt or other settings.",
         ),
       );
-    this.#pairs.unshift(sided(pair, Math.random));
+    this.#pairs.unshift(shuffleSides(pair, Math.random));
     this.last.textContent = "";
-    this.#draw();
-    this.#tell(tr("Both texts are there."));
+    this.#drawPair();
+    this.#showStatus(tr("Both texts are there."));
   }
 }
 
-export const mountTaste = (root, trigger) => new Taste(root, trigger);
+export const mountTaste = (root, trigger) => new TasteTab(root, trigger);

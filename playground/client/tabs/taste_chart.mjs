@@ -1,29 +1,29 @@
 // The result of a taste test: one chart per measure with both texts of every pair, the preferred
 // one filled.
-import { el, svg, table } from "../../../visualizers/shared/dom.mjs";
-import { term, told } from "../../../visualizers/shared/terms.mjs";
-import { fixed, percent } from "../../../visualizers/shared/text.mjs";
+import { createTable, el, svg } from "../../../visualizers/shared/dom.mjs";
+import { renderTerms, term } from "../../../visualizers/shared/terms.mjs";
+import { formatFixed, formatPercent } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { said } from "../forms/settings.mjs";
-import { strategyOf } from "../shell/spec.mjs";
-import { lessOf, MEASURES, ROUND, signTest, standings } from "./taste_votes.mjs";
+import { findStrategy } from "../shell/spec.mjs";
+import { countLess, MEASURES, PAIRS_PER_ROUND, rankStrategies, signTest } from "./taste_votes.mjs";
 
 /** @typedef {import("./taste_votes.mjs").Voted} Voted */
 /** @typedef {import("./taste_votes.mjs").Written} Written */
 
-const WIDE = 260;
-const ROW = 20;
-const EDGE = 12;
-const AXIS = 22;
+const WIDTH = 260;
+const ROW_HEIGHT = 20;
+const MARGIN = 12;
+const AXIS_HEIGHT = 22;
 
 const TITLES = {
   perplexity: () => term("perplexity"),
   rep_3: () => term("rep-n", tr("repeated 3-grams")),
   tokens: () => tr("length in tokens"),
 };
-const IN_WORDS = {
-  perplexity: (value) => fixed(value, 2),
-  rep_3: percent,
+const FORMATTERS = {
+  perplexity: (value) => formatFixed(value, 2),
+  rep_3: formatPercent,
   tokens: String,
 };
 
@@ -31,35 +31,35 @@ const IN_WORDS = {
  * Return the strategy of a text with its parameters, in words.
  * @param {Written} written
  */
-export function nameOf({ strategy, params }) {
+export function strategyLabel({ strategy, params }) {
   const given = Object.entries(params).map(([name, value]) => `${name} ${said(value)}`);
-  const title = strategyOf(strategy)?.title ?? strategy;
+  const title = findStrategy(strategy)?.title ?? strategy;
   return given.length ? `${title} (${given.join(", ")})` : title;
 }
 
-const known = (texts, name) => texts.every((written) => written[name] !== null);
+const isMeasured = (texts, name) => texts.every((written) => written[name] !== null);
 
 /** @drawing The x position of a value between the measure's smallest and largest value. */
-const placeOf = (value, least, most) =>
-  EDGE + ((WIDE - 2 * EDGE) * (value - least)) / (most - least || 1);
+const valueX = (value, least, most) =>
+  MARGIN + ((WIDTH - 2 * MARGIN) * (value - least)) / (most - least || 1);
 
 /** @drawing The y position of the middle of a pair's row. */
-const heightOf = (row) => ROW * (row + 0.5);
+const rowCenter = (row) => ROW_HEIGHT * (row + 0.5);
 
 /**
  * Draw the chart of one measure.
  * @param {Voted[]} votes
  * @param {string} name of the measure
  */
-function picture(votes, name) {
+function drawMeasure(votes, name) {
   const values = votes.flatMap(({ texts }) => texts.map((w) => w[name]).filter((v) => v !== null));
   const [least, most] = [Math.min(...values), Math.max(...values)];
-  const high = ROW * votes.length + AXIS;
+  const high = ROW_HEIGHT * votes.length + AXIS_HEIGHT;
   const rows = votes.map(({ vote, texts }, row) => {
-    if (!known(texts, name)) return null;
-    const y = heightOf(row);
-    const both = texts.map((written) => IN_WORDS[name](written[name]));
-    const [a, b] = texts.map((written) => placeOf(written[name], least, most));
+    if (!isMeasured(texts, name)) return null;
+    const y = rowCenter(row);
+    const both = texts.map((written) => FORMATTERS[name](written[name]));
+    const [a, b] = texts.map((written) => valueX(written[name], least, most));
     const dots = [a, b].map((x, side) =>
       svg("circle", { class: side === vote ? "ts-won" : "ts-other", cx: x, cy: y, r: 5 }),
     );
@@ -72,18 +72,22 @@ function picture(votes, name) {
     );
   });
   const ends = [
-    ["start", EDGE, least],
-    ["end", WIDE - EDGE, most],
+    ["start", MARGIN, least],
+    ["end", WIDTH - MARGIN, most],
   ].map(([anchor, x, value]) =>
-    svg("text", { class: "ts-end", x, y: high - 6, "text-anchor": anchor }, IN_WORDS[name](value)),
+    svg(
+      "text",
+      { class: "ts-end", x, y: high - 6, "text-anchor": anchor },
+      FORMATTERS[name](value),
+    ),
   );
   return svg(
     "svg",
     {
       class: "ts-picture",
-      viewBox: `0 0 ${WIDE} ${high}`,
+      viewBox: `0 0 ${WIDTH} ${high}`,
       role: "img",
-      "aria-label": labelOf(votes, name),
+      "aria-label": describeMeasure(votes, name),
     },
     rows,
     ends,
@@ -91,11 +95,11 @@ function picture(votes, name) {
 }
 
 // The chart as text for screen readers: every pair, its preferred text first.
-function labelOf(votes, name) {
+function describeMeasure(votes, name) {
   const parts = votes.map(({ vote, texts }, row) => {
     const n = row + 1;
-    if (!known(texts, name)) return tr("pair {n}: not measured", { n });
-    const [a, b] = texts.map((written) => IN_WORDS[name](written[name]));
+    if (!isMeasured(texts, name)) return tr("pair {n}: not measured", { n });
+    const [a, b] = texts.map((written) => FORMATTERS[name](written[name]));
     if (vote === null) return tr("pair {n}: {a} and {b}, no difference", { n, a, b });
     const [won, other] = vote ? [b, a] : [a, b];
     return tr("pair {n}: {won} preferred to {other}", { n, won, other });
@@ -107,11 +111,11 @@ function labelOf(votes, name) {
  * Create the figure of one measure: its chart, and what the votes say about it.
  * @param {Voted[]} votes
  */
-function measured(votes, { name, less: words }) {
-  const { less, of } = lessOf(votes, name);
+function createMeasureFigure(votes, { name, less: words }) {
+  const { less, of } = countLess(votes, name);
   const proof = of
     ? tr(" [p-value] {p}, as chance alone gives a count at least as uneven that often.", {
-        p: fixed(signTest(less, of), 3),
+        p: formatFixed(signTest(less, of), 3),
       })
     : tr(" No vote tells anything about it.");
   const sentence = tr("Of {of} votes that differ in it, {less} went to the text with {words}.", {
@@ -123,21 +127,21 @@ function measured(votes, { name, less: words }) {
     "figure",
     { class: "ts-measure" },
     el("figcaption", {}, el("b", {}, TITLES[name]())),
-    picture(votes, name),
-    el("p", { class: "dp-note" }, sentence, told(proof)),
+    drawMeasure(votes, name),
+    el("p", { class: "dp-note" }, sentence, renderTerms(proof)),
   );
 }
 
 // The sentence above the charts: how many votes there are and how little they prove.
-function leadOf(votes) {
+function leadSentence(votes) {
   return tr(
     "You preferred one of the two in {decided} of {pairs} pairs. So few votes prove little: even if every one of {round} went the same way, chance would do that once in {rare} rounds, and 8 of {round} is nothing unusual (p-value {p}).",
     {
       decided: votes.filter(({ vote }) => vote !== null).length,
       pairs: votes.length,
-      round: ROUND,
-      rare: Math.round(1 / signTest(ROUND, ROUND)),
-      p: fixed(signTest(8, ROUND), 3),
+      round: PAIRS_PER_ROUND,
+      rare: Math.round(1 / signTest(PAIRS_PER_ROUND, PAIRS_PER_ROUND)),
+      p: formatFixed(signTest(8, PAIRS_PER_ROUND), 3),
     },
   );
 }
@@ -146,9 +150,9 @@ function leadOf(votes) {
  * Return the nodes of a round's result: sentence, charts and tables.
  * @param {Voted[]} votes
  */
-export function resultOf(votes) {
-  const best = Math.max(...standings(votes, nameOf).map(({ won }) => won));
-  const rows = standings(votes, nameOf).map(({ name, won, lost, even }) => [
+export function createResult(votes) {
+  const best = Math.max(...rankStrategies(votes, strategyLabel).map(({ won }) => won));
+  const rows = rankStrategies(votes, strategyLabel).map(({ name, won, lost, even }) => [
     won === best && best ? `★ ${name}` : name,
     won,
     lost,
@@ -156,11 +160,11 @@ export function resultOf(votes) {
   ]);
   const pairs = votes.map(({ vote, texts: [left, right] }, i) => [
     i + 1,
-    `${vote === 0 ? "✓ " : ""}${nameOf(left)}`,
-    `${vote === 1 ? "✓ " : ""}${nameOf(right)}`,
+    `${vote === 0 ? "✓ " : ""}${strategyLabel(left)}`,
+    `${vote === 1 ? "✓ " : ""}${strategyLabel(right)}`,
   ]);
   return [
-    el("p", { class: "ts-lead" }, leadOf(votes)),
+    el("p", { class: "ts-lead" }, leadSentence(votes)),
     el(
       "p",
       { class: "dp-note" },
@@ -171,11 +175,11 @@ export function resultOf(votes) {
     el(
       "div",
       { class: "ts-measures" },
-      MEASURES.map((measure) => measured(votes, measure)),
+      MEASURES.map((measure) => createMeasureFigure(votes, measure)),
     ),
     el("h3", {}, tr("What each strategy came to")),
-    table([tr("strategy"), tr("preferred"), tr("passed over"), tr("no difference")], rows),
+    createTable([tr("strategy"), tr("preferred"), tr("passed over"), tr("no difference")], rows),
     el("h3", {}, tr("What stood on either side")),
-    table([tr("pair"), tr("Left").toLowerCase(), tr("Right").toLowerCase()], pairs),
+    createTable([tr("pair"), tr("Left").toLowerCase(), tr("Right").toLowerCase()], pairs),
   ];
 }

@@ -21,7 +21,7 @@ export const MEASURES = [
   { name: "tokens", less: tr("fewer tokens") },
 ];
 
-export const ROUND = 10;
+export const PAIRS_PER_ROUND = 10;
 
 /**
  * Return a shuffled copy of a list (Fisher-Yates).
@@ -29,7 +29,7 @@ export const ROUND = 10;
  * @param {T[]} list
  * @param {() => number} random returns a number in [0, 1)
  */
-export function shuffled(list, random) {
+export function shuffleList(list, random) {
   const made = [...list];
   for (let i = made.length - 1; i > 0; i--) {
     const j = Math.floor(random() * (i + 1));
@@ -44,7 +44,7 @@ export function shuffled(list, random) {
  * @param {() => number} random
  * @returns {Pair}
  */
-export function sided({ prompt, texts: [a, b] }, random) {
+export function shuffleSides({ prompt, texts: [a, b] }, random) {
   return { prompt, texts: random() < 0.5 ? [a, b] : [b, a] };
 }
 
@@ -55,20 +55,20 @@ export function sided({ prompt, texts: [a, b] }, random) {
  * @param {() => number} random
  * @returns {Pair[]}
  */
-export function pairsOf(prompts, random) {
+export function drawPairs(prompts, random) {
   const ways = prompts[0].texts.length;
   const both = [];
   for (let a = 0; a < ways; a++) for (let b = a + 1; b < ways; b++) both.push([a, b]);
-  const order = shuffled(both, random);
+  const order = shuffleList(both, random);
   const found = [];
-  for (const { prompt, texts } of shuffled(prompts, random)) {
-    if (found.length === ROUND) break;
+  for (const { prompt, texts } of shuffleList(prompts, random)) {
+    if (found.length === PAIRS_PER_ROUND) break;
     // Two strategies may have written the same text, which nobody can vote on.
     const at = order.findIndex(([a, b]) => texts[a].text !== texts[b].text);
     if (at < 0) continue;
     const [[a, b]] = order.splice(at, 1);
     order.push([a, b]);
-    found.push(sided({ prompt, texts: [texts[a], texts[b]] }, random));
+    found.push(shuffleSides({ prompt, texts: [texts[a], texts[b]] }, random));
   }
   return found;
 }
@@ -78,7 +78,7 @@ export function pairsOf(prompts, random) {
  * @param {Voted[]} votes
  * @param {string} name
  */
-export function lessOf(votes, name) {
+export function countLess(votes, name) {
   const told = votes.filter(({ vote, texts: [a, b] }) => {
     const known = a[name] !== null && b[name] !== null;
     return vote !== null && known && a[name] !== b[name];
@@ -92,7 +92,7 @@ export function lessOf(votes, name) {
  * @param {Voted[]} votes
  * @param {(written: Written) => string} nameOf
  */
-export function standings(votes, nameOf) {
+export function rankStrategies(votes, nameOf) {
   /** @type {Map<string, { name: string, won: number, lost: number, even: number }>} */
   const found = new Map();
   for (const { vote, texts } of votes)

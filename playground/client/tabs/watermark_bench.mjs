@@ -1,59 +1,59 @@
 // The watermark bench tab: writes a marked and an unmarked text from one seed, and tests any text.
 import { el } from "../../../visualizers/shared/dom.mjs";
-import { said, sayWithin } from "../../../visualizers/shared/server_text.mjs";
+import { said, translateElement } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Field } from "../forms/field.mjs";
 import { Form } from "../forms/form.mjs";
-import { Models } from "../forms/model_picker.mjs";
+import { ModelPicker } from "../forms/model_picker.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
-import { goAndStop, press } from "../runs/press.mjs";
+import { createRunButtons, requestRun } from "../runs/press.mjs";
 import { fetchRecorded } from "../runs/recorded_runs.mjs";
-import { formLink, linked } from "../shell/address.mjs";
-import { keepPart } from "../shell/other_tabs.mjs";
+import { buildFormLink, registerLink } from "../shell/address.mjs";
+import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { store } from "../shell/page_state.mjs";
-import { declared, strategyOf } from "../shell/spec.mjs";
-import { layout } from "./strategy_tab.mjs";
+import { findStrategy, getDeclaration } from "../shell/spec.mjs";
+import { mountLayout } from "./strategy_tab.mjs";
 
 const KEY = "watermark_bench";
 const ABOUT = tr(
   "Write a marked and an unmarked text from one seed, or paste any text, and watch the verdict move as you replace words. The prompt is never counted.",
 );
-const NOTHING = tr(
+const NO_VERDICT = tr(
   "The verdict appears here: every token's colour, T, the green count, z, the exact p-value, and z over the text.",
 );
 const NO_PAIR = tr(
   "Write both texts to see them side by side, with what the mark costs in perplexity.",
 );
-const RECORDED = tr(
+const RECORDED_PAIR = tr(
   "A recorded pair. Press Write both to make your own, or edit the text above and watch its verdict.",
 );
 const TEXT_ROWS = 5;
 // Characters; much longer addresses may be cut in transit.
-const LONGEST_LINKED = 2000;
+const MAX_LINKED_CHARS = 2000;
 
 // Verdicts use a separate element, because a verdict and a generated text may arrive together.
 let askJudge = null;
 let bench = null;
 
-const note = (words) => el("p", { class: "dp-note" }, words);
+const createNote = (words) => el("p", { class: "dp-note" }, words);
 
 // Safe as HTML: the server escapes the texts in it.
-function drawn(node, html) {
+function setHtml(node, html) {
   node.innerHTML = html;
-  sayWithin(node, ".t, .wm-draft");
+  translateElement(node, ".t, .wm-draft");
 }
 
-class Bench {
+class WatermarkBench {
   // Whether the visitor or a link has changed the form.
   #touched = false;
 
   constructor(root, trigger) {
     this.trigger = trigger;
-    const { watermark_bench: bench, seed } = declared();
-    this.models = new Models(strategyOf("watermark"), "wb");
+    const { watermark_bench: bench, seed } = getDeclaration();
+    this.models = new ModelPicker(findStrategy("watermark"), "wb");
     this.seed = new Field(seed, "wb-seed");
     this.seed.value = 0;
-    const only = { ...strategyOf("watermark").only, ...bench.only };
+    const only = { ...findStrategy("watermark").only, ...bench.only };
     this.form = new Form(bench.params, "wb", {}, { only });
     this.models.params = () => this.form.values();
     this.prompt = new PromptField("wb-prompt", {
@@ -61,12 +61,12 @@ class Bench {
       go: () => this.#write(),
     });
     this.say = el("p", { class: "dp-status", role: "status" });
-    this.judged = el("div", { id: "wb-judged", class: "wb-part" }, note(NOTHING));
-    this.pair = el("div", { id: "wb-pair", class: "wb-part" }, note(NO_PAIR));
-    layout(root, tr("Watermark bench"), ABOUT, {
+    this.judged = el("div", { id: "wb-judged", class: "wb-part" }, createNote(NO_VERDICT));
+    this.pair = el("div", { id: "wb-pair", class: "wb-part" }, createNote(NO_PAIR));
+    mountLayout(root, tr("Watermark bench"), ABOUT, {
       ask: [
         this.prompt.box,
-        goAndStop(
+        createRunButtons(
           "wb",
           tr("Write both"),
           KEY,
@@ -79,22 +79,24 @@ class Bench {
       settings: [...this.models.boxes, this.form.weights, this.seed.box, this.form.box],
     });
     const settings = root.querySelector(".dp-settings");
-    store.watch({ active: (key) => key === KEY && this.#tell(store.activity(KEY)?.says ?? "") });
+    store.watch({
+      active: (key) => key === KEY && this.#showStatus(store.activity(KEY)?.says ?? ""),
+    });
     for (const part of [this.prompt.area, this.text, settings])
       part.addEventListener("input", () => {
         this.#touched = true;
         this.#judge();
       });
-    keepPart("watermark_bench", this);
-    linked(root, () => (this.#touched ? this.#link() : "?tab=watermark_bench"));
+    registerOtherTab("watermark_bench", this);
+    registerLink(root, () => (this.#touched ? this.#link() : "?tab=watermark_bench"));
     this.#example().catch(() => {});
   }
 
   async #example() {
     const { pair, text } = await fetchRecorded("watermark_bench");
     if (this.#touched) return;
-    drawn(this.pair, pair);
-    this.pair.prepend(note(RECORDED));
+    setHtml(this.pair, pair);
+    this.pair.prepend(createNote(RECORDED_PAIR));
     this.text.value = text;
     this.#judge();
   }
@@ -102,7 +104,10 @@ class Bench {
   #link() {
     const { text, ...asked } = this.#ask();
     const form = { ...asked, device: asked.params.device };
-    return formLink("watermark_bench", text.length > LONGEST_LINKED ? form : { ...form, text });
+    return buildFormLink(
+      "watermark_bench",
+      text.length > MAX_LINKED_CHARS ? form : { ...form, text },
+    );
   }
 
   // Fills the form from a link; a text in it is tested at once.
@@ -114,7 +119,7 @@ class Bench {
     this.seed.value = form.seed;
     this.form.show({
       ...form.values,
-      device: form.device ?? declared().watermark_bench.params[0].value,
+      device: form.device ?? getDeclaration().watermark_bench.params[0].value,
     });
     this.text.value = form.text ?? "";
     if (!itself) return;
@@ -123,7 +128,7 @@ class Bench {
   }
 
   refuse(error) {
-    this.#tell(error, true);
+    this.#showStatus(error, true);
   }
 
   #textField() {
@@ -151,7 +156,7 @@ class Bench {
     const asked = this.#ask();
     this.#touched = true;
     const send = (more) => this.trigger("input", { ...asked, ...more });
-    press(KEY, send, this.#link(), { linked });
+    requestRun(KEY, send, this.#link(), { linked });
   }
 
   #judge() {
@@ -163,7 +168,7 @@ class Bench {
     if (this.text.value) this.#judge();
   }
 
-  #tell(sentence, bad = false) {
+  #showStatus(sentence, bad = false) {
     this.say.className = `dp-status${bad ? " bad" : ""}${store.busy(KEY) ? " busy" : ""}`;
     this.say.textContent = said(sentence);
   }
@@ -175,8 +180,8 @@ class Bench {
     const { phase, says, failed } = message;
     const run = message.id ?? store.activity(KEY)?.run ?? "";
     if (phase) store.goesOn({ strategy: KEY, run, phase, says });
-    if (message.pair) drawn(this.pair, message.pair);
-    if (message.text !== undefined) this.#written(message.text);
+    if (message.pair) setHtml(this.pair, message.pair);
+    if (message.text !== undefined) this.#showText(message.text);
     if (message.judged !== undefined) this.judgedAs(message.judged);
     if (failed) this.#failed(failed, message.stopped);
   }
@@ -184,30 +189,33 @@ class Bench {
   #failed(sentence, stopped) {
     this.pair.querySelector(".wm-writing")?.remove();
     store.act(KEY, stopped ? { phase: "stopped", says: sentence, run: "" } : null);
-    if (!stopped) this.#tell(sentence, true);
+    if (!stopped) this.#showStatus(sentence, true);
   }
 
   // Shows a verdict without ending the run that may be active.
   receiveVerdict(text) {
     const { judged, failed } = JSON.parse(text);
-    if (failed) this.#tell(failed, true);
+    if (failed) this.#showStatus(failed, true);
     else this.judgedAs(judged);
   }
 
   judgedAs(verdict) {
-    if (verdict) drawn(this.judged, verdict);
-    else this.judged.replaceChildren(note(NOTHING));
+    if (verdict) setHtml(this.judged, verdict);
+    else this.judged.replaceChildren(createNote(NO_VERDICT));
   }
 
-  #written(text) {
+  #showText(text) {
     this.text.value = text;
     store.act(KEY, null);
-    this.form.show({ ...this.form.values(), device: declared().watermark_bench.params[0].value });
+    this.form.show({
+      ...this.form.values(),
+      device: getDeclaration().watermark_bench.params[0].value,
+    });
   }
 }
 
 export function mountBench(root, trigger) {
-  bench = new Bench(root, trigger);
+  bench = new WatermarkBench(root, trigger);
   return bench;
 }
 

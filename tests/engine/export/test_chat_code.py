@@ -11,8 +11,8 @@ import pytest
 from engine import DecodeRequest
 from engine.errors import ExportError
 from engine.export.files import PIPELINE, SCRIPT, export_files
-from engine.export.short_script import TYPED
-from engine.export.verify import compare, printed_ids, verify
+from engine.export.short_script import CONTROL_TOKEN_NOTE
+from engine.export.verify import compare_tokens, parse_printed_ids, verify_export
 from engine.models.loading import LoadedModel
 from tests.helpers.exported import run_scripts, written
 from tests.helpers.runs import finished
@@ -79,7 +79,7 @@ def printed(runs, tmp_path_factory):
 
 def check_printed(trace, text):
     """Check that a script has printed the tokens of a run."""
-    found = compare(trace, printed_ids(text), 0.0)
+    found = compare_tokens(trace, parse_printed_ids(text), 0.0)
     assert found.equal, text
 
 
@@ -87,9 +87,9 @@ def check_printed(trace, text):
 def test_the_code_prints_the_recorded_tokens(runs, printed, name):
     trace = runs[name]
     code = export_files(trace)["run.py"]
-    by_template = "apply_chat_template(" in code.replace(TYPED, "")
+    by_template = "apply_chat_template(" in code.replace(CONTROL_TOKEN_NOTE, "")
     assert by_template == (trace.literal_tokens == 0)
-    assert (TYPED in code) == (name == "typed")
+    assert (CONTROL_TOKEN_NOTE in code) == (name == "typed")
     check_printed(trace, printed[name, SCRIPT])
 
 
@@ -104,7 +104,7 @@ def test_the_code_prints_the_recorded_tokens(runs, printed, name):
     ],
 )
 def test_a_check_finds_the_recorded_tokens(runs, name):
-    found = verify(runs[name])
+    found = verify_export(runs[name])
     assert found.equal, found.message
 
 
@@ -136,7 +136,7 @@ def test_a_template_that_writes_the_date_of_another_day(runs, printed):
 
 @pytest.mark.nightly
 def test_a_check_passes_where_a_template_writes_the_date_of_another_day(runs):
-    assert verify(runs["dated"]).equal
+    assert verify_export(runs["dated"]).equal
 
 
 def test_the_notebook_talks_too(runs):
@@ -158,10 +158,10 @@ def test_a_pipeline_prints_the_recorded_tokens(runs, printed, name):
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", [name for name in TALKS if name != "typed"])
 def test_a_check_finds_the_recorded_tokens_of_a_pipeline(runs, name):
-    found = verify(runs[name], form="pipeline")
+    found = verify_export(runs[name], form="pipeline")
     assert found.equal, found.message
 
 
 def test_a_pipeline_is_refused_where_it_would_read_what_was_typed_as_a_control_token(runs):
     with pytest.raises(ExportError, match="a pipeline would read it as one"):
-        verify(runs["typed"], form="pipeline")
+        verify_export(runs["typed"], form="pipeline")

@@ -8,8 +8,8 @@ import pytest
 
 from engine import DecodeRequest, load
 from engine.errors import ExportError
-from engine.export.files import PIPELINE, export_files, no_pipeline
-from engine.export.verify import printed_ids
+from engine.export.files import PIPELINE, export_files, pipeline_refusal
+from engine.export.verify import parse_printed_ids
 from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
 from tests.helpers.exported import run_scripts, written
@@ -106,7 +106,7 @@ def test_what_generate_refuses_is_not_written_as_code(folders):
 @pytest.mark.parametrize("number", range(len(CASES) + 3))
 def test_the_script_prints_the_recorded_tokens(runs, number):
     trace, _, said, _ = runs[number]
-    assert printed_ids(said) == [list(output.token_ids) for output in trace.outputs], said
+    assert parse_printed_ids(said) == [list(output.token_ids) for output in trace.outputs], said
 
 
 @pytest.mark.parametrize("number", range(len(CASES) + 3))
@@ -132,5 +132,7 @@ def test_the_run_in_short_writes_the_same(runs, number):
 
 def test_no_pipeline_makes_the_run_of_a_custom_method(runs):
     trace = next(trace for trace, *_ in runs if trace.method is not None)
-    assert clean(no_pipeline(trace)).startswith("A pipeline reads what a method returns in a way")
+    assert clean(pipeline_refusal(trace)).startswith(
+        "A pipeline reads what a method returns in a way"
+    )
     assert PIPELINE not in export_files(trace)

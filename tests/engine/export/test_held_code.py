@@ -9,9 +9,9 @@ import pytest
 from engine import DecodeRequest
 from engine.errors import ExportError
 from engine.export.files import export_files
-from engine.export.plan import plan_of
-from engine.export.short_script import short
-from engine.export.verify import compare, printed_ids, verify
+from engine.export.plan import plan_export
+from engine.export.short_script import short_code
+from engine.export.verify import compare_tokens, parse_printed_ids, verify_export
 from engine.trace.records import HeldWeights
 from tests.helpers.exported import run_scripts, written
 from tests.helpers.runs import reread
@@ -43,7 +43,7 @@ def printed(tmp_path_factory):
 @pytest.mark.parametrize("strategy", HELD)
 def test_the_code_prints_the_tokens_of_the_run(printed, strategy):
     trace, said = printed[strategy]
-    checked = compare(trace, printed_ids(said), 0.0)
+    checked = compare_tokens(trace, parse_printed_ids(said), 0.0)
     assert checked.equal, said
 
 
@@ -58,7 +58,7 @@ def test_the_code_prints_the_tokens_of_the_run(printed, strategy):
     ],
 )
 def test_a_check_finds_the_tokens_of_the_run(strategy, weights):
-    checked = verify(recorded(weights, strategy))
+    checked = verify_export(recorded(weights, strategy))
     assert checked.equal, checked.message
 
 
@@ -76,7 +76,7 @@ def test_the_code_says_how_weights_are_held():
     )
     assert f'model = load(MODEL, REVISION, dtype="float32", quantization_config={packed})' in code
     assert 'assistant = load(ASSISTANT, ASSISTANT_REVISION, dtype="float16")' in code
-    lines = short(plan_of(recorded(PLACED)))
+    lines = short_code(plan_export(recorded(PLACED)))
     assert "device_map=\"auto\", max_memory={'cpu': '20MB'})" in lines
     assert ".to(" not in lines
 

@@ -12,7 +12,7 @@ from engine.cli.main import main
 from engine.sandbox.folder import read_method
 from engine.sandbox.method_lookup import find_method
 from engine.sandbox.method_store import CONFIRMED, PINS
-from engine.sandbox.method_templates import own_folder, templates
+from engine.sandbox.method_templates import list_templates, own_methods_folder
 from engine.sandbox.trust import is_trusted
 from engine.settings import Settings
 from tests.helpers.methods import set_for_methods
@@ -59,10 +59,10 @@ def test_the_python_of_the_page_runs(capsys):
 
 
 def test_the_templates_are_those_that_there_are():
-    assert all(f"`{name}`" in PAGE for name in templates())
+    assert all(f"`{name}`" in PAGE for name in list_templates())
 
 
 def test_the_files_and_settings_are_those_that_there_are():
-    assert all(f"`{name}`" in PAGE for name in (PINS, CONFIRMED, own_folder().name))
+    assert all(f"`{name}`" in PAGE for name in (PINS, CONFIRMED, own_methods_folder().name))
     named = {f"PLAYGROUND_{field.name.upper()}" for field in fields(Settings)}
     assert {*re.findall(r"PLAYGROUND_[A-Z_]*[A-Z]", PAGE)} <= named

@@ -20,15 +20,15 @@ from engine import DecodeRequest
 from engine.cli.main import main
 from engine.errors import ExportError, ParameterError
 from engine.export import verify as checks
-from engine.export.files import archive, everything, export_files
-from engine.export.folder import digest, folder_files
-from engine.export.plan import plan_of
-from engine.export.script import cells, script
-from engine.export.short_script import short
+from engine.export.files import all_files, export_files, zip_files
+from engine.export.folder import folder_files, folder_sha256
+from engine.export.plan import plan_export
+from engine.export.script import code_sections, script_text
+from engine.export.short_script import short_code
 from engine.export.steps_csv import COLUMNS, steps_csv
 from engine.run.generation import generation_config
 from engine.strategies import STRATEGIES
-from engine.strategies.bundled_loops import own_loop_of
+from engine.strategies.bundled_loops import find_bundled_loop
 from engine.trace import json_io
 from engine.trace.records import ModelInfo, Output
 from tests.helpers.models import golden_model, native
@@ -76,8 +76,8 @@ def test_hostile_text_stays_text(trace):
         versions={"torch": '"""\nimport os\n', "transformers": HARD},
         config={**trace.config, "stop_strings": [HARD], "max_new_tokens": 5},
     )
-    plan = plan_of(hostile)
-    code = script(plan)
+    plan = plan_export(hostile)
+    code = script_text(plan)
     named = constants(code)
     assert named["PROMPT"] == HARD
     assert named["SEED"] == 2
@@ -91,23 +91,23 @@ def test_hostile_text_stays_text(trace):
 @pytest.mark.parametrize("identifier", ["x'); import os #", "../evil", "a/b/c", "in-memory", ""])
 def test_models_without_a_place_are_refused(trace, identifier):
     with pytest.raises(ExportError, match="no place to load"):
-        plan_of(dataclasses.replace(trace, model=ModelInfo(identifier)))
+        plan_export(dataclasses.replace(trace, model=ModelInfo(identifier)))
     with pytest.raises(ExportError, match="dtype"):
-        plan_of(dataclasses.replace(trace, model=ModelInfo("a/b", dtype="os")))
+        plan_export(dataclasses.replace(trace, model=ModelInfo("a/b", dtype="os")))
     config = {**trace.config, "prefix_allowed_tokens_fn": "<callable f>"}
     with pytest.raises(ExportError, match="Python function"):
-        plan_of(renamed(trace, config=config))
+        plan_export(renamed(trace, config=config))
 
 
 def test_the_notebook_holds_the_code_of_the_script(trace):
     for run in (renamed(trace), moved(trace)):
-        files, plan = export_files(run), plan_of(run)
+        files, plan = export_files(run), plan_export(run)
         book = json.loads(files["run.ipynb"])
         assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
         code = ["".join(c["source"]) for c in book["cells"] if c["cell_type"] == "code"]
-        exact = [text for _, text in cells(plan)]
+        exact = [text for _, text in code_sections(plan)]
         # What began with ids has no pipeline.
-        assert code == [short(plan), *exact]
+        assert code == [short_code(plan), *exact]
         assert all(text in files["run.py"] for text in exact)
         # The short run comes first and is open, everything else is folded.
         assert files["run.py"].index("def in_short") < files["run.py"].index(exact[0][:20])
@@ -119,7 +119,7 @@ def test_the_notebook_holds_the_code_of_the_script(trace):
 
 
 def test_the_folder_is_whole_pinned_and_needs_transformers_alone(trace):
-    files = folder_files(plan_of(moved(trace)))
+    files = folder_files(plan_export(moved(trace)))
     names = {p.removeprefix("custom_generate/").removesuffix(".py") for p in files}
     for path, text in files.items():
         if not path.endswith(".py"):
@@ -136,8 +136,8 @@ def test_the_folder_is_whole_pinned_and_needs_transformers_alone(trace):
     total = hashlib.sha256(files["custom_generate/generate.py"].encode()).hexdigest()
     assert total in files["README.md"]
     changed = {**files, "custom_generate/generate.py": files["custom_generate/generate.py"] + "#"}
-    assert digest(changed) != digest(files)
-    assert digest(files) in script(plan_of(moved(trace)))
+    assert folder_sha256(changed) != folder_sha256(files)
+    assert folder_sha256(files) in script_text(plan_export(moved(trace)))
 
 
 def generate_alone_gives(name):
@@ -155,9 +155,9 @@ def generate_alone_gives(name):
 def test_only_runs_that_need_a_loop_bring_one():
     assert generate_alone_gives("greedy")
     assert generate_alone_gives("sampling")
-    assert own_loop_of(STRATEGIES["sampling"], STRATEGIES["sampling"].config()) is None
+    assert find_bundled_loop(STRATEGIES["sampling"], STRATEGIES["sampling"].config()) is None
     for name, strategy in STRATEGIES.items():
-        own = own_loop_of(strategy, strategy.config())
+        own = find_bundled_loop(strategy, strategy.config())
         if strategy.moved_to:
             assert own.loop is strategy.loop
         elif own is not None:
@@ -166,8 +166,8 @@ def test_only_runs_that_need_a_loop_bring_one():
 
 def test_archives_are_the_same_every_time(trace):
     files = export_files(moved(trace))
-    assert archive(files) == archive(dict(files))
-    with zipfile.ZipFile(io.BytesIO(archive(files))) as packed:
+    assert zip_files(files) == zip_files(dict(files))
+    with zipfile.ZipFile(io.BytesIO(zip_files(files))) as packed:
         assert packed.namelist() == list(files)
         assert all(not n.startswith("/") and ".." not in n for n in packed.namelist())
 
@@ -195,21 +195,21 @@ def test_verdicts_name_the_first_difference(trace):
         ([], False, "The code printed 0 sequences, the run has 1."),
     ]
     for printed, equal, message in said:
-        verdict = checks.compare(run, printed, 1.0)
+        verdict = checks.compare_tokens(run, printed, 1.0)
         assert (verdict.equal, verdict.message) == (equal, message)
     two = dataclasses.replace(run, outputs=run.outputs * 2)
-    assert "All 6 tokens in 2 sequences" in checks.compare(two, [[1, 2, 3]] * 2, 1.0).message
-    assert "Sequence 2 differs" in checks.compare(two, [[1, 2, 3], [9]], 1.0).message
-    assert checks.printed_ids("x\ntoken_ids [1, 2]\ntext\ntoken_ids []\n") == [[1, 2], []]
+    assert "All 6 tokens in 2 sequences" in checks.compare_tokens(two, [[1, 2, 3]] * 2, 1.0).message
+    assert "Sequence 2 differs" in checks.compare_tokens(two, [[1, 2, 3], [9]], 1.0).message
+    assert checks.parse_printed_ids("x\ntoken_ids [1, 2]\ntext\ntoken_ids []\n") == [[1, 2], []]
 
 
 def test_runs_that_did_not_end_are_not_checked(trace):
     for reason in ("cancelled", "error"):
         run = dataclasses.replace(trace, outputs=(Output((1,), "", reason),))
         with pytest.raises(ExportError, match="stopped before its end"):
-            checks.verify(run)
+            checks.verify_export(run)
     with pytest.raises(ExportError, match="no output"):
-        checks.verify(dataclasses.replace(trace, outputs=()))
+        checks.verify_export(dataclasses.replace(trace, outputs=()))
 
 
 ENDLESS = """
@@ -233,7 +233,9 @@ def test_a_check_that_is_stopped_leaves_no_process(trace, monkeypatch, tmp_path,
         monkeypatch.setattr(checks, "time", clock)
     says = {"cancelled": "stopped before the code had ended", "limit": "not ended after 60 seconds"}
     with pytest.raises(ExportError, match=says[how]):
-        checks.verify(renamed(trace), cancelled=lambda: how == "cancelled" and begun.exists())
+        checks.verify_export(
+            renamed(trace), cancelled=lambda: how == "cancelled" and begun.exists()
+        )
     with lock.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -243,7 +245,7 @@ def test_the_code_knows_no_secret_and_lets_others_go_first(trace, monkeypatch):
         monkeypatch.setenv(name, "told-nobody")
     code = "import os\nraise SystemExit(f\"{'told-nobody' in str(os.environ)} {os.nice(0)}\")"
     monkeypatch.setattr(checks, "export_files", lambda trace: {"run.py": code})
-    verdict = checks.verify(renamed(trace))
+    verdict = checks.verify_export(renamed(trace))
     # Nicer than who asks, also where that one is nice already.
     assert verdict.message == f"The code stopped with an error: False {min(19, os.nice(0) + 10)}"
 
@@ -257,15 +259,15 @@ def test_nothing_is_run_that_would_not_be_decoded_here(trace, monkeypatch, name,
     run = moved(trace, "beam_search")
     run = dataclasses.replace(run, outputs=trace.outputs, config={**run.config, name: value})
     with pytest.raises(ParameterError, match=f"{name} = {value}"):
-        checks.verify(run)
+        checks.verify_export(run)
     many = dataclasses.replace(renamed(trace), prompt_ids=(5,) * 100_000)
     with pytest.raises(ParameterError, match="input_ids"):
-        checks.verify(many)
+        checks.verify_export(many)
 
 
 def test_an_error_in_the_code_is_told(trace, monkeypatch):
     monkeypatch.setattr(checks, "export_files", lambda trace: {"run.py": "raise SystemExit('no')"})
-    verdict = checks.verify(renamed(trace))
+    verdict = checks.verify_export(renamed(trace))
     assert (verdict.equal, verdict.message) == (False, "The code stopped with an error: no")
 
 
@@ -279,7 +281,7 @@ def test_the_commands(trace, tmp_path, capsys):
     with zipfile.ZipFile(tmp_path / "all.zip") as packed:
         inside = {name: packed.read(name).decode() for name in packed.namelist()}
     saved = json_io.load(path)
-    assert inside == everything(saved)
+    assert inside == all_files(saved)
     assert {"run.py", "run.ipynb", "generation_config.json"} < set(inside)
     assert inside["contrastive_search-seed2.csv"] == steps_csv(moved(trace))
     assert json_io.loads(inside["contrastive_search-seed2.json"]) == saved
@@ -294,4 +296,4 @@ def test_the_commands(trace, tmp_path, capsys):
 
 def test_a_config_that_does_not_fit_is_refused(trace):
     with pytest.raises(ExportError, match="top_k"):
-        plan_of(renamed(trace, config={**trace.config, "top_k": -1}))
+        plan_export(renamed(trace, config={**trace.config, "top_k": -1}))

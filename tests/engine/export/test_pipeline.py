@@ -11,10 +11,10 @@ from engine import DecodeRequest, load
 from engine.cli.main import main
 from engine.errors import ExportError, ParameterError
 from engine.export import verify as checks
-from engine.export.files import PIPELINE, export_files, no_pipeline, pipeline_files
+from engine.export.files import PIPELINE, export_files, pipeline_files, pipeline_refusal
 from engine.export.pipeline import pipeline_call
-from engine.export.plan import plan_of
-from engine.export.verify import printed_ids, verify
+from engine.export.plan import plan_export
+from engine.export.verify import parse_printed_ids, verify_export
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from tests.helpers.exported import run_scripts, written
@@ -85,7 +85,7 @@ def more_runs(tmp_path_factory):
 
 def check_printed(run):
     trace, said, _ = run
-    assert printed_ids(said) == [list(output.token_ids) for output in trace.outputs], said
+    assert parse_printed_ids(said) == [list(output.token_ids) for output in trace.outputs], said
 
 
 def check_short(run):
@@ -130,7 +130,7 @@ def test_the_notebook_ends_with_the_pipeline(runs):
     for trace, _, _ in runs[:3]:
         files = export_files(trace)
         last = json.loads(files["run.ipynb"])["cells"][-1]
-        assert "".join(last["source"]) == pipeline_call(plan_of(trace))
+        assert "".join(last["source"]) == pipeline_call(plan_export(trace))
         assert "".join(last["source"]) in files[PIPELINE]
 
 
@@ -145,7 +145,7 @@ def test_what_no_pipeline_can_do_is_said_in_one_sentence(tmp_path, capsys):
     )
     ids = dataclasses.replace(ids, model=dataclasses.replace(ids.model, id="storyteller"))
     for trace, reason in ((fixer, "removed text2text-generation"), (ids, "began with token ids")):
-        assert reason in clean(no_pipeline(trace), most=200)
+        assert reason in clean(pipeline_refusal(trace), most=200)
         files = export_files(trace)
         assert PIPELINE not in files
         assert reason in json.dumps(json.loads(files["run.ipynb"])["cells"][-1])
@@ -160,7 +160,7 @@ def test_what_no_pipeline_can_do_is_said_in_one_sentence(tmp_path, capsys):
 
 def test_a_form_that_does_not_exist_is_refused(runs):
     with pytest.raises(ParameterError, match="generate, pipeline"):
-        verify(runs[0][0], form="diffusers")
+        verify_export(runs[0][0], form="diffusers")
 
 
 def test_the_commands_write_and_check_a_pipeline(runs, tmp_path, capsys):
@@ -180,11 +180,11 @@ def test_the_commands_write_and_check_a_pipeline(runs, tmp_path, capsys):
 def test_a_changed_run_is_not_what_the_pipeline_makes(runs, monkeypatch, in_a_process):
     trace, said, _ = runs[0]
     if not in_a_process:
-        monkeypatch.setattr(checks, "_run", lambda *call: (0, said, ""))
+        monkeypatch.setattr(checks, "_run_script", lambda *call: (0, said, ""))
     output = trace.outputs[0]
     other = dataclasses.replace(
         output, token_ids=(*output.token_ids[:-1], output.token_ids[-1] + 1)
     )
-    found = verify(dataclasses.replace(trace, outputs=(other,)), form="pipeline")
+    found = verify_export(dataclasses.replace(trace, outputs=(other,)), form="pipeline")
     assert not found.equal
     assert f"from token {len(output.token_ids)} on" in found.message

@@ -11,8 +11,8 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 
 from engine import DecodeRequest, load
 from engine.cli.main import main
-from engine.export.generation_config import read
-from engine.export.push import MESSAGE
+from engine.export.generation_config import parse_config
+from engine.export.push import COMMIT_MESSAGE
 from engine.trace import json_io
 from tests.helpers.hub import SHA
 from tests.helpers.pushing import FILE, THERE, TO, TOKEN, point
@@ -53,14 +53,14 @@ def test_what_was_shown_is_what_is_uploaded(hub, saved, answers, capsys):
     assert '-{"bos_token_id": 1' in said
     assert '+  "temperature": 0.7,' in said
     assert f"/commit/{SHA}" in said
-    assert commit["header"]["summary"] == MESSAGE
+    assert commit["header"]["summary"] == COMMIT_MESSAGE
     # It is made on top of what was compared.
     assert commit["header"]["parentCommit"] == SHA
     assert commit["branch"] == "main"
     fields = json.loads(text)
     assert (fields["bos_token_id"], fields["eos_token_id"]) == (1, [2, 7])
     assert (fields["temperature"], fields["top_p"], fields["do_sample"]) == (0.7, 0.9, True)
-    assert read(text).params["temperature"] == 0.7
+    assert parse_config(text).params["temperature"] == 0.7
 
 
 def test_the_token_goes_to_the_hub_and_nowhere_else(hub, saved, capsys, caplog):
@@ -194,4 +194,4 @@ def test_a_trace_and_a_page_know_nothing_of_the_token(hub, trace):
     assert os.environ["HF_TOKEN"] == TOKEN
     assert "push" not in generation_config.ACTIONS
     with pytest.raises(Exception, match="no such question"):
-        questions.answer({"action": "push"})
+        questions.answer_question({"action": "push"})

@@ -6,9 +6,9 @@ import pytest
 
 from engine import DecodeRequest, load
 from engine.declare.params import params_of
-from engine.export.plan import plan_of
+from engine.export.plan import plan_export
 from engine.sandbox.folder import read_method
-from engine.sandbox.trust import trust
+from engine.sandbox.trust import trust_code
 from engine.strategies.custom import CustomConfig
 from tests.helpers.exported import written
 from tests.helpers.runs import finished
@@ -30,8 +30,8 @@ def made(tmp_path_factory):
     for name, params in RECIPES.items():
         asked = {"max_new_tokens": 8, **params}
         trace = finished(DecodeRequest(name, model, PROMPT, params=asked, seed=5))
-        folder = written(trace, place / name).parent / plan_of(trace).folder_name
-        trust(read_method(folder).sha256)
+        folder = written(trace, place / name).parent / plan_export(trace).folder_name
+        trust_code(read_method(folder).sha256)
         found[name] = (trace, folder, asked)
     return found
 

@@ -1,0 +1,33 @@
+"""Reading the single values of a link."""
+
+from __future__ import annotations
+
+from engine.errors import ParameterError
+from engine.run.request import MAX_SEED
+
+_MAX_IDS_CHARS = 40_000
+_MAX_STEP = 1_000_000
+
+
+def read_seed(text: str) -> int:
+    """Return the seed that a link names."""
+    if not (text.isascii() and text.isdigit()) or int(text[:20]) > MAX_SEED:
+        raise ParameterError("seed", text[:40], f"it must be a whole number from 0 to {MAX_SEED}")
+    return int(text)
+
+
+def read_step(text: str | None, name: str = "step") -> int | None:
+    """Return a step, counted from 1, or None if the link names none."""
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= _MAX_STEP:
+        raise ParameterError(name, text[:40], "steps are whole numbers from 1")
+    return int(text[:9])
+
+
+def read_ids(name: str, text: str) -> list[int]:
+    """Return token ids that are separated by dots."""
+    parts = text[:_MAX_IDS_CHARS].split(".") if text else []
+    if not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+        raise ParameterError(name, text[:40], "it must be token ids with dots between them")
+    return [int(part) for part in parts]
