@@ -1,4 +1,4 @@
-"""The command ``beside``: scores the text of a recorded run with two models and compares them.
+"""The command ``compare-models``: scores the text of a recorded run with two models and compares them.
 
 The second is another model, or the same one with other weights (fewer bits, another backend).
 """
@@ -17,9 +17,10 @@ from engine.trace import json_io
 
 
 def add(commands: Any) -> None:
-    """Add the command ``beside``."""
+    """Add the command ``compare-models``."""
     command = commands.add_parser(
-        "beside", help="another model, or the same at fewer bits, beside a recorded run"
+        "compare-models",
+        help="score a recorded text with its model and another, or the same at fewer bits",
     )
     command.add_argument("file", help="trace of the run whose text both read")
     command.add_argument("--model", help="the other model; that of the run where none is named")

@@ -1,4 +1,4 @@
-"""The command ``rich``: writes the tensors that generate() returns for a recorded run.
+"""The command ``export-tensors``: writes the tensors that generate() returns for a recorded run.
 
 The safetensors file holds scores, logits, hidden states or attentions. The run is repeated by
 transformers itself.
@@ -24,9 +24,9 @@ _FLAGS = {
 
 
 def add(commands: Any) -> None:
-    """Add the command ``rich``."""
+    """Add the command ``export-tensors``."""
     rich = commands.add_parser(
-        "rich",
+        "export-tensors",
         help="write transformers' own outputs of a run, its scores, logits, hidden states and attentions, to a file",
     )
     rich.add_argument("file", help="trace of the run, which is made again")

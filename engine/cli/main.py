@@ -52,6 +52,8 @@ COMMANDS = (
     docs,
 )
 """Command modules, each with ``add(commands)``, in the order of the help text."""
+ALIASES = {"beside": "compare-models", "rich": "export-tensors"}
+"""Former names of commands, which still work and which the help does not list."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -69,7 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
     for command in COMMANDS:
         command.add(commands)
-    arguments = parser.parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    arguments = parser.parse_args([ALIASES.get(word, word) for word in words[:1]] + words[1:])
     try:
         return arguments.handler(arguments) or 0
     except EngineError as error:

@@ -118,7 +118,7 @@ def test_whoever_stops_waits_no_longer(written):
 def test_the_command_line_prints_and_writes_the_same_figures(written, tmp_path, capsys):
     run, table = tmp_path / "run.json", tmp_path / "tokens.csv"
     json_io.save(written, run)
-    asked = ["beside", str(run), "--dtype", "bfloat16", "--csv", str(table)]
+    asked = ["compare-models", str(run), "--dtype", "bfloat16", "--csv", str(table)]
     assert main([*asked, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     found = compare_models(written, load("storyteller"), load("storyteller", dtype="bfloat16"))

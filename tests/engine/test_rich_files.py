@@ -149,15 +149,15 @@ def recorded(tmp_path):
 def test_the_command_line_tells_the_size_and_writes_the_file(recorded, tmp_path, capsys):
     target = tmp_path / "out.safetensors"
     asked = ["--scores", "--logits", "--hidden-states", "--attentions"]
-    assert main(["rich", str(recorded), *asked]) == 0
+    assert main(["export-tensors", str(recorded), *asked]) == 0
     told = capsys.readouterr().out
     assert not target.exists()
-    assert main(["rich", str(recorded), "--to", str(target), *asked]) == 0
+    assert main(["export-tensors", str(recorded), "--to", str(target), *asked]) == 0
     assert capsys.readouterr().out == f"{told}{target}\n"
     assert told == f"{target.stat().st_size:,} bytes\n"
     trace = json_io.load(recorded)
     assert differs(load_output(target), rerun_generate(trace, **EVERYTHING)) == []
-    assert main(["rich", str(recorded), "--to", str(target), "--logits"]) == 0
+    assert main(["export-tensors", str(recorded), "--to", str(target), "--logits"]) == 0
     few = load_output(target)
     assert (few.scores, few.hidden_states, few.attentions) == (None, None, None)
     assert len(few.logits) == 5
@@ -167,7 +167,7 @@ def test_the_command_line_refuses_in_one_line(recorded, tmp_path, capsys, monkey
     from engine.analysis import generate_outputs_sizes
 
     target = tmp_path / "out.safetensors"
-    assert main(["rich", str(recorded), "--to", str(target)]) == 2
+    assert main(["export-tensors", str(recorded), "--to", str(target)]) == 2
     assert "at least one of" in clean(capsys.readouterr().err.strip())
     small = dataclasses.replace(SETTINGS, max_rich_bytes=10)
     monkeypatch.setattr(generate_outputs_sizes, "SETTINGS", small)
