@@ -66,7 +66,7 @@ KINDS = {
 }
 NOTHING = (
     "There was no GPU on this machine: nothing was measured. What a CPU can show of the passes that a GPU "
-    "repeats (tests/engine/test_graphed.py, tests/engine/test_devices.py) the tests show."
+    "repeats (tests/engine/test_cuda_graphs.py, tests/engine/test_devices.py) the tests show."
 )
 PLAIN: dict[str, dict[str, Any]] = {
     "greedy": {"do_sample": False},

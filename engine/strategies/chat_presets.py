@@ -1,6 +1,6 @@
 """Chat presets, whose effects were measured on SmolLM2 135M Instruct.
 
-They are offered if the model is on this machine. ``tests/engine/test_talks.py`` tests each claim.
+They are offered if the model is on this machine. ``tests/engine/test_chat_presets.py`` tests each claim.
 """
 
 from __future__ import annotations

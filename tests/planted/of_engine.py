@@ -35,7 +35,7 @@ ENGINE = (
         "engine/run/scheduler.py",
         "            for model in self.models if self.company is None else ():\n",
         "            for model in self.models[:1] if self.company is None else ():\n",
-        ("tests/engine/test_permits.py::test_a_turn_holds_the_locks_of_all_its_models",),
+        ("tests/engine/test_scheduler.py::test_a_turn_holds_the_locks_of_all_its_models",),
     ),
     Defect(
         "models-inherit-defaults",
@@ -169,7 +169,7 @@ ENGINE = (
         "engine/run/scheduler.py",
         "            yield place\n        finally:\n",
         "            yield place\n        except ValueError:\n            raise\n        else:\n",
-        ("tests/engine/test_permits.py::test_a_run_that_fails_leaves_the_line",),
+        ("tests/engine/test_scheduler.py::test_a_run_that_fails_leaves_the_line",),
     ),
     Defect(
         "place-kept-on-stop",
@@ -179,7 +179,7 @@ ENGINE = (
         "                if not cancelled.is_set():\n"
         "                    self._places.remove(place)\n"
         "                if place in",
-        ("tests/engine/test_permits.py::test_a_run_that_leaves_the_line_computes_nothing",),
+        ("tests/engine/test_scheduler.py::test_a_run_that_leaves_the_line_computes_nothing",),
     ),
     Defect(
         "line-unfair",
@@ -195,7 +195,7 @@ ENGINE = (
         "engine/run/scheduler.py",
         "            if waiting >= SETTINGS.max_waiting_runs:\n",
         "            if waiting > SETTINGS.max_waiting_runs:\n",
-        ("tests/engine/test_permits.py::test_a_full_line_takes_nobody",),
+        ("tests/engine/test_scheduler.py::test_a_full_line_takes_nobody",),
     ),
     Defect(
         "address-takes-all",

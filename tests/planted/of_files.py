@@ -49,7 +49,7 @@ FILES = (
         "engine/models/weights.py",
         "    if not SETTINGS.public or value == TORCH",
         "    if SETTINGS.public or value == TORCH",
-        ("tests/engine/test_weights_of_runs.py::test_a_public_deployment_offers_what_it_says",),
+        ("tests/engine/test_run_weights.py::test_a_public_deployment_offers_what_it_says",),
     ),
     Defect(
         "judge-held-unasked",
@@ -69,7 +69,7 @@ FILES = (
         "        weights_from_info(info)\n",
         "        str(info)\n",
         (
-            "tests/engine/export/test_held_code.py::test_a_record_that_holds_something_else_is_not_written_as_code",
+            "tests/engine/export/test_weights_code.py::test_a_record_that_holds_something_else_is_not_written_as_code",
         ),
     ),
     Defect(
@@ -273,7 +273,7 @@ FILES = (
         "engine/sandbox/method_lookup.py",
         "    if SETTINGS.public:\n        raise MethodError(_format_unknown_method(name))\n",
         "    if not name:\n        raise MethodError(_format_unknown_method(name))\n",
-        ("tests/engine/test_finding.py::test_nothing_but_the_list_is_fetched_for_the_public",),
+        ("tests/engine/test_method_lookup.py::test_nothing_but_the_list_is_fetched_for_the_public",),
     ),
     Defect(
         "method-not-pinned",
@@ -281,7 +281,7 @@ FILES = (
         "engine/sandbox/method_lookup.py",
         "        commit = write_record(PINS, name, commit)\n",
         "        pass\n",
-        ("tests/engine/test_finding.py::test_a_name_goes_on_meaning_what_it_was_first_fetched_at",),
+        ("tests/engine/test_method_lookup.py::test_a_name_goes_on_meaning_what_it_was_first_fetched_at",),
     ),
     Defect(
         "method-cuts-its-tie",
