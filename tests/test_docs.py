@@ -11,14 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import docs
+from engine.cli import docs, settings_page
 from engine.cli.main import main
 from engine.cli.paper_page import ARXIV_ID, SOURCE_FOLDERS, SOURCE_SUFFIXES
 from engine.declare.params import defaults_of, params_of
 from engine.errors import EngineError
+from engine.sandbox.sandbox_parent import _PASSED_VARIABLES
+from engine.settings import OTHER_VARIABLES, Settings
 from engine.statistics import metrics
 from engine.strategies import STRATEGIES
 from engine.trace import details, events, records
+from tests.helpers.environment import PRODUCT, find_reads
 from tests.helpers.strategies import trace_of
 from visualizers import VISUALS
 
@@ -39,6 +42,9 @@ PLAIN = {
     "pairs of token id and probability": "top",
 }
 NEEDS_NONE = {name for names in PLAIN.values() for name in names.split()}
+
+READ_BY_PACKAGES = {"HF_ENDPOINT", "HF_HOME", "HF_HUB_CACHE"}
+UNCLEAR_READS = ["engine/sandbox/sandbox_parent.py"] * 2 + ["engine/settings.py"] * 2
 
 
 def names_of(module):
@@ -88,6 +94,52 @@ def test_the_page_of_strategies_holds_every_parameter_and_preset():
 def test_the_page_says_when_a_loop_comes_along(strategy, said):
     page = PAGES["docs/strategies.md"]
     assert said in page.split(f'<a id="{strategy}"></a>')[1].split("<a id=")[0]
+
+
+def test_the_page_of_settings_holds_every_variable_that_the_product_reads():
+    page = PAGES["docs/settings.md"]
+    entries = re.findall(r"^- \*\*(\w+)\*\* \(", page, re.M)
+    fields = {settings_page.variable_name(field.name) for field in dataclasses.fields(Settings)}
+    read, named, unclear = set(), set(), []
+    for path in PRODUCT:
+        text = path.read_text()
+        named |= set(re.findall(r"\bPLAYGROUND_[A-Z_]*[A-Z]\b", text))
+        if path.suffix == ".py":
+            names, others = find_reads(text)
+            read |= names
+            unclear += [f"{path.relative_to(ROOT).as_posix()}: {line}" for line in others]
+    # The whole environment, for settings and child processes, and a list of names to pass on.
+    assert [line.split(":")[0] for line in unclear] == UNCLEAR_READS
+    read |= {"SPACE_ID", *_PASSED_VARIABLES, *READ_BY_PACKAGES}
+    assert not sorted((fields | read | named) - set(entries))
+    assert sorted(entries) == sorted(fields | {one.name for one in OTHER_VARIABLES})
+    assert not sorted({one.name for one in OTHER_VARIABLES} - read)
+    assert not [line for line in page.splitlines() if len(line) > 120]
+
+
+@pytest.mark.parametrize(
+    ("code", "names", "unclear"),
+    [
+        ("os.environ.get('A'); os.environ['B']; os.getenv('C', '')", {"A", "B", "C"}, 0),
+        ("from os import environ; environ.setdefault('A', '1'); 'B' in environ", {"A", "B"}, 0),
+        ("environ = {}; environ['A']; environ.get('B')", set(), 0),
+        ("os.environ['A'] = '1'; os.environ |= {}; del os.environ['B']", set(), 0),
+        ("os.environ.get(name); os.getenv(name); os.environ[name]; dict(os.environ)", set(), 4),
+    ],
+)
+def test_a_read_of_the_environment_is_found(code, names, unclear):
+    found, others = find_reads(code)
+    assert found == names
+    assert len(others) == unclear
+
+
+def test_a_setting_without_a_topic_or_a_meaning_is_refused(monkeypatch):
+    monkeypatch.setattr(settings_page, "OTHER_VARIABLES", OTHER_VARIABLES[1:])
+    with pytest.raises(EngineError, match=r"one topic for each variable: PLAYGROUND_HOST$"):
+        settings_page.settings_page(ROOT)
+    monkeypatch.setattr(settings_page, "read_meanings", dict)
+    with pytest.raises(EngineError, match="a docstring below each field: max_prompt_chars, "):
+        settings_page.settings_page(ROOT)
 
 
 def test_every_paper_that_the_code_names_is_in_the_index():

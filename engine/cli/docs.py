@@ -34,7 +34,9 @@ _ENTRY_HEAD = re.compile(r"^\*\*(.+?)\*\*", re.MULTILINE)
 def add(commands: Any) -> None:
     """Add the command ``docs``."""
     command = commands.add_parser(
-        "docs", help="write docs/strategies.md, docs/papers.md and the strategies of the glossary"
+        "docs",
+        help="write docs/strategies.md, docs/papers.md, docs/settings.md, docs/first_visit.md and the"
+        " generated entries of the glossary",
     )
     command.add_argument(
         "--check", action="store_true", help="write nothing; status 1 when a page is out of date"
@@ -52,12 +54,14 @@ def generate_pages(root: Path = ROOT) -> dict[str, str]:
         EngineError: docs/glossary.md is missing.
     """
     from engine.cli.paper_page import papers_page
+    from engine.cli.settings_page import settings_page
     from engine.cli.strategy_page import strategies_page
 
     makers: dict[str, Callable[[Path], str]] = {
         "first_visit.md": first_visit_page,
         "glossary.md": glossary_page,
         "papers.md": papers_page,
+        "settings.md": settings_page,
         "strategies.md": strategies_page,
     }
     if not (root / DOCS_FOLDER / "glossary.md").is_file():

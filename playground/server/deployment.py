@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
 import json
 import os
 import platform
@@ -19,7 +17,7 @@ from typing import Any
 from engine.errors import ModelError
 from engine.models.catalogue import CATALOGUE, MODEL_DIR
 from engine.models.hashes import check_embedded_files, read_checksums
-from engine.settings import SETTINGS, Settings
+from engine.settings import SETTINGS, Settings, read_meanings
 
 ROOT = Path(__file__).resolve().parents[2]
 RELIABILITY_FILE = ROOT / "assets" / "reliability.json"
@@ -157,33 +155,18 @@ def installed_models() -> list[str]:
 
 def list_limits(settings: Settings) -> list[dict[str, Any]]:
     """Return every numeric setting: ``name``, ``value``, ``default``, and its text, ``means``."""
-    meaning = _field_docs()
+    meaning = read_meanings()
     return [
         {
             "name": field.name,
             "value": getattr(settings, field.name),
             "default": field.default,
-            "means": meaning.get(field.name, ""),
+            "means": meaning[field.name],
         }
         for field in dataclasses.fields(settings)
         # Not isinstance: flags are bools, and bools are ints.
         if type(field.default) in (int, float)
     ]
-
-
-@cache
-def _field_docs() -> dict[str, str]:
-    """Return the documentation string below each field of ``Settings``."""
-    # Python drops strings below fields at runtime, so the source is parsed.
-    (declared,) = ast.parse(inspect.getsource(Settings)).body
-    found: dict[str, str] = {}
-    name = ""
-    for part in getattr(declared, "body", []):
-        if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name):
-            name = part.target.id
-        elif isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant) and name:
-            found[name] = " ".join(str(part.value.value).split())
-    return found
 
 
 @cache
