@@ -44,7 +44,9 @@ def test_a_word_of_a_caption_leads_to_what_the_model_looked_at(open_page, width,
         page.keyboard.press("ArrowDown")
         page.keyboard.press("ArrowRight")
     expect(cells.nth(heart[0])).to_be_focused()
-    expect(stage.locator(".lk-at").first).to_have_text(cells.nth(heart[0]).get_attribute("title"))
+    expect(stage.locator(".inf-place").first).to_have_text(
+        cells.nth(heart[0]).get_attribute("title")
+    )
     settled(page)
     shot(page, f"captioner-looked-{width}")
     assert fits(page)

@@ -82,11 +82,11 @@ def test_a_chat_is_written_read_answered_and_goes_on(open_page, folder):
     box.locator("summary", has_text="What the model reads").click()
     read = load_tokenizer_only(folder)
     found = render_conversation(asked, {}, read)
-    expect(box.locator(".tk-reading .f-help")).to_contain_text(f"{len(found.ids)} tokens")
+    expect(box.locator(".tk-preview-box .f-help")).to_contain_text(f"{len(found.ids)} tokens")
     roles = [turn.role for turn in found.turns if turn.role != "template"]
-    assert box.locator(".tk-read .tn-who").all_text_contents() == roles
+    assert box.locator(".tk-preview .tn-role").all_text_contents() == roles
     # What the user spelled is no special token.
-    special = box.locator(".tk-read .tn-special").all_text_contents()
+    special = box.locator(".tk-preview .tn-special").all_text_contents()
     ids = set(read.tokenizer.all_special_ids)
     assert special == [read.pieces[i] for i in found.ids if i in ids]
     assert special.count("<|im_end|>") == 2
@@ -98,7 +98,7 @@ def test_a_chat_is_written_read_answered_and_goes_on(open_page, folder):
     assert trace.prompt is None
     assert trace.prompt_ids == found.ids
     strip = page.locator("#greedy-stage .dp-strip .dp-prompt")
-    assert strip.locator(".tn-who").all_text_contents() == roles
+    assert strip.locator(".tn-role").all_text_contents() == roles
     assert strip.locator(".tn-special").all_text_contents() == special
     expect(page.locator("#greedy-stage .dp-v-since")).to_have_text("")
     settled(page)
@@ -141,7 +141,7 @@ def test_a_special_token_that_was_written_is_in_a_box_and_says_so(open_page, fol
     sides = "n => ['Top', 'Right', 'Left'].map((s) => getComputedStyle(n)[`border${s}Width`])"
     assert written.first.evaluate(sides) == ["1px"] * 3
     expect(page.locator(".dp-legend .dp-tok.special")).to_have_text("special token")
-    expect(page.locator(".ab-talk li")).to_have_text(["user: Hi"])
+    expect(page.locator(".ab-chat li")).to_have_text(["user: Hi"])
     shot(page, "special")
 
 
@@ -203,7 +203,7 @@ def test_a_model_without_a_template_says_so_in_both_places(open_page):
     box = chat(page)
     box.locator("summary", has_text="What the model reads").click()
     sentence = "storyteller has no chat template, so it takes a prompt and no messages."
-    expect(box.locator(".tk-reading .f-help")).to_have_text(sentence)
+    expect(box.locator(".tk-preview-box .f-help")).to_have_text(sentence)
     start(page, "greedy")
     expect(status(page, "greedy")).to_contain_text(sentence)
 

@@ -60,7 +60,7 @@ def test_three_columns_stream_and_the_parting_is_marked(open_page):
     at = parts_at(traces)
     part = page.locator(".cmp-part")
     expect(part).to_have_attribute("data-at", str(at))
-    marks = page.locator(".cmp-parted")
+    marks = page.locator(".cmp-different")
     expect(marks).to_have_count(3)
     for i, trace in enumerate(traces):
         wrote = trace.pieces[trace.outputs[0].token_ids[at]].strip()
@@ -81,14 +81,14 @@ def test_columns_and_judge_are_held_as_chosen_and_a_link_holds_them_so_again(ope
         column.locator("[data-param=max_new_tokens]").fill("4")
     second.locator("summary", has_text="Weights").click()
     second.locator("[data-param=dtype]").select_option("bfloat16")
-    expect(second.locator(".cmp-held")).to_have_text("dtype bfloat16")
+    expect(second.locator(".cmp-weights")).to_have_text("dtype bfloat16")
     judge = page.locator(".cmp-judge")
     judge.locator("summary").click()
     judge.locator("[data-param=dtype]").select_option("float16")
     page.get_by_role("button", name="Run all").click()
     expect(page.locator(".cmp-table")).to_be_visible()
     held = ["float32 on cpu", "bfloat16 on cpu"]
-    expect(page.locator(".cmp-held")).to_have_text(held)
+    expect(page.locator(".cmp-weights")).to_have_text(held)
     row = page.locator(".cmp-table tbody tr", has_text="weights")
     assert row.locator("td").all_text_contents() == ["float32", "bfloat16"]
     expect(page.locator(".cmp-results")).to_contain_text("storyteller (float16) reading")
@@ -99,7 +99,7 @@ def test_columns_and_judge_are_held_as_chosen_and_a_link_holds_them_so_again(ope
     assert said["base_weights"] == {"dtype": "float16"}
     assert [c["params"].get("dtype") for c in said["columns"]] == [None, "bfloat16"]
     other = open_page(there._replace(scheme="", netloc="").geturl())
-    expect(other.locator(".cmp-held")).to_have_text(held)
+    expect(other.locator(".cmp-weights")).to_have_text(held)
     expect(other.locator(".cmp-results")).to_contain_text("storyteller (float16) reading")
     assert other.evaluate(f"{RUNS}.map(run => run.model.dtype)") == ["float32", "bfloat16"]
 
@@ -113,11 +113,11 @@ def test_a_column_takes_over_its_models_own_settings_and_keeps_the_model(open_pa
     column.locator(".f-model select").select_option(label="Another…")
     column.locator(".f-model input").fill(folder)
     column.locator(".f-model input").press("Tab")
-    own = column.locator(".own-box")
+    own = column.locator(".defaults-box")
     expect(own.locator("tr[data-param=temperature]")).to_have_text("Temperature0.61")
     temperature = column.locator("input[data-param=temperature]")
     expect(temperature).to_have_value("1")
-    expect(page.get_by_label("Column B", exact=True).locator(".own-box")).to_be_hidden()
+    expect(page.get_by_label("Column B", exact=True).locator(".defaults-box")).to_be_hidden()
     own.get_by_role("button", name="Use the model's value", exact=True).click()
     expect(temperature).to_have_value("0.6")
     expect(own).to_contain_text("The form has the model's values")
@@ -126,7 +126,7 @@ def test_a_column_takes_over_its_models_own_settings_and_keeps_the_model(open_pa
     column.locator("[data-field=strategy]").select_option("greedy")
     expect(column.locator(".f-model input")).to_have_value(folder)
     # Greedy search has no temperature to take over.
-    expect(column.locator(".own-box .own-use")).to_be_hidden()
+    expect(column.locator(".defaults-box .defaults-apply")).to_be_hidden()
 
 
 @pytest.mark.nightly

@@ -78,7 +78,7 @@ def test_a_run_that_no_pipeline_can_make_says_why(open_page):
     card = view(page.locator("#greedy-stage"), "export")
     form = card.get_by_label("Form of the code")
     form.select_option("pipeline")
-    expect(card.locator(".ex-say")).to_contain_text("has removed text2text-generation")
+    expect(card.locator(".ex-status")).to_contain_text("has removed text2text-generation")
     expect(form).to_have_value("generate")
 
 
@@ -134,7 +134,7 @@ def test_data_code_and_figures_are_saved(open_page, browser, tmp_path):
     _figures(page, card)
     name, data = fetched(page, card, "Page (.html)")
     assert len(data) < 1_000_000
-    expect(card.locator(".ex-say")).to_contain_text(f"Saved {name}, ")
+    expect(card.locator(".ex-status")).to_contain_text(f"Saved {name}, ")
     _opens_alone(browser, tmp_path, data, trace)
 
 
@@ -269,7 +269,7 @@ def test_settings_are_kept_side_by_side_loaded_and_refused(open_page):
     row = box.locator("tr", has_text="temperature").locator("td")
     expect(row).to_have_text(["default", "0.4"])
     load_file(box, {"do_sample": True, "custom_generate": "evil/repo"})
-    expect(box.locator(".ec-say.bad")).to_contain_text("custom_generate")
+    expect(box.locator(".ec-status.bad")).to_contain_text("custom_generate")
     expect(page.locator("#sampling-temperature input").first).to_have_value("0.4")
     box.get_by_role("button", name="Use short").click()
     expect(page.locator("#sampling-temperature input").first).to_have_value("1")

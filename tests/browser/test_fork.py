@@ -87,7 +87,7 @@ def test_candidates_are_continued_by_mouse_by_key_and_with_typed_text(open_page)
     boxes.nth(0).check()
     boxes.nth(1).check()
     card(page).get_by_role("button", name="Compare the two").click()
-    expect(card(page).locator(".cmp-lead")).to_contain_text("The first 3 tokens are the same")
+    expect(card(page).locator(".cmp-summary")).to_contain_text("The first 3 tokens are the same")
     expect(card(page).locator(".fm-text b")).to_have_text(
         [parent.pieces[own[3]], parent.pieces[other]]
     )

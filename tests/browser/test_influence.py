@@ -91,8 +91,8 @@ def test_it_is_asked_and_read_with_the_keys_alone(open_page):
     page.keyboard.press("ArrowRight")
     expect(tokens.nth(1)).to_be_focused()
     said = f"{abs(values[1]):#.3g}"
-    expect(found.locator(".lk-at")).to_contain_text(said)
-    expect(found.locator(".lk-at")).to_contain_text("−" if values[1] < 0 else "+")
+    expect(found.locator(".inf-place")).to_contain_text(said)
+    expect(found.locator(".inf-place")).to_contain_text("−" if values[1] < 0 else "+")
     page.keyboard.press("End")
     expect(tokens.last).to_be_focused()
     # Only one of them is on the way of Tab.
@@ -142,7 +142,7 @@ def test_a_node_of_a_search_is_asked_about(open_page):
     found.get_by_role("button", name="Attention").click()
     part = compute_influence(trace, InfluenceQuestion(step, node_id=node)).parts[0]
     expect(found.locator(".lk-tok")).to_have_count(len(part.positions.ids))
-    expect(found.locator(".lk-own")).to_be_visible()
+    expect(found.locator(".inf-token")).to_be_visible()
 
 
 @pytest.mark.nightly
@@ -193,7 +193,7 @@ def test_a_picture_has_its_numbers_in_its_parts(visit, monkeypatch):
     expect(cells).to_have_count(12)
     assert inside.locator(".lk-picture img").evaluate("image => image.naturalWidth") == 120
     cells.nth(11).focus()
-    expect(inside.locator(".lk-at").first).to_have_text("row 3, column 4: 12.0 %")
+    expect(inside.locator(".inf-place").first).to_have_text("row 3, column 4: 12.0 %")
     expect(cells.nth(11)).to_have_text("1")
     page.keyboard.press("ArrowUp")
     expect(cells.nth(7)).to_be_focused()

@@ -16,7 +16,7 @@ from tests.helpers.pages import fits, settled, shot, show, view
 from tests.helpers.patience import PATIENCE_MS
 from visualizers.page import page as page_of
 
-BOX = ".dp-meaning"
+BOX = ".dp-tooltip"
 FORMULAS = [name for name, strategy in STRATEGIES.items() if "formula" in strategy.visuals]
 INSIDE = """(box) => { const { left, right, top, bottom } = box.getBoundingClientRect();
   return left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight; }"""

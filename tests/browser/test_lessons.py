@@ -115,7 +115,7 @@ def test_a_lesson_from_start_to_end_with_the_keyboard_alone(open_page, name):
 def test_what_was_bet_is_kept_and_can_be_begun_anew(open_page):
     name = NAMES[0]
     page = lesson_page(open_page, name)
-    page.locator(".ls-without").click()
+    page.locator(".ls-skip-bet").click()
     expect(page.locator(".ls-card")).to_have_class("ls-card revealed")
     page.reload()
     expect(page.locator(".ls-dot").first).to_have_text("1 ·")
@@ -145,7 +145,7 @@ def test_every_card_hides_its_answer_and_then_draws(open_page, name):
             for scene in card_before_bet(found, card)["scenes"]:
                 expect(body.locator(".ls-scenes")).to_contain_text(scene["prompt"].strip()[-20:])
             assert body.locator(".dp-stage").count() == 0
-        (body.locator(".ls-without") if card.bet else body.locator(".ls-go")).click()
+        (body.locator(".ls-skip-bet") if card.bet else body.locator(".ls-go")).click()
         expect(body.locator(".ls-reveal")).to_have_text(
             tree_text(card_after_bet(found, card)["reveal"]).strip()
         )
@@ -322,7 +322,7 @@ def test_settings_of_a_card_are_run_in_their_tab(open_page):
         if card.opens and card.opens.params
     )
     page = lesson_page(open_page, name, card.number)
-    (page.locator(".ls-without") if card.bet else page.locator(".ls-go")).click()
+    (page.locator(".ls-skip-bet") if card.bet else page.locator(".ls-go")).click()
     page.locator(".ls-open").click()
     strategy = opened(name).traces[card.opens.run].strategy
     expect(page.locator(f"#page-{strategy}")).to_be_visible()
@@ -337,7 +337,7 @@ def test_a_card_fits_a_telephone(open_page):
     page = lesson_page(open_page, LONGEST)
     page.set_viewport_size({"width": 390, "height": 844})
     (
-        page.locator(".ls-without")
+        page.locator(".ls-skip-bet")
         if opened(LONGEST).lesson.cards[0].bet
         else page.locator(".ls-go")
     ).click()

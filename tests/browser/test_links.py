@@ -85,7 +85,7 @@ def test_a_link_opens_a_recorded_run_at_a_step_and_offers_to_run_it(open_page):
     expect(stage.locator(LABEL)).to_have_text("step 7 of 60")
     assert run_of(page, "sampling", "status") == "recorded"
     expect(page.locator("#sampling-temperature input[type=number]")).to_have_value("1.6")
-    expect(stage.locator(".dp-since")).to_be_hidden()
+    expect(stage.locator(".dp-settings-changes")).to_be_hidden()
     shot(page, "link_recorded")
     stage.get_by_role("button", name="Run it yourself").click()
     finish(page, "sampling")

@@ -35,7 +35,7 @@ def test_the_same_model_at_fewer_bits_stands_beside_a_run(open_page):
     found = compare_models(
         trace_of(page, "greedy"), load("storyteller"), load("storyteller", quantization="4bit")
     )
-    expect(card.locator(".bs-lead")).to_contain_text("Over 12 tokens the mean KL divergence is")
+    expect(card.locator(".bs-summary")).to_contain_text("Over 12 tokens the mean KL divergence is")
     parted = [a != b for a, b in zip(found.own.tops, found.other.tops, strict=True)]
     marked = card.locator(".bs-tok").evaluate_all("all => all.map((t) => !!t.querySelector('sup'))")
     assert marked == parted
@@ -50,7 +50,7 @@ def test_the_same_model_at_fewer_bits_stands_beside_a_run(open_page):
     assert [int(row["rank_beside"]) for row in rows] == list(found.other.ranks)
     card.locator(".bs-tok").nth(4).click()
     expect(page.locator("#greedy-stage .dp-scrub output")).to_contain_text("step 5 of")
-    expect(card.locator(".bs-say")).to_contain_text("rank")
+    expect(card.locator(".bs-status")).to_contain_text("rank")
     assert fits(page)
     shot(page, "beside")
 

@@ -27,11 +27,11 @@ def stage(page, strategy):
 
 
 def say(page, strategy):
-    return stage(page, strategy).locator(".dp-look")
+    return stage(page, strategy).locator(".dp-hint")
 
 
 def stale(page, strategy):
-    return stage(page, strategy).locator(".dp-since")
+    return stage(page, strategy).locator(".dp-settings-changes")
 
 
 def press(page, *tabs):
@@ -70,7 +70,7 @@ def test_every_tab_opens_with_its_recorded_run_at_a_step_worth_seeing(open_page,
     press(page, "tab-replay")
     first = gallery.list_entries()[0]
     expect(page.locator("#replay-player .pl-title")).to_have_text(first.title)
-    expect(page.locator("#replay-player .dp-look")).to_have_text(first.shows)
+    expect(page.locator("#replay-player .dp-hint")).to_have_text(first.shows)
     press(page, "tab-watermark_bench")
     expect(page.locator("#wb-pair .wm-verdict.yes")).to_be_visible()
     expect(page.locator("#wb-judged .wm-verdict.yes")).to_be_visible()

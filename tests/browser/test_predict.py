@@ -127,7 +127,7 @@ def test_nothing_of_a_step_is_on_the_stage_before_it_is_guessed(open_page, key, 
         # Then it is shown: the text, the candidates, the step.
         expect(page.locator(f"#{key}-stage .dp-tok[data-step='{at}']").last).to_be_visible()
         expect(page.locator(f"#{key}-stage .dp-step-head")).to_contain_text(f"Step {at + 1} of")
-        expect(box.locator(".pd-say")).to_contain_text(f"tok{chosen_token_id(step)}x")
+        expect(box.locator(".pd-status")).to_contain_text(f"tok{chosen_token_id(step)}x")
         logprobs.append(candidate(step, token).raw_logprob)
         own.append(candidate(step, chosen_token_id(step)).raw_logprob)
         at = next_step(box, at)
@@ -152,12 +152,12 @@ def test_keys_alone_from_the_switch_to_the_score(open_page):
     expect(box.get_by_role("switch")).to_have_attribute("aria-checked", "true")
     assert asked(box) == 0
     page.keyboard.press("Enter")
-    expect(box.locator(".pd-say")).to_contain_text("Choose a token or type one")
+    expect(box.locator(".pd-status")).to_contain_text("Choose a token or type one")
     page.keyboard.press("2")
     expect(box.get_by_role("radio").nth(1)).to_be_checked()
     token = int(box.get_by_role("radio").nth(1).get_attribute("value"))
     page.keyboard.press("Enter")
-    expect(box.locator(".pd-say")).to_contain_text("the model gave it")
+    expect(box.locator(".pd-status")).to_contain_text("the model gave it")
     expect(box.get_by_role("button", name="Next", exact=True)).to_be_focused()
     page.keyboard.press("Enter")
     assert asked(box) == 1
@@ -194,8 +194,8 @@ def test_a_typed_word_outside_the_candidates_is_worth_what_the_model_gave_to_it(
     word, odds = next((w, o) for w, o in tried if o.token_id not in known and not o.said)
     box.get_by_label("Type the next token").fill(word)
     page.keyboard.press("Enter")
-    expect(box.locator(".pd-say")).to_contain_text(f"You said “{odds.name}”: the model gave it")
-    expect(box.locator(".pd-say")).to_contain_text(f"rank {odds.rank + 1}.")
+    expect(box.locator(".pd-status")).to_contain_text(f"You said “{odds.name}”: the model gave it")
+    expect(box.locator(".pd-status")).to_contain_text(f"rank {odds.rank + 1}.")
     _, _, own, _ = scored(box)
     assert own == f"{perplexity_from_logprobs([odds.logprob]):.2f}"
     # One asks right away why not.
@@ -207,7 +207,7 @@ def test_a_typed_word_outside_the_candidates_is_worth_what_the_model_gave_to_it(
     page.route("**/gradio_api/**", lambda route: route.abort())
     box.get_by_label("Type the next token").fill(trace.pieces[own].strip())
     page.keyboard.press("Enter")
-    expect(box.locator(".pd-say")).to_contain_text("it is: the model gave it")
+    expect(box.locator(".pd-status")).to_contain_text("it is: the model gave it")
 
 
 @pytest.mark.nightly
@@ -231,7 +231,7 @@ def test_a_run_that_begins_meanwhile_is_hidden_from_its_first_token(open_page):
     assert scored(box)[2] == f"{perplexity_from_logprobs(logprobs):.2f}"
     guess(box, 0)
     box.get_by_role("button", name="Next", exact=True).click()
-    expect(box.locator(".pd-say")).to_contain_text("Nothing is left to guess.")
+    expect(box.locator(".pd-status")).to_contain_text("Nothing is left to guess.")
     expect(box.get_by_role("switch")).to_have_attribute("aria-checked", "false")
     expect(page.locator("#sampling-stage .dp-tok[data-step]")).to_have_count(6)
 
@@ -256,7 +256,7 @@ def test_a_search_passes_over_what_it_takes_back_and_a_draft_shows_what_it_had(o
     box = card(page, "beam_search")
     at, said = begin(box), []
     for _ in range(len(trace.steps)):
-        said.append(box.locator(".pd-say").inner_text())
+        said.append(box.locator(".pd-status").inner_text())
         if "Passed over" in said[-1]:
             break
         box.get_by_role("button", name="Show it", exact=True).click()
@@ -297,7 +297,7 @@ def test_the_player_stands_still_and_a_page_without_a_server_says_what_it_knows(
     shot(page, "predict-phone")
     box.get_by_label("Type the next token").fill("xylophone")
     page.keyboard.press("Enter")
-    expect(box.locator(".pd-say")).to_contain_text(
+    expect(box.locator(".pd-status")).to_contain_text(
         re.compile(
             r"at most [\d.]+ %\. It does not count|only the model can tell\. It does not count"
         )

@@ -49,7 +49,7 @@ def test_three_strategies_answer_a_chat_with_a_system_message(open_page):
     assert "Paris" in traces[0].outputs[0].text
     for place, trace in enumerate(traces):
         column, output = columns.nth(place), trace.outputs[0]
-        expect(column.locator(".cmp-held")).to_have_text("float32 on cpu")
+        expect(column.locator(".cmp-weights")).to_have_text("float32 on cpu")
         # The template's control tokens and the one that ends the answer are in boxes, and nothing else.
         read = [trace.pieces[i] for i in trace.prompt_ids if i in trace.special_token_ids]
         assert column.locator(".dp-prompt .tn-special").all_text_contents() == read

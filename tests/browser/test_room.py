@@ -23,7 +23,7 @@ CROWD = 30
 # How long a sound is, once it has come; no number where it does not.
 HEARD = """node => new Promise((done) => {
   node.onloadedmetadata = node.onerror = () => done(node.duration); node.load(); })"""
-IN_THE_ROOM = ".rm-lesson:not(:empty), .rm-over:not(:empty)"
+IN_THE_ROOM = ".rm-lesson:not(:empty), .rm-ended:not(:empty)"
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +141,7 @@ def test_a_class_of_many_bets_and_is_told(visit, here, no_run):
     closed(again)
     expect(panel(again).get_by_role("button", name="Open a room")).to_be_visible()
     for page in (*pages, late):
-        expect(page.locator(".rm-over")).to_have_text("This room has ended.")
+        expect(page.locator(".rm-ended")).to_have_text("This room has ended.")
     for person in crowd:
         person.gone()
         assert person.heard[-1][0] == "ended"
@@ -196,7 +196,7 @@ def test_every_kind_of_card_on_a_phone_with_the_keyboard(visit, scheme, no_run):
         if number < len(KINDS):
             press(teacher, "Next →")
     closed(teacher)
-    expect(page.locator(".rm-over")).to_be_visible()
+    expect(page.locator(".rm-ended")).to_be_visible()
 
 
 def answered(page, kind):

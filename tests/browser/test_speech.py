@@ -98,7 +98,7 @@ def test_a_run_is_told_what_was_chosen_and_begins_with_it(open_page, ears):
     assert by_itself.speech is None
     tell(page)
     stage = page.locator("#greedy-stage")
-    expect(stage.locator(".dp-since")).to_contain_text(
+    expect(stage.locator(".dp-settings-changes")).to_contain_text(
         "Language heard by itself → German, Task left to the model → translate to English, Times off → on"
     )
     run(page, "greedy")

@@ -81,7 +81,7 @@ def test_two_strategies_of_ones_choice_write_one_more_pair(open_page):
     expect(stage.locator(".ts-text .dp-prompt").first).to_have_text("The old bear")
     assert not any(title in stage.evaluate("n => n.outerHTML") for title in TITLES)
     stage.get_by_role("button", name="Left").click()
-    expect(stage.locator(".ts-last")).to_contain_text("the left one")
+    expect(stage.locator(".ts-last-vote")).to_contain_text("the left one")
     [vote] = json.loads(page.evaluate("localStorage.getItem('dp-taste')"))
     assert {text["strategy"] for text in vote["texts"]} == {"greedy", "sampling"}
     page.locator("#taste-prompt textarea").fill("")

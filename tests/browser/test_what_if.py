@@ -47,7 +47,7 @@ def sampled(open_page, step=6, **size):
 
 def told(page, opening):
     """Wait for an answer that begins so; return what becomes of the step, and its token."""
-    say = view(page).locator(".wi-say")
+    say = view(page).locator(".wi-status")
     expect(say).to_have_text(re.compile(f"^{re.escape(opening)} .*’\\.$"))
     found = TOLD.fullmatch(_spaced(say.inner_text()))
     return found[2], found[3]
@@ -64,7 +64,7 @@ def first_change(page):
 def test_a_slider_moves_and_the_run_writes_what_was_foretold(open_page):
     page = sampled(open_page)
     before, run = trace_of(page, "sampling"), run_id(page, "sampling")
-    expect(view(page).locator(".wi-say")).to_contain_text("Move a slider")
+    expect(view(page).locator(".wi-status")).to_contain_text("Move a slider")
     slider = view(page).get_by_label("Temperature, slider")
     expect(slider).to_have_value("1")
     slider.fill("1.9")
@@ -86,7 +86,7 @@ def test_a_slider_moves_and_the_run_writes_what_was_foretold(open_page):
     for a, b in zip(before.steps[: step - 1], after.steps[: step - 1], strict=True):
         assert a.emit == b.emit
     # The new run is asked from its own settings on.
-    expect(view(page).locator(".wi-say")).to_contain_text("Move a slider")
+    expect(view(page).locator(".wi-status")).to_contain_text("Move a slider")
     expect(view(page).get_by_label("Temperature, slider")).to_have_value("1.9")
 
 
@@ -113,7 +113,7 @@ def test_processors_are_switched_off_and_moved_by_key_and_by_mouse(open_page):
     expect(cards.nth(1)).to_contain_text("off")
     expect(view(page).get_by_role("button", name="Run with these settings")).to_be_enabled()
     view(page).get_by_role("button", name="Reset").click()
-    expect(view(page).locator(".wi-say")).to_contain_text("Move a slider")
+    expect(view(page).locator(".wi-status")).to_contain_text("Move a slider")
     expect(off).to_be_checked()
 
 
@@ -131,12 +131,12 @@ def test_cut_lines_and_figures_follow_the_slider(open_page):
     told(page, "With top-k 5000")
     expect(view(page).locator(".wi-facts")).to_contain_text("entropy")
     number.fill("-1")
-    expect(view(page).locator(".wi-say")).to_contain_text(
+    expect(view(page).locator(".wi-status")).to_contain_text(
         "top_k = -1 is not allowed: it must be a whole number from 0"
     )
     expect(view(page).get_by_role("table")).to_be_hidden()
     select(page, "sampling", 7)
-    expect(view(page).locator(".wi-say")).to_contain_text("top_k = -1")
+    expect(view(page).locator(".wi-status")).to_contain_text("top_k = -1")
 
 
 @pytest.mark.nightly

@@ -58,7 +58,7 @@ test("beam_search-1: a token shows the probability of its node", async () => {
 for (const name of ["greedy-1", "beam_search-1", "contrastive_search-1", "dola-1"])
   test(`${name}: where nothing is drawn, one sentence says so`, async () => {
     const { all, text } = await drawn(name, "draw");
-    assert.match(text(".rc-all"), /^Nothing was drawn at this step/);
+    assert.match(text(".rc-content"), /^Nothing was drawn at this step/);
     assert.equal(all(".rc-race, .st-strip").length, 0);
   });
 

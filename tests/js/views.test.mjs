@@ -125,7 +125,7 @@ for (const name of ["prompt_lookup-1", "early_exit-1", "speculative-1"])
 
 test("drafts: a chosen round is marked, later ones are dim, and tiles and table say their numbers", async () => {
   const { root, all, text, trace } = await drawn("early_exit-1", "draft_timeline");
-  const second = all(".dt-no").find((no) => /^Round 2,/.test(no.getAttribute("aria-label")));
+  const second = all(".dt-number").find((no) => /^Round 2,/.test(no.getAttribute("aria-label")));
   await click(second);
   assert.equal(all(".dt-row.sel").length, 1);
   assert.equal(all(".dt-row.later").length, trace.steps.length - 2);
@@ -153,14 +153,14 @@ test("passes: every pass is a row, and what was taken back is struck out", async
   const { root, all, text, texts } = await passes("rolled_back()");
   assert.equal(all("[role=listitem]").length, 8);
   assert.equal(
-    text(".ft-sum"),
+    text(".ft-summary"),
     "5 tokens in 8 forward passes; 3 tokens were taken back in 2 rollbacks.",
   );
   assert.ok(root.textContent.includes("Seen from outside"));
   assert.deepEqual(texts(".ft-tile.gone"), ["·e", "·f", "·i"]);
   const back = all("[role=listitem]").filter((row) => row.querySelector(".ft-lane .gone"));
   assert.deepEqual(
-    back.map((row) => row.querySelector(".ft-no").textContent),
+    back.map((row) => row.querySelector(".ft-number").textContent),
     ["4", "7"],
   );
   assert.deepEqual(
@@ -168,7 +168,7 @@ test("passes: every pass is a row, and what was taken back is struck out", async
     [..."defghijk"].map((letter) => `·${letter}`),
   );
   assert.ok(texts("[role=listitem]")[3].includes("read 1 token, 5 held in the cache"));
-  assert.ok(text(".ft-unseen").includes("candidates of 1 of 7 steps"));
+  assert.ok(text(".ft-gaps").includes("candidates of 1 of 7 steps"));
   await unfold(root.querySelector(".ft-more"));
   const cells = [...all(".dp-table tbody tr")[3].querySelectorAll("td")].map((c) =>
     c.textContent.trim(),
@@ -179,49 +179,49 @@ test("passes: every pass is a row, and what was taken back is struck out", async
 test("passes: a step is chosen by its row, and keys go on from there", async () => {
   const { all, text, texts } = await passes("rolled_back()");
   await click(all("[role=listitem]")[3]);
-  assert.deepEqual(texts(".ft-row.sel .ft-no"), ["4", "5"]);
+  assert.deepEqual(texts(".ft-row.sel .ft-number"), ["4", "5"]);
   assert.equal(all("[role=listitem].later").length, 3);
   assert.match(
     text(".ft-step"),
     /Forward passes 4 and 5 read 1 \+ 1 tokens of its text\. 2 tokens were taken back after pass 4/,
   );
-  await press(all(".ft-row.sel .ft-no").at(-1), "ArrowDown");
-  assert.deepEqual(texts(".ft-row.sel .ft-no"), ["6"]);
+  await press(all(".ft-row.sel .ft-number").at(-1), "ArrowDown");
+  assert.deepEqual(texts(".ft-row.sel .ft-number"), ["6"]);
   await press(all(".ft-box")[0], "End");
-  assert.deepEqual(texts(".ft-row.sel .ft-no"), ["8"]);
-  assert.equal(all('.ft-no[tabindex="0"]').length, 1);
+  assert.deepEqual(texts(".ft-row.sel .ft-number"), ["8"]);
+  assert.equal(all('.ft-number[tabindex="0"]').length, 1);
   await click(all("button").find((b) => b.getAttribute("aria-label") === "Previous step"));
-  assert.deepEqual(texts(".ft-row.sel .ft-no"), ["7"]);
+  assert.deepEqual(texts(".ft-row.sel .ft-number"), ["7"]);
 });
 
 test("passes: those that read another text, and a run without any, say so", async () => {
   const other = await passes("beside()");
   assert.equal(
-    other.text(".ft-sum"),
+    other.text(".ft-summary"),
     "3 tokens in 5 forward passes; none was taken back. 2 tokens that had been written are not in" +
       " the text that was returned. 1 of the passes read another text than the run's own." +
       " Up to 2 rows were read at once; what is followed here is the first.",
   );
-  assert.deepEqual(other.texts(".aside .ft-no"), ["2", "4"]);
+  assert.deepEqual(other.texts(".aside .ft-number"), ["2", "4"]);
   assert.equal(other.all(".aside .ft-lane .other").length, 1);
   assert.ok(other.texts("[role=listitem]")[0].includes("no pass"));
-  assert.ok(other.text(".ft-unseen").includes("what 1 pass read, as it was given no token ids"));
+  assert.ok(other.text(".ft-gaps").includes("what 1 pass read, as it was given no token ids"));
   assert.ok(
-    other.text(".ft-unseen").includes("when a token was final, as none was handed to a streamer"),
+    other.text(".ft-gaps").includes("when a token was final, as none was handed to a streamer"),
   );
   const none = await passes("elsewhere()");
-  assert.equal(none.text(".ft-sum"), "2 tokens in 0 forward passes; none was taken back.");
-  assert.ok(none.text(".ft-unseen").includes("any forward pass"));
+  assert.equal(none.text(".ft-summary"), "2 tokens in 0 forward passes; none was taken back.");
+  assert.ok(none.text(".ft-gaps").includes("any forward pass"));
   assert.equal(none.all("[role=listitem]").length, 1);
 });
 
 test("passes: of a long run those near the chosen step are drawn", async () => {
   const { all, texts, rewind } = await passes("plain(1000)");
   const button = (name) => all("button").find((one) => one.textContent === name);
-  assert.deepEqual(texts(".ft-row.sel .ft-no"), ["1000"]);
+  assert.deepEqual(texts(".ft-row.sel .ft-number"), ["1000"]);
   assert.equal(all("[role=listitem]").length, 160);
   await click(button("840 ↑ earlier passes"));
-  assert.deepEqual(texts(".ft-row.sel .ft-no"), ["840"]);
+  assert.deepEqual(texts(".ft-row.sel .ft-number"), ["840"]);
   assert.equal(all("[role=listitem]").length, 160);
   assert.ok(all("button").some((one) => !one.hidden && one.textContent.includes("↓ later")));
   for (const count of [0, 1, 2, 24]) {

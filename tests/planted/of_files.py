@@ -273,7 +273,9 @@ FILES = (
         "engine/sandbox/method_lookup.py",
         "    if SETTINGS.public:\n        raise MethodError(_format_unknown_method(name))\n",
         "    if not name:\n        raise MethodError(_format_unknown_method(name))\n",
-        ("tests/engine/test_method_lookup.py::test_nothing_but_the_list_is_fetched_for_the_public",),
+        (
+            "tests/engine/test_method_lookup.py::test_nothing_but_the_list_is_fetched_for_the_public",
+        ),
     ),
     Defect(
         "method-not-pinned",
@@ -281,7 +283,9 @@ FILES = (
         "engine/sandbox/method_lookup.py",
         "        commit = write_record(PINS, name, commit)\n",
         "        pass\n",
-        ("tests/engine/test_method_lookup.py::test_a_name_goes_on_meaning_what_it_was_first_fetched_at",),
+        (
+            "tests/engine/test_method_lookup.py::test_a_name_goes_on_meaning_what_it_was_first_fetched_at",
+        ),
     ),
     Defect(
         "method-cuts-its-tie",

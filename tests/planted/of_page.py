@@ -29,7 +29,9 @@ PAGE = (
         "playground/server/body_budget.py",
         "                if length > most:\n",
         "                if length > most * most:\n",
-        ("tests/playground/test_body_budget.py::test_a_body_is_given_up_as_soon_as_it_is_too_large",),
+        (
+            "tests/playground/test_body_budget.py::test_a_body_is_given_up_as_soon_as_it_is_too_large",
+        ),
     ),
     Defect(
         "door-left-open",

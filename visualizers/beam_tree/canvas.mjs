@@ -39,9 +39,9 @@ export class Canvas {
     this.back = svg("g", {});
     this.frame = svg("g", {});
     this.boxes = svg("g", { class: "bt-boxes" });
-    this.ruler = svg("g", { class: "bt-pin bt-ruler" });
-    this.gutter = svg("g", { class: "bt-pin bt-gutter" });
-    this.now = svg("rect", { class: "bt-now", rx: 6 });
+    this.ruler = svg("g", { class: "bt-fixed bt-ruler" });
+    this.gutter = svg("g", { class: "bt-fixed bt-gutter" });
+    this.now = svg("rect", { class: "bt-selected-step", rx: 6 });
     const attrs = {
       class: "bt-svg",
       role: "group",

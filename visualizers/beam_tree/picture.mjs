@@ -18,9 +18,9 @@ const TITLE_SETTINGS = [
 function cloneForExport(canvas) {
   const copy = canvas.whole();
   const each = (query, change) => copy.querySelectorAll(query).forEach(change);
-  each(".away, .bt-now", (n) => n.remove());
+  each(".away, .bt-selected-step", (n) => n.remove());
   each(".far", (n) => n.classList.remove("far"));
-  each(".bt-pin", (n) => n.removeAttribute("transform"));
+  each(".bt-fixed", (n) => n.removeAttribute("transform"));
   each("[tabindex]", (n) => n.removeAttribute("tabindex"));
   each(".sel", (n) => n.classList.remove("sel"));
   return copy;

@@ -40,7 +40,7 @@ export class Viewport {
     this.mapBest = svg("path", { class: "bt-map-best" });
     const attrs = { class: "bt-map-svg", preserveAspectRatio: "none" };
     this.map = svg("svg", attrs, this.mapLines, this.mapBest);
-    this.lens = el("div", { class: "bt-lens" });
+    this.lens = el("div", { class: "bt-map-window" });
     this.overview = el(
       "div",
       { class: "bt-map", "aria-hidden": "true", title: tr("The whole tree: drag to move") },

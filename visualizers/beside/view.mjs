@@ -57,7 +57,7 @@ function describePlace(found, at) {
  * @param {(at: number) => void} choose called with the position of a pressed token
  */
 function createStrip(found, choose) {
-  const say = el("p", { class: "dp-note bs-say", role: "status" });
+  const say = el("p", { class: "dp-note bs-status", role: "status" });
   const nodes = found.token_ids.map((id, at) => {
     const parted = found.own.tops[at] !== found.other.tops[at];
     const words = describePlace(found, at);
@@ -136,7 +136,7 @@ export function createModelComparison(found, choose) {
   const [a, b] = [own, other].map(modelCells);
   const rows = names.map((name, i) => [name, a[i], b[i]]);
   return [
-    el("p", { class: "bs-lead" }, summaryText(found)),
+    el("p", { class: "bs-summary" }, summaryText(found)),
     ...createStrip(found, choose),
     createTable(
       [

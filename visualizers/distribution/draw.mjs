@@ -140,7 +140,7 @@ function createDraftView(run, step, shown) {
     tokens.length
       ? el(
           "ol",
-          { class: "rc-judged" },
+          { class: "rc-judgements" },
           tokens.map((t, i) => createJudgement(run, t, shown.judged[i])),
         )
       : createNote(
@@ -178,7 +178,7 @@ class Draw {
   #animated = new Set();
 
   constructor(root) {
-    this.body = el("div", { class: "rc-all" });
+    this.body = el("div", { class: "rc-content" });
     root.append(this.body);
     this.once = new StepView((run, step) => this.#paintStep(run, step));
   }

@@ -24,7 +24,10 @@ function createProcessorName(run, step, name, count) {
   const gone = step.candidates.filter((c) => c.removed_by === name).slice(0, MAX_NAMED);
   const names = gone.map((c) => tokenLabel(run, c.token_id)).join(" ");
   const more = gone.length < count ? " …" : "";
-  return [processorTitle(name), names ? el("small", { class: "dp-gone" }, names + more) : null];
+  return [
+    processorTitle(name),
+    names ? el("small", { class: "dp-removed-tokens" }, names + more) : null,
+  ];
 }
 
 /**

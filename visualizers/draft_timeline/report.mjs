@@ -183,5 +183,5 @@ function createSlowNote(figures, plain) {
           "⚠ Slower than plain decoding on this machine: drafting took {share} of the time and a target pass gave {pace} tokens, and one target pass over several tokens costs more than one over a single token ({several} against {single}).",
           values,
         );
-  return el("p", { class: "dp-note dt-slow" }, slow);
+  return el("p", { class: "dp-note dt-slower" }, slow);
 }

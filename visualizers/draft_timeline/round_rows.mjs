@@ -92,7 +92,7 @@ export function createRoundRow(run, step, told) {
     "button",
     {
       type: "button",
-      class: "dt-no",
+      class: "dt-number",
       "aria-label": pluralText(
         step.emit.length,
         tr("Round {round}, 1 token", { round }),
@@ -110,11 +110,11 @@ export function createRoundRow(run, step, told) {
       "div",
       { class: "dt-lane" },
       createTiles(run, step, told),
-      drafted ? null : el("span", { class: "dt-none" }, tr("no draft")),
+      drafted ? null : el("span", { class: "dt-no-draft" }, tr("no draft")),
     ),
     el(
       "span",
-      { class: "dt-sum" },
+      { class: "dt-summary" },
       drafted ? tr("{n} of {total}", { n: roundSummary(run, step).accepted, total: drafted }) : "–",
       " → ",
       el("b", {}, `+${step.emit.length}`),

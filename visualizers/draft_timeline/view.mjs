@@ -28,9 +28,9 @@ const createLegend = () =>
     Object.entries(LEGEND).map(([kind, words]) =>
       createSign(`dt-tile k-${kind}`, STATUS_GLYPHS[kind], words),
     ),
-    createSign("dt-key p", null, tr("[p and q|target p], as used")),
-    createSign("dt-key q", null, tr("[p and q|draft q]")),
-    createSign("dt-key u", null, "[u]"),
+    createSign("dt-legend-key p", null, tr("[p and q|target p], as used")),
+    createSign("dt-legend-key q", null, tr("[p and q|draft q]")),
+    createSign("dt-legend-key u", null, "[u]"),
   );
 
 const isDraftStep = (step) => step.detail?.kind === "draft";

@@ -44,13 +44,17 @@ function createSection(run, lines) {
   const filled = lines.filter((line) => line.is !== undefined || line.of !== undefined);
   return el(
     "section",
-    { class: "fm-one", "data-form": name },
+    { class: "fm-section", "data-form": name },
     el("h4", {}, form.title),
     createFormulaLine("symbols", tr("In general"), form.draw(form.symbols, "x", null, lines[0])),
     filled.map((line) => createFilledLine(run, line)),
     filled.length
       ? null
-      : el("p", { class: "fm-none" }, form.none ?? tr("Its numbers are not part of the record.")),
+      : el(
+          "p",
+          { class: "fm-no-numbers" },
+          form.none ?? tr("Its numbers are not part of the record."),
+        ),
     el("p", { class: "dp-note" }, renderTerms(form.where)),
   );
 }

@@ -24,7 +24,7 @@ const createGroup = (mark, name, children) =>
     "span",
     { class: "ft-group" },
     el("b", { class: "ft-mark", "aria-hidden": "true" }, mark),
-    el("span", { class: "ft-said" }, name),
+    el("span", { class: "ft-sr" }, name),
     children,
   );
 
@@ -38,10 +38,10 @@ function createOutcome(run, step, row, last) {
   const nothing = last && !step.emit.length && !row.gone.length;
   return el(
     "div",
-    { class: "ft-then" },
+    { class: "ft-outcome" },
     el(
       "div",
-      { class: "ft-what" },
+      { class: "ft-changes" },
       row.gone.length
         ? createGroup("↶", tr("taken back: "), createTiles(run, row.gone, "gone"))
         : null,
@@ -58,7 +58,7 @@ const createStreamedCount = (declared) =>
   el(
     "span",
     {
-      class: "ft-declared",
+      class: "ft-streamed",
       title: pluralText(
         declared,
         tr("1 token was handed to the streamer"),
@@ -67,7 +67,7 @@ const createStreamedCount = (declared) =>
     },
     "⇥ ",
     declared,
-    el("span", { class: "ft-said" }, tr(" handed to the streamer")),
+    el("span", { class: "ft-sr" }, tr(" handed to the streamer")),
   );
 
 function createReadCell(pass, said) {
@@ -77,7 +77,7 @@ function createReadCell(pass, said) {
   return el(
     "span",
     { class: "ft-read", title: said },
-    aside ? el("b", { class: "ft-aside", "aria-hidden": "true" }, "≠ ") : null,
+    aside ? el("b", { class: "ft-other-text", "aria-hidden": "true" }, "≠ ") : null,
     el(
       "span",
       { "aria-hidden": "true" },
@@ -87,9 +87,9 @@ function createReadCell(pass, said) {
       many,
     ),
     read
-      ? el("span", { class: "ft-held", "aria-hidden": "true" }, tr("held {n}", { n: cached }))
+      ? el("span", { class: "ft-cached", "aria-hidden": "true" }, tr("held {n}", { n: cached }))
       : null,
-    el("span", { class: "ft-said" }, said),
+    el("span", { class: "ft-sr" }, said),
   );
 }
 
@@ -110,7 +110,7 @@ function createPassRow(run, step, place, choose) {
     "button",
     {
       type: "button",
-      class: "ft-no",
+      class: "ft-number",
       tabindex: -1,
       "aria-label":
         row.number === null

@@ -29,14 +29,14 @@ const createSigns = () => [
   [createKey("held", tr("held in the [cache]")), ({ held }) => held],
   [createKey("read", tr("read in this pass")), ({ passes }) => passes],
   [createSign("ft-times", "×2", tr("in two rows at once")), ({ rows }) => rows > 1],
-  [createSign("ft-aside", "≠", tr("read another text")), ({ aside }) => aside],
+  [createSign("ft-other-text", "≠", tr("read another text")), ({ aside }) => aside],
   [createKey("end", tr("end of the prompt")), ({ passes }) => passes],
   [
     createKey("gone", el("b", { class: "ft-mark back" }, "↶ "), tr("taken back after it")),
     ({ back, left }) => back || left,
   ],
   [createSign("ft-mark", "✎", tr("written")), () => true],
-  [createSign("ft-declared", "⇥", tr("handed to the [streamer]")), ({ declared }) => declared],
+  [createSign("ft-streamed", "⇥", tr("handed to the [streamer]")), ({ declared }) => declared],
 ];
 
 const createHeadings = (axis) =>
@@ -128,8 +128,8 @@ class ForwardTimeline {
   /** @param {Context} ctx */
   constructor(root, ctx) {
     this.ctx = ctx;
-    this.summary = el("p", { class: "ft-sum" });
-    this.unseen = el("p", { class: "dp-note ft-unseen" });
+    this.summary = el("p", { class: "ft-summary" });
+    this.unseen = el("p", { class: "dp-note ft-gaps" });
     this.rows = new PassRows((index) => ctx.select(index));
     this.axis = el("div", { class: "ft-axis", "aria-hidden": "true" });
     this.box = el(

@@ -31,7 +31,7 @@ function createPictureFigure(info) {
   const picture = src ? el("img", { src, alt }) : null;
   return el(
     "figure",
-    { class: "md-given" },
+    { class: "md-input" },
     picture,
     createCaption(tr("Picture"), exampleText(info), size, createHash(info)),
   );
@@ -44,7 +44,7 @@ function createSoundFigure(info) {
   const pace = rate && tr("{n} Hz", { n: rate });
   return el(
     "figure",
-    { class: "md-given" },
+    { class: "md-input" },
     peaks?.length ? drawPeaks(peaks, seconds) : null,
     // Only the built-in examples are on the server.
     src?.startsWith(EXAMPLES_PATH)

@@ -63,7 +63,7 @@ class Predict {
       },
     );
     this.score = el("p", { class: "pd-score", "aria-live": "polite" });
-    this.say = el("p", { class: "pd-say", role: "status" });
+    this.say = el("p", { class: "pd-status", role: "status" });
     this.box = el("div", { class: "pd-box" });
     root.classList.add("pd-root");
     root.addEventListener("keydown", (event) => this.#handleKey(event));
@@ -202,7 +202,7 @@ class Predict {
       el("div", { class: "pd-line" }, this.#typed, el("p", { class: "dp-note" }, TYPING_HINT)),
       this.#createButtons(
         createButton(tr("Reveal"), () => this.#checkGuess(), {
-          class: "dp-btn pd-go",
+          class: "dp-btn pd-submit",
           title: tr("Enter"),
         }),
         createButton(tr("Show it"), () => this.#revealGuess(null), {
@@ -231,7 +231,7 @@ class Predict {
     this.box.replaceChildren(
       this.#createButtons(
         createButton(tr("Next"), () => this.#showNext(), {
-          class: "dp-btn pd-go pd-first",
+          class: "dp-btn pd-submit pd-first",
           title: tr("Enter"),
         }),
         other && this.ctx.ask

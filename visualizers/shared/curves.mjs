@@ -194,7 +194,7 @@ export class Curves {
     const scale = createScale(this.#curves, width);
     this.#scale = scale;
     this.picture.setAttribute("viewBox", `0 0 ${width} ${HEIGHT}`);
-    this.over = svg("path", { class: "cv-over" });
+    this.over = svg("path", { class: "cv-hover" });
     const lines = this.#curves.map((curve) =>
       svg("g", { class: "cv-curve" }, createLine(curve, scale)),
     );

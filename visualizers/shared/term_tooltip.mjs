@@ -19,8 +19,8 @@ export class TermTooltip {
     this.title = el("b", {});
     this.says = el("span", {});
     this.beware = el("em", {});
-    const inside = el("span", { class: "dp-meaning-in" }, this.title, this.says, this.beware);
-    this.box = el("div", { class: "dp-meaning", role: "tooltip", popover: "manual" }, inside);
+    const inside = el("span", { class: "dp-tooltip-body" }, this.title, this.says, this.beware);
+    this.box = el("div", { class: "dp-tooltip", role: "tooltip", popover: "manual" }, inside);
     // `aria-describedby` needs the explanation in the page even while the tooltip is closed.
     this.kept = el("div", { hidden: true });
     document.body.append(this.kept, this.box);

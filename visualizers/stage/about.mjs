@@ -58,7 +58,7 @@ function createChat({ messages, template }) {
     el("li", {}, `${role}: `, el("q", {}, makeVisible(toText(content ?? "")))),
   );
   const given = Object.keys(template ?? {}).length ? el("p", {}, toText(template)) : null;
-  return [el("ol", { class: "ab-talk" }, lines), given];
+  return [el("ol", { class: "ab-chat" }, lines), given];
 }
 
 /** @param {Run} run */

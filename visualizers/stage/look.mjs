@@ -11,11 +11,11 @@ export const createLookView = (offers = () => []) => ({
   title: tr("What to look at"),
   heading: false,
   mount(root) {
-    const sentence = el("p", { class: "dp-look" });
+    const sentence = el("p", { class: "dp-hint" });
     const more = offers();
     root.append(sentence, ...more.map((offer) => offer.node));
     const card = root.parentElement;
-    root.classList.add("dp-look-row");
+    root.classList.add("dp-hint-row");
     card.hidden = true;
     return {
       update(run) {

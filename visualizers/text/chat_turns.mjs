@@ -33,7 +33,7 @@ export const createTurns = (tokens, turns) =>
     return el(
       "span",
       { class: `tn-turn tn-${said ? role : "template"}` },
-      said ? el("b", { class: "tn-who" }, role) : null,
+      said ? el("b", { class: "tn-role" }, role) : null,
       el("span", { class: "tn-text" }, own),
     );
   });

@@ -90,7 +90,7 @@ class Watermark {
   constructor(root, ctx) {
     this.ctx = ctx;
     this.which = el("select", {
-      class: "wm-which",
+      class: "wm-sequence",
       "aria-label": tr("Sequence"),
       onchange: () => this.#chooseSequence(Number(this.which.value)),
     });

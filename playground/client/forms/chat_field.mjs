@@ -136,7 +136,7 @@ export class ChatField {
     });
     this.box = el(
       "div",
-      { class: "tk-talk" },
+      { class: "tk-chat" },
       this.list,
       el("div", { class: "tk-acts" }, this.system, add, this.reply),
       this.continues,

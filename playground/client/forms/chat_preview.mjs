@@ -28,10 +28,10 @@ export class ChatPreview {
     this.#models = models;
     this.#asked = asked;
     this.say = el("p", { class: "f-help", role: "status" });
-    this.parts = el("div", { class: "tk-read" });
+    this.parts = el("div", { class: "tk-preview" });
     this.box = el(
       "details",
-      { class: "tk-more tk-reading", ontoggle: () => this.look() },
+      { class: "tk-more tk-preview-box", ontoggle: () => this.look() },
       el("summary", {}, tr("What the model reads")),
       this.say,
       this.parts,

@@ -26,7 +26,7 @@ class SavedSettings {
     this.tab = tab;
     this.strategy = tab.strategy.name;
     this.ask = (data) => askServer({ ...tab.ask(), ...data });
-    this.say = el("p", { class: "dp-note ec-say", role: "status" });
+    this.say = el("p", { class: "dp-note ec-status", role: "status" });
     this.table = el("div", { class: "ec-table" });
     this.box = el(
       "details",

@@ -38,9 +38,9 @@ export class MethodField extends Field {
     this.choice.own.addEventListener("input", () => this.came("yours"));
     for (const input of [select, this.choice.own])
       input.addEventListener("change", () => this.#choose());
-    this.told = el("p", { class: "me-told" });
+    this.told = el("p", { class: "me-info" });
     this.say = el("p", { class: "me-say", role: "status" });
-    this.ran = el("p", { class: "me-told", "aria-live": "polite" });
+    this.ran = el("p", { class: "me-info", "aria-live": "polite" });
     this.acts = el("div", { class: "me-acts" });
     select.after(this.choice.own);
     this.box.append(el("div", { class: "me-about" }, this.told, this.say, this.acts, this.ran));

@@ -35,10 +35,10 @@ export class ModelDefaults {
     this.take = take;
     this.box = el("section", {
       id: `${id}-own`,
-      class: "own-box",
+      class: "defaults-box",
       "aria-label": PANEL_TITLE,
     });
-    this.say = el("p", { class: "dp-note own-say", role: "status" });
+    this.say = el("p", { class: "dp-note defaults-status", role: "status" });
     this.box.hidden = true;
   }
 
@@ -72,7 +72,7 @@ export class ModelDefaults {
     this.box.hidden = !error && !differs.length && !kept && !leftOut.length;
     if (this.box.hidden) return;
     const all = differs.length === 1 ? tr("Use the model's value") : tr("Use the model's values");
-    this.use = createButton(all, () => this.#applyValues(), { class: "dp-btn own-use" });
+    this.use = createButton(all, () => this.#applyValues(), { class: "dp-btn defaults-apply" });
     this.use.hidden = !differs.length;
     const none = differs.length ? "" : tr("None of its settings differs from those here.");
     const parts = [
@@ -113,7 +113,12 @@ export class ModelDefaults {
   #createUnusedList(sentences) {
     const title = tr("Not used here: {n} of its fields", { n: sentences.length });
     const list = sentences.map((text) => el("li", {}, said(text)));
-    return el("details", { class: "own-unused" }, el("summary", {}, title), el("ul", {}, list));
+    return el(
+      "details",
+      { class: "defaults-unused" },
+      el("summary", {}, title),
+      el("ul", {}, list),
+    );
   }
 
   #applyValues() {

@@ -71,7 +71,7 @@ export class ModelPicker {
       this.draft = new ModelChoice(`${id}-assistant`, tr("Draft model"), tr("hub id or folder"));
       this.model.select.addEventListener("change", () => this.#offerDrafts());
     }
-    this.note = el("p", { class: "f-help f-held", "aria-live": "polite" });
+    this.note = el("p", { class: "f-help f-weights", "aria-live": "polite" });
     // Returns the weight settings; the owner of a form replaces it.
     this.params = () => ({});
     // Called when the model's inputs are known; the owner replaces it.

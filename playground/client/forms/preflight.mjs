@@ -19,7 +19,7 @@ export class Preflight {
   constructor(asked, learned = () => {}) {
     this.asked = asked;
     this.learned = learned;
-    this.say = el("p", { class: "f-help pf-say", role: "status" });
+    this.say = el("p", { class: "f-help pf-status", role: "status" });
     this.facts = el("dl", { class: "pf-facts" });
     this.facts.hidden = true;
     const go = createButton(tr("What is it?"), () => this.look(), { class: "dp-btn pf-go" });

@@ -61,7 +61,7 @@ class ExportPanel {
 
   constructor(root) {
     this.root = root;
-    this.say = el("p", { class: "dp-note ex-say", role: "status" });
+    this.say = el("p", { class: "dp-note ex-status", role: "status" });
     this.badge = el("span", { class: "ex-badge", role: "status", hidden: true });
     this.chooser = el("select", { class: "ex-select", "aria-label": tr("Figure") });
     this.code = el("pre", { class: "ex-code", tabindex: 0, "aria-label": tr("Code") });

@@ -64,7 +64,7 @@ class InfluencePanel {
     this.picks.append(this.at.node, this.layer.node, this.head.node);
     this.say = el("p", { class: "dp-note lk-say", role: "status" });
     this.found = el("div", { class: "lk-found" });
-    root.classList.add("lk-root");
+    root.classList.add("inf-root");
     root.append(this.row, this.picks, this.say, this.found);
     this.root = root;
     this.#showIdle("");

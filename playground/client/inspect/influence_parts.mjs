@@ -149,7 +149,7 @@ function tokenStrip(answer, part, own, say) {
     nodes.push(node);
     box.append(node);
   }
-  if (own) box.append(el("b", { class: "lk-own" }, `→ ${own}`));
+  if (own) box.append(el("b", { class: "inf-token" }, `→ ${own}`));
   addArrowKeys(box, nodes);
   return box;
 }
@@ -240,7 +240,7 @@ function topList(answer, part) {
 }
 
 function renderPart(run, answer, part, own) {
-  const line = el("p", { class: "dp-note lk-at", role: "status" });
+  const line = el("p", { class: "dp-note inf-place", role: "status" });
   const say = (sentence) => {
     line.textContent = sentence;
   };

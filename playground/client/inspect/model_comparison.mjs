@@ -49,7 +49,7 @@ class ModelComparison {
       ),
     ];
     this.say = el("p", { class: "dp-note", role: "status" });
-    this.drawn = el("div", { class: "bs-drawn" });
+    this.drawn = el("div", { class: "bs-result" });
     const acts = el("div", { class: "dp-row" }, this.go, this.halt, this.saves);
     root.append(el("p", { class: "dp-note" }, ABOUT), this.form, acts, this.say, this.drawn);
     this.#offerSaves();

@@ -79,7 +79,7 @@ class WhatIfPanel {
   constructor(root, ctx) {
     this.ctx = ctx;
     this.asker = `${Math.random()}`.slice(2);
-    this.say = el("p", { class: "wi-say", role: "status" });
+    this.say = el("p", { class: "wi-status", role: "status" });
     this.first = el("span", {});
     this.jump = createButton("", () => this.ctx.select(this.goal), { class: "dp-btn wi-jump" });
     this.jump.hidden = true;
@@ -110,7 +110,7 @@ class WhatIfPanel {
     );
     const turn = el("p", { class: "wi-first", role: "status" }, this.first, " ", this.jump);
     root.classList.add("wi-root");
-    root.append(el("div", { class: "wi-told" }, this.say, turn), this.all);
+    root.append(el("div", { class: "wi-summary" }, this.say, turn), this.all);
     this.root = root;
   }
 
@@ -163,7 +163,7 @@ class WhatIfPanel {
   }
 
   #showSentence(sentence, decided = false) {
-    this.say.classList.toggle("wi-decided", decided);
+    this.say.classList.toggle("wi-answered", decided);
     if (this.say.textContent !== sentence) this.say.textContent = sentence;
     this.first.textContent = "";
     this.jump.hidden = true;

@@ -95,7 +95,7 @@ export class ProcessorCards {
     const title = processorTitle(name);
     const box = el("input", { type: "checkbox", onchange: () => this.#toggleProcessor(name) });
     box.checked = true;
-    const text = el("span", { class: "wi-did" });
+    const text = el("span", { class: "wi-effect" });
     const move = (sign, label, by) => {
       const attrs = { type: "button", class: "wi-move", "aria-label": label, title: label };
       return el("button", { ...attrs, onclick: () => this.#moveBy(name, by) }, sign);

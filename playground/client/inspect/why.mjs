@@ -43,7 +43,7 @@ class WhyPanel {
     });
     this.go = createButton(tr("Why not?"), () => this.#askTyped(), { class: "dp-btn wy-go" });
     this.own = createButton("", () => this.#fetchAnswer(this.#node), { class: "dp-btn wy-own" });
-    this.say = el("div", { class: "wy-say", role: "status" });
+    this.say = el("div", { class: "wy-status", role: "status" });
     this.more = el("div", { class: "wy-more" });
     const line = el("div", { class: "wy-line" }, this.typed, this.go);
     root.classList.add("wy-root");
@@ -155,7 +155,7 @@ class WhyPanel {
   }
 
   #showText(text, kind = "") {
-    this.say.className = `wy-say ${kind}`;
+    this.say.className = `wy-status ${kind}`;
     this.say.replaceChildren(...(text ? [el("p", { class: "dp-note" }, text)] : []));
     if (kind === "") this.more.replaceChildren();
     if (text) return;
@@ -172,7 +172,7 @@ class WhyPanel {
       el("b", {}, name),
       el("span", {}, tr(" at step {step}", { step: this.#index + 1 })),
     );
-    this.say.className = `wy-say ${chosen ? "on" : "off"}`;
+    this.say.className = `wy-status ${chosen ? "on" : "off"}`;
     this.say.replaceChildren(
       title,
       el("p", { class: "wy-sentence" }, said(sentence)),

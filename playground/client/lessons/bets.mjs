@@ -47,7 +47,7 @@ function createChoice(bet, changed) {
   const name = `ls-bet-${++questionCount}`;
   const rows = optionLabels(bet).map((text, place) => {
     const input = el("input", { type: "radio", name, value: place, onchange: changed });
-    const said = el("span", { class: "ls-said" });
+    const said = el("span", { class: "ls-mark" });
     return {
       input,
       said,
@@ -114,7 +114,7 @@ function createSlider(bet, changed) {
     output.textContent = words(Number(range.value));
     changed();
   };
-  const right = el("p", { class: "ls-said", hidden: true });
+  const right = el("p", { class: "ls-mark", hidden: true });
   const marker = el("i", { class: "ls-marker", hidden: true });
   const ends = el(
     "p",
@@ -161,7 +161,7 @@ class OrderQuestion {
     this.said = el("p", { class: "dp-sr", role: "status" });
     this.rows = options.map((text, place) => this.#createRow(text, place));
     const leave = () => this.#markTouched();
-    this.keep = createButton(tr("I leave it as it is"), leave, { class: "dp-btn ls-keep" });
+    this.keep = createButton(tr("I leave it as it is"), leave, { class: "dp-btn ls-keep-order" });
     this.node = el("div", {}, this.list, this.keep, this.said);
     this.#drawRows();
   }
@@ -177,7 +177,7 @@ class OrderQuestion {
     const named = (label) => ({ "aria-label": label, onkeydown: keys });
     const up = createButton("↑", act(-1), named(tr("Move up: {text}", { text })));
     const down = createButton("↓", act(1), named(tr("Move down: {text}", { text })));
-    const mark = el("span", { class: "ls-said" });
+    const mark = el("span", { class: "ls-mark" });
     const words = el("span", { class: "ls-text" }, text);
     return { text, up, down, mark, node: el("li", { class: "ls-option" }, words, mark, up, down) };
   }

@@ -46,10 +46,10 @@ export class CardView {
       type: "submit",
     });
     this.without = createButton(tr("See without a bet"), () => ask?.(), {
-      class: "dp-btn ls-without",
+      class: "dp-btn ls-skip-bet",
     });
     this.verdict = el("p", { class: "ls-verdict", tabindex: -1, hidden: true });
-    this.told = el("div", { class: "ls-told" });
+    this.told = el("div", { class: "ls-answer" });
     this.scenes = el("div", { class: `ls-scenes n${card.scenes.length}` });
     const acts = ask
       ? el("p", { class: "ls-acts" }, this.go, card.bet ? this.without : null)
@@ -186,7 +186,7 @@ export class CardView {
     const open = opens && this.#acts.open;
     return el(
       "div",
-      { class: "ls-turn" },
+      { class: "ls-exercise" },
       el("h4", {}, tr("Turn it yourself")),
       renderTree(turn),
       open &&

@@ -14,7 +14,7 @@ export function createCardContext({ media, prompt, text }, hide) {
     createMediaFigures(media),
     el(
       "p",
-      { class: "ls-text-so-far" },
+      { class: "ls-context" },
       el("span", { class: "dp-prompt" }, prompt),
       el("span", {}, text),
       hide === "future" ? el("span", gap, "?") : null,

@@ -22,7 +22,7 @@ export function createHandout(lesson, place) {
     cards.map((card) => createQuestionSheet(card.before, lesson, place, draw)),
     el(
       "section",
-      { class: "ls-key" },
+      { class: "ls-answer-key" },
       el("h2", {}, tr("{title}: what is right", { title: about.title })),
       cards.map((card) => createAnswerSheet(card, lesson, place, draw)),
     ),

@@ -25,7 +25,7 @@ class RecordedInfluence {
     this.row = el("div", { class: "dp-row lk-methods", role: "group", "aria-label": label });
     this.lead = el("p", { class: "lk-say lk-lead" });
     this.found = el("div", { class: "lk-found" });
-    root.classList.add("lk-root");
+    root.classList.add("inf-root");
     root.append(this.row, this.lead, this.found);
   }
 

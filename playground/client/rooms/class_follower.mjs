@@ -17,14 +17,14 @@ export class ClassFollower {
   constructor() {
     this.box = el("div", { class: "ls-room" });
     this.brief = el("div", { class: "ls-brief" });
-    this.bets = el("div", { class: "ls-their-bets", hidden: true });
+    this.bets = el("div", { class: "ls-class-bets", hidden: true });
     this.look = createButton(tr("What they bet"), () => this.#toggleBets(), {
       class: "dp-btn ls-look",
       "aria-expanded": "false",
     });
     // In presentation mode: the code, the number of participants and their bets.
     this.screen = el("div", { class: "ls-class", hidden: true }, this.brief, this.look, this.bets);
-    this.node = el("div", { class: "ls-led" }, this.box, this.screen);
+    this.node = el("div", { class: "ls-class-panel" }, this.box, this.screen);
   }
 
   /** Follow another lesson; a room that this browser opened for it is entered again. */

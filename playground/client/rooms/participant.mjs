@@ -27,7 +27,7 @@ export class ParticipantView {
     this.body = el("div", { class: "ls-body" });
     this.go = createButton(tr("Bet"), () => this.#sendBet(), { class: "dp-btn rm-go" });
     this.acts = el("p", { class: "rm-acts", hidden: true }, this.go);
-    this.says = el("p", { class: "rm-says", role: "status" });
+    this.says = el("p", { class: "rm-status", role: "status" });
     this.verdict = el("p", { class: "dp-sr", role: "status" });
     this.line = el("p", { class: "rm-line", role: "alert" });
     root.replaceChildren(
@@ -146,7 +146,7 @@ export class ParticipantView {
     this.acts.hidden = true;
     this.where.textContent = "";
     this.body.replaceChildren(
-      el("p", { class: "rm-over" }, sentence),
+      el("p", { class: "rm-ended" }, sentence),
       el("p", {}, el("a", { href: "./room" }, tr("Enter another room"))),
     );
     this.#say("");

@@ -47,7 +47,7 @@ export class RoomPanel {
   constructor(root, taught) {
     this.#taught = taught;
     this.node = el("section", { class: "rm-panel", "aria-label": tr("A room for the class") });
-    this.says = el("p", { class: "rm-says", role: "status" });
+    this.says = el("p", { class: "rm-status", role: "status" });
     this.#createParts();
     root.replaceChildren(this.node);
     const known = this.#loadRoom();

@@ -97,7 +97,7 @@ export function createComparison(pair) {
   const same = parting === null;
   const at = parting ?? ids[0].length;
   return [
-    el("p", { class: "cmp-lead" }, leadSentence(same, at - from)),
+    el("p", { class: "cmp-summary" }, leadSentence(same, at - from)),
     el(
       "div",
       { class: "cmp-sides" },

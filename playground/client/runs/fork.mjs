@@ -239,7 +239,7 @@ class ForkPanel {
     const kept = cut + tokensText(run, ids.slice(-CONTEXT_TOKENS));
     this.chip.replaceChildren(
       tr("Continues "),
-      el("span", { class: "fm-kept" }, kept),
+      el("span", { class: "fm-context" }, kept),
       el("b", {}, makeVisible(put)),
     );
   }

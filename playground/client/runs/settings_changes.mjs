@@ -15,7 +15,7 @@ export const since = {
   heading: false,
   /** @param {Context} ctx */
   mount(root, ctx) {
-    const line = el("p", { class: "dp-since", role: "status" });
+    const line = el("p", { class: "dp-settings-changes", role: "status" });
     root.append(line);
     let shown = null;
     const draw = () => {

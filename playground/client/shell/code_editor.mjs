@@ -29,7 +29,7 @@ export class CodeEditor {
       "aria-describedby": `${id}-say ${id}-keys`,
     });
     this.numbers = el("pre", { class: "ce-numbers", "aria-hidden": "true" });
-    this.behind = el("pre", { class: "ce-behind", "aria-hidden": "true" });
+    this.behind = el("pre", { class: "ce-highlight", "aria-hidden": "true" });
     this.say = el("p", { class: "ce-say", id: `${id}-say`, role: "status" });
     this.keys = el("p", { class: "ce-keys", id: `${id}-keys` }, KEYS_HELP);
     const inside = el("div", { class: "ce-inside" }, this.behind, this.area);

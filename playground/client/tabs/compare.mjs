@@ -175,7 +175,7 @@ class Comparison {
   #add(start) {
     if (this.#columns.length >= this.spec.compare.labels.length) return;
     const label = this.spec.compare.labels[this.#columns.length];
-    const held = el("span", { class: "cmp-held" });
+    const held = el("span", { class: "cmp-weights" });
     const column = {
       label,
       held,
@@ -330,7 +330,7 @@ class Comparison {
     const sides = () => there.map(({ column, run }) => columnDetails(column, run, found.at));
     this.part.replaceChildren(
       el("h3", {}, TITLE),
-      el("p", { class: "cmp-lead" }, leadSentence(found, over)),
+      el("p", { class: "cmp-summary" }, leadSentence(found, over)),
       ...pairList(found, this.spec.compare.labels, over),
       ...(same ? [el("p", { class: "cmp-same" }, makeVisible(same))] : []),
       ...(found.at === null ? [] : [el("div", { class: "cmp-sides" }, sides())]),

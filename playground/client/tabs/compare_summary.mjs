@@ -75,6 +75,6 @@ export function markTokens({ stage }, { common, at }) {
   const nodes = line ? [...line.querySelectorAll(".dp-tok")] : [];
   nodes.forEach((node, i) => {
     node.classList.toggle("cmp-common", i < common);
-    node.classList.toggle("cmp-parted", i === at);
+    node.classList.toggle("cmp-different", i === at);
   });
 }

@@ -92,7 +92,7 @@ class LessonsTab {
     });
     return el(
       "div",
-      { class: "ls-own" },
+      { class: "ls-open-file" },
       el("label", { class: "dp-label", for: "lessons-file" }, tr("A lesson of your own (.md)")),
       file,
       el(
@@ -246,7 +246,7 @@ class LessonsTab {
     const { title, language } = this.#findTranslation(next.lesson);
     const go = () => this.show(next.lesson, language);
     return [
-      el("p", { class: "ls-onward" }, next.say),
+      el("p", { class: "ls-next-lesson" }, next.say),
       createButton(tr("Next lesson: {title}", { title }), go, { class: "dp-btn ls-go" }),
     ];
   }

@@ -70,7 +70,7 @@ class TasteTab {
     this.trigger = trigger;
     this.say = el("p", { class: "dp-status", role: "status" });
     this.box = el("div", { class: "ts-box" });
-    this.last = el("p", { class: "dp-note ts-last", "aria-live": "polite" });
+    this.last = el("p", { class: "dp-note ts-last-vote", "aria-live": "polite" });
     const stage = el("div", { id: "taste-stage", class: "dp-stage ts-stage" });
     stage.append(this.say, this.box, this.last);
     this.prompt = new PromptField("taste-prompt", {

@@ -61,7 +61,7 @@ function drawMeasure(votes, name) {
     const both = texts.map((written) => FORMATTERS[name](written[name]));
     const [a, b] = texts.map((written) => valueX(written[name], least, most));
     const dots = [a, b].map((x, side) =>
-      svg("circle", { class: side === vote ? "ts-won" : "ts-other", cx: x, cy: y, r: 5 }),
+      svg("circle", { class: side === vote ? "ts-preferred" : "ts-other", cx: x, cy: y, r: 5 }),
     );
     return svg(
       "g",
