@@ -153,10 +153,10 @@ from engine.sandbox.folder import Method
 
 program, model, source, job = sys.argv[1:]
 # To count its threads, or to read a method from a folder, would import torch.
-children._threads = lambda: 1
+children._thread_count = lambda: 1
 method = Method("stays", {"custom_generate/generate.py": source.encode()}, (), {"input_ids"}, True, True)
-children._BOOT = program
-child = children.Child(model)
+children._BOOT_CODE = program
+child = children.SandboxProcess(model)
 child.wait()
 print(*child.barriers, flush=True)
 list(child.run(method, json.loads(job)))
