@@ -1,4 +1,4 @@
-"""The README keeps its word: every command runs, every file is there, every target exists."""
+"""The README and the documents by task are true: commands run, links lead somewhere, targets exist."""
 
 from __future__ import annotations
 
@@ -20,11 +20,24 @@ CODE = ("engine", "playground", "visualizers", "training", "benchmarks")
 README = (ROOT / "README.md").read_text()
 TRAINING = (ROOT / "training" / "README.md").read_text()
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-BLOCKS = FENCE.findall(README)
+# The documents that explain the playground by task, as their names below docs/.
+TASKS = ("index", "models", "usage", "teaching", "deployment", "how_it_works")
+PAGES = {"README.md": README} | {
+    f"docs/{name}.md": (ROOT / "docs" / f"{name}.md").read_text() for name in TASKS
+}
+# Every command and every line of Python in these two runs.
+BLOCKS = [block for page in ("README.md", "docs/usage.md") for block in FENCE.findall(PAGES[page])]
 SHELL = [line for kind, text in BLOCKS if kind in ("", "sh", "bash") for line in text.splitlines()]
 COMMANDS = {"engine": main, "visualizers": visualizers}
 RUN = [line for line in SHELL if line.startswith("python -m ")]
-TARGETS = sorted(set(re.findall(r"(?:^|`)make ([a-z-]+)", README, re.MULTILINE)))
+TARGETS = sorted(set(re.findall(r"(?:^|`)make ([a-z-]+)", "\n".join(PAGES.values()), re.MULTILINE)))
+# A command of another document, in a code block, which may need a model or a folder of the reader.
+SHOWN = {
+    (page, line.strip())
+    for page, text in PAGES.items()
+    for line in re.findall(r"^ *python -m engine .*$", text, re.MULTILINE)
+    if line not in RUN
+}
 VARIABLE = re.compile(r"PLAYGROUND_[A-Z_]*[A-Z]")
 LIMITS = {f"PLAYGROUND_{field.name.upper()}" for field in fields(Settings)}
 SOURCES = [ROOT / "app.py", *(p for name in CODE for p in (ROOT / name).rglob("*.py"))]
@@ -60,11 +73,22 @@ def test_the_python_blocks_run(capsys):
     blocks = [text for kind, text in BLOCKS if kind == "python"]
     assert blocks
     for text in blocks:
-        exec(compile(text, "README.md", "exec"), {})
+        exec(compile(text, "README.md or docs/usage.md", "exec"), {})
     said = capsys.readouterr().out
     # The model is loaded first unless an earlier test has done so.
     assert said.removeprefix("Loading\n").startswith("Started\n")
     assert "Candidate(" in said
+
+
+@pytest.mark.parametrize(("page", "line"), sorted(SHOWN))
+def test_a_command_that_is_shown_has_its_options(page, line, capsys):
+    module, command, *arguments = shlex.split(line, comments=True)[2:]
+    assert module == "engine"
+    with pytest.raises(SystemExit) as end:
+        main([command, *arguments, "--no-such-option"])
+    assert end.value.code == 2
+    # The parser complains of the added option alone.
+    assert "unrecognized arguments: --no-such-option\n" in capsys.readouterr().err, (page, line)
 
 
 def test_the_targets_are_found():
@@ -86,7 +110,7 @@ def test_every_target_is_one_of_the_makefile():
     ("text", "pattern", "least"),
     [
         (README, r"\]\(([^)#:]+)\)", 4),
-        (README, r"`([a-z_]+/[\w./]*)`", 6),
+        ("\n".join(PAGES.values()), r"`((?!owner/)[a-z_]+/[\w./]*)`", 6),
         (TRAINING, r"(assets/models/[\w-]+)", 4),
     ],
     ids=["links", "paths", "models"],
@@ -95,6 +119,32 @@ def test_every_link_and_every_named_path_is_there(text, pattern, least):
     found = re.findall(pattern, text)
     assert len(found) >= least
     assert not [path for path in found if not (ROOT / path).exists()]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_leads_to_a_file_and_a_heading(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", FENCE.sub("", PAGES[page])):
+        if target.startswith("https:"):
+            continue
+        name, _, heading = target.partition("#")
+        path = (ROOT / page).parent / name if name else ROOT / page
+        assert path.exists(), f"{page}: {target}"
+        assert not heading or heading in anchors_of(path.read_text()), f"{page}: {target}"
+
+
+def anchors_of(text):
+    """Return the anchors that GitHub gives the headings of a document."""
+    titles = re.findall(r"^#+ (.*)$", FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def test_the_index_lists_every_document():
+    listed = set(re.findall(r"\]\(([^)]+)\)", PAGES["docs/index.md"]))
+    assert not {path.name for path in DOCS} - listed - {"index.md", "reliability.json"}
+
+
+def test_the_readme_is_short():
+    assert len(README.splitlines()) <= 120
 
 
 def test_the_front_matter_is_what_a_space_needs():
@@ -114,10 +164,11 @@ def test_every_variable_named_in_the_texts_is_read():
     assert not named - READ - LIMITS
 
 
-def test_every_variable_that_is_no_limit_is_in_the_readme():
-    assert "`PLAYGROUND_<NAME>`" in README
+def test_every_variable_that_is_no_limit_is_explained():
+    page = PAGES["docs/deployment.md"]
+    assert "`PLAYGROUND_<NAME>`" in page
     assert READ - LIMITS
-    assert not READ - LIMITS - set(VARIABLE.findall(README))
+    assert not READ - LIMITS - set(VARIABLE.findall(page))
 
 
 def test_the_trainings_commands_have_the_options_they_are_shown_with():

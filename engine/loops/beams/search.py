@@ -215,8 +215,7 @@ def beam_loop(
     config, prompt, at_start = generation_config, input_ids[:1], dict(model_kwargs)
     forward, search = Forward(model, config, model_kwargs), BeamSearch(input_ids, config)
     record, writer = BeamSearchRecord(search), StepWriter(recorder)
-    trail, goes_on = GreedyTracker(), True
-    rules = logits_processor, stopping_criteria
+    trail, goes_on, rules = GreedyTracker(), True, (logits_processor, stopping_criteria)
     while goes_on:
         before = forward.passes
         made = last = _decide_step(forward, search, record, recorder, generator, rules)

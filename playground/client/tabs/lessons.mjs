@@ -98,7 +98,7 @@ class LessonsTab {
       el(
         "p",
         { class: "dp-note" },
-        tr("Its runs are made here. How to write one stands in docs/lessons.md."),
+        tr("Its runs are made here. docs/teaching.md explains how to write one."),
       ),
     );
   }
