@@ -49,6 +49,7 @@ def test_german_is_there() -> None:
     assert len(asked()) > 40
 
 
+@pytest.mark.nightly
 def test_a_language_has_every_text_and_no_other() -> None:
     wanted = asked()
     found = [

@@ -149,6 +149,7 @@ def test_what_code_cannot_tell_has_an_example() -> None:
     assert set(MADE_OF) <= every
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("language", OTHERS)
 def test_every_sentence_of_an_error_is_said(language: str) -> None:
     """And no word of ours is left in its values."""
@@ -163,6 +164,7 @@ def test_every_sentence_of_an_error_is_said(language: str) -> None:
     assert not missing, "\n".join(missing)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("language", OTHERS)
 def test_what_is_handed_on_is_said(language: str) -> None:
     sentences = [*ALSO, *(one for some in HANDED_ON.values() for one in some)]
@@ -223,6 +225,7 @@ def test_no_pattern_takes_long_where_it_fails(language: str) -> None:
         assert len(PLACEHOLDER.findall(english)) <= 8, english
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("language", OTHERS)
 def test_every_range_of_a_parameter_is_said(language: str) -> None:
     sayer = Heard(language)
@@ -236,6 +239,7 @@ def test_every_range_of_a_parameter_is_said(language: str) -> None:
             assert not any(kind.describe_range() in left for left in sayer.left), kind
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("language", OTHERS)
 def test_every_reason_is_said(language: str) -> None:
     for reason in (

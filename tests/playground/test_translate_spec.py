@@ -64,6 +64,7 @@ def is_read(path: tuple[str, ...]) -> bool:
     return path[-1] in TEXT_FIELDS or preset or path[0] in ("groups", "terms")
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("language", other_languages())
 def test_every_text_is_there_and_none_is_left_over(spec, language):
     asked = set(spec_texts(spec)) | set(of_any_machine())
