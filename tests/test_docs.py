@@ -72,7 +72,7 @@ def test_the_page_of_strategies_holds_every_parameter_and_preset():
         for parameter, kind in params_of(strategy.config).items():
             default = defaults_of(strategy.config)[parameter]
             shown = "off" if default is None else json.dumps(default)
-            assert f"| `{parameter}` | " in part + page.split("## Parameters that many share")[1]
+            assert f"| `{parameter}` | " in part + page.split("## Shared parameters")[1]
             assert len(shown) > 50 or f"| `{shown}` | " in page
             assert kind.help.replace("|", "\\|") in page
 
@@ -80,15 +80,15 @@ def test_the_page_of_strategies_holds_every_parameter_and_preset():
 @pytest.mark.parametrize(
     ("strategy", "said"),
     [
-        ("greedy", "Exported code makes that call alone."),
-        ("dola", "always brings `dola_loop` of engine/loops/dola.py along: transformers moved it"),
-        ("beam_search", "along once `force_words_ids` is used: transformers moved it"),
-        ("speculative", "along once `stop_strings` is used: transformers runs past a stop string"),
+        ("greedy", "Exported code contains only this call."),
+        ("dola", "always includes `dola_loop` of engine/loops/dola.py: transformers moved it"),
+        ("beam_search", "if you use `force_words_ids`: transformers moved it"),
+        ("speculative", "if you use `stop_strings`: transformers runs past a stop string"),
         (
             "prompt_lookup",
-            "`top_p` or `top_h` is used together with `do_sample=True`: transformers asks",
+            "`top_p` or `top_h` together with `do_sample=True`: transformers asks",
         ),
-        ("universal_assisted", "along once `do_sample` is used: sampling across tokenizers"),
+        ("universal_assisted", "if you use `do_sample`: sampling across tokenizers"),
     ],
 )
 def test_the_page_says_when_a_loop_comes_along(strategy, said):
@@ -224,7 +224,7 @@ def test_the_command_says_what_is_out_of_date_and_writes_it(tmp_path, monkeypatc
     shutil.copytree(ROOT / "docs", place)
     monkeypatch.setattr(docs, "ROOT", tmp_path)
     assert main(["docs", "--check"]) == 0
-    assert "Every page is as the declarations are." in capsys.readouterr().out
+    assert "Every page is up to date." in capsys.readouterr().out
     before = (place / "glossary.md").read_text()
     head, (first, *others) = docs.split_glossary(before)
     (place / "glossary.md").write_text("\n\n".join([head, *others, first]))

@@ -13,12 +13,10 @@ from engine.cli.argument_values import escape_controls
 def add(commands: Any) -> None:
     """Add the command ``about``."""
     about = commands.add_parser(
-        "about", help="what a model is and costs, before it is fetched or loaded"
+        "about", help="show a model's facts and memory needs without loading it"
     )
-    about.add_argument(
-        "model", help="a name of the catalogue, a hub id, a folder, a GGUF file or a LoRA adapter"
-    )
-    about.add_argument("--json", action="store_true")
+    about.add_argument("model", help="catalogue name, hub id, folder, GGUF file or LoRA adapter")
+    about.add_argument("--json", action="store_true", help="print JSON")
     weight_options.add_weight_options(about, assistant=False)
     about.set_defaults(handler=_run)
 

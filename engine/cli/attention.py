@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _TITLES = {
     "cross": "cross-attention to the encoder",
     "self": "self-attention to the text so far",
-    "encoder": "what the encoder reads",
+    "encoder": "input of the encoder",
     "decoder": "the text so far",
 }
 
@@ -27,15 +27,17 @@ _TITLES = {
 def add(commands: Any) -> None:
     """Add the command ``attention``."""
     command = commands.add_parser(
-        "attention", help="what a step of a run looked at, or what its token hung on"
+        "attention", help="show which earlier tokens influenced one step of a recorded run"
     )
-    command.add_argument("file", help="a trace file; its model is loaded")
+    command.add_argument("file", help="trace file; the command loads its model")
     command.add_argument("--step", type=int, required=True, help="index of the step, from 0")
-    command.add_argument("--method", choices=METHODS, default=ATTENTION)
-    command.add_argument("--layer", type=int, help="attention: from 0, the mean where not given")
-    command.add_argument("--head", type=int, help="attention: from 0, the mean where not given")
-    command.add_argument("--node", type=int, help="beam searches: a node of the step's pool")
-    command.add_argument("--at", type=int, help="drafting: which token of the round, from 0")
+    command.add_argument(
+        "--method", choices=METHODS, default=ATTENTION, help="how to measure the influence"
+    )
+    command.add_argument("--layer", type=int, help="attention: layer, from 0; default: mean of all")
+    command.add_argument("--head", type=int, help="attention: head, from 0; default: mean of all")
+    command.add_argument("--node", type=int, help="beam search: id of a node in the step's pool")
+    command.add_argument("--at", type=int, help="drafting: index of the token in the round, from 0")
     media_options.add_media_file_options(command)
     command.set_defaults(handler=_run)
 

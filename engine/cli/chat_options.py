@@ -14,28 +14,30 @@ from engine.settings import SETTINGS
 
 def add_chat_options(parser: Any) -> None:
     """Add the conversation options to a parser."""
-    chat = parser.add_argument_group("talk to a model by its chat template, in place of --prompt")
-    chat.add_argument("--system", metavar="TEXT", help="what it is told before all else")
+    chat = parser.add_argument_group(
+        "conversation in the model's chat template, instead of --prompt"
+    )
+    chat.add_argument("--system", metavar="TEXT", help="system message, placed first")
     chat.add_argument(
         "--message",
         action="append",
         default=[],
         metavar="TEXT",
         dest="said",
-        help="what the user says; given again, another message of the user",
+        help="user message; repeat the option for more messages",
     )
     chat.add_argument(
         "--chat-file",
         metavar="FILE",
-        help="JSON list of messages with role and content, before those of --message; one of the "
-        "assistant's at the end is continued",
+        help="JSON list of messages with role and content, placed before --message; the model "
+        "continues a final assistant message",
     )
     chat.add_argument(
         "--template",
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="argument of the chat template, such as enable_thinking=false",
+        help="chat template argument, such as enable_thinking=false",
     )
 
 

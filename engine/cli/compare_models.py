@@ -20,13 +20,13 @@ def add(commands: Any) -> None:
     """Add the command ``compare-models``."""
     command = commands.add_parser(
         "compare-models",
-        help="score a recorded text with its model and another, or the same at fewer bits",
+        help="score a recorded text with two models, or with one model at two precisions",
     )
-    command.add_argument("file", help="trace of the run whose text both read")
-    command.add_argument("--model", help="the other model; that of the run where none is named")
+    command.add_argument("file", help="trace of the run whose text both models score")
+    command.add_argument("--model", help="second model; default: the model of the run")
     weight_options.add_weight_options(command, assistant=False)
-    command.add_argument("--json", action="store_true", help="everything, as JSON")
-    command.add_argument("--csv", metavar="FILE", help="file to write the tokens to, as a table")
+    command.add_argument("--json", action="store_true", help="print all results as JSON")
+    command.add_argument("--csv", metavar="FILE", help="CSV file to write, one row per token")
     command.set_defaults(handler=_run)
 
 
@@ -58,18 +58,18 @@ def _format_comparison(found: Any) -> list[str]:
     own, other = found.own, found.other
     rows = [
         ("", own.model.id, other.model.id),
-        ("held as", describe_weights(own.model), describe_weights(other.model)),
-        ("bytes", f"{own.bytes:,}", f"{other.bytes:,}"),
+        ("weights", describe_weights(own.model), describe_weights(other.model)),
+        ("memory (bytes)", f"{own.bytes:,}", f"{other.bytes:,}"),
         ("perplexity", f"{own.perplexity:.3f}", f"{other.perplexity:.3f}"),
         ("tokens/s, greedy", *(f"{side.tokens_per_s or 0:.1f}" for side in (own, other))),
     ]
-    parted = (
-        "the greedy texts are the same"
+    greedy = (
+        "Their greedy texts are identical."
         if found.parted is None
-        else f"the greedy texts part after {found.parted} tokens"
+        else f"Their greedy texts diverge after {found.parted} tokens."
     )
     return [
         *(f"{name:18}{a:>24}{b:>24}".rstrip() for name, a, b in rows),
-        f"{len(found.token_ids)} tokens: mean KL {found.mean_kl:.6f} nats, largest {max(found.kl):.6f};"
-        f" the same token first at {100 * found.agreement:.1f} %; {parted}.",
+        f"{len(found.token_ids)} tokens: mean KL {found.mean_kl:.6f} nats, largest {max(found.kl):.6f} nats.",
+        f"Both models rank the same token first at {100 * found.agreement:.1f} % of them. {greedy}",
     ]

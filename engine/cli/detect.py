@@ -14,20 +14,20 @@ from engine.trace import json_io
 
 def add(commands: Any) -> None:
     """Add the command ``detect``."""
-    command = commands.add_parser("detect", help="judge whether a text is watermarked; JSON")
+    command = commands.add_parser("detect", help="test a text for a watermark; prints JSON")
     source = command.add_mutually_exclusive_group(required=True)
-    source.add_argument("--text", help="the text; - reads it from standard input")
-    source.add_argument("--trace", help="a trace file: every output is judged, prompts left out")
-    command.add_argument("--model", help="whose tokenizer and vocabulary a text is read with")
-    command.add_argument("--prompt", help="left out when the text starts with it")
-    command.add_argument("--device", help="kind of device the text was marked on")
+    source.add_argument("--text", help="text to test; - reads standard input")
+    source.add_argument("--trace", help="trace file; tests every output without its prompt")
+    command.add_argument("--model", help="model whose tokenizer reads --text")
+    command.add_argument("--prompt", help="prompt to skip at the start of --text")
+    command.add_argument("--device", help="device type that generated the text: cpu or cuda")
     command.add_argument(
         "--set",
         action="append",
         default=[],
         metavar="NAME=VALUE",
         dest="settings",
-        help="a watermark parameter: hashing_key=7, scheme=synthid, z_threshold=4",
+        help="watermark parameter, such as hashing_key=7, scheme=synthid or z_threshold=4",
     )
     command.set_defaults(handler=_run)
 

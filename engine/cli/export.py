@@ -15,18 +15,20 @@ _FORMS = ("code", "pipeline", "csv", "config", "zip")
 
 def add(commands: Any) -> None:
     """Add the command ``export``."""
-    export = commands.add_parser("export", help="write a run from its trace as code or a table")
-    export.add_argument("file", help="a trace")
+    export = commands.add_parser(
+        "export", help="write a recorded run as code, a table or an archive"
+    )
+    export.add_argument("file", help="trace file")
     export.add_argument(
         "--as",
         dest="form",
         choices=_FORMS,
         default="code",
-        help="code: script, notebook and, where one is needed, the loop's folder, and the run as a "
-        "pipeline where one can make it; pipeline: that alone, or why not; csv: one row "
-        "a step; config: generation_config.json; zip: all of these with the trace",
+        help="code: script and notebook, with a decoding loop or a pipeline where the run needs or "
+        "allows one; pipeline: only the pipeline; csv: one row per step; config: "
+        "generation_config.json; zip: all of these and the trace",
     )
-    export.add_argument("--to", required=True, help="the folder (code, pipeline) or file to write")
+    export.add_argument("--to", required=True, help="folder (code, pipeline) or file to write")
     export.set_defaults(handler=_run)
 
 

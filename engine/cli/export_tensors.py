@@ -16,10 +16,10 @@ from engine.cli.status_line import StatusLine
 from engine.trace import json_io
 
 _FLAGS = {
-    "scores": "of every step what the processors left of the logits",
-    "logits": "of every step the logits themselves",
-    "hidden_states": "of every step and layer the hidden states",
-    "attentions": "of every step and layer the weights of attention",
+    "scores": "logits of every step after the filters",
+    "logits": "the model's own logits of every step",
+    "hidden_states": "hidden states of every step and layer",
+    "attentions": "attention weights of every step and layer",
 }
 
 
@@ -27,13 +27,13 @@ def add(commands: Any) -> None:
     """Add the command ``export-tensors``."""
     rich = commands.add_parser(
         "export-tensors",
-        help="write transformers' own outputs of a run, its scores, logits, hidden states and attentions, to a file",
+        help="repeat a run in transformers and save its scores, logits, hidden states or attentions",
     )
-    rich.add_argument("file", help="trace of the run, which is made again")
+    rich.add_argument("file", help="trace of the run to repeat")
     rich.add_argument(
         "--to",
         metavar="FILE",
-        help="the safetensors file to write; without it only the size is told",
+        help="safetensors file to write; without it, print only its size in bytes",
     )
     for name, about in _FLAGS.items():
         rich.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=about)

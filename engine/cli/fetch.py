@@ -11,8 +11,10 @@ from engine.cli.status_line import DownloadBar, StatusLine
 
 def add(commands: Any) -> None:
     """Add the command ``fetch``."""
-    fetch = commands.add_parser("fetch", help="bring a model to this machine, once: smollm2")
-    fetch.add_argument("model", help="its name in the catalogue, see list")
+    fetch = commands.add_parser(
+        "fetch", help="download or build a model of the catalogue, such as smollm2"
+    )
+    fetch.add_argument("model", help="catalogue name; the command list shows them")
     fetch.set_defaults(handler=_run)
 
 

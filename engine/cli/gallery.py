@@ -10,10 +10,12 @@ from typing import Any
 
 def add(commands: Any) -> None:
     """Add the command ``gallery``."""
-    gallery = commands.add_parser("gallery", help="record presets and examples anew; takes minutes")
-    gallery.add_argument("--to", type=Path, help="folder, by default the one that ships")
+    gallery = commands.add_parser(
+        "gallery", help="record the shipped presets and examples again; takes minutes"
+    )
+    gallery.add_argument("--to", type=Path, help="folder to write to; default: the shipped gallery")
     gallery.add_argument(
-        "--talks", action="store_true", help="record the conversations with a real model alone"
+        "--talks", action="store_true", help="record only the conversations with a real model"
     )
     gallery.set_defaults(handler=_run)
 
@@ -26,8 +28,8 @@ def _run(arguments: argparse.Namespace) -> None:
     for entry in record_gallery(folder, _print_progress, talks_only=arguments.talks):
         size = (folder / entry.file).stat().st_size
         sys.stdout.write(f"{size:8} bytes  {entry.file:32} {entry.title}\n")
-    beside = [] if arguments.talks else examples.record_examples(folder / examples.FOLDER.name)
-    for path in beside:
+    recorded = [] if arguments.talks else examples.record_examples(folder / examples.FOLDER.name)
+    for path in recorded:
         name = str(path.relative_to(folder))
         sys.stdout.write(f"{path.stat().st_size:8} bytes  {name:32} an example\n")
 

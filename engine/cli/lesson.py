@@ -17,25 +17,23 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     """Add the command ``lesson`` and its subcommands."""
-    lesson = commands.add_parser("lesson", help="lessons: list, check, record, show")
+    lesson = commands.add_parser("lesson", help="list, check, record or show lessons")
     acts = lesson.add_subparsers(dest="act", required=True)
-    listing = acts.add_parser("list", help="the lessons of this playground")
-    listing.add_argument("--json", action="store_true")
+    listing = acts.add_parser("list", help="list the lessons")
+    listing.add_argument("--json", action="store_true", help="print one JSON object per line")
     listing.set_defaults(handler=_list)
-    check = acts.add_parser("check", help="refuse a lesson whose claims its runs do not bear out")
-    check.add_argument("names", nargs="*", metavar="LESSON", help="a name or a file; all without")
+    check = acts.add_parser("check", help="check the claims of lessons against their recorded runs")
+    check.add_argument("names", nargs="*", metavar="LESSON", help="name or file; default: all")
     check.set_defaults(handler=_check)
     record = acts.add_parser(
-        "record", help="make the runs that a lesson asks for, into runs/ beside it"
+        "record", help="record a lesson's missing or outdated runs in runs/ next to it"
     )
-    record.add_argument("names", nargs="+", metavar="LESSON", help="a name or a file")
-    record.add_argument("--anew", action="store_true", help="those that are there, too")
+    record.add_argument("names", nargs="+", metavar="LESSON", help="name or file")
+    record.add_argument("--anew", action="store_true", help="record all runs again")
     record.set_defaults(handler=_record)
-    show = acts.add_parser(
-        "show", help="a lesson as text, with the values of its runs and the answers"
-    )
-    show.add_argument("name", metavar="LESSON", help="a name or a file")
-    show.add_argument("--language", default="en")
+    show = acts.add_parser("show", help="print a lesson as text, with recorded values and answers")
+    show.add_argument("name", metavar="LESSON", help="name or file")
+    show.add_argument("--language", default="en", help="language code; default: en")
     show.set_defaults(handler=_show)
 
 
@@ -90,8 +88,8 @@ def _check(arguments: argparse.Namespace) -> int:
         except EngineError as error:
             found = [str(error)]
         wrong += bool(found)
-        told = "".join(f"\n    {fault}" for fault in found) or " its runs bear it out."
-        print_escaped(escape_controls(f"{file.path.name}:{told}"))
+        result = "".join(f"\n    {fault}" for fault in found) or " its runs support every claim."
+        print_escaped(escape_controls(f"{file.path.name}:{result}"))
     return int(wrong > 0)
 
 
@@ -102,7 +100,7 @@ def _record(arguments: argparse.Namespace) -> None:
         written = record_lesson_runs(
             _find_lesson_file(name).path, print_escaped, anew=arguments.anew
         )
-        print_escaped(f"{name}: {len(written)} recorded.")
+        print_escaped(f"{name}: runs recorded: {len(written)}")
 
 
 def _show(arguments: argparse.Namespace) -> None:

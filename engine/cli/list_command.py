@@ -12,18 +12,18 @@ from engine.declare.params import Param
 
 def add(commands: Any) -> None:
     """Add the command ``list``."""
-    listing = commands.add_parser("list", help="strategies, their parameters, and models")
-    listing.add_argument("--json", action="store_true")
+    listing = commands.add_parser("list", help="list strategies, their parameters, and models")
+    listing.add_argument("--json", action="store_true", help="print JSON")
     listing.add_argument(
         "--model",
         action="append",
         default=[],
-        help="also say what this model cannot serve: a hub id or a folder that is on this machine",
+        help="also list this model and the strategies it cannot run: hub id or folder on this machine",
     )
     listing.add_argument(
         "--drafts-for",
         metavar="MODEL",
-        help="only name the models, here and in the catalogue, that can draft for this one, and why",
+        help="list only the models that can draft for this one, with the reasons",
     )
     listing.set_defaults(handler=_run)
 
@@ -112,12 +112,12 @@ def _print_drafts(target: str, *, as_json: bool) -> None:
         print(json.dumps({"target": target, "drafts": drafts, "early_exit": exits}))
         return
     for strategy, pairs in (("speculative", same), ("universal_assisted", others)):
-        print(f"{strategy}:" if pairs else f"{strategy}: no draft is known here")
+        print(f"{strategy}:" if pairs else f"{strategy}: no known draft model")
         for pair in pairs:
             print(escape_controls(f"    {pair.name:32}{pair.reason}"))
     print(
         escape_controls(
-            f"early_exit: {exits or 'nothing says that its layers were trained to be left'}"
+            f"early_exit: {exits or 'no sign that its layers were trained for early exit'}"
         )
     )
 
@@ -153,7 +153,8 @@ def _format_model_defaults(name: str) -> list[str]:
         values = [f"{n} = {v} (default here: {own.defaults[n]})" for n, v in own.params.items()]
         title = STRATEGIES[own.strategy].title
         lines.insert(
-            0, f"its own settings, for {title}: {', '.join(values)}; no run uses them unasked"
+            0,
+            f"its own settings, for {title}: {', '.join(values)}; runs ignore them unless you set them",
         )
     return lines
 

@@ -67,7 +67,10 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
-    parser = _Parser(prog="python -m engine", description="Decode with a record of every step.")
+    parser = _Parser(
+        prog="python -m engine",
+        description="Decode text with a language model and record every step.",
+    )
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
     for command in COMMANDS:
         command.add(commands)

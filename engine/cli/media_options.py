@@ -8,21 +8,21 @@ from typing import Any
 
 def add_media_options(command: Any) -> None:
     """Add the options of ``run``: picture, sound and speech settings."""
-    group = command.add_argument_group("give the model something to look at or to listen to")
-    file = "a file, or example:NAME"
-    group.add_argument("--image", metavar="FILE", help=f"a picture: {file}")
-    group.add_argument("--audio", metavar="FILE", help=f"a sound: {file}")
-    group.add_argument("--language", help="that a speech model hears; heard by itself if left out")
-    group.add_argument("--task", help="of a speech model: transcribe or translate")
+    group = command.add_argument_group("picture or sound for the model")
+    file = "file or example:NAME"
+    group.add_argument("--image", metavar="FILE", help=f"picture: {file}")
+    group.add_argument("--audio", metavar="FILE", help=f"sound: {file}")
+    group.add_argument("--language", help="speech model: spoken language; default: detected")
+    group.add_argument("--task", help="speech model: transcribe or translate")
     group.add_argument(
-        "--timestamps", action="store_true", help="a speech model writes when words begin and end"
+        "--timestamps", action="store_true", help="speech model: write timestamps in seconds"
     )
 
 
 def add_media_file_options(command: Any) -> None:
     """Add the options that supply the picture or sound of a trace, which its file lacks."""
-    command.add_argument("--image", metavar="FILE", help="the picture that the run was given")
-    command.add_argument("--audio", metavar="FILE", help="the sound that the run was given")
+    command.add_argument("--image", metavar="FILE", help="picture of the recorded run")
+    command.add_argument("--audio", metavar="FILE", help="sound of the recorded run")
 
 
 def open_media_files(arguments: argparse.Namespace) -> None:

@@ -15,53 +15,66 @@ if TYPE_CHECKING:
     from engine.sandbox.method_lookup import FoundMethod
 
 _SOURCE_LABELS = {
-    "shipped": "comes along with the playground",
+    "shipped": "built into the playground",
     "hub": "the hub, commit {}",
-    "folder": "a folder of this machine",
+    "folder": "a folder on this machine",
 }
 
 
 def add(commands: Any) -> None:
     """Add the command ``method`` and its subcommands."""
     method = commands.add_parser(
-        "method", help="custom generation methods: list, show, trust, new, check, push"
+        "method", help="list, show, trust, create, check or upload custom generation methods"
     )
     acts = method.add_subparsers(dest="act", required=True)
     _add_name_commands(acts)
-    new = acts.add_parser("new", help="write a folder from a template")
-    new.add_argument("name", help="of the folder, which is not there yet")
+    new = acts.add_parser("new", help="create a method's folder from a template")
+    new.add_argument("name", help="name of the new folder")
     new.add_argument(
         "--template",
         default="next_token",
-        help="next_token, draft, rollback, or a method that comes along",
+        help="next_token, draft, rollback, or a built-in method",
     )
     new.set_defaults(handler=_new)
-    check = acts.add_parser("check", help="read a method, and run it shut in on a small model")
-    check.add_argument("folder", help="with custom_generate/generate.py")
-    check.add_argument("--model", default="storyteller", help="a model on this machine")
-    check.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings")
-    check.add_argument("--json", action="store_true")
+    check = acts.add_parser("check", help="test a method in the sandbox with a small model")
+    check.add_argument("folder", help="folder with custom_generate/generate.py")
+    check.add_argument(
+        "--model", default="storyteller", help="model on this machine; default: storyteller"
+    )
+    check.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="settings",
+        help="argument of the method",
+    )
+    check.add_argument("--json", action="store_true", help="print one JSON object per line")
     check.set_defaults(handler=_check)
-    push = acts.add_parser("push", help="upload a method to the hub, shown first")
-    push.add_argument("folder", help="with custom_generate/generate.py and a README")
+    push = acts.add_parser("push", help="preview a method and upload it to the hub")
+    push.add_argument("folder", help="folder with custom_generate/generate.py and a README")
     add_target_options(push)
     push.set_defaults(handler=_push)
 
 
 def _add_name_commands(acts: Any) -> None:
     """Add the subcommands that take a method by its name."""
-    name = "one that is listed, owner/name or owner/name@revision of the hub, or a folder's path with / or ./"
-    listing = acts.add_parser("list", help="methods that can be named, and what they are")
-    listing.add_argument("--json", action="store_true")
+    name = "listed name, hub id owner/name or owner/name@revision, or folder path that contains a /"
+    listing = acts.add_parser("list", help="list the known methods")
+    listing.add_argument("--json", action="store_true", help="print one JSON object per line")
     listing.set_defaults(handler=_list)
-    show = acts.add_parser("show", help="what a method is and takes, and its code; nothing is run")
+    show = acts.add_parser(
+        "show", help="show a method's source, arguments and code without running it"
+    )
     show.add_argument("name", help=name)
-    show.add_argument("--json", action="store_true")
+    show.add_argument("--json", action="store_true", help="print JSON")
     show.set_defaults(handler=_show)
-    trust = acts.add_parser("trust", help="let a method's code run on this machine, shown first")
+    trust = acts.add_parser(
+        "trust", help="show a method's code and allow it to run on this machine"
+    )
     trust.add_argument("name", help=name)
-    trust.add_argument("--sha256", metavar="HASH", help="refuse if its code has another one")
-    trust.add_argument("--yes", action="store_true", help="do not ask; needs --sha256")
+    trust.add_argument("--sha256", metavar="HASH", help="refuse code with a different SHA-256 hash")
+    trust.add_argument("--yes", action="store_true", help="skip the confirmation; needs --sha256")
     trust.set_defaults(handler=_trust)
 
 
@@ -103,29 +116,31 @@ def _trust(arguments: argparse.Namespace) -> int:
     from engine.sandbox.trust import is_trusted, trust_code
 
     if arguments.yes and arguments.sha256 is None:
-        raise MethodError("--yes needs --sha256: the hash of the code that was read and is meant.")
+        raise MethodError("--yes needs --sha256: the hash of the code that you have read.")
     found = find_method(arguments.name)
     # Trust belongs to the code's hash: whatever is pushed later under the same name needs it again.
     sha256, name = found.method.sha256, found.name
     if arguments.sha256 not in (None, sha256):
         raise MethodError(
-            f"The code of {name} has another sha256, {sha256}; nothing was confirmed."
+            f"The code of {name} has a different sha256, {sha256}. Nothing was changed."
         )
     _print_method(found)
     known = is_trusted(found)
     if not (
-        known or arguments.yes or ask_confirmation(f"Let this code of {name} run on this machine?")
+        known
+        or arguments.yes
+        or ask_confirmation(f"Allow this code of {name} to run on this machine?")
     ):
-        print_escaped("Nothing was confirmed.")
+        print_escaped("You did not confirm. The code may not run.")
         return 1
     if not known:
         trust_code(sha256)
     repository, _, asked = name.partition("@")
     if asked and found.revision:
         pin_commit(found)
-        print_escaped(f"{repository} means {found.revision} on this machine from now on.")
+        print_escaped(f"This machine now uses {found.revision} for {repository}.")
     print_escaped(
-        f"{name} may run; nothing had to be confirmed." if known else f"{name} may run from now on."
+        f"{name} was already allowed to run." if known else f"{name} is now allowed to run."
     )
     return 0
 
@@ -139,14 +154,14 @@ def _print_method(found: FoundMethod) -> None:
     print_escaped(found.name)
     print_escaped(f"    source:  {_SOURCE_LABELS[found.source].format(found.revision)}")
     print_escaped(f"    sha256:  {method.sha256}")
-    print_escaped(f"    may run: {'yes' if is_trusted(found) else 'not before it is confirmed'}")
-    rows = [("argument", "kind", "default", "what it is")]
+    print_escaped(f"    may run: {'yes' if is_trusted(found) else 'not until you allow it'}")
+    rows = [("argument", "kind", "default", "description")]
     rows += [
         (a.name, a.kind, "none" if a.required else json.dumps(a.default), a.told)
         for a in method.arguments
     ]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    for row in rows if method.arguments else [("It has no arguments of its own.", "", "", "")]:
+    for row in rows if method.arguments else [("This method has no arguments.", "", "", "")]:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         print_escaped("  ".join([*cells, row[3]]).rstrip())
     for path in method.files:
@@ -158,8 +173,8 @@ def _new(arguments: argparse.Namespace) -> None:
     from engine.sandbox.method_templates import create_method
 
     folder = create_method(arguments.name, arguments.template)
-    print(f"{folder}/custom_generate/generate.py is yours to change.")
-    print(f"python -m engine method check {folder} says whether it does what others expect.")
+    print(f"Edit {folder}/custom_generate/generate.py.")
+    print(f"Then test it with python -m engine method check {folder}.")
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -188,7 +203,7 @@ def _push(arguments: argparse.Namespace) -> int:
     upload = prepare_method_upload(method, arguments.to, token, arguments.revision)
     if not upload.files:
         print_escaped(
-            f"{arguments.to} has all of {method.name} already; there is nothing to upload."
+            f"{arguments.to} already has all files of {method.name}. There is nothing to upload."
         )
         return 0
     count = len(upload.files)

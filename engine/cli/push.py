@@ -18,21 +18,23 @@ _GZIP = b"\x1f\x8b"
 def add(commands: Any) -> None:
     """Add the command ``push``."""
     push = commands.add_parser(
-        "push", help="upload a run's settings to the hub as generation_config.json, shown first"
+        "push", help="preview a run's settings and upload them to the hub as generation_config.json"
     )
-    push.add_argument("file", help="a trace, or a generation_config.json")
+    push.add_argument("file", help="trace file or generation_config.json")
     add_target_options(push)
     push.set_defaults(handler=_run)
 
 
 def add_target_options(parser: argparse.ArgumentParser) -> None:
     """Add the upload options: repository, branch, pull request and confirmation."""
-    parser.add_argument("--to", required=True, help="the repository, owner/name; it must be there")
-    parser.add_argument("--revision", default="main", help="its branch; main where nothing is said")
+    parser.add_argument("--to", required=True, help="existing hub repository, owner/name")
     parser.add_argument(
-        "--create-pr", action="store_true", help="open a pull request in place of a commit"
+        "--revision", default="main", help="branch of the repository; default: main"
     )
-    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--create-pr", action="store_true", help="open a pull request instead of a commit"
+    )
+    parser.add_argument("--yes", action="store_true", help="skip the confirmation")
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -47,13 +49,13 @@ def _run(arguments: argparse.Namespace) -> int:
         print_escaped(f"Left out: {sentence}")
     if not upload.has_changes:
         print_escaped(
-            f"{FILE_NAME} of {arguments.to} says this already; there is nothing to upload."
+            f"{FILE_NAME} of {arguments.to} already has these settings. There is nothing to upload."
         )
         return 0
     print_escaped(
-        f"This would be {FILE_NAME} of {arguments.to}, branch {arguments.revision}:\n\n{upload.text}"
+        f"New {FILE_NAME} of {arguments.to}, branch {arguments.revision}:\n\n{upload.text}"
     )
-    print_escaped(f"What it changes:\n\n{upload.diff()}\n")
+    print_escaped(f"Changes:\n\n{upload.diff()}\n")
     if not arguments.yes and not ask_confirmation(f"Upload it to {arguments.to}?"):
         print_escaped("Nothing was uploaded.")
         return 1

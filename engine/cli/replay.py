@@ -13,8 +13,8 @@ from engine.trace.records import Trace, replay_ids
 
 def add(commands: Any) -> None:
     """Add the command ``replay``."""
-    replay = commands.add_parser("replay", help="print a run from its trace, without any model")
-    replay.add_argument("file")
+    replay = commands.add_parser("replay", help="print a recorded run without loading a model")
+    replay.add_argument("file", help="trace file")
     replay.set_defaults(handler=_run)
 
 

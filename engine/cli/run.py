@@ -20,27 +20,46 @@ _JOIN_TIMEOUT_S = 10.0
 
 def add(commands: Any) -> None:
     """Add the command ``run``."""
-    run = commands.add_parser("run", help="decode a prompt; the text streams to stdout")
-    run.add_argument("strategy", nargs="?", help="may be left out with --fork")
-    run.add_argument("--model")
-    run.add_argument("--assistant")
-    run.add_argument("--prompt")
+    run = commands.add_parser("run", help="decode a prompt and stream the text to stdout")
+    run.add_argument("strategy", nargs="?", help="strategy name; optional with --fork")
+    run.add_argument("--model", help="catalogue name, hub id, folder, GGUF file or LoRA adapter")
+    run.add_argument("--assistant", help="draft model of a drafting strategy")
+    run.add_argument("--prompt", help="text to continue")
     chat_options.add_chat_options(run)
     media_options.add_media_options(run)
     fork = run.add_argument_group("continue a recorded run")
     fork.add_argument("--fork", metavar="TRACE", help="trace file of the run to continue")
-    fork.add_argument("--at", type=parse_value, metavar="STEP", help="step that is decided anew")
-    fork.add_argument("--token", type=parse_value, metavar="ID", help="token id to put there")
-    fork.add_argument("--text", help="text to put there")
-    fork.add_argument("--node", type=parse_value, metavar="ID", help="node of a beam search")
-    run.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", dest="settings")
-    run.add_argument("--max-new-tokens", type=parse_value)
+    fork.add_argument("--at", type=parse_value, metavar="STEP", help="step to decide again, from 0")
+    fork.add_argument("--token", type=parse_value, metavar="ID", help="token id to use at the step")
+    fork.add_argument("--text", help="text to use at the step")
+    fork.add_argument(
+        "--node",
+        type=parse_value,
+        metavar="ID",
+        help="beam search: node to continue; default: the best",
+    )
+    run.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        dest="settings",
+        help="parameter of the strategy",
+    )
+    run.add_argument("--max-new-tokens", type=parse_value, help="maximum number of new tokens")
     # SUPPRESS tells a missing seed from 0: a fork without a seed keeps that of its parent.
-    run.add_argument("--seed", type=parse_value, default=argparse.SUPPRESS)
-    run.add_argument("--device")
+    run.add_argument(
+        "--seed",
+        type=parse_value,
+        default=argparse.SUPPRESS,
+        help="seed of the random numbers; default: 0, or the recorded seed with --fork",
+    )
+    run.add_argument("--device", help="device for the models, such as cpu or cuda")
     weight_options.add_weight_options(run, assistant=True)
-    run.add_argument("--top", type=parse_value, default=20, help="candidates recorded per step")
-    run.add_argument("--trace", help="file to write the trace to; .gz compresses it")
+    run.add_argument(
+        "--top", type=parse_value, default=20, help="candidates to record per step; default: 20"
+    )
+    run.add_argument("--trace", help="trace file to write; the ending .gz compresses it")
     run.set_defaults(handler=_run)
 
 

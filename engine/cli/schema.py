@@ -16,7 +16,7 @@ def add(commands: Any) -> None:
     command.add_argument(
         "--columns",
         action="store_true",
-        help="of a file, which has the records of a step in columns",
+        help="print the schema of a trace file, which stores the steps in columns",
     )
     command.set_defaults(handler=_run)
 

@@ -12,20 +12,30 @@ from typing import Any
 
 def add(commands: Any) -> None:
     """Add the command ``serve``."""
-    serve = commands.add_parser("serve", help="start replicas that decode for web processes")
-    serve.add_argument("--replicas", type=_positive_int, default=2)
-    serve.add_argument("--gpus-per-replica", type=_non_negative_float, default=0.0, metavar="F")
+    serve = commands.add_parser("serve", help="start replicas that decode for the web server")
+    serve.add_argument(
+        "--replicas", type=_positive_int, default=2, help="number of replicas; default: 2"
+    )
+    serve.add_argument(
+        "--gpus-per-replica",
+        type=_non_negative_float,
+        default=0.0,
+        metavar="F",
+        help="GPUs per replica, also a fraction; default: 0",
+    )
     serve.add_argument(
         "--cpus-per-replica",
         type=_positive_int,
         metavar="C",
-        help="the machine's cores are shared otherwise",
+        help="CPU cores per replica; default: an equal share of the machine",
     )
-    serve.add_argument("--address", metavar="HOST:PORT", help="join this Ray and start none")
+    serve.add_argument(
+        "--address", metavar="HOST:PORT", help="join this Ray cluster instead of starting one"
+    )
     serve.add_argument(
         "--host",
         default="127.0.0.1",
-        help="where the Ray that is started listens: only for a closed network",
+        help="address that the new Ray listens on; use others than 127.0.0.1 only in a closed network",
     )
     serve.set_defaults(handler=_serve)
 

@@ -13,14 +13,14 @@ from engine.trace import json_io
 def add(commands: Any) -> None:
     """Add the command ``verify``."""
     check = commands.add_parser(
-        "verify", help="run a trace's exported code in a fresh process; status 1 when tokens differ"
+        "verify", help="run exported code in a new process; exit with status 1 if tokens differ"
     )
-    check.add_argument("file", help="a trace")
+    check.add_argument("file", help="trace file")
     check.add_argument(
         "--form",
         choices=("generate", "pipeline"),
         default="generate",
-        help="which of the two forms of the code is run",
+        help="form of the exported code to run; default: generate",
     )
     media_options.add_media_file_options(check)
     check.set_defaults(handler=_run)

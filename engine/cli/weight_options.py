@@ -19,7 +19,7 @@ def add_weight_options(command: argparse.ArgumentParser, *, assistant: bool) -> 
         command: parser of a command that loads a model.
         assistant: True if it may also load a draft model.
     """
-    group = command.add_argument_group("how weights are held")
+    group = command.add_argument_group("number format and placement of the weights")
     for name, kind in weights_params(assistant).items():
         group.add_argument(
             f"--{name.replace('_', '-')}", dest=_DEST_PREFIX + name, **_option_kwargs(kind)

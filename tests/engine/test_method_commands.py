@@ -51,13 +51,13 @@ def test_a_method_is_shown_with_its_code_and_not_run(folder, capsys):
     text = said(capsys, "show", folder)
     sha256 = find_method(str(folder)).method.sha256
     assert text.startswith(
-        f"{folder}\n    source:  a folder of this machine\n    sha256:  {sha256}\n"
+        f"{folder}\n    source:  a folder on this machine\n    sha256:  {sha256}\n"
     )
-    assert "may run: not before it is confirmed" in text
+    assert "may run: not until you allow it" in text
     assert "strength  float  0.5      how much\n" in text
     assert f"--- custom_generate/generate.py\n{SOURCE}" in text
     assert "--- custom_generate/rule.py\nLIMIT = 3\n" in text
-    assert "comes along" in said(capsys, "show", "mirostat")
+    assert "built into the playground" in said(capsys, "show", "mirostat")
     told = json.loads(said(capsys, "show", folder, "--json"))
     assert (told["sha256"], told["may_run"], told["revision"]) == (sha256, False, None)
     assert told["files"]["custom_generate/rule.py"] == "LIMIT = 3\n"
@@ -74,22 +74,24 @@ def test_code_cannot_hide_from_a_terminal(folder, capsys):
 def test_nothing_is_confirmed_without_a_yes(folder, capsys, monkeypatch):
     for answer in ("", "no\n", "\n"):
         monkeypatch.setattr(sys, "stdin", io.StringIO(answer))
-        assert "Nothing was confirmed." in said(capsys, "trust", folder, status=1)
+        assert "You did not confirm. The code may not run." in said(
+            capsys, "trust", folder, status=1
+        )
         assert not is_trusted(find_method(str(folder)))
     monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
     text = said(capsys, "trust", folder)
     assert text.index(SOURCE) < text.index("run on this machine? [y/N]")
-    assert f"{folder} may run from now on." in text
+    assert f"{folder} is now allowed to run." in text
     assert is_trusted(find_method(str(folder)))
-    assert "nothing had to be confirmed" in said(capsys, "trust", folder)
-    assert "nothing had to be confirmed" in said(capsys, "trust", "mirostat")
+    assert "was already allowed to run" in said(capsys, "trust", folder)
+    assert "was already allowed to run" in said(capsys, "trust", "mirostat")
 
 
 def test_a_script_confirms_the_code_that_it_names(folder, capsys):
     sha256 = find_method(str(folder)).method.sha256
     assert "--yes needs --sha256" in said(capsys, "trust", folder, "--yes", status=2)
     other = said(capsys, "trust", folder, "--yes", "--sha256", "0" * 64, status=2)
-    assert other == f"The code of {folder} has another sha256, {sha256}; nothing was confirmed."
+    assert other == f"The code of {folder} has a different sha256, {sha256}. Nothing was changed."
     assert not is_trusted(find_method(str(folder)))
     said(capsys, "trust", folder, "--yes", "--sha256", sha256)
     assert is_trusted(find_method(str(folder)))
@@ -106,7 +108,7 @@ def test_who_confirms_another_revision_moves_the_name_to_it(tmp_path, monkeypatc
         assert find_method(NAME).revision == SHA
         sha256 = find_method(f"{NAME}@v2").method.sha256
         text = said(capsys, "trust", f"{NAME}@v2", "--yes", "--sha256", sha256)
-        assert f"{NAME} means {newer} on this machine from now on." in text
+        assert f"This machine now uses {newer} for {NAME}." in text
         assert find_method(NAME).revision == newer
         assert is_trusted(find_method(NAME))
 
