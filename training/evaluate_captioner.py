@@ -1,4 +1,4 @@
-"""Measure the captioner on held-out scenes, beam search beside greedy search; writes docs/captioner.md.
+"""Measure the captioner on held-out scenes, beam search against greedy search; writes docs/captioner.md.
 
 python -m training.evaluate_captioner --write
 """
@@ -198,7 +198,7 @@ def confusions(found: list[JudgedScene]) -> list[tuple[str, str, str]]:
 
 
 def compared(found: list[JudgedScene]) -> list[tuple[str, str]]:
-    """Return rows (what, figure) of beam search beside greedy search, and of the split."""
+    """Return rows (what, figure) of beam search compared with greedy search, and of the split."""
     n = len(found)
     gains = [c.beams.log_probability - c.greedy.log_probability for c in found]
     right = [(c.greedy.text in c.right, c.beams.text in c.right) for c in found]
@@ -240,31 +240,32 @@ def page(found: list[JudgedScene], parameters: int) -> str:
     ]
     return "\n".join(
         [
-            "# The captioner, measured",
+            "# Captioner: measurements",
             "",
-            f"Written by `{COMMAND}`: n = {len(found):,} held-out scenes, seeds {first} to {last} of",
-            f"`training/scenes.py`; {parameters:,} parameters in float32, torch {torch.__version__}, "
-            f"transformers {transformers.__version__}.",
-            f"Greedy search, {BEAMS} beams and sampling at temperature 1 are plain `generate()`. A caption",
-            "is right if it is one of those that the generator of the scenes has for the scene, word for word.",
+            f"`{COMMAND}` writes this page. It uses n = {len(found):,} held-out scenes,",
+            f"seeds {first} to {last} of `training/scenes.py`. The model has {parameters:,} parameters in",
+            f"float32. The versions are torch {torch.__version__} and transformers {transformers.__version__}.",
+            "",
+            f"Greedy search, {BEAMS} beams and sampling at temperature 1 are plain `generate()`. A caption is right",
+            "if it is, word for word, one of the captions that the scene generator has for the scene.",
             "",
             "## Right captions",
             "",
             _table(("scenes", "greedy", f"{BEAMS} beams", "sampling"), shares(found)),
             "",
-            "## What wrong captions get wrong",
+            "## Mistakes in wrong captions",
             "",
-            "Greedy search; shown → said, and how often. A caption may get several things wrong.",
+            "For greedy search: shown → said, and how often. A caption may have several mistakes.",
             "",
             _table(("what", "captions", "confusions"), confusions(found)),
             "",
-            "## Beam search beside greedy search",
+            "## Beam search and greedy search",
             "",
-            f"Log-probabilities are those of whole captions in nats; likelier means by more than {_MORE}.",
+            f"Log-probabilities are those of whole captions, in nats. Likelier means by more than {_MORE}.",
             "",
             _table(("what", "figure"), compared(found)),
             "",
-            "## Scenes where beams find a likelier caption",
+            "## Scenes where beam search finds a likelier caption",
             "",
             _table(("seed", "greedy", f"{BEAMS} beams"), told),
             "",

@@ -188,7 +188,7 @@ def confusions(cases: list[JudgedClip]) -> list[tuple[str, str, str]]:
 
 
 def beside(cases: list[JudgedClip]) -> list[tuple[str, str]]:
-    """Return rows (what, figure) of beam search beside greedy search."""
+    """Return rows (what, figure) of beam search compared with greedy search."""
     n = len(cases)
     same = sum(c.heard["greedy"].text == c.heard["beams"].text for c in cases)
     fewer = [len(_edits_of(c, "greedy")) - len(_edits_of(c, "beams")) for c in cases]
@@ -232,7 +232,7 @@ def page(cases: list[JudgedClip], others: dict[str, list[JudgedClip]], parameter
     head = (*_HEAD, "greedy, all words right")
     rows = [_rates("held-out voices, held-out sentences", cases)]
     new = [c for c in cases if c.clip.voice.accent in HELD_OUT_ACCENTS]
-    rows.append(_rates("those of a held-out accent besides", new))
+    rows.append(_rates("of these, held-out accent", new))
     rows += [_rates(name, found, ("greedy",)) for name, found in others.items()]
     parts = [
         _opening(len(cases), parameters),
@@ -241,32 +241,34 @@ def page(cases: list[JudgedClip], others: dict[str, list[JudgedClip]], parameter
         _held_out(),
         "## By voice",
         _table(("voices", *head), by_voice(cases)),
-        "## What is misheard",
-        f"Greedy search; the {CONFUSED} most frequent changes.",
+        "## Misheard words",
+        f"The {CONFUSED} most frequent changes, for greedy search.",
         _table(("said", "heard", "how often"), confusions(cases)),
-        "## Beam search beside greedy search",
+        "## Beam search and greedy search",
         _table(("what", "clips"), beside(cases)),
-        "Where they differ, with log-probabilities in nats; beams with fewer wrong words first:",
+        "Clips where they differ, with log-probabilities in nats. Clips where beams have fewer wrong words are first.",
         _table(("voice", "said", "greedy", f"{BEAMS} beams"), examples(cases)),
     ]
-    return "\n\n".join(["# The transcriber, measured", *parts]) + "\n"
+    return "\n\n".join(["# Transcriber: measurements", *parts]) + "\n"
 
 
 def _opening(clips: int, parameters: int) -> str:
     return f"""\
-Written by `{COMMAND}`: n = {clips:,} clips said by espeak-ng;
-{parameters:,} parameters in float32, torch {torch.__version__}, transformers {transformers.__version__}.
-Greedy search, {BEAMS} beams and sampling at temperature 1 are plain `generate()`. The word error rate is
-wrong, missing and added words per word said."""
+`{COMMAND}` writes this page.
+It uses n = {clips:,} clips that espeak-ng speaks. The model has {parameters:,} parameters in float32.
+The versions are torch {torch.__version__} and transformers {transformers.__version__}.
+
+Greedy search, {BEAMS} beams and sampling at temperature 1 are plain `generate()`. The word error rate counts
+wrong, missing and added words for each spoken word."""
 
 
 def _held_out() -> str:
     accents = len(ACCENTS) + len(HELD_OUT_ACCENTS)
     return f"""\
-Held-out voices are espeak-ng's variants {", ".join(HELD_OUT_VARIANTS)} in all {accents} accents; no clip of
-training has one of them, nor an accent {" or ".join(HELD_OUT_ACCENTS)}. Speed and pitch are drawn as in
-training. Held-out sentences are whole sentences of the stories that were never said in training. Voices much
-like trained ones are {", ".join(KINDRED_VARIANTS)}, which were not trained on either."""
+Held-out voices are espeak-ng's variants {", ".join(HELD_OUT_VARIANTS)} in all {accents} accents. No training clip has
+one of these variants, or an accent {" or ".join(HELD_OUT_ACCENTS)}. Speed and pitch are drawn as in training.
+Held-out sentences are whole sentences of the stories that no training clip contains. Voices similar to trained ones
+are {", ".join(KINDRED_VARIANTS)}. They are not in the training data either."""
 
 
 def measured(folder: Path, texts: speech.SpokenTexts, clips: int) -> str:
@@ -275,7 +277,7 @@ def measured(folder: Path, texts: speech.SpokenTexts, clips: int) -> str:
     held_out = spoken("held out", texts.held_out, everywhere, HELD_OUT_VARIANTS, clips)
     fewer = min(clips, CLIPS_BESIDE)
     others = {
-        "held-out voices much like trained ones, held-out sentences": (
+        "held-out voices similar to trained ones, held-out sentences": (
             texts.held_out,
             everywhere,
             KINDRED_VARIANTS,
