@@ -114,7 +114,7 @@ def _print_drafts(target: str, *, as_json: bool) -> None:
     for strategy, pairs in (("speculative", same), ("universal_assisted", others)):
         print(f"{strategy}:" if pairs else f"{strategy}: no known draft model")
         for pair in pairs:
-            print(escape_controls(f"    {pair.name:32}{pair.reason}"))
+            print(escape_controls(f"    {pair.name:31} {pair.reason}"))
     print(
         escape_controls(
             f"early_exit: {exits or 'no sign that its layers were trained for early exit'}"

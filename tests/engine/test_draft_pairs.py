@@ -241,7 +241,7 @@ def test_the_command_names_the_drafts(shelf, capsys):
     said = capsys.readouterr().out
     assert said.index("speculative:") < said.index(str(shelf / "draft"))
     assert said.index("universal_assisted:") < said.index(str(shelf / "foreign"))
-    assert "early_exit: nothing says" in said
+    assert "early_exit: no sign" in said
     assert main(["list", "--json", "--drafts-for", target]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [Path(d["name"]).name for d in told["drafts"]["speculative"]] == ["draft", "padded"]

@@ -91,7 +91,7 @@ def test_a_pull_request_changes_nothing_by_itself(hub, saved, capsys):
 def test_what_is_there_already_is_not_uploaded_again(hub, saved, capsys):
     assert main(["push", saved, "--to", TO, "--yes"]) == 0
     assert main(["push", saved, "--to", TO, "--yes"]) == 0
-    assert "there is nothing to upload" in capsys.readouterr().out
+    assert "There is nothing to upload" in capsys.readouterr().out
     assert len(hub.commits) == 1
 
 

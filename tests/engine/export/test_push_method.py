@@ -39,7 +39,7 @@ def test_only_what_has_changed_goes_again(hub, folder, capsys):
     push = ["method", "push", str(folder), "--to", TO, "--yes"]
     assert main(push) == 0
     assert main(push) == 0
-    assert "there is nothing to upload" in capsys.readouterr().out
+    assert "There is nothing to upload" in capsys.readouterr().out
     (folder / "custom_generate" / "rule.py").write_text("LIMIT = 4\n")
     assert main(push) == 0
     assert "-LIMIT = 3\n+LIMIT = 4" in capsys.readouterr().out
