@@ -74,7 +74,7 @@ def dola_loop(
     Raises:
         EngineError: ``dola_layers`` leaves no layer, or the model returns no hidden states.
     """
-    candidates = _check_candidates(model_candidate_layers(model, generation_config.dola_layers))
+    candidates = _contrast_candidates(model, generation_config.dola_layers)
     forward = Forward(model, generation_config, model_kwargs)
     (batch, prompt_length), index = input_ids.shape, 0
     unfinished = torch.ones(batch, dtype=torch.long, device=input_ids.device)
@@ -103,15 +103,16 @@ def dola_loop(
     return input_ids
 
 
-def _check_candidates(layers: Any) -> Any:
-    """Return the layers to choose the premature one from.
+def _contrast_candidates(model: Any, chosen: Any) -> tuple[int, ...]:
+    """Return the layers to choose the premature one from; see ``candidate_layers``.
 
     Raises:
         DecodeError: there are none.
     """
-    if not layers:
+    candidates = model_candidate_layers(model, chosen)
+    if not candidates:
         raise DecodeError("dola_layers leaves no layer of this model to contrast with.")
-    return layers
+    return candidates
 
 
 def _layer_states(model: Any, outputs: Any, deepest: int) -> Any:
