@@ -95,3 +95,9 @@ def test_the_styles_of_every_picture_are_in_the_page():
     styles = scripts.joined_styles()
     for start in (".bt-", ".dt-", ".lh-", ".cs-", ".wm-", ".pt-", ".dp-card"):
         assert start in styles
+
+
+def test_the_style_sheets_of_the_page_are_all_in_it():
+    styles, sheets = scripts.joined_styles(), list(scripts.CLIENT.rglob("*.css"))
+    assert len(sheets) > 10
+    assert not [path.name for path in sheets if path.read_text("utf-8") not in styles]
