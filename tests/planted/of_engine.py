@@ -47,7 +47,7 @@ ENGINE = (
     ),
     Defect(
         "model-evicted-in-use",
-        "A model that a run uses is dropped from memory, and loaded again beside itself.",
+        "A model that a run uses is dropped from memory, and a second copy is loaded.",
         "engine/models/loading.py",
         "        if key != keep and _CACHE[key].pins == 0:\n",
         "        if key != keep:\n",
@@ -183,7 +183,7 @@ ENGINE = (
     ),
     Defect(
         "line-unfair",
-        "Whoever asks ten times is served ten times before anybody else.",
+        "A visitor who asks ten times is served ten times before anybody else.",
         "engine/run/scheduler.py",
         "key=lambda turn: (turn[0], came[id(turn[1])])",
         "key=lambda turn: came[id(turn[1])]",
@@ -287,7 +287,7 @@ ENGINE = (
     ),
     Defect(
         "shell-configures-the-model",
-        "Whoever asks where a step looked switches the model that others run to another attention.",
+        "A question about a step's attention switches the attention of the model that others run.",
         "engine/models/model_views.py",
         "            wiring[name] = copy.deepcopy(value, configs)\n",
         "            wiring[name] = configs.setdefault(id(value), value)\n",

@@ -7,7 +7,7 @@ from tests.planted.defect import Defect
 FILES = (
     Defect(
         "pickles-fetched",
-        "A repository's pickles are fetched, and whoever opens them runs a stranger's code.",
+        "A repository's pickles are fetched, and opening them runs a stranger's code.",
         "engine/models/files.py",
         'PATTERNS = ["*.safetensors", ',
         'PATTERNS = ["*.safetensors", "*.bin", ',
@@ -258,7 +258,7 @@ FILES = (
     ),
     Defect(
         "method-listed-by-name",
-        "A public deployment runs what stands where a method was fetched to, whatever it is by now.",
+        "A public deployment runs the files in a method's folder, even if they have changed since the download.",
         "engine/sandbox/trust.py",
         "known in {\n        (a.repository, a.commit, a.sha256) for a in list_allowed_methods()\n    }",
         "known[:2] in {(a.repository, a.commit) for a in list_allowed_methods()}",
@@ -289,7 +289,7 @@ FILES = (
     ),
     Defect(
         "method-cuts-its-tie",
-        "A custom method cuts the tie to whoever started it, and goes on when that was killed.",
+        "A custom method cuts the tie to its parent process, and continues after the parent was killed.",
         "engine/sandbox/seccomp_filter.py",
         "_deny_values(0, _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE)",
         "_deny_values(0, _PR_SET_DUMPABLE)",
@@ -305,7 +305,7 @@ FILES = (
     ),
     Defect(
         "folder-of-a-neighbour",
-        "Whoever starts a custom method removes the folder of one that still runs beside it.",
+        "Starting a custom method removes the folder of another that is still running.",
         "engine/sandbox/scratch_folder.py",
         "fcntl.LOCK_EX | fcntl.LOCK_NB",
         "fcntl.LOCK_SH | fcntl.LOCK_NB",

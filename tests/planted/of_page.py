@@ -51,7 +51,7 @@ PAGE = (
     ),
     Defect(
         "address-forged",
-        "Whoever writes an X-Forwarded-For header of his own is another visitor every time.",
+        "A client that sends its own X-Forwarded-For header is another visitor every time.",
         "playground/shell/visitors.py",
         'for text in (*reversed(forwarded.split(",")), host):',
         'for text in (*forwarded.split(","), host):',
@@ -107,7 +107,7 @@ PAGE = (
     ),
     Defect(
         "colour-alone",
-        "Green and red tokens are told apart by their colour alone.",
+        "Green and red tokens differ in colour only.",
         "playground/tabs/watermark_view.py",
         '            kind, label = ("green", "G") if mark.is_green else ("red", "R")\n',
         '            kind, label = ("green", "") if mark.is_green else ("red", "")\n',
@@ -214,7 +214,7 @@ PAGE = (
     ),
     Defect(
         "two-presses-two-runs",
-        "Whoever presses Run twice has two runs in the line.",
+        "A visitor who presses Run twice has two runs in the queue.",
         "playground/client/runs/press.mjs",
         "  if (store.busy(key)) return;\n  // The address",
         "  // The address",
@@ -251,7 +251,7 @@ PAGE = (
     ),
     Defect(
         "step-shown-early",
-        "What comes next stands among the steps that a stage draws while somebody guesses it.",
+        "A stage draws the next step while somebody is guessing it.",
         "visualizers/predict/rounds.mjs",
         'if (this.phase === "guess") return countVisibleSteps(this.whole.steps, this.index);',
         'if (this.phase === "guess") return this.index + 1;',

@@ -27,7 +27,7 @@ ROOMS = (
     ),
     Defect(
         "bets-after-the-reveal",
-        "Whoever has seen the answer may still bet on it, and the class was right.",
+        "A participant who has seen the answer may still bet on it.",
         _ROOM,
         "            if not self.is_betting_open:\n",
         "            if self.ended:\n",
@@ -43,7 +43,7 @@ ROOMS = (
     ),
     Defect(
         "anybody-teaches",
-        "Whoever knows a room's code reveals, locks and closes it.",
+        "Anybody who knows a classroom's code can reveal, lock and close it.",
         _ROOMS,
         "        if not room.is_taught_by(secret):\n",
         "        if room.ended:\n",
