@@ -20,8 +20,8 @@ from engine.declare.weights import parse_weights, weights_params
 from engine.errors import EngineError, ModelError, ParameterError
 from engine.loops.drafting.drafter import NAN_NOTE
 from engine.models.files import missing_base_error
-from engine.models.lora_adapters import _UNSUPPORTED_FIELDS
 from engine.run.progress import format_progress
+from engine.sources.lora_adapters import _UNSUPPORTED_FIELDS
 from engine.strategies import STRATEGIES
 from engine.strategies.compatibility import REQUIREMENTS
 from engine.trace.checks import read_json_strict

@@ -19,7 +19,7 @@ import httpx
 
 from benchmarks.about import Goal
 from benchmarks.reliability.cards import Measured, Part
-from engine.models.catalogue import MODEL_DIR
+from engine.sources.catalogue import MODEL_DIR
 from tests.helpers.client import Client
 from tests.helpers.hub import serving
 from tests.helpers.models import tiny_llama

@@ -14,9 +14,9 @@ from benchmarks.reliability.requests import Alone, short_request
 from engine import DecodeRequest, decode
 from engine.errors import EngineError
 from engine.models import loading
-from engine.models.catalogue import CATALOGUE
 from engine.run import jobs, scheduler
 from engine.run.decoding import DecodeRun
+from engine.sources.catalogue import CATALOGUE
 from engine.strategies import STRATEGIES
 from tests.helpers.patience import PATIENCE_S
 

@@ -125,7 +125,7 @@ def _record_talks(
     folder: Path, standing: list[GalleryEntry], tell: Callable[[str], None]
 ) -> list[GalleryEntry]:
     """Record the conversations, or return the earlier entries if their model is not installed."""
-    from engine.models.catalogue import CATALOGUE
+    from engine.sources.catalogue import CATALOGUE
     from engine.strategies import STRATEGIES
     from engine.strategies.chat_presets import CHAT_MODEL, CHAT_PRESETS
 
@@ -152,7 +152,7 @@ def _save_recording(
     path: Path, strategy: Strategy, preset: Preset | ChatPreset, model: str | None = None
 ) -> GalleryEntry:
     """Record a preset into a file and return its entry; the title names `model` if it is given."""
-    from engine.models.catalogue import CATALOGUE
+    from engine.sources.catalogue import CATALOGUE
 
     trace = record_preset(strategy.name, preset)
     json_io.save(trace, path)

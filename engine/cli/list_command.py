@@ -35,8 +35,8 @@ def _run(arguments: argparse.Namespace) -> None:
     from engine.declare.params import defaults_of, params_of
     from engine.declare.weights import weights_defaults as defaults
     from engine.declare.weights import weights_params as kinds
-    from engine.models.catalogue import CATALOGUE
-    from engine.models.sources import fetch_command
+    from engine.sources.catalogue import CATALOGUE
+    from engine.sources.installable import fetch_command
     from engine.strategies import STRATEGIES
 
     strategies = [

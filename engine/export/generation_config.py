@@ -17,9 +17,9 @@ from typing import Any
 from engine.declare.config import SamplingParams, config_to_dict
 from engine.declare.params import build_config, defaults_of, params_of
 from engine.errors import EngineError, ParameterError, TraceError, format_value
-from engine.models.catalogue import CATALOGUE
 from engine.run.generation import config_values
 from engine.settings import SETTINGS
+from engine.sources.catalogue import CATALOGUE
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.trace.checks import read_json_strict

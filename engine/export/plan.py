@@ -12,18 +12,18 @@ from engine.declare.bundled_loop import BundledLoop
 from engine.declare.config import config_to_dict
 from engine.declare.params import build_config
 from engine.errors import EngineError, ExportError
-from engine.models.build_key import SHA256, build_folder
-from engine.models.catalogue import CATALOGUE, install_path
 from engine.models.files import check_config, is_hub_id, local_folder, split_revision
 from engine.models.meta_model import build_meta_model, describe_model
 from engine.models.readers import family_of, load_processors
 from engine.models.readers.families import PROMPTED
-from engine.models.sources import SOURCES
 from engine.models.weights import weights_from_info
 from engine.run.chat_request import check_template
 from engine.run.generation import config_values
 from engine.sandbox.folder import Method
 from engine.sandbox.method_lookup import find_method, is_local_method
+from engine.sources.build_key import SHA256, build_folder
+from engine.sources.catalogue import CATALOGUE, install_path
+from engine.sources.installable import INSTALLABLE
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.strategies.bundled_loops import find_bundled_loop
@@ -347,7 +347,7 @@ def _model_source(info: ModelInfo) -> ScriptModel:
 def _fetched_source(info: ModelInfo) -> ScriptModel:
     """Return the hub repository if the weights came from the hub, else their local folder."""
     if _COMMIT.fullmatch(info.revision or ""):
-        return ScriptModel(info, SOURCES[info.id].hub, False)
+        return ScriptModel(info, INSTALLABLE[info.id].hub, False)
     return ScriptModel(
         replace(info, revision=None), str(install_path(info.id)), False, brought=True
     )

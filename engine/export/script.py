@@ -22,7 +22,7 @@ from engine.export.weights_code import (
 )
 from engine.loops import prefix_constraint
 from engine.models.readers.families import BLIP, WHISPER
-from engine.models.sources import fetch_command
+from engine.sources.installable import fetch_command
 
 SHORT_DOCSTRING = '"""The run in plain generate(); nothing below needs it."""'
 _HORIZONTAL_RULE = f"# {'-' * 77}"

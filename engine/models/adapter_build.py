@@ -13,9 +13,10 @@ from engine.errors import ModelError
 from engine.models import files, hashes, sizes
 from engine.models.adapter_merge import merge_adapter
 from engine.models.build_cache import build_once
-from engine.models.catalogue import CATALOGUE
 from engine.models.hub import ByteProgress
-from engine.models.lora_adapters import (
+from engine.models.meta_model import build_meta_model
+from engine.sources.catalogue import CATALOGUE
+from engine.sources.lora_adapters import (
     BASE_SEPARATOR,
     CONFIG,
     GENERATION_CONFIG,
@@ -24,7 +25,6 @@ from engine.models.lora_adapters import (
     read_adapter,
     tokenizer_files,
 )
-from engine.models.meta_model import build_meta_model
 
 _PREFIX = "base_model.model."
 _MAX_SHOWN = 80

@@ -10,8 +10,8 @@ from typing import Any
 
 from engine.errors import ModelError
 from engine.models.gguf_conversion import check_resources, check_weights_complete
-from engine.models.lora_adapters import CONFIG, WEIGHTS
 from engine.models.subprocess_job import check_package, handle_job, run_job
+from engine.sources.lora_adapters import CONFIG, WEIGHTS
 
 PACKAGE = "peft"
 _MISMATCH = re.compile(

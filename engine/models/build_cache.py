@@ -12,10 +12,10 @@ from pathlib import Path
 
 from engine.errors import Cancelled, ModelError
 from engine.models import files
-from engine.models.build_key import Sources, build_folder, build_key_file, find_build
-from engine.models.catalogue import SOURCE_FILE
 from engine.models.hub import ByteProgress
 from engine.models.install import disk_errors, publish_folder, remove_leftovers
+from engine.sources.build_key import Sources, build_folder, build_key_file, find_build
+from engine.sources.catalogue import SOURCE_FILE
 
 _CHUNK_BYTES = 1 << 22
 _POLL_S = 0.1

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import EngineError
-from engine.models import catalogue, files, hub, sizes
-from engine.models.catalogue import CATALOGUE
+from engine.models import files, hub, sizes
 from engine.models.vocabularies import Vocabulary, read_vocabulary
 from engine.settings import SETTINGS
+from engine.sources import catalogue
+from engine.sources.catalogue import CATALOGUE
 
 _PREFIX = "models--"
 _MAX_FOLDERS = 200

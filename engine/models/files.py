@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError, format_value
-from engine.models.build_key import find_build
-from engine.models.catalogue import CATALOGUE, SOURCE_FILE
 from engine.models.gguf_paths import find_converted_gguf, is_gguf
-from engine.models.lora_adapters import (
+from engine.settings import SETTINGS
+from engine.sources.build_key import find_build
+from engine.sources.catalogue import CATALOGUE, SOURCE_FILE
+from engine.sources.installable import INSTALLABLE, fetch_command
+from engine.sources.lora_adapters import (
     BASE_SEPARATOR,
     CONFIG,
     adapter_sources,
@@ -19,8 +21,6 @@ from engine.models.lora_adapters import (
     is_adapter_folder,
     read_adapter,
 )
-from engine.models.sources import SOURCES, fetch_command
-from engine.settings import SETTINGS
 
 _HUB_ID = re.compile(
     r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}(@[A-Za-z0-9][\w.-]{0,95}(/[\w.-]{1,96}){0,3})?",
@@ -164,7 +164,7 @@ def find_base_name(place: str, folder: str, said: str | None) -> str:
         )
     if is_hub_id(base):
         # The same model may be installed under a catalogue name, e.g. from the package index.
-        brought = next((n for n, source in SOURCES.items() if source.hub == base), base)
+        brought = next((n for n, source in INSTALLABLE.items() if source.hub == base), base)
         if (
             brought != base
             and find_non_hub_folder(brought) is not None
@@ -176,7 +176,7 @@ def find_base_name(place: str, folder: str, said: str | None) -> str:
     try:
         check_name(base)
     except ModelError:
-        how = f"{fetch_command(base)} brings it" if base in SOURCES else "bring it there"
+        how = f"{fetch_command(base)} brings it" if base in INSTALLABLE else "bring it there"
         raise missing_base_error(place, base, how) from None
     return base
 

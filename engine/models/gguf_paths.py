@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from engine.models.build_key import Sources, find_build
 from engine.settings import SETTINGS
+from engine.sources.build_key import Sources, find_build
 
 _MAGIC = b"GGUF"
 

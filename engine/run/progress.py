@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from engine.models.catalogue import CATALOGUE
 from engine.run.rate import format_time_left
+from engine.sources.catalogue import CATALOGUE
 from engine.trace.events import Checking, Loading, Progress, Waiting
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from engine.errors import ParameterError
 from engine.media import Picture, Sound, open_media, serialize_medium
-from engine.models.catalogue import CATALOGUE
 from engine.run.request import DecodeRequest, check_request
+from engine.sources.catalogue import CATALOGUE
 from engine.strategies import STRATEGIES
 from engine.trace.records import Parent
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.media import MediaExample, list_examples
-from engine.models.catalogue import CatalogueEntry
 from engine.models.readers import read_speech_choices
 from engine.settings import SETTINGS
+from engine.sources.catalogue import CatalogueEntry
 from playground.forms.visitor_media import KINDS, LIMITS
 
 _TYPES = {

@@ -22,11 +22,11 @@ from engine.declare.weights import (
 )
 from engine.inspection.processors import changeable_parameters
 from engine.inspection.what_if import refusal_reason
-from engine.models.catalogue import CATALOGUE, CatalogueEntry, drafts_for
 from engine.models.hub import is_model_offered
 from engine.run.request import MAX_SEED
 from engine.run.weights import list_weight_params
 from engine.sandbox.method_templates import list_templates
+from engine.sources.catalogue import CATALOGUE, CatalogueEntry, drafts_for
 from engine.statistics.glossary import glossary_texts, term_for_parameter
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Preset, Strategy

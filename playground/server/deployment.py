@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
-from engine.models.catalogue import CATALOGUE, MODEL_DIR
 from engine.models.hashes import check_embedded_files, read_checksums
 from engine.settings import SETTINGS, Settings, read_meanings
+from engine.sources.catalogue import CATALOGUE, MODEL_DIR
 
 ROOT = Path(__file__).resolve().parents[2]
 RELIABILITY_FILE = ROOT / "assets" / "reliability.json"

@@ -7,7 +7,7 @@ import shutil
 import pytest
 from playwright.sync_api import expect
 
-from engine.models.catalogue import MODEL_DIR
+from engine.sources.catalogue import MODEL_DIR
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fill, fits, run, run_of, shot, show
 

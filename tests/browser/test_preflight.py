@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from engine.models.catalogue import MODEL_DIR
+from engine.sources.catalogue import MODEL_DIR
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fits, shot, show
 

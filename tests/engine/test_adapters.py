@@ -23,13 +23,14 @@ from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ModelError
 from engine.export.plan import plan_export
 from engine.export.script import script_text
-from engine.models import adapter_build, catalogue, files, hub, hub_lookup, subprocess_job
+from engine.models import adapter_build, files, hub, hub_lookup, subprocess_job
 from engine.models import loading as models
-from engine.models.catalogue import MODEL_DIR
 from engine.models.meta_model import describe_model
 from engine.models.model_resolver import resolve_model
 from engine.run import preflight as flights
 from engine.run.preflight import preflight
+from engine.sources import catalogue
+from engine.sources.catalogue import MODEL_DIR
 from engine.strategies import STRATEGIES
 from tests.helpers.adapters import BASE, change_config, make_adapter, merged_here, plain
 from tests.helpers.hub import serving

@@ -9,8 +9,8 @@ import pytest
 from engine import DecodeRequest
 from engine.analysis import gallery
 from engine.analysis.watermark_detection import detect_trace
-from engine.models.catalogue import CATALOGUE, CatalogueEntry
 from engine.run.request import check_request
+from engine.sources.catalogue import CATALOGUE, CatalogueEntry
 from engine.strategies import STRATEGIES
 from engine.strategies.chat_presets import CHAT_MODEL, CHAT_PRESETS
 from engine.trace.details import BeamDetail, DraftDetail

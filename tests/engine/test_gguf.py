@@ -19,11 +19,12 @@ from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ExportError, ModelError
 from engine.export.plan import plan_export
 from engine.export.script import script_text
-from engine.models import catalogue, files, gguf_build, gguf_conversion, gguf_paths, subprocess_job
+from engine.models import files, gguf_build, gguf_conversion, gguf_paths, subprocess_job
 from engine.models import loading as models
 from engine.models.gguf_build import ensure_gguf_converted
 from engine.models.meta_model import describe_model
 from engine.run.preflight import preflight
+from engine.sources import catalogue
 from engine.strategies import STRATEGIES
 from engine.trace.events import Loading
 from tests.helpers.nightly import mark_nightly

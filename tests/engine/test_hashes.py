@@ -10,7 +10,7 @@ import pytest
 from engine import DecodeRequest
 from engine.errors import ModelError
 from engine.models import hashes, loading
-from engine.models.catalogue import MODEL_DIR
+from engine.sources.catalogue import MODEL_DIR
 from tests.helpers.runs import failed
 
 

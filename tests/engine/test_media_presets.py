@@ -7,7 +7,7 @@ import pytest
 from engine import DecodeRequest
 from engine.declare.params import build_config
 from engine.media import list_examples
-from engine.models.catalogue import CATALOGUE
+from engine.sources.catalogue import CATALOGUE
 from engine.strategies import STRATEGIES
 from engine.strategies.compatibility import incompatibility_reason
 from engine.strategies.media_presets import MEDIA_PRESETS

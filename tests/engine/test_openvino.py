@@ -19,12 +19,13 @@ from engine.declare.weights import WeightsParams, weights_params
 from engine.errors import Cancelled, ModelError, ParameterError
 from engine.export.plan import plan_export
 from engine.export.script import code_summary
-from engine.models import catalogue, loading, subprocess_job
+from engine.models import loading, subprocess_job
 from engine.models import weights as holding
 from engine.models.openvino import graph_store, installation
 from engine.run.preflight import preflight
 from engine.run.progress import format_progress
 from engine.run.request import request_from_trace
+from engine.sources import catalogue
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.events import Loading

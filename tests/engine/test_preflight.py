@@ -15,10 +15,10 @@ from engine.declare.weights import WeightsParams
 from engine.errors import EngineError
 from engine.models import hub as hubs
 from engine.models import hub_lookup, loading, sizes
-from engine.models.catalogue import MODEL_DIR
 from engine.models.readers import SpeechChoices
 from engine.run import preflight as flights
 from engine.run.preflight import preflight
+from engine.sources.catalogue import MODEL_DIR
 from engine.strategies import STRATEGIES
 from tests.helpers.hub import SHA, serving
 from tests.helpers.patience import PATIENCE_S

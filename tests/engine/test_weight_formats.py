@@ -14,7 +14,7 @@ from engine.declare.weights import WeightsParams
 from engine.loops.drafting.assistant import view_first_layers
 from engine.loops.logit_lens import is_tied
 from engine.models import loading
-from engine.models.catalogue import MODEL_DIR
+from engine.sources.catalogue import MODEL_DIR
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed
 from tests.helpers.models import tiny_llama

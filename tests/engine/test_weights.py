@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM
 
 from engine import DecodeRequest
 from engine.models import loading, meta_model
-from engine.models.catalogue import MODEL_DIR
+from engine.sources.catalogue import MODEL_DIR
 from tests.helpers.models import tiny_llama
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean

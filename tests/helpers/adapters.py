@@ -12,7 +12,7 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from engine.models import adapter_merge
-from engine.models.catalogue import CATALOGUE, MODEL_DIR
+from engine.sources.catalogue import CATALOGUE, MODEL_DIR
 
 BASE = "storyteller-draft"
 _SPREAD = 0.1

@@ -21,7 +21,7 @@ from huggingface_hub import constants
 
 from engine.models import hub as hubs
 from engine.models import loading
-from engine.models.catalogue import MODEL_DIR
+from engine.sources.catalogue import MODEL_DIR
 from tests.helpers.models import tiny_llama
 from tests.helpers.patience import PATIENCE_S
 

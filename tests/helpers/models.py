@@ -14,8 +14,8 @@ import numpy as np
 import torch
 import transformers
 
-from engine.models.catalogue import MODEL_DIR
 from engine.models.loading import LoadedModel
+from engine.sources.catalogue import MODEL_DIR
 
 VOCAB = 97
 _GOLDEN = Path(__file__).parents[1] / "golden" / "transformers_4_55_outputs.json.gz"

@@ -14,7 +14,7 @@ import gguf
 import numpy as np
 from tokenizers.pre_tokenizers import ByteLevel
 
-from engine.models.sources import ModelSource, PinnedWheel
+from engine.sources.installable import Installable, PinnedWheel
 from tests.helpers.patience import PATIENCE_S
 
 _WIDTH, _HIDDEN, _HEADS, _KV_HEADS, _CONTEXT = 32, 64, 4, 2, 128
@@ -100,7 +100,7 @@ def indexing(wheel: Path):
         assert not thread.is_alive()
 
 
-def make_wheel(folder: Path) -> tuple[Path, ModelSource]:
+def make_wheel(folder: Path) -> tuple[Path, Installable]:
     """Return a wheel with a tiny model, and what is pinned of it."""
     model = folder / "tiny.gguf"
     make_gguf(model)
@@ -124,7 +124,7 @@ def make_wheel(folder: Path) -> tuple[Path, ModelSource]:
         model.stat().st_size,
         hashlib.sha256(model.read_bytes()).hexdigest(),
     )
-    return path, ModelSource("someone/tiny-instruct", pinned, 1_000_000)
+    return path, Installable("someone/tiny-instruct", pinned, 1_000_000)
 
 
 def make_gguf(path: Path) -> None:

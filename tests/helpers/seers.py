@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from engine.models.catalogue import MODEL_DIR
+from engine.sources.catalogue import MODEL_DIR
 
 SIDE = 32
 

@@ -10,8 +10,8 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from engine.errors import ModelError
-from engine.models.catalogue import CATALOGUE
 from engine.settings import Settings
+from engine.sources.catalogue import CATALOGUE
 from playground.server import audit, deployment
 
 PART = {

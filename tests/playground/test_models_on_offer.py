@@ -6,8 +6,8 @@ import dataclasses
 import shutil
 from urllib.request import urlopen
 
-from engine.models import catalogue
-from engine.models.catalogue import MODEL_DIR, SOURCE_FILE
+from engine.sources import catalogue
+from engine.sources.catalogue import MODEL_DIR, SOURCE_FILE
 from playground.forms.spec import page_spec
 from playground.server.deployment import visitor_permissions
 from tests.helpers.patience import PATIENCE_S

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from engine.analysis import examples, gallery
 from engine.errors import TraceError
-from engine.models.catalogue import CATALOGUE, CatalogueEntry
+from engine.sources.catalogue import CATALOGUE, CatalogueEntry
 from engine.strategies import STRATEGIES
 from engine.strategies.chat_presets import CHAT_MODEL
 from engine.trace import json_io

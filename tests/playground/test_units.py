@@ -10,7 +10,7 @@ import pytest
 from engine import DecodeRequest, LoadedModel
 from engine.declare.params import params_of
 from engine.errors import ParameterError
-from engine.models.catalogue import CATALOGUE, drafts_for
+from engine.sources.catalogue import CATALOGUE, drafts_for
 from engine.strategies import STRATEGIES
 from playground.forms import controls
 from playground.forms.links import request_from_link, to_link

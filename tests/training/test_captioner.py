@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from transformers import AutoImageProcessor, AutoProcessor, AutoTokenizer, VisionEncoderDecoderModel
 
-from engine.models.catalogue import CATALOGUE, MODEL_DIR, drafts_for
+from engine.sources.catalogue import CATALOGUE, MODEL_DIR, drafts_for
 from training import captioner_examples, evaluate_captioner, export, train_captioner
 from training.captions import captions
 from training.evaluate_captioner import Captioner, ScoredCaption, mistakes

@@ -14,7 +14,7 @@ from transformers import AutoFeatureExtractor, AutoTokenizer, WhisperForConditio
 from engine import DecodeRequest
 from engine.errors import ParameterError
 from engine.media.examples import EXAMPLES_FOLDER as MEDIA
-from engine.models.catalogue import CATALOGUE, drafts_for
+from engine.sources.catalogue import CATALOGUE, drafts_for
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 from training import corpus, evaluate_transcriber, export, speech, train_transcriber

@@ -14,8 +14,6 @@ from engine.declare.weights import EIGHT_BITS
 from engine.errors import ModelError
 from engine.models import files, sizes
 from engine.models.build_cache import build_once
-from engine.models.build_key import Sources, find_build
-from engine.models.catalogue import SOURCE_FILE, install_path
 from engine.models.hub import ByteProgress
 from engine.models.openvino.graph_conversion import MEASUREMENTS_FILE, conversion_refusal
 from engine.models.openvino.installation import (
@@ -25,6 +23,8 @@ from engine.models.openvino.installation import (
     is_installed,
 )
 from engine.models.subprocess_job import run_job
+from engine.sources.build_key import Sources, find_build
+from engine.sources.catalogue import SOURCE_FILE, install_path
 
 
 def graph_sources(folder: str, backend: str) -> Sources:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError, format_value
-from engine.models.build_key import Sources
+from engine.sources.build_key import Sources
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 BASE_SEPARATOR = " on "

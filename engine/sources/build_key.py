@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from engine.models import catalogue
+from engine.sources import catalogue
 
 SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _BUILDS = "made"
