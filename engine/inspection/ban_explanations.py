@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import torch
 
-from engine.inspection.explanation import quote_token
 from engine.inspection.removal import (
     Removal,
     RemovalCase,
@@ -14,6 +13,7 @@ from engine.inspection.removal import (
     removal_until_off,
     token_name,
 )
+from engine.number_text import quote_token
 
 
 def _explain_no_repeat_ngram(case: RemovalCase) -> Removal:

@@ -5,16 +5,7 @@ from __future__ import annotations
 import torch
 
 from engine.inspection.beam_trial import BeamTrial
-from engine.inspection.explanation import (
-    KEPT,
-    Claim,
-    Explainer,
-    format_gap,
-    format_number,
-    format_total,
-    join_words,
-    mark_invisible,
-)
+from engine.inspection.explanation import KEPT, Claim, Explainer
 from engine.inspection.filter_chain import FilterChain, build_local_bias, find_smallest_bias
 from engine.inspection.filter_report import (
     find_removals,
@@ -31,6 +22,7 @@ from engine.inspection.search_state import (
     total_scores,
 )
 from engine.loops.beams.step_record import IMPOSSIBLE_SUM, PROMPT_NODE
+from engine.number_text import format_gap, format_number, format_total, join_words, mark_invisible
 from engine.trace.details import BeamDetail, BeamNode
 
 _SURVIVING_FATES = ("kept", "finished")

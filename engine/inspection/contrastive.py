@@ -6,16 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from engine.inspection.explanation import (
-    CHOSEN,
-    CONSIDERED,
-    Claim,
-    Explainer,
-    format_number,
-    format_percent,
-    format_value,
-    quote_token,
-)
+from engine.inspection.explanation import CHOSEN, CONSIDERED, Claim, Explainer
 from engine.inspection.filter_chain import FilterChain, build_local_bias, find_smallest_bias
 from engine.inspection.filter_report import (
     find_removals,
@@ -26,6 +17,7 @@ from engine.inspection.filter_report import (
     token_name,
 )
 from engine.inspection.rerun import ReplayedStep
+from engine.number_text import format_number, format_percent, format_value, quote_token
 from engine.trace.details import ContrastiveDetail, ContrastiveOption
 
 _MIN_LEAD = 2e-5

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import torch
 
-from engine.inspection.explanation import CHOSEN, Claim, Explainer, format_number, format_percent
+from engine.inspection.explanation import CHOSEN, Claim, Explainer
 from engine.inspection.filter_chain import FilterChain
 from engine.inspection.filter_report import row_values, token_name
 from engine.inspection.next_token import Race
 from engine.inspection.next_token import explain as explain_choice
 from engine.inspection.rerun import ReplayedStep
 from engine.loops.dola import LayerContrast, contrast_layers
+from engine.number_text import format_number, format_percent
 from engine.trace.details import LayerDetail
 
 

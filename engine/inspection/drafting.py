@@ -7,22 +7,14 @@ from dataclasses import dataclass
 import torch
 
 from engine.errors import ParameterError
-from engine.inspection.explanation import (
-    ACCEPTED,
-    CHOSEN,
-    Claim,
-    Explainer,
-    format_distinct,
-    format_number,
-    format_percent,
-    format_share,
-)
+from engine.inspection.explanation import ACCEPTED, CHOSEN, Claim, Explainer
 from engine.inspection.filter_chain import FilterChain
 from engine.inspection.filter_report import find_removals, report_rank, report_removals, token_name
 from engine.inspection.next_token import Race, count_prompt_ids
 from engine.inspection.next_token import explain_against_chosen as explain_choice
 from engine.inspection.rerun import ReplayedStep
 from engine.loops.drafting.assisted import residual_distribution
+from engine.number_text import format_distinct, format_number, format_percent, format_share
 from engine.trace.details import DraftDetail, DraftToken
 
 

@@ -8,20 +8,13 @@ from typing import Any
 
 import torch
 
-from engine.inspection.explanation import (
-    SURVIVES,
-    Claim,
-    Explainer,
-    format_number,
-    format_percent,
-    join_words,
-    quote_token,
-)
+from engine.inspection.explanation import SURVIVES, Claim, Explainer
 from engine.inspection.filter_chain import FilterChain, copy_processor, is_removed
 from engine.inspection.filter_thresholds import explain_removal
 from engine.inspection.removal import NO_REPLACEMENT, Removal, RemovalCase
 from engine.inspection.rerun import ReplayedStep
 from engine.loops.recorder import IMPOSSIBLE_SCORE
+from engine.number_text import format_number, format_percent, join_words, quote_token
 
 MIN_EFFECT = 0.005
 """Smaller changes of a logit are not reported."""

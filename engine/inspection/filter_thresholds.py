@@ -11,7 +11,14 @@ from typing import Any
 import torch
 
 from engine.inspection.ban_explanations import BAN_EXPLAINERS
-from engine.inspection.explanation import (
+from engine.inspection.removal import (
+    NO_REPLACEMENT,
+    Removal,
+    RemovalCase,
+    removal_until_off,
+    token_name,
+)
+from engine.number_text import (
     format_number,
     format_percent,
     format_share,
@@ -19,13 +26,6 @@ from engine.inspection.explanation import (
     quote_token,
     round_down_until,
     round_up_until,
-)
-from engine.inspection.removal import (
-    NO_REPLACEMENT,
-    Removal,
-    RemovalCase,
-    removal_until_off,
-    token_name,
 )
 
 _LN2 = 0.6931471805599453

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
-from engine.inspection.explanation import (
-    Explainer,
+from engine.inspection.explanation import Explainer
+from engine.inspection.filter_report import token_name
+from engine.inspection.rerun import ReplayedStep
+from engine.number_text import (
     format_distinct,
     format_gap,
     format_number,
@@ -13,8 +15,6 @@ from engine.inspection.explanation import (
     format_token,
     format_total,
 )
-from engine.inspection.filter_report import token_name
-from engine.inspection.rerun import ReplayedStep
 from engine.trace.details import (
     BeamDetail,
     BeamNode,

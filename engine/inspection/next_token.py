@@ -7,17 +7,7 @@ from typing import Any
 
 import torch
 
-from engine.inspection.explanation import (
-    CHOSEN,
-    Claim,
-    Explainer,
-    format_distinct,
-    format_number,
-    format_ordinal,
-    format_percent,
-    format_value,
-    round_up_until,
-)
+from engine.inspection.explanation import CHOSEN, Claim, Explainer
 from engine.inspection.filter_chain import FilterChain, build_local_bias, find_smallest_bias
 from engine.inspection.filter_report import (
     find_blocking_filter,
@@ -29,6 +19,14 @@ from engine.inspection.filter_report import (
     token_name,
 )
 from engine.inspection.rerun import ReplayedStep
+from engine.number_text import (
+    format_distinct,
+    format_number,
+    format_ordinal,
+    format_percent,
+    format_value,
+    round_up_until,
+)
 
 MAX_TEMPERATURE = 100.0
 _MIN_TEMPERATURE = 0.001

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from engine.inspection.explanation import format_value, quote_token
 from engine.inspection.filter_chain import is_removed
+from engine.number_text import format_value, quote_token
 
 NO_REPLACEMENT = object()
 """Marks a removal whose change cannot be tried on a processor."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.inspection.explanation import format_token
 from engine.inspection.rerun import ObservedPass, ReplayedStep
 from engine.inspection.search_state import build_search_state
 from engine.inspection.typed_token import ids_before, read_typed_token
 from engine.loops.beams.step_record import best_kept_node
+from engine.number_text import format_token
 from engine.trace.details import BeamDetail, DraftDetail
 
 

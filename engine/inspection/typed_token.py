@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from engine.errors import ParameterError
-from engine.inspection.explanation import quote_token
 from engine.inspection.rerun import ReplayedStep
 from engine.models.text import decode_ids, encode_after
+from engine.number_text import quote_token
 from engine.trace.details import BeamDetail
 from engine.trace.records import Step, replay_ids
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import torch
 
-from engine.inspection.explanation import Explainer, format_number, format_percent
+from engine.inspection.explanation import Explainer
 from engine.inspection.filter_chain import FilterChain, FilterLink, copy_processor
 from engine.inspection.filter_report import row_values
 from engine.inspection.next_token import Race
 from engine.inspection.next_token import explain as explain_choice
 from engine.inspection.rerun import ReplayedStep
+from engine.number_text import format_number, format_percent
 from engine.watermark import processors
 
 

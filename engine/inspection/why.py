@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from engine.errors import ParameterError
 from engine.inspection import beams, contrastive, dola, drafting, from_record, next_token, watermark
-from engine.inspection.explanation import Explainer, Explanation, format_token
+from engine.inspection.explanation import Explainer, Explanation
 from engine.inspection.filter_chain import FilterChain
 from engine.inspection.rerun import ReplayedStep
+from engine.number_text import format_token
 from engine.trace.details import (
     BeamDetail,
     BeamNode,

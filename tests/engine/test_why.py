@@ -11,12 +11,13 @@ import torch
 from transformers import TopPLogitsWarper
 
 from engine import DecodeRequest
-from engine.inspection.explanation import SURVIVES, format_percent
+from engine.inspection.explanation import SURVIVES
 from engine.inspection.filter_chain import FilterChain, is_removed
 from engine.inspection.filter_thresholds import explain_removal
 from engine.inspection.removal import RemovalCase
 from engine.inspection.rerun import replay_to_step
 from engine.inspection.why import explain_token
+from engine.number_text import format_percent
 from engine.trace.details import BeamDetail, DraftDetail
 from tests.helpers.claims import holds
 from tests.helpers.models import golden_model
