@@ -7,6 +7,8 @@ os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
 os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000000")
 os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
 
+# Before Gradio, which creates a folder in GRADIO_TEMP_DIR as soon as it is imported.
+import playground.storage.uploads  # noqa: F401
 from playground.jobs import zerogpu
 from playground.shell import gradio_patches, lazy_imports
 

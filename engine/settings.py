@@ -83,7 +83,8 @@ class Settings:
     max_request_bytes: int = 1_000_000
     """Largest body of a request that carries no file, picture or sound."""
     max_body_s: float = 60.0
-    """How long a request, or its headers, may take to come."""
+    """How long a request, or its headers, may take to come, and how long a client may read nothing
+    of its answer."""
     max_trace_bytes: int = 32_000_000
     """Largest trace file, also after decompression, and the largest record of a custom method."""
     max_uploads_bytes: int = 200_000_000
@@ -206,6 +207,9 @@ class Settings:
     little."""
     max_sessions: int = 100
     """Most visitors for whom Gradio keeps a copy of the page's components."""
+    proxies: str = ""
+    """Addresses or networks of the proxies in front of the page, separated by spaces, whose
+    X-Forwarded headers count. Those of this machine itself always count, and all on a Space."""
     public: bool = False
     """Whether this is a public Space, where folders are not models and remote code is refused. The
     default is yes if SPACE_ID is set."""
@@ -292,8 +296,9 @@ OTHER_VARIABLES = (
     ),
     Variable(
         "GRADIO_TEMP_DIR",
-        "a new temporary folder",
-        "Folder of uploaded files. The server deletes it when it ends.",
+        "the system's temporary folder",
+        "Folder in which the server creates a new folder for uploaded files. It deletes only that"
+        " one, when it ends or at the next start.",
     ),
     Variable(
         "RAY_AUTH_MODE",

@@ -30,6 +30,7 @@ from playground.inspect.questions import build_question_bus
 from playground.jobs import zerogpu
 from playground.rooms.registry import RoomRegistry
 from playground.rooms.routes import routes as room_routes
+from playground.rooms.store import open_room_store
 from playground.runs.stream import run_state
 from playground.server import audit, idle_timeout, logs, media_routes, metrics, refusals
 from playground.server.api import add_endpoints
@@ -39,7 +40,7 @@ from playground.shell.elements import PAGE_EVENT, add_hidden_element, event_data
 from playground.shell.guard import guard_handler
 from playground.shell.page_head import CachedHead, HeadMiddleware
 from playground.storage.journal import JOURNAL
-from playground.storage.uploads import UPLOADS
+from playground.storage.uploads import OWN_FOLDER
 from playground.tabs import draws, lessons, recorded_runs, replay, taste, watermark_bench
 from playground.tabs.compare import build_compare
 from playground.tabs.fork import build_fork
@@ -129,8 +130,10 @@ def page_head(language: str = languages.ENGLISH) -> str:
 
 def serve(host: str, port: int) -> gr.Blocks:
     """Serve the page from threads of this process; ``close()`` of the returned app stops it."""
-    demo, rooms = build_app(), RoomRegistry()
+    demo, rooms = build_app(), RoomRegistry(open_room_store(JOURNAL))
     idle_timeout.install_idle_timeout()
+    # ForwardedHeaders decides which proxies count; uvicorn's own list would hide the peer from it.
+    os.environ["FORWARDED_ALLOW_IPS"] = ""
     # From here on other threads import modules.
     lazy_imports.uninstall()
     demo.launch(
@@ -200,7 +203,7 @@ def launch(host: str, port: int) -> None:
     closing.start()
     closing.join(_CLOSE_TIMEOUT_S)
     # ``os._exit`` below skips atexit handlers.
-    UPLOADS.clear()
+    OWN_FOLDER.remove()
     sys.stdout.flush()
     # A normal exit aborts if a thread is still inside native model code.
     os._exit(0)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +14,7 @@ import pytest
 
 from tests.helpers import audit
 from tests.helpers.patience import PATIENCE_S
+from tests.helpers.server import ROOT
 
 LOCK = """\
 # A lock.
@@ -264,3 +267,20 @@ def test_the_locks_are_looked_up_whole():
     assert {"torch", "gradio", "mcp", "pytest"} <= names
     assert not ranges
     assert all("+" not in version for _, version in packages)
+
+
+@pytest.mark.parametrize("found", [f"{NOT_ONE}it could not be reached: no network", CLEAN])
+def test_the_last_line_of_ci_names_what_was_not_looked_up(found, tmp_path):
+    make = tmp_path / "make"
+    make.write_text(f"#!/bin/sh\ntest $1 != lint || echo '{found}'\n")
+    make.chmod(0o755)
+    run = subprocess.run(
+        [ROOT / ".ci" / "run"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )
+    summary = "Summary: lint, test and test-cluster passed."
+    last = [summary, found] if found != CLEAN else [summary]
+    assert run.stdout.splitlines()[1:] == last

@@ -43,7 +43,7 @@ _LARGER = {
 }
 """Unit -> larger units, largest first, in which a large default is shown as well."""
 _TOPICS = {
-    "Address of the page": """PLAYGROUND_HOST PLAYGROUND_PORT PLAYGROUND_HOSTS PLAYGROUND_FRAMES
+    "Address of the page": """PLAYGROUND_HOST PLAYGROUND_PORT PLAYGROUND_HOSTS PLAYGROUND_FRAMES proxies
         PLAYGROUND_COMMIT""",
     "Public Space": """public SPACE_ID SPACES_ZERO_GPU allowed_models public_weights
         allowed_methods max_runs_per_address max_hub_gb max_public_rich_bytes""",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from engine.errors import EngineError, ParameterError
 from engine.models import files
+from engine.temporary_folder import TemporaryFolder
 
 TIMEOUT_S = 10.0
 """Most seconds to wait for the hub's first answer."""
@@ -69,7 +69,7 @@ def download_text(to: str, name: str, commit: str, token: str, most: int) -> str
     from huggingface_hub.errors import RemoteEntryNotFoundError
 
     # Not the hub's cache, which is for models: the file is only compared and then discarded.
-    with tempfile.TemporaryDirectory(prefix="push-") as place:
+    with TemporaryFolder("push") as place:
         try:
             path = hub_client(token).hf_hub_download(
                 to, name, revision=commit, cache_dir=place, etag_timeout=TIMEOUT_S

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from engine.export.script import IDS_PREFIX
 from engine.run.request import check_request, request_from_trace
 from engine.sandbox.method_templates import list_templates
 from engine.settings import SETTINGS, child_environment
+from engine.temporary_folder import TemporaryFolder
 from engine.trace.records import Trace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,7 +70,7 @@ def verify_export(
     if not _CHECK_LOCK.acquire(blocking=False):
         raise BusyError("Another check is running; try again in a moment.")
     try:
-        with tempfile.TemporaryDirectory(prefix="export-") as place:
+        with TemporaryFolder("export") as place:
             for path, text in files.items():
                 target = Path(place) / path
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -366,7 +366,8 @@ def _load_model(key: CacheKey, folder: str, revision: str | None) -> LoadedModel
         holding.remove_when_freed(model, offloaded)
         tokenizer = load_tokenizer(folder)
     except Exception as error:
-        holding.remove_folder(offloaded)
+        if offloaded is not None:
+            offloaded.remove()
         raise load_error(error, name, folder, weights) from None
     check_loaded_model(name, model, report, tokenizer)
     holding.check_4bit_blocks(name, model)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import dataclasses
 import logging
 import re
-import shutil
-import tempfile
 import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import torch
@@ -20,6 +17,7 @@ from engine.declare.weights import ASSISTANT_PREFIX, DTYPES, REQUIRED_SETTINGS, 
 from engine.errors import ModelError, ParameterError
 from engine.models.openvino.installation import INSTALL_COMMAND, PACKAGE, is_installed
 from engine.settings import SETTINGS
+from engine.temporary_folder import TemporaryFolder
 from engine.trace.records import HeldWeights, ModelInfo, Trace
 
 DEFAULT = WeightsParams()
@@ -154,7 +152,7 @@ def check_devices(weights: WeightsParams) -> None:
             )
 
 
-def loading_options(weights: WeightsParams) -> tuple[dict[str, Any], str | None]:
+def loading_options(weights: WeightsParams) -> tuple[dict[str, Any], TemporaryFolder | None]:
     """Return the arguments for ``from_pretrained``, and a new temporary folder for offloading or None.
 
     Args:
@@ -166,8 +164,8 @@ def loading_options(weights: WeightsParams) -> tuple[dict[str, Any], str | None]
         options["quantization_config"] = _quantization_config(weights)
     folder = None
     if weights.device_map is not None:
-        folder = tempfile.mkdtemp(prefix="offloaded-")
-        options |= {"device_map": weights.device_map, "offload_folder": folder}
+        folder = TemporaryFolder("offloaded")
+        options |= {"device_map": weights.device_map, "offload_folder": str(folder.path)}
         if weights.max_memory is not None:
             options["max_memory"] = {_parse_device(d): size for d, size in weights.max_memory}
     return options, folder
@@ -190,16 +188,10 @@ def _parse_device(name: str) -> str | int:
     return int(name) if name.isdigit() else name
 
 
-def remove_when_freed(model: Any, folder: str | None) -> None:
+def remove_when_freed(model: Any, folder: TemporaryFolder | None) -> None:
     """Remove a folder when the model is freed or the process ends."""
     if folder is not None:
-        weakref.finalize(model, partial(shutil.rmtree, folder, ignore_errors=True))
-
-
-def remove_folder(folder: str | None) -> None:
-    """Remove the folder of a model that failed to load."""
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+        weakref.finalize(model, folder.remove)
 
 
 def offload_error_reason(error: Exception, weights: WeightsParams) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 import time
 import traceback
@@ -31,6 +30,7 @@ from engine.sandbox.return_value import read_return_value
 from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.settings import SETTINGS
 from engine.strategies.compatibility import uses_cache
+from engine.temporary_folder import TemporaryFolder
 from engine.trace.events import Loading
 from engine.trace.records import Step
 
@@ -230,7 +230,7 @@ def _open_model_folder(
     if target.weights is not None:
         yield resolve_model(target.name)[0], target.weights.changed_values()
         return
-    with tempfile.TemporaryDirectory(prefix="handed-over-") as folder:
+    with TemporaryFolder("model") as folder:
         try:
             target.model.save_pretrained(folder)
             if tokenizer and target.tokenizer is not None:

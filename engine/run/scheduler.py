@@ -350,11 +350,8 @@ class RunQueue:
 
     def _format_queue_full(self, waiting: int) -> str:
         wait = "1 run waits" if waiting == 1 else f"{waiting} runs wait"
-        at_work = [p for p in self._places if p.state == _RUNNING] or self._places[:1]
-        left = [self._estimate_seconds([place]) for place in at_work]
-        known = [seconds for seconds in left if seconds is not None]
-        when = f"about {max(1, round(min(known)))} s" if known else "a moment"
-        return f"The queue is full: {wait} already. Try again in {when}."
+        # No time: everyone who was refused tries for the next place, and their number is unknown.
+        return f"The queue is full: {wait} already. Try again later."
 
 
 def _count_turns(places: Iterable[Ticket]) -> int:

@@ -1,53 +1,25 @@
-"""The temporary folder of one sandboxed process: locked, limited in size, then removed.
-
-The lock ends with the owning process, however it ends; the next owner removes unlocked folders. A
-lock works across containers that share a folder, where a process id would not.
-"""
+"""The temporary folder of one sandboxed process, limited in size."""
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
-import secrets
 import stat
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-PREFIX = "decoding-playground-method-"
+from engine.temporary_folder import TemporaryFolder
+
 MAX_FILE_BYTES = 16_000_000
 MAX_BYTES = 4 * MAX_FILE_BYTES
 MAX_ENTRIES = 5_000
 """Most files and folders together."""
-_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL, errno.ENOSYS)
 
 
-class ScratchFolder:
-    """A new temporary folder, locked until it is removed.
-
-    Attributes:
-        path: its path.
-    """
+class ScratchFolder(TemporaryFolder):
+    """A new temporary folder for one sandboxed process."""
 
     def __init__(self) -> None:
-        remove_abandoned_folders()
-        while True:
-            self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
-            try:
-                self._lock = _lock_folder(self.path)
-            except (BlockingIOError, FileNotFoundError):
-                continue  # another process took it for an abandoned one before it was locked
-            # Another process may have removed it before it was locked.
-            if self.path.exists():
-                return
-            self._release()
-
-    def remove(self) -> None:
-        """Remove it with its content; what cannot be removed is left to ``remove_abandoned_folders``."""
-        with suppress(OSError):
-            _remove_tree(self.path)
-        self._release()
+        super().__init__("method")
 
     def is_too_full(self, pid: int) -> bool:
         """Return whether it exceeds its limits, counting deleted files that are still open.
@@ -76,72 +48,6 @@ class ScratchFolder:
                         with suppress(FileNotFoundError):
                             size += entry.stat(follow_symlinks=False).st_size
         return size + held > MAX_BYTES or count > MAX_ENTRIES
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-        self._lock = None
-
-
-def remove_abandoned_folders() -> None:
-    """Remove this user's folders that no process has locked."""
-    with os.scandir(tempfile.gettempdir()) as entries:
-        names = [entry.path for entry in entries if entry.name.startswith(PREFIX)]
-    for name in names:
-        with suppress(OSError):
-            if os.lstat(name).st_uid != os.geteuid():
-                continue
-            lock = _lock_folder(Path(name))
-            if lock is None:
-                continue
-            try:
-                _remove_tree(Path(name))
-            finally:
-                os.close(lock)
-
-
-def _lock_folder(folder: Path) -> int | None:
-    """Lock a folder; return its descriptor, None if the file system has no locks.
-
-    Raises:
-        BlockingIOError: another process has locked it.
-        OSError: it does not exist, or is not a folder.
-    """
-    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(held)
-        if error.errno in _NO_LOCKS:
-            return None
-        raise
-    return held
-
-
-def _remove_tree(top: Path) -> None:
-    """Remove an unused folder of any depth and with any modes."""
-    top.chmod(0o700)
-    while names := os.listdir(top):
-        for name in names:
-            path = top / name
-            if not _is_folder(path):
-                path.unlink()
-                continue
-            path.chmod(0o700)
-            for inner in os.listdir(path):
-                below = path / inner
-                if _is_folder(below):
-                    # Moved to the top: recursion, as in shutil.rmtree, fails on very deep folders.
-                    below.chmod(0o700)
-                    below.rename(top / secrets.token_hex(16))
-                else:
-                    below.unlink()
-            path.rmdir()
-    top.rmdir()
-
-
-def _is_folder(path: Path) -> bool:
-    return stat.S_ISDIR(os.lstat(path).st_mode)
 
 
 def _count_deleted_bytes(pid: int) -> int:

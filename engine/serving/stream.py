@@ -126,7 +126,7 @@ def _translate_error(error: BaseException) -> BaseException:
     if isinstance(error, BackPressureError):
         waiting = error.args[0] if error.args else 0
         wait = "1 run waits" if waiting == 1 else f"{waiting} runs wait"
-        return BusyError(f"The queue is full: {wait} already. Try again in a moment.")
+        return BusyError(f"The queue is full: {wait} already. Try again later.")
     cause = getattr(error, "cause", None) if isinstance(error, ray_errors.RayTaskError) else error
     if isinstance(cause, EngineError):
         return cause

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -17,7 +18,7 @@ from engine.errors import format_value
 from engine.settings import SETTINGS, Settings
 from playground.rooms.cards import Deck, load_deck
 from playground.rooms.rate_limit import RateLimiter
-from playground.rooms.room import Room, RoomError, hash_secret
+from playground.rooms.room import TEACHER, Room, RoomError, hash_secret
 from playground.rooms.state import RoomNotFoundError, RoomState, RoomStore
 from playground.rooms.watch import RoomWatch
 
@@ -100,25 +101,46 @@ class RoomRegistry:
     def _enforce_limits(self, address: str) -> None:
         """Enforce the limits on rooms.
 
-        An address at its limit loses its oldest room that nobody entered.
+        At a limit, an unused room gives way: the oldest of the address with the most rooms.
         """
         self.sweep()
-        states = list(self.store.states())
+        states = [state for state in self.store.states() if not self._is_expired(state)]
         own = [state for state in states if state.address == address]
         if len(own) >= self.settings.max_rooms_per_address:
-            unused = [state for state in own if not state.people]
-            if not unused:
+            given_up = self._end_unused_room(own)
+            if given_up is None:
                 raise RoomError(
                     f"{len(own)} rooms have been opened from here already: close one of them.", 429
                 )
-            oldest = min(unused, key=lambda state: state.used)
-            states.remove(oldest)
-            self._end(oldest.code)
-        if len(states) >= self.settings.max_rooms:
+            states.remove(given_up)
+        if len(states) >= self.settings.max_rooms and self._end_unused_room(states) is None:
             raise RoomError(
                 f"{len(states)} rooms are open already, and no more are possible; try again later.",
                 503,
             )
+
+    def _end_unused_room(self, states: list[RoomState]) -> RoomState | None:
+        """End a room that nobody entered and no teacher has open; None if there is none.
+
+        It is the oldest such room of the address with the most rooms.
+        """
+        unused = [state for state in states if not state.people and not self._is_taught_now(state)]
+        if not unused:
+            return None
+        count = Counter(state.address for state in states)
+        given_up = min(unused, key=lambda state: (-count[state.address], state.used))
+        self._end(given_up.code)
+        return given_up
+
+    def _is_taught_now(self, state: RoomState) -> bool:
+        """Return whether a room's teacher has it open, in this process or in another one."""
+        room = self._rooms.get(state.code)
+        return TEACHER in state.elsewhere or (room is not None and TEACHER in room.listeners)
+
+    def _is_expired(self, state: RoomState) -> bool:
+        """Remove a room that has been idle too long, also one that no process holds any more."""
+        oldest = self._expiry_time()
+        return state.used < oldest and self.store.expire(state.code, oldest)
 
     def _new_code(self) -> str:
         while True:
@@ -163,7 +185,7 @@ class RoomRegistry:
             return None
         if newer is None:
             return room
-        if newer.used < self._expiry_time() and self.store.expire(code, self._expiry_time()):
+        if self._is_expired(newer):
             return None
         if room is None:
             deck = self.deck(newer.lesson, newer.language)
@@ -287,7 +309,7 @@ class RoomRegistry:
 
     def _rooms_with_listeners(self) -> list[Room]:
         with self._lock:
-            return [room for room in self._rooms.values() if room.has_listeners]
+            return [room for room in self._rooms.values() if room.listeners]
 
     @contextmanager
     def _edit_room(self, room: Room) -> Iterator[None]:

@@ -80,14 +80,9 @@ class Room:
 
     @property
     def listeners(self) -> set[str]:
-        """Participants with an open stream in this process."""
+        """Participants with an open stream in this process, and ``TEACHER`` for the teacher."""
         with self._lock:
-            return {*self._listening} - {TEACHER}
-
-    @property
-    def has_listeners(self) -> bool:
-        """Whether any stream of the room is open in this process."""
-        return bool(self._listening)
+            return {*self._listening}
 
     @property
     def card(self) -> DeckCard:
@@ -256,7 +251,7 @@ class Room:
                 "card": self.state.card,
                 "revealed": self.state.card in self.state.revealed,
                 "locked": self.state.locked,
-                "here": len(self.listeners | self.state.elsewhere),
+                "here": len((self.listeners | self.state.elsewhere) - {TEACHER}),
                 "entered": len(self.state.people),
                 "tally": self._tally(),
                 "words": self._text_answers(),

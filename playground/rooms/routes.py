@@ -19,24 +19,24 @@ from playground.i18n.languages import choose_language
 from playground.rooms import page, qr
 from playground.rooms.registry import CODE_ALPHABET, CODE_LENGTH, RoomRegistry
 from playground.rooms.room import TEACHER, Room, RoomError
-from playground.rooms.store import DatabaseRoomStore
 from playground.rooms.stream import ClassScene, NewsResponse, ParticipantView, TeacherView
 from playground.shell.guard import error_message
 from playground.shell.visitors import visitor_address
-from playground.storage.database import DATABASE
+from playground.storage.database import database_errors
 
 SECRET_HEADER = "x-room-secret"
 """Request header with the teacher's secret."""
 _COOKIE = "participant"
 _MAX_BODY_BYTES = 8_000
+_NO_DATABASE = (
+    "The database of the classrooms (PLAYGROUND_JOURNAL) does not answer. Try again in a minute."
+)
 _Handler = Callable[["RoomRoutes", Request], Awaitable[Response]]
 
 
-def routes(rooms: RoomRegistry | None = None) -> list[Route]:
+def routes(rooms: RoomRegistry) -> list[Route]:
     """Return the routes of rooms and of the participant page's files."""
-    own = RoomRoutes(
-        rooms or RoomRegistry(None if DATABASE is None else DatabaseRoomStore(DATABASE))
-    )
+    own = RoomRoutes(rooms)
     return [
         Route("/rooms", own.open, methods=["POST"]),
         Route("/room", own.ask_for_code),
@@ -59,6 +59,8 @@ def _answer_errors(handler: _Handler) -> _Handler:
             return _json_response({"error": str(error)}, error.status)
         except EngineError as error:
             return _json_response({"error": str(error)}, 400)
+        except database_errors():
+            return _json_response({"error": _NO_DATABASE}, 503)
         except Exception as error:
             return _json_response({"error": error_message(error)}, 500)
 
@@ -118,6 +120,8 @@ class RoomRoutes:
             room, participant = await asyncio.to_thread(self.rooms.enter, code, known, address)
         except RoomError as error:
             return page.refusal_page(str(error), error.status, _request_language(request))
+        except database_errors():
+            return page.refusal_page(_NO_DATABASE, 503, _request_language(request))
         answer = page.participant_page(room.deck.language)
         answer.set_cookie(
             _COOKIE,

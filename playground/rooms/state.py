@@ -35,7 +35,7 @@ class RoomState:
     version: int = 0
     """Increases with every change that other processes must see."""
     elsewhere: Set[str] = frozenset()
-    """Participants with open streams in other processes."""
+    """Participants with open streams in other processes; "" stands for the teacher."""
 
 
 class RoomNotFoundError(Exception):
@@ -98,7 +98,7 @@ class RoomStore:
         """Publish who listens through this process, and return the versions of these rooms.
 
         Args:
-            listeners: Code of a room -> participants with an open stream.
+            listeners: Code of a room -> participants with an open stream, "" for the teacher.
         """
         return {state.code: state.version for state in self.states() if state.code in listeners}
 

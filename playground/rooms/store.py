@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from playground.rooms.state import RoomHolder, RoomNotFoundError, RoomState, RoomStore
 from playground.storage import tables
 from playground.storage.database import Database
+from playground.storage.journal import Journal
 from playground.storage.presence import ProcessPresence
 
 _ROOM_COLUMNS = ("secret", "lesson", "language", "address", "used", "card", "locked")
@@ -26,13 +27,14 @@ class DatabaseRoomStore(RoomStore):
 
     Args:
         database: The database.
+        presence: The heartbeat of this process, None for a new one.
     """
 
     shared = True
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, presence: ProcessPresence | None = None) -> None:
         super().__init__()
-        self.database, self.presence = database, ProcessPresence(database)
+        self.database, self.presence = database, presence or ProcessPresence(database)
         self._told: set[tuple[str, str]] = set()
 
     def add(self, state: RoomState) -> bool:
@@ -170,6 +172,13 @@ class DatabaseRoomStore(RoomStore):
             version=room.version,
             elsewhere=frozenset(db.execute(elsewhere).scalars()),
         )
+
+
+def open_room_store(journal: Journal) -> RoomStore:
+    """Return the store of rooms in the journal's database, or in memory if the journal has none."""
+    runs = journal.run_store
+    # One heartbeat for both: at shutdown it must stop for rooms and runs together.
+    return RoomStore() if runs is None else DatabaseRoomStore(runs.database, runs.presence)
 
 
 def _select_version(code: str) -> sa.Select[Any]:

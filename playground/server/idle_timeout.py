@@ -1,4 +1,4 @@
-"""Idle timeout of connections: one that sends no complete request is closed."""
+"""Deadlines of connections: for a whole request, and for an answer that the client does not read."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ _MAX_OPEN_FILES = 65_536
 
 
 class IdleTimeoutProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
-    """uvicorn's HTTP protocol with a deadline of ``max_body_s`` seconds for request headers.
+    """uvicorn's HTTP protocol with deadlines of ``max_body_s`` seconds.
 
-    uvicorn itself has a timeout between two requests only, so idle connections could block others.
+    One is for request headers, as uvicorn itself has a timeout between two requests only. The other
+    is for a client that reads nothing of its answer, whose memory and slots would never be freed.
     """
 
     loop: asyncio.AbstractEventLoop
     transport: asyncio.Transport
     cycle: Any
     _late: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Start the timer for the first request."""
@@ -36,9 +38,26 @@ class IdleTimeoutProtocol(AutoHTTPProtocol):  # type: ignore[misc,valid-type]
         self._update_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timer."""
+        """Cancel the timers."""
         self._cancel_timer()
+        self._cancel_unread()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Start the timer for a client that reads nothing: the buffer for it is full."""
+        super().pause_writing()
+        # Closing would wait until the client has read the buffer.
+        self._unread = self.loop.call_later(SETTINGS.max_body_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Cancel the timer: the client reads."""
+        self._cancel_unread()
+        super().resume_writing()
+
+    def _cancel_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _update_timer(self) -> None:
         if not self._is_idle():

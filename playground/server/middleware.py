@@ -6,7 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import nullcontext
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -17,6 +17,7 @@ from engine.errors import BusyError
 from engine.settings import SETTINGS
 from playground.server.body_budget import BODY_BUDGET, BodyTooLargeError
 from playground.server.media_routes import MEDIA_PATH as MEDIA
+from playground.server.proxies import ForwardedHeaders, forwarded_headers_arguments
 from playground.server.request_schema import (
     CALL_PATH,
     JOIN_PATH,
@@ -24,6 +25,7 @@ from playground.server.request_schema import (
     TOO_LARGE,
     find_request_error,
 )
+from playground.server.session_streams import ListenerRefusedError, SessionStreams
 from playground.shell.listeners import LISTENERS
 from playground.storage.uploads import UPLOADS
 
@@ -128,6 +130,7 @@ class RequestGate:
 
     def __init__(self, app: Any, max_bytes: int, inputs: Mapping[int, int]) -> None:
         self.app, self.max_bytes, self.inputs = app, max_bytes, inputs
+        self.streams = SessionStreams()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle one connection."""
@@ -163,11 +166,23 @@ class RequestGate:
         refused = find_request_error(path, body, self.inputs) if post else None
         if refused:
             return await _send_response(send, refused[0], refused[1].encode())
+        return await self._answer_endpoint(scope, replies, send)
+
+    async def _answer_endpoint(self, scope: Any, replies: Any, send: Any) -> None:
+        listener = _listening_session(scope) if scope["method"] == "GET" else ""
+        if not listener:
+            return await self._call_endpoint(scope, replies, send)
+        with LISTENERS.open_stream(listener):
+            try:
+                answer = partial(self._call_endpoint, scope)
+                await self.streams.serve(listener, answer, replies, send)
+            except ListenerRefusedError:
+                await _send_response(send, 409, b"Others read this session's answers already.")
+
+    async def _call_endpoint(self, scope: Any, receive: Any, send: Any) -> None:
         # For an unknown endpoint or event Gradio raises before it answers, or in mid-stream.
         gone = b"There is no such endpoint."
-        listener = _listening_session(scope) if scope["method"] == "GET" else ""
-        with LISTENERS.open_stream(listener) if listener else nullcontext():
-            return await _call_with_fallback(self.app, scope, replies, send, 404, gone)
+        await _call_with_fallback(self.app, scope, receive, send, 404, gone)
 
 
 def _listening_session(scope: Any) -> str:
@@ -306,4 +321,4 @@ def build_middleware(inputs: Mapping[int, int]) -> list[Middleware]:
         own = ["127.0.0.1", "localhost", "[::1]"]
         hosts = [*own, *os.environ.get("PLAYGROUND_HOSTS", "").split()]
         gates.insert(0, Middleware(TrustedHostMiddleware, allowed_hosts=hosts))
-    return gates
+    return [Middleware(ForwardedHeaders, **forwarded_headers_arguments(SETTINGS.proxies)), *gates]

@@ -172,6 +172,11 @@ class Journal:
             known[0].cancel()
 
     @property
+    def run_store(self) -> RunStore | None:
+        """The database store of the runs, None for memory only."""
+        return self._kept
+
+    @property
     def backlog_bytes(self) -> int:
         """Bytes waiting to be written to the database."""
         return 0 if self._kept is None else self._kept.backlog_bytes

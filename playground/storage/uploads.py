@@ -1,15 +1,15 @@
-"""Temporary upload folder of this process: limited in size, expired by age and deleted at exit."""
+"""Upload folder of this process: limited in size, expired by age and deleted at exit."""
 
 from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import tempfile
 import time
 from pathlib import Path
 
 from engine.settings import SETTINGS
+from engine.temporary_folder import TemporaryFolder
 
 
 class UploadFolder:
@@ -43,10 +43,6 @@ class UploadFolder:
         """Return whether a path is inside the folder."""
         return path.resolve().is_relative_to(self.folder.resolve())
 
-    def clear(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-
     def _list_files(self) -> list[tuple[float, int, Path]]:
         """Return (modification time, bytes, path) of each file."""
         found = []
@@ -60,10 +56,15 @@ class UploadFolder:
         return found
 
 
+def _create_folder() -> TemporaryFolder:
+    """Create the folder below GRADIO_TEMP_DIR, whose other files are the owner's and stay."""
+    parent = Path(os.environ.get("GRADIO_TEMP_DIR") or tempfile.gettempdir()).absolute()
+    parent.mkdir(parents=True, exist_ok=True)
+    return TemporaryFolder("uploads", parent)
+
+
+OWN_FOLDER = _create_folder()
 # Gradio reads GRADIO_TEMP_DIR too, so both use the same folder.
-UPLOADS = UploadFolder(
-    Path(os.environ.setdefault("GRADIO_TEMP_DIR", tempfile.mkdtemp(prefix="playground-"))),
-    SETTINGS.max_uploads_bytes,
-    SETTINGS.uploads_age_s,
-)
-atexit.register(UPLOADS.clear)
+os.environ["GRADIO_TEMP_DIR"] = str(OWN_FOLDER.path)
+UPLOADS = UploadFolder(OWN_FOLDER.path, SETTINGS.max_uploads_bytes, SETTINGS.uploads_age_s)
+atexit.register(OWN_FOLDER.remove)

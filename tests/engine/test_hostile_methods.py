@@ -21,7 +21,8 @@ from engine.sandbox import outcome
 from engine.sandbox import sandbox_parent as children
 from engine.sandbox.confinement import PROCESSES
 from engine.sandbox.sandbox_parent import SandboxProcess
-from engine.sandbox.scratch_folder import PREFIX, ScratchFolder, remove_abandoned_folders
+from engine.sandbox.scratch_folder import ScratchFolder
+from engine.temporary_folder import PREFIX, remove_abandoned_folders
 from tests.helpers.hostile import MARK, nothing_left, run_act, working_in
 from tests.helpers.method_processes import BARE, BareProcess
 from tests.helpers.methods import job
@@ -216,7 +217,7 @@ def test_a_folder_that_somebody_holds_or_that_is_not_ours_stays():
     (abandoned / "in" / "out").symlink_to(held.path)
     (abandoned / "shut").mkdir(0o300)
     (abandoned / "shut" / "in").mkdir(0)
-    remove_abandoned_folders()
+    remove_abandoned_folders(own)
     assert sorted(own.iterdir()) == sorted([held.path, link, file])
     assert (held.path / "kept").exists()
     link.unlink()

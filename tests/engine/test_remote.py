@@ -137,7 +137,7 @@ def test_a_run_that_gets_no_further_is_given_up(events, monkeypatch):
 
 
 def test_a_full_line_is_said_to_who_comes_and_waited_for_by_who_has_begun(events):
-    full = BusyError("The queue is full: 3 runs wait already. Try again in a moment.")
+    full = BusyError("The queue is full: 3 runs wait already. Try again later.")
     *_, last = RemoteRun(REQUEST, asked(Script(full)))
     assert last.error is full
     *_, last = RemoteRun(REQUEST, asked(Script([Failed(full)])))

@@ -306,7 +306,7 @@ FILES = (
     Defect(
         "folder-of-a-neighbour",
         "Starting a custom method removes the folder of another that is still running.",
-        "engine/sandbox/scratch_folder.py",
+        "engine/temporary_folder.py",
         "fcntl.LOCK_EX | fcntl.LOCK_NB",
         "fcntl.LOCK_SH | fcntl.LOCK_NB",
         (

@@ -340,8 +340,6 @@ def test_uploads_have_little_room_and_go_by_themselves(tmp_path):
     uploads.remove(str(other))
     assert left() == ["3"]
     assert other.exists()
-    uploads.clear()
-    assert not tmp_path.exists()
 
 
 @pytest.mark.parametrize(

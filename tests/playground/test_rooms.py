@@ -11,7 +11,7 @@ import pytest
 from engine.lessons.lesson import LessonError
 from playground.rooms import qr
 from playground.rooms.registry import CODE_ALPHABET, NO_ROOM
-from playground.rooms.room import RoomError
+from playground.rooms.room import TEACHER, RoomError
 from tests.helpers.rooms import KINDS, Hand, rooms_of, write_lesson
 from tests.helpers.sentences import clean
 
@@ -244,11 +244,36 @@ def test_so_many_rooms_and_no_more(make, clock):
     entered(rooms, third.state.code)
     with pytest.raises(RoomError, match="close one of them"):
         rooms.open("kinds", "en", 1, HERE)
-    rooms.open("kinds", "en", 1, "192.0.2.2")
-    with pytest.raises(RoomError, match="3 rooms are open already"):
+    fourth, _ = rooms.open("kinds", "en", 1, "192.0.2.2")
+    with fourth.count_listener(TEACHER), pytest.raises(RoomError, match="3 rooms are open already"):
         rooms.open("kinds", "en", 1, "192.0.2.3")
+    assert not fourth.ended
     rooms.close(second)
     rooms.open("kinds", "en", 1, "192.0.2.3")
+
+
+def test_empty_rooms_lock_no_teacher_out(make, clock):
+    """The address with the most rooms loses the oldest one that nobody entered or has open."""
+    rooms = make(max_rooms=6, max_rooms_per_address=4)
+    quiet, _ = rooms.open("kinds", "en", 1, "192.0.2.9")
+    many = []
+    for number in range(4):
+        clock.now += 1
+        many.append(rooms.open("kinds", "en", 1, HERE)[0])
+        if number == 1:
+            entered(rooms, many[1].state.code)
+    rooms.open("kinds", "en", 1, "192.0.2.8")
+    with many[0].count_listener(TEACHER):
+        rooms.open("kinds", "en", 1, "192.0.2.3")
+    assert [room.ended for room in (quiet, *many)] == [False, False, False, True, False]
+
+
+def test_a_teacher_does_not_lose_the_room_she_has_open_to_her_own_next_one(make):
+    rooms = make(max_rooms_per_address=1)
+    room, _ = rooms.open("kinds", "en", 1, HERE)
+    with room.count_listener(TEACHER), pytest.raises(RoomError, match="close one of them"):
+        rooms.open("kinds", "en", 1, HERE)
+    assert not room.ended
 
 
 def test_wrong_codes_are_rationed_for_those_who_are_not_in(make, clock):

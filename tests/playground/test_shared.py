@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from engine.lessons.lesson import LessonError
 from playground.rooms.registry import NO_ROOM
-from playground.rooms.room import RoomError
+from playground.rooms.room import TEACHER, RoomError
 from playground.rooms.store import DatabaseRoomStore
 from playground.storage.database import Database
 from playground.storage.run_store import ATTEMPT_STRIDE, RunStart, RunStore, SentMessage
@@ -166,6 +166,27 @@ def test_listeners_of_a_process_that_is_gone_are_here_no_more(make, address):
         assert "dead" not in {*db.execute(sa.select(LISTENERS.c.process)).scalars()}
 
 
+def test_a_room_whose_teacher_listens_in_another_process_gives_way_to_none(make):
+    one, other = make("one", max_rooms=1), make("other", max_rooms=1)
+    opened, _ = one.open("kinds", "en", 1, HERE)
+    with opened.count_listener(TEACHER, one.wake_watch):
+        comes_true(lambda: TEACHER in other.find_room(opened.state.code, HERE).state.elsewhere)
+        with pytest.raises(RoomError, match="1 rooms are open already"):
+            other.open("kinds", "en", 1, "192.0.2.2")
+        assert opened.figures()[1]["here"] == 0, "a teacher is no member of the class"
+    comes_true(lambda: TEACHER not in other.find_room(opened.state.code, HERE).state.elsewhere)
+    other.open("kinds", "en", 1, "192.0.2.2")
+
+
+def test_an_idle_room_of_a_process_that_is_gone_takes_no_place(make, clock):
+    gone, next_one = (make(name, room_idle_s=100, max_rooms=1) for name in ("one", "other"))
+    room, _ = gone.open("kinds", "en", 1, HERE)
+    gone.enter(room.state.code, "", HERE)
+    clock.now += 101
+    next_one.open("kinds", "en", 1, "192.0.2.2")
+    assert len(list(next_one.store.states())) == 1
+
+
 def test_a_room_that_another_process_uses_goes_on(make, clock):
     one, other = make("one", room_idle_s=100), make("other", room_idle_s=100)
     opened, _ = one.open("kinds", "en", 1, HERE)
@@ -184,8 +205,8 @@ def test_a_room_that_another_process_uses_goes_on(make, clock):
 
 def test_so_many_rooms_of_all_processes(make):
     one, other = make("one", max_rooms=2), make("other", max_rooms=2)
-    one.open("kinds", "en", 1, HERE)
-    other.open("kinds", "en", 1, "192.0.2.2")
+    for rooms, teacher in ((one, HERE), (other, "192.0.2.2")):
+        rooms.enter(rooms.open("kinds", "en", 1, teacher)[0].state.code, "", HERE)
     with pytest.raises(RoomError, match="2 rooms are open already"):
         one.open("kinds", "en", 1, "192.0.2.3")
 

@@ -1,0 +1,51 @@
+"""What a proxy says of a visitor counts from known proxies only."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from playground.server.proxies import ForwardedHeaders, read_proxies
+
+
+async def _forwarded(peer, headers, proxies):
+    """Return the client and the headers that the app behind the middleware sees."""
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append(scope)
+
+    sent = [(name.encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "client": (peer, 1), "headers": sent}
+    await ForwardedHeaders(app, proxies)(scope, None, None)
+    return seen[0]["client"][0], {name.decode() for name, _ in seen[0]["headers"]}
+
+
+_FROM = {"x-forwarded-for": "1.1.1.1, 8.8.8.8", "x-forwarded-host": "evil.example", "accept": "*"}
+
+
+@pytest.mark.parametrize(
+    ("peer", "sent", "proxies", "client", "left"),
+    [
+        ("9.9.9.9", _FROM, "", "9.9.9.9", {"accept"}),
+        ("9.9.9.9", _FROM, "10.0.0.0/8", "9.9.9.9", {"accept"}),
+        ("", _FROM, "10.0.0.0/8", "", {"accept"}),
+        ("10.0.0.5", _FROM, "", "10.0.0.5", {"accept"}),
+        ("10.0.0.5", _FROM, "10.0.0.5", "8.8.8.8", set(_FROM)),
+        ("10.0.0.5", _FROM, "10.0.0.0/8 8.8.8.8", "1.1.1.1", set(_FROM)),
+        ("fd00::1", _FROM, "fd00::/8", "8.8.8.8", set(_FROM)),
+        ("127.0.0.1", _FROM, "", "8.8.8.8", set(_FROM)),
+        ("127.0.0.1", {"x-forwarded-for": "nonsense"}, "", "127.0.0.1", {"x-forwarded-for"}),
+        ("127.0.0.1", {}, "", "127.0.0.1", set()),
+    ],
+)
+def test_only_named_proxies_say_who_visits_and_under_which_host(peer, sent, proxies, client, left):
+    assert asyncio.run(_forwarded(peer, sent, read_proxies(proxies))) == (client, left)
+
+
+def test_a_proxy_that_is_no_address_is_refused_at_the_start():
+    with pytest.raises(
+        ValueError, match="PLAYGROUND_PROXIES = 'the-proxy' is not allowed: it must"
+    ):
+        read_proxies("10.0.0.1 the-proxy")
