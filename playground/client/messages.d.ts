@@ -152,27 +152,27 @@ export interface Header {
 }
 export interface ModelInfo {
   id: string;
-  revision?: string | null;
-  dtype?: string;
-  device?: string;
-  vocab_size?: number;
-  layers?: number;
-  is_encoder_decoder?: boolean;
-  weights?: HeldWeights | null;
+  revision: string | null;
+  dtype: string;
+  device: string;
+  vocab_size: number;
+  layers: number;
+  is_encoder_decoder: boolean;
+  weights: HeldWeights | null;
 }
 export interface HeldWeights {
-  quantization?: string | null;
-  bnb_4bit_use_double_quant?: boolean;
-  bnb_4bit_compute_dtype?: string | null;
-  device_map?: string | null;
-  max_memory?: {
+  quantization: string | null;
+  bnb_4bit_use_double_quant: boolean;
+  bnb_4bit_compute_dtype: string | null;
+  device_map: string | null;
+  max_memory: {
     [k: string]: string;
   } | null;
-  layers_on?: {
+  layers_on: {
     [k: string]: number;
   };
-  backend?: string;
-  agreement?: Agreement | null;
+  backend: string;
+  agreement: Agreement | null;
 }
 export interface Agreement {
   tokens: number;
@@ -188,10 +188,10 @@ export interface Pieces {
   [k: string]: string;
 }
 export interface Timing {
-  total_s?: number;
-  first_token_s?: number | null;
-  load_s?: number;
-  queue_s?: number;
+  total_s: number;
+  first_token_s: number | null;
+  load_s: number;
+  queue_s: number;
 }
 export interface Metrics {
   [k: string]: number | null;
@@ -201,7 +201,7 @@ export interface Parent {
   step: number;
   kept: number;
   token_ids: number[];
-  text?: string | null;
+  text: string | null;
 }
 export interface PromptTurn {
   role: string;
@@ -211,25 +211,25 @@ export interface PromptTurn {
 export interface MethodInfo {
   name: string;
   source: string;
-  sha256?: string | null;
-  revision?: string | null;
+  sha256: string | null;
+  revision: string | null;
 }
 export interface EmittedToken {
   logprob: number | null;
   rank: number;
   entropy: number;
-  top: [unknown, unknown][];
+  top: [number, number][];
 }
 export interface MediaInfo {
   kind: string;
   sha256: string;
-  example?: string | null;
-  width?: number | null;
-  height?: number | null;
-  seconds?: number | null;
-  rate?: number | null;
-  preview?: string;
-  peaks?: number[];
+  example: string | null;
+  width: number | null;
+  height: number | null;
+  seconds: number | null;
+  rate: number | null;
+  preview: string;
+  peaks: number[];
 }
 /**
  * Steps and texts since the message before.
@@ -251,22 +251,22 @@ export interface Step {
   index: number;
   keep: number;
   emit: number[];
-  candidates?: Candidate[];
-  stages?: Stage[];
-  detail?:
+  candidates: Candidate[];
+  stages: Stage[];
+  detail:
     DrawDetail | BeamDetail | DraftDetail | LayerDetail | ContrastiveDetail | WatermarkDetail | ForwardDetail | null;
-  logsumexp?: number;
-  entropy?: number;
-  forward_passes?: number;
-  elapsed_s?: number;
-  sequence?: number;
+  logsumexp: number;
+  entropy: number;
+  forward_passes: number;
+  elapsed_s: number;
+  sequence: number;
 }
 export interface Candidate {
   token_id: number;
   raw_logprob: number | null;
   processed_logprob: number | null;
   rank: number;
-  removed_by?: string | null;
+  removed_by: string | null;
 }
 export interface Stage {
   name: string;
@@ -275,7 +275,7 @@ export interface Stage {
   entropy: number;
 }
 export interface DrawDetail {
-  kind?: "draw";
+  kind: "draw";
   racers: Racer[];
 }
 export interface Racer {
@@ -285,15 +285,15 @@ export interface Racer {
   arrival: number;
 }
 export interface BeamDetail {
-  kind?: "beam";
+  kind: "beam";
   pool: BeamNode[];
   heap: Hypothesis[];
   best_running: number | null;
   worst_finished: number | null;
   stopping: boolean;
-  winner_node_id?: number | null;
-  stop_reason?: string;
-  greedy?: GreedyPath | null;
+  winner_node_id: number | null;
+  stop_reason: string;
+  greedy: GreedyPath | null;
 }
 export interface BeamNode {
   node_id: number;
@@ -307,16 +307,16 @@ export interface BeamNode {
   group: number;
   diversity_penalty: number;
   fate: string;
-  penalised_by?: number[];
-  reason?: string;
-  arrival?: number | null;
+  penalised_by: number[];
+  reason: string;
+  arrival: number | null;
 }
 export interface Hypothesis {
   node_id: number;
   sum_logprobs: number;
   length: number;
   score: number;
-  group?: number;
+  group: number;
 }
 export interface GreedyPath {
   token_ids: number[];
@@ -325,24 +325,24 @@ export interface GreedyPath {
   left_at: number | null;
 }
 export interface DraftDetail {
-  kind?: "draft";
+  kind: "draft";
   draft_length: number;
   requested_length: number;
   length_reason: string;
   tokens: DraftToken[];
   final_token_id: number;
   final_source: string;
-  residual: [unknown, unknown][];
+  residual: [number, number][];
   draft_forwards: number;
   draft_s: number;
   verify_s: number;
-  match?: [unknown, unknown, unknown] | null;
-  draft_own?: string[];
-  reencoded?: number[];
-  lost?: string;
-  exit_layer?: number | null;
-  drafter?: string;
-  report?: DraftReport | null;
+  match: [number, number, number] | null;
+  draft_own: string[];
+  reencoded: number[];
+  lost: string;
+  exit_layer: number | null;
+  drafter: string;
+  report: DraftReport | null;
 }
 export interface DraftToken {
   token_id: number;
@@ -358,9 +358,9 @@ export interface DraftReport {
   plain_tokens: number;
   plain_s: number;
   plain_identical: boolean | null;
-  distributions?: DistributionCheck[];
-  others?: number | null;
-  processor_share?: number | null;
+  distributions: DistributionCheck[];
+  others: number | null;
+  processor_share: number | null;
 }
 export interface Parting {
   position: number;
@@ -377,17 +377,17 @@ export interface DistributionCheck {
   chi_square: number;
   degrees: number;
   p_value: number;
-  bins: [unknown, unknown, unknown][];
+  bins: [number[], number, number][];
 }
 export interface LayerDetail {
-  kind?: "layer";
+  kind: "layer";
   layers: LayerReading[];
   candidate_layers: number[];
   premature_layer: number;
   kept: number;
-  final_top: [unknown, unknown][];
-  contrast_top: [unknown, unknown][];
-  draw?: DrawDetail | null;
+  final_top: [number, number][];
+  contrast_top: [number, number][];
+  draw: DrawDetail | null;
 }
 export interface LayerReading {
   layer: number;
@@ -395,15 +395,15 @@ export interface LayerReading {
   entropy: number;
   rank: number;
   logprob: number | null;
-  top: [unknown, unknown][];
+  top: [number, number][];
   normed_entropy: number;
   normed_rank: number;
   normed_logprob: number | null;
-  normed_top: [unknown, unknown][];
-  normed_divergence?: number | null;
+  normed_top: [number, number][];
+  normed_divergence: number | null;
 }
 export interface ContrastiveDetail {
-  kind?: "contrastive";
+  kind: "contrastive";
   options: ContrastiveOption[];
   chosen: number;
 }
@@ -417,26 +417,26 @@ export interface ContrastiveOption {
   score: number;
 }
 export interface WatermarkDetail {
-  kind?: "watermark";
+  kind: "watermark";
   scheme: string;
   is_green: boolean | null;
   green_fraction: number | null;
   bias: number;
   context_ids: number[];
   scored: boolean;
-  reason?: string;
-  fresh?: boolean;
-  g_values?: number[];
-  green_candidates?: number[];
-  draw?: DrawDetail | null;
-  marked?: boolean;
-  expected?: number;
-  chance?: number;
+  reason: string;
+  fresh: boolean;
+  g_values: number[];
+  green_candidates: number[];
+  draw: DrawDetail | null;
+  marked: boolean;
+  expected: number;
+  chance: number;
 }
 export interface ForwardDetail {
-  kind?: "forward";
+  kind: "forward";
   passes: ForwardPass[];
-  declared?: number;
+  declared: number;
 }
 export interface ForwardPass {
   rows: number;
@@ -444,8 +444,8 @@ export interface ForwardPass {
   cached: number;
   dropped: number;
   length: number;
-  elapsed_s?: number;
-  aside?: boolean;
+  elapsed_s: number;
+  aside: boolean;
 }
 /**
  * Picture -> its numbers, as its summary.py makes them.
@@ -487,7 +487,7 @@ export interface Output {
   token_ids: number[];
   text: string;
   finish_reason: "eos" | "length" | "stop" | "cancelled" | "error";
-  score?: number | null;
+  score: number | null;
 }
 /**
  * A run has failed, or was refused before it began.
