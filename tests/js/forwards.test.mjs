@@ -135,7 +135,8 @@ test("a run that goes on has room for more, one that has ended has not", () => {
   assert.deepEqual(createScale({ start: null, most: null }, true), { start: 0, room: 1 });
   for (const room of [1, 16, 24, 120, 4000]) assert.ok(tickValues({ start: 0, room }).length < 6);
   assert.deepEqual(tickValues({ start: 5, room: 24 }), [8, 16, 24]);
-  assert.equal(createAxis({ start: 0, room: 8 }, "prompt")[0], null);
+  assert.equal(createAxis({ start: 0, room: 8 }, "prompt")[0].attributes.class, "tick");
+  assert.equal(createAxis({ start: 5, room: 8 }, "prompt")[0].attributes.class, "who");
 });
 
 const kinds = (nodes) => nodes.map((node) => node.attributes.class);

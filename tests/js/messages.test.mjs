@@ -4,16 +4,21 @@ import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 import Ajv from "ajv/dist/2020.js";
 import { Store } from "../../playground/client/shell/store.mjs";
-import { messagesOf, names, open } from "./traces.mjs";
+import { messagesOf, names, numbers, open } from "./traces.mjs";
 import { ROOT, readJson, TYPES, typesOf } from "./types.mjs";
 
 const ajv = new Ajv({ strict: false, validateFormats: false });
-const TRACE = "../docs/trace.schema.json";
-const schema = JSON.parse(
-  // The validator knows the other schema by a name, not by a path.
-  JSON.stringify(await readJson("playground/messages.schema.json")).replaceAll(TRACE, "trace.json"),
-);
-ajv.addSchema(await readJson("docs/trace.schema.json"), "trace.json");
+// The validator knows the other schemas by names, not by paths.
+const NAMES = {
+  "docs/trace.schema.json": "trace.json",
+  "visualizers/summaries.schema.json": "summaries.json",
+};
+let text = JSON.stringify(await readJson("playground/messages.schema.json"));
+for (const [path, name] of Object.entries(NAMES)) {
+  text = text.replaceAll(`../${path}`, name);
+  ajv.addSchema({ ...(await readJson(path)), $id: name });
+}
+const schema = JSON.parse(text);
 const isMessage = ajv.compile(schema);
 
 for (const [from, to] of Object.entries(TYPES))
@@ -34,6 +39,17 @@ for (const name of names)
     assert.equal(run.status, "finished");
     for (const field of run.fields) assert.deepEqual(run[field], trace[field], field);
   });
+
+test("the summaries of every recorded run are of their schema", async () => {
+  const isSummary = ajv.getSchema("summaries.json");
+  const views = new Set();
+  for (const name of names)
+    for (const summary of numbers[name].shown) {
+      assert.ok(isSummary(summary), `${name}: ${ajv.errorsText(isSummary.errors)}`);
+      for (const view of Object.keys(summary)) views.add(view);
+    }
+  assert.deepEqual([...views].sort(), Object.keys(isSummary.schema.properties).sort());
+});
 
 test("a message that the schema does not know is none", async () => {
   const [start] = messagesOf(await open("greedy-1"));

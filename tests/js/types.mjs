@@ -1,4 +1,4 @@
-// The types of traces and messages, made from their schemas: `npm run types` writes them.
+// The types of traces, summaries and messages, made from their schemas: `npm run types` writes them.
 import { readFile, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { compile } from "json-schema-to-typescript";
@@ -8,6 +8,7 @@ export const ROOT = new URL("../../", import.meta.url);
 const TRACE_SCHEMA = "docs/trace.schema.json";
 export const TYPES = {
   [TRACE_SCHEMA]: "visualizers/shared/trace.d.ts",
+  "visualizers/summaries.schema.json": "visualizers/shared/summaries.d.ts",
   "playground/messages.schema.json": "playground/client/messages.d.ts",
 };
 

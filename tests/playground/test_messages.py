@@ -22,7 +22,12 @@ from visualizers import summarize_trace
 
 ROOT = Path(__file__).parents[2]
 TRACE = Resource.from_contents(json.loads((ROOT / "docs" / "trace.schema.json").read_text()))
-REGISTRY = Registry().with_resource("../docs/trace.schema.json", TRACE)
+SUMMARIES = Resource.from_contents(
+    json.loads((ROOT / "visualizers" / "summaries.schema.json").read_text())
+)
+REGISTRY = Registry().with_resources(
+    [("../docs/trace.schema.json", TRACE), ("../visualizers/summaries.schema.json", SUMMARIES)]
+)
 SCHEMA = json.loads((ROOT / "playground" / "messages.schema.json").read_text())
 MESSAGE = jsonschema.Draft202012Validator(SCHEMA, registry=REGISTRY)
 KINDS = {

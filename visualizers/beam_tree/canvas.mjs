@@ -15,22 +15,53 @@ import {
 } from "./geometry.mjs";
 import { describeTreeNode, FATE_MARKS, shortenText } from "./words.mjs";
 
+/** @import { Badge, TreeGroup, TreeNode, TreeOwner } from "./tree.d.ts" */
+
 // Below this scale labels are hidden, because they are too small to read.
 const MIN_TEXT_SCALE = 0.5;
 // Number of steps before and after the visible ones that stay in the page.
 const KEPT_STEPS = 16;
 
+/** @param {TreeNode} node */
 const isDropped = (node) => node.data.fate !== "kept" && node.data.fate !== "finished";
 
 /**
  * Width of the bar of a probability, at least one unit.
  * @drawing
+ * @param {number} p
  */
 const barWidth = (p) => Math.max(1, (NODE_WIDTH - 10) * p);
 
+/** @param {Layer} layer */
 const layerParts = ({ group, name }) => [group, name];
 
+/**
+ * @param {Event} event
+ * @param {string} query
+ */
+const closest = ({ target }, query) => (target instanceof Element ? target.closest(query) : null);
+
+/**
+ * The node that an event hit.
+ * @param {Event} event
+ */
+export const findNode = (event) =>
+  /** @type {TreeNode["box"] | null} */ (closest(event, ".bt-node"))?.dpNode ?? null;
+
+/**
+ * The node or group whose badge an event hit.
+ * @param {Event} event
+ */
+export const findBadgeOwner = (event) =>
+  /** @type {Badge | null} */ (closest(event, ".bt-badge"))?.dpOwner ?? null;
+
+/**
+ * The drawing of a step.
+ * @typedef {{ lines: SVGGElement, nodes: SVGGElement, group: SVGGElement, name: SVGTextElement }} Layer
+ */
+
 export class Canvas {
+  /** @type {Layer[]} */
   layers = [];
   #renderedRange = [0, -1];
   #attachedRange = [0, -1];
@@ -61,18 +92,19 @@ export class Canvas {
     this.node.classList.remove("ended");
   }
 
+  /** @param {TreeGroup[]} groups */
   begin(groups) {
     this.ruler.append(svg("rect", { class: "bt-cover", x: 0, y: 0, height: TREE_TOP - 6 }));
     for (const group of groups) {
       group.band = svg("rect", { class: "bt-band", x: GUTTER_WIDTH, rx: 8 });
-      group.pill = svg(
+      group.box = svg(
         "g",
         { class: "bt-root-node" },
         svg("rect", { class: "bt-rect", width: PILL_WIDTH, height: NODE_HEIGHT, rx: 11 }),
         svg("text", { x: PILL_WIDTH / 2, y: 15, "text-anchor": "middle" }, tr("prompt")),
       );
       this.back.append(group.band);
-      this.frame.append(group.pill);
+      this.frame.append(group.box);
     }
     this.back.append(this.now);
   }
@@ -91,7 +123,11 @@ export class Canvas {
     return layer;
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {TreeNode} node
+   * @param {Layer} layer
+   */
   draw(run, node, layer) {
     const { fate, diversity_penalty: charge } = node.data;
     const ghost = isDropped(node) ? " ghost" : "";
@@ -128,10 +164,27 @@ export class Canvas {
     layer.nodes.append(node.box);
   }
 
+  /**
+   * Mark a node of the greedy path.
+   * @param {Run} run
+   * @param {TreeNode} node
+   */
+  markGreedy(run, node) {
+    const { box, line } = node;
+    const y = node.data.diversity_penalty > 0 ? 18 : 10;
+    box.classList.add("greedy");
+    line.classList.add("greedy");
+    box.append(svg("text", { class: "bt-g", x: NODE_WIDTH - 5, y, "text-anchor": "end" }, "G"));
+    const label = describeTreeNode(run, node);
+    box.setAttribute("aria-label", tr("{node}, on the greedy path", { node: label }));
+  }
+
+  /** @param {TreeOwner} owner */
   badge(owner) {
     if (owner.badge) return;
-    const left = (owner.pill ? PILL_WIDTH : NODE_WIDTH) - 17;
-    owner.badge = svg(
+    const left = ("data" in owner ? NODE_WIDTH : PILL_WIDTH) - 17;
+    /** @type {Badge} */
+    const badge = svg(
       "g",
       {
         class: "bt-badge",
@@ -141,27 +194,40 @@ export class Canvas {
       svg("rect", { width: 22, height: 13, rx: 6.5 }),
       svg("text", { x: 11, y: 9.5, "text-anchor": "middle" }),
     );
-    owner.badge.dpOwner = owner;
-    (owner.pill || owner.box).append(owner.badge);
+    badge.dpOwner = owner;
+    owner.badge = badge;
+    owner.box.append(badge);
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {TreeNode} node
+   * @param {string} star
+   */
   label(run, node, star = "") {
     const before = star + (FATE_MARKS[node.data.fate] || "");
     const room = (node.data.diversity_penalty > 0 ? 8 : 11) - before.length;
     node.text.textContent = before + shortenText(tokenLabel(run, node.data.token_id), room);
   }
 
-  // Place the band, prompt and row names of every group.
+  /**
+   * Place the band, prompt and row names of every group.
+   * @param {TreeGroup[]} groups
+   */
   stack(groups) {
     const cover = { class: "bt-cover", x: 0, y: 0, width: GUTTER_WIDTH - 6, height: "100%" };
     this.gutter.replaceChildren(svg("rect", cover));
     for (const group of groups) {
       setAttributes(group.band, { y: group.top - 5, height: group.lanes * ROW_HEIGHT + 2 });
-      group.pill.setAttribute(
+      group.box.setAttribute(
         "transform",
         `translate(${TREE_LEFT - COLUMN_WIDTH + 26} ${group.top})`,
       );
+      /**
+       * @param {number} row
+       * @param {string} text
+       * @param {string} [kind]
+       */
       const name = (row, text, kind) =>
         this.gutter.append(svg("text", { class: kind, x: 4, y: group.top + row + 15 }, text));
       const beams = group.lanes > 1 ? tr("beams") : tr("beam");
@@ -172,23 +238,37 @@ export class Canvas {
     }
   }
 
+  /**
+   * @param {TreeGroup[]} groups
+   * @param {number} wide
+   * @param {number} high
+   * @param {number} scale
+   */
   resize(groups, wide, high, scale) {
     const viewBox = `0 0 ${wide} ${high}`;
     setAttributes(this.node, { viewBox, width: wide * scale, height: high * scale });
     this.node.classList.toggle("tiny", scale < MIN_TEXT_SCALE);
     for (const group of groups) setAttributes(group.band, { width: wide - GUTTER_WIDTH - 4 });
-    setAttributes(this.ruler.firstElementChild, { width: wide });
+    if (this.ruler.firstElementChild) setAttributes(this.ruler.firstElementChild, { width: wide });
     setAttributes(this.now, { height: high - 4, width: NODE_WIDTH + 12, y: 2 });
   }
 
-  // Keep the names of rows and steps in view while the tree scrolls.
+  /**
+   * Keep the names of rows and steps in view while the tree scrolls.
+   * @param {number} left
+   * @param {number} top
+   */
   pin(left, top) {
     this.gutter.setAttribute("transform", `translate(${left} 0)`);
     this.ruler.setAttribute("transform", `translate(0 ${top})`);
   }
 
-  // Hide layers outside the visible part, and detach those
-  // far outside, so that a long search scrolls fast.
+  /**
+   * Hide layers outside the visible part, and detach those
+   * far outside, so that a long search scrolls fast.
+   * @param {number} first
+   * @param {number} last
+   */
   render(first, last) {
     const [before, after] = this.#renderedRange;
     const end = Math.min(Math.max(last, after), this.layers.length - 1);
@@ -198,7 +278,11 @@ export class Canvas {
     this.#attachLayers(first - KEPT_STEPS, last + KEPT_STEPS);
   }
 
-  // Attach the layers of a range of steps in order, and detach all others.
+  /**
+   * Attach the layers of a range of steps in order, and detach all others.
+   * @param {number} from
+   * @param {number} to
+   */
   #attachLayers(from, to) {
     const [before, after] = this.#attachedRange;
     const [first, last] = [Math.max(0, from), Math.min(to, this.layers.length - 1)];
@@ -219,6 +303,6 @@ export class Canvas {
     this.#attachLayers(0, this.layers.length);
     const copy = this.node.cloneNode(true);
     this.#attachLayers(first, last);
-    return copy;
+    return /** @type {SVGSVGElement} */ (copy);
   }
 }

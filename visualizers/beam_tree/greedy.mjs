@@ -4,19 +4,29 @@ import { formatFixed, formatPrecise, tokenLabel, tokensText } from "../shared/te
 import { tr } from "../shared/tr.mjs";
 import { pathTo, stepSummary } from "./words.mjs";
 
+/** @import { GreedyPath } from "../shared/trace.d.ts" */
+/** @import { Forest } from "./forest.mjs" */
+
+/** @param {number} x */
 const formatRatio = (x) =>
   x >= 1e6 ? formatPrecise(x) : x >= 100 ? Math.round(x).toLocaleString("en") : x.toPrecision(3);
 
 /**
  * A text with the part that both texts share, and the first different token in bold.
  * @param {Run} run
+ * @param {number[]} ids
+ * @param {number | null} at
  */
 function createTextLine(run, ids, at) {
   const cut = at === null ? ids.length : at;
+  /**
+   * @param {number} from
+   * @param {number} [to]
+   */
   const words = (from, to) => tokensText(run, ids.slice(from, to));
   const differing = ids[cut] === undefined ? tr("(end)") : words(cut, cut + 1);
   const next = at === null ? "" : differing;
-  const gap = /^ */.exec(next)[0];
+  const gap = " ".repeat(next.length - next.trimStart().length);
   return el(
     "span",
     { class: "bt-words" },
@@ -27,6 +37,12 @@ function createTextLine(run, ids, at) {
   );
 }
 
+/**
+ * @param {string} kind
+ * @param {string} label
+ * @param {Content} text
+ * @param {{ length: number, sum: number, score: number }} numbers
+ */
 const createSide = (kind, label, text, { length, sum, score }) =>
   el(
     "div",
@@ -42,14 +58,23 @@ const createSide = (kind, label, text, { length, sum, score }) =>
     ),
   );
 
+/**
+ * @param {number} length
+ * @param {string} score
+ */
 const lengthText = (length, score) =>
   length === 1
     ? tr(" over 1 token, score {score}", { score })
     : tr(" over {n} tokens, score {score}", { n: length.toLocaleString("en"), score });
 
-// A sentence on how the search lost the greedy path.
+/**
+ * A sentence on how the search lost the greedy path.
+ * @param {Forest} forest
+ * @param {number[]} ids
+ * @param {number[]} found
+ */
 function lossText(forest, ids, found) {
-  const last = forest.nodes.get(found.at(-1));
+  const last = forest.nodes.get(found.at(-1) ?? -1);
   if (!last) return "";
   const step = last.column + 1;
   if (last.data.fate === "pruned")
@@ -62,10 +87,17 @@ function lossText(forest, ids, found) {
     : tr(" Its path left the pool after step {step}.", { step });
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {Forest} forest
+ * @param {number[]} ids
+ * @param {GreedyPath} greedy
+ * @param {number[]} found
+ */
 function divergenceText(run, forest, ids, greedy, found) {
   const at = greedy.left_at;
   if (at === null) return tr("Beam search ends on the greedy path itself.");
+  /** @param {number[]} list */
   const name = (list) => (list[at] === undefined ? tr("(end)") : tokenLabel(run, list[at]));
   const parting = tr(
     "Beam search leaves the greedy path at token {n}: “{own}” instead of “{other}”.",
@@ -74,23 +106,31 @@ function divergenceText(run, forest, ids, greedy, found) {
   return parting + lossText(forest, greedy.token_ids, found);
 }
 
-// A sentence on the ratio of the probabilities. Only texts of the same length can be compared.
+/**
+ * A sentence on the ratio of the probabilities. Only texts of the same length can be compared.
+ * @param {{ gain: number | null, times: number | null }} compared
+ */
 function gainText({ gain, times }) {
-  if (gain === null || times < 1.005) return "";
+  if (gain === null || times === null || times < 1.005) return "";
   const values = { times: formatRatio(times) };
   return gain > 0
     ? tr(" The winner is {times} times as probable as the greedy text.", values)
     : tr(" The greedy text is {times} times as probable as the winner.", values);
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {Forest} forest
+ * @param {BeamDetail} detail
+ */
 export function createGreedyComparison(run, forest, detail) {
   const { greedy } = detail;
-  const winner = forest.nodes.get(detail.winner_node_id);
+  const winner = forest.nodes.get(detail.winner_node_id ?? -1);
   if (!greedy || !winner) return [];
   const ids = pathTo(winner).map((n) => n.data.token_id);
-  const beside = stepSummary(run, run.steps.length - 1).greedy;
-  const { paid } = beside;
+  const compared = stepSummary(run, run.steps.length - 1).greedy;
+  if (!compared) return [];
+  const { paid } = compared;
   const charges =
     paid > 0
       ? tr(" Diversity charges are {paid} of the winner's sum.", { paid: formatFixed(paid, 2) })
@@ -109,7 +149,7 @@ export function createGreedyComparison(run, forest, detail) {
     el(
       "p",
       { class: "dp-note" },
-      divergenceText(run, forest, ids, greedy, beside.path) + gainText(beside) + charges,
+      divergenceText(run, forest, ids, greedy, compared.path) + gainText(compared) + charges,
     ),
   ];
 }

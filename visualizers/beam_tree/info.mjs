@@ -12,6 +12,10 @@ import {
 import { tr } from "../shared/tr.mjs";
 import { chargeText, marginText, pathText, probabilityFacts, scoreText } from "./words.mjs";
 
+/** @import { Forest } from "./forest.mjs" */
+/** @import { TreeNode } from "./tree.d.ts" */
+
+/** @type {Record<string, string>} */
 const COLUMN_NAMES = {
   step: tr("step"),
   rank: tr("[rank]"),
@@ -41,9 +45,14 @@ const TEXT_COLUMNS = ["token", "after", "fate"];
 // Indices of the number columns of the full table, which has the group before the last column.
 const NUMBER_COLUMNS = [0, 1, 4, 5, 6, 7, 8, 9];
 
+/**
+ * @param {string} name
+ * @param {string | null} value
+ */
 const createKnownFact = (name, value) =>
   value === null || value === "" ? null : createFact(renderTerms(name), value);
 
+/** @param {string} name */
 const createHeading = (name) =>
   el(
     "th",
@@ -51,8 +60,10 @@ const createHeading = (name) =>
     renderTerms(COLUMN_NAMES[name]),
   );
 
+/** @param {TreeNode} node */
 export const isContinued = (node) => node.data.fate === "kept" || node.data.fate === "finished";
 
+/** @param {BeamNode} data */
 function fateText(data) {
   const diversity = chargeText(data);
   return (
@@ -62,6 +73,10 @@ function fateText(data) {
   );
 }
 
+/**
+ * @param {Run} run
+ * @param {TreeNode} node
+ */
 const nodeCells = (run, node) => [
   node.column + 1,
   node.data.rank + 1,
@@ -75,7 +90,11 @@ const nodeCells = (run, node) => [
   fateText(node.data),
 ];
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {TreeNode} node
+ * @param {number} size
+ */
 export function createNodeFacts(run, node, size) {
   const d = node.data;
   const died = node.dead ? tr(" None of its continuations were kept later.") : "";
@@ -109,9 +128,13 @@ export function createNodeFacts(run, node, size) {
 /**
  * The pool of the node's group as a table, in the order of the search.
  * @param {Run} run
+ * @param {TreeNode} node
+ * @param {TreeNode[]} members
+ * @param {(node: TreeNode) => void} go
  */
 export function createPool(run, node, members, go) {
-  const cell = (member) => (text, i) =>
+  /** @param {TreeNode} member */
+  const cell = (member) => (/** @type {string | number} */ text, /** @type {number} */ i) =>
     i === 1
       ? el(
           "th",
@@ -137,10 +160,20 @@ export function createPool(run, node, members, go) {
   );
 }
 
+/**
+ * @param {Content} text
+ * @param {() => void} onclick
+ */
 const createLink = (text, onclick) =>
   el("button", { type: "button", class: "bt-link", onclick }, text);
 
-// List item of a ranked text with the arithmetic of its score.
+/**
+ * List item of a ranked text with the arithmetic of its score.
+ * @param {string} place
+ * @param {string} sum
+ * @param {string} text
+ * @param {Content} [more]
+ */
 export const createEntry = (place, sum, text, more) =>
   el(
     "li",
@@ -151,7 +184,11 @@ export const createEntry = (place, sum, text, more) =>
     more,
   );
 
-// A sentence on the two scores that the stopping test compared.
+/**
+ * A sentence on the two scores that the stopping test compared.
+ * @param {Record<string, any>} config
+ * @param {BeamDetail} detail
+ */
 function stopTestText(config, detail) {
   if (detail.best_running === null || detail.worst_finished === null) return "";
   const longest = config.early_stopping === "never" && config.length_penalty > 0;
@@ -177,6 +214,10 @@ function stopTestText(config, detail) {
     : tr("An open beam could now reach {best}; the worst finished text has {worst}.", values);
 }
 
+/**
+ * @param {Record<string, any>} config
+ * @param {BeamDetail} detail
+ */
 function outcomeText(config, detail) {
   const size = config.num_beams;
   if (detail.stopping) return tr("The search ends: {reason}", { reason: said(detail.stop_reason) });
@@ -191,15 +232,19 @@ function outcomeText(config, detail) {
 /**
  * The finished texts after a step, and the test whether the search goes on.
  * @param {Run} run
+ * @param {Forest} forest
+ * @param {number} index
  */
 export function createSearchState(run, forest, index) {
-  const { detail } = run.steps[index];
+  /** @type {BeamDetail} */
+  const detail = run.steps[index].detail;
   const penalty = run.config.length_penalty;
   const items = detail.heap.map((h, i) => {
     const star = h.node_id === detail.winner_node_id ? "★ " : "";
     const sum = scoreText(h.sum_logprobs, h.length, penalty, h.score);
     const group = run.config.num_beam_groups > 1 ? tr(" (group {n})", { n: h.group + 1 }) : "";
-    return createEntry(star + (i + 1), sum + group, pathText(run, forest.nodes.get(h.node_id)));
+    const node = forest.nodes.get(h.node_id);
+    return createEntry(star + (i + 1), sum + group, node ? pathText(run, node) : "");
   });
   const list = { class: "bt-heap", tabindex: 0, "aria-label": tr("Finished texts, best first") };
   const words = [stopTestText(run.config, detail), outcomeText(run.config, detail)];
@@ -210,12 +255,19 @@ export function createSearchState(run, forest, index) {
   ];
 }
 
-// A table of all candidates. Rows are only ever added.
+/**
+ * A table of all candidates. Rows are only ever added.
+ * @param {TreeNode[][]} columns
+ */
 export function createNodeTable(columns) {
   const body = el("tbody", {});
   const head = [...POOL_COLUMNS.slice(0, 9), "group", "fate"].map(createHeading);
   const table = el("table", { class: "dp-table" }, el("thead", {}, el("tr", {}, head)), body);
   let shown = 0;
+  /**
+   * @param {Run} run
+   * @param {TreeNode} node
+   */
   const rowOf = (run, node) => {
     const cells = nodeCells(run, node);
     cells.splice(9, 0, node.data.group + 1);
@@ -226,6 +278,7 @@ export function createNodeTable(columns) {
   };
   return {
     box: createScroller(tr("Every candidate of every step"), table),
+    /** @param {Run} run */
     grow(run) {
       for (; shown < columns.length; shown++)
         body.append(...columns[shown].map((node) => rowOf(run, node)));

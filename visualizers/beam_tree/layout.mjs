@@ -11,31 +11,49 @@ import {
   TREE_TOP,
 } from "./geometry.mjs";
 
+/** @import { Forest } from "./forest.mjs" */
+/** @import { TreeNode, TreeOwner } from "./tree.d.ts" */
+
+/** @param {TreeOwner} owner */
 export const listDropped = (owner) => owner.children.filter((n) => n.slot === "drop");
 
 export class Layout {
   mapPath = "";
 
+  /**
+   * @param {Forest} forest
+   * @param {boolean} folded
+   */
   constructor(forest, folded) {
     this.forest = forest;
     this.folded = folded;
   }
 
+  /** @param {TreeNode} node */
   groupOf = (node) => this.forest.groups[node.data.group];
 
-  // The owner of a candidate is the node it continues, or its group in the first step.
+  /**
+   * The owner of a candidate is the node it continues, or its group in the first step.
+   * @param {TreeNode} node
+   * @returns {TreeOwner}
+   */
   ownerOf = (node) => node.parent || this.groupOf(node);
 
+  /** @param {TreeOwner} owner */
   hides = (owner) => (owner.fold === undefined ? this.folded : owner.fold);
 
+  /** @param {boolean} folded */
   foldAll(folded) {
     this.folded = folded;
     for (const node of this.forest.nodes.values()) delete node.fold;
     for (const group of this.forest.groups) delete group.fold;
   }
 
-  // Give the visible dropped candidates of a step rows below the shelf of their group. Returns
-  // whether a group needs more rows.
+  /**
+   * Give the visible dropped candidates of a step rows below the shelf of their group. Returns
+   * whether a group needs more rows.
+   * @param {TreeNode[]} column
+   */
   pack(column) {
     const used = new Map();
     let grown = false;
@@ -53,6 +71,7 @@ export class Layout {
     return grown;
   }
 
+  /** @param {TreeNode} node */
   place(node) {
     const group = this.groupOf(node);
     node.y = node.hidden ? 0 : nodeY(group, node);
@@ -90,12 +109,16 @@ export class Layout {
     this.forest.height = top - GROUP_GAP + 8;
   }
 
-  // Update the badge of a node: the number of its dropped
-  // continuations, and whether they are shown.
+  /**
+   * Update the badge of a node: the number of its dropped
+   * continuations, and whether they are shown.
+   * @param {TreeOwner} owner
+   */
   count(owner) {
     if (!owner.badge) return;
     const hidden = this.hides(owner);
-    owner.badge.lastChild.textContent = (hidden ? "+" : "−") + listDropped(owner).length;
+    const count = (hidden ? "+" : "−") + listDropped(owner).length;
+    owner.badge.lastElementChild?.replaceChildren(count);
     owner.badge.classList.toggle("open", !hidden);
   }
 }

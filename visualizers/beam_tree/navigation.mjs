@@ -1,8 +1,19 @@
 // Keyboard navigation: the node that a key selects.
 
+/** @import { Forest } from "./forest.mjs" */
+/** @import { TreeNode } from "./tree.d.ts" */
+
+/** @param {TreeNode[]} nodes */
 const visibleNodes = (nodes) => nodes.filter((n) => !n.hidden);
+/** @param {TreeNode[]} nodes */
 const sortByHeight = (nodes) => visibleNodes(nodes).sort((a, b) => a.y - b.y);
 
+/**
+ * @param {Forest} forest
+ * @param {TreeNode[]} best
+ * @param {TreeNode} node
+ * @param {string} key
+ */
 export function findNeighbour(forest, best, node, key) {
   const column = forest.columns[node.column];
   switch (key) {
@@ -29,7 +40,11 @@ export function findNeighbour(forest, best, node, key) {
   }
 }
 
-// The child on the best path, else the child with the best rank.
+/**
+ * The child on the best path, else the child with the best rank.
+ * @param {TreeNode[]} best
+ * @param {TreeNode} node
+ */
 const findFirstChild = (best, node) =>
   visibleNodes(node.children).sort(
     (a, b) => Number(best.includes(b)) - Number(best.includes(a)) || a.data.rank - b.data.rank,

@@ -12,9 +12,16 @@ import {
 import { listDropped } from "./layout.mjs";
 import { pathText, scoreText } from "./words.mjs";
 
+/** @import { Forest } from "./forest.mjs" */
+/** @import { TreeNode } from "./tree.d.ts" */
+
 // The headline shows the end of a longer text; the text view above has all of it.
 const MAX_CHARACTERS = 400;
 
+/**
+ * @param {boolean} hidden
+ * @param {number} n
+ */
 const foldText = (hidden, n) => {
   if (hidden)
     return n === 1
@@ -25,7 +32,20 @@ const foldText = (hidden, n) => {
     : tr("Hide its {n} dropped continuations", { n });
 };
 
+/** @param {string} text */
 const keepEnd = (text) => (text.length > MAX_CHARACTERS ? `…${text.slice(-MAX_CHARACTERS)}` : text);
+
+/**
+ * What can be done with the selected node.
+ * @typedef {object} NodeActions
+ * @property {(() => void) | null} fork
+ * @property {(() => void) | null} why
+ * @property {boolean} hidden whether its dropped continuations are hidden
+ * @property {() => void} fold
+ * @property {(other: TreeNode) => void} choose
+ * @property {boolean} focus
+ * @property {string} group
+ */
 
 export class Panels {
   headline = el("p", { class: "bt-head" });
@@ -34,11 +54,14 @@ export class Panels {
   #pool = el("div", { class: "bt-pool-box" });
   #greedy = el("div", { class: "bt-greedy" });
   #tableBox = el("div", {});
+  /** @type {ReturnType<typeof createNodeTable> | null} */
   #table = null;
   #shownState = "";
   // Whether the visitor opened or closed the pool; null until then.
+  /** @type {boolean | null} */
   #poolOpen = null;
 
+  /** @param {() => void} grow */
   constructor(grow) {
     this.more = el(
       "details",
@@ -57,6 +80,7 @@ export class Panels {
     this.headline.replaceChildren();
   }
 
+  /** @param {TreeNode[][]} columns */
   begin(columns) {
     this.#table = createNodeTable(columns);
     this.#tableBox.replaceChildren(this.#table.box);
@@ -64,10 +88,14 @@ export class Panels {
 
   /** @param {Run} run */
   grow(run) {
-    if (this.more.open && run) this.#table.grow(run);
+    if (this.more.open) this.#table?.grow(run);
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {BeamDetail} detail
+   * @param {TreeNode} end
+   */
   best(run, detail, end) {
     const sofar =
       run.status === "running"
@@ -81,12 +109,20 @@ export class Panels {
     );
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {Forest} forest
+   * @param {BeamDetail} detail
+   */
   greedy(run, forest, detail) {
     this.#greedy.replaceChildren(...createGreedyComparison(run, forest, detail));
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {Forest} forest
+   * @param {number} index
+   */
   state(run, forest, index) {
     const wanted = index + (run.steps[index].detail.stopping ? "!" : "");
     if (this.#shownState === wanted) return;
@@ -97,6 +133,9 @@ export class Panels {
   /**
    * Show the selected node with its actions: fork, ask, fold, and select another node.
    * @param {Run} run
+   * @param {TreeNode} node
+   * @param {TreeNode[]} members
+   * @param {NodeActions} actions
    */
   chosen(run, node, members, { fork, why, hidden, fold, choose, focus, group }) {
     const again = { class: "dp-btn bt-continue" };
@@ -115,11 +154,12 @@ export class Panels {
     );
     const attrs = {
       open: this.#poolOpen === null ? focus : this.#poolOpen,
-      ontoggle: (e) => {
-        this.#poolOpen = e.target.open;
+      ontoggle: () => {
+        this.#poolOpen = box.open;
       },
     };
     const title = el("summary", {}, tr("The whole pool of this step"), group);
-    this.#pool.replaceChildren(el("details", attrs, title, createPool(run, node, members, choose)));
+    const box = el("details", attrs, title, createPool(run, node, members, choose));
+    this.#pool.replaceChildren(box);
   }
 }

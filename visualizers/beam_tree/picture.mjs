@@ -1,7 +1,9 @@
 // Export of a beam tree as SVG with its styles inside, or as PNG.
 import { readColours } from "../shared/colours.mjs";
-import { downloadUrl, el, svg } from "../shared/dom.mjs";
+import { downloadUrl, el, setAttributes, svg } from "../shared/dom.mjs";
 import { makeVisible } from "../shared/text.mjs";
+
+/** @import { Canvas } from "./canvas.mjs" */
 
 const TITLE_HEIGHT = 26;
 const MAX_PIXELS = 16e6;
@@ -14,9 +16,16 @@ const TITLE_SETTINGS = [
   "early_stopping",
 ];
 
-// A copy of the drawing without selection, focus and scroll position.
+/**
+ * A copy of the drawing without selection, focus and scroll position.
+ * @param {Canvas} canvas
+ */
 function cloneForExport(canvas) {
   const copy = canvas.whole();
+  /**
+   * @param {string} query
+   * @param {(node: Element) => void} change
+   */
   const each = (query, change) => copy.querySelectorAll(query).forEach(change);
   each(".away, .bt-selected-step", (n) => n.remove());
   each(".far", (n) => n.classList.remove("far"));
@@ -26,6 +35,7 @@ function cloneForExport(canvas) {
   return copy;
 }
 
+/** @param {CSSStyleSheet} sheet */
 function readRules(sheet) {
   try {
     return [...sheet.cssRules];
@@ -34,12 +44,16 @@ function readRules(sheet) {
   }
 }
 
-// The page's style rules for trees, with colour variables replaced by values.
+/**
+ * The page's style rules for trees, with colour variables replaced by values.
+ * @param {Element} canvas
+ * @param {Record<string, string>} shades
+ */
 function collectStyles(canvas, shades) {
   const style = getComputedStyle(canvas);
   return [...document.styleSheets]
     .flatMap(readRules)
-    .filter((rule) => rule.selectorText?.includes(".bt-"))
+    .filter((rule) => rule instanceof CSSStyleRule && rule.selectorText.includes(".bt-"))
     .map((rule) => rule.cssText)
     .join("\n")
     .replace(
@@ -61,7 +75,12 @@ function pictureTitle(run) {
     .join(" · ");
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {Canvas} canvas
+ * @param {number} width
+ * @param {number} height
+ */
 function serializeTree(run, canvas, width, height) {
   const copy = cloneForExport(canvas);
   const shades = readColours();
@@ -70,9 +89,9 @@ function serializeTree(run, canvas, width, height) {
     width,
     height: height + TITLE_HEIGHT,
     viewBox: `0 ${-TITLE_HEIGHT} ${width} ${height + TITLE_HEIGHT}`,
-    class: canvas.node.getAttribute("class").replace("tiny", ""),
+    class: canvas.node.classList.value.replace("tiny", ""),
   };
-  for (const [key, value] of Object.entries(attrs)) copy.setAttribute(key, value);
+  setAttributes(copy, attrs);
   const letters = {
     x: 12,
     y: -9,
@@ -92,13 +111,21 @@ function serializeTree(run, canvas, width, height) {
  * Scale of the PNG: 2, or less for very long trees, because
  * browsers limit a canvas's sides and area.
  * @drawing
+ * @param {number} width
+ * @param {number} tall
  */
 function pngScale(width, tall) {
   const area = Math.sqrt(MAX_PIXELS / (width * tall));
   return Math.min(2, area, MAX_SIDE / Math.max(width, tall));
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {Canvas} canvas
+ * @param {number} width
+ * @param {number} height
+ * @param {"svg" | "png"} kind
+ */
 export async function saveTree(run, canvas, width, height, kind) {
   const name = `${run.strategy}-tree.${kind}`;
   const text = serializeTree(run, canvas, width, height);
@@ -116,12 +143,19 @@ export async function saveTree(run, canvas, width, height, kind) {
     width: Math.floor(width * factor),
     height: Math.floor(tall * factor),
   });
-  sheet.getContext("2d").drawImage(image, 0, 0, sheet.width, sheet.height);
-  sheet.toBlob((blob) => downloadUrl(URL.createObjectURL(blob), name), "image/png");
+  sheet.getContext("2d")?.drawImage(image, 0, 0, sheet.width, sheet.height);
+  sheet.toBlob((blob) => {
+    if (blob) downloadUrl(URL.createObjectURL(blob), name);
+  }, "image/png");
   URL.revokeObjectURL(source);
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {Canvas} canvas
+ * @param {number} width
+ * @param {number} height
+ */
 export const createTreePicture = (run, canvas, width, height) => ({
   text: serializeTree(run, canvas, width, height),
   width,

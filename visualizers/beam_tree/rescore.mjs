@@ -3,6 +3,14 @@ import { tr } from "../shared/tr.mjs";
 
 const FINISHED_FATES = ["finished", "finished_worse"];
 
+/** @typedef {ReturnType<typeof scoreNode>} RankedText */
+
+/**
+ * A group of the search as its stopping test sees it. `done` and `recorded` are steps.
+ * @typedef {{ scores: number[], done: number | null, recorded: number }} SearchGroup
+ */
+
+/** @param {Record<string, any>} config */
 const usesOldScorer = (config) =>
   (config.num_beam_groups || 1) > 1 || Boolean(config.force_words_ids?.length);
 
@@ -25,9 +33,13 @@ export function rescore(run, penalty) {
   return { lines, end, rerun: rerunText(end, last) };
 }
 
-// Every text that ended, and the texts in the final list of hypotheses.
+/**
+ * Every text that ended, and the texts in the final list of hypotheses.
+ * @param {BeamDetail[]} details
+ * @param {number} penalty
+ */
 function rankFinishedTexts(details, penalty) {
-  const held = new Set(details.at(-1).heap.map((h) => h.node_id));
+  const held = new Set(details.at(-1)?.heap.map((h) => h.node_id));
   return details.flatMap((detail, i) =>
     detail.pool
       .filter((n) => FINISHED_FATES.includes(n.fate) || held.has(n.node_id))
@@ -35,11 +47,20 @@ function rankFinishedTexts(details, penalty) {
   );
 }
 
+/**
+ * @param {BeamNode} node
+ * @param {number} length
+ * @param {number} penalty
+ */
 function scoreNode(node, length, penalty) {
   const divisor = length ** penalty;
   return { node, length, divisor, score: node.sum_logprobs / divisor };
 }
 
+/**
+ * @param {number | null} end
+ * @param {number} last
+ */
 function rerunText(end, last) {
   if (end === null)
     return tr("With this penalty the search would not have stopped after step {n}.", {
@@ -50,10 +71,16 @@ function rerunText(end, last) {
     : "";
 }
 
-// Index of the step after which the search would have stopped, null if it would have gone on.
+/**
+ * Index of the step after which the search would have stopped, null if it would have gone on.
+ * @param {BeamDetail[]} details
+ * @param {Record<string, any>} config
+ * @param {number} penalty
+ */
 function findStopStep(details, config, penalty) {
   const count = config.num_beam_groups || 1;
   const last = details.length - 1;
+  /** @type {SearchGroup[]} */
   const groups = Array.from({ length: count }, () => ({ scores: [], done: null, recorded: 0 }));
   details.forEach((detail, index) => {
     groups.forEach((group, number) => {
@@ -64,12 +91,20 @@ function findStopStep(details, config, penalty) {
   });
   const open = details[last].pool.some((n) => n.fate === "kept");
   if (!open || last + 1 >= config.max_new_tokens) for (const group of groups) group.done ??= last;
-  if (groups.some((g) => g.done === null)) return null;
-  const sooner = groups.filter((g) => g.done < g.recorded).map((g) => g.done);
-  return sooner.length ? Math.min(...sooner) : Math.max(...groups.map((g) => g.done));
+  const ends = groups.flatMap(({ done }) => (done === null ? [] : [done]));
+  if (ends.length < groups.length) return null;
+  const sooner = ends.filter((done, i) => done < groups[i].recorded);
+  return sooner.length ? Math.min(...sooner) : Math.max(...ends);
 }
 
-// Advance one group by one step: keep its best finished texts and apply the stopping test.
+/**
+ * Advance one group by one step: keep its best finished texts and apply the stopping test.
+ * @param {SearchGroup} group
+ * @param {BeamNode[]} pool
+ * @param {number} index
+ * @param {Record<string, any>} config
+ * @param {number} penalty
+ */
 function advanceGroup(group, pool, index, config, penalty) {
   const length = index + 1;
   const size = Math.max(1, Math.floor(config.num_beams / (config.num_beam_groups || 1)));

@@ -6,14 +6,18 @@ import { tr } from "../shared/tr.mjs";
 import { createEntry } from "./info.mjs";
 import { rescore } from "./rescore.mjs";
 
+/** @import { RankedText } from "./rescore.mjs" */
+
 const MAX_SHOWN = 12;
 const SCORE_FORMULA = tr(
   "The [score] of a text is the [sum of log-probabilities|sum of its log-probabilities] ÷ its number of new tokens ^ length penalty. The prompt does not count, the end mark does.",
 );
 
+/** @param {number} x */
 const formatDivisor = (x) =>
   x >= 0.001 && x < 1e6 ? String(+x.toPrecision(6)) : formatPowerOfTen(x, 4);
 
+/** @param {number} places */
 const createMove = (places) => {
   if (!places) return null;
   const n = Math.abs(places);
@@ -25,9 +29,12 @@ const createMove = (places) => {
 };
 
 class RescorePanel {
+  /** @type {Run | null} */
   #run = null;
-  #forest = null;
+  /** @type {Map<number, BeamNode>} */
+  #nodes = new Map();
 
+  /** @param {HTMLElement} root */
   constructor(root) {
     this.slider = el("input", {
       type: "range",
@@ -38,7 +45,7 @@ class RescorePanel {
       oninput: () => this.#showRanking(),
     });
     this.back = createButton(tr("As it ran"), () => {
-      this.slider.value = this.#run.config.length_penalty;
+      this.slider.value = this.#run?.config.length_penalty;
       this.#showRanking();
     });
     this.value = el("output", { class: "br-value" });
@@ -69,7 +76,7 @@ class RescorePanel {
     const penalty = Number(this.slider.value);
     const same = Math.abs(penalty - own) < 1e-9;
     const result = rescore(run, penalty);
-    const winner = run.steps.at(-1).detail.winner_node_id;
+    const winner = run.steps.at(-1)?.detail.winner_node_id;
     this.value.textContent = formatFixed(penalty, 1) + (same ? tr(" (as it ran)") : "");
     this.back.toggleAttribute("disabled", same);
     this.#showNote(result, winner);
@@ -77,7 +84,7 @@ class RescorePanel {
     const items = result.lines
       .slice(0, MAX_SHOWN)
       .map((line, i) =>
-        this.#createItem(line, i, before.get(line.node.node_id) - i, penalty, winner),
+        this.#createItem(run, line, i, (before.get(line.node.node_id) ?? i) - i, penalty, winner),
       );
     items[0]?.classList.add("first");
     const attrs = {
@@ -92,6 +99,10 @@ class RescorePanel {
       );
   }
 
+  /**
+   * @param {ReturnType<typeof rescore>} result
+   * @param {number | null} winner
+   */
   #showNote({ lines, end, rerun }, winner) {
     const first = lines[0]?.node.node_id;
     const who = first === winner ? tr("The winner stays the same.") : tr("Another text would win.");
@@ -99,22 +110,34 @@ class RescorePanel {
       ? `${rerun} ${tr("Run it again to see that search: it may know other texts.")}`
       : tr("The search would have stopped where it did, so this ranking is exact.");
     this.note.textContent = `${who} ${exact}`;
-    this.note.dataset.first = first;
+    this.note.dataset.first = String(first);
     this.note.dataset.end = String(end);
   }
 
-  #createItem({ node, length, divisor, score }, i, moved, penalty, winner) {
+  /**
+   * @param {Run} run
+   * @param {RankedText} line
+   * @param {number} i
+   * @param {number} moved
+   * @param {number} penalty
+   * @param {number | null} winner
+   */
+  #createItem(run, { node, length, divisor, score }, i, moved, penalty, winner) {
     const sum = formatFixed(node.sum_logprobs, 4);
     const written = `${sum} ÷ ${length}^${formatFixed(penalty, 1)} = ${sum} ÷ ${formatDivisor(divisor)} = ${formatFixed(score, 4)}`;
     const place = (node.node_id === winner ? "★ " : "") + (i + 1);
-    return createEntry(place, written, this.#nodeText(node.node_id), createMove(moved));
+    return createEntry(place, written, this.#nodeText(run, node.node_id), createMove(moved));
   }
 
-  #nodeText(id) {
+  /**
+   * @param {Run} run
+   * @param {number} id
+   */
+  #nodeText(run, id) {
     const ids = [];
-    for (let at = id; at !== -1; at = this.#forest.get(at).parent_id)
-      ids.unshift(this.#forest.get(at).token_id);
-    return tokensText(this.#run, ids);
+    for (let at = this.#nodes.get(id); at; at = this.#nodes.get(at.parent_id))
+      ids.unshift(at.token_id);
+    return tokensText(run, ids);
   }
 
   /** @param {Run} run */
@@ -125,7 +148,8 @@ class RescorePanel {
     this.body.hidden = !ready;
     if (!ready || this.#run === run) return;
     this.#run = run;
-    this.#forest = new Map(run.steps.flatMap((s) => s.detail.pool.map((n) => [n.node_id, n])));
+    const pools = run.steps.map((step) => /** @type {BeamNode[]} */ (step.detail.pool));
+    this.#nodes = new Map(pools.flat().map((node) => [node.node_id, node]));
     this.slider.value = run.config.length_penalty;
     this.#showRanking();
   }

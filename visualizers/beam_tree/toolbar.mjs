@@ -13,12 +13,33 @@ const LEGEND_KEYS = [
   ["greedy", tr("G greedy path")],
 ];
 
+/**
+ * @param {Element} control
+ * @param {boolean} on
+ */
 export const setPressed = (control, on) => control.setAttribute("aria-pressed", String(on));
 
+/**
+ * @param {string} text
+ * @param {string} title
+ * @param {() => void} act
+ * @param {string} [pressed]
+ */
 const createTool = (text, title, act, pressed) =>
   createButton(text, act, { title, "aria-label": title, "aria-pressed": pressed });
 
+/** @param {...HTMLElement} tools */
 const createToolSet = (...tools) => el("span", { class: "bt-set" }, tools);
+
+/**
+ * @param {object} actions
+ * @param {() => void} actions.fold
+ * @param {() => void} actions.follow
+ * @param {(factor: number) => void} actions.zoom
+ * @param {() => void} actions.fit
+ * @param {() => void} actions.enlarge
+ * @param {(kind: "svg" | "png") => void} actions.save
+ */
 
 export function createToolbar({ fold, follow, zoom, fit, enlarge, save }) {
   const folding = createTool(

@@ -1,17 +1,25 @@
 // The tooltip of the node under the mouse or with the keyboard focus.
 import { el } from "../shared/dom.mjs";
 
+/** @import { TreeNode } from "./tree.d.ts" */
+
 export class NodeTooltip {
   node = el("div", { class: "bt-tip", role: "tooltip", hidden: true });
   #lastPosition = "";
+  /** @type {TreeNode | null} */
   #shownNode = null;
 
   hide() {
     this.node.hidden = true;
   }
 
-  // Place the tooltip below the node, or above it where there is no room.
+  /**
+   * Place the tooltip below the node, or above it where there is no room.
+   * @param {Element} box
+   * @param {(Node | string)[]} facts
+   */
   show(box, facts) {
+    if (!this.node.parentElement) return;
     this.node.hidden = false;
     this.node.replaceChildren(...facts);
     const frame = this.node.parentElement.getBoundingClientRect();
@@ -24,7 +32,12 @@ export class NodeTooltip {
     this.node.style.top = `${tooLow ? high : low}px`;
   }
 
-  // Scrolling also fires mousemove under a resting mouse, so only a changed position counts.
+  /**
+   * Scrolling also fires mousemove under a resting mouse, so only a changed position counts.
+   * @param {SVGElement} canvas
+   * @param {(event: Event) => TreeNode | null} nodeOf
+   * @param {(node: TreeNode) => void} show
+   */
   listen(canvas, nodeOf, show) {
     canvas.addEventListener("mousemove", (e) => {
       const at = `${e.clientX} ${e.clientY}`;

@@ -1,9 +1,9 @@
 // View of a beam search as a tree of all candidates. Fates
 // come from the record and are not derived again.
-import { el, setAttributes, svg } from "../shared/dom.mjs";
+import { el, setAttributes } from "../shared/dom.mjs";
 import { registerPicture } from "../shared/pictures.mjs";
 import { tr } from "../shared/tr.mjs";
-import { Canvas } from "./canvas.mjs";
+import { Canvas, findBadgeOwner, findNode } from "./canvas.mjs";
 import { Forest } from "./forest.mjs";
 import { COLUMN_WIDTH, NODE_HEIGHT, NODE_WIDTH, nodeX, TREE_LEFT, treeWidth } from "./geometry.mjs";
 import { createNodeFacts } from "./info.mjs";
@@ -14,19 +14,38 @@ import { createTreePicture, saveTree } from "./picture.mjs";
 import { createLegend, createToolbar, setPressed } from "./toolbar.mjs";
 import { NodeTooltip } from "./tooltip.mjs";
 import { Viewport } from "./viewport.mjs";
-import { describeTreeNode, pathTo, stepSummary } from "./words.mjs";
+import { pathTo, stepSummary } from "./words.mjs";
+
+/** @import { TreeNode, TreeOwner } from "./tree.d.ts" */
 
 const NARROW_WIDTH = 700;
 
 class BeamTree {
   #folded = innerWidth < NARROW_WIDTH;
+  /** @type {Run | null} null until a beam search is drawn */
+  run = null;
+  // Empty until the first step.
+  forest = new Forest({});
+  layout = new Layout(this.forest, this.#folded);
+  depth = 0;
+  /** @type {TreeNode[]} */
+  best = [];
+  /** @type {TreeNode | null} */
+  chosen = null;
+  /** @type {TreeNode | null} */
+  tabbed = null;
+  seen = -1;
+  ended = false;
 
-  /** @param {Context} ctx */
+  /**
+   * @param {HTMLElement} root
+   * @param {Context} ctx
+   */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.canvas = new Canvas();
     this.tip = new NodeTooltip();
-    this.panels = new Panels(() => this.panels.grow(this.run));
+    this.panels = new Panels(() => this.run && this.panels.grow(this.run));
     this.tools = createToolbar({
       fold: () => this.#foldAll(),
       follow: () => this.viewport.follow(!this.viewport.following),
@@ -35,7 +54,7 @@ class BeamTree {
       enlarge: () =>
         document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),
       save: (kind) =>
-        this.forest && saveTree(this.run, this.canvas, this.#treeWidth(), this.forest.height, kind),
+        this.run && saveTree(this.run, this.canvas, this.#treeWidth(), this.forest.height, kind),
     });
     this.viewport = new Viewport(this.canvas, {
       resized: () => this.#resize(),
@@ -46,8 +65,7 @@ class BeamTree {
     registerPicture(
       root,
       () =>
-        this.forest &&
-        createTreePicture(this.run, this.canvas, this.#treeWidth(), this.forest.height),
+        this.run && createTreePicture(this.run, this.canvas, this.#treeWidth(), this.forest.height),
     );
     const { headline, below, more } = this.panels;
     const wrap = el("div", { class: "bt-wrap" }, this.viewport.scroll, this.tip.node);
@@ -65,8 +83,7 @@ class BeamTree {
   }
 
   clear() {
-    this.forest = null;
-    this.layout = null;
+    this.run = null;
     this.depth = 0;
     this.best = [];
     this.chosen = null;
@@ -79,38 +96,46 @@ class BeamTree {
     this.viewport.clear();
   }
 
-  #startTree() {
-    this.forest = new Forest(this.run.config);
+  /** @param {Run} run */
+  #startTree(run) {
+    this.forest = new Forest(run.config);
     this.layout = new Layout(this.forest, this.#folded);
     this.panels.begin(this.forest.columns);
     this.canvas.begin(this.forest.groups);
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {number} from
+   */
   update(run, from) {
     if (from === 0 && this.depth) this.clear();
-    this.run = run;
     if (run.steps[0]?.detail?.kind !== "beam") return;
-    if (!this.forest) this.#startTree();
+    this.run = run;
+    if (!this.depth) this.#startTree(run);
     let changed = false;
-    while (this.depth < run.steps.length)
-      changed = this.#addStep(run.steps[this.depth].detail, stepSummary(run, this.depth), changed);
+    while (this.depth < run.steps.length) changed = this.#addStep(run, changed);
     const last = run.steps[this.depth - 1].detail;
     if (changed) this.#arrangeTree();
     else this.#drawMap();
-    this.#showBest(last);
+    this.#showBest(run, last);
     this.#resize();
     // The greedy comparison arrives with the end of the run.
-    if (last.stopping && run.status !== "running") this.#showEnd(last);
+    if (last.stopping && run.status !== "running") this.#showEnd(run, last);
     this.panels.grow(run);
   }
 
-  // Add a step. Returns whether all nodes must be placed again because a group needs more rows.
-  #addStep(detail, shown, stale) {
+  /**
+   * Add a step. Returns whether all nodes must be placed again because a group needs more rows.
+   * @param {Run} run
+   * @param {boolean} stale
+   */
+  #addStep(run, stale) {
     const layer = this.canvas.addLayer();
-    const { fresh, moved, dead } = this.forest.add(detail.pool, shown);
+    const { pool } = run.steps[this.depth].detail;
+    const { fresh, moved, dead } = this.forest.add(pool, stepSummary(run, this.depth));
     for (const node of fresh) {
-      this.canvas.draw(this.run, node, layer);
+      this.canvas.draw(run, node, layer);
       if (node.slot === "drop") this.canvas.badge(this.layout.ownerOf(node));
     }
     for (const node of dead) {
@@ -126,7 +151,7 @@ class BeamTree {
   }
 
   #arrangeTree() {
-    if (!this.forest) return;
+    if (!this.depth) return;
     setPressed(this.tools.folding, this.#folded);
     this.tools.folding.textContent = this.#folded ? tr("Show dropped") : tr("Hide dropped");
     this.layout.arrange();
@@ -147,8 +172,7 @@ class BeamTree {
   }
 
   #resize() {
-    if (this.forest)
-      this.viewport.resize(this.forest.groups, this.#treeWidth(), this.forest.height);
+    if (this.depth) this.viewport.resize(this.forest.groups, this.#treeWidth(), this.forest.height);
   }
 
   #drawMap() {
@@ -156,6 +180,7 @@ class BeamTree {
   }
 
   #traceBest() {
+    /** @param {TreeNode} node */
     const start = (node) => {
       const group = this.layout.groupOf(node);
       return `M${nodeX(node) - COLUMN_WIDTH + NODE_WIDTH} ${group.top + NODE_HEIGHT / 2}L`;
@@ -167,22 +192,28 @@ class BeamTree {
     this.viewport.mapBest.setAttribute("d", path.join(""));
   }
 
-  #showBest(detail) {
-    const end = this.forest.nodes.get(stepSummary(this.run, this.depth - 1).best);
+  /**
+   * @param {Run} run
+   * @param {BeamDetail} detail
+   */
+  #showBest(run, detail) {
+    const end = this.forest.nodes.get(stepSummary(run, this.depth - 1).best);
+    if (!end) return;
     const old = this.best.at(-1);
     this.#markBest(pathTo(end));
     if (old && old !== end) {
       old.box.classList.remove("tip");
-      this.canvas.label(this.run, old);
+      this.canvas.label(run, old);
     }
     end.box.classList.add("tip");
-    this.canvas.label(this.run, end, "★ ");
+    this.canvas.label(run, end, "★ ");
     if (!this.chosen) this.#setTabStop(end);
     this.#traceBest();
     this.canvas.node.classList.toggle("ended", detail.stopping);
-    this.panels.best(this.run, detail, end);
+    this.panels.best(run, detail, end);
   }
 
+  /** @param {TreeNode[]} fresh */
   #markBest(fresh) {
     let same = 0;
     while (same < this.best.length && this.best[same] === fresh[same]) same++;
@@ -193,52 +224,56 @@ class BeamTree {
     for (const { box, line } of fresh.slice(same)) {
       box.classList.add("best");
       line.classList.add("best");
-      line.parentNode.append(line);
+      line.parentNode?.append(line);
     }
     this.best = fresh;
   }
 
-  // Scroll to the step where the texts first diverge, and draw the greedy path.
-  #showEnd(detail) {
+  /**
+   * Scroll to the step where the texts first diverge, and draw the greedy path.
+   * @param {Run} run
+   * @param {BeamDetail} detail
+   */
+  #showEnd(run, detail) {
     if (this.ended) return;
     this.ended = true;
-    const { parting } = stepSummary(this.run, this.depth - 1);
-    const node = this.best[parting ?? -1] ?? this.best.at(-1);
-    if (!this.chosen) this.#chooseNode(node);
-    if (this.viewport.following) {
+    const summary = stepSummary(run, this.depth - 1);
+    const start = this.best[summary.parting ?? -1] ?? this.best.at(-1);
+    if (start && !this.chosen) this.#chooseNode(start);
+    if (start && this.viewport.following) {
       this.viewport.follow(false);
-      this.viewport.reveal(node);
-      if (this.run.selected === this.depth - 1) this.ctx.select(node.column);
+      this.viewport.reveal(start);
+      if (run.selected === this.depth - 1) this.ctx.select(start.column);
     }
     this.seen = this.depth - 1;
-    this.panels.greedy(this.run, this.forest, detail);
-    for (const id of stepSummary(this.run, this.depth - 1).greedy?.path ?? []) {
+    this.panels.greedy(run, this.forest, detail);
+    for (const id of summary.greedy?.path ?? []) {
       const node = this.forest.nodes.get(id);
-      const y = node.data.diversity_penalty > 0 ? 18 : 10;
-      node.box.classList.add("greedy");
-      node.box.append(
-        svg("text", { class: "bt-g", x: NODE_WIDTH - 5, y, "text-anchor": "end" }, "G"),
-      );
-      node.line.classList.add("greedy");
-      node.box.setAttribute(
-        "aria-label",
-        tr("{node}, on the greedy path", { node: describeTreeNode(this.run, node) }),
-      );
+      if (node) this.canvas.markGreedy(run, node);
     }
   }
 
-  // Only one node is in the tab order; arrow keys move from there.
+  /**
+   * Only one node is in the tab order; arrow keys move from there.
+   * @param {TreeNode} node
+   */
   #setTabStop(node) {
-    this.tabbed?.box.setAttribute("tabindex", -1);
+    this.tabbed?.box.setAttribute("tabindex", "-1");
     this.tabbed = node;
-    node.box.setAttribute("tabindex", 0);
+    node.box.setAttribute("tabindex", "0");
   }
 
+  /** @param {TreeNode} node */
   #groupMates(node) {
     return this.forest.columns[node.column].filter((n) => n.data.group === node.data.group);
   }
 
-  #chooseNode(node, focus) {
+  /**
+   * @param {TreeNode} node
+   * @param {boolean} focus
+   */
+  #chooseNode(node, focus = false) {
+    if (!this.run) return;
     this.chosen?.box.classList.remove("sel");
     this.chosen = node;
     this.#setTabStop(node);
@@ -250,7 +285,7 @@ class BeamTree {
     }
     const members = this.#groupMates(node).sort((a, b) => a.data.rank - b.data.rank);
     this.panels.chosen(this.run, node, members, {
-      fork: this.#forkAction(node),
+      fork: this.#forkAction(this.run, node),
       why: this.#whyAction(node),
       hidden: this.layout.hides(node),
       fold: () => {
@@ -266,17 +301,26 @@ class BeamTree {
     });
   }
 
-  #forkAction(node) {
+  /**
+   * @param {Run} run
+   * @param {TreeNode} node
+   */
+  #forkAction(run, node) {
     const { token_id, node_id } = node.data;
-    if (!this.ctx.fork || this.run.eos_token_ids.includes(token_id)) return null;
-    return () => this.ctx.fork({ step: node.column, token_id, node_id });
+    if (!this.ctx.fork || run.eos_token_ids.includes(token_id)) return null;
+    return () => this.ctx.fork?.({ step: node.column, token_id, node_id });
   }
 
+  /** @param {TreeNode} node */
   #whyAction({ column, data }) {
     if (!this.ctx.ask) return null;
     return () => this.ctx.ask?.({ step: column, node_id: data.node_id });
   }
 
+  /**
+   * @param {TreeOwner} owner
+   * @param {boolean} hide
+   */
   #toggleFold(owner, hide = !this.layout.hides(owner)) {
     if (!owner.badge) return;
     owner.fold = hide;
@@ -285,27 +329,31 @@ class BeamTree {
 
   #listen() {
     const canvas = this.canvas.node;
-    const near = (event, query) => /** @type {any} */ (event.target.closest?.(query));
-    const nodeOf = (event) => near(event, ".bt-node")?.dpNode ?? null;
     canvas.addEventListener("click", (e) => {
       if (this.viewport.dragged) return;
-      const fold = near(e, ".bt-badge");
-      const node = nodeOf(e);
-      if (fold) this.#toggleFold(fold.dpOwner);
+      const owner = findBadgeOwner(e);
+      const node = findNode(e);
+      if (owner) this.#toggleFold(owner);
       else if (node) this.#goTo(node);
     });
-    canvas.addEventListener("keydown", (e) => this.#handleKey(e, nodeOf(e)));
-    this.tip.listen(canvas, nodeOf, (node) =>
-      this.tip.show(node.box, createNodeFacts(this.run, node, this.#groupMates(node).length)),
-    );
+    canvas.addEventListener("keydown", (e) => this.#handleKey(e, findNode(e)));
+    this.tip.listen(canvas, findNode, (node) => {
+      if (!this.run) return;
+      this.tip.show(node.box, createNodeFacts(this.run, node, this.#groupMates(node).length));
+    });
   }
 
+  /** @param {TreeNode} node */
   #goTo(node) {
     this.viewport.follow(false);
     this.#chooseNode(node, true);
     this.ctx.select(node.column, node.data.node_id);
   }
 
+  /**
+   * @param {KeyboardEvent} event
+   * @param {TreeNode | null} node
+   */
   #handleKey(event, node) {
     if (!node || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "f") {
@@ -321,12 +369,15 @@ class BeamTree {
     this.#goTo(next);
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {number} index
+   */
   select(run, index) {
-    if (run !== this.run || !this.canvas.layers[index]) return;
+    if (run !== this.run || index >= this.depth) return;
     setAttributes(this.canvas.now, { x: TREE_LEFT + index * COLUMN_WIDTH - 6 });
     this.panels.state(run, this.forest, index);
-    const wanted = run.node === null ? this.best[index] : this.forest.nodes.get(run.node);
+    const wanted = run.node === null ? this.best[index] : this.forest.nodes.get(run.node ?? -1);
     if (this.ended && wanted && this.chosen !== wanted) this.#chooseNode(wanted);
     if (this.viewport.following && index !== this.depth - 1) this.viewport.follow(false);
     if (this.seen !== index && !this.viewport.following) {

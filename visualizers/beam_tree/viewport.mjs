@@ -11,6 +11,9 @@ import {
   TREE_TOP,
 } from "./geometry.mjs";
 
+/** @import { Canvas } from "./canvas.mjs" */
+/** @import { TreeGroup, TreeNode } from "./tree.d.ts" */
+
 const MARGIN_STEPS = 3;
 const MIN_SCALE = 0.08;
 const NARROW_WIDTH = 700;
@@ -20,21 +23,34 @@ const USER_SCROLL_MS = 600;
 /**
  * Zoom factor of a turn of the mouse wheel.
  * @drawing
+ * @param {number} turn
  */
 const wheelZoom = (turn) => Math.exp(-turn / 300);
+
+/**
+ * @typedef {object} ViewportCallbacks
+ * @property {() => void} resized
+ * @property {(on: boolean) => void} followed following the newest step begins or ends
+ * @property {() => void} dragging
+ */
 
 export class Viewport {
   following = true;
   dragged = false;
   scale = innerWidth < NARROW_WIDTH ? 0.9 : 1;
   #lastTouch = 0;
+  /** @type {{ x: number, y: number, left: number, top: number } | null} where a drag began */
   #drag = null;
+  /** @type {{ wide: number, high: number } | null} */
   #size = null;
 
-  // `told` has the callbacks resized(), followed(on) and dragging().
-  constructor(canvas, told) {
+  /**
+   * @param {Canvas} canvas
+   * @param {ViewportCallbacks} callbacks
+   */
+  constructor(canvas, callbacks) {
     this.canvas = canvas;
-    this.told = told;
+    this.callbacks = callbacks;
     this.scroll = el("div", { class: "bt-scroll" }, canvas.node);
     this.mapLines = svg("path", { class: "bt-map-kept" });
     this.mapBest = svg("path", { class: "bt-map-best" });
@@ -51,7 +67,7 @@ export class Viewport {
     this.#listenToScrolling();
     this.#listenToMap();
     new ResizeObserver(() => {
-      if (this.#size) this.told.resized();
+      if (this.#size) this.callbacks.resized();
     }).observe(this.scroll);
   }
 
@@ -60,9 +76,14 @@ export class Viewport {
     this.following = true;
     this.mapLines.removeAttribute("d");
     this.mapBest.removeAttribute("d");
-    this.told.followed(true);
+    this.callbacks.followed(true);
   }
 
+  /**
+   * @param {TreeGroup[]} groups
+   * @param {number} wide
+   * @param {number} high
+   */
   resize(groups, wide, high) {
     this.#size = { wide, high };
     this.canvas.resize(groups, wide, high, this.scale);
@@ -89,19 +110,24 @@ export class Viewport {
     this.scroll.scrollLeft = this.scroll.scrollWidth;
   }
 
+  /** @param {boolean} on */
   follow(on) {
     this.following = on;
-    this.told.followed(on);
+    this.callbacks.followed(on);
     if (!on) return;
     this.#scrollToEnd();
     this.watch();
   }
 
+  /**
+   * @param {number} factor
+   * @param {number} at
+   */
   zoom(factor, at = this.scroll.clientWidth / 2) {
     if (!this.#size) return;
     const middle = (this.scroll.scrollLeft + at) / this.scale;
     this.scale = Math.max(MIN_SCALE, Math.min(2.5, this.scale * factor));
-    this.told.resized();
+    this.callbacks.resized();
     if (this.following) return;
     this.scroll.scrollLeft = middle * this.scale - at;
     this.watch();
@@ -114,9 +140,10 @@ export class Viewport {
     const across = this.scroll.clientWidth / wide;
     const down = Math.max(260, this.scroll.clientHeight) / high;
     this.scale = Math.max(MIN_SCALE, Math.min(1.5, across, down));
-    this.told.resized();
+    this.callbacks.resized();
   }
 
+  /** @param {TreeNode} node */
   reveal(node) {
     const { scroll, scale } = this;
     const left = nodeX(node) * scale;
@@ -133,6 +160,7 @@ export class Viewport {
     this.watch();
   }
 
+  /** @param {TreeNode} node */
   sees(node) {
     const left = nodeX(node) * this.scale;
     const from = this.scroll.scrollLeft;
@@ -160,7 +188,7 @@ export class Viewport {
       if (!this.dragged && Math.hypot(e.clientX - from.x, e.clientY - from.y) < 5) return;
       this.dragged = true;
       this.#recordTouch();
-      this.told.dragging();
+      this.callbacks.dragging();
       scroll.scrollLeft = from.left - e.clientX + from.x;
       scroll.scrollTop = from.top - e.clientY + from.y;
     });
@@ -174,6 +202,7 @@ export class Viewport {
     const { scroll } = this;
     for (const name of ["wheel", "touchmove", "keydown"])
       scroll.addEventListener(name, this.#recordTouch, { passive: true });
+    /** @param {WheelEvent} e */
     const zoomed = (e) => {
       if (!e.ctrlKey) return;
       e.preventDefault();
@@ -184,7 +213,7 @@ export class Viewport {
     const scrolled = () => {
       if (performance.now() - this.#lastTouch < USER_SCROLL_MS) {
         this.following = scroll.scrollLeft + scroll.clientWidth > scroll.scrollWidth - 12;
-        this.told.followed(this.following);
+        this.callbacks.followed(this.following);
       }
       this.watch();
     };
@@ -193,6 +222,7 @@ export class Viewport {
 
   #listenToMap() {
     const { overview, scroll } = this;
+    /** @param {PointerEvent} e */
     const steer = (e) => {
       const box = overview.getBoundingClientRect();
       this.follow(false);

@@ -3,12 +3,19 @@ import { said } from "../shared/server_text.mjs";
 import { FATE_TEXT, formatFixed, formatPercent, tokenLabel, tokensText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
+/** @import { TreeNode } from "./tree.d.ts" */
+
+/** @type {Record<string, string>} */
 export const FATE_MARKS = { finished: "■ ", finished_worse: "□ ", blocked: "⊘ " };
 
 const WIDE_GLYPH =
   /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]|\p{Extended_Pictographic}/u;
 
-// Cut a text to a number of monospace columns; wide glyphs take two.
+/**
+ * Cut a text to a number of monospace columns; wide glyphs take two.
+ * @param {string} text
+ * @param {number} room
+ */
 export function shortenText(text, room) {
   let used = 0;
   let out = "";
@@ -20,9 +27,16 @@ export function shortenText(text, room) {
   return out;
 }
 
+/**
+ * @param {number} sum
+ * @param {number} length
+ * @param {number} penalty
+ * @param {number} value
+ */
 export const scoreText = (sum, length, penalty, value) =>
   `${formatFixed(sum)} ÷ ${length}^${penalty} = ${formatFixed(value)}`;
 
+/** @param {BeamNode} node */
 export function marginText({ fate, margin }) {
   if (fate === "pruned" && margin <= 0)
     return tr("It missed the cut by {margin}.", { margin: formatFixed(Math.abs(margin)) });
@@ -35,6 +49,7 @@ export function marginText({ fate, margin }) {
 /**
  * Names and values of a node's probabilities: the model's own and the used one. Processed scores
  * need not sum to 1, so the used one is the term that the search added.
+ * @param {TreeNode} node
  */
 export function probabilityFacts({ p, model }) {
   const used = [tr("probability as used"), formatPercent(p)];
@@ -43,6 +58,7 @@ export function probabilityFacts({ p, model }) {
   return own[1] === used[1] ? [own] : [own, used];
 }
 
+/** @param {BeamNode} node */
 export function chargeText({ penalised_by: groups, diversity_penalty: charge }) {
   if (!groups.length) return "";
   const names = groups.map((g) => g + 1).join(", ");
@@ -55,6 +71,7 @@ export function chargeText({ penalised_by: groups, diversity_penalty: charge }) 
 /**
  * Label of a node for screen readers.
  * @param {Run} run
+ * @param {TreeNode} node
  */
 export function describeTreeNode(run, node) {
   const d = node.data;
@@ -75,6 +92,7 @@ export function describeTreeNode(run, node) {
     .join(", ");
 }
 
+/** @param {TreeNode | null} node */
 export function pathTo(node) {
   const list = [];
   for (let at = node; at; at = at.parent) list.push(at);
@@ -84,10 +102,14 @@ export function pathTo(node) {
 /**
  * The summary of a step.
  * @param {Run} run
+ * @param {number} index
  */
 export const stepSummary = (run, index) => run.shown[index].beam_tree;
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {TreeNode} node
+ */
 export const pathText = (run, node) =>
   tokensText(
     run,

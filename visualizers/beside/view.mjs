@@ -6,6 +6,7 @@ import { formatFixed, formatPercent, formatPrecise, makeVisible } from "../share
 import { tr } from "../shared/tr.mjs";
 
 // KL divergence in nats -> CSS class and label.
+/** @type {[number, string, string][]} */
 const KL_LEVELS = [
   [0.01, "", tr("under 0.01 nats")],
   [0.1, " s1", "0.01–0.1"],
@@ -14,6 +15,7 @@ const KL_LEVELS = [
 ];
 const BYTES_PER_MB = 1e6;
 
+/** @param {number} kl */
 const klClass = (kl) => KL_LEVELS.find(([end]) => kl < end)?.[1] ?? "";
 
 const createLegend = () =>
@@ -24,6 +26,10 @@ const createLegend = () =>
     KL_LEVELS.map(([, shade, words]) => el("span", { class: `dp-tok${shade}` }, words)),
   );
 
+/**
+ * @param {any} found
+ * @param {number} id
+ */
 const placeText = (found, id) => makeVisible(found.pieces[id] ?? `#${id}`);
 
 /**
@@ -58,7 +64,9 @@ function describePlace(found, at) {
  */
 function createStrip(found, choose) {
   const say = el("p", { class: "dp-note bs-status", role: "status" });
-  const nodes = found.token_ids.map((id, at) => {
+  /** @type {number[]} */
+  const ids = found.token_ids;
+  const nodes = ids.map((id, at) => {
     const parted = found.own.tops[at] !== found.other.tops[at];
     const words = describePlace(found, at);
     const pick = () => {
@@ -87,9 +95,11 @@ function createStrip(found, choose) {
 /**
  * Format bytes as megabytes.
  * @drawing
+ * @param {number} bytes
  */
 const formatMegabytes = (bytes) => `${(bytes / BYTES_PER_MB).toFixed(1)} MB`;
 
+/** @param {any} side */
 const modelCells = (side) => [
   said(side.held),
   formatMegabytes(side.bytes),
@@ -97,6 +107,7 @@ const modelCells = (side) => [
   side.tokens_per_s === null ? "–" : formatFixed(side.tokens_per_s, 1),
 ];
 
+/** @param {number | null} n */
 function divergenceText(n) {
   if (n === null) return tr("Greedy, both write the same text.");
   return n === 1

@@ -11,6 +11,21 @@ import {
 } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
+/** @typedef {Candidate & { raw: number, processed: number }} ShownCandidate */
+
+/**
+ * What a run has at a position: a pool, a list of candidates, or a sentence.
+ * @typedef {object} DivergenceSide
+ * @property {Token} [token]
+ * @property {Step} [step]
+ * @property {BeamNode[]} [pool]
+ * @property {Set<number>} [path] nodes of the winner
+ * @property {ShownCandidate[]} [list]
+ * @property {number} [chosen]
+ * @property {string} [words]
+ * @property {string} [note]
+ */
+
 // Number of candidates or beams that fit next to those of another run.
 const MAX_SHOWN = 6;
 
@@ -30,7 +45,10 @@ export function findDivergence(a, b) {
   return null;
 }
 
-// A sentence on the number of tokens that the texts share.
+/**
+ * A sentence on the number of tokens that the texts share.
+ * @param {number} common
+ */
 export function divergenceText(common) {
   if (common < 1) return tr("The texts part at the very first token.");
   return common === 1
@@ -45,6 +63,7 @@ export function divergenceText(common) {
  * A sentence on where two of several texts differ.
  * @param {{ common: number, at: number | null }} pair
  * @param {string} names of both runs
+ * @param {boolean} over
  */
 export function pairDivergenceText({ common, at }, names, over) {
   if (at !== null) return tr("{names} part at token {n}.", { names, n: at + 1 });
@@ -55,22 +74,32 @@ export function pairDivergenceText({ common, at }, names, over) {
 }
 
 /**
+ * @param {Step} step of a beam search
+ * @returns {BeamNode[]}
+ */
+const listBeams = (step) => step.detail.pool;
+
+/**
  * Ids of the nodes of the winner; empty while the search goes on.
  * @param {Run} run
+ * @returns {Set<number>}
  */
 function winnerNodes(run) {
-  const last = run.steps.at(-1).detail;
+  const last = run.steps.at(-1)?.detail;
   const path = new Set();
   if (!hasEnded(run) || !last || last.winner_node_id === null) return path;
-  const nodes = new Map(run.steps.flatMap((s) => s.detail.pool.map((n) => [n.node_id, n])));
+  const nodes = new Map(run.steps.flatMap((s) => listBeams(s).map((n) => [n.node_id, n])));
   for (let node = nodes.get(last.winner_node_id); node; node = nodes.get(node.parent_id))
     path.add(node.node_id);
   return path;
 }
 
-/** @param {Step} step */
+/**
+ * @param {Step} step
+ * @returns {BeamNode[]}
+ */
 export const listBestBeams = (step) =>
-  [...step.detail.pool].sort((a, b) => b.sum_logprobs - a.sum_logprobs).slice(0, MAX_SHOWN);
+  [...listBeams(step)].sort((a, b) => b.sum_logprobs - a.sum_logprobs).slice(0, MAX_SHOWN);
 
 /**
  * The first candidates of a step with their probabilities from the summary.
@@ -87,6 +116,8 @@ export function topCandidates(run, step) {
  * The candidates that a run recorded at a position. Only the last token of a step has candidates;
  * for others a sentence says why there are none.
  * @param {Run} run
+ * @param {number} at
+ * @returns {DivergenceSide}
  */
 export function describeSide(run, at) {
   const token = (run.tokens[0] || [])[at];
@@ -103,15 +134,21 @@ export function describeSide(run, at) {
   return { token, step, words: drafted ? draftText(drafted, number) : multiTokenText(number) };
 }
 
+/** @param {number} number */
 const multiTokenText = (number) =>
   tr("Written by step {n}, which changed several tokens at once.", { n: number });
 
+/** @type {Record<string, string>} */
 const JUDGED_TEXT = {
   accepted: tr("accepted"),
   rejected: tr("rejected"),
   unverified: tr("unverified"),
 };
 
+/**
+ * @param {DraftToken} token
+ * @param {number} number
+ */
 function draftText({ status, p, q }, number) {
   const values = { status: JUDGED_TEXT[status] ?? status, n: number, p: formatPercent(p) };
   if (q === null)
@@ -125,9 +162,10 @@ function draftText({ status, p, q }, number) {
 /**
  * Render the result of ``partingSide`` as bars, as a table of beams, or as a sentence.
  * @param {Run} run
+ * @param {DivergenceSide} found
  */
 export function createSideView(run, found) {
-  if (found.pool) return createBeamTable(run, found);
+  if (found.pool) return createBeamTable(run, found.pool, found);
   if (!found.list) return el("p", { class: "dp-note" }, found.words);
   return el(
     "div",
@@ -136,10 +174,14 @@ export function createSideView(run, found) {
   );
 }
 
-/** @param {Run} run */
-function createBeamTable(run, { pool, path, note }) {
+/**
+ * @param {Run} run
+ * @param {BeamNode[]} pool
+ * @param {DivergenceSide} side
+ */
+function createBeamTable(run, pool, { path, note }) {
   const rows = pool.map((n) => [
-    (path.has(n.node_id) ? "▸ " : "") + tokenLabel(run, n.token_id),
+    (path?.has(n.node_id) ? "▸ " : "") + tokenLabel(run, n.token_id),
     formatFixed(n.sum_logprobs, 2),
     FATE_TEXT[n.fate],
   ]);
@@ -158,7 +200,11 @@ function createBeamTable(run, { pool, path, note }) {
   );
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {ShownCandidate} candidate
+ * @param {boolean} chosen
+ */
 function createCandidateCells(run, candidate, chosen) {
   const { removed_by: removed, raw, processed } = candidate;
   return [

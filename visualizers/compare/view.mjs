@@ -7,6 +7,25 @@ import { renderTerms } from "../shared/terms.mjs";
 import { formatFixed, makeVisible } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
+/**
+ * The server's figures of a comparison.
+ * @typedef {object} CompareFigures
+ * @property {string} base the model that read every text
+ * @property {string} base_held how it is stored
+ * @property {string[]} columns
+ * @property {(string | number | null)[][]} rows
+ * @property {CompareCurve[]} curves
+ * @property {TokenDifference[]} diff
+ */
+
+/** @typedef {{ name: string, label: string, pieces: string[], surprise: number[], entropy: number[] }} CompareCurve */
+
+/**
+ * The difference of two texts. A part is its kind and the pieces of each side.
+ * @typedef {{ a: string, b: string, parts: [string, string[], string[]][] }} TokenDifference
+ */
+
+/** @type {Record<string, string>} */
 const ENDING_TEXT = {
   eos: tr("eos"),
   length: tr("length"),
@@ -15,16 +34,28 @@ const ENDING_TEXT = {
   error: tr("error"),
 };
 
+/** @param {number | string | null} value */
 function formatFigure(value) {
-  if (typeof value !== "number") return ENDING_TEXT[value] ?? said(value) ?? "–";
+  if (typeof value !== "number") return ENDING_TEXT[value ?? ""] ?? said(value) ?? "–";
   if (Number.isInteger(value)) return String(value);
   return Math.abs(value) >= 1000 ? value.toPrecision(4) : formatFixed(value);
 }
 
-// Runs are the columns, because four columns fit a phone and fourteen figures would not.
+/**
+ * Runs are the columns, because four columns fit a phone and fourteen figures would not.
+ * @param {CompareFigures} message
+ */
 function createFigureTable({ columns, rows }) {
   const head = rows.map((row) => `${row[0]} · ${row[1]}`);
+  /**
+   * @param {string} text
+   * @param {number} i
+   */
   const scope = (text, i) => el("th", { scope: "col", class: i ? "num" : null }, text);
+  /**
+   * @param {string} name
+   * @param {number} i
+   */
   const line = (name, i) =>
     el(
       "tr",
@@ -43,9 +74,11 @@ function createFigureTable({ columns, rows }) {
   );
 }
 
+/** @param {TokenDifference} difference */
 function createDifference({ a, b, parts }) {
+  /** @param {string[]} list */
   const words = (list) => makeVisible(list.join(""));
-  const part = ([kind, left, right]) => {
+  const part = (/** @type {[string, string[], string[]]} */ [kind, left, right]) => {
     if (kind === "equal") return [el("span", {}, words(left))];
     return [
       left.length ? el("del", {}, words(left)) : null,
@@ -62,7 +95,12 @@ function createDifference({ a, b, parts }) {
 
 const LINE_DASHES = ["solid", "dash", "dot", "dashdot"];
 
-// Surprise (upper plot) and entropy (lower plot) of a run share their colour and legend entry.
+/**
+ * Surprise (upper plot) and entropy (lower plot) of a run share their colour and legend entry.
+ * @param {CompareCurve} curve
+ * @param {number} i
+ * @param {Record<string, string>} shades
+ */
 function createCurves({ name, label, pieces, surprise, entropy }, i, shades) {
   const colour = [shades.accent, shades.bad, shades.good, shades.violet][i % 4];
   const common = {
@@ -86,6 +124,7 @@ function createCurves({ name, label, pieces, surprise, entropy }, i, shades) {
   ];
 }
 
+/** @param {Record<string, string>} shades */
 function createLayout(shades) {
   const axis = { gridcolor: shades.line, zeroline: false };
   return {
@@ -113,6 +152,10 @@ function createLayout(shades) {
   };
 }
 
+/**
+ * @param {HTMLElement} plot
+ * @param {CompareCurve[]} curves
+ */
 async function drawPlot(plot, curves) {
   const Plotly = await loadPlotly();
   const shades = readColours();
@@ -121,9 +164,17 @@ async function drawPlot(plot, curves) {
   await Plotly.react(plot, data, createLayout(shades), config);
 }
 
+/**
+ * @param {string} title
+ * @param {...Content} inside
+ */
 const createCard = (title, ...inside) =>
   el("section", { class: "dp-card", "aria-label": title }, el("h3", {}, title), inside);
 
+/**
+ * @param {string} base
+ * @param {string} held
+ */
 const createAbout = (base, held) =>
   el(
     "p",
@@ -136,6 +187,7 @@ const createAbout = (base, held) =>
     ),
   );
 
+/** @param {TokenDifference[]} diff */
 const createDifferences = (diff) =>
   createCard(
     tr("Token differences"),
@@ -148,8 +200,10 @@ const createDifferences = (diff) =>
     ...diff.map(createDifference),
   );
 
+/** @param {HTMLElement} root */
 export const createCompareFigures = (root) => ({
   clear: () => root.replaceChildren(),
+  /** @param {CompareFigures} message */
   show(message) {
     const { base, base_held: held, diff, curves } = message;
     const plot = el("div", {

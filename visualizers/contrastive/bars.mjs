@@ -4,14 +4,28 @@ import { formatFixed, formatPercent, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { positionText, tokenAt } from "./words.mjs";
 
-// The scale is the same for the whole run: from −α to 1 − α.
+/**
+ * The scale is the same for the whole run: from −α to 1 − α.
+ * @param {ContrastiveOption} option
+ * @param {number} alpha
+ */
 function createBar(option, alpha) {
+  /** @param {number} x */
   const at = (x) => 100 * Math.max(0, Math.min(1, x + alpha));
+  /**
+   * @param {number} from
+   * @param {number} to
+   * @param {string} kind
+   */
   const span = (from, to, kind) => {
     const left = at(Math.min(from, to));
     const width = at(Math.max(from, to)) - left;
     return el("i", { class: kind, style: { left: `${left}%`, width: `${width}%` } });
   };
+  /**
+   * @param {string} kind
+   * @param {number} x
+   */
   const tick = (kind, x) => el("i", { class: kind, style: { left: `${at(x)}%` } });
   const { degeneration_penalty: pays, confidence: gains, score } = option;
   return el(
@@ -25,7 +39,12 @@ function createBar(option, alpha) {
   );
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {ContrastiveOption} option
+ * @param {string} cause
+ * @param {boolean} chosen
+ */
 function describeCandidate(run, option, cause, chosen) {
   const numbers = tr("confidence {confidence}, penalty {penalty}, score {score}", {
     confidence: formatFixed(option.confidence),
@@ -43,8 +62,11 @@ function describeCandidate(run, option, cause, chosen) {
 /**
  * @param {Run} run
  * @param {Step} step
+ * @param {number[]} ids
+ * @param {(k: number) => void} mark
  */
 export function createCandidateRows(run, step, ids, mark) {
+  /** @type {ContrastiveDetail} */
   const { options, chosen } = step.detail;
   return options.map((option, k) => {
     const cause = tokenAt(run, ids, option.position);

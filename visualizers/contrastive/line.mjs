@@ -1,6 +1,6 @@
 // The text so far, reduced to the tokens that candidates resemble, their neighbours and the end. An
 // arc connects the new token with each of them.
-import { createScroller, el, svg } from "../shared/dom.mjs";
+import { createScroller, el, setAttributes, svg } from "../shared/dom.mjs";
 import { tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { positionText, tokenAt } from "./words.mjs";
@@ -13,6 +13,8 @@ const LAST_TOKENS = 4;
  * The positions that are shown, in order. The decoder of an
  * encoder-decoder model starts with a token at position −1.
  * @param {Run} run
+ * @param {ContrastiveDetail} detail
+ * @param {number[]} ids
  */
 function shownPositions(run, detail, ids) {
   const first = run.model.is_encoder_decoder ? -1 : 0;
@@ -24,8 +26,14 @@ function shownPositions(run, detail, ids) {
   return { first, places: there.sort((a, b) => a - b) };
 }
 
+/** @param {HTMLElement} node */
 const middleX = (node) => node.offsetLeft + node.offsetWidth / 2;
 
+/**
+ * @param {number} from
+ * @param {number} to
+ * @param {boolean} chosen
+ */
 function createArc(from, to, chosen) {
   const high = Math.min(HEIGHT - 6, 14 + Math.abs(from - to) / 5);
   const [low, top] = [HEIGHT - 1, HEIGHT - high];
@@ -34,6 +42,7 @@ function createArc(from, to, chosen) {
 }
 
 export class ContextLine {
+  /** @type {SVGPathElement[]} */
   #paths = [];
   #line = el("div", { class: "cs-line", role: "img" });
   #arcs = svg("svg", { class: "cs-arcs", height: HEIGHT, "aria-hidden": "true" });
@@ -48,7 +57,11 @@ export class ContextLine {
     this.#line.replaceChildren();
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {ContrastiveDetail} detail
+   * @param {number[]} ids
+   */
   draw(run, detail, ids) {
     const { first, places } = shownPositions(run, detail, ids);
     const nodes = new Map();
@@ -76,17 +89,23 @@ export class ContextLine {
     this.#line.setAttribute("aria-label", said);
   }
 
-  // Positions of the words are known only once they are in the
-  // page. The chosen arc is drawn last, on top of the others.
+  /**
+   * Positions of the words are known only once they are in the
+   * page. The chosen arc is drawn last, on top of the others.
+   * @param {ContrastiveDetail} detail
+   * @param {Map<number, HTMLElement>} nodes
+   * @param {HTMLElement} slot
+   */
   #drawArcs({ options, chosen }, nodes, slot) {
-    this.#arcs.setAttribute("width", slot.offsetLeft + slot.offsetWidth);
+    setAttributes(this.#arcs, { width: slot.offsetLeft + slot.offsetWidth });
     this.#paths = options.map((o, k) =>
-      createArc(middleX(slot), middleX(nodes.get(o.position)), k === chosen),
+      createArc(middleX(slot), middleX(nodes.get(o.position) ?? slot), k === chosen),
     );
     const others = this.#paths.filter((_, k) => k !== chosen);
     this.#arcs.replaceChildren(...others, this.#paths[chosen]);
   }
 
+  /** @param {number} chosen */
   mark(chosen) {
     this.#paths.forEach((path, i) => {
       path.classList.toggle("hot", i === chosen);

@@ -26,6 +26,10 @@ const COLUMNS = [
   tr("token number"),
 ];
 
+/**
+ * @param {string} kind
+ * @param {string} words
+ */
 const createKey = (kind, words) =>
   el("span", {}, el("i", { class: `cs-key ${kind}` }), renderTerms(words));
 
@@ -41,6 +45,8 @@ const createLegend = () =>
 /**
  * @param {Run} run
  * @param {Step} step
+ * @param {ContrastiveOption} option
+ * @param {number} k
  */
 function candidateCells(run, step, option, k) {
   const { confidence, max_cosine, degeneration_penalty, score } = option;
@@ -57,11 +63,11 @@ function candidateCells(run, step, option, k) {
 
 /** @param {Run} run */
 function createCandidateTable(run) {
-  const rows = run.steps
-    .filter(isContrastiveStep)
-    .flatMap((step) =>
-      step.detail.options.map((option, k) => candidateCells(run, step, option, k)),
-    );
+  const rows = run.steps.filter(isContrastiveStep).flatMap((step) => {
+    /** @type {ContrastiveDetail} */
+    const { options } = step.detail;
+    return options.map((option, k) => candidateCells(run, step, option, k));
+  });
   return createTable(COLUMNS, rows);
 }
 
@@ -70,6 +76,7 @@ function createCandidateTable(run) {
  * the most probable token and the chosen one.
  * @param {Run} run
  * @param {Step} step
+ * @param {() => void} choose
  */
 function createChip(run, step, choose) {
   const { options, chosen } = step.detail;
@@ -89,11 +96,15 @@ function createChip(run, step, choose) {
 }
 
 class Contrastive {
+  /** @type {Run | null} */
   #run = null;
   #drawnKey = "";
   #stepCount = 0;
 
-  /** @param {Context} ctx */
+  /**
+   * @param {HTMLElement} root
+   * @param {Context} ctx
+   */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.line = new ContextLine();
@@ -141,7 +152,10 @@ class Contrastive {
     this.tableBody.replaceChildren(createCandidateTable(run));
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {number} index
+   */
   select(run, index) {
     const step = run.steps[index];
     const wanted = `${run.id}:${index}`;

@@ -7,6 +7,7 @@ export const START_TEXT = tr("start");
 /**
  * Ids of the text before a step, which the positions of its candidates index.
  * @param {Run} run
+ * @param {number} index
  */
 export function contextIds(run, index) {
   const { sequence } = run.steps[index];
@@ -15,11 +16,18 @@ export function contextIds(run, index) {
   return [...prompt, ...before.map((step) => step.emit[0])];
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {number[]} ids
+ * @param {number} position
+ */
 export const tokenAt = (run, ids, position) =>
   position < 0 ? START_TEXT : tokenLabel(run, ids[position]);
 
-// Number of a token in prompt and text, from 1; empty for the start token.
+/**
+ * Number of a token in prompt and text, from 1; empty for the start token.
+ * @param {number} position
+ */
 export const positionText = (position) =>
   position < 0 ? "" : tr(" (token {n})", { n: position + 1 });
 

@@ -15,7 +15,34 @@ import {
 } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-// The name of a candidate; a button where the run can be forked with it.
+/**
+ * A row of the bars: probabilities by the model and as used, and what a press does.
+ * @typedef {object} CandidateRow
+ * @property {string} name
+ * @property {number | null} raw null if it is not known
+ * @property {number} processed
+ * @property {string | null} removed the processor that removed it
+ * @property {boolean} on whether the step chose it
+ * @property {(() => void) | null} go continues from here with it
+ * @property {(() => void) | null} why asks why it was chosen or not
+ */
+
+/**
+ * Rows and the note below them. Without `seen` all rows are visible.
+ * @typedef {object} StepContent
+ * @property {CandidateRow[]} rows
+ * @property {(string | HTMLElement)[]} words
+ * @property {number} [seen]
+ * @property {number} [more_raw]
+ * @property {number} [more_processed]
+ */
+
+/**
+ * The name of a candidate; a button where the run can be forked with it.
+ * @param {string} name
+ * @param {boolean} on
+ * @param {(() => void) | null} go
+ */
 function createLabel(name, on, go) {
   const chosen = on ? " on" : "";
   if (!go) return el("span", { class: `t${chosen}`, title: name }, name);
@@ -24,7 +51,10 @@ function createLabel(name, on, go) {
   return el("button", { ...attrs, onclick: go }, name);
 }
 
-// Button that asks the server why the candidate was chosen or not; empty without a server.
+/**
+ * Button that asks the server why the candidate was chosen or not; empty without a server.
+ * @param {Pick<CandidateRow, "name" | "on" | "why">} row
+ */
 function createWhyButton({ name, on, why }) {
   if (!why) return "";
   const title = on ? tr("Why {name}?", { name }) : tr("Why not {name}?", { name });
@@ -32,9 +62,10 @@ function createWhyButton({ name, on, why }) {
   return el("button", attrs, "?");
 }
 
+/** @param {CandidateRow} row */
 function createCells({ name, raw, processed, removed, on, go, why }) {
   const used = removed ? 0 : processed;
-  const filled = { width: toCssLength(removed ? raw : processed) };
+  const filled = { width: toCssLength(removed ? (raw ?? 0) : processed) };
   const numbers =
     raw === null
       ? tr("as used {used}", { used: formatPercent(used) })
@@ -64,7 +95,12 @@ function createCells({ name, raw, processed, removed, on, go, why }) {
   ];
 }
 
-// Row with the probability of all other tokens.
+/**
+ * Row with the probability of all other tokens.
+ * @param {number | null} raw
+ * @param {number} processed
+ * @returns {CandidateRow}
+ */
 const createRestRow = (raw, processed) => ({
   name: tr("everything else"),
   raw,
@@ -75,7 +111,11 @@ const createRestRow = (raw, processed) => ({
   why: null,
 });
 
-// The entropies of both distributions; only one if the processors did not change it.
+/**
+ * The entropies of both distributions; only one if the processors did not change it.
+ * @param {{ entropy: number, entropy_used: number }} shown
+ * @param {string} size
+ */
 function entropyText({ entropy, entropy_used: used }, size) {
   const values = { size, entropy: formatFixed(entropy, 2), used: formatFixed(used, 2) };
   return used === entropy
@@ -92,6 +132,7 @@ function entropyText({ entropy, entropy_used: used }, size) {
 /**
  * @param {Run} run
  * @param {Step} step
+ * @param {{ entropy: number, entropy_used: number }} shown
  */
 function noteText(run, step, shown) {
   const size = run.model.vocab_size.toLocaleString("en");
@@ -123,6 +164,10 @@ function barsText({ stages, detail }) {
  * Rows of the recorded candidates of a step.
  * @param {Run} run
  * @param {Step} step
+ * @param {number} chosen
+ * @param {Context} ctx
+ * @param {(id: number) => (() => void) | null} forkWith
+ * @returns {CandidateRow[]}
  */
 function candidateRows(run, step, chosen, ctx, forkWith) {
   const shown = run.shown[step.index].candidates;
@@ -142,9 +187,13 @@ function candidateRows(run, step, chosen, ctx, forkWith) {
  * Rows of a beam search step: the candidates of the pool that continue the same text as a node.
  * @param {Run} run
  * @param {Step} step
+ * @param {BeamNode} node
+ * @param {Context} ctx
+ * @returns {CandidateRow[]}
  */
 function poolRows(run, step, node, ctx) {
   const { p, model, rest } = run.shown[step.index].beam_tree;
+  /** @type {BeamDetail} */
   const { pool } = step.detail;
   const rows = pool.flatMap((other, i) =>
     other.parent_id === node.parent_id && other.group === node.group
@@ -172,6 +221,9 @@ function poolRows(run, step, node, ctx) {
 /**
  * @param {Run} run
  * @param {Step} step
+ * @param {{ node: BeamNode, path: BeamNode[] }} found
+ * @param {Context} ctx
+ * @returns {StepContent}
  */
 function createNodeContent(run, step, { node, path }, ctx) {
   const before = path.slice(0, -1).map((other) => other.token_id);
@@ -196,11 +248,16 @@ const NOT_WRITTEN_TEXT = tr("Nothing was written here that stands in the text.")
  * scores of its last token in the finished text.
  * @param {Run} run
  * @param {Step} step
+ * @returns {StepContent}
  */
 function createScoredContent(run, step) {
   const found = findFinalScore(run, step, step.emit.length - 1);
   if (!found)
     return { rows: [], words: renderTerms(step.emit.length ? UNSEEN_TEXT : NOT_WRITTEN_TEXT) };
+  /**
+   * @param {number} id
+   * @param {number} p
+   */
   const row = (id, p) => ({
     ...INACTIVE,
     name: tokenLabel(run, id),
@@ -226,6 +283,7 @@ const INACTIVE = { removed: null, go: null, why: null };
  * @param {Run} run
  * @param {Step} step
  * @param {Context} ctx
+ * @returns {StepContent}
  */
 function createStepContent(run, step, ctx) {
   const found = findSelectedNode(run, step);
@@ -233,9 +291,10 @@ function createStepContent(run, step, ctx) {
   if (!step.candidates.length)
     return { seen: Number.POSITIVE_INFINITY, ...createScoredContent(run, step) };
   const forks = ctx.fork && !run.model.is_encoder_decoder;
+  /** @param {number} id */
   const forkWith = (id) =>
     forks && !run.eos_token_ids.includes(id)
-      ? () => ctx.fork({ step: step.index, token_id: id })
+      ? () => ctx.fork?.({ step: step.index, token_id: id })
       : null;
   const shown = run.shown[step.index].candidates;
   const words = renderTerms(noteText(run, step, shown));
@@ -256,6 +315,10 @@ export const candidates = {
     const summary = el("summary", {});
     const more = el("details", { class: "dp-more" }, summary, others);
     root.append(bars, more, note);
+    /**
+     * @param {Run} run
+     * @param {Step} step
+     */
     const paint = (run, step) => {
       const found = createStepContent(run, step, ctx);
       const { rows, words, seen = rows.length } = found;
@@ -267,11 +330,15 @@ export const candidates = {
       if (hidden.length)
         summary.textContent = tr("{n} more, together {p}", {
           n: hidden.length,
-          p: formatModelAndUsed(found.more_raw, found.more_processed),
+          p: formatModelAndUsed(found.more_raw ?? 0, found.more_processed ?? 0),
         });
       note.replaceChildren(...words);
     };
-    // The scores of the finished text arrive at the end of the run.
+    /**
+     * The scores of the finished text arrive at the end of the run.
+     * @param {Run} run
+     * @param {Step} step
+     */
     const also = (run, step) => (step.candidates.length ? "" : (run.emitted?.length ?? 0));
     return new StepView(
       paint,

@@ -11,6 +11,7 @@ const CHART_LABEL = tr(
 /**
  * The curves of one output; steps count from 1.
  * @param {Run} run
+ * @param {number} sequence
  * @returns {import("../shared/curves.mjs").Curve[]}
  */
 function createCurves(run, sequence) {
@@ -53,7 +54,10 @@ function createCurves(run, sequence) {
 class Chart {
   #drawnKey = "";
 
-  /** @param {Context} ctx */
+  /**
+   * @param {HTMLElement} root
+   * @param {Context} ctx
+   */
   constructor(root, ctx) {
     this.curves = new Curves(CHART_LABEL, (step) => ctx.select(step - 1));
     this.curves.node.classList.add("dp-plot-of-steps");

@@ -23,6 +23,7 @@ const POOL_NOTE = tr(
   "The continuations of all [beam|beams] race together, and the earliest are drawn into the pool; of these the search keeps those with the largest sums.",
 );
 // Step kind -> the reason why nothing was drawn.
+/** @type {Record<string, string>} */
 const NO_DRAW_TEXT = {
   beam: tr("Nothing was drawn at this step: the search took the most probable continuations."),
   draft: tr(
@@ -34,8 +35,13 @@ const NO_DRAW_TEXT = {
 const GREEDY_TEXT = tr("Nothing was drawn at this step: the most probable token was taken.");
 const WINNER_MARK = { sign: "◆", word: tr("wins") };
 
+/** @param {string} sentence */
 const createNote = (sentence) => el("p", { class: "dp-note" }, renderTerms(sentence));
 
+/**
+ * @param {string[]} columns
+ * @param {Content[][]} rows
+ */
 const createDetails = (columns, rows) =>
   el(
     "details",
@@ -45,12 +51,16 @@ const createDetails = (columns, rows) =>
   );
 
 // The race of a step: its detail, or a field of the detail of another kind.
-/** @param {Step} step */
+/**
+ * @param {Step} step
+ * @returns {DrawDetail}
+ */
 const findDraw = ({ detail }) => (detail?.kind === "draw" ? detail : detail?.draw);
 
 /**
  * @param {Run} run
  * @param {Step} step
+ * @param {any} shown
  */
 function createRaceView(run, step, shown) {
   const { racers } = findDraw(step);
@@ -78,9 +88,12 @@ function createRaceView(run, step, shown) {
 /**
  * @param {Run} run
  * @param {Step} step
+ * @param {any} shown
  */
 function createPoolView(run, step, shown) {
-  const drawn = step.detail.pool.filter((node) => node.arrival);
+  /** @type {BeamDetail} */
+  const { pool } = step.detail;
+  const drawn = pool.flatMap(({ arrival, ...node }) => (arrival ? [{ ...node, arrival }] : []));
   const nodes = drawn.sort((a, b) => a.arrival - b.arrival).slice(0, shown.runners.length);
   const words = nodes.map((node, i) => ({
     name: tokenLabel(run, node.token_id),
@@ -99,10 +112,15 @@ function createPoolView(run, step, shown) {
   ];
 }
 
-// One drafted token: the range of u that keeps it, and the u that was drawn.
+/**
+ * One drafted token: the range of u that keeps it, and the u that was drawn.
+ * @param {Run} run
+ * @param {DraftToken} token
+ * @param {number} ratio
+ */
 function createJudgement(run, token, ratio) {
   const kept = token.status === "accepted";
-  const [u, most] = [token.u, ratio].map((x) => formatFixed(x));
+  const [u, most] = [token.u ?? 0, ratio].map((x) => formatFixed(x));
   const words = kept
     ? tr("kept: u {u} ≤ {most}", { u, most })
     : tr("rejected: u {u} > {most}", { u, most });
@@ -114,7 +132,7 @@ function createJudgement(run, token, ratio) {
       "span",
       { class: "rc-track", "aria-hidden": "true" },
       el("i", { style: { width: toCssLength(ratio) } }),
-      el("b", { style: { left: toCssLength(token.u) } }, kept ? "●" : "✕"),
+      el("b", { style: { left: toCssLength(token.u ?? 0) } }, kept ? "●" : "✕"),
     ),
     el("span", { class: "rc-word" }, words),
   );
@@ -123,13 +141,15 @@ function createJudgement(run, token, ratio) {
 /**
  * @param {Run} run
  * @param {Step} step
+ * @param {any} shown
  */
 function createDraftView(run, step, shown) {
-  const { detail } = step;
+  /** @type {DraftDetail} */
+  const detail = step.detail;
   const tokens = detail.tokens.filter((t) => t.u !== null && t.status !== "unverified");
   const rows = tokens.map((t, i) => [
     tokenLabel(run, t.token_id),
-    ...[t.p, t.q, shown.judged[i], t.u].map((x) => formatFixed(x)),
+    ...[t.p, t.q, shown.judged[i], t.u].map((x) => (x === null ? "–" : formatFixed(x))),
     t.status === "accepted" ? tr("accepted") : tr("rejected"),
   ]);
   const from =
@@ -175,8 +195,10 @@ function createDrawView(run, step) {
 
 class Draw {
   // Steps whose race was animated.
+  /** @type {Set<string>} */
   #animated = new Set();
 
+  /** @param {HTMLElement} root */
   constructor(root) {
     this.body = el("div", { class: "rc-content" });
     root.append(this.body);
@@ -189,7 +211,8 @@ class Draw {
    */
   #paintStep(run, step) {
     const key = `${run.id}:${step.index}`;
-    this.body.replaceChildren(...createDrawView(run, step).filter(Boolean));
+    const parts = createDrawView(run, step);
+    this.body.replaceChildren(...parts.flatMap((part) => part ?? []));
     const race = this.body.querySelector(".rc-race");
     // No animation while the run is followed, because its steps change too quickly.
     if (!race || this.#animated.has(key) || (run.status === "running" && run.follow)) return;
@@ -201,10 +224,15 @@ class Draw {
     });
   }
 
+  /** @param {Run} run */
   update(run) {
     this.once.update(run);
   }
 
+  /**
+   * @param {Run} run
+   * @param {number} index
+   */
   select(run, index) {
     this.once.select(run, index);
   }

@@ -10,7 +10,12 @@ const MIDDLE_SHARE = 0.5;
  * @typedef {{ name: string, at: number, time: string, sign: string, word: string }} Runner
  */
 
-/** @param {Runner} runner */
+/**
+ * @param {Runner} runner
+ * @param {string} side
+ * @param {number} row
+ * @param {number} place
+ */
 function createLabel({ name, time, sign, word, at }, side, row, place) {
   const strong = sign === "◆" ? " on" : "";
   const style = `--at:${toCssLength(at)};--row:${row};--place:${place}`;
@@ -21,6 +26,11 @@ function createLabel({ name, time, sign, word, at }, side, row, place) {
   return [createSpan("rc-lead", style, `${side}${strong}`), mark, label];
 }
 
+/**
+ * @param {string} kind
+ * @param {string} style
+ * @param {string} more
+ */
 function createSpan(kind, style, more) {
   const made = el("span", { class: `${kind} ${more}` });
   made.setAttribute("style", style);

@@ -8,12 +8,14 @@ import { tr } from "../shared/tr.mjs";
 const MIN_NAMED_SHARE = 0.13;
 const MIN_REST_SHARE = 0.001;
 
+/** @param {[number | null, number]} others */
 function createRest([count, share]) {
   if (share < MIN_REST_SHARE && !count) return null;
   const name = count === null ? tr("others") : tr("{n} others", { n: count.toLocaleString("en") });
   return { name, share, kind: "rest" };
 }
 
+/** @param {{ name: string, share: number, kind: string }} part */
 function createPart({ name, share, kind }) {
   const said = `${name} ${formatPercent(share)}`;
   return el(

@@ -19,6 +19,8 @@ const COLUMNS = [
  * Name of a processor, with up to three of the recorded tokens that it removed.
  * @param {Run} run
  * @param {Step} step
+ * @param {string} name
+ * @param {number} count
  */
 function createProcessorName(run, step, name, count) {
   const gone = step.candidates.filter((c) => c.removed_by === name).slice(0, MAX_NAMED);
@@ -59,6 +61,10 @@ const COLUMNS_NOTE = tr(
   "Kept: the probability that the tokens left had just before the processor ran. Entropy: after it.",
 );
 
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
 const createXray = (run, step) =>
   step.stages.length
     ? [

@@ -4,6 +4,8 @@ import { said } from "../shared/server_text.mjs";
 import { formatFixed, pluralText, toCssLength } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
+/** @import { DraftSummary } from "../shared/summaries.d.ts" */
+
 const BAR_WIDTH = 16;
 const CHART_HEIGHT = 96;
 const MAX_PLACES = 24;
@@ -11,14 +13,17 @@ const MAX_PLACES = 24;
 /**
  * Height of one token in pixels.
  * @drawing
+ * @param {number} most
  */
 const tokenHeight = (most) => CHART_HEIGHT / most;
 
 export class LengthChart {
   #bars = svg("g");
   // Bar -> its value. A new scale resizes the bars that exist already.
+  /** @type {Map<SVGRectElement, number>} */
   #values = new Map();
   // Tokens per target pass after every round.
+  /** @type {number[]} */
   #tokensPerPass = [];
   #line = svg("polyline", { class: "dt-line" });
   #chart = svg("svg", { height: CHART_HEIGHT + 22, role: "img" }, this.#bars, this.#line);
@@ -45,7 +50,7 @@ export class LengthChart {
 
   /**
    * @param {Step} step
-   * @param {any} shown summary of the step
+   * @param {DraftSummary} shown
    * @param {() => void} choose
    */
   add(step, shown, choose) {
@@ -70,6 +75,7 @@ export class LengthChart {
     this.#bars.append(group);
   }
 
+  /** @param {DraftSummary} shown */
   scale({ most, figures }) {
     const unit = tokenHeight(most);
     for (const [rect, value] of this.#values) {
@@ -94,9 +100,14 @@ export class LengthChart {
 /**
  * Format a share as whole percent.
  * @drawing
+ * @param {number} part
  */
 const formatShare = (part) => `${Math.round(100 * part)} %`;
 
+/**
+ * @param {[number, number, number]} place
+ * @param {number} i
+ */
 function createPlace([accepted, judged, part], i) {
   const place = i + 1;
   return el(
@@ -115,6 +126,7 @@ function createPlace([accepted, judged, part], i) {
   );
 }
 
+/** @param {DraftSummary} shown */
 export const createPlaces = ({ places }) => [
   el("figcaption", {}, tr("Accepted, by place in the draft")),
   el("div", { class: "dt-places" }, places.slice(0, MAX_PLACES).map(createPlace)),

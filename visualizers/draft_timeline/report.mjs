@@ -6,8 +6,18 @@ import { formatPercent, formatPrecise, pluralText, tokenLabel } from "../shared/
 import { tr } from "../shared/tr.mjs";
 import { formatOptional, formatSeconds, mixtureWeights, roundSummary } from "./words.mjs";
 
+/** @import { DraftFigures, DraftSummary, PlainFigures } from "../shared/summaries.d.ts" */
+
+/**
+ * @param {Run} run
+ * @returns {DraftReport | null}
+ */
 const findReport = (run) => run.steps.at(-1)?.detail?.report || null;
 
+/**
+ * @param {string} lead
+ * @param {DraftReport} report
+ */
 function measurementText(lead, { distributions }) {
   const parts = distributions.map((x) => {
     return tr("{what}: {runs}, χ² = {chi} on {degrees}, p = {p}", {
@@ -24,6 +34,7 @@ function measurementText(lead, { distributions }) {
 /**
  * Class, sign, title and sentence of the badge.
  * @param {Run} run
+ * @param {DraftReport} report
  */
 function badgeParts(run, report) {
   const weights = mixtureWeights(run);
@@ -49,11 +60,12 @@ function badgeParts(run, report) {
         "By construction this is the target's distribution; set “Same distribution?” to measure it with many short runs.",
       ),
     ];
-  const { same } = roundSummary(run, run.steps.at(-1));
+  const { same } = roundSummary(run, run.steps[run.steps.length - 1]);
   const title = same ? tr("Same distribution") : tr("Distributions differ");
   return [same ? "good" : "bad", same ? "✓" : "✗", title, measurementText("", report)];
 }
 
+/** @param {DraftReport} report */
 function proofText({ checked: n, check_s, plain_identical }) {
   const took = formatSeconds(check_s);
   const proof =
@@ -69,7 +81,10 @@ function proofText({ checked: n, check_s, plain_identical }) {
   return plain_identical ? `${proof} ${tr("The plain run made the same tokens.")}` : proof;
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {NonNullable<DraftReport["parting"]>} p
+ */
 function mismatchParts(run, p) {
   const text = tr(
     "Token {n} is “{own}” (logit {logit}); the target prefers “{other}” ({preferred}), a gap of {gap}",
@@ -87,7 +102,10 @@ function mismatchParts(run, p) {
   return ["warn", "≈", tr("Identical up to a near tie"), within];
 }
 
-/** @param {Run} run */
+/**
+ * @param {HTMLElement} box
+ * @param {Run} run
+ */
 export function showBadge(box, run) {
   const report = findReport(run);
   box.className = "dt-badge";
@@ -98,7 +116,9 @@ export function showBadge(box, run) {
   box.append(el("b", {}, `${mark} `, renderTerms(title)), el("span", {}, text));
 }
 
+/** @param {DraftFigures} f */
 function createFigures(f) {
+  /** @type {[string, string | number][]} */
   const cells = [
     [tr("[tokens per target pass]"), formatOptional(f.tokens_per_target_pass, 2)],
     [tr("[target] passes"), f.rounds],
@@ -116,7 +136,10 @@ function createFigures(f) {
   );
 }
 
-// A sentence on the speed-up that the papers' formula expects from this run's figures.
+/**
+ * A sentence on the speed-up that the papers' formula expects from this run's figures.
+ * @param {DraftFigures} figures
+ */
 function expectedText({ expected_speed_up: expected, cost_ratio: cost }) {
   const costs = tr("a draft costs {share} of a target pass", { share: formatPercent(cost) });
   return expected === null
@@ -130,9 +153,10 @@ function expectedText({ expected_speed_up: expected, cost_ratio: cost }) {
       );
 }
 
-/** @param {any} shown summary of the last round */
+/** @param {DraftSummary} shown summary of the last round */
 export function createCosts({ figures, plain }) {
   const costs = createFigures(figures);
+  /** @param {...Content} words */
   const note = (...words) => el("p", { class: "dp-note" }, words);
   const expected = expectedText(figures);
   if (!plain)
@@ -166,6 +190,10 @@ export function createCosts({ figures, plain }) {
   return plain.speed_up < 1 ? [costs, compared, createSlowNote(figures, plain)] : [costs, compared];
 }
 
+/**
+ * @param {DraftFigures} figures
+ * @param {PlainFigures} plain
+ */
 function createSlowNote(figures, plain) {
   const values = {
     share: formatPercent(figures.draft_share),

@@ -6,6 +6,7 @@ import { formatPercent, makeVisible, pluralText, tokenLabel, tokenText } from ".
 import { tr } from "../shared/tr.mjs";
 import { DRAFTER_TEXT, formatSeconds } from "./words.mjs";
 
+/** @param {...Content} text */
 const createNote = (...text) => el("p", { class: "dp-note" }, text);
 
 /**
@@ -13,6 +14,7 @@ const createNote = (...text) => el("p", { class: "dp-note" }, text);
  * @param {Step} step
  */
 function createHeadline(run, step) {
+  /** @type {DraftDetail} */
   const d = step.detail;
   const layer = d.exit_layer
     ? tr(" ({n} of {total})", { n: d.exit_layer, total: run.model.layers })
@@ -30,7 +32,10 @@ function createHeadline(run, step) {
   );
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {DraftDetail} detail
+ */
 function createResidual(run, detail) {
   const lead =
     detail.final_source === "resampled"
@@ -50,13 +55,14 @@ function createResidual(run, detail) {
  * @param {Step} step
  */
 export function createRoundDetails(run, step) {
+  /** @type {DraftDetail} */
   const d = step.detail;
   return [
     createHeadline(run, step),
-    d.match ? createArc(run, step) : null,
-    d.drafter === "universal" && d.draft_own.length ? createRails(run, d) : null,
-    d.residual.length ? createResidual(run, d) : null,
-  ].filter(Boolean);
+    ...(d.match ? [createArc(run, step)] : []),
+    ...(d.drafter === "universal" && d.draft_own.length ? [createRails(run, d)] : []),
+    ...(d.residual.length ? [createResidual(run, d)] : []),
+  ];
 }
 
 /**
@@ -103,15 +109,21 @@ function createArc(run, step) {
   const from = Math.max(0, start - 3);
   const until = Math.min(tail, start + size + copied + 2);
   const after = Math.max(until, tail - 4);
+  /** @param {number} i */
   const kindOf = (i) => {
     if (i >= start && i < start + size) return "src";
     if (i >= start + size && i < start + size + copied) return "copy";
     return i >= tail ? "dst" : null;
   };
+  /**
+   * @param {number} a
+   * @param {number} b
+   */
   const range = (a, b) =>
     text
       .slice(a, Math.max(a, b))
       .map((id, i) => el("span", { class: kindOf(a + i) }, tokenLabel(run, id)));
+  /** @param {string} sign */
   const gap = (sign) => el("span", { class: "gap" }, sign);
   const [found, seen] = arcTexts(size, start + 1, copied);
   return el(
@@ -135,13 +147,17 @@ function createArc(run, step) {
   );
 }
 
-// Draw the arc. Positions of the words are known only once they are in the page.
+/**
+ * Draw the arc. Positions of the words are known only once they are in the page.
+ * @param {Element} box
+ */
 export function drawArc(box) {
   const found = box.querySelector(".src");
   const sought = box.querySelector(".dst");
   const path = box.querySelector("svg path");
   if (!found || !sought || !path || !box.isConnected) return;
   const base = box.getBoundingClientRect();
+  /** @param {Element} node */
   const above = (node) => {
     const at = node.getBoundingClientRect();
     return [at.left + at.width / 2 - base.left, at.top - base.top];
@@ -156,8 +172,14 @@ export function drawArc(box) {
  * Universal assisted decoding: tokens of the draft model
  * above, the same text as target tokens below.
  * @param {Run} run
+ * @param {DraftDetail} detail
  */
 function createRails(run, detail) {
+  /**
+   * @param {string} name
+   * @param {string[]} pieces
+   * @param {string} kind
+   */
   const rail = (name, pieces, kind) =>
     el(
       "div",

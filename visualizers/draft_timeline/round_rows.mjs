@@ -4,14 +4,31 @@ import { pluralText, toCssLength, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { describeToken, roundSummary, STATUS_GLYPHS } from "./words.mjs";
 
+/** @import { JudgedToken } from "./words.mjs" */
+
+/**
+ * @typedef {object} TileActions
+ * @property {(words: string) => void} tell shows the words below the rows
+ * @property {() => void} choose selects the round
+ * @property {(question: Asked) => void} why asks why a drafted token was kept or rejected
+ */
+
+/**
+ * @param {string} kind
+ * @param {number} share
+ * @param {Content} [mark]
+ */
 const createBar = (kind, share, mark) =>
   el("span", { class: kind }, el("i", { style: { width: toCssLength(share) } }), mark);
 
-// Bars for p and q; a mark on p's bar shows the random number u.
+/**
+ * Bars for p and q; a mark on p's bar shows the random number u.
+ * @param {JudgedToken} token
+ */
 function createBars(token) {
   if (token.p === undefined) return null;
   const judged = token.u !== null && token.ratio !== null;
-  const at = { class: "u", style: { left: toCssLength(Math.min(1, token.u)) } };
+  const at = { class: "u", style: { left: toCssLength(Math.min(1, token.u ?? 0)) } };
   return el(
     "span",
     { class: "pq", "aria-hidden": "true" },
@@ -20,7 +37,13 @@ function createBars(token) {
   );
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {JudgedToken} token
+ * @param {string} kind
+ * @param {TileActions} actions
+ * @param {number | null} at
+ */
 function createTile(run, token, kind, { tell, choose, why }, at) {
   const said = describeToken(run, token, kind);
   const show = () => tell(said);
@@ -48,8 +71,10 @@ function createTile(run, token, kind, { tell, choose, why }, at) {
  * Tiles of a round. The target's token follows the last judged one.
  * @param {Run} run
  * @param {Step} step
+ * @param {TileActions} actions
  */
-function createTiles(run, step, told) {
+function createTiles(run, step, actions) {
+  /** @type {DraftDetail} */
   const { tokens, final_source: source, final_token_id: id, residual } = step.detail;
   const { accepted, ratio, mixture } = roundSummary(run, step);
   const tiles = tokens.map((t, i) =>
@@ -57,7 +82,7 @@ function createTiles(run, step, told) {
       run,
       { ...t, ratio: ratio[i], mixture: mixture[i] },
       t.status,
-      told,
+      actions,
       // Tokens after a rejection were not judged, so there is nothing to ask.
       i < step.emit.length ? i : null,
     ),
@@ -76,7 +101,7 @@ function createTiles(run, step, told) {
   tiles.splice(
     rejected ? accepted + 1 : accepted,
     0,
-    createTile(run, final, source, told, step.emit.length - 1),
+    createTile(run, final, source, actions, step.emit.length - 1),
   );
   return tiles;
 }
@@ -84,8 +109,9 @@ function createTiles(run, step, told) {
 /**
  * @param {Run} run
  * @param {Step} step
+ * @param {TileActions} actions
  */
-export function createRoundRow(run, step, told) {
+export function createRoundRow(run, step, actions) {
   const drafted = step.detail.tokens.length;
   const round = step.index + 1;
   const number = el(
@@ -98,7 +124,7 @@ export function createRoundRow(run, step, told) {
         tr("Round {round}, 1 token", { round }),
         tr("Round {round}, {n} tokens", { round }),
       ),
-      onclick: told.choose,
+      onclick: actions.choose,
     },
     String(round),
   );
@@ -109,7 +135,7 @@ export function createRoundRow(run, step, told) {
     el(
       "div",
       { class: "dt-lane" },
-      createTiles(run, step, told),
+      createTiles(run, step, actions),
       drafted ? null : el("span", { class: "dt-no-draft" }, tr("no draft")),
     ),
     el(

@@ -9,6 +9,7 @@ import { createRoundDetails, drawArc } from "./round_details.mjs";
 import { createRoundRow } from "./round_rows.mjs";
 import { formatOptional, roundSummary, STATUS_GLYPHS, STATUS_TEXT } from "./words.mjs";
 
+/** @type {Record<string, string>} */
 const LEGEND = {
   accepted: tr("accepted"),
   rejected: tr("rejected"),
@@ -18,6 +19,11 @@ const LEGEND = {
   target: tr("target's choice"),
 };
 
+/**
+ * @param {string} kind
+ * @param {string | null} mark
+ * @param {string} words
+ */
 const createSign = (kind, mark, words) =>
   el("span", {}, el("b", { class: kind }, mark), " ", renderTerms(words));
 
@@ -33,6 +39,7 @@ const createLegend = () =>
     createSign("dt-legend-key u", null, "[u]"),
   );
 
+/** @param {Step} step */
 const isDraftStep = (step) => step.detail?.kind === "draft";
 
 /**
@@ -40,6 +47,7 @@ const isDraftStep = (step) => step.detail?.kind === "draft";
  * @param {Step} step
  */
 function tableRows(run, step) {
+  /** @type {DraftDetail} */
   const { tokens, final_source: source, final_token_id: id } = step.detail;
   const { ratio } = roundSummary(run, step);
   const number = step.index + 1;
@@ -71,11 +79,16 @@ function createDraftTable(run) {
 }
 
 class DraftTimeline {
+  /** @type {HTMLElement[]} */
   #nodes = [];
+  /** @type {Run | null} */
   #run = null;
   #marked = -1;
 
-  /** @param {Context} ctx */
+  /**
+   * @param {HTMLElement} root
+   * @param {Context} ctx
+   */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.badge = el("div", { class: "dt-badge", role: "status" });
@@ -122,11 +135,15 @@ class DraftTimeline {
    */
   #addRound(run, step) {
     const choose = () => this.ctx.select(step.index);
+    /** @param {string} words */
     const tell = (words) => {
       this.readout.textContent = words;
     };
-    // A click on a drafted token that was judged selects
-    // its round and asks why it was kept or rejected.
+    /**
+     * A click on a drafted token that was judged selects
+     * its round and asks why it was kept or rejected.
+     * @param {Asked} question
+     */
     const why = (question) => this.ctx.ask?.({ step: step.index, ...question });
     const row = createRoundRow(run, step, { choose, tell, why });
     this.#nodes.push(row);
@@ -134,13 +151,17 @@ class DraftTimeline {
     this.lengths.add(step, roundSummary(run, step), choose);
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {number} from
+   */
   update(run, from) {
     this.#run = run;
     const fresh = run.steps.slice(from).filter(isDraftStep);
     for (const step of fresh) this.#addRound(run, step);
-    if (fresh.length) {
-      const shown = roundSummary(run, fresh.at(-1));
+    const newest = fresh.at(-1);
+    if (newest) {
+      const shown = roundSummary(run, newest);
       this.lengths.scale(shown);
       this.places.replaceChildren(...createPlaces(shown));
       this.cost.replaceChildren(...createCosts(shown));
@@ -151,7 +172,10 @@ class DraftTimeline {
     if (this.more.open && fresh.length) this.tableBody.replaceChildren(createDraftTable(run));
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {number} index
+   */
   select(run, index) {
     if (index === this.#marked || !this.#nodes[index]) return;
     this.#marked = index;
@@ -165,6 +189,7 @@ class DraftTimeline {
     if (arc) drawArc(arc);
   }
 
+  /** @param {HTMLElement} row */
   #scrollToRow(row) {
     const { scrollTop, clientHeight } = this.rows;
     const below = row.offsetTop + row.offsetHeight > scrollTop + clientHeight;

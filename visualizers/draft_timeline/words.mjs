@@ -2,6 +2,9 @@
 import { formatMilliseconds, tokenLabel, formatFixed as written } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
+/** @import { DraftSummary } from "../shared/summaries.d.ts" */
+
+/** @type {Record<string, string>} */
 export const STATUS_GLYPHS = {
   accepted: "✓",
   rejected: "✗",
@@ -10,6 +13,7 @@ export const STATUS_GLYPHS = {
   bonus: "+",
   target: "→",
 };
+/** @type {Record<string, string>} */
 export const STATUS_TEXT = {
   accepted: tr("accepted"),
   rejected: tr("rejected"),
@@ -18,6 +22,7 @@ export const STATUS_TEXT = {
   bonus: tr("bonus"),
   target: tr("target"),
 };
+/** @type {Record<string, string>} */
 const OUTCOME_TEXT = {
   accepted: tr("accepted"),
   rejected: tr("rejected"),
@@ -26,6 +31,7 @@ const OUTCOME_TEXT = {
   bonus: tr("bonus: the whole draft was right, so the same pass gives one more"),
   target: tr("the target's own token"),
 };
+/** @type {Record<string, string>} */
 export const DRAFTER_TEXT = {
   assistant: tr("a draft model"),
   prompt_lookup: tr("copying from the text"),
@@ -33,15 +39,29 @@ export const DRAFTER_TEXT = {
   universal: tr("a draft model with another tokenizer"),
 };
 
+/**
+ * A token of a round. p is undefined where the record lacks it; ratio and mixture are the summary's.
+ * @typedef {object} JudgedToken
+ * @property {number} token_id
+ * @property {number | undefined} p
+ * @property {number | null} q
+ * @property {number | null} u
+ * @property {number | null} ratio
+ * @property {number | null} mixture
+ */
+
+/** @param {number | null | undefined} x */
 export const formatOptional = (x, digits = 3) =>
   x === null || x === undefined ? "–" : written(x, digits);
 
+/** @param {number} s */
 export const formatSeconds = (s) => (s < 1 ? formatMilliseconds(s) : `${written(s, 2)} s`);
 
 /**
  * The summary of a round.
  * @param {Run} run
  * @param {Step} step
+ * @returns {DraftSummary}
  */
 export const roundSummary = (run, step) => run.shown[step.index].draft_timeline;
 
@@ -62,7 +82,8 @@ function acceptanceRule(run) {
 /**
  * A token with its status, its probabilities and the acceptance test.
  * @param {Run} run
- * @param {any} token with the ratio and mixture probability of the summary
+ * @param {JudgedToken} token with the ratio and mixture probability of the summary
+ * @param {string} kind
  */
 export function describeToken(run, token, kind) {
   const mixed = kind === "target" && mixtureWeights(run) !== null;
@@ -76,7 +97,10 @@ export function describeToken(run, token, kind) {
   return `${target}${draft}${judgementText(run, token)}`;
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {JudgedToken} token
+ */
 function judgementText(run, { u, ratio, mixture }) {
   if (u !== null && ratio !== null)
     return tr(", kept if u ≤ {rule} = {ratio}; u = {u}", {

@@ -3,6 +3,9 @@ import { frac, sup, under, words } from "../shared/formula.mjs";
 import { tr } from "../shared/tr.mjs";
 import { applyTo, equals } from "./parts.mjs";
 
+/** @import { Tree } from "../shared/formula.mjs" */
+/** @import { FormulaLine } from "../shared/summaries.d.ts" */
+
 /** @typedef {import("./parts.mjs").Form} Form */
 
 /** @type {Record<string, Form>} */
@@ -121,7 +124,12 @@ export const DRAFTS = {
   },
 };
 
-// The comparison of u with the limit, followed by "kept" or "rejected".
+/**
+ * The comparison of u with the limit, followed by "kept" or "rejected".
+ * @param {string | null} is
+ * @param {FormulaLine} line
+ * @returns {Tree[]}
+ */
 const judgementLine = (is, line) =>
   is === null
     ? []
@@ -129,7 +137,7 @@ const judgementLine = (is, line) =>
         [
           "u",
           "=",
-          line.u,
+          String(line.u),
           line.kept ? "≤" : ">",
           is,
           words(line.kept ? tr("kept") : tr("rejected")),

@@ -14,6 +14,8 @@ import { tr } from "../shared/tr.mjs";
 import { DRAFTS } from "./drafts.mjs";
 import { applyTo, equals, sumOver, z } from "./parts.mjs";
 
+/** @import { Tree } from "../shared/formula.mjs" */
+
 /** @typedef {import("./parts.mjs").Form} Form */
 
 /** @type {Record<string, Form>} */
@@ -214,7 +216,12 @@ const LAYERS = {
       is === null
         ? [["M", "=", under("argmax", "j"), "JSD", "(", sub("q", "N"), ",", sub("q", "j"), ")"]]
         : [
-            ["max", "(", v.d.flatMap((d, i) => (i ? [",", d] : [d])), ")"],
+            [
+              "max",
+              "(",
+              v.d.flatMap((/** @type {Tree} */ d, /** @type {number} */ i) => (i ? [",", d] : [d])),
+              ")",
+            ],
             ["=", is],
             ["M", "=", String(line.layer)],
           ],

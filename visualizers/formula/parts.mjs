@@ -14,8 +14,23 @@ import { sub, under } from "../shared/formula.mjs";
  * @property {string} [none] shown if a step has no numbers for it
  */
 
-/** "= result", empty for a formula in symbols. */
+/**
+ * "= result", empty for a formula in symbols.
+ * @param {string | null} is
+ * @returns {Tree[]}
+ */
 export const equals = (is) => (is === null ? [] : [["=", is]]);
+/**
+ * @param {Tree} name
+ * @param {Tree} x
+ * @returns {Tree[]}
+ */
 export const applyTo = (name, x) => [name, "(", x, ")"];
+/**
+ * @param {Tree} below
+ * @param {...Tree} body
+ * @returns {Tree[]}
+ */
 export const sumOver = (below, ...body) => [under("Σ", below), ...body];
+/** @param {Tree} x */
 export const z = (x) => sub("z", x);

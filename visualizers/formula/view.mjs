@@ -8,6 +8,9 @@ import { tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { FORMS } from "./forms.mjs";
 
+/** @import { Tree } from "../shared/formula.mjs" */
+/** @import { FormulaLine } from "../shared/summaries.d.ts" */
+
 const NO_FORMULA = tr("No formula decided this step.");
 
 // Makes lines focusable while they are too wide, so that they can be scrolled with the keyboard.
@@ -18,15 +21,23 @@ const createFocusObserver = () =>
       else target.removeAttribute("tabindex");
   });
 
+/**
+ * @param {string} kind
+ * @param {string} label
+ * @param {Tree[]} trees
+ */
 function createFormulaLine(kind, label, trees) {
   const attrs = { class: `fm-line ${kind}`, role: "group", "aria-label": label };
   return el("div", attrs, trees.map(formulaToMath));
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {FormulaLine} line
+ */
 function createFilledLine(run, line) {
   const form = FORMS[line.form];
-  const x = line.of === undefined ? "x" : token(tokenLabel(run, line.of));
+  const x = line.of === undefined || line.of === null ? "x" : token(tokenLabel(run, line.of));
   return createFormulaLine(
     "numbers",
     tr("With this step's numbers"),
@@ -37,6 +48,7 @@ function createFilledLine(run, line) {
 /**
  * One formula in symbols, followed by its lines with numbers.
  * @param {Run} run
+ * @param {FormulaLine[]} lines
  */
 function createSection(run, lines) {
   const [{ form: name }] = lines;
@@ -61,13 +73,16 @@ function createSection(run, lines) {
 
 /**
  * Group consecutive lines with the same form.
- * @returns {any[][]}
+ * @param {FormulaLine[]} lines
  */
 function groupByForm(lines) {
+  /** @type {FormulaLine[][]} */
   const groups = [];
-  for (const line of lines)
-    if (groups.at(-1)?.[0].form === line.form) groups.at(-1).push(line);
+  for (const line of lines) {
+    const last = groups.at(-1);
+    if (last?.[0].form === line.form) last.push(line);
     else groups.push([line]);
+  }
   return groups;
 }
 

@@ -3,8 +3,11 @@
 import { el } from "../shared/dom.mjs";
 import { toCssLength } from "../shared/text.mjs";
 
+/** @import { ForwardRow, ForwardSummary } from "../shared/summaries.d.ts" */
+
 const MAX_PROMPT_SHARE = 0.22;
-const TICK_STEPS = [4, 8, 16, 32, 64, 128, 256, 512, 1024];
+const LARGEST_TICK_STEP = 1024;
+const TICK_STEPS = [4, 8, 16, 32, 64, 128, 256, 512, LARGEST_TICK_STEP];
 const MAX_TICKS = 5;
 
 /**
@@ -15,13 +18,13 @@ const MAX_TICKS = 5;
 /**
  * The scale of all rows. While the run goes on it has spare
  * room, so that not every token changes it and redraws all rows.
- * @param {any} shown summary of the last step
+ * @param {Pick<ForwardSummary, "start" | "most">} shown summary of the last step
  * @param {boolean} ended
  * @returns {Scale}
  * @drawing
  */
 export function createScale({ start, most }, ended) {
-  if (start === null) return { start: 0, room: 1 };
+  if (start === null || most === null) return { start: 0, room: 1 };
   const fresh = Math.max(1, most - start);
   return { start, room: ended ? fresh : 16 * Math.ceil(fresh / 16) };
 }
@@ -44,7 +47,7 @@ export function lanePosition(place, { start, room }) {
  * @drawing
  */
 export function tickValues({ room }) {
-  const every = TICK_STEPS.find((tick) => room / tick < MAX_TICKS) ?? TICK_STEPS.at(-1);
+  const every = TICK_STEPS.find((tick) => room / tick < MAX_TICKS) ?? LARGEST_TICK_STEP;
   return Array.from({ length: Math.floor(room / every) }, (_, i) => (i + 1) * every);
 }
 
@@ -65,8 +68,8 @@ function createSegment(kind, [from, to], scale) {
 
 /**
  * Segments of a pass: tokens in the cache, tokens read, and tokens removed after it.
- * @param {any} pass
- * @param {any} row summary of the pass
+ * @param {ForwardPass} pass
+ * @param {ForwardRow} row summary of the pass
  * @param {Scale} scale
  */
 export function createSegments({ read, cached, length, aside }, { gone }, scale) {
@@ -83,10 +86,13 @@ export function createSegments({ read, cached, length, aside }, { gone }, scale)
   ];
 }
 
-/** @param {Scale} scale */
+/**
+ * @param {Scale} scale
+ * @param {string} prompt
+ */
 export const createAxis = (scale, prompt) => [
-  scale.start ? el("span", { class: "who" }, prompt) : null,
-  tickValues(scale).map((tick) =>
+  ...(scale.start ? [el("span", { class: "who" }, prompt)] : []),
+  ...tickValues(scale).map((tick) =>
     el(
       "span",
       { class: "tick", style: { left: toCssLength(lanePosition(scale.start + tick, scale)) } },

@@ -6,10 +6,17 @@ import { tr } from "../shared/tr.mjs";
 import { createSegments } from "./lane.mjs";
 import { formatSeconds, passText, stepSummary } from "./words.mjs";
 
+/** @import { ForwardRow } from "../shared/summaries.d.ts" */
+/** @import { Scale } from "./lane.mjs" */
+
 const MAX_ROWS = 160;
 const MAX_TILES = 48;
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {number[]} ids
+ * @param {string} kind
+ */
 function createTiles(run, ids, kind) {
   const shown = ids
     .slice(0, MAX_TILES)
@@ -19,6 +26,11 @@ function createTiles(run, ids, kind) {
   return rest ? [...shown, el("span", { class: "ft-rest" }, more)] : shown;
 }
 
+/**
+ * @param {string} mark
+ * @param {string} name
+ * @param {...Content} children
+ */
 const createGroup = (mark, name, children) =>
   el(
     "span",
@@ -32,6 +44,8 @@ const createGroup = (mark, name, children) =>
  * The result of a pass: tokens removed, and in the last pass of a step the tokens written.
  * @param {Run} run
  * @param {Step} step
+ * @param {ForwardRow} row
+ * @param {boolean} last
  */
 function createOutcome(run, step, row, last) {
   const { declared } = step.detail;
@@ -54,6 +68,7 @@ function createOutcome(run, step, row, last) {
   );
 }
 
+/** @param {number} declared */
 const createStreamedCount = (declared) =>
   el(
     "span",
@@ -70,6 +85,10 @@ const createStreamedCount = (declared) =>
     el("span", { class: "ft-sr" }, tr(" handed to the streamer")),
   );
 
+/**
+ * @param {ForwardPass | null} pass
+ * @param {string} said
+ */
 function createReadCell(pass, said) {
   if (!pass) return el("span", { class: "ft-read" }, tr("no pass"));
   const { rows, read, cached, aside } = pass;
@@ -98,6 +117,7 @@ function createReadCell(pass, said) {
  * @param {Run} run
  * @param {Step} step
  * @param {number} place of the pass in its step
+ * @param {() => void} choose
  */
 function createPassRow(run, step, place, choose) {
   const { rows } = stepSummary(run, step);
@@ -105,7 +125,7 @@ function createPassRow(run, step, place, choose) {
   const last = place === rows.length - 1;
   const lane = el("div", { class: "ft-lane", "aria-hidden": "true" });
   const said = pass ? passText(pass) : tr("no forward pass");
-  const values = { pass: row.number, step: step.index + 1, said };
+  const values = { step: step.index + 1, said };
   const no = el(
     "button",
     {
@@ -115,7 +135,7 @@ function createPassRow(run, step, place, choose) {
       "aria-label":
         row.number === null
           ? tr("step {step}: {said}", values)
-          : tr("Pass {pass}, step {step}: {said}", values),
+          : tr("Pass {pass}, step {step}: {said}", { ...values, pass: row.number }),
     },
     row.number ?? "–",
   );
@@ -132,6 +152,7 @@ function createPassRow(run, step, place, choose) {
     createOutcome(run, step, row, last),
     el("span", { class: "ft-time" }, row.took_s === null ? "" : formatSeconds(row.took_s)),
   );
+  /** @param {Scale} scale */
   const draw = (scale) => pass && lane.replaceChildren(...createSegments(pass, row, scale));
   return { node, no, draw, step: step.index };
 }
@@ -143,12 +164,15 @@ export class PassRows {
   /** @type {Map<number, number>} step index -> its first row */
   #first = new Map();
   #from = 0;
+  /** @type {ReturnType<typeof createPassRow>[]} */
   #drawn = [];
+  /** @type {Scale | null} */
   #scale = null;
 
   /** @param {(step: number) => void} choose */
   constructor(choose) {
     this.choose = choose;
+    /** @param {() => number} from */
     const more = (from) =>
       createButton("", () => this.#entries[from()] && choose(this.#entries[from()][0].index));
     this.before = more(() => this.#from - 1);
@@ -161,7 +185,7 @@ export class PassRows {
     this.#entries = [];
     this.#first.clear();
     this.#scale = null;
-    this.#drawRange(null, 0, 0);
+    this.#showRows([], 0);
   }
 
   /**
@@ -177,7 +201,7 @@ export class PassRows {
    * Draw the rows around a step and mark the rows of that step.
    * @param {Run} run
    * @param {number} index
-   * @param {any} scale
+   * @param {Scale} scale
    * @returns {HTMLElement | undefined} the last row of the step
    */
   show(run, index, scale) {
@@ -190,7 +214,7 @@ export class PassRows {
       this.#drawRange(run, from, Math.min(this.#entries.length, from + MAX_ROWS));
       this.#applyScale(scale);
     }
-    if (scale.room !== this.#scale.room || scale.start !== this.#scale.start)
+    if (scale.room !== this.#scale?.room || scale.start !== this.#scale.start)
       this.#applyScale(scale);
     this.#updateEdges();
     return this.#markStep(index);
@@ -201,28 +225,54 @@ export class PassRows {
     return this.#drawn.find(({ no }) => no.tabIndex === 0)?.no;
   }
 
+  /**
+   * @param {Run} run
+   * @param {[Step, number]} place
+   */
   #createRow(run, [step, place]) {
     return createPassRow(run, step, place, () => this.choose(step.index));
   }
 
+  /**
+   * @param {Run} run
+   * @param {number} from
+   * @param {number} to
+   */
   #drawRange(run, from, to) {
+    const entries = this.#entries.slice(from, to);
+    this.#showRows(
+      entries.map((one) => this.#createRow(run, one)),
+      from,
+    );
+  }
+
+  /**
+   * @param {ReturnType<typeof createPassRow>[]} rows
+   * @param {number} from index of the first
+   */
+  #showRows(rows, from) {
     this.#from = from;
-    this.#drawn = this.#entries.slice(from, to).map((one) => this.#createRow(run, one));
+    this.#drawn = rows;
     this.list.replaceChildren(...this.#drawn.map(({ node }) => node));
     this.#updateEdges();
   }
 
+  /**
+   * @param {Run} run
+   * @param {Scale} scale
+   */
   #appendRows(run, scale) {
     const from = this.#from + this.#drawn.length;
     const fresh = this.#entries
       .slice(from, this.#from + MAX_ROWS)
       .map((one) => this.#createRow(run, one));
     this.#scale ??= scale;
-    for (const row of fresh) row.draw(this.#scale);
+    for (const row of fresh) row.draw(this.#scale ?? scale);
     this.#drawn.push(...fresh);
     this.list.append(...fresh.map(({ node }) => node));
   }
 
+  /** @param {Scale} scale */
   #applyScale(scale) {
     this.#scale = scale;
     for (const row of this.#drawn) row.draw(scale);
@@ -230,6 +280,12 @@ export class PassRows {
 
   #updateEdges() {
     const beyond = this.#entries.length - this.#from - this.#drawn.length;
+    /**
+     * @param {HTMLElement} node
+     * @param {number} number
+     * @param {string} one
+     * @param {string} many
+     */
     const say = (node, number, one, many) => {
       node.hidden = !number;
       node.textContent = pluralText(number, one, many);
@@ -238,6 +294,7 @@ export class PassRows {
     say(this.after, beyond, tr("1 ↓ later pass"), tr("{n} ↓ later passes"));
   }
 
+  /** @param {number} index */
   #markStep(index) {
     let found;
     for (const { node, no, step } of this.#drawn) {

@@ -7,23 +7,35 @@ import { createAxis, createScale } from "./lane.mjs";
 import { PassRows } from "./rows.mjs";
 import { gapsText, OUTSIDE_NOTE, stepSummary, stepText, summaryText } from "./words.mjs";
 
+/** @import { ForwardFigures } from "../shared/summaries.d.ts" */
+
+/** @type {Record<string, number>} */
 const KEY_MOVES = { ArrowUp: -1, ArrowDown: 1 };
 
+/**
+ * @param {string} kind
+ * @param {...Content} words
+ */
 const createKey = (kind, ...words) =>
   el(
     "span",
     {},
     el("span", { class: "ft-key" }, el("i", { class: kind })),
     " ",
-    words.flatMap((word) => (typeof word === "string" ? renderTerms(word) : [word])),
+    words.map((word) => (typeof word === "string" ? renderTerms(word) : word)),
   );
 
+/**
+ * @param {string} kind
+ * @param {string} mark
+ * @param {string} words
+ */
 const createSign = (kind, mark, words) =>
   el("span", {}, el("b", { class: kind }, mark), " ", renderTerms(words));
 
 /**
  * Entries of the legend, each with a test whether the run so far needs it.
- * @returns {[HTMLElement, (figures: any) => any][]}
+ * @returns {[HTMLElement, (figures: ForwardFigures) => boolean | number][]}
  */
 const createSigns = () => [
   [createKey("held", tr("held in the [cache]")), ({ held }) => held],
@@ -39,6 +51,7 @@ const createSigns = () => [
   [createSign("ft-streamed", "⇥", tr("handed to the [streamer]")), ({ declared }) => declared],
 ];
 
+/** @param {HTMLElement} axis */
 const createHeadings = (axis) =>
   el(
     "div",
@@ -53,6 +66,7 @@ const createHeadings = (axis) =>
 /** @param {Run} run */
 const hasEnded = (run) => !["running", "paused"].includes(run.status);
 
+/** @param {Step} step */
 const isForwardStep = (step) => step.detail?.kind === "forward";
 
 /**
@@ -105,15 +119,16 @@ const createPassTable = (run) =>
     run.steps.filter(isForwardStep).flatMap((step) => tableRows(run, step)),
   );
 
+/** @param {ForwardFigures} figures */
 function createCosts(figures) {
   const { tokens_per_pass: each, read, back, left, declared } = figures;
   return [
     createFact(tr("tokens per pass"), each === null ? "–" : formatFixed(each, 2)),
     createFact(tr("tokens read, all rows"), read),
     createFact(tr("taken back"), back),
-    left ? createFact(tr("not returned"), left) : null,
+    ...(left ? [createFact(tr("not returned"), left)] : []),
     createFact(tr("handed to the streamer"), declared),
-  ].filter(Boolean);
+  ];
 }
 
 class ForwardTimeline {
@@ -125,7 +140,10 @@ class ForwardTimeline {
   /** Last step and status that the sentences describe. */
   #drawnKey = "";
 
-  /** @param {Context} ctx */
+  /**
+   * @param {HTMLElement} root
+   * @param {Context} ctx
+   */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.summary = el("p", { class: "ft-summary" });
@@ -138,6 +156,7 @@ class ForwardTimeline {
         class: "ft-box",
         role: "group",
         "aria-label": tr("Forward passes; arrow keys move from step to step"),
+        /** @param {KeyboardEvent} event */
         onkeydown: (event) => this.#handleKey(event),
       },
       createHeadings(this.axis),
@@ -184,17 +203,21 @@ class ForwardTimeline {
     if (this.more.open && this.#run) this.tableBody.replaceChildren(createPassTable(this.#run));
   }
 
+  /** @param {KeyboardEvent} event */
   #handleKey(event) {
     const move = KEY_MOVES[event.key];
     if (event.key === "Home") this.ctx.select(0);
     else if (event.key === "End") this.ctx.select(1e9);
-    else if (move) this.ctx.select(this.#run.selected + move);
+    else if (move) this.ctx.select((this.#run?.selected ?? 0) + move);
     else return;
     event.preventDefault();
     requestAnimationFrame(() => requestAnimationFrame(() => this.rows.chosen?.focus()));
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {number} from
+   */
   update(run, from) {
     this.#run = run;
     const fresh = run.steps.slice(from).filter(isForwardStep);
@@ -215,18 +238,18 @@ class ForwardTimeline {
     this.#marked = -1;
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {number} index
+   */
   select(run, index) {
     const last = run.steps.findLast(isForwardStep);
     if (index === this.#marked || !last) return;
     this.#marked = index;
     const shown = stepSummary(run, last);
     const scale = createScale(shown, hasEnded(run));
-    this.axis.replaceChildren(
-      ...createAxis(scale, run.model.is_encoder_decoder ? tr("start") : tr("prompt"))
-        .flat()
-        .filter(Boolean),
-    );
+    const start = run.model.is_encoder_decoder ? tr("start") : tr("prompt");
+    this.axis.replaceChildren(...createAxis(scale, start));
     const row = this.rows.show(run, index, scale);
     // New passes do not scroll the list again, so that a visitor can look at earlier rows.
     if (row && index !== this.#scrolledTo) this.#scrollToRow(row);
@@ -240,10 +263,11 @@ class ForwardTimeline {
       );
   }
 
+  /** @param {HTMLElement} row */
   #scrollToRow(row) {
     const { scrollTop, clientHeight } = this.box;
     const below = row.offsetTop + row.offsetHeight > scrollTop + clientHeight;
-    const above = row.offsetTop < scrollTop + this.axis.parentElement.offsetHeight;
+    const above = row.offsetTop < scrollTop + (this.axis.parentElement?.offsetHeight ?? 0);
     if (below || above) this.box.scrollTop = row.offsetTop - clientHeight / 2;
   }
 }

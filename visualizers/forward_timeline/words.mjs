@@ -9,6 +9,9 @@ import {
 } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
+/** @import { ForwardRow } from "../shared/summaries.d.ts" */
+
+/** @param {number} s */
 export const formatSeconds = (s) => (s < 1 ? formatMilliseconds(s) : `${formatFixed(s, 2)} s`);
 
 /**
@@ -87,6 +90,10 @@ export function gapsText({ passes: seen, without_ids, blind, steps, declared, ro
   return unseen.length ? tr("Not seen: {unseen}.", { unseen: unseen.join("; ") }) : "";
 }
 
+/**
+ * @param {string} blind
+ * @param {number} steps
+ */
 const blindText = (blind, steps) =>
   pluralText(
     steps,
@@ -98,7 +105,10 @@ const blindText = (blind, steps) =>
     }),
   );
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {number[]} ids
+ */
 const quoteTokens = (run, ids) =>
   tr("“{text}”", {
     text: ids.length === 1 ? tokenLabel(run, ids[0]) : tokensText(run, ids).trim(),
@@ -106,12 +116,19 @@ const quoteTokens = (run, ids) =>
 
 const MAX_QUOTED = 40;
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {number[]} ids
+ */
 const quoteStart = (run, ids) =>
   ids.length > MAX_QUOTED
     ? tr("{text} and so on", { text: quoteTokens(run, ids.slice(0, MAX_QUOTED)) })
     : quoteTokens(run, ids);
 
+/**
+ * @param {number} from
+ * @param {number} to
+ */
 function rangeText(from, to) {
   const [first, last] = [from, to].map(number);
   if (from === to) return first;
@@ -120,10 +137,14 @@ function rangeText(from, to) {
     : tr("{first} to {last}", { first, last });
 }
 
-// The tokens that a step's passes read. Passes over another text are counted separately.
+/**
+ * The tokens that a step's passes read. Passes over another text are counted separately.
+ * @param {ForwardDetail} detail
+ * @param {ForwardRow[]} rows
+ */
 function readText(detail, rows) {
   if (!detail.passes.length) return tr("No forward pass was seen before it.");
-  const numbers = rangeText(rows[0].number, rows.at(-1).number);
+  const numbers = rangeText(rows[0].number ?? 0, rows[rows.length - 1].number ?? 0);
   const others = detail.passes.filter((pass) => pass.aside && pass.read).length;
   const own = detail.passes.filter((pass) => !pass.aside).map((pass) => pass.read);
   const tokens =

@@ -9,15 +9,18 @@ import {
   layerName,
   layerRole,
   PROJECTION_NAMES,
-  projectionKey,
   readValue,
   toColourValue,
+  topTokens,
   VALUE_NAMES,
   VALUE_TEXT,
 } from "./values.mjs";
 
-// Widths of the bars in percent of the range from the least
-// to the greatest value, which includes 0.
+/**
+ * Widths of the bars in percent of the range from the least
+ * to the greatest value, which includes 0.
+ * @param {(number | null)[]} numbers
+ */
 function computeBarWidths(numbers) {
   const finite = numbers.filter((x) => x !== null);
   const low = Math.min(...finite, 0);
@@ -25,6 +28,7 @@ function computeBarWidths(numbers) {
   return numbers.map((x) => (x === null || high === low ? 0 : (100 * (x - low)) / (high - low)));
 }
 
+/** @param {number} width */
 const createBar = (width) =>
   el(
     "span",
@@ -35,11 +39,15 @@ const createBar = (width) =>
 /**
  * @param {Run} run
  * @param {Step} step
+ * @param {string} value
+ * @param {string} projection
  */
 function createLayerRows(run, step, value, projection) {
+  /** @type {LayerDetail} */
   const { layers, premature_layer: contrasted } = step.detail;
   const numbers = layers.map((_, i) => readValue(run, step, i, value, projection));
   const wide = computeBarWidths(numbers.map((x) => toColourValue(value, x)));
+  /** @param {[number, number]} pair */
   const top = ([id, p]) =>
     el(
       "span",
@@ -59,7 +67,7 @@ function createLayerRows(run, step, value, projection) {
         createBar(wide[i]),
         el("span", {}, formatValue(value, numbers[i])),
       ),
-      el("td", { class: "tops" }, reading[projectionKey("top", projection)].map(top)),
+      el("td", { class: "tops" }, topTokens(reading, projection).map(top)),
     ),
   );
   return rows.reverse();
@@ -68,6 +76,8 @@ function createLayerRows(run, step, value, projection) {
 /**
  * @param {Run} run
  * @param {Step} step
+ * @param {string} value
+ * @param {string} projection
  */
 export function createColumn(run, step, value, projection) {
   const head = [
@@ -89,8 +99,12 @@ export function createColumn(run, step, value, projection) {
 /**
  * @param {Run} run
  * @param {Step} step
+ * @param {string} title
+ * @param {[number, number][]} pairs
+ * @param {(x: number) => string} show
  */
 function createTokenList(run, step, title, pairs, show) {
+  /** @param {[number, number]} pair */
   const item = ([id, x]) =>
     el(
       "li",
@@ -107,6 +121,7 @@ function createTokenList(run, step, title, pairs, show) {
  */
 export function createContrast(run, step) {
   const d = step.detail;
+  /** @param {number} x */
   const signed = (x) => (x > 0 ? "+" : "") + formatFixed(x, 2);
   const after = tr("[contrast|After]: minus layer {layer}", { layer: d.premature_layer });
   return [
@@ -128,6 +143,10 @@ export function createContrast(run, step) {
   ];
 }
 
+/**
+ * @param {number} kept
+ * @param {number} size
+ */
 function maskText(kept, size) {
   const total = formatCount(size);
   return kept === 1
@@ -143,17 +162,19 @@ function maskText(kept, size) {
 
 /**
  * One cell of the map as a sentence.
- * @param {Run} run
+ * @param {Run | null} run
+ * @param {{ step: number, layer: number } | null} cell
+ * @param {string} projection
  */
 export function cellText(run, cell, projection) {
-  const step = cell && run?.steps[cell.step];
-  const reading = step?.detail?.layers?.[cell.layer];
-  if (!reading) return tr("Click a cell for its top tokens.");
+  const step = run?.steps[cell?.step ?? -1];
+  const reading = step?.detail?.layers?.[cell?.layer ?? -1];
+  if (!run || !cell || !step || !reading) return tr("Click a cell for its top tokens.");
   const layer = layerName(cell.layer, step.detail.layers.length);
   const numbers = Object.keys(VALUE_NAMES).map((name) =>
     VALUE_TEXT[name](formatValue(name, readValue(run, step, cell.layer, name, projection))),
   );
-  const tops = reading[projectionKey("top", projection)].map(([id, p]) =>
+  const tops = topTokens(reading, projection).map(([id, p]) =>
     tr("“{token}” {share}", { token: tokenLabel(run, id), share: formatPercent(p) }),
   );
   return tr("Step {step}, layer {layer} {how}: {numbers}. Top tokens: {tops}.", {
@@ -165,21 +186,26 @@ export function cellText(run, cell, projection) {
   });
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {string} projection
+ */
 export function createLayerTable(run, projection) {
   const names = Object.keys(VALUE_NAMES);
-  const rows = run.steps
-    .filter(isLayerStep)
-    .flatMap((step) =>
-      step.detail.layers.map((reading, i) => [
-        step.index + 1,
-        tokenLabel(run, step.emit[0]),
-        reading.layer,
-        layerRole(step.detail, reading.layer),
-        ...names.map((name) => formatValue(name, readValue(run, step, i, name, projection))),
-        reading[projectionKey("top", projection)].map(([id]) => tokenLabel(run, id)).join("  "),
-      ]),
-    );
+  const rows = run.steps.filter(isLayerStep).flatMap((step) => {
+    /** @type {LayerDetail} */
+    const { layers } = step.detail;
+    return layers.map((reading, i) => [
+      step.index + 1,
+      tokenLabel(run, step.emit[0]),
+      reading.layer,
+      layerRole(step.detail, reading.layer),
+      ...names.map((name) => formatValue(name, readValue(run, step, i, name, projection))),
+      topTokens(reading, projection)
+        .map(([id]) => tokenLabel(run, id))
+        .join("  "),
+    ]);
+  });
   return el(
     "div",
     {},

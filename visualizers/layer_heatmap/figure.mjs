@@ -2,14 +2,21 @@
 import { tr } from "../shared/tr.mjs";
 import { layerName, toColourValue, VALUE_NAMES } from "./values.mjs";
 
+/** @import { Grid } from "./grid.mjs" */
+
 const RANK_TICKS = [1, 10, 100, 1000, 10000, 100000];
 const MIN_STEPS = 12;
 const MAX_TICKS = 17;
 
 export const PLOT_CONFIG = { displayModeBar: false, responsive: true };
 
+/** @param {number} layers */
 export const plotHeight = (layers) => Math.max(280, Math.min(620, 92 + layers * 17));
 
+/**
+ * @param {string} value
+ * @param {boolean} narrow
+ */
 function createColourbar(value, narrow) {
   const bar = {
     orientation: "h",
@@ -34,10 +41,14 @@ function createColourbar(value, narrow) {
   return bar;
 }
 
+/**
+ * @param {Grid} grid
+ * @param {number} wide
+ */
 export function createHeatTrace(grid, wide) {
   const { z, text, value } = grid;
   const x = z[0].map((_, i) => i + 1);
-  const limits = { logprob: { zmax: 0 }, rank: { zmin: 0 } }[value];
+  const limits = value === "logprob" ? { zmax: 0 } : value === "rank" ? { zmin: 0 } : {};
   return {
     type: "heatmap",
     x,
@@ -55,11 +66,25 @@ export function createHeatTrace(grid, wide) {
   };
 }
 
+/**
+ * @param {string} path
+ * @param {string} color
+ * @param {number} width
+ */
 const createFrame = (path, color, width) => ({ type: "path", path, line: { color, width } });
 
+/**
+ * @param {number} step
+ * @param {number} count
+ */
 const columnFramePath = (step, count) =>
   `M${step + 0.5},-0.5H${step + 1.5}V${count - 0.5}H${step + 0.5}Z`;
 
+/**
+ * @param {Grid} grid
+ * @param {number | null} selected
+ * @param {Record<string, string>} shades
+ */
 function createFrames(grid, selected, shades) {
   const frames = [
     createFrame(grid.outline, shades.bg, 4),
@@ -69,6 +94,12 @@ function createFrames(grid, selected, shades) {
   return [...frames, createFrame(columnFramePath(selected, grid.z.length), shades.accent, 2)];
 }
 
+/**
+ * @param {Grid} grid
+ * @param {number | null} selected
+ * @param {Record<string, string>} shades
+ * @param {string} id
+ */
 export function createLayout(grid, selected, shades, id) {
   const count = grid.z.length;
   const every = Math.max(1, Math.ceil(count / MAX_TICKS));

@@ -6,6 +6,8 @@ import { loadPlotly, onClick, purgePlot } from "../shared/plotly.mjs";
 import { tr } from "../shared/tr.mjs";
 import { createHeatTrace, createLayout, PLOT_CONFIG, plotHeight } from "./figure.mjs";
 
+/** @import { Grid } from "./grid.mjs" */
+
 const MIN_PAUSE_MS = 250;
 // Largest share of the time that drawing may take while steps arrive.
 const MAX_DRAW_SHARE = 0.08;
@@ -18,7 +20,11 @@ export class Heatmap {
   #drawMs = 0;
   #ready = false;
 
-  // `wanted` returns what to draw, or null; `clicked` is called with a step and a layer.
+  /**
+   * `wanted` returns what to draw, or null; `clicked` is called with a step and a layer.
+   * @param {() => { grid: Grid, selected: number | null, id: string } | null} wanted
+   * @param {(step: number, layer: number) => void} clicked
+   */
   constructor(wanted, clicked) {
     this.wanted = wanted;
     this.clicked = clicked;
@@ -69,12 +75,12 @@ export class Heatmap {
     node.style.height = `${plotHeight(grid.z.length)}px`;
     const heat = createHeatTrace(grid, node.clientWidth);
     await Plotly.react(node, [heat], createLayout(grid, selected, shades, id), PLOT_CONFIG);
-    node.dataset.steps = grid.z[0].length;
+    node.dataset.steps = String(grid.z[0].length);
     node.dataset.view = `${grid.value} ${grid.projection}`;
     if (this.#ready) return;
     this.#ready = true;
     onClick(node, (event) => {
-      const point = event.points.find((p) => p.data.type === "heatmap");
+      const point = event.points.find((/** @type {any} */ p) => p.data.type === "heatmap");
       if (point) this.clicked(point.x - 1, point.y);
     });
   }

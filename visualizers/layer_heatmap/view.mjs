@@ -13,6 +13,11 @@ const SMALL_MODEL_WARNING = tr(
   "The paper finds gains for models of 7 billion parameters and more and none for ones like GPT-2 (its appendix N). On a small model read this as a picture of how a prediction forms.",
 );
 
+/**
+ * @param {Record<string, string>} options
+ * @param {string} label
+ * @param {(value: string) => void} set
+ */
 function createPicker(options, label, set) {
   const box = el(
     "select",
@@ -22,22 +27,31 @@ function createPicker(options, label, set) {
   return box;
 }
 
-// A sentence on what the map shows.
+/**
+ * A sentence on what the map shows.
+ * @param {Grid} grid
+ */
 function describeMap({ value, projection }) {
   const head =
     projection === "raw"
       ? tr(" (output head on the bare hidden state; DoLa decides on this).")
       : tr(" (the [logit lens]; DoLa itself decides on the bare hidden state).");
-  const scale = {
+  /** @type {Record<string, string>} */
+  const scales = {
     logprob: tr(" Values below −20 have the colour of −20."),
     rank: tr(" Rank 1 is best; the scale is logarithmic."),
     divergence: tr(
       " As DoLa measures it: averaged over the vocabulary, in nats, so its numbers are tiny and only their order counts.",
     ),
-  }[value];
+  };
   return tr(
     "Drawn: {value}, every layer read {how}{head} The framed cell of a step is the [premature layer|layer it was contrasted with]: the candidate layer with the greatest [JSD|Jensen–Shannon divergence] from the last.{scale}",
-    { value: VALUE_NAMES[value], how: PROJECTION_NAMES[projection], head, scale: scale ?? "" },
+    {
+      value: VALUE_NAMES[value],
+      how: PROJECTION_NAMES[projection],
+      head,
+      scale: scales[value] ?? "",
+    },
   );
 }
 
@@ -57,14 +71,19 @@ function absentLayersText(run) {
 }
 
 class LayerHeatmap {
+  /** @type {Run | null} */
   #run = null;
   #selected = -1;
+  /** @type {{ step: number, layer: number } | null} */
   #cell = null;
   #grid = new Grid("rank", "normed");
   // Set when another value or projection is chosen, which redraws without a new step.
   #changed = false;
 
-  /** @param {Context} ctx */
+  /**
+   * @param {HTMLElement} root
+   * @param {Context} ctx
+   */
   constructor(root, ctx) {
     this.ctx = ctx;
     const note = () => el("p", { class: "dp-note" });
@@ -122,12 +141,16 @@ class LayerHeatmap {
     );
   }
 
+  /**
+   * @param {string} value
+   * @param {string} projection
+   */
   #changeView(value, projection) {
     this.#grid = new Grid(value, projection);
     if (!this.#run) return;
     this.#changed = true;
     this.#grid.grow(this.#run);
-    this.#showDescription();
+    this.#showDescription(this.#run);
     this.map.schedule(0);
     this.#fillColumn();
     this.#fillCell();
@@ -141,7 +164,10 @@ class LayerHeatmap {
     return { grid: this.#grid, selected, id: run.id };
   }
 
-  /** @param {number} step */
+  /**
+   * @param {number} step
+   * @param {number} layer
+   */
   #handleClick(step, layer) {
     this.#cell = { step, layer };
     this.ctx.select(step);
@@ -153,16 +179,18 @@ class LayerHeatmap {
   }
 
   #fillColumn() {
-    const step = this.#run?.steps[this.#selected];
+    const run = this.#run;
+    const step = run?.steps[this.#selected];
     if (!step || !isLayerStep(step)) return;
     const { value, projection } = this.#grid;
-    this.column.replaceChildren(...createColumn(this.#run, step, value, projection));
-    this.contrast.replaceChildren(...createContrast(this.#run, step));
+    this.column.replaceChildren(...createColumn(run, step, value, projection));
+    this.contrast.replaceChildren(...createContrast(run, step));
   }
 
-  #showDescription() {
+  /** @param {Run} run */
+  #showDescription(run) {
     this.drawn.replaceChildren(...renderTerms(describeMap(this.#grid)));
-    this.missing.textContent = absentLayersText(this.#run);
+    this.missing.textContent = absentLayersText(run);
   }
 
   /** @param {Run} run */
@@ -173,11 +201,14 @@ class LayerHeatmap {
     this.#changed = false;
     this.#grid.grow(run);
     if (!run.steps.some(isLayerStep)) return;
-    this.#showDescription();
+    this.#showDescription(run);
     this.map.schedule();
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {number} index
+   */
   select(run, index) {
     if (this.#selected === index && this.#run === run && this.column.firstChild) return;
     this.#selected = index;

@@ -4,16 +4,21 @@ import { listSpeechSettings } from "../shared/speech.mjs";
 import { tr } from "../shared/tr.mjs";
 import { drawPeaks } from "./peaks.mjs";
 
+/** @import { MediaInfo } from "../shared/trace.d.ts" */
+
 const TITLE = tr("What the model was given");
 const SOUND_LABEL = tr("The sound that the model was given");
 const EXAMPLES_PATH = "./media/example/";
 const HASH_DIGITS = 12;
 
+/** @param {MediaInfo} item */
 const exampleText = ({ example }) => example && tr("example {name}", { name: example });
 
+/** @param {MediaInfo} item */
 const createHash = ({ sha256 }) =>
   el("span", { class: "md-hash", title: sha256 }, `sha256 ${sha256.slice(0, HASH_DIGITS)}…`);
 
+/** @param {...Content} facts */
 const createCaption = (...facts) =>
   el(
     "figcaption",
@@ -77,7 +82,7 @@ export const media = {
   title: TITLE,
   heading: false,
   mount(root) {
-    const card = root.parentElement;
+    const card = root.parentElement ?? root;
     card.hidden = true;
     let known = "";
     return {

@@ -52,6 +52,7 @@ function countTokensBefore(steps, { index, sequence }) {
 export function countVisibleSteps(steps, index) {
   const { sequence, keep } = steps[index];
   const place = keep + findDecidedIndex(steps[index]);
+  /** @param {Step} s */
   const later = (s) => s.sequence !== sequence && s.keep + s.emit.length > place;
   const first = steps.findIndex(later);
   return first < 0 ? index : Math.min(first, index);
@@ -70,7 +71,9 @@ export function refusalReason({ steps, shown }, index) {
   if (!step.candidates.some((c) => c.token_id === own)) return NOT_RECORDED;
   const tree = step.detail?.kind === "beam" ? shown[index].beam_tree : null;
   // A beam search step records the candidates of one text, which need not be the leading one.
-  const leads = tree && step.detail.pool.find((n) => n.node_id === tree.best);
+  /** @type {BeamNode[]} */
+  const pool = tree ? step.detail.pool : [];
+  const leads = pool.find((n) => n.node_id === tree?.best);
   if (tree && (leads?.parent_id !== tree.row || leads.token_id !== own)) return NOT_RECORDED;
   const hidden = steps.slice(countVisibleSteps(steps, index), index);
   return hidden.some((s) => s.sequence === step.sequence) ? GIVEN_AWAY : "";
@@ -95,9 +98,14 @@ export function findNextStep(run, sequence, from) {
   return { index: null, passed };
 }
 
+/** @param {Step} step */
 const sortByRank = (step) => [...step.candidates].sort((a, b) => a.rank - b.rank);
 
-// A hash of seed and step, so that all visitors get the same offer for the same step.
+/**
+ * A hash of seed and step, so that all visitors get the same offer for the same step.
+ * @param {number} seed
+ * @param {number} index
+ */
 const hashStep = (seed, index) => {
   let x = (seed ^ Math.imul(index + 1, 0x9e3779b1)) >>> 0;
   x = Math.imul(x ^ (x >>> 16), 0x85ebca6b);
@@ -133,6 +141,7 @@ export function chooseOffers(run, step) {
         ];
   const start = least + (hashStep(run.seed, step.index) % (Math.max(most, least) - least + 1));
   const offered = [...list.slice(0, TOP_COUNT), ...list.slice(start, start + NEIGHBOUR_COUNT)];
+  /** @param {number} id */
   const key = (id) => tokenText(run, id).trim().toLowerCase();
   return offered.sort((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : a - b));
 }
@@ -153,6 +162,7 @@ export function matchTypedText(run, step, text) {
     const candidate = list.find((c) => tokenText(run, c.token_id) === reading);
     if (candidate) return { candidate };
   }
+  /** @param {Candidate} c */
   const begins = (c) => {
     const own = tokenText(run, c.token_id);
     return own !== "" && readings.some((reading) => reading.startsWith(own));
@@ -161,7 +171,8 @@ export function matchTypedText(run, step, text) {
   // These candidates have consecutive ranks, so a token outside
   // the record is at most as probable as the last of them.
   const ranked = list.filter((c, i) => c.rank === i);
-  return ranked.length ? { most: ranked.at(-1).raw_logprob } : {};
+  const least = ranked.at(-1);
+  return least ? { most: least.raw_logprob } : {};
 }
 
 /**
@@ -181,6 +192,7 @@ export function computePerplexity(logprobs) {
  */
 export function scoreGuesses(guesses) {
   const known = guesses.filter(({ logprob }) => logprob !== undefined);
+  /** @param {(guess: Guess) => number | null | undefined} of */
   const over = (of) =>
     known.length ? computePerplexity(known.map((g) => of(g) ?? -Infinity)) : null;
   return {

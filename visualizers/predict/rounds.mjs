@@ -19,8 +19,8 @@ import { allSteps, countVisibleSteps, findNextStep } from "./game.mjs";
 export class Rounds {
   /** @type {"waiting" | "guess" | "shown" | "over"} */
   phase = "waiting";
-  /** @type {number | null} index of the step that is guessed or that was shown last */
-  index = null;
+  /** Index of the step that is guessed or that was shown last. */
+  index = -1;
   /** @type {Map<string, number>} reason -> number of steps that were skipped */
   passed = new Map();
   /** @type {Guess[]} */
@@ -45,10 +45,11 @@ export class Rounds {
     return this.whole.steps[this.index];
   }
 
-  /** The candidate of the token that was written. */
+  /** The candidate of the token that was written. Every step that can be guessed has one. */
   get written() {
     const own = findDecidedToken(this.step);
-    return this.step.candidates.find((c) => c.token_id === own);
+    const found = this.step.candidates.find((c) => c.token_id === own);
+    return /** @type {Candidate} */ (found);
   }
 
   /**

@@ -104,11 +104,15 @@ class Predict {
     return this.#rounds.look();
   }
 
+  /** @param {string} sentence */
   #showStatus(sentence) {
     if (this.say.textContent !== sentence) this.say.textContent = sentence;
   }
 
-  // Hide the step's views while it is guessed.
+  /**
+   * Hide the step's views while it is guessed.
+   * @param {boolean} on
+   */
   #setGuessing(on) {
     this.root.closest(".dp-panes")?.classList.toggle("guessing", on);
   }
@@ -144,12 +148,16 @@ class Predict {
     this.#drawnKey = "";
   }
 
+  /** @param {...(HTMLElement | undefined)} buttons */
   #createButtons(...buttons) {
     const leave = createButton(tr("Leave"), () => this.#stopGuessing(), { title: tr("Escape") });
     return el("div", { class: "dp-row pd-row" }, buttons, leave);
   }
 
-  // The end of the text, and a gap for the next token.
+  /**
+   * The end of the text, and a gap for the next token.
+   * @param {Rounds} rounds
+   */
   #createText({ before: { text, accepted }, cover }) {
     const cut = text.length > MAX_CONTEXT_TOKENS ? "…" : "";
     return el(
@@ -236,7 +244,7 @@ class Predict {
         }),
         other && this.ctx.ask
           ? createButton(tr("Why not “{token}”?", { token: tokenLabel(cover, id) }), why)
-          : null,
+          : undefined,
       ),
     );
     this.#showStatus(revealText(rounds));
@@ -244,14 +252,14 @@ class Predict {
 
   #showNext() {
     // A held key repeats faster than the stage is drawn.
-    if (this.#rounds.phase !== "shown") return;
+    if (this.#rounds?.phase !== "shown") return;
     this.#rounds.next();
     this.#redraw();
   }
 
   /** @param {Said | null} guess */
   #revealGuess(guess) {
-    if (this.#rounds.phase !== "guess") return;
+    if (this.#rounds?.phase !== "guess") return;
     this.#questionCount += 1;
     this.#rounds.reveal(guess);
     this.#redraw();
@@ -263,25 +271,25 @@ class Predict {
   }
 
   #checkGuess() {
-    const { cover, step, phase } = this.#rounds;
-    if (phase !== "guess") return;
+    if (this.#rounds?.phase !== "guess") return;
+    const { cover, step } = this.#rounds;
     const chosen = this.#choices.find((choice) => choice.checked);
     const text = this.#typed.value;
     if (!chosen && !text.trim()) return this.#showStatus(CHOOSE_TEXT);
     const found = chosen
       ? { candidate: step.candidates.find((c) => c.token_id === Number(chosen.value)) }
       : matchTypedText(cover, step, text);
-    if (!found.candidate) return this.#askProbability(text, found);
+    if (!found.candidate) return this.#askProbability(this.#rounds, text, found);
     const { token_id, raw_logprob: logprob, rank } = found.candidate;
     this.#revealGuess({ name: tokenLabel(cover, token_id), token_id, logprob, rank });
   }
 
   /**
+   * @param {Rounds} rounds
    * @param {string} text
    * @param {{ most?: number | null }} known
    */
-  async #askProbability(text, { most }) {
-    const { run, index, whole } = this.#rounds;
+  async #askProbability({ run, index, whole }, text, { most }) {
     const unknown = { name: makeVisible(text), most };
     if (!this.oddsOf) return this.#revealGuess(unknown);
     const mine = ++this.#questionCount;
@@ -295,12 +303,13 @@ class Predict {
     this.#revealGuess({ ...known, more: said(sentence) });
   }
 
+  /** @param {KeyboardEvent} event */
   #handleKey(event) {
     if (!this.#on || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = event.target === this.#typed;
     const choice = typing ? undefined : this.#choices[Number(event.key) - 1];
     if (event.key === "Escape") this.#stopGuessing();
-    else if (event.key === "Enter" && event.target.tagName === "INPUT") this.#checkGuess();
+    else if (event.key === "Enter" && event.target instanceof HTMLInputElement) this.#checkGuess();
     else if (choice?.isConnected) {
       choice.checked = true;
       choice.focus();

@@ -38,6 +38,10 @@ export function endText(rounds) {
   return `${skipText(rounds)} ${nothing}`.trim();
 }
 
+/**
+ * @param {number | null} logprob
+ * @param {number} [rank]
+ */
 function probabilityText(logprob, rank) {
   const share = formatPercent(toProbability(logprob));
   return rank === undefined
@@ -69,14 +73,15 @@ export function revealText(rounds) {
   const { said, written, cover } = rounds;
   const name = tokenLabel(cover, written.token_id);
   const own = probabilityText(written.raw_logprob, written.rank);
-  if (said?.token_id === written.token_id)
+  if (said && said.token_id === written.token_id)
     return `${tr("“{name}” it is: {own}.", { name, own })} ${said.more ?? ""}`.trim();
   const wrote = tr("It wrote “{name}”: {own}.", { name, own });
   return `${said ? guessText(said) : ""} ${wrote}`.trim();
 }
 
+/** @param {number | null} value */
 const formatPerplexity = (value) => {
-  if (value > INFINITY_LIMIT) return "∞";
+  if (value === null || value > INFINITY_LIMIT) return "∞";
   return value > POWER_LIMIT ? formatPowerOfTen(value) : formatFixed(value, 2);
 };
 

@@ -5,6 +5,35 @@ import { said } from "../shared/server_text.mjs";
 import { formatCount, formatPercent, makeVisible, pluralText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
+/**
+ * A node of the tree: the text that its draws share, how often it was drawn, and its exact
+ * probability. Kind is "root", "tokens", "pooled" or "missed".
+ * @typedef {object} DrawnNode
+ * @property {string} kind
+ * @property {string} text
+ * @property {number} count
+ * @property {number} share
+ * @property {number} probability
+ * @property {DrawnNode[]} children
+ */
+
+/** @typedef {{ node: DrawnNode, depth: number, children: PlacedNode[], x: number, y: number, end: number }} PlacedNode */
+
+/**
+ * What the server sends of many draws. A row is a text, how often it was drawn, its share, its
+ * exact probability, the expected count, its sigma, and the first seed.
+ * @typedef {object} DrawsMessage
+ * @property {"running" | "done" | "stopped" | "recorded" | "failed"} kind
+ * @property {string} [error]
+ * @property {number} draws
+ * @property {number} wanted
+ * @property {number} [seconds]
+ * @property {number} distinct
+ * @property {number} covered
+ * @property {DrawnNode} tree
+ * @property {[string, number, number, number, number, number, number][]} rows
+ */
+
 const FIRST_COLUMN = 84;
 const MAX_COLUMN = 176;
 const MIN_COLUMN = 76;
@@ -17,7 +46,11 @@ const BAR_WIDTH = 7;
 const TOP_MARGIN = 30;
 const LETTER_WIDTH = 7.9;
 
-// A name cut to its column's width. The title has all of it.
+/**
+ * A name cut to its column's width. The title has all of it.
+ * @param {string} text
+ * @param {number} wide
+ */
 function shortenName(text, wide) {
   const room = Math.max(4, Math.floor((wide - 2 * BAR_WIDTH - 10) / LETTER_WIDTH));
   const shown = makeVisible(text).replace(/^ +/, (s) => "·".repeat(s.length));
@@ -28,9 +61,17 @@ function shortenName(text, wide) {
  * Place a node and its children. A leaf gets a row high
  * enough for its label; a parent is centred on its children.
  * @drawing
+ * @param {DrawnNode} node
+ * @param {number} depth
+ * @param {number} at
+ * @param {number} total
+ * @param {PlacedNode[]} into
+ * @param {number} row
+ * @returns {PlacedNode}
  */
 function placeNode(node, depth, at, total, into, row) {
   const own = Math.max(row, FULL_HEIGHT * Math.max(node.count / total, node.probability) + 6);
+  /** @type {PlacedNode[]} */
   const children = [];
   let end = at;
   for (const child of node.children) {
@@ -39,7 +80,9 @@ function placeNode(node, depth, at, total, into, row) {
     end = placed.end;
   }
   const here = { node, depth, children, x: 0, y: 0, end: Math.max(end, at + own) };
-  const middle = children.length ? (children[0].y + children.at(-1).y) / 2 : (at + here.end) / 2;
+  const middle = children.length
+    ? (children[0].y + children[children.length - 1].y) / 2
+    : (at + here.end) / 2;
   here.y = Math.max(middle, at + own / 2);
   into.push(here);
   return here;
@@ -48,6 +91,10 @@ function placeNode(node, depth, at, total, into, row) {
 /**
  * The band from a node to a child; its height is the child's frequency.
  * @drawing
+ * @param {PlacedNode} parent
+ * @param {PlacedNode} child
+ * @param {number} offset
+ * @param {number} total
  */
 function createRibbon(parent, child, offset, total) {
   const wide = Math.max(1, (FULL_HEIGHT * child.node.count) / total);
@@ -61,9 +108,16 @@ function createRibbon(parent, child, offset, total) {
   return svg("path", { class: `pt-ribbon ${child.node.kind}`, d: there + back });
 }
 
-// Only nodes of kind "tokens" are the model's text; the others are the server's, to be translated.
+/**
+ * Only nodes of kind "tokens" are the model's text; the others are the server's, to be translated.
+ * @param {DrawnNode} node
+ */
 const nodeName = ({ kind, text }) => (kind === "tokens" ? text : said(text));
 
+/**
+ * @param {DrawnNode} node
+ * @param {number} total
+ */
 function describeNode(node, total) {
   const text = nodeName(node);
   const values = {
@@ -78,11 +132,15 @@ function describeNode(node, total) {
     : tr("{name}: drawn {drawn} of {n} times ({share}), exact probability {exact}", values);
 }
 
+/** @param {number} total */
 const drawCountText = (total) => pluralText(total, tr("1 draw"), tr("{n} draws"));
 
 /**
  * The two bars of a node, for its frequency and its exact probability.
  * @drawing
+ * @param {PlacedNode} placed
+ * @param {number} total
+ * @param {number} wide
  */
 function createNode({ node, x, y, depth }, total, wide) {
   const real = (FULL_HEIGHT * node.count) / total;
@@ -96,6 +154,12 @@ function createNode({ node, x, y, depth }, total, wide) {
         ? [share, exactly]
         : [`${share} · ${exactly}`];
   const room = depth ? wide : FIRST_COLUMN;
+  /**
+   * @param {string} kind
+   * @param {number} left
+   * @param {number} high
+   * @param {number} least
+   */
   const bar = (kind, left, high, least) =>
     svg("rect", {
       class: kind,
@@ -104,6 +168,11 @@ function createNode({ node, x, y, depth }, total, wide) {
       width: BAR_WIDTH,
       height: Math.max(least, high),
     });
+  /**
+   * @param {string} kind
+   * @param {number} top
+   * @param {string} words
+   */
   const text = (kind, top, words) =>
     svg("text", { class: kind, x: x + 2 * BAR_WIDTH + 8, y: top }, words);
   return svg(
@@ -117,21 +186,39 @@ function createNode({ node, x, y, depth }, total, wide) {
   );
 }
 
+/**
+ * @param {DrawnNode} node
+ * @returns {number}
+ */
 const computeDepth = ({ children }) => 1 + Math.max(0, ...children.map(computeDepth));
 
-// Width of the columns, as large as the card allows.
+/**
+ * Width of the columns, as large as the card allows.
+ * @param {number} deepest
+ * @param {number} room
+ */
 const chooseColumnWidth = (deepest, room) =>
   Math.max(MIN_COLUMN, Math.min(MAX_COLUMN, Math.floor((room - FIRST_COLUMN) / deepest)));
 
+/**
+ * @param {PlacedNode[]} all
+ * @param {number} wide
+ */
 function placeColumns(all, wide) {
   const deepest = Math.max(...all.map((n) => n.depth));
+  /** @param {number} depth */
   const left = (depth) => (depth ? FIRST_COLUMN + (depth - 1) * wide : 0);
   for (const placed of all) placed.x = left(placed.depth);
   return left(deepest + 1);
 }
 
+/**
+ * @param {DrawsMessage} message
+ * @param {number} room
+ */
 export function drawTree(message, room) {
   const total = message.draws;
+  /** @type {PlacedNode[]} */
   const all = [];
   const wide = chooseColumnWidth(Math.max(1, computeDepth(message.tree) - 1), room);
   const row = wide < WIDE_COLUMN ? TALL_ROW_HEIGHT : ROW_HEIGHT;

@@ -6,6 +6,8 @@ import { formatFixed, formatPercent, makeVisible, pluralText } from "../shared/t
 import { tr } from "../shared/tr.mjs";
 import { drawTree } from "./picture.mjs";
 
+/** @import { DrawsMessage } from "./picture.mjs" */
+
 const COLUMNS = [
   tr("text"),
   tr("times"),
@@ -14,6 +16,7 @@ const COLUMNS = [
   tr("expected times ± one sigma"),
   tr("first seed"),
 ];
+/** @type {Record<string, string>} */
 const STATUS_TEXT = {
   running: tr("Drawing… "),
   done: tr("Done: "),
@@ -24,6 +27,7 @@ const EMPTY_TEXT = tr(
   "Press Draw: the texts of all seeds grow into a tree of their common beginnings, each branch as wide as it was frequent, beside the probability the model gave it.",
 );
 
+/** @param {DrawsMessage} message */
 const createTextTable = (message) =>
   createTable(
     COLUMNS,
@@ -37,6 +41,10 @@ const createTextTable = (message) =>
     ]),
   );
 
+/**
+ * @param {string} kind
+ * @param {string} words
+ */
 const createKey = (kind, words) => el("span", {}, el("i", { class: `pt-key ${kind}` }), words);
 
 const createLegend = () =>
@@ -47,9 +55,14 @@ const createLegend = () =>
     createKey("exact", tr("outlined: its exact probability")),
   );
 
+/**
+ * @param {string} title
+ * @param {...Content} inside
+ */
 const createCard = (title, ...inside) =>
   el("section", { class: "dp-card", "aria-label": title }, el("h3", {}, title), inside);
 
+/** @param {DrawsMessage} message */
 function statusText({ kind, draws, wanted, seconds }) {
   const time = seconds ? tr(" in {seconds} s", { seconds: seconds.toFixed(1) }) : "";
   const done = pluralText(
@@ -64,6 +77,7 @@ class PrefixTree {
   // Status text of the shown draws.
   #statusWords = "";
 
+  /** @param {HTMLElement} root */
   constructor(root) {
     this.status = el("div", { class: "dp-status", role: "status", "aria-live": "polite" });
     this.bar = el("progress", { max: 1, value: 0, "aria-label": tr("Draws done") });
@@ -90,10 +104,11 @@ class PrefixTree {
     if (busy) this.status.classList.remove("bad");
   }
 
+  /** @param {DrawsMessage} message */
   show(message) {
     const failed = message.kind === "failed";
     this.status.className = `dp-status${failed ? " bad" : ""}`;
-    this.#statusWords = failed ? said(message.error) : statusText(message);
+    this.#statusWords = failed ? said(message.error ?? "") : statusText(message);
     this.status.textContent = this.#statusWords;
     this.bar.hidden = message.kind !== "running";
     if (failed) return;
@@ -105,11 +120,13 @@ class PrefixTree {
     if (message.draws) this.#showTree(message);
   }
 
+  /** @param {string} sentence */
   refuse(sentence) {
     this.status.className = "dp-status bad";
     this.status.textContent = said(sentence);
   }
 
+  /** @param {DrawsMessage} message */
   #showTree(message) {
     this.facts.replaceChildren(
       createFact(tr("draws"), message.draws),
@@ -130,4 +147,5 @@ class PrefixTree {
   }
 }
 
+/** @param {HTMLElement} root */
 export const createPrefixTree = (root) => new PrefixTree(root);

@@ -18,17 +18,24 @@ const FLIP_SHARE = 0.7;
  * @property {number[]} x
  * @property {(number | null)[]} y
  * @property {string[]} [text] label of each point, shown in the tooltip
+ *
+ * @typedef {ReturnType<typeof createScale>} Scale
  */
 
 /**
  * Distance between two ticks, so that an axis has at most `most` of them.
  * @drawing
+ * @param {number} span
+ * @param {number} most
  */
 const chooseTickStep = (span, most) => TICK_STEPS.find((size) => span / size <= most) ?? span;
 
 /**
  * Values of an axis at which it has ticks.
  * @drawing
+ * @param {number} low
+ * @param {number} high
+ * @param {number} most
  */
 function tickValues(low, high, most) {
   const size = chooseTickStep(high - low, most);
@@ -40,6 +47,8 @@ function tickValues(low, high, most) {
 /**
  * Functions from a step and a value to pixels, and from pixels back to a step.
  * @drawing
+ * @param {Curve[]} curves
+ * @param {number} width
  */
 function createScale(curves, width) {
   const x = curves.flatMap((curve) => curve.x);
@@ -54,15 +63,17 @@ function createScale(curves, width) {
     top,
     right: width - MARGINS.right,
     bottom: HEIGHT - MARGINS.bottom,
-    x: (step) => MARGINS.left + (wide * (step - first)) / span,
-    y: (value) => MARGINS.top + high * (1 - value / top),
-    at: (place) => Math.round(first + (span * (place - MARGINS.left)) / wide),
+    x: (/** @type {number} */ step) => MARGINS.left + (wide * (step - first)) / span,
+    y: (/** @type {number} */ value) => MARGINS.top + high * (1 - value / top),
+    at: (/** @type {number} */ place) => Math.round(first + (span * (place - MARGINS.left)) / wide),
   };
 }
 
 /**
  * SVG path of a curve, with a gap where a value is null.
  * @drawing
+ * @param {Curve} curve
+ * @param {Scale} scale
  */
 function createLinePath({ x, y }, scale) {
   let pen = "M";
@@ -82,6 +93,8 @@ function createLinePath({ x, y }, scale) {
 /**
  * Grid lines with their labels, and the titles of both axes.
  * @drawing
+ * @param {Scale} scale
+ * @param {{ x: string, y: string }} title
  */
 function createAxes(scale, title) {
   const across = tickValues(scale.first, scale.last, MAX_X_TICKS).map((step) => [
@@ -112,6 +125,8 @@ function createAxes(scale, title) {
  * SVG path that marks every point with a stroke of length
  * zero, so that a long run adds one element.
  * @drawing
+ * @param {Curve} curve
+ * @param {Scale} scale
  */
 const createDotsPath = ({ x, y }, scale) =>
   x
@@ -120,6 +135,10 @@ const createDotsPath = ({ x, y }, scale) =>
     )
     .join("");
 
+/**
+ * @param {Curve} curve
+ * @param {Scale} scale
+ */
 const createLine = (curve, scale) => [
   svg("path", {
     class: `cv-line ${curve.color} ${curve.dash ?? ""}`,
@@ -130,6 +149,7 @@ const createLine = (curve, scale) => [
     : null,
 ];
 
+/** @param {Curve} curve */
 const createLegendKey = ({ name, color, dash = "" }) =>
   el(
     "span",
@@ -143,9 +163,12 @@ const createLegendKey = ({ name, color, dash = "" }) =>
   );
 
 export class Curves {
+  /** @type {Curve[]} */
   #curves = [];
   #title = { x: "", y: "" };
+  /** @type {number | null} */
   #mark = null;
+  /** @type {Scale | null} */
   #scale = null;
   // Set by the observer. Reading clientWidth instead would force a layout with every step.
   #width = 0;
@@ -164,10 +187,12 @@ export class Curves {
     this.legend = el("div", { class: "dp-legend cv-legend" });
     this.tip = el("div", { class: "cv-tip", hidden: true, "aria-hidden": "true" });
     this.node = el("div", { class: "cv-box" }, this.legend, this.picture, this.tip);
-    this.picture.addEventListener("click", (event) => chosen(this.#nearestStep(event)));
-    this.picture.addEventListener("pointermove", (event) =>
-      this.#showTip(this.#nearestStep(event)),
-    );
+    this.picture.addEventListener("click", (event) => {
+      if (this.#scale) chosen(this.#nearestStep(event, this.#scale));
+    });
+    this.picture.addEventListener("pointermove", (event) => {
+      if (this.#scale) this.#showTip(this.#nearestStep(event, this.#scale), this.#scale);
+    });
     this.picture.addEventListener("pointerleave", () => this.#hideTip());
     new ResizeObserver(([{ contentRect }]) => {
       this.#width = Math.round(contentRect.width);
@@ -206,31 +231,39 @@ export class Curves {
     );
   }
 
+  /** @param {Scale} scale */
   #createMark(scale) {
-    const there = this.#mark !== null && this.#mark >= scale.first && this.#mark <= scale.last;
-    const d = there ? `M${scale.x(this.#mark)} ${MARGINS.top}V${scale.bottom}` : "";
-    return there ? [svg("path", { class: "cv-mark", d, "data-step": this.#mark })] : [];
+    const mark = this.#mark;
+    if (mark === null || mark < scale.first || mark > scale.last) return [];
+    const d = `M${scale.x(mark)} ${MARGINS.top}V${scale.bottom}`;
+    return [svg("path", { class: "cv-mark", d, "data-step": mark })];
   }
 
-  /** The step nearest to the pointer. */
-  #nearestStep(event) {
+  /**
+   * The step nearest to the pointer.
+   * @param {MouseEvent} event
+   * @param {Scale} scale
+   */
+  #nearestStep(event, { at, first, last }) {
     const { left } = this.picture.getBoundingClientRect();
-    const { at, first, last } = this.#scale;
     return Math.max(first, Math.min(last, at(event.clientX - left)));
   }
 
-  #showTip(step) {
-    const { x, bottom, right } = this.#scale;
-    const said = this.#curves.flatMap((curve) => {
-      const i = curve.x.indexOf(step);
-      if (i < 0 || curve.y[i] === null) return [];
-      return [el("div", {}, `${curve.name}: ${curve.y[i].toFixed(2)} ${this.#title.y}`)];
+  /**
+   * @param {number} step
+   * @param {Scale} scale
+   */
+  #showTip(step, { x, bottom, right }) {
+    const lines = this.#curves.flatMap((curve) => {
+      const value = curve.y[curve.x.indexOf(step)] ?? null;
+      if (value === null) return [];
+      return [el("div", {}, `${curve.name}: ${value.toFixed(2)} ${this.#title.y}`)];
     });
-    if (!said.length) return this.#hideTip();
+    if (!lines.length) return this.#hideTip();
     const named = this.#curves.find((curve) => curve.text);
-    const token = named?.text[named.x.indexOf(step)] ?? "";
-    this.over.setAttribute("d", `M${x(step)} ${MARGINS.top}V${bottom}`);
-    this.tip.replaceChildren(el("b", {}, `${step}  ${token}`), ...said);
+    const token = named?.text?.[named.x.indexOf(step)] ?? "";
+    this.over?.setAttribute("d", `M${x(step)} ${MARGINS.top}V${bottom}`);
+    this.tip.replaceChildren(el("b", {}, `${step}  ${token}`), ...lines);
     this.tip.hidden = false;
     this.tip.classList.toggle("left", x(step) > FLIP_SHARE * right);
     this.tip.style.left = `${x(step)}px`;
@@ -243,6 +276,7 @@ export class Curves {
 
   clear() {
     this.#curves = [];
+    this.#scale = null;
     this.picture.replaceChildren();
     this.legend.replaceChildren();
   }

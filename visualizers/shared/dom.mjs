@@ -5,7 +5,7 @@
  * @template {keyof HTMLElementTagNameMap} T
  * @param {T} tag
  * @param {Attributes} [attrs]
- * @param {...any} children
+ * @param {...Content} children
  * @returns {HTMLElementTagNameMap[T]}
  */
 export const el = (tag, attrs, ...children) =>
@@ -15,7 +15,7 @@ export const el = (tag, attrs, ...children) =>
  * @template {keyof SVGElementTagNameMap} T
  * @param {T} tag
  * @param {Attributes} [attrs]
- * @param {...any} children
+ * @param {...Content} children
  * @returns {SVGElementTagNameMap[T]}
  */
 export const svg = (tag, attrs, ...children) =>
@@ -31,7 +31,7 @@ export const svg = (tag, attrs, ...children) =>
  * @template {Element} T
  * @param {T} node
  * @param {Attributes | undefined} attrs
- * @param {any[]} children
+ * @param {Content[]} children
  * @returns {T}
  */
 function fillNode(node, attrs, children) {
@@ -41,11 +41,18 @@ function fillNode(node, attrs, children) {
     else if (key === "style" && node instanceof HTMLElement) Object.assign(node.style, value);
     else node.setAttribute(key, value === true ? "" : value);
   }
-  for (const child of children.flat(Number.POSITIVE_INFINITY)) {
-    if (child === null || child === undefined) continue;
-    node.append(child instanceof Node ? child : document.createTextNode(String(child)));
-  }
+  appendContent(node, children);
   return node;
+}
+
+/**
+ * @param {Element} node
+ * @param {Content} content
+ */
+function appendContent(node, content) {
+  if (Array.isArray(content)) for (const one of content) appendContent(node, one);
+  else if (content instanceof Node) node.append(content);
+  else if (content !== null && content !== undefined) node.append(String(content));
 }
 
 /**
@@ -57,10 +64,15 @@ export function setAttributes(node, attrs) {
   for (const [key, value] of Object.entries(attrs)) node.setAttribute(key, String(value));
 }
 
-// A scrollable region. It is focusable and labelled, so that it can be scrolled with the keyboard.
+/**
+ * A scrollable region. It is focusable and labelled, so that it can be scrolled with the keyboard.
+ * @param {string} label
+ * @param {...Content} children
+ */
 export const createScroller = (label, ...children) =>
   el("div", { class: "dp-scroll", tabindex: 0, role: "region", "aria-label": label }, children);
 
+/** @param {Content[]} columns */
 export const createTableHead = (columns) =>
   el(
     "thead",
@@ -72,13 +84,20 @@ export const createTableHead = (columns) =>
     ),
   );
 
-// The text of a heading that consists of strings and elements.
+/**
+ * The text of a heading that consists of strings and elements.
+ * @param {Content} parts
+ */
 const toHeadingText = (parts) =>
   [parts]
     .flat()
     .map((part) => (part instanceof Node ? part.textContent : part))
     .join("");
 
+/**
+ * @param {Content[]} columns
+ * @param {Content[][]} rows
+ */
 export const createTable = (columns, rows) =>
   createScroller(
     columns.map(toHeadingText).join(", "),
@@ -90,6 +109,7 @@ export const createTable = (columns, rows) =>
     ),
   );
 
+/** @param {Content[]} cells */
 const createTableRow = (cells) =>
   el(
     "tr",
@@ -97,13 +117,26 @@ const createTableRow = (cells) =>
     cells.map((cell) => el("td", { class: typeof cell === "number" ? "num" : null }, cell)),
   );
 
-// A name followed by its value in bold.
+/**
+ * A name followed by its value in bold.
+ * @param {Content} name
+ * @param {Content} value
+ */
 export const createFact = (name, value) => el("span", {}, name, " ", el("b", {}, value));
 
+/**
+ * @param {Content} text
+ * @param {(event: MouseEvent) => void} onclick
+ * @param {Attributes} [attrs]
+ */
 export const createButton = (text, onclick, attrs) =>
   el("button", { type: "button", class: "dp-btn", onclick, ...attrs }, text);
 
-// Start the download of a URL and release it. The delay leaves the browser time to begin.
+/**
+ * Start the download of a URL and release it. The delay leaves the browser time to begin.
+ * @param {string} url
+ * @param {string} name
+ */
 export function downloadUrl(url, name) {
   const link = el("a", { href: url, download: name });
   document.body.append(link);
@@ -112,5 +145,10 @@ export function downloadUrl(url, name) {
   setTimeout(() => URL.revokeObjectURL(url), 5000);
 }
 
+/**
+ * @param {string} name
+ * @param {string} type
+ * @param {...BlobPart} parts
+ */
 export const saveAs = (name, type, ...parts) =>
   downloadUrl(URL.createObjectURL(new Blob(parts, { type })), name);

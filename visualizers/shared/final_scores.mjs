@@ -25,7 +25,7 @@ export function findFinalScore(run, step, place) {
   const read = run.emitted?.[step.sequence]?.[at];
   const stands =
     token?.step === step.index && run.outputs?.[step.sequence]?.token_ids[at] === token.id;
-  return stands && read ? { id: token.id, .../** @type {any} */ (read) } : null;
+  return stands && read ? { id: token.id, ...read } : null;
 }
 
 /**

@@ -16,7 +16,12 @@ const SYMBOL_PATTERN = /^[A-Za-zα-ωℓ]$|^[a-zA-Z]{2,}$/;
 // A thin space separates these function names from their argument.
 const FUNCTION_NAMES = ["log", "max", "argmax"];
 
-// Shape -> MathML element, and a function from its spoken parts to its spoken form.
+/**
+ * The MathML element of a shape, and a function from its spoken parts to its spoken form.
+ * @typedef {[string, (...parts: string[]) => string]} ShapeForm
+ */
+
+/** @satisfies {Record<string, ShapeForm>} */
 const SHAPES = {
   frac: ["mfrac", (a, b) => tr("{a} over {b},", { a, b })],
   sup: ["msup", (a, b) => tr("{a} to the power {b},", { a, b })],
@@ -29,9 +34,10 @@ const SHAPES = {
   words: ["mtext", (a) => a],
 };
 
+/** @param {keyof typeof SHAPES} shape */
 const createShape =
   (shape) =>
-  (...of) => ({ shape, of });
+  (/** @type {Tree[]} */ ...of) => ({ shape, of });
 export const frac = createShape("frac");
 export const sup = createShape("sup");
 export const sub = createShape("sub");
@@ -42,10 +48,18 @@ export const choose = createShape("choose");
 export const token = createShape("token");
 export const words = createShape("words");
 
-// A negative number in parentheses, for use after an operator.
+/**
+ * A negative number in parentheses, for use after an operator.
+ * @param {Tree} number
+ */
 export const parenthesize = (number) =>
   typeof number === "string" && number.startsWith("-") ? ["(", number, ")"] : number;
 
+/**
+ * @param {string} name
+ * @param {Record<string, string>} attrs
+ * @param {...(Node | string)} children
+ */
 function createMathElement(name, attrs, ...children) {
   const node = document.createElementNS(NAMESPACE, name);
   for (const [key, value] of Object.entries(attrs)) node.setAttribute(key, value);
@@ -53,9 +67,16 @@ function createMathElement(name, attrs, ...children) {
   return node;
 }
 
+/**
+ * @param {string} name
+ * @param {string} text
+ */
 const createLeaf = (name, text) => createMathElement(name, {}, text);
 
-// A number such as "6.9e-4" as 6.9 · 10⁻⁴, with a typographic minus sign.
+/**
+ * A number such as "6.9e-4" as 6.9 · 10⁻⁴, with a typographic minus sign.
+ * @param {string} text
+ */
 function numberToMath(text) {
   const [digits, power] = text.split("e");
   const sign = digits.startsWith("-") ? [createLeaf("mo", "−")] : [];
@@ -66,7 +87,10 @@ function numberToMath(text) {
   return createMathElement("mrow", {}, ...sign, plain, createLeaf("mo", "·"), ten);
 }
 
-/** @param {Tree} tree */
+/**
+ * @param {Tree} tree
+ * @returns {boolean}
+ */
 const isFunctionName = (tree) =>
   typeof tree === "string"
     ? FUNCTION_NAMES.includes(tree)
@@ -117,6 +141,7 @@ export const formulaToMath = (tree) =>
 
 // Spaces at the edges are dropped. They only make a
 // catalogue entry differ from one with the same word.
+/** @type {Record<string, string>} */
 const SPOKEN_SYMBOLS = {
   "=": tr("equals"),
   "−": tr("minus"),
@@ -143,20 +168,27 @@ const SPOKEN_SYMBOLS = {
  */
 export const formulaToWords = (tree) => treeToWords(tree).replace(/,$/, "");
 
-/** @param {Tree} tree */
+/**
+ * @param {Tree} tree
+ * @returns {string}
+ */
 function treeToWords(tree) {
   const text = Array.isArray(tree) ? tree.map(treeToWords).join(" ") : nodeToWords(tree);
   return text.replace(/\s+/g, " ").replace(/ ,/g, ",").replace(/,+/g, ",").trim();
 }
 
+/** @param {string | Shape} tree */
 function nodeToWords(tree) {
   if (typeof tree === "string")
     return NUMBER_PATTERN.test(tree)
       ? numberToWords(tree)
       : (SPOKEN_SYMBOLS[tree] ?? tree.replace("′", ` ${SPOKEN_SYMBOLS["′"]}`));
-  return SHAPES[tree.shape][1](...tree.of.map(treeToWords));
+  /** @type {ShapeForm} */
+  const [, toWords] = SHAPES[tree.shape];
+  return toWords(...tree.of.map(treeToWords));
 }
 
+/** @param {string} text */
 function numberToWords(text) {
   const minus = `${SPOKEN_SYMBOLS["−"]} `;
   const [digits, exponent] = text.replace("-", minus).split("e");

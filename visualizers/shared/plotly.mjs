@@ -6,8 +6,10 @@ import { el } from "./dom.mjs";
 const getPlotly = () => /** @type {any} */ (window).Plotly;
 
 let plotlyUrl = "";
+/** @type {Promise<any> | null} */
 let plotlyPromise = null;
 
+/** @param {string} url */
 export function setPlotlyUrl(url) {
   plotlyUrl = url;
 }
@@ -25,11 +27,16 @@ const fetchPlotly = () =>
     document.head.append(script);
   });
 
-// Plotly adds its own method `on` to the element of a plot.
+/**
+ * Plotly adds its own method `on` to the element of a plot.
+ * @param {HTMLElement} plot
+ * @param {(event: any) => void} act
+ */
 export function onClick(plot, act) {
   /** @type {any} */ (plot).on("plotly_click", act);
 }
 
+/** @param {HTMLElement} plot */
 export function purgePlot(plot) {
   getPlotly().purge(plot);
 }

@@ -1,6 +1,7 @@
 // Display names of the logits processors that a record names.
 import { tr } from "./tr.mjs";
 
+/** @type {Record<string, string>} */
 const PROCESSOR_TITLES = {
   Temperature: tr("Temperature"),
   TopK: tr("Top-k"),

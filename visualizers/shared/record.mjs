@@ -64,8 +64,16 @@ export const hasSeveralOutputs = (run) =>
   Number(run.config.num_beam_groups) > 1;
 
 /**
+ * @param {Step} step of a beam search
+ * @returns {BeamNode[]}
+ */
+const beamPool = (step) => step.detail.pool;
+
+/**
  * The nodes from the first step of a beam search to a node.
  * @param {Run} run
+ * @param {BeamNode | undefined} node
+ * @param {number} depth
  */
 export function beamPath(run, node, depth) {
   const path = [];
@@ -73,7 +81,7 @@ export function beamPath(run, node, depth) {
     path.unshift(at);
     depth -= 1;
     const above = at.parent_id;
-    at = depth < 0 ? null : run.steps[depth].detail.pool.find((n) => n.node_id === above);
+    at = depth < 0 ? undefined : beamPool(run.steps[depth]).find((n) => n.node_id === above);
   }
   return path;
 }
@@ -87,12 +95,12 @@ export function beamPath(run, node, depth) {
 export function findSelectedNode(run, step) {
   const tree = run.shown[step.index].beam_tree;
   if (step.detail?.kind !== "beam" || !tree) return null;
-  const { pool } = step.detail;
+  const pool = beamPool(step);
   const node =
     pool.find((n) => n.node_id === run.node) ??
     findLeadingPath(run)[step.index] ??
     pool.find((n) => n.parent_id === tree.row);
-  return { node, path: beamPath(run, node, step.index) };
+  return node ? { node, path: beamPath(run, node, step.index) } : null;
 }
 
 /**
@@ -100,9 +108,9 @@ export function findSelectedNode(run, step) {
  * @param {Run} run
  */
 function findLeadingPath(run) {
-  const { best } = run.shown.at(-1).beam_tree;
+  const best = run.shown.at(-1)?.beam_tree.best;
   for (let depth = run.steps.length - 1; depth >= 0; depth--) {
-    const end = run.steps[depth].detail.pool.find((n) => n.node_id === best);
+    const end = beamPool(run.steps[depth]).find((n) => n.node_id === best);
     if (end) return beamPath(run, end, depth);
   }
   return [];
@@ -113,17 +121,25 @@ function findLeadingPath(run) {
  * @param {Run} run
  */
 export function toTrace(run) {
-  const whole = { schema: "decoding-trace/1" };
-  for (const key of run.fields) whole[key] = run[key];
-  return whole;
+  const fields = run.fields.map((key) => [key, run[key]]);
+  return { schema: "decoding-trace/1", ...Object.fromEntries(fields) };
 }
 
+/** @param {unknown} value */
 const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
+/**
+ * @param {object} record
+ * @param {(name: string) => unknown} make
+ */
 const mapValues = (record, make) =>
   Object.fromEntries(Object.keys(record).map((name) => [name, make(name)]));
 
-// Turn lists of records into columns, which halves the file. `engine.trace.columns` reads them.
+/**
+ * Turn lists of records into columns, which halves the file. `engine.trace.columns` reads them.
+ * @param {any} value
+ * @returns {any}
+ */
 function toColumns(value) {
   if (isObject(value)) return mapValues(value, (name) => toColumns(value[name]));
   if (!Array.isArray(value)) return value;

@@ -39,6 +39,11 @@ export function createTranslator(texts) {
     .map(([english, other]) => createPattern(english, other));
   const known = new Map(Object.entries(texts));
 
+  /**
+   * @param {string} sentence
+   * @param {number} depth
+   * @returns {string}
+   */
   function said(sentence, depth = 0) {
     const at = known.get(sentence);
     if (at !== undefined) return at;
@@ -53,8 +58,11 @@ export function createTranslator(texts) {
     }
     return sentence;
   }
-  // Translate a text sentence by sentence. Unknown parts are joined until they match, because a
-  // full stop need not end a sentence.
+  /**
+   * Translate a text sentence by sentence. Unknown parts are joined until they match, because a
+   * full stop need not end a sentence.
+   * @param {string} text
+   */
   function row(text) {
     if (known.has(text) || text.length > MAX_LENGTH) return said(text);
     const parts = [];
@@ -68,7 +76,13 @@ export function createTranslator(texts) {
     }
     return parts.join(" ");
   }
-  return (sentence) => (typeof sentence === "string" && patterns.length ? row(sentence) : sentence);
+  /**
+   * @template T
+   * @param {T} sentence
+   */
+  const translate = (sentence) =>
+    typeof sentence === "string" && patterns.length ? row(sentence) : sentence;
+  return translate;
 }
 
 const READ_ATTRIBUTES = ["title", "aria-label"];
@@ -89,7 +103,7 @@ export function translateElement(node, written = ".t") {
   }
   for (const name of READ_ATTRIBUTES)
     for (const one of node.querySelectorAll(`[${name}]`))
-      one.setAttribute(name, said(one.getAttribute(name)));
+      one.setAttribute(name, said(one.getAttribute(name) ?? ""));
 }
 
 /** Translate a sentence of the server. */

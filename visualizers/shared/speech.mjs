@@ -25,17 +25,19 @@ export const SPEECH_PARAMETERS = [
   {
     name: "language",
     label: tr("Language"),
-    words: (code) => (code ? languageName(String(code)) : tr("heard by itself")),
+    words: (/** @type {unknown} */ code) =>
+      code ? languageName(String(code)) : tr("heard by itself"),
   },
   {
     name: "task",
     label: tr("Task"),
-    words: (task) => (task ? (TASK_TEXT.get(task) ?? String(task)) : tr("left to the model")),
+    words: (/** @type {unknown} */ task) =>
+      task ? (TASK_TEXT.get(String(task)) ?? String(task)) : tr("left to the model"),
   },
   {
     name: "return_timestamps",
     label: tr("Times"),
-    words: (on) => (on ? tr("on") : tr("off")),
+    words: (/** @type {unknown} */ on) => (on ? tr("on") : tr("off")),
   },
 ];
 
@@ -47,7 +49,7 @@ export const SPEECH_PARAMETERS = [
 export const listSpeechSettings = (speech) =>
   SPEECH_PARAMETERS.filter(({ name }) => speech?.[name]).map(({ name, label, words }) => [
     label,
-    words(speech[name]),
+    words(speech?.[name]),
   ]);
 
 /**

@@ -13,10 +13,13 @@ export class StepView {
 
   /** @param {Run} run */
   update(run) {
-    if (run.steps[run.selected]) this.select(run, run.selected);
+    if (run.selected !== null && run.steps[run.selected]) this.select(run, run.selected);
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {number} index
+   */
   select(run, index) {
     const step = run.steps[index];
     const key = `${run.id}:${index}:${this.also(run, step)}`;

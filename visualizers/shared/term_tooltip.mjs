@@ -5,7 +5,14 @@ import { el } from "./dom.mjs";
 
 const EDGE = 8;
 
+/** @param {{ clientX: number, clientY: number }} event */
 const pointerPosition = ({ clientX, clientY }) => `${clientX} ${clientY}`;
+
+/**
+ * @param {Event} event
+ * @param {Element} box
+ */
+const isInside = ({ target }, box) => target instanceof Node && box.contains(target);
 
 export class TermTooltip {
   /** @type {HTMLElement | null} */
@@ -63,6 +70,12 @@ export class TermTooltip {
     word.addEventListener("blur", () => this.close());
   }
 
+  /**
+   * @param {HTMLElement} word
+   * @param {string} name
+   * @param {string} says
+   * @param {string} beware
+   */
   #showFor(word, name, says, beware) {
     this.title.textContent = name;
     this.says.textContent = says;
@@ -82,20 +95,22 @@ export class TermTooltip {
     this.box.hidePopover();
   }
 
+  /** @param {PointerEvent} event */
   #closeUnlessInside(event) {
     const to = event.relatedTarget;
     const held = to instanceof Node && (this.box.contains(to) || this.#word?.contains(to));
     if (!held && document.activeElement !== this.#word) this.close();
   }
 
+  /** @param {KeyboardEvent | PointerEvent} event */
   #handleInput(event) {
     if (!this.#word) return;
-    if (event.type === "keydown") {
+    if (event instanceof KeyboardEvent) {
       if (event.key !== "Escape") return;
       event.stopPropagation();
       this.#closedAt = this.#pointer;
       this.close();
-    } else if (!this.box.contains(event.target) && !this.#word.contains(event.target)) this.close();
+    } else if (!(isInside(event, this.box) || isInside(event, this.#word))) this.close();
   }
 
   // Place the tooltip below its word, or above it where there is no room, inside the window.

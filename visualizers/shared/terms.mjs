@@ -9,20 +9,24 @@ import { tr } from "./tr.mjs";
  * @type {Record<string, [string, string, string?]>}
  */
 let glossary = {};
+/** @type {TermTooltip | null} */
 let tooltip = null;
 
+/** @param {typeof glossary} terms */
 export function setGlossary(terms) {
   glossary = terms;
 }
 
+/** @param {string} name */
 const termLabel = (name) => glossary[name]?.[2] ?? name;
 
+/** @param {string} name */
 const termElementId = (name) => `dp-term-${name.replace(/\W+/g, "-")}`;
 
 /**
  * A button that explains a term, or plain text if the glossary lacks it.
  * @param {string} name of the glossary entry
- * @param {any} [text] shown instead of the entry's label
+ * @param {Content} [text] shown instead of the entry's label
  * @param {Record<string, any>} [attrs]
  * @returns {HTMLElement}
  */
@@ -38,7 +42,10 @@ export function term(name, text = termLabel(name), attrs = {}) {
   return node;
 }
 
-// A "?" for the side of a label. A term inside the label would be part of its control.
+/**
+ * A "?" for the side of a label. A term inside the label would be part of its control.
+ * @param {string} name
+ */
 export const createTermMark = (name) =>
   term(name, "?", {
     class: "dp-term dp-mark",
@@ -62,6 +69,9 @@ export function renderTerms(sentence) {
   return [...parts, sentence.slice(at)].filter((part) => part !== "");
 }
 
-/** The same sentence as plain text. */
+/**
+ * The same sentence as plain text.
+ * @param {string} sentence
+ */
 export const stripTerms = (sentence) =>
   sentence.replace(TERM_PATTERN, (_, name, text) => text ?? termLabel(name));

@@ -1,13 +1,17 @@
 // Formats tokens, probabilities and numbers as readable text.
 import { tr } from "./tr.mjs";
 
+/** @type {Record<string, string>} */
 const INVISIBLE_MARKS = { "\n": "⏎", "\t": "⇥", "\r": "␍", "\u0000": "␀", "\u00a0": "⍽" };
 // Control characters, zero-width and no-break spaces, and marks of writing direction, which would
 // turn around the words of the page.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern looks for control characters
 const INVISIBLE = /[\u0000-\u001f\u00a0\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
 
-// Replace invisible characters by visible marks; an ordinary space stays.
+/**
+ * Replace invisible characters by visible marks; an ordinary space stays.
+ * @param {string} text
+ */
 export const makeVisible = (text) =>
   text.replace(
     INVISIBLE,
@@ -18,35 +22,53 @@ export const makeVisible = (text) =>
 /**
  * The recorded text of a token, or "#id" if the record lacks it.
  * @param {Run} run
+ * @param {number} id
  */
 export const tokenText = (run, id) => run.pieces[id] ?? `#${id}`;
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {number[]} ids
+ */
 export const tokensText = (run, ids) => makeVisible(ids.map((id) => tokenText(run, id)).join(""));
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {number} id
+ */
 export const tokenLabel = (run, id) =>
   makeVisible(tokenText(run, id)).replace(/^ +| +$/g, (s) => "·".repeat(s.length));
 
 const SUPERSCRIPT_DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
+/** @param {string} digits */
 const toSuperscript = (digits) =>
   [...digits].map((c) => SUPERSCRIPT_DIGITS[Number(c)] ?? "⁻").join("");
 
-// Turn JavaScript's notation into a minus sign and superscript powers of ten.
+/**
+ * Turn JavaScript's notation into a minus sign and superscript powers of ten.
+ * @param {string} text
+ */
 const formatNotation = (text) => {
   const [number, exponent] = text.replace("-", "−").replace("e+", "e").split("e");
   return exponent ? `${number} · 10${toSuperscript(exponent)}` : number;
 };
 
-// Format a number with significant digits.
+/**
+ * Format a number with significant digits.
+ * @param {number} x
+ */
 export const formatPrecise = (x, digits = 2) => formatNotation(x.toPrecision(digits));
 
-// Format a number as a multiple of a power of ten.
+/**
+ * Format a number as a multiple of a power of ten.
+ * @param {number} x
+ */
 export const formatPowerOfTen = (x, digits = 2) => formatNotation(x.toExponential(digits - 1));
 
 /**
  * Format a number with fixed decimals. One that would round
  * to 0 gets two significant digits instead.
+ * @param {number} x
  */
 export const formatFixed = (x, digits = 3) => {
   const plain = x.toFixed(digits);
@@ -57,6 +79,7 @@ export const formatFixed = (x, digits = 3) => {
  * Format a probability as percent. Only probability 1 is
  * "100 %": smaller ones are not rounded up to it.
  * @drawing
+ * @param {number} p
  */
 export const formatPercent = (p) => {
   if (p >= 1) return "100 %";
@@ -68,8 +91,12 @@ export const formatPercent = (p) => {
   return p > 0 ? "<0.0001 %" : "0 %";
 };
 
-// The model's probability and the one after the processors,
-// as "12.9 → 8.46 %"; one number if equal.
+/**
+ * The model's probability and the one after the processors,
+ * as "12.9 → 8.46 %"; one number if equal.
+ * @param {number} model
+ * @param {number} used
+ */
 export const formatModelAndUsed = (model, used) => {
   const [before, after] = [model, used].map(formatPercent);
   if (before === after) return after;
@@ -93,16 +120,21 @@ export const pluralText = (number, one, many) =>
 /**
  * A share as a CSS length in percent.
  * @drawing
+ * @param {number} share
  */
 export const toCssLength = (share) => `${100 * share}%`;
 
 /**
  * Seconds as whole milliseconds.
  * @drawing
+ * @param {number} s
  */
 export const formatMilliseconds = (s) => `${(1000 * s).toFixed(0)} ms`;
 
-// Outcome of a beam search candidate -> text.
+/**
+ * Outcome of a beam search candidate -> text.
+ * @type {Record<string, string>}
+ */
 export const FATE_TEXT = {
   kept: tr("kept"),
   pruned: tr("dropped"),

@@ -1,4 +1,5 @@
 // What the views speak of, known to every module by these names.
+import type * as summaries from "./summaries.d.ts";
 import type * as trace from "./trace.d.ts";
 
 declare global {
@@ -16,15 +17,31 @@ declare global {
   }
 
   type Candidate = trace.Candidate;
-  type BeamNode = trace.BeamNode;
+  /** A node of a search; a trace with a log-probability of -inf here is refused. */
+  type BeamNode = trace.BeamNode & { logprob: number };
+  type DrawDetail = trace.DrawDetail;
+  type BeamDetail = Omit<trace.BeamDetail, "pool"> & { pool: BeamNode[] };
+  type DraftDetail = trace.DraftDetail;
+  type DraftToken = trace.DraftToken;
+  type DraftReport = trace.DraftReport;
+  type LayerDetail = trace.LayerDetail;
+  type LayerReading = trace.LayerReading;
+  type ContrastiveDetail = trace.ContrastiveDetail;
+  type ContrastiveOption = trace.ContrastiveOption;
+  type WatermarkDetail = trace.WatermarkDetail;
+  type ForwardDetail = trace.ForwardDetail;
+  type ForwardPass = trace.ForwardPass;
+
+  /** What an element of the page contains. */
+  type Content = Node | string | number | null | undefined | Content[];
 
   /** A step; what its detail holds follows from its kind. */
   interface Step extends Omit<trace.Step, "detail"> {
-    detail?: any;
+    detail: any;
   }
 
-  /** Picture -> what it shows of a step and of the run up to it: numbers of its summary.py. */
-  type Shown = Record<string, any>;
+  /** The summaries of a step by view. A view reads its own only, which is there where it is drawn. */
+  type Shown = Required<summaries.Shown>;
 
   /** A whole run with what its pictures show. */
   interface Recorded {
@@ -69,7 +86,11 @@ declare global {
   }
 
   /** The record of a run as far as it is known, and what is looked at in it. */
-  interface Run extends Omit<trace.DecodingTrace, "schema" | "steps" | "config"> {
+  interface Run
+    extends Omit<trace.DecodingTrace, "schema" | "steps" | "config" | "timing" | "metrics"> {
+    /** Known at the end. */
+    timing?: trace.Timing;
+    metrics?: Record<string, number>;
     id: string;
     /** The number of the message that comes next. */
     next: number;
@@ -87,6 +108,8 @@ declare global {
     /** Whether the newest step is selected whenever one comes. */
     follow: boolean;
     error: string;
+    /** Whether what was refused may be taken a little later. */
+    again?: boolean;
     /** Of a comparison's column: where the texts part, as far as its messages know. */
     parting?: {
       common: number;
@@ -94,7 +117,8 @@ declare global {
       pairs: { a: number; b: number; common: number; at: number | null }[];
     } | null;
     link?: string;
-    fields: string[];
+    /** Names of the fields of its trace. */
+    fields: (keyof trace.DecodingTrace & keyof Run)[];
     /** One sentence: what to look at; of a run of a preset. */
     shows?: string;
     /** Names and values of the settings that are not the defaults, in words. */

@@ -4,6 +4,7 @@ import { isRefusedRun } from "../shared/record.mjs";
 import { makeVisible } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
+/** @type {Record<string, string>} */
 const SOURCE_TEXT = {
   shipped: tr("came along"),
   hub: tr("from the hub"),
@@ -11,8 +12,13 @@ const SOURCE_TEXT = {
   function: tr("a function in Python"),
 };
 
+/** @param {unknown} value */
 const toText = (value) => (typeof value === "string" ? value : JSON.stringify(value));
 
+/**
+ * @param {string} name
+ * @param {...Content} what
+ */
 const createEntry = (name, ...what) => [el("dt", {}, name), el("dd", {}, what)];
 
 /** @param {any} info */
@@ -54,7 +60,7 @@ export const methodSummary = ({ name, source, sha256, revision }, digits = 64) =
 // The messages of a chat by role, and the extra arguments of its template.
 /** @param {Run} run */
 function createChat({ messages, template }) {
-  const lines = messages.map(({ role, content }) =>
+  const lines = (messages ?? []).map(({ role, content }) =>
     el("li", {}, `${role}: `, el("q", {}, makeVisible(toText(content ?? "")))),
   );
   const given = Object.keys(template ?? {}).length ? el("p", {}, toText(template)) : null;

@@ -14,7 +14,7 @@ export const createLookView = (offers = () => []) => ({
     const sentence = el("p", { class: "dp-hint" });
     const more = offers();
     root.append(sentence, ...more.map((offer) => offer.node));
-    const card = root.parentElement;
+    const card = root.parentElement ?? root;
     root.classList.add("dp-hint-row");
     card.hidden = true;
     return {

@@ -8,6 +8,17 @@ import { Stages } from "./stage.mjs";
 import { VIEWS } from "./views.mjs";
 
 /**
+ * An element that is part of every saved page.
+ * @param {string} selector
+ * @returns {HTMLElement}
+ */
+function find(selector) {
+  const node = document.querySelector(selector);
+  if (!(node instanceof HTMLElement)) throw new Error(selector);
+  return node;
+}
+
+/**
  * @param {object} given
  * @param {Recorded} given.recorded
  * @param {string[]} given.visuals
@@ -17,29 +28,31 @@ import { VIEWS } from "./views.mjs";
  */
 export function open({ recorded, visuals, dark, about = {} }) {
   const { strategy, seed } = recorded.trace;
-  setGlossary(JSON.parse(document.getElementById("terms").textContent));
+  setGlossary(JSON.parse(find("#terms").textContent ?? ""));
   const name = tr("{strategy}, seed {seed}", { strategy, seed });
   document.documentElement.classList.toggle("dark", dark);
   document.title = name;
-  document.querySelector("h1").textContent = name;
-  document.querySelector(".dp-head p").textContent = tr(
-    "Every picture is drawn from the record in this file.",
-  );
+  find("h1").textContent = name;
+  find(".dp-head p").textContent = tr("Every picture is drawn from the record in this file.");
   const recordings = new Recordings();
   const stages = new Stages(recordings);
   stages.register(VIEWS);
-  stages.mount(document.querySelector(".dp-stage"), { strategy, visuals }, () => {});
+  stages.mount(find(".dp-stage"), { strategy, visuals }, () => {});
   const run = recordings.showTrace(strategy, recorded, "replayed");
-  const { shows, changed, selected = run.selected } = about;
+  const { shows, changed, selected = run.selected ?? 0 } = about;
   Object.assign(run, { shows, changed });
   addPlayBar(recordings, run);
   recordings.select(run, selected);
 }
 
-// Add the player above the stage.
+/**
+ * Add the player above the stage.
+ * @param {Recordings} recordings
+ * @param {Run} run
+ */
 function addPlayBar(recordings, run) {
   const bar = new PlayBar((count) => recordings.rewind(run, count, "replayed"));
-  const stage = document.querySelector(".dp-stage");
+  const stage = find(".dp-stage");
   stage.before(el("div", { class: "dp-card pg-play" }, bar.node));
   document.addEventListener("keydown", (event) => bar.press(event));
   recordings.watch({ covered: ({ on }) => bar.hold(on) });

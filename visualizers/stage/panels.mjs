@@ -3,9 +3,13 @@ import { createButton, el } from "../shared/dom.mjs";
 
 let panelCount = 0;
 
+/** @type {Record<string, number>} */
 const KEY_STEPS = { ArrowLeft: -1, ArrowRight: 1, Home: Number.NEGATIVE_INFINITY, End: Infinity };
 
+/** @typedef {{ name: string, tab: HTMLElement, node: HTMLElement }} Panel */
+
 export class Panels {
+  /** @type {Panel[]} */
   #panels = [];
   #options;
 
@@ -22,7 +26,7 @@ export class Panels {
       role: "tablist",
       "aria-label": label,
       "aria-multiselectable": options.closed ? "true" : null,
-      onkeydown: (event) => this.#handleKey(event),
+      onkeydown: (/** @type {KeyboardEvent} */ event) => this.#handleKey(event),
     });
     this.node = el("div", { class: "dp-panels" }, this.tabs);
   }
@@ -75,19 +79,27 @@ export class Panels {
     };
   }
 
+  /**
+   * @param {Panel} panel
+   * @param {boolean} on
+   * @param {boolean} reached
+   */
   #setPanelOpen({ node, tab }, on, reached) {
     node.hidden = !on;
     tab.setAttribute("aria-selected", String(on));
     tab.tabIndex = reached ? 0 : -1;
   }
 
+  /** @param {string} name */
   #choosePanel(name) {
     const panel = this.#panels.find((one) => one.name === name);
+    if (!panel) return;
     if (this.#options.closed && !panel.node.hidden) return this.#setPanelOpen(panel, false, true);
     this.#options.chosen?.(name);
     this.open(name);
   }
 
+  /** @param {KeyboardEvent} event */
   #handleKey(event) {
     const step = KEY_STEPS[event.key];
     const at = this.#panels.findIndex((panel) => panel.tab === document.activeElement);

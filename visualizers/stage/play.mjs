@@ -14,13 +14,18 @@ const KEYS_HELP = tr(
   "Player: space plays and pauses, arrow keys step, Home and End go to the ends",
 );
 
+/**
+ * @param {string} text
+ * @param {string} name
+ * @param {() => void} act
+ */
 const createIconButton = (text, name, act) =>
   createButton(text, act, { "aria-label": name, title: name });
 
 export class PlayBar {
   #shown = 0;
   #total = 0;
-  #timer = null;
+  #timer = 0;
 
   /** @param {(count: number) => void} show called with the number of steps to show */
   constructor(show) {
@@ -53,7 +58,10 @@ export class PlayBar {
     );
   }
 
-  /** Load a run with `total` steps and show all of them. */
+  /**
+   * Load a run with `total` steps and show all of them.
+   * @param {number} total
+   */
   load(total) {
     this.#pausePlay();
     this.#total = total;
@@ -64,12 +72,14 @@ export class PlayBar {
   /**
    * Disable the player while the visitor guesses tokens of
    * the run, because playing would show them.
+   * @param {boolean} on
    */
   hold(on) {
     this.#pausePlay();
     this.node.inert = on;
   }
 
+  /** @param {number} count */
   #showSteps(count) {
     this.#shown = Math.max(0, Math.min(this.#total, count));
     this.show(this.#shown);
@@ -77,7 +87,10 @@ export class PlayBar {
     this.label.textContent = tr("{n} of {total} steps", { n: this.#shown, total: this.#total });
   }
 
-  // A jump stops the playback.
+  /**
+   * A jump stops the playback.
+   * @param {number} count
+   */
   jump(count) {
     this.#pausePlay();
     this.#showSteps(count);
@@ -85,7 +98,7 @@ export class PlayBar {
 
   #pausePlay() {
     clearTimeout(this.#timer);
-    this.#timer = null;
+    this.#timer = 0;
     this.play.textContent = tr("▶ Play");
   }
 
@@ -102,17 +115,22 @@ export class PlayBar {
     this.#timer = setTimeout(() => this.#playStep(), 0);
   }
 
-  // Handle a key of the player, unless a form field or the stage uses it.
+  /**
+   * Handle a key of the player, unless a form field or the stage uses it.
+   * @param {KeyboardEvent} event
+   */
   press(event) {
-    const field = event.target.closest("select, textarea, input:not([type=range])");
-    if (!this.#total || this.node.inert || field || event.target.closest(".dp-stage")) return;
+    const target = event.target instanceof Element ? event.target : document.body;
+    const field = target.closest("select, textarea, input:not([type=range])");
+    if (!this.#total || this.node.inert || field || target.closest(".dp-stage")) return;
+    /** @type {Record<string, number>} */
     const places = {
       ArrowLeft: this.#shown - 1,
       ArrowRight: this.#shown + 1,
       Home: 0,
       End: this.#total,
     };
-    if (event.key === " " && event.target.tagName !== "BUTTON") this.#togglePlay();
+    if (event.key === " " && target.tagName !== "BUTTON") this.#togglePlay();
     else if (event.key in places) this.jump(places[event.key]);
     else return;
     event.preventDefault();

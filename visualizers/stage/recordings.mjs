@@ -44,7 +44,7 @@ export class Recordings {
 
   activity = (/** @type {string} */ key) => this.#activities.get(key);
   busy = (/** @type {string} */ key) =>
-    this.#activities.has(key) && this.#activities.get(key).phase !== "stopped";
+    (this.#activities.get(key)?.phase ?? "stopped") !== "stopped";
   busyKeys = () => [...this.#activities.keys()].filter(this.busy);
 
   /**
@@ -65,7 +65,7 @@ export class Recordings {
   keep(key, run) {
     this.runs.set(run.id, run);
     this.#current.set(key, run.id);
-    while (this.runs.size > MAX_RUNS) this.runs.delete(this.runs.keys().next().value);
+    for (const oldest of [...this.runs.keys()].slice(0, -MAX_RUNS)) this.runs.delete(oldest);
   }
 
   /**
@@ -111,6 +111,7 @@ export class Recordings {
     if (count < run.steps.length)
       Object.assign(run, createEmptyRecord(), { selected: null, node: null });
     run.follow = true;
+    if (!run.source) return;
     const { trace: source, shown } = run.source;
     for (let i = run.steps.length; i < count; i++) addStep(run, source.steps[i], shown[i]);
     const ended = count === source.steps.length;

@@ -12,12 +12,16 @@ import { saveTrace } from "./download.mjs";
  */
 function createCosts(run) {
   const { timing, metrics } = run;
-  const ended = metrics?.new_tokens !== undefined;
   const last = run.shown.at(-1)?.text;
-  const costs = ended
-    ? { tokens: metrics.new_tokens, ...metrics }
-    : (last ?? { tokens: 0, forward_passes: 0 });
-  const seconds = ended ? timing.total_s : (run.steps.at(-1)?.elapsed_s ?? 0);
+  /** @type {Record<string, any>} */
+  const costs =
+    metrics?.new_tokens === undefined
+      ? (last ?? { tokens: 0, forward_passes: 0 })
+      : { tokens: metrics.new_tokens, ...metrics };
+  const seconds =
+    timing && metrics?.new_tokens !== undefined
+      ? timing.total_s
+      : (run.steps.at(-1)?.elapsed_s ?? 0);
   const facts = [
     createFact(term("token", tr("tokens")), costs.tokens),
     createFact(term("forward pass", tr("forward passes")), costs.forward_passes),
@@ -69,8 +73,10 @@ export const createScrubView = (offers = () => []) => ({
   empty: tr("After a run: walk through its steps, save it, share it."),
   /** @param {Context} ctx */
   mount(root, ctx) {
+    /** @type {Run | null} */
     let current = null;
-    const by = (distance) => () => ctx.select(current.selected + distance);
+    /** @param {number} distance */
+    const by = (distance) => () => current && ctx.select((current.selected ?? 0) + distance);
     const range = el("input", {
       type: "range",
       min: 0,
@@ -79,7 +85,7 @@ export const createScrubView = (offers = () => []) => ({
       oninput: () => ctx.select(+range.value),
     });
     const label = el("output", {});
-    const save = createButton(tr("Download trace"), () => saveTrace(current));
+    const save = createButton(tr("Download trace"), () => current && saveTrace(current));
     const more = offers();
     const costs = el("div", { class: "dp-costs" });
     root.append(

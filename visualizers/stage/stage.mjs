@@ -8,6 +8,8 @@ import { tr } from "../shared/tr.mjs";
 import { Panels } from "./panels.mjs";
 import { selectStep } from "./recordings.mjs";
 
+/** @import { Recordings } from "./recordings.mjs" */
+
 const HIDDEN_NOTE = tr(
   "This is about the whole run: it is here again when you have left the guessing.",
 );
@@ -15,21 +17,54 @@ const HIDDEN_NOTE = tr(
 // The open question tab, kept from run to run.
 let openQuestion = "";
 
+/**
+ * A view on its card. `run` is the one that it draws, `drawn` how many steps of it.
+ * @typedef {object} Card
+ * @property {string} name
+ * @property {ViewSpec} spec
+ * @property {View} view
+ * @property {HTMLElement} empty
+ * @property {HTMLElement} body
+ * @property {number} drawn
+ * @property {Run | null} run
+ */
+
+/** @typedef {{ strategy: string, visuals: string[], again?: () => void }} StageOptions */
+
+/** @typedef {ReturnType<typeof createStageParts>} StageParts */
+
+/**
+ * @typedef {object} StageState
+ * @property {HTMLElement} root
+ * @property {Card[]} views
+ * @property {Context} context
+ * @property {Run | null} run
+ * @property {number} drawn how many steps are drawn
+ * @property {boolean} dirty whether a drawing is due
+ * @property {((run: Run) => Run) | null} cover returns the run that is drawn in its place
+ */
+
+/** @typedef {StageOptions & StageState & Pick<StageParts, "head" | "panes" | "unfold">} Stage */
+
 export class Stages {
+  /** @type {Stage[]} */
   list = [];
+  /** @type {Map<string, ViewSpec>} */
   #views = new Map();
   #store;
 
+  /** @param {Recordings} store */
   constructor(store) {
     this.#store = store;
     store.watch({
       changed: (run) => this.#scheduleRun(run),
       active: (key) => this.#showActivity(key),
       restored: () => {
-        for (const stage of this.list) for (const view of stage.views) view.drawn = 0;
+        for (const { views } of this.list) for (const view of views) view.drawn = 0;
       },
     });
     // Tabs cannot be opened on paper, so printing opens all of them.
+    /** @type {(() => void)[]} */
     let undo = [];
     addEventListener("beforeprint", () => {
       undo = this.list.filter((s) => s.root.getClientRects().length).map((s) => this.unfold(s));
@@ -41,6 +76,7 @@ export class Stages {
 
   /**
    * Draw and show every part of a stage, including closed panels.
+   * @param {Stage} stage
    * @returns {() => void} restores the panels that were open
    */
   unfold(stage) {
@@ -49,18 +85,25 @@ export class Stages {
     return fold;
   }
 
+  /** @param {Record<string, ViewSpec>} views */
   register(views) {
     for (const [name, view] of Object.entries(views)) this.#views.set(name, view);
   }
 
+  /**
+   * @param {HTMLElement} root
+   * @param {StageOptions} options
+   * @param {Context["trigger"]} trigger
+   */
   mount(root, options, trigger) {
     if (this.list.some((s) => s.root === root && s.cover))
       this.#notifyCovered(options.strategy, false);
     this.list = this.list.filter((s) => s.root !== root && (s.root.isConnected || !s.run));
-    const stage = { root, ...options, drawn: 0, run: null, views: [], dirty: false, cover: null };
     const parts = createStageParts(root, () => this.#schedulePaint(stage));
-    Object.assign(stage, { head: parts.head, panes: parts.panes, unfold: parts.unfold });
-    // The actions of views. The page's view that can fork a run sets `fork`.
+    /**
+     * The actions of views. The page's view that can fork a run sets `fork`.
+     * @type {Context}
+     */
     const context = {
       trigger,
       strategy: options.strategy,
@@ -75,26 +118,38 @@ export class Stages {
         document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),
       fork: null,
     };
-    const specs = options.visuals
-      .map((name) => [name, this.#views.get(name)])
-      .filter(([, spec]) => spec);
-    const pictured = specs.some(([, spec]) => spec.picture);
-    for (const [name, spec] of specs) {
+    const { head, panes, unfold } = parts;
+    /** @type {Stage} */
+    const stage = {
+      ...{ root, ...options, head, panes, unfold, context },
+      ...{ run: null, drawn: 0, views: [], dirty: false, cover: null },
+    };
+    const specs = options.visuals.flatMap((name) => {
+      const spec = this.#views.get(name);
+      return spec ? [{ name, spec }] : [];
+    });
+    const pictured = specs.some(({ spec }) => spec.picture);
+    for (const { name, spec } of specs) {
       // A strategy without a picture shows the curve in its place.
       const place = spec.place === "drawer" && spec.curve && !pictured ? "main" : spec.place;
       stage.views.push(createCard(parts, name, spec, place ?? "main", context));
     }
-    stage.context = context;
     parts.finish();
     this.list.push(stage);
     if (this.#store.runId(options.strategy)) this.#schedulePaint(stage);
     if (this.#store.activity(options.strategy)) this.#showActivity(options.strategy);
   }
 
+  /**
+   * @param {Stage} stage
+   * @param {number} index
+   * @param {number} [node]
+   */
   #selectStep(stage, index, node) {
+    if (!stage.run) return;
     if (!stage.cover) return this.#store.select(stage.run, index, node);
     // The store does not know the run that a stage draws as a cover.
-    if (!stage.run?.steps.length) return;
+    if (!stage.run.steps.length) return;
     selectStep(stage.run, index, node ?? null);
     this.#schedulePaint(stage);
   }
@@ -102,6 +157,7 @@ export class Stages {
   /**
    * Draw another run in place of the current one, or the current one again with null. The views are
    * mounted again, so that hidden elements cannot give the covered steps away.
+   * @param {Stage} stage
    * @param {((run: Run) => Run) | null} cover
    */
   #setCover(stage, cover) {
@@ -117,16 +173,23 @@ export class Stages {
     this.#schedulePaint(stage);
   }
 
+  /**
+   * @param {string} key
+   * @param {boolean} on
+   */
   #notifyCovered(key, on) {
     this.#store.tell("covered", { key, on });
   }
 
-  // Shown without waiting for a frame, also before the first step is drawn.
+  /**
+   * Shown without waiting for a frame, also before the first step is drawn.
+   * @param {string} key
+   */
   #showActivity(key) {
     for (const stage of this.list.filter((s) => s.strategy === key))
       for (const { view, body } of stage.views.filter((v) => v.view.active)) {
         body.hidden = false;
-        view.active(this.#store.activity(key));
+        view.active?.(this.#store.activity(key));
       }
   }
 
@@ -136,7 +199,10 @@ export class Stages {
       if (this.#store.runId(stage.strategy) === run.id) this.#schedulePaint(stage);
   }
 
-  // Browsers pause animation frames of a page in the background.
+  /**
+   * Browsers pause animation frames of a page in the background.
+   * @param {Stage} stage
+   */
   #schedulePaint(stage) {
     if (stage.dirty) return;
     stage.dirty = true;
@@ -148,6 +214,7 @@ export class Stages {
     else requestAnimationFrame(paint);
   }
 
+  /** @param {Stage} stage */
   #paintStage(stage) {
     const shown = this.#store.shown(stage.strategy);
     const run = shown && stage.cover ? stage.cover(shown) : shown;
@@ -166,7 +233,10 @@ export class Stages {
   }
 }
 
-/** @param {Run} run */
+/**
+ * @param {Card} shown
+ * @param {Run} run
+ */
 function paintView(shown, run) {
   if (shown.run !== run || run.steps.length < shown.drawn) {
     shown.run = run;
@@ -181,7 +251,11 @@ function paintView(shown, run) {
   shown.drawn = run.steps.length;
 }
 
-// Mount a view again. A view of the whole run shows a note while steps are hidden.
+/**
+ * Mount a view again. A view of the whole run shows a note while steps are hidden.
+ * @param {Card} shown
+ * @param {Stage} stage
+ */
 function remountView(shown, { context, cover }) {
   const { spec, body } = shown;
   shown.view.clear();
@@ -195,18 +269,22 @@ function remountView(shown, { context, cover }) {
 
 /** @param {Run} run */
 function stepHeading(run) {
-  const step = run.steps[run.selected];
+  const step = run.steps[run.selected ?? -1];
   if (!step) return tr("This step");
   const found = findSelectedNode(run, step);
   const ids = found ? [found.node.token_id] : step.emit;
   const words = ids.map((id) => tokenLabel(run, id)).join("");
-  const place = { n: run.selected + 1, total: run.steps.length };
+  const place = { n: step.index + 1, total: run.steps.length };
   return words
     ? tr("Step {n} of {total} · “{words}”", { ...place, words })
     : tr("Step {n} of {total}", place);
 }
 
-// Create the parts of a stage. Empty parts are left out when it is finished.
+/**
+ * Create the parts of a stage. Empty parts are left out when it is finished.
+ * @param {HTMLElement} root
+ * @param {() => void} again
+ */
 function createStageParts(root, again) {
   const main = el("div", { class: "dp-main" });
   const step = el("aside", { class: "dp-step", "aria-label": tr("This step") });
@@ -241,6 +319,7 @@ function createStageParts(root, again) {
       if (!main.querySelector(".dp-v-scrub")?.contains(document.activeElement))
         panes.classList.add("looking");
     },
+    /** @param {string} name */
     open: (name) => {
       for (const panels of [answers, drawer]) if (panels.names.includes(name)) panels.open(name);
     },
@@ -264,8 +343,16 @@ function createStageParts(root, again) {
   };
 }
 
+/**
+ * @param {StageParts} parts
+ * @param {string} name
+ * @param {ViewSpec} spec
+ * @param {NonNullable<ViewSpec["place"]>} place
+ * @param {Context} context
+ * @returns {Card}
+ */
 function createCard(parts, name, spec, place, context) {
-  const panels = { answers: parts.answers, drawer: parts.drawer }[place];
+  const panels = place === "answers" || place === "drawer" ? parts[place] : null;
   const heading =
     spec.heading === false || panels ? null : el("h3", {}, renderTerms(spec.heading || spec.title));
   const attrs = {

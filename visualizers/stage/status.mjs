@@ -14,6 +14,7 @@ const STATUS_TEXT = {
   recorded: tr("A recorded run, every number as it was measured. Press Run to make your own."),
 };
 
+/** @type {Record<string, string>} */
 const ENDING_TEXT = {
   eos: tr(" · ended by eos"),
   length: tr(" · ended by length"),
@@ -38,8 +39,10 @@ export const status = {
     const again = createButton(tr("Try again"), () => ctx.again?.(), { class: "dp-btn st-again" });
     again.hidden = true;
     const line = el("div", { class: "dp-status", role: "status", "aria-live": "polite" });
+    /** @type {Run | null} */
     let shown = null;
-    let activity = null;
+    /** @type {Activity | undefined} */
+    let activity;
     root.append(line, again);
     const draw = () => {
       const bad = !activity && shown?.error;
@@ -52,7 +55,7 @@ export const status = {
           : "";
       // Setting the same text again would make screen readers repeat it.
       if (line.textContent !== text) line.textContent = text;
-      again.hidden = !(bad && shown.again && ctx.again);
+      again.hidden = !(bad && shown?.again && ctx.again);
     };
     return {
       update(run) {

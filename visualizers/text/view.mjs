@@ -15,12 +15,15 @@ import {
 import { tr } from "../shared/tr.mjs";
 import { createToken, createTurns, SPECIAL_TOKEN } from "./chat_turns.mjs";
 
+/** @import { OtherText, TextFigures } from "../shared/summaries.d.ts" */
+
 const SURPRISE_LEVELS = [
   ["", tr("under 1 bit")],
   [" s1", tr("1–3 bits")],
   [" s2", tr("3–6 bits")],
   [" s3", tr("over 6 bits")],
 ];
+/** @param {number | null} bits */
 const surpriseClass = (bits) =>
   bits === null || bits < 1 ? "" : bits < 3 ? " s1" : bits < 6 ? " s2" : " s3";
 
@@ -39,13 +42,17 @@ const END_TOKEN = tr("The token that ends a text");
 /**
  * The kind of a special token, empty for others. Older files list only the end tokens.
  * @param {Run} run
+ * @param {number} id
  */
 function tokenKind(run, id) {
   if (run.eos_token_ids.includes(id)) return END_TOKEN;
   return run.special_token_ids?.includes(id) ? SPECIAL_TOKEN : "";
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {number[]} ids
+ */
 const toReadTokens = (run, ids) =>
   ids.map((id) => ({ text: tokenText(run, id), special: tokenKind(run, id) !== "" }));
 
@@ -72,7 +79,10 @@ function createPrompt(run) {
 /** @param {Run} run */
 const createChatPrompt = (run) => createTurns(toReadTokens(run, run.prompt_ids), run.prompt_turns);
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {Token} token
+ */
 function describeToken(run, token) {
   const kind = tokenKind(run, token.id);
   const text = tokenLabel(run, token.id);
@@ -83,9 +93,12 @@ function describeToken(run, token) {
   return tr("{name}, {probability}, surprise {bits} bits", { name, probability, bits });
 }
 
-// The model's probability and the used one by name; only one if the processors changed nothing.
+/**
+ * The model's probability and the used one by name; only one if the processors changed nothing.
+ * @param {Token} token
+ */
 function probabilityText({ p, used }) {
-  if (p === null) return tr("probability as used {used}", { used: formatPercent(used) });
+  if (p === null) return tr("probability as used {used}", { used: formatPercent(used ?? 0) });
   const own = formatPercent(p);
   return used === p || used === null
     ? tr("the model's probability {own}", { own })
@@ -95,6 +108,7 @@ function probabilityText({ p, used }) {
 /**
  * Heading of an output: its number, group, score, perplexity and length.
  * @param {Run} run
+ * @param {{ output: number | null, score: number | null, group: number | null, own: TextFigures }} text
  */
 function outputTitle(run, { output, score, group, own }) {
   const parts = [
@@ -112,6 +126,7 @@ function outputTitle(run, { output, score, group, own }) {
 /**
  * Heading of a returned output. The first output of a finished beam search also gets its score.
  * @param {Run} run
+ * @param {number} sequence
  */
 function outputHeading(run, sequence) {
   const at = run.steps.findLastIndex((step) => step.sequence === sequence);
@@ -129,6 +144,8 @@ function outputHeading(run, sequence) {
 /**
  * Score from the finished text for a token without a recorded probability, empty for others.
  * @param {Run} run
+ * @param {number} sequence
+ * @param {number} at
  */
 function finalScoreSuffix(run, sequence, at) {
   const token = run.tokens[sequence][at];
@@ -137,22 +154,34 @@ function finalScoreSuffix(run, sequence, at) {
   return found ? `, ${finalScoreText(run, found)}` : "";
 }
 
+/** @typedef {Token & { node: HTMLElement, lead: Text }} DrawnToken */
+
+/** @type {Record<string, number>} */
+const MOVES = { ArrowLeft: -1, ArrowRight: 1 };
+
 class TokenStrip {
   // Whether the labels contain the scores of the finished text, which come with the end of the run.
   #describesScores = false;
+  /** @type {{ line: HTMLElement, tokens: DrawnToken[] }[]} */
   #rows = [];
+  /** @type {HTMLElement[]} */
   #others = [];
+  /** @type {HTMLElement | null} */
   #selected = null;
+  /** @type {Run | null} */
   #run = null;
 
-  /** @param {Context} ctx */
+  /**
+   * @param {HTMLElement} root
+   * @param {Context} ctx
+   */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.box = el("div", {
       class: "dp-strip",
       role: "group",
       "aria-label": tr("Tokens; arrow keys move, the details below follow"),
-      onkeydown: (event) => this.#handleKey(event),
+      onkeydown: (/** @type {KeyboardEvent} */ event) => this.#handleKey(event),
     });
     this.special = el(
       "span",
@@ -162,17 +191,21 @@ class TokenStrip {
     root.append(this.box, createLegend(this.special));
   }
 
+  /** @param {KeyboardEvent} event */
   #handleKey(event) {
-    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const move = MOVES[event.key];
     if (event.key === "Home") this.ctx.select(0);
     else if (event.key === "End") this.ctx.select(1e9);
-    else if (move) this.ctx.select(this.#run.selected + move);
+    else if (move) this.ctx.select((this.#run?.selected ?? 0) + move);
     else return;
     event.preventDefault();
     requestAnimationFrame(() => requestAnimationFrame(() => this.#selected?.focus()));
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {number} sequence
+   */
   #ensureRow(run, sequence) {
     if (this.#rows[sequence]) return this.#rows[sequence];
     const line = el(
@@ -186,7 +219,11 @@ class TokenStrip {
     return this.#rows[sequence];
   }
 
-  // Show the other finished texts of a beam search.
+  /**
+   * Show the other finished texts of a beam search.
+   * @param {Run} run
+   * @param {OtherText[]} others
+   */
   #showOthers(run, others) {
     for (const [i, other] of others.entries()) {
       const line = el(
@@ -207,7 +244,10 @@ class TokenStrip {
     }
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {Token} token
+   */
   #createToken(run, token) {
     const text = tokenText(run, token.id);
     const special = tokenKind(run, token.id) ? " special" : "";
@@ -222,7 +262,7 @@ class TokenStrip {
       "aria-label": said,
       "data-step": token.step,
       onclick: choose,
-      onkeydown: (event) => {
+      onkeydown: (/** @type {KeyboardEvent} */ event) => {
         if (event.key !== "Enter" && event.key !== " ") return;
         choose();
         event.preventDefault();
@@ -285,7 +325,10 @@ class TokenStrip {
       }
   }
 
-  /** @param {Run} _run */
+  /**
+   * @param {Run} _run
+   * @param {number} index
+   */
   select(_run, index) {
     if (this.#selected) {
       this.#selected.classList.remove("sel");

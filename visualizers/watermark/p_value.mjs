@@ -2,6 +2,7 @@
 import { formatPowerOfTen as powerOfTen } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
+/** @param {number} p */
 export function formatPValue(p) {
   if (p >= 0.0001) return p.toFixed(4);
   return p > 0 ? powerOfTen(p) : tr("below 10⁻³⁰⁰");

@@ -10,13 +10,19 @@ const BOTTOM_MARGIN = 26;
 export class ScorePlot {
   node = svg("svg", { class: "wm-plot", role: "img" });
 
-  // As wide as the card, so that letters keep their size on a phone.
+  /**
+   * As wide as the card, so that letters keep their size on a phone.
+   * @param {(number | null)[]} curve
+   * @param {number} threshold
+   * @param {number} room
+   */
   draw(curve, threshold, room) {
     const wide = Math.max(260, Math.min(760, room || 640));
     const values = curve.filter((z) => z !== null);
     const high = Math.max(threshold + 1, ...values, 1);
     const low = Math.min(-1, ...values);
     const end = Math.max(10, curve.length);
+    /** @param {number} n */
     const x = (n) => LEFT_MARGIN + (n / end) * (wide - LEFT_MARGIN - 12);
     const y = createHeightScale(low, high);
     const last = values.at(-1);
@@ -49,23 +55,38 @@ export class ScorePlot {
   }
 }
 
+/**
+ * @param {number} wide
+ * @param {number} y
+ * @param {string} text
+ */
 const createEndLabel = (wide, y, text) =>
   svg("text", { x: wide - 14, y, "text-anchor": "end" }, text);
 
 /**
  * Function from a z-score to its height in the plot.
  * @drawing
+ * @param {number} low
+ * @param {number} high
  */
-const createHeightScale = (low, high) => (z) =>
+const createHeightScale = (low, high) => (/** @type {number} */ z) =>
   8 + ((high - z) / (high - low)) * (PLOT_HEIGHT - BOTTOM_MARGIN - 8);
 
 /**
  * Lines and labels at zero and at the threshold.
  * @drawing
+ * @param {number} wide
+ * @param {number} threshold
+ * @param {(z: number) => number} y
  */
 function createAxes(wide, threshold, y) {
+  /**
+   * @param {string} kind
+   * @param {number} z
+   */
   const across = (kind, z) =>
     svg("line", { class: kind, x1: LEFT_MARGIN, x2: wide - 12, y1: y(z), y2: y(z) });
+  /** @param {number} z */
   const label = (z) =>
     svg("text", { x: LEFT_MARGIN - 6, y: y(z) + 4, "text-anchor": "end" }, String(z));
   return [
@@ -77,10 +98,14 @@ function createAxes(wide, threshold, y) {
   ];
 }
 
-// Null values before the first counted token are skipped.
+/**
+ * Null values before the first counted token are skipped.
+ * @param {(number | null)[]} curve
+ * @param {(n: number) => number} x
+ * @param {(z: number) => number} y
+ */
 const createCurvePath = (curve, x, y) =>
   curve
-    .map((z, i) => [i + 1, z])
-    .filter(([, z]) => z !== null)
+    .flatMap((z, i) => (z === null ? [] : [/** @type {[number, number]} */ ([i + 1, z])]))
     .map(([n, z], i) => `${i ? "L" : "M"}${x(n).toFixed(1)} ${y(z).toFixed(1)}`)
     .join("");

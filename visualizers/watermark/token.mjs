@@ -4,6 +4,12 @@ import { tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { describeToken, stepSummary } from "./words.mjs";
 
+/** @import { WatermarkSummary } from "../shared/summaries.d.ts" */
+
+/**
+ * @param {WatermarkDetail} detail
+ * @param {WatermarkSummary} shown
+ */
 function tokenKind(detail, { hits }) {
   if (!detail.scored) return ["skip", "–"];
   if (detail.g_values.length) return ["bits", String(hits)];
@@ -13,6 +19,8 @@ function tokenKind(detail, { hits }) {
 /**
  * @param {Run} run
  * @param {Step} step
+ * @param {() => void} choose
+ * @param {(words: string) => void} tell
  */
 export function createToken(run, step, choose, tell) {
   const said = describeToken(run, step);
@@ -29,7 +37,7 @@ export function createToken(run, step, choose, tell) {
       onclick: choose,
       onfocus: show,
       onmouseenter: show,
-      onkeydown: (event) => {
+      onkeydown: (/** @type {KeyboardEvent} */ event) => {
         if (event.key !== "Enter" && event.key !== " ") return;
         event.preventDefault();
         choose();
@@ -42,8 +50,16 @@ export function createToken(run, step, choose, tell) {
   return node;
 }
 
-/** @param {Run} run */
+/**
+ * @param {Run} run
+ * @param {WatermarkDetail} detail
+ */
 export function createLegend(run, detail) {
+  /**
+   * @param {string} kind
+   * @param {string} mark
+   * @param {string} words
+   */
   const sign = (kind, mark, words) =>
     el("span", {}, el("b", { class: `wm-tok ${kind}` }, mark), words);
   const skipped = sign("skip", "–", tr(" not counted"));

@@ -9,6 +9,8 @@ import { ScorePlot } from "./plot.mjs";
 import { createLegend, createToken } from "./token.mjs";
 import { bitsText, formatGreenShare, isWatermarkStep, stepSummary } from "./words.mjs";
 
+/** @import { Verdict } from "../shared/summaries.d.ts" */
+
 const COLUMNS = [
   tr("step"),
   tr("token"),
@@ -19,6 +21,7 @@ const COLUMNS = [
   "[z-score|z]",
 ];
 
+/** @param {Verdict} verdict */
 function verdictText({ prediction, doubtful, z_threshold, distinct_z_score }) {
   const z = z_threshold;
   if (!prediction) return ["no", tr("✗ Not shown to be marked: z is not above {z}.", { z })];
@@ -32,6 +35,10 @@ function verdictText({ prediction, doubtful, z_threshold, distinct_z_score }) {
   ];
 }
 
+/**
+ * @param {Verdict} verdict
+ * @param {boolean} bits
+ */
 function createNumbers(verdict, bits) {
   const { hits, trials, distinct_hits, distinct_trials, distinct_z_score } = verdict;
   const [share, chance] = [verdict.fraction, verdict.chance].map((x) => (100 * x).toFixed(1));
@@ -70,7 +77,7 @@ function tokenCells(run, step) {
     step.index + 1,
     tokenLabel(run, step.emit[0]),
     d.g_values.length ? bitsText({ hits, flips }) : colour,
-    d.green_fraction === null ? "" : formatGreenShare(d),
+    d.green_fraction === null ? "" : formatGreenShare(d.green_fraction),
     d.bias,
     d.scored ? fresh : tr("no: {reason}", { reason: said(d.reason) }),
     z === null ? "" : formatFixed(z, 2),
@@ -78,15 +85,22 @@ function tokenCells(run, step) {
 }
 
 class Watermark {
+  /** @type {Run | null} */
   #run = null;
   #chosen = 0;
   #stepCount = 0;
   // Steps of the selected sequence, and the z-score after each.
+  /** @type {Step[]} */
   #steps = [];
+  /** @type {(number | null)[]} */
   #curve = [];
+  /** @type {Map<number, HTMLElement>} */
   #tokens = new Map();
 
-  /** @param {Context} ctx */
+  /**
+   * @param {HTMLElement} root
+   * @param {Context} ctx
+   */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.which = el("select", {
@@ -106,7 +120,8 @@ class Watermark {
     this.legend = el("div", { class: "dp-legend" });
     this.tableBody = el("div", {});
     const opened = () => {
-      if (this.more.open && this.#run) this.tableBody.replaceChildren(this.#createTokenTable());
+      if (this.more.open && this.#run)
+        this.tableBody.replaceChildren(this.#createTokenTable(this.#run));
     };
     this.more = el(
       "details",
@@ -138,9 +153,11 @@ class Watermark {
     this.facts.textContent = "";
   }
 
+  /** @param {number} sequence */
   #chooseSequence(sequence) {
     this.#chosen = sequence;
     this.#clearText();
+    if (!this.#run) return;
     this.update(this.#run);
     if (this.#run.selected !== null) this.#markStep(this.#run.selected);
   }
@@ -149,7 +166,7 @@ class Watermark {
   update(run) {
     this.#run = run;
     for (; this.#stepCount < run.steps.length; this.#stepCount++)
-      this.#addStep(run.steps[this.#stepCount]);
+      this.#addStep(run, run.steps[this.#stepCount]);
     const last = this.#steps.at(-1);
     if (!last) return;
     if (!this.legend.childElementCount)
@@ -157,25 +174,33 @@ class Watermark {
     const shown = stepSummary(run, last);
     this.#showVerdict(shown.verdict, last.detail.g_values.length > 0);
     this.plot.draw(this.#curve, shown.threshold, this.text.clientWidth);
-    this.#offerSequences();
+    this.#offerSequences(run);
     if (this.more.open && run.status !== "running")
-      this.tableBody.replaceChildren(this.#createTokenTable());
+      this.tableBody.replaceChildren(this.#createTokenTable(run));
   }
 
-  /** @param {Step} step */
-  #addStep(step) {
+  /**
+   * @param {Run} run
+   * @param {Step} step
+   */
+  #addStep(run, step) {
     if (!isWatermarkStep(step) || step.sequence !== this.#chosen) return;
     this.#steps.push(step);
-    this.#curve.push(stepSummary(this.#run, step).z);
+    this.#curve.push(stepSummary(run, step).z);
     const choose = () => this.ctx.select(step.index);
+    /** @param {string} words */
     const tell = (words) => {
       this.facts.textContent = words;
     };
-    const node = createToken(this.#run, step, choose, tell);
+    const node = createToken(run, step, choose, tell);
     this.#tokens.set(step.index, node);
     this.text.append(node);
   }
 
+  /**
+   * @param {Verdict | null} verdict
+   * @param {boolean} bits
+   */
   #showVerdict(verdict, bits) {
     if (!verdict) {
       this.verdict.textContent = tr("Nothing counts yet.");
@@ -189,20 +214,27 @@ class Watermark {
     this.numbers.replaceChildren(...createNumbers(verdict, bits));
   }
 
-  #offerSequences() {
-    const count = Math.max(...this.#run.steps.map((s) => s.sequence)) + 1;
+  /** @param {Run} run */
+  #offerSequences(run) {
+    const count = Math.max(...run.steps.map((s) => s.sequence)) + 1;
     if (this.which.childElementCount === count || count < 2) return;
     this.which.hidden = false;
+    /**
+     * @param {unknown} _
+     * @param {number} i
+     */
     const option = (_, i) =>
       el("option", { value: i, selected: i === this.#chosen }, tr("Sequence {n}", { n: i + 1 }));
     this.which.replaceChildren(...Array.from({ length: count }, option));
   }
 
-  #createTokenTable() {
-    const rows = this.#steps.map((step) => tokenCells(this.#run, step));
+  /** @param {Run} run */
+  #createTokenTable(run) {
+    const rows = this.#steps.map((step) => tokenCells(run, step));
     return createTable(COLUMNS.map(renderTerms), rows);
   }
 
+  /** @param {number} index */
   #markStep(index) {
     for (const node of this.text.querySelectorAll(".sel")) node.classList.remove("sel");
     const node = this.#tokens.get(index);
@@ -211,7 +243,10 @@ class Watermark {
     this.facts.textContent = node.getAttribute("aria-label");
   }
 
-  /** @param {Run} _run */
+  /**
+   * @param {Run} _run
+   * @param {number} index
+   */
   select(_run, index) {
     this.#markStep(index);
   }

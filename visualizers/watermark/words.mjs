@@ -3,6 +3,8 @@ import { said } from "../shared/server_text.mjs";
 import { tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
+/** @import { WatermarkSummary } from "../shared/summaries.d.ts" */
+
 /** @param {Step} step */
 export const isWatermarkStep = (step) => step.detail?.kind === "watermark";
 
@@ -10,17 +12,24 @@ export const isWatermarkStep = (step) => step.detail?.kind === "watermark";
  * The summary of a step.
  * @param {Run} run
  * @param {Step} step
+ * @returns {WatermarkSummary}
  */
 export const stepSummary = (run, step) => run.shown[step.index].watermark;
 
 /**
  * Format the green share of a step as percent.
  * @drawing
+ * @param {number} fraction
  */
-export const formatGreenShare = (detail) => `${(100 * detail.green_fraction).toFixed(1)} %`;
+export const formatGreenShare = (fraction) => `${(100 * fraction).toFixed(1)} %`;
 
+/** @param {{ hits: number, flips: number }} shown */
 export const bitsText = ({ hits, flips }) => tr("{n} of {total}", { n: hits, total: flips });
 
+/**
+ * @param {WatermarkDetail} detail
+ * @param {WatermarkSummary} shown
+ */
 function colourText(detail, shown) {
   if (detail.g_values.length) return tr("{bits} keyed bits are ones", { bits: bitsText(shown) });
   if (detail.is_green === null) return tr("no list was chosen");
@@ -30,9 +39,10 @@ function colourText(detail, shown) {
   return (detail.is_green ? tr("green") : tr("red")) + greenShareText(detail) + raised;
 }
 
+/** @param {WatermarkDetail} detail */
 function greenShareText(detail) {
   if (detail.green_fraction === null) return "";
-  const share = formatGreenShare(detail);
+  const share = formatGreenShare(detail.green_fraction);
   return detail.scheme === "selfhash"
     ? tr(", where {share} of the tokens tested was green", { share })
     : tr(", where {share} of the vocabulary was green", { share });
@@ -43,6 +53,7 @@ function greenShareText(detail) {
  * @param {Step} step
  */
 export function describeToken(run, step) {
+  /** @type {WatermarkDetail} */
   const d = step.detail;
   const context = d.context_ids.map((i) => tr("“{text}”", { text: tokenLabel(run, i) })).join(" ");
   return tr("“{text}”: {colour}{because}; {counts}", {
@@ -53,6 +64,7 @@ export function describeToken(run, step) {
   });
 }
 
+/** @param {WatermarkDetail} detail */
 function countsText({ scored, fresh, reason }) {
   if (!scored) return tr("not counted: {reason}.", { reason: said(reason) });
   return fresh ? tr("counted.") : tr("counted in z; not in p, as the same draw gave it before.");

@@ -161,7 +161,7 @@ export class Store extends Recordings {
  */
 function applyDelta(run, { steps = [], shown = [], pieces = {}, texts = [] }) {
   Object.assign(run.pieces, pieces);
-  for (const [i, step] of steps.entries()) addStep(run, step, shown[i]);
+  for (const [i, step] of steps.entries()) addStep(run, step, /** @type {Shown} */ (shown[i]));
   for (const [sequence, keep, text] of texts)
     run.texts[sequence] = (run.texts[sequence] || "").slice(0, keep) + text;
 }
@@ -174,7 +174,7 @@ function applyFinish(run, { rest: { last, ...rest } }) {
   Object.assign(run, rest);
   if (last) {
     run.steps[last.step.index] = last.step;
-    run.shown[last.step.index] = last.shown;
+    run.shown[last.step.index] = /** @type {Shown} */ (last.shown);
   }
   const stopped = run.outputs.some((o) => o.finish_reason === "cancelled");
   run.status = stopped ? "stopped" : "finished";
