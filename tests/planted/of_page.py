@@ -144,8 +144,8 @@ PAGE = (
         "child-is-markup",
         "What a picture is given as text is parsed as HTML: a token runs as a script.",
         "visualizers/shared/dom.mjs",
-        "    node.append(child instanceof Node ? child : document.createTextNode(String(child)));\n",
-        "    if (child instanceof Node) node.append(child);\n    else node.innerHTML += child;\n",
+        "  else if (content !== null && content !== undefined) node.append(String(content));\n",
+        "  else if (content !== null && content !== undefined) node.innerHTML += content;\n",
         (
             "tests/js/terms.test.mjs"
             "::a sentence keeps its words, and each term becomes a button that is described",
