@@ -16,7 +16,7 @@ from benchmarks.figures import Figure, tell
 from benchmarks.recording import IDS, MODELS
 from benchmarks.timing import timed
 from engine import DecodeRequest, LoadedModel, decode, load
-from engine.loops.next_token import RECOMPUTED_NOTE
+from engine.loops.rows import RECOMPUTED_NOTE
 from engine.models.install import install_model
 from engine.run.decoding import decode_to_trace
 from engine.run.jobs import JobStream

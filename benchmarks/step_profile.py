@@ -46,21 +46,20 @@ STRATEGIES: dict[str, tuple[str, dict[str, Any], Goal]] = {
 """Name, parameters and goal of the ratio until the text is there."""
 PARTS: Sequence[tuple[str, Any, str]] = (
     ("once a run", run.Run, "execute"),
-    ("rest of the step", run, "generate_with"),
+    ("rest of the step", run, "call_generate"),
     ("forward", Forward, "__call__"),
     ("forward", Forward, "last_logits"),
     ("forward", Forward, "reorder"),
     ("observe", recorder.Recorder, "observe"),
-    ("record", recorder.Recorder, "recorded"),
-    ("packing, dataclasses", recorder, "sent"),
-    ("packing, dataclasses", recorder, "plain_row"),
+    ("record", recorder.Recorder, "start_record"),
+    ("packing, dataclasses", recorder, "start_transfer"),
+    ("packing, dataclasses", recorder, "make_row"),
     ("beams' own decision", BeamSearch, "choose"),
     ("beams' own decision", BeamSearch, "decide"),
-    ("beams' own decision", search.BeamSearchRecord, "update"),
-    ("beams' own decision", search.BeamSearchRecord, "detail"),
+    ("beams' own decision", search.SearchRecord, "_add_pool"),
     ("stopping criteria", StoppingCriteriaList, "__call__"),
     ("sending", Recording, "add"),
-    ("once a run: greedy path", greedy_path, "greedy_path"),
+    ("once a run: greedy path", greedy_path, "decode_greedy_path"),
 )
 """Name, where it is found, and under which name; what one part calls of another counts for that one."""
 WHOLE = "once a run: greedy path"

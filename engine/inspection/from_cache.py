@@ -8,7 +8,7 @@ from engine.inspection.rerun import ObservedPass, ReplayedStep, copy_processor
 from engine.inspection.step_ref import step_ref_in_run
 from engine.inspection.what_if import PassReplay, SettingsChange, apply_change
 from engine.loops.next_token import next_token_loop
-from engine.loops.rows import fit_processors
+from engine.loops.prefix_constraint import fit_processors
 from engine.loops.watermark import watermark_loop
 from engine.run.preparation import prepare
 from engine.run.request import check_request, request_from_trace

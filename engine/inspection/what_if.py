@@ -27,9 +27,9 @@ from engine.inspection.processors import (
 from engine.inspection.step_ref import StepRef, step_ref_in_run
 from engine.inspection.trace_logits import ONE_TOKEN_LOOPS
 from engine.loops.dola import LayerContrast, dola_loop
-from engine.loops.next_token import draw_noise, run_race
+from engine.loops.exponential_race import draw_noise, run_race
+from engine.loops.prefix_constraint import fit_processors
 from engine.loops.recorder import IMPOSSIBLE_SCORE, Observation, Recorder, display_name
-from engine.loops.rows import fit_processors
 from engine.settings import SETTINGS
 from engine.trace.records import Step
 

@@ -13,9 +13,9 @@ import torch
 import transformers
 
 from engine.loops.forward import Forward, find_cache
-from engine.loops.host_transfer import Columns
-from engine.loops.recorder import Observation, Recorder, Row, round_decimals, round_significant
-from engine.loops.rows import append_tokens, row_steps
+from engine.loops.host_transfer import RowValues
+from engine.loops.recorder import Recorder, round_decimals, round_significant
+from engine.loops.rows import Rows
 from engine.trace.details import ContrastiveDetail, ContrastiveOption
 from engine.trace.records import Step
 
@@ -37,10 +37,6 @@ class CandidateRanking:
     cosine: torch.Tensor
     position: torch.Tensor
     score: torch.Tensor
-
-    def columns(self) -> Columns:
-        """Return the tensors for the record."""
-        return vars(self)
 
 
 def contrastive_loop(
@@ -75,34 +71,30 @@ def contrastive_loop(
         (batch, length + new) ids, finished rows padded.
     """
     del generator
-    forward = Forward(model, generation_config, model_kwargs)
-    prompt_length, index, alpha = input_ids.shape[1], 0, float(generation_config.penalty_alpha)
-    unfinished = torch.ones(input_ids.shape[0], dtype=torch.long, device=input_ids.device)
-    # The prompt pass gives the context states and the first distribution.
-    outputs = forward(input_ids, output_hidden_states=True)
-    said, logits = _context_states(forward, outputs), forward.last_logits(outputs, input_ids.device)
-    while unfinished.max() != 0:
-        # 1. The k most probable tokens after the processors.
-        seen = recorder.observe(logits, input_ids, logits_processor)
-        # 2. One look-ahead pass over all candidates; choose the best score of each row.
-        ids = seen.scores.topk(min(generation_config.top_k, seen.scores.shape[-1]), -1).indices
-        outputs = run_candidates(forward, input_ids, ids)
+    forward, alpha = (
+        Forward(model, generation_config, model_kwargs),
+        generation_config.penalty_alpha,
+    )
+    detail = partial(contrastive_detail, float(alpha))
+    rows = Rows(forward, input_ids, stopping_criteria, recorder, detail)
+    # The prompt pass gives the context's hidden states h_j and the first distribution p.
+    yield from rows.run_pass(output_hidden_states=True)
+    said, logits = _context_states(forward, rows.outputs), rows.logits
+    while rows.are_open:
+        # 1. V(k), the k most probable tokens after the processors.
+        scores = rows.observe(logits, logits_processor)
+        ids = scores.topk(min(generation_config.top_k, scores.shape[-1]), -1).indices
+        # 2. One look-ahead pass gives the hidden state h_v that every candidate v would have.
+        outputs = run_candidates(forward, rows.ids, ids)
         states = normalize_states(last_hidden_states(outputs)[:, -1].unflatten(0, ids.shape))
-        ranking = rank_candidates(seen, ids, states, said, alpha)
+        # 3. The candidate with the largest (1 - alpha) * p(v) - alpha * max_j cos(h_v, h_j).
+        ranking = rank_candidates(scores, ids, states, said, float(alpha))
         chosen = ranking.score.argmax(-1)
-        # 3. Keep the winners' cache rows, hidden states and logits for the next step.
+        rows.append(ids.gather(-1, chosen[:, None])[:, 0], {"chosen": chosen, **vars(ranking)})
+        # 4. The winner's pass is the next one: its cache row, hidden state and logits stay.
         said, logits = keep_winning_rows(forward, outputs, states, said, chosen)
-        # 4. Stopping criteria, then the record; the first step also carries the prompt pass.
-        tokens = ids.gather(-1, chosen[:, None])[:, 0]
-        keep, cost, before = input_ids.shape[1] - prompt_length, 1 if index else 2, unfinished
-        records = recorder.record(seen, tokens, keep, ranking.columns())
-        input_ids = append_tokens(input_ids, tokens, unfinished, generation_config)
-        unfinished = unfinished & ~stopping_criteria(input_ids, None)
-        detail = partial(contrastive_detail, chosen.tolist(), alpha)
-        place = {"index": index, "keep": keep, "cost": cost}
-        decided = records, tokens.tolist(), before.tolist()
-        index = yield from row_steps(recorder, *decided, detail, **place)
-    return input_ids
+        yield from rows.read_steps()
+    return rows.ids
 
 
 @dataclass(frozen=True)
@@ -224,19 +216,19 @@ def _share_cache_row(forward: Forward, row: int, copies: int) -> bool:
 
 
 def rank_candidates(
-    seen: Observation, ids: torch.Tensor, states: torch.Tensor, said: ContextStates, alpha: float
+    scores: torch.Tensor, ids: torch.Tensor, states: torch.Tensor, said: ContextStates, alpha: float
 ) -> CandidateRanking:
     """Score candidates by model confidence and degeneration penalty.
 
     Args:
-        seen: the step's distribution after the processors.
+        scores: (batch, vocab) logits after the processors.
         ids: (batch, k) candidates.
         states: (batch, k, hidden) hidden states of the candidates, of length 1.
         said: hidden states of prompt and output.
         alpha: weight of the degeneration penalty, 0 to 1.
     """
-    kept = seen.scores.gather(-1, ids)
-    probs = torch.softmax(seen.scores, dim=-1).gather(-1, ids)
+    kept = scores.gather(-1, ids)
+    probs = torch.softmax(scores, dim=-1).gather(-1, ids)
     cosines = states @ said.states.transpose(1, 2)
     before = said.padding
     if before is not None:
@@ -253,11 +245,9 @@ def rank_candidates(
     return CandidateRanking(ids, probs, cosine, position, score)
 
 
-def contrastive_detail(
-    chosen: list[int], alpha: float, row: Row, sequence: int
-) -> ContrastiveDetail:
+def contrastive_detail(alpha: float, numbers: RowValues) -> ContrastiveDetail:
     """Return the record of one row's ranking, without tokens a processor removed."""
-    columns = (row.extra[name] for name in ("ids", "probs", "cosine", "position", "score"))
+    columns = (numbers[name] for name in ("ids", "probs", "cosine", "position", "score"))
     options = tuple(
         ContrastiveOption(
             token_id=int(token_id),
@@ -271,4 +261,4 @@ def contrastive_detail(
         for token_id, p, cosine, position, score in zip(*columns, strict=True)
         if score > -math.inf
     )
-    return ContrastiveDetail(options, chosen[sequence])
+    return ContrastiveDetail(options, int(numbers["chosen"][0]))

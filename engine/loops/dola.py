@@ -11,12 +11,12 @@ import torch
 
 from engine.errors import DecodeError, ModelError
 from engine.loops import logit_lens as layer_tools
+from engine.loops.exponential_race import choose_tokens, draw_detail
 from engine.loops.forward import Forward
-from engine.loops.host_transfer import Columns
+from engine.loops.host_transfer import Columns, RowValues
 from engine.loops.logit_lens import LayerDistributions, candidate_layers, round_reading
-from engine.loops.next_token import draw_detail, draw_tokens
-from engine.loops.recorder import Recorder, Row
-from engine.loops.rows import append_tokens, row_steps
+from engine.loops.recorder import Recorder
+from engine.loops.rows import Rows
 from engine.trace.details import LayerDetail
 from engine.trace.records import Step
 
@@ -76,31 +76,21 @@ def dola_loop(
     """
     candidates = _contrast_candidates(model, generation_config.dola_layers)
     forward = Forward(model, generation_config, model_kwargs)
-    (batch, prompt_length), index = input_ids.shape, 0
-    unfinished = torch.ones(batch, dtype=torch.long, device=input_ids.device)
-    while unfinished.max() != 0:
-        # 1. The distributions of the last layer and of every earlier one.
-        outputs = forward(input_ids, output_hidden_states=True)
-        logits = forward.last_logits(outputs, input_ids.device)
-        states = _layer_states(model, outputs, max(candidates))
-        layers = layer_tools.project_layers(model, states, logits)
-        # 2. The premature layer, and the contrast with it, recorded as the first stage.
+    rows = Rows(forward, input_ids, stopping_criteria, recorder, partial(dola_detail, candidates))
+    drawn = generator if generation_config.do_sample else None
+    while (yield from rows.run_pass(output_hidden_states=True)):
+        # 1. q_N, the distribution of the last layer N, and q_j of every earlier layer j.
+        states = _layer_states(model, rows.outputs, max(candidates))
+        layers = layer_tools.project_layers(model, states, rows.logits)
+        # 2. The premature layer M: the candidate whose q_M is farthest from q_N.
         premature = select_premature_layer(layers.divergence, candidates)
+        # 3. The contrast log q_N - log q_M of the plausible tokens, then every processor in turn.
         contrast = contrast_layers(layers, premature)
-        rules = [LayerContrast(contrast, layers), *logits_processor]
-        seen = recorder.observe(logits, input_ids, rules)
-        # 3. The decision.
-        sample, scores = generation_config.do_sample, seen.scores
-        tokens, race = draw_tokens(scores, generator) if sample else (scores.argmax(-1), {})
-        # 4. Stopping criteria, then the record.
-        keep, before = input_ids.shape[1] - prompt_length, unfinished
-        own = _contrast_columns(layers, premature, contrast, tokens)
-        rows = recorder.record(seen, tokens, keep, {**own, **race})
-        input_ids = append_tokens(input_ids, tokens, unfinished, generation_config)
-        unfinished = unfinished & ~stopping_criteria(input_ids, None)
-        told = tokens.tolist(), before.tolist(), partial(dola_detail, candidates, layers.count)
-        index = yield from row_steps(recorder, rows, *told, index=index, keep=keep)
-    return input_ids
+        scores, noise = rows.process([LayerContrast(contrast, layers), *logits_processor], drawn)
+        # 4. The decision, as in greedy search and sampling.
+        tokens, race = choose_tokens(scores, noise)
+        rows.append(tokens, {**_contrast_columns(layers, premature, contrast, tokens), **race})
+    return rows.ids
 
 
 def _contrast_candidates(model: Any, chosen: Any) -> tuple[int, ...]:
@@ -137,6 +127,7 @@ def model_candidate_layers(model: Any, chosen: Any) -> tuple[int, ...]:
 
 def select_premature_layer(divergence: torch.Tensor, candidates: tuple[int, ...]) -> torch.Tensor:
     """Return (batch,) premature layers: candidates with the largest (batch, layers) divergence."""
+    # Row by row: in transformers 4.55 the mean over the batch decides, so texts depend on each other.
     layers = torch.tensor(candidates, device=divergence.device)
     return layers[divergence[:, layers].argmax(-1)]
 
@@ -163,6 +154,7 @@ def _contrast_columns(
     top = min(RECORDED_TOKENS, contrast.shape[-1])
     before, after = layers.final.topk(top, dim=-1), contrast.topk(top, dim=-1)
     return {
+        "layers": torch.full_like(premature, layers.count),
         "premature": premature,
         "kept": (contrast > -torch.inf).sum(-1),
         "final_ids": before.indices,
@@ -173,17 +165,8 @@ def _contrast_columns(
     }
 
 
-def dola_detail(candidates: tuple[int, ...], layers: int, row: Row, sequence: int) -> LayerDetail:
-    """Return the record of one row; ``contrast_top`` leaves out masked tokens.
-
-    Args:
-        candidates: candidate layers.
-        layers: decoder layers of the model.
-        row: the record of one row.
-        sequence: row number, unused.
-    """
-    del sequence
-    numbers = row.extra
+def dola_detail(candidates: tuple[int, ...], numbers: RowValues) -> LayerDetail:
+    """Return the record of one row; ``contrast_top`` leaves out masked tokens."""
     before, after = (
         tuple(
             (int(token_id), round_reading(value))
@@ -194,13 +177,13 @@ def dola_detail(candidates: tuple[int, ...], layers: int, row: Row, sequence: in
         )
         for name in ("final", "contrast")
     )
-    [premature], [kept] = numbers["premature"], numbers["kept"]
+    [layers], [premature], [kept] = (numbers[name] for name in ("layers", "premature", "kept"))
     return LayerDetail(
-        layers=layer_tools.unpack_readings(numbers, layers),
+        layers=layer_tools.unpack_readings(numbers, int(layers)),
         candidate_layers=candidates,
         premature_layer=int(premature),
         kept=int(kept),
         final_top=before,
         contrast_top=after,
-        draw=draw_detail(numbers) if "racers" in numbers else None,
+        draw=draw_detail(numbers),
     )

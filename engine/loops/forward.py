@@ -21,12 +21,13 @@ class Forward:
     Attributes:
         passes: forward passes so far.
         first: ids in the first pass, 0 before it.
+        given: the arguments of the first pass.
     """
 
     def __init__(self, model: Any, generation_config: Any, model_kwargs: dict[str, Any]) -> None:
         self.model = model
         self.generation_config = generation_config
-        self.model_kwargs, self._given = model_kwargs, dict(model_kwargs)
+        self.model_kwargs, self.given = model_kwargs, dict(model_kwargs)
         self.passes = self.first = 0
 
     def __call__(self, input_ids: torch.Tensor, **extra: Any) -> Any:
@@ -63,20 +64,10 @@ class Forward:
         return self.model(**inputs) if repeat is None else repeat(self.model, inputs)
 
     @property
-    def tolerance(self) -> float:
-        """Nats by which batched logits may differ from unbatched ones (models/slots.py), else 0."""
-        return getattr(self.model_kwargs.get("past_key_values"), "tolerance", 0.0)
-
-    @property
-    def apart(self) -> bool:
-        """Whether passes are never batched with other runs."""
-        return getattr(self.model_kwargs.get("past_key_values"), "apart", True)
-
-    @apart.setter
-    def apart(self, apart: bool) -> None:
+    def shared_cache(self) -> Any:
+        """The cache if passes may be batched with other runs (run/batching.py), else None."""
         cache = self.model_kwargs.get("past_key_values")
-        if cache is not None and hasattr(cache, "apart"):
-            cache.apart = apart
+        return cache if hasattr(cache, "join_batch") else None
 
     def recompute_alone(self, input_ids: torch.Tensor) -> Any:
         """Recompute (batch, length) ids unbatched, correct the cache, return the last outputs."""
@@ -86,7 +77,7 @@ class Forward:
 
     def _replay_alone(self, input_ids: torch.Tensor) -> tuple[Forward, Any]:
         again = Forward(
-            self.model, self.generation_config, with_empty_cache(self.model, self._given)
+            self.model, self.generation_config, with_empty_cache(self.model, self.given)
         )
         # Pass by pass, because one long pass would round differently.
         for end in range(self.first, input_ids.shape[1] + 1):

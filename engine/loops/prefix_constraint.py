@@ -1,10 +1,13 @@
-"""The ``prefix_allowed_tokens_fn`` for a list of allowed outputs."""
+"""The ``prefix_allowed_tokens_fn`` for a list of allowed outputs, and its processor."""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+import transformers
 
 
 def make_prefix_allowed_tokens_fn(
@@ -33,3 +36,22 @@ def make_prefix_allowed_tokens_fn(
         return sorted(following) or list(range(vocab_size))
 
     return allowed
+
+
+def fit_processors(processors: Sequence[Any], rows: int) -> list[Any]:
+    """Return the processors adapted to a batch of another size.
+
+    Args:
+        processors: transformers' own, made by generate() for one prompt.
+        rows: size of the batch they will see.
+    """
+
+    def fitted(processor: Any) -> Any:
+        if not isinstance(processor, transformers.PrefixConstrainedLogitsProcessor):
+            return processor
+        # It views the batch in groups of the number of rows it was made for.
+        other = copy.copy(processor)
+        other._num_beams = rows
+        return other
+
+    return [fitted(processor) for processor in processors]

@@ -1,35 +1,171 @@
-"""Shared by the loops that decode a batch row by row: appending tokens and yielding Steps."""
+"""The rows of a batch while they are decoded: their ids, which of them have ended, and their Steps."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import torch
-import transformers
 
-from engine.loops.recorder import Recorder, Row
+from engine.loops.exponential_race import draw_noise
+from engine.loops.forward import Forward
+from engine.loops.host_transfer import Columns, RowValues
+from engine.loops.recorder import Observation, Recorder, Row
 from engine.trace.records import Step
 
+SHARED_PASSES_NOTE = (
+    "Forward passes were shared with other runs: a score may differ in its last digits from that of a pass"
+    " alone, and no token does."
+)
+RECOMPUTED_NOTE = "Steps that such a difference could have turned were decided by passes alone."
+_TOKEN, _BEFORE, _AFTER = "token", "unfinished_before", "unfinished_after"
 
-def fit_processors(processors: Sequence[Any], rows: int) -> list[Any]:
-    """Return the processors adapted to a batch of another size.
+
+class Rows:
+    """Rows that grow by one token per forward pass.
+
+    A step is ``run_pass``, ``process``, a decision of the loop, ``append``. Shared passes, late
+    reading from a GPU and the record are handled here, so that a loop shows its algorithm only.
 
     Args:
-        processors: transformers' own, made by generate() for one prompt.
-        rows: size of the batch they will see.
+        forward: runs the model.
+        input_ids: (batch, length) prompt ids.
+        stopping_criteria: checked after every step; end-of-sequence is one of them.
+        recorder: records every step.
+        detail: one row's own columns -> the strategy's part of its Step.
+
+    Attributes:
+        ids: (batch, length) prompt and text so far; ended rows are padded.
+        are_open: whether any row is unfinished.
+        outputs: the model's outputs of the newest pass.
+        logits: (batch, vocab) float32 of the last position of that pass.
     """
 
-    def fitted(processor: Any) -> Any:
-        if not isinstance(processor, transformers.PrefixConstrainedLogitsProcessor):
-            return processor
-        # It views the batch in groups of the number of rows it was made for.
-        other = copy.copy(processor)
-        other._num_beams = rows
-        return other
+    outputs: Any
+    logits: torch.Tensor
+    seen: Observation
 
-    return [fitted(processor) for processor in processors]
+    def __init__(
+        self,
+        forward: Forward,
+        input_ids: torch.Tensor,
+        stopping_criteria: Any,
+        recorder: Recorder,
+        detail: Callable[[RowValues], Any],
+    ) -> None:
+        self.forward, self.ids, self.recorder = forward, input_ids, recorder
+        self.stopping_criteria, self.detail = stopping_criteria, detail
+        self.are_open = True
+        self._unfinished = torch.ones(len(input_ids), dtype=torch.long, device=input_ids.device)
+        self._prompt_length, self._index, self._passes = input_ids.shape[1], 0, 0
+        self._is_deferred = is_reading_deferred(input_ids.device)
+        self._unread: tuple[Callable[[], list[Row]], int, int] | None = None
+
+    def run_pass(self, **extra: Any) -> Generator[Step, None, bool]:
+        """Run the model on the newest tokens, and yield the Steps of the last decision.
+
+        Args:
+            extra: further inputs of the model.
+
+        Returns:
+            Whether any row is unfinished; if not, nothing is left to decide.
+        """
+        if not self._is_deferred:
+            yield from self.read_steps()
+        if not self.are_open:
+            return False
+        try:
+            self.outputs = self.forward(self.ids, **extra)
+            self.logits = self.forward.last_logits(self.outputs, self.ids.device)
+        finally:
+            # A GPU works on this pass meanwhile. In ``finally``: a failed pass keeps the last Steps.
+            yield from self.read_steps()
+        return self.are_open
+
+    def process(
+        self, processors: Sequence[Any], generator: torch.Generator | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Run every processor in turn over the newest logits.
+
+        Args:
+            processors: logits processors in order.
+            generator: draws the noise of the exponential race, if the token is sampled.
+
+        Returns:
+            (batch, vocab) scores, and (batch, vocab) noise or None.
+        """
+        logits, ids, shared = self.logits, self.ids, self.forward.shared_cache
+        if shared is not None:
+            shared.check_processors(processors)
+        if shared is None or not shared.tolerance:
+            scores = self.observe(logits, processors)
+            return scores, None if generator is None else draw_noise(logits, generator)
+        self.recorder.additions.add_note(SHARED_PASSES_NOTE)
+        known = self.recorder.apply_unobserved(logits, ids, processors)
+        # Drawn once: a recomputed step must use the same random numbers.
+        noise = None if generator is None else draw_noise(logits, generator)
+        if shared.may_change_decision(known[1], logits, processors, noise):
+            self.recorder.additions.add_note(RECOMPUTED_NOTE)
+            outputs = self.forward.recompute_alone(ids)
+            logits, known = self.forward.last_logits(outputs, ids.device), None
+        self.seen = self.recorder.observe(logits, ids, processors, known)
+        return self.seen.scores, noise
+
+    def observe(self, logits: torch.Tensor, processors: Sequence[Any]) -> torch.Tensor:
+        """Run every processor in turn over (batch, vocab) logits; return the scores."""
+        self.seen = self.recorder.observe(logits, self.ids, processors)
+        return self.seen.scores
+
+    def append(self, tokens: torch.Tensor, columns: Columns) -> None:
+        """Append a token to every row and check the stopping criteria.
+
+        Args:
+            tokens: (batch,) chosen tokens.
+            columns: the strategy's numbers of this step, for ``detail``.
+        """
+        keep, before = self.ids.shape[1] - self._prompt_length, self._unfinished
+        self.ids = append_tokens(self.ids, tokens, before, self.forward.generation_config)
+        self._unfinished = before & ~self.stopping_criteria(self.ids, None)
+        state = {_TOKEN: tokens, _BEFORE: before, _AFTER: self._unfinished}
+        read = self.recorder.start_record(self.seen, tokens, keep, {**columns, **state})
+        self._unread = read, keep, self.forward.passes - self._passes
+        self._passes = self.forward.passes
+
+    def read_steps(self) -> Generator[Step, None, None]:
+        """Yield the Steps of the last decision, one for every row that was unfinished before it.
+
+        The first carries the cost. Nothing is yielded twice.
+        """
+        if self._unread is None:
+            return
+        (read, keep, cost), self._unread = self._unread, None
+        records = read()
+        self.are_open = any(record.extra[_AFTER][0] for record in records)
+        for sequence, record in enumerate(records):
+            if not record.extra[_BEFORE][0]:
+                continue
+            yield Step(
+                index=self._index,
+                keep=keep,
+                emit=(int(record.extra[_TOKEN][0]),),
+                candidates=record.candidates,
+                stages=record.stages,
+                detail=self.detail(record.extra),
+                logsumexp=record.logsumexp,
+                entropy=record.entropy,
+                forward_passes=cost,
+                elapsed_s=self.recorder.elapsed_s(),
+                sequence=sequence,
+            )
+            self._index, cost = self._index + 1, 0
+
+
+def is_reading_deferred(device: torch.device) -> bool:
+    """Return whether a step is read only after the next pass has begun, as on CUDA.
+
+    The last step then has one unused pass after it.
+    """
+    return device.type == "cuda"
 
 
 def append_tokens(
@@ -47,48 +183,3 @@ def append_tokens(
     if pad is not None:
         tokens = tokens * unfinished + pad.to(tokens.device) * (1 - unfinished)
     return torch.cat([input_ids, tokens[:, None]], dim=-1)
-
-
-def row_steps(
-    recorder: Recorder,
-    rows: Sequence[Row],
-    tokens: Sequence[int],
-    unfinished: Sequence[int],
-    detail: Callable[[Row, int], Any],
-    *,
-    index: int,
-    keep: int,
-    cost: int = 1,
-) -> Generator[Step, None, int]:
-    """Yield a Step for every row that was unfinished; the first carries the pass's cost.
-
-    Args:
-        recorder: provides the elapsed time.
-        rows: the records of the pass.
-        tokens: chosen tokens per row.
-        unfinished: 1 for a row that was unfinished before the pass.
-        detail: (row, sequence) -> the strategy's own record.
-        index: of the first step.
-        keep: new tokens before the pass.
-        cost: forward passes.
-
-    Returns:
-        The index of the next step.
-    """
-    for sequence, row in enumerate(rows):
-        if unfinished[sequence]:
-            yield Step(
-                index=index,
-                keep=keep,
-                emit=(tokens[sequence],),
-                candidates=row.candidates,
-                stages=row.stages,
-                detail=detail(row, sequence),
-                logsumexp=row.logsumexp,
-                entropy=row.entropy,
-                forward_passes=cost,
-                elapsed_s=recorder.elapsed_s(),
-                sequence=sequence,
-            )
-            index, cost = index + 1, 0
-    return index

@@ -2,7 +2,7 @@
 
 Logits of passes batched with other runs differ in their last digits from those of a pass alone.
 Two cases can change a decision: near ties between the best tokens, and tokens near a filter's edge.
-Such a step is recomputed unbatched; see ``engine/loops/next_token.py``.
+Such a step is recomputed unbatched; see ``engine/loops/rows.py``.
 """
 
 from __future__ import annotations

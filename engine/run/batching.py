@@ -11,13 +11,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import Any
 
 import torch
 from greenlet import getcurrent, greenlet
 
+from engine.loops import tolerance
+from engine.loops.recorder import Stages
 from engine.models import slots
 from engine.models.loading import LoadedModel
 from engine.run.streamer import QueueStreamer
@@ -78,6 +80,24 @@ class _BatchMember:
         return self.events.closed or self.events.size < _MAX_AHEAD
 
 
+class _CheckedCache(slots.SharedCache):
+    """A cache that knows which decisions the inexact logits of batched passes could change."""
+
+    def check_processors(self, processors: Sequence[Any]) -> None:
+        """Keep the run out of batches if the tolerance of a processor is unknown."""
+        self.apart = not tolerance.has_known_tolerance(processors)
+
+    def may_change_decision(
+        self,
+        stages: Stages,
+        logits: torch.Tensor,
+        processors: Sequence[Any],
+        noise: torch.Tensor | None,
+    ) -> bool:
+        """Return whether exact logits might give another token; see ``tolerance``."""
+        return tolerance.may_change_decision(stages, logits, processors, noise, self.tolerance)
+
+
 class BatchedRuns:
     """The batch of runs that share the passes of one model.
 
@@ -97,7 +117,7 @@ class BatchedRuns:
     def create_cache(self) -> slots.SharedCache:
         """Return a new cache for the calling run; call it from within its ``do``."""
         own = next(s for s in self._sharers if s.greenlet is getcurrent())
-        own.cache = slots.SharedCache(self._slots, self._wait_for_pass)
+        own.cache = _CheckedCache(self._slots, self._wait_for_pass)
         return own.cache
 
     def _wait_for_pass(self, cache: slots.SharedCache, ids: torch.Tensor) -> torch.Tensor | None:

@@ -9,7 +9,7 @@ import torch
 
 import engine.run.run
 from engine import DecodeRequest, LoadedModel, decode, load
-from engine.loops import next_token, tolerance
+from engine.loops import rows, tolerance
 from engine.models import slots
 from engine.run import batching, scheduler
 from engine.run.scheduler import RUN_QUEUE
@@ -99,8 +99,8 @@ def test_every_run_gets_the_tokens_that_it_gets_alone(most):
             assert [c.token_id for c in a.candidates] == [c.token_id for c in b.candidates]
             assert [c.removed_by for c in a.candidates] == [c.removed_by for c in b.candidates]
             assert a.logsumexp == pytest.approx(b.logsumexp, abs=2e-5)
-    assert sum(next_token.SHARED_PASSES_NOTE in trace.notes for trace in found) == 5
-    assert not any(next_token.SHARED_PASSES_NOTE in trace.notes for trace in expected)
+    assert sum(rows.SHARED_PASSES_NOTE in trace.notes for trace in found) == 5
+    assert not any(rows.SHARED_PASSES_NOTE in trace.notes for trace in expected)
     # What is decided apart makes its own passes; of the others, nearly every one goes along.
     own = sum(trace.config["max_new_tokens"] for trace in (expected[4], expected[6]))
     assert passes < own + 24 + 7 + 20, passes
@@ -155,7 +155,7 @@ def test_a_step_in_doubt_is_decided_by_passes_alone(most, monkeypatch):
     found, _ = together(loaded, asked)
     for one, other in zip(expected, found, strict=True):
         assert tokens(one) == tokens(other)
-        assert next_token.RECOMPUTED_NOTE in other.notes
+        assert rows.RECOMPUTED_NOTE in other.notes
     timeless = [dataclasses.replace(step, elapsed_s=0) for step in found[1].steps]
     assert timeless == [dataclasses.replace(step, elapsed_s=0) for step in expected[1].steps]
 
@@ -183,14 +183,14 @@ def test_one_that_fails_takes_nobody_along(most, monkeypatch):
     loaded = model()
     asked = requests(loaded, ASKED[:3])
     expected = alone(asked)
-    usual = next_token.row_steps
+    usual = rows.Rows.append
 
-    def breaks(recorder, rows, *args, keep, **kwargs):
-        if len(rows) == 2 and keep == 6:
+    def breaks(own, tokens, columns):
+        if len(tokens) == 2 and own.forward.passes == 7:
             raise ValueError("a defect of one run")
-        return (yield from usual(recorder, rows, *args, keep=keep, **kwargs))
+        usual(own, tokens, columns)
 
-    monkeypatch.setattr(next_token, "row_steps", breaks)
+    monkeypatch.setattr(rows.Rows, "append", breaks)
     with gate(loaded.model, free=0) as held:
         runs = [decode(request) for request in asked]
         comes_true(lambda: len(RUN_QUEUE._inside) == 3)
@@ -282,7 +282,7 @@ def test_a_model_whose_rows_disturb_each_other_shares_nothing(most, monkeypatch)
     asked = requests(loaded, ASKED[:3])
     found, _ = together(loaded, asked)
     assert [tokens(t) for t in found] == [tokens(t) for t in alone(asked)]
-    assert not any(next_token.SHARED_PASSES_NOTE in trace.notes for trace in found)
+    assert not any(rows.SHARED_PASSES_NOTE in trace.notes for trace in found)
     assert slots.measure_margin(loaded) is None
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from engine import DecodeRequest, decode, load
-from engine.loops import next_token
+from engine.loops import rows
 from engine.loops.host_transfer import start_packed_copy
 from engine.trace.events import Failed, Finished, StepRecorded
 from tests.helpers.gates import gate
@@ -17,12 +17,13 @@ CASES = {
     "ends": {"max_new_tokens": 60, "stop_strings": ["."]},
     "sampling": {"max_new_tokens": 12, "top_k": 50, "num_return_sequences": 3},
     "watermark": {"max_new_tokens": 12},
+    "dola": {"max_new_tokens": 12},
 }
 
 
 @pytest.fixture
 def late(monkeypatch):
-    monkeypatch.setattr(next_token, "is_reading_deferred", lambda device: True)
+    monkeypatch.setattr(rows, "is_reading_deferred", lambda device: True)
 
 
 def request(case):
@@ -38,7 +39,7 @@ def steps_of(events):
 @pytest.mark.parametrize("case", CASES)
 def test_the_run_is_the_same(case, monkeypatch):
     plain = list(decode(request(case)))
-    monkeypatch.setattr(next_token, "is_reading_deferred", lambda device: True)
+    monkeypatch.setattr(rows, "is_reading_deferred", lambda device: True)
     with gate(load("storyteller").model, free=10_000) as gated:
         read_late = list(decode(request(case)))
     assert isinstance(read_late[-1], Finished)

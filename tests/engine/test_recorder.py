@@ -9,7 +9,7 @@ import torch
 from transformers import TopKLogitsWarper
 
 from engine.errors import DecodeError
-from engine.loops.next_token import draw_detail
+from engine.loops.exponential_race import draw_detail
 from engine.loops.recorder import Recorder, round_significant
 
 PROBS = torch.tensor([[0.5, 0.3, 0.15, 0.05]])

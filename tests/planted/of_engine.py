@@ -222,8 +222,8 @@ ENGINE = (
         "ends-forgotten",
         "A search over a model with several end tokens looks at too few candidates.",
         "engine/loops/beams/groups.py",
-        "top = pool.topk(max(2, 1 + len(self.eos)) * self.size)",
-        "top = pool.topk(2 * self.size)",
+        "top = totals.flatten().topk(max(2, 1 + len(self.eos)) * self.size)",
+        "top = totals.flatten().topk(2 * self.size)",
         ("tests/engine/test_group_beam.py::test_every_end_of_a_model_has_room_in_the_pool",),
     ),
     Defect(

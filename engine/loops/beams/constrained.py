@@ -15,17 +15,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from engine.loops.beams.groups import BeamGroup, GroupSearch, run_group_search
-from engine.loops.beams.step_record import (
-    IMPOSSIBLE_SUM,
-    PROMPT_NODE,
-    BeamOutput,
-    BeamTree,
-    ProcessedBeams,
-    padding_id,
-)
-from engine.loops.recorder import Recorder, round_decimals
-from engine.trace.details import BeamNode
+from engine.loops.beams.groups import BeamGroup, Continuation, run_group_search
+from engine.loops.beams.step_record import BeamOutput, StepWriter
+from engine.loops.forward import Forward
+from engine.loops.recorder import Recorder
 from engine.trace.records import Step
 
 _BANK_WEIGHT = 100
@@ -119,19 +112,6 @@ class ConstraintProgress:
         )
 
 
-@dataclass
-class ConstrainedCandidate:
-    """A candidate continuation, from the pool or added because it advances a word."""
-
-    beam: int
-    token_id: int
-    total: float
-    logprob: float
-    progress: ConstraintProgress
-    rank: int
-    """Rank in the pool; added candidates rank after it."""
-
-
 class ConstrainedGroup(BeamGroup):
     """A beam group filled from the banks in turn.
 
@@ -139,35 +119,19 @@ class ConstrainedGroup(BeamGroup):
         prompt: (1, length) ids.
         size: beams.
         config: as generate() prepared it.
+        writer: has the tree that numbers the nodes.
         words: the forced words.
     """
 
-    def __init__(self, prompt: torch.Tensor, size: int, config: Any, words: ForcedWords) -> None:
-        super().__init__(0, prompt, size, config, BeamTree())
+    def __init__(
+        self, prompt: torch.Tensor, size: int, config: Any, writer: StepWriter, words: ForcedWords
+    ) -> None:
+        super().__init__(0, prompt, size, config, writer)
         self.words = words
-        self.numbers: dict[int, int] = {}
-        """Rank in the last pool -> node."""
-
-    def advance(self, seen: ProcessedBeams, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
-        """Take one step on (size, vocab) processed log-probabilities; return the pool."""
-        del charged
-        totals = seen.scores + self.sums[:, None]
-        vocab = totals.shape[-1]
-        top = totals.flatten().topk(max(2, 1 + len(self.eos)) * self.size)
-        sums, flat = top.values.tolist(), top.indices.tolist()
-        rows = self.ids.tolist()
-        ranks = self._continuing_ranks(flat, vocab)
-        choices = []
-        for rank in ranks:
-            beam, token = divmod(flat[rank], vocab)
-            progress = ConstraintProgress.from_ids(self.words, [*rows[beam], token])
-            logprob = float(seen.scores[beam, token])
-            choices.append(ConstrainedCandidate(beam, token, sums[rank], logprob, progress, rank))
-        choices += self._constraint_candidates(rows, choices, seen, totals, len(flat))
-        kept = self._fill_from_banks(choices)
-        nodes = self._make_nodes(flat, sums, seen, choices, kept, rows)
-        self._keep_candidates(kept, sums[0])
-        return nodes
+        self.progress: dict[int, ConstraintProgress] = {}
+        """Rank in the last pool -> progress with the words."""
+        self.pool_size = 0
+        """Candidates that the last pool had before those that serve a word."""
 
     def add_open_beams(self) -> None:
         """Finish the open beams that contain every word; all open beams if those are too few."""
@@ -176,124 +140,75 @@ class ConstrainedGroup(BeamGroup):
         rows = self.ids.tolist()
         holding = [ConstraintProgress.from_ids(self.words, row).is_complete for row in rows]
         some = self.wanted <= sum(holding)
-        for total, node, holds in zip(self.sums.tolist(), self.nodes, holding, strict=True):
-            if node >= 0 and holds:
-                self.heap.add(self._finish_beam(total, node, self.length))
-        for total, node, holds in zip(self.sums.tolist(), self.nodes, holding, strict=True):
-            if node >= 0 and not holds and not some:
+        open_beams = list(zip(self.sums.tolist(), self.nodes, holding, strict=True))
+        # Those that hold every word first: of equal scores, the heap returns the later one.
+        for total, node, holds in sorted(open_beams, key=lambda beam: not beam[2]):
+            if node >= 0 and (holds or not some):
                 self.heap.add(self._finish_beam(total, node, self.length))
 
-    def _constraint_candidates(
+    def _choose_beams(
+        self, pool: list[Continuation], scores: torch.Tensor, totals: torch.Tensor
+    ) -> tuple[list[Continuation], list[Continuation]]:
+        """Add the candidates that serve a forced word; fill the beams from the banks in turn."""
+        rows, self.pool_size = self.ids.tolist(), len(pool)
+        _, best = super()._choose_beams(pool, scores, totals)
+        ranks = {c.rank for c in best}
+        for c in pool:
+            ids = [*rows[c.beam], c.token_id] if c.rank in ranks else rows[c.beam]
+            self.progress[c.rank] = ConstraintProgress.from_ids(self.words, ids)
+        added = self._serving_candidates(rows, best, scores, totals)
+        return [*pool, *added], self._fill_from_banks([*best, *added])
+
+    def _serving_candidates(
         self,
         rows: list[list[int]],
-        choices: list[ConstrainedCandidate],
-        seen: ProcessedBeams,
+        best: list[Continuation],
+        scores: torch.Tensor,
         totals: torch.Tensor,
-        after: int,
-    ) -> list[ConstrainedCandidate]:
+    ) -> list[Continuation]:
         """Return continuations that advance a word and are not among the pool's best."""
-        known = {(*rows[c.beam], c.token_id) for c in choices}
-        added: list[ConstrainedCandidate] = []
+        known = {(*rows[c.beam], c.token_id) for c in best}
+        added: list[Continuation] = []
         for beam, row in enumerate(rows):
             progress = ConstraintProgress.from_ids(self.words, row)
             for token in [] if progress.is_complete else progress.next_ids():
                 if (*row, token) in known:
                     continue
                 known.add((*row, token))
-                total, logprob = float(totals[beam, token]), float(seen.scores[beam, token])
+                total, logprob = float(totals[beam, token]), float(scores[beam, token])
                 if total == -math.inf:
                     continue  # removed: it would take the place of an open beam
-                later = progress.advance_with(token)
-                added.append(
-                    ConstrainedCandidate(beam, token, total, logprob, later, after + len(added))
-                )
+                rank = self.pool_size + len(added)
+                self.progress[rank] = progress.advance_with(token)
+                added.append(Continuation(beam, token, total, logprob, rank))
         return added
 
-    def _fill_from_banks(self, choices: list[ConstrainedCandidate]) -> list[ConstrainedCandidate]:
+    def _fill_from_banks(self, choices: list[Continuation]) -> list[Continuation]:
         """Return ``size`` choices: the best of every bank, then the second best, and so on."""
         if len(choices) == self.size:
             return choices
         # On the CPU: the numbers are Python floats already.
-        banks = torch.tensor([c.progress.bank for c in choices], device="cpu")
+        banks = torch.tensor([self.progress[c.rank].bank for c in choices], device="cpu")
         totals = torch.tensor([c.total for c in choices], device="cpu")
         order = (banks * _BANK_WEIGHT + totals).sort(descending=True).indices.tolist()
         places, previous, place = [], None, 0
         for i in order:
-            place = place + 1 if choices[i].progress.bank == previous else 0
-            previous = choices[i].progress.bank
+            place = place + 1 if banks[i] == previous else 0
+            previous = banks[i]
             places.append(place)
         # A stable sort, so equal ranks keep the order of the banks.
         turns = np.argsort(places, kind="mergesort")
         return [choices[order[i]] for i in turns[: self.size]]
 
-    def _make_nodes(
-        self,
-        flat: list[int],
-        sums: list[float],
-        seen: ProcessedBeams,
-        choices: list[ConstrainedCandidate],
-        kept: list[ConstrainedCandidate],
-        rows: list[list[int]],
-    ) -> list[BeamNode]:
-        """Return the nodes of the pool and of the added candidates, with their fates."""
-        vocab = seen.scores.shape[-1]
-        by_rank = {choice.rank: choice for choice in choices}
-        open_sums = [choice.total for choice in kept if choice.total > IMPOSSIBLE_SUM]
-        floor = min(open_sums, default=sums[0])
-        self.origin, self.numbers, nodes = {}, {}, []
-        for rank in range(max(len(flat), 1 + max(by_rank))):
-            choice = by_rank.get(rank)
-            if choice is None:
-                beam, token = divmod(flat[rank], vocab)
-                logprob = float(seen.scores[beam, token])
-                progress = ConstraintProgress.from_ids(self.words, rows[beam])
-                choice = ConstrainedCandidate(beam, token, sums[rank], logprob, progress, rank)
-            parent = self.nodes[choice.beam]
-            if choice.total <= IMPOSSIBLE_SUM or parent < PROMPT_NODE:
-                continue
-            node = self.numbers[rank] = self.tree.add(parent, choice.token_id)
-            self.origin[node] = choice.beam
-            fate, reason = self._judge_candidate(
-                choice, node, any(choice is k for k in kept), len(flat)
-            )
-            nodes.append(
-                BeamNode(
-                    node_id=node,
-                    parent_id=parent,
-                    token_id=choice.token_id,
-                    logprob=round_decimals(choice.logprob),
-                    sum_logprobs=round_decimals(choice.total),
-                    score=round_decimals(self.heap.score(choice.total, self.length + 1)),
-                    rank=rank,
-                    margin=round_decimals(choice.total - floor),
-                    group=0,
-                    diversity_penalty=0.0,
-                    fate=fate,
-                    reason=reason,
-                )
-            )
-        return nodes
-
-    def _judge_candidate(
-        self, choice: ConstrainedCandidate, node: int, kept: bool, pool: int
-    ) -> tuple[str, str]:
-        words = f"{choice.progress.done} of {len(self.words)} forced words"
-        if choice.rank < pool and choice.token_id in self.eos:
-            if choice.rank >= self.size or choice.progress.is_complete:
-                return self._fate(choice.rank, choice.token_id, choice.total, kept, node)
+    def _fate(self, candidate: Continuation, kept: bool, node: int) -> tuple[str, str]:
+        progress, added = self.progress[candidate.rank], candidate.rank >= self.pool_size
+        words = f"{progress.done} of {len(self.words)} forced words"
+        if not added and candidate.token_id in self.eos:
+            if candidate.rank >= self.size or progress.is_complete:
+                return super()._fate(candidate, kept, node)
             return "blocked", f"It ended with {words}."
-        why = f"Added because it serves a forced word; {words}." if choice.rank >= pool else words
+        why = f"Added because it serves a forced word; {words}." if added else words
         return ("kept" if kept else "pruned"), why
-
-    def _keep_candidates(self, kept: list[ConstrainedCandidate], best: float) -> None:
-        device = self.ids.device
-        self.parents = torch.tensor([choice.beam for choice in kept], device=device)
-        tokens = torch.tensor([[choice.token_id] for choice in kept], device=device)
-        self.ids = torch.cat([self.ids[self.parents], tokens], dim=-1)
-        self.sums = torch.tensor([choice.total for choice in kept], device=device)
-        self.nodes = [self.numbers.get(choice.rank, PROMPT_NODE - 1) for choice in kept]
-        self.reachable = self.heap.reachable(best, self.length)
-        self.done = self.heap.is_done(best, self.length) or self.is_exhausted
 
 
 def constrained_beam_loop(
@@ -328,11 +243,10 @@ def constrained_beam_loop(
         The ``num_return_sequences`` best hypotheses.
     """
     del generator
-    group = ConstrainedGroup(
-        input_ids[:1], input_ids.shape[0], generation_config, normalize_force_words(force_words_ids)
+    forward = Forward(model, generation_config, model_kwargs)
+    writer, words = StepWriter(recorder, forward), normalize_force_words(force_words_ids)
+    group = ConstrainedGroup(input_ids[:1], input_ids.shape[0], generation_config, writer, words)
+    rules = logits_processor, stopping_criteria
+    return (
+        yield from run_group_search(forward, [group], lambda taken: logits_processor, rules, writer)
     )
-    search = GroupSearch(
-        [group], lambda group, taken: logits_processor, recorder, padding_id(generation_config)
-    )
-    rules = logits_processor, stopping_criteria, generation_config
-    return (yield from run_group_search(model, input_ids, *rules, search, model_kwargs))

@@ -11,10 +11,11 @@ from typing import Any
 import torch
 import transformers
 
-from engine.loops.beams.groups import BeamGroup, GroupSearch, run_group_search
-from engine.loops.beams.step_record import BeamOutput, BeamTree, padding_id
+from engine.loops.beams.groups import BeamGroup, run_group_search
+from engine.loops.beams.step_record import BeamOutput, StepWriter
+from engine.loops.forward import Forward
+from engine.loops.prefix_constraint import fit_processors
 from engine.loops.recorder import Recorder
-from engine.loops.rows import fit_processors
 from engine.trace.records import Step
 
 
@@ -75,19 +76,21 @@ def group_beam_loop(
         The ``num_return_sequences`` best hypotheses of all groups.
     """
     del generator
-    tree, size = BeamTree(), input_ids.shape[0] // num_beam_groups
+    forward, size = (
+        Forward(model, generation_config, model_kwargs),
+        len(input_ids) // num_beam_groups,
+    )
+    writer = StepWriter(recorder, forward)
     # generate() made the processors for all beams; a group has fewer rows.
     of_a_group = fit_processors(logits_processor, size)
     groups = [
-        BeamGroup(g, input_ids[:1], size, generation_config, tree, diversity_penalty)
+        BeamGroup(g, input_ids[:1], size, generation_config, writer, diversity_penalty)
         for g in range(num_beam_groups)
     ]
 
-    def processors(group: BeamGroup, taken: torch.Tensor) -> Sequence[Any]:
-        del group
+    def processors(taken: torch.Tensor) -> Sequence[Any]:
         hamming = HammingDiversityLogitsProcessor(diversity_penalty, taken)
         return insert_diversity_penalty(of_a_group, hamming)
 
-    search = GroupSearch(groups, processors, recorder, padding_id(generation_config))
-    rules = logits_processor, stopping_criteria, generation_config
-    return (yield from run_group_search(model, input_ids, *rules, search, model_kwargs))
+    rules = logits_processor, stopping_criteria
+    return (yield from run_group_search(forward, groups, processors, rules, writer))

@@ -11,11 +11,11 @@ import torch
 import transformers
 
 from engine.errors import DecodeError
-from engine.loops.beams.step_record import IMPOSSIBLE_SUM
+from engine.loops.beams.step_record import IMPOSSIBLE_SUM, StepWriter
 from engine.loops.forward import Forward, with_empty_cache
 from engine.loops.optional_measurements import MeasurementStopped
-from engine.loops.recorder import Recorder, round_decimals
-from engine.loops.rows import fit_processors
+from engine.loops.prefix_constraint import fit_processors
+from engine.loops.recorder import round_decimals
 from engine.trace.details import BeamDetail, GreedyPath
 from engine.trace.records import Step
 
@@ -50,56 +50,56 @@ class GreedyTracker:
         self.beam = int(on[0]) if len(on) else None
 
 
-def _ignore_progress(done: int, total: int, what: str) -> None:
-    del done, total, what
-
-
 def measure_greedy_path(
-    recorder: Recorder, last: Step, *arguments: Any
+    writer: StepWriter, last: Step, *arguments: Any
 ) -> Generator[Step, None, None]:
-    """Yield the last step of a search again with ``decode_greedy_path(*arguments)`` in its detail.
+    """Yield the last step of a search again with the greedy path in its detail.
 
     The text is complete and sent before this runs. If the path fails, nothing is yielded.
+
+    Args:
+        writer: recorded the search, whose last text is the winner.
+        last: the last step.
+        arguments: of ``decode_greedy_path`` from ``search`` on, without the winner.
     """
-    what = "The greedy path beside the beams"
-    tell = recorder.additions.progress
-    path = recorder.additions.measure(what, lambda: decode_greedy_path(*arguments, tell=tell), None)
+    additions, winner = writer.recorder.additions, tuple(writer.shown)
+    path = additions.measure(
+        "The greedy path beside the beams",
+        lambda: decode_greedy_path(winner, additions.progress, *arguments),
+        None,
+    )
     if path is not None:
         assert isinstance(last.detail, BeamDetail)
         yield replace(last, detail=replace(last.detail, greedy=path))
 
 
 def decode_greedy_path(
-    model: Any,
-    prompt: torch.Tensor,
-    logits_processor: Any,
-    stopping_criteria: Any,
-    generation_config: Any,
-    model_kwargs: dict[str, Any],
     winner: tuple[int, ...],
+    tell: Callable[[int, int, str], None],
+    search: Forward,
+    prompt: torch.Tensor,
+    rules: tuple[Any, Any],
     trail: GreedyTracker | None = None,
-    tell: Callable[[int, int, str], None] = _ignore_progress,
 ) -> GreedyPath | None:
     """Decode greedily with the same processors and sum the same log-probabilities.
 
     Args:
-        model: a generation model.
-        prompt: (1, length) ids.
-        logits_processor: of the search.
-        stopping_criteria: of the search.
-        generation_config: of the search.
-        model_kwargs: as generate() prepared them for the search, before its first step.
         winner: new tokens of the best hypothesis.
-        trail: the part of the path the search already computed.
         tell: progress callback: tokens done, most tokens, unit.
+        search: the forward passes of the search.
+        prompt: (1, length) ids.
+        rules: the processors and the stopping criteria of the search.
+        trail: the part of the path the search already computed.
 
     Returns:
         None if the search was cancelled or ran out of time, since the path would be cut short.
 
     Raises:
         DecodeError: the processors removed every token.
-        LeftOut: the run was stopped after its search.
+        MeasurementStopped: the run was stopped after its search.
     """
+    logits_processor, stopping_criteria = rules
+    model, config = search.model, search.generation_config
     interrupts = [c for c in stopping_criteria if not _is_text_criterion(c)]
 
     def interrupted() -> bool:
@@ -110,9 +110,9 @@ def decode_greedy_path(
     # A row more in the search itself would change the beams: other batch sizes round otherwise.
     start, logprobs = (trail.ids, list(trail.logprobs)) if trail else ([], [])
     ids, start_length = torch.cat([prompt, prompt.new_tensor([start])], dim=-1), prompt.shape[1]
-    forward = Forward(model, generation_config, _single_row_kwargs(model, model_kwargs, len(start)))
+    forward = Forward(model, config, _single_row_kwargs(model, search.given, len(start)))
     processors = fit_processors(logits_processor, 1)
-    most, one_beam = generation_config.max_length - start_length, generation_config.num_beams == 1
+    most, one_beam = config.max_length - start_length, config.num_beams == 1
     while not (logprobs and bool(stopping_criteria(ids, None).all())):
         tell(len(logprobs), most, "tokens of the greedy path")
         token, logprob = _most_likely_token(forward, ids, processors, one_beam)
@@ -124,7 +124,7 @@ def decode_greedy_path(
     total, length = sum(logprobs), len(new)
     if total <= IMPOSSIBLE_SUM:
         raise DecodeError("Every token that could follow was removed.")
-    score = total / length**generation_config.length_penalty
+    score = total / length**config.length_penalty
     return GreedyPath(
         new, round_decimals(total), round_decimals(score), divergence_index(new, winner)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -15,24 +16,36 @@ from engine.loops.beams.step_record import (
     NO_OPEN_BEAM,
     PROMPT_NODE,
     BeamOutput,
-    BeamTree,
     FinishedBeam,
     ProcessedBeams,
+    SearchDecision,
     StepWriter,
-    best_kept_node,
-    check_finite,
-    check_has_hypothesis,
+    StopTest,
     has_only_placeholders,
+    make_node,
     pack_output,
     padding_id,
-    process_logprobs,
 )
 from engine.loops.forward import Forward
-from engine.loops.recorder import Recorder, round_decimals
-from engine.trace.details import BeamDetail, BeamNode, Hypothesis
+from engine.loops.recorder import round_decimals
+from engine.trace.details import BeamNode
 from engine.trace.records import Step
 
 _IMPOSSIBLE = -1e9
+
+
+@dataclass(frozen=True)
+class Continuation:
+    """A beam with one more token."""
+
+    beam: int
+    token_id: int
+    total: float
+    """Sum of log-probabilities."""
+    logprob: float
+    """Of the token."""
+    rank: int
+    """Place in the pool."""
 
 
 class BeamGroup:
@@ -43,7 +56,7 @@ class BeamGroup:
         prompt: (1, length) ids.
         size: beams of the group.
         config: as generate() prepared it.
-        tree: numbers the nodes of all groups.
+        writer: has the tree that numbers the nodes of all groups.
         diversity_penalty: penalty of the group's processor per beam of an earlier group.
     """
 
@@ -53,10 +66,10 @@ class BeamGroup:
         prompt: torch.Tensor,
         size: int,
         config: Any,
-        tree: BeamTree,
+        writer: StepWriter,
         diversity_penalty: float = 0.0,
     ) -> None:
-        self.number, self.size, self.tree = number, size, tree
+        self.number, self.size, self.tree = number, size, writer.tree
         self.diversity_penalty = diversity_penalty
         self.prompt_length, self.wanted = prompt.shape[1], config.num_return_sequences
         self.heap = HypothesisHeap(size, config, self.prompt_length)
@@ -67,9 +80,8 @@ class BeamGroup:
         self.nodes = [PROMPT_NODE] * size
         self.parents = torch.arange(size, device=prompt.device)
         self.done = False
-        self.eos = (
-            set() if config._eos_token_tensor is None else set(config._eos_token_tensor.tolist())
-        )
+        eos = config._eos_token_tensor
+        self.eos = set() if eos is None else set(eos.tolist())
         self.reachable: float | None = None
         self.origin: dict[int, int] = {}
         """Node of the last pool -> beam it extends."""
@@ -79,6 +91,11 @@ class BeamGroup:
         """New tokens of the open beams."""
         return self.ids.shape[1] - self.prompt_length
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether no open beam is possible."""
+        return has_only_placeholders(self.sums)
+
     def pad_step(self, pad_id: int) -> None:
         """Append padding to the beams of a finished group."""
         self.sums = torch.zeros_like(self.sums)
@@ -86,59 +103,31 @@ class BeamGroup:
         padding = torch.full_like(self.ids[:, :1], pad_id)
         self.ids = torch.cat([self.ids[self.parents], padding], dim=-1)
 
-    def advance(self, seen: ProcessedBeams, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
+    def advance(self, scores: torch.Tensor, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
         """Take one step on (size, vocab) processed log-probabilities; return the pool.
 
         Args:
-            seen: of this group's beams.
+            scores: of this group's beams.
             charged: token -> earlier groups that chose it, one entry per beam.
         """
-        vocab = seen.scores.shape[-1]
-        pool = (seen.scores + self.sums[:, None]).flatten()
+        # 1. The pool: the best sums of log-probabilities over all beams and tokens.
+        totals = scores + self.sums[:, None]
         # Enough for ``size`` open beams even if every end-of-sequence id is among the best.
-        top = pool.topk(max(2, 1 + len(self.eos)) * self.size)
-        sums, flat = top.values.tolist(), top.indices.tolist()
-        chosen = self._continuing_ranks(flat, vocab)
-        logprobs = seen.scores.flatten()[top.indices].tolist()
-        open_sums = [sums[i] for i in chosen if sums[i] > IMPOSSIBLE_SUM]
-        floor = min(open_sums, default=sums[0])
-        nodes, numbers = [], {}
-        self.origin = {}
-        for rank, place in enumerate(flat):
-            token, parent = place % vocab, self.nodes[place // vocab]
-            if sums[rank] <= IMPOSSIBLE_SUM or parent < PROMPT_NODE:
-                numbers[rank] = PROMPT_NODE - 1
-                continue
-            numbers[rank] = self.tree.add(parent, token)
-            self.origin[numbers[rank]] = place // vocab
-            fate, reason = self._fate(rank, token, sums[rank], rank in chosen, numbers[rank])
-            groups = charged.get(token, ())
-            nodes.append(
-                BeamNode(
-                    node_id=numbers[rank],
-                    parent_id=parent,
-                    token_id=token,
-                    logprob=round_decimals(logprobs[rank]),
-                    sum_logprobs=round_decimals(sums[rank]),
-                    score=round_decimals(self.heap.score(sums[rank], self.length + 1)),
-                    rank=rank,
-                    margin=round_decimals(sums[rank] - floor),
-                    group=self.number,
-                    diversity_penalty=round_decimals(len(groups) * self.diversity_penalty),
-                    fate=fate,
-                    penalised_by=tuple(sorted(set(groups))),
-                    reason=reason,
-                )
-            )
-        self._extend_beams(top, chosen, numbers, vocab)
-        self.reachable = self.heap.reachable(sums[0], self.length)
-        self.done = self.heap.is_done(sums[0], self.length) or self.is_exhausted
+        top = totals.flatten().topk(max(2, 1 + len(self.eos)) * self.size)
+        places, vocab = top.indices.tolist(), scores.shape[-1]
+        numbers = zip(top.values.tolist(), scores.flatten()[top.indices].tolist(), strict=True)
+        pool = [
+            Continuation(place // vocab, place % vocab, total, logprob, rank)
+            for rank, (place, (total, logprob)) in enumerate(zip(places, numbers, strict=True))
+        ]
+        # 2. The beams that go on, and the texts that join the heap.
+        pool, kept = self._choose_beams(pool, scores, totals)
+        nodes = self._judge_pool(pool, kept, charged)
+        self._extend_beams(kept)
+        # 3. The stopping test.
+        self.reachable = self.heap.reachable(pool[0].total, self.length)
+        self.done = self.heap.is_done(pool[0].total, self.length) or self.is_exhausted
         return nodes
-
-    @property
-    def is_exhausted(self) -> bool:
-        """Whether no open beam is possible."""
-        return has_only_placeholders(self.sums)
 
     def add_open_beams(self) -> None:
         """Add the open beams to the heap when the search ends."""
@@ -148,18 +137,57 @@ class BeamGroup:
             if node >= 0:
                 self.heap.add(self._finish_beam(total, node, self.length))
 
-    def _continuing_ranks(self, flat: list[int], vocab: int) -> list[int]:
-        """Return the ranks that continue: the first ``size`` that are not end-of-sequence."""
-        return [i for i, place in enumerate(flat) if place % vocab not in self.eos][: self.size]
+    def _choose_beams(
+        self, pool: list[Continuation], scores: torch.Tensor, totals: torch.Tensor
+    ) -> tuple[list[Continuation], list[Continuation]]:
+        """Return the pool and the beams that go on: its first ``size`` that do not end."""
+        del scores, totals
+        return pool, [c for c in pool if c.token_id not in self.eos][: self.size]
 
-    def _fate(
-        self, rank: int, token: int, total: float, chosen: bool, node: int
-    ) -> tuple[str, str]:
-        if token not in self.eos:
-            return ("kept" if chosen else "pruned"), ""
-        if rank >= self.size:
+    def _judge_pool(
+        self,
+        pool: list[Continuation],
+        kept: list[Continuation],
+        charged: dict[int, tuple[int, ...]],
+    ) -> list[BeamNode]:
+        """Number the pool, add finished texts to the heap and return the nodes with their fates."""
+        floor = min((c.total for c in kept if c.total > IMPOSSIBLE_SUM), default=pool[0].total)
+        numbers: dict[int, int] = {}
+        nodes, ranks = [], {c.rank for c in kept}
+        self.origin = {}
+        for c in pool:
+            parent, groups = self.nodes[c.beam], charged.get(c.token_id, ())
+            if c.total <= IMPOSSIBLE_SUM or parent < PROMPT_NODE:
+                continue
+            node = numbers[c.rank] = self.tree.add(parent, c.token_id)
+            self.origin[node] = c.beam
+            fate, reason = self._fate(c, c.rank in ranks, node)
+            nodes.append(
+                make_node(
+                    node_id=node,
+                    parent_id=parent,
+                    token_id=c.token_id,
+                    logprob=c.logprob,
+                    total=c.total,
+                    score=self.heap.score(c.total, self.length + 1),
+                    rank=c.rank,
+                    floor=floor,
+                    group=self.number,
+                    diversity_penalty=round_decimals(len(groups) * self.diversity_penalty),
+                    fate=fate,
+                    penalised_by=tuple(sorted(set(groups))),
+                    reason=reason,
+                )
+            )
+        self.nodes = [numbers.get(c.rank, PROMPT_NODE - 1) for c in kept]
+        return nodes
+
+    def _fate(self, candidate: Continuation, kept: bool, node: int) -> tuple[str, str]:
+        if candidate.token_id not in self.eos:
+            return ("kept" if kept else "pruned"), ""
+        if candidate.rank >= self.size:
             return "blocked", f"It ended outside the first {self.size} of its group's pool."
-        if self.heap.add(self._finish_beam(total, node, self.length + 1)):
+        if self.heap.add(self._finish_beam(candidate.total, node, self.length + 1)):
             return "finished", ""
         return "finished_worse", "Its score is below those of the group's finished hypotheses."
 
@@ -167,147 +195,91 @@ class BeamGroup:
         ids = tuple(self.tree.path(node))
         return FinishedBeam(self.heap.score(total, length), total, length, node, ids, self.number)
 
-    def _extend_beams(
-        self, top: Any, chosen: list[int], numbers: dict[int, int], vocab: int
-    ) -> None:
-        at = torch.tensor(chosen, device=self.ids.device)
-        self.parents = top.indices[at] // vocab
-        self.ids = torch.cat([self.ids[self.parents], (top.indices[at] % vocab)[:, None]], dim=-1)
-        self.sums = top.values[at]
-        self.nodes = [numbers[i] for i in chosen]
+    def _extend_beams(self, kept: list[Continuation]) -> None:
+        device = self.ids.device
+        self.parents = torch.tensor([c.beam for c in kept], device=device)
+        tokens = torch.tensor([[c.token_id] for c in kept], device=device)
+        self.ids = torch.cat([self.ids[self.parents], tokens], dim=-1)
+        self.sums = torch.tensor([c.total for c in kept], device=device)
 
 
-class GroupSearch:
-    """One forward pass per step for all groups, then group after group.
-
-    Args:
-        groups: in the order they choose.
-        processors: (group, (beams of earlier groups,) tokens of this step) -> its processors.
-        recorder: records every step.
-        pad_id: appended to the beams of a finished group.
-    """
-
-    def __init__(
-        self,
-        groups: Sequence[BeamGroup],
-        processors: Callable[[BeamGroup, torch.Tensor], Sequence[Any]],
-        recorder: Recorder,
-        pad_id: int,
-    ) -> None:
-        self.groups, self.processors, self.pad_id = groups, processors, pad_id
-        self.recorder, self.writer = recorder, StepWriter(recorder)
-        self.views: dict[int, ProcessedBeams] = {}
-
-    @property
-    def ids(self) -> torch.Tensor:
-        """(beams, length) open beams of all groups."""
-        return torch.cat([group.ids for group in self.groups])
-
-    @property
-    def parents(self) -> torch.Tensor:
-        """(beams,) cache row that each open beam extends."""
-        return torch.cat([g.parents + g.number * g.size for g in self.groups])
-
-    @property
-    def done(self) -> bool:
-        """Whether no group can improve."""
-        return all(group.done for group in self.groups)
-
-    def advance(self, logits: torch.Tensor) -> list[BeamNode]:
-        """Advance every group on (beams, vocab) raw logits; return the joint pool."""
-        taken = torch.empty(0, dtype=torch.long, device=logits.device)
-        owners: list[int] = []
-        pool: list[BeamNode] = []
-        for group in self.groups:
-            rows = logits[group.number * group.size : (group.number + 1) * group.size]
-            if group.done:
-                group.pad_step(self.pad_id)
-            else:
-                rules = self.processors(group, taken)
-                seen = process_logprobs(self.recorder, rows, group.ids, rules)
-                self.views[group.number] = seen
-                charged: dict[int, tuple[int, ...]] = {}
-                for token, owner in zip(taken.tolist(), owners, strict=True):
-                    charged[token] = (*charged.get(token, ()), owner)
-                pool += group.advance(seen, charged)
-            taken = torch.cat([taken, group.ids[:, -1]])
-            owners += [group.number] * group.size
-        return pool
-
-    def best(self) -> list[FinishedBeam]:
-        """Return the finished hypotheses of all groups, best first."""
-        return sort_best_first(group.heap for group in self.groups)
-
-    def record(self, pool: list[BeamNode], elapsed_s: float, stop_reason: str) -> Step:
-        """Return the Step of a pool; a non-empty ``stop_reason`` marks the last one."""
-        leader, best = best_kept_node(pool), self.best()
-        if stop_reason:
-            check_has_hypothesis(best)
-        group = self.groups[leader.group]
-        row = self.writer.row(
-            self.views[leader.group], group.origin[leader.node_id], leader.token_id
-        )
-        if best and (stop_reason or best[0].score >= leader.score):
-            text = list(best[0].ids)
-        else:
-            text = group.tree.path(leader.node_id)
-        reachable = [g.reachable for g in self.groups if not g.done and g.reachable is not None]
-        full = [g.heap.worst for g in self.groups if g.heap.full]
-        detail = BeamDetail(
-            pool=tuple(pool),
-            heap=tuple(
-                Hypothesis(
-                    h.node,
-                    round_decimals(h.sum_logprobs),
-                    h.length,
-                    round_decimals(h.score),
-                    h.group,
-                )
-                for h in best
-            ),
-            best_running=round_decimals(max(reachable)) if reachable else None,
-            worst_finished=round_decimals(min(full)) if len(full) == len(self.groups) else None,
-            stopping=bool(stop_reason),
-            winner_node_id=best[0].node if stop_reason else None,
-            stop_reason=stop_reason,
-        )
-        return self.writer.step(row, text, detail, elapsed_s)
-
-
-def _stop_reason(search: GroupSearch) -> str:
-    if any(group.is_exhausted for group in search.groups):
-        return NO_OPEN_BEAM
-    return NO_BETTER_BEAM
+GroupProcessors = Callable[[torch.Tensor], Sequence[Any]]
+"""(beams of earlier groups,) their tokens of this step -> the processors of the next group."""
 
 
 def run_group_search(
-    model: Any,
-    input_ids: torch.Tensor,
-    logits_processor: Any,
-    stopping_criteria: Any,
-    generation_config: Any,
-    search: GroupSearch,
-    model_kwargs: dict[str, Any],
+    forward: Forward,
+    groups: Sequence[BeamGroup],
+    processors: GroupProcessors,
+    rules: tuple[Any, Any],
+    writer: StepWriter,
 ) -> Generator[Step, None, BeamOutput]:
-    """Step until every group is done or the open beams meet the stopping criteria."""
-    config, prompt, at_start = generation_config, input_ids[:1], dict(model_kwargs)
-    forward = Forward(model, config, model_kwargs)
+    """Step until every group is done or the open beams meet the stopping criteria.
 
+    Args:
+        forward: runs the model on all beams.
+        groups: in the order in which they choose.
+        processors: what a group's log-probabilities go through.
+        rules: the processors and the stopping criteria that generate() prepared.
+        writer: records every step.
+    """
+    config, prompt, ids = forward.generation_config, groups[0].ids[:1], _join_ids(groups)
     reason = ""
     while not reason:
-        logits = forward.last_logits(forward(search.ids), prompt.device)
-        check_finite(logits, search.writer.index)
-        pool = search.advance(logits)
-        forward.reorder(search.parents)
-        if search.done:
-            reason = _stop_reason(search)
-        elif bool(stopping_criteria(search.ids, None).all()):
-            reason = "Every open beam has met a stopping rule, such as the longest length."
-        elapsed_s = search.recorder.elapsed_s()
+        # 1. One forward pass for the beams of all groups.
+        logits = forward.last_logits(forward(ids), prompt.device)
+        writer.check_finite(logits)
+        # 2. Group after group: each sees the tokens that earlier groups have chosen at this step.
+        taken, owners = prompt.new_empty(0), list[int]()
+        pool, seen = list[BeamNode](), dict[int, ProcessedBeams]()
+        for group, rows in zip(groups, logits.split(groups[0].size), strict=True):
+            if group.done:
+                group.pad_step(padding_id(config))
+            else:
+                seen[group.number] = writer.process(rows, group.ids, processors(taken))
+                charged: dict[int, tuple[int, ...]] = {}
+                for token, owner in zip(taken.tolist(), owners, strict=True):
+                    charged[token] = (*charged.get(token, ()), owner)
+                pool += group.advance(seen[group.number].scores, charged)
+            taken = torch.cat([taken, group.ids[:, -1]])
+            owners += [group.number] * group.size
+        ids = _join_ids(groups)
+        forward.reorder(torch.cat([g.parents + g.number * g.size for g in groups]))
+        # 3. Whether the search ends; its open beams then count as finished.
+        reason = _stop_reason(groups, ids, rules[1])
+        origin = {node: beam for g in groups for node, beam in g.origin.items()}
+        decision = SearchDecision(pool, seen, origin, writer.recorder.elapsed_s())
         if reason:
-            for group in search.groups:
+            for group in groups:
                 group.add_open_beams()
-        yield (step := search.record(pool, elapsed_s, reason))
-    path = (model, prompt, logits_processor, stopping_criteria, config, at_start)
-    yield from measure_greedy_path(search.recorder, step, *path, tuple(search.writer.shown))
-    return pack_output(prompt, search.best()[: config.num_return_sequences], padding_id(config))
+        step = writer.write(decision, _best(groups), _stop_test(groups, reason))
+        yield step
+    yield from measure_greedy_path(writer, step, forward, prompt, rules)
+    return pack_output(prompt, _best(groups)[: config.num_return_sequences], padding_id(config))
+
+
+def _join_ids(groups: Sequence[BeamGroup]) -> torch.Tensor:
+    """Return (beams, length) open beams of all groups."""
+    return torch.cat([group.ids for group in groups])
+
+
+def _best(groups: Sequence[BeamGroup]) -> list[FinishedBeam]:
+    """Return the finished hypotheses of all groups, best first."""
+    return sort_best_first(group.heap for group in groups)
+
+
+def _stop_reason(groups: Sequence[BeamGroup], ids: torch.Tensor, stopping_criteria: Any) -> str:
+    """Return why the search ends, "" if it goes on."""
+    if all(group.done for group in groups):
+        exhausted = any(group.is_exhausted for group in groups)
+        return NO_OPEN_BEAM if exhausted else NO_BETTER_BEAM
+    if bool(stopping_criteria(ids, None).all()):
+        return "Every open beam has met a stopping rule, such as the longest length."
+    return ""
+
+
+def _stop_test(groups: Sequence[BeamGroup], reason: str) -> StopTest:
+    reachable = [g.reachable for g in groups if not g.done and g.reachable is not None]
+    full = [g.heap.worst for g in groups if g.heap.full]
+    worst = min(full) if len(full) == len(groups) else None
+    return StopTest(max(reachable) if reachable else None, worst, reason)

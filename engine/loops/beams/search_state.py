@@ -22,6 +22,17 @@ class CandidatePool:
     """beam * vocabulary + token."""
     arrivals: torch.Tensor
     """Arrivals e / p of the race, zeros if not sampled; infinite where p underflows."""
+    vocab: int
+
+    @property
+    def parents(self) -> torch.Tensor:
+        """(n,) beams that the candidates continue."""
+        return self.flat // self.vocab
+
+    @property
+    def tokens(self) -> torch.Tensor:
+        """(n,) tokens that they add."""
+        return self.flat % self.vocab
 
 
 @dataclass
@@ -44,7 +55,16 @@ class BeamSearch:
     Args:
         input_ids: (beams, length) the prompt, once per beam.
         generation_config: as generate() prepared it.
+
+    Attributes:
+        ids: (beams, length) running beams.
+        goes_on: whether another step follows.
+        best: best score that a running beam can reach.
+        worst: worst score of the heap.
     """
+
+    best: torch.Tensor
+    worst: torch.Tensor
 
     def __init__(self, input_ids: torch.Tensor, generation_config: Any) -> None:
         config, device = generation_config, input_ids.device
@@ -65,6 +85,12 @@ class BeamSearch:
         )
         self.finished = torch.zeros(self.beams, dtype=torch.bool, device=device)
         self.improvable = torch.ones((), dtype=torch.bool, device=device)
+        self.goes_on = True
+
+    @property
+    def length(self) -> int:
+        """New tokens of the running beams."""
+        return self.ids.shape[1] - self.prompt_length
 
     @property
     def is_exhausted(self) -> bool:
@@ -73,28 +99,37 @@ class BeamSearch:
 
     def choose(self, scores: torch.Tensor, generator: torch.Generator) -> CandidatePool:
         """Return the pool of (beams, vocab) processed log-probabilities."""
-        total = (scores + self.sums[:, None]).flatten()
+        total, vocab = (scores + self.sums[:, None]).flatten(), scores.shape[-1]
         if not self.do_sample:
             best = total.topk(self.pool_size)
-            return CandidatePool(best.values, best.indices, torch.zeros_like(best.values))
+            return CandidatePool(best.values, best.indices, torch.zeros_like(best.values), vocab)
         # torch.multinomial without replacement is the exponential race, in order of arrival.
         probs = total.softmax(-1)
         noise = torch.empty_like(probs).exponential_(1, generator=generator)
         flat = (probs / noise).topk(self.pool_size).indices
-        return CandidatePool(total[flat], flat, noise[flat].double() / probs[flat].double())
+        arrivals = noise[flat].double() / probs[flat].double()
+        return CandidatePool(total[flat], flat, arrivals, vocab)
 
-    def extend_sequences(self, pool: CandidatePool, vocab: int) -> torch.Tensor:
+    def extend_sequences(self, pool: CandidatePool) -> torch.Tensor:
         """Return (n, length + 1) sequences of the candidates."""
-        return torch.cat([self.ids[pool.flat // vocab], (pool.flat % vocab)[:, None]], dim=-1)
+        return torch.cat([self.ids[pool.parents], pool.tokens[:, None]], dim=-1)
 
-    def decide(self, pool: CandidatePool, hits: torch.Tensor) -> StepOutcome:
-        """Choose running beams and new finished hypotheses; update scores and flags."""
+    def decide(
+        self, pool: CandidatePool, candidates: torch.Tensor, hits: torch.Tensor
+    ) -> StepOutcome:
+        """Choose running beams and new finished hypotheses; the running beams grow.
+
+        Args:
+            pool: the candidates.
+            candidates: (n, length + 1) their sequences.
+            hits: (n,) whether a stopping criterion ends each.
+        """
         # A finished candidate cannot run on.
         open_sums = pool.scores + hits.to(torch.float32) * _IMPOSSIBLE
         running = open_sums.topk(self.beams).indices
         # As in transformers, only the first ``beams`` candidates may finish.
         first = torch.arange(self.pool_size, device=hits.device) < self.beams
-        new_length = self.ids.shape[1] + 1 - self.prompt_length
+        new_length = self.length + 1
         scores = pool.scores / (new_length**self.length_penalty)
         full = self.finished.all() & (self.early_stopping is True)
         scores = scores + full.to(torch.float32) * _IMPOSSIBLE
@@ -105,23 +140,21 @@ class BeamSearch:
         merged = merged_scores.topk(self.beams).indices
         self.heap_scores = merged_scores[merged]
         self.finished = torch.cat([self.finished, hits & first])[merged]
-        self.sums = open_sums[running]
+        self.sums, self.ids = open_sums[running], candidates[running]
         return StepOutcome(hits, running, merged, scores)
 
-    def test(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return both sides of the stopping test: best reachable and worst finished score.
+    def test(self, outcome: StepOutcome) -> None:
+        """Test whether a running beam can still improve the heap; update ``goes_on``.
 
-        Call it after the running beams have grown. "never" with a positive penalty assumes that
-        they grow to the maximum length; all other settings assume that they end now.
+        "never" with a positive penalty assumes that the beams grow to the maximum length; all other
+        settings assume that they end now.
         """
         longest = self.early_stopping == "never" and self.length_penalty > 0
-        length = (self.max_length if longest else self.ids.shape[1]) - self.prompt_length
-        best = self.sums[0] / (length**self.length_penalty)
+        length = self.max_length - self.prompt_length if longest else self.length
+        self.best = self.sums[0] / (length**self.length_penalty)
         worst = torch.where(self.finished, self.heap_scores.min(), _IMPOSSIBLE)
-        self.improvable = self.improvable & (best > worst).any()
-        return best, worst.max()
-
-    def can_continue(self, hits: torch.Tensor) -> torch.Tensor:
-        """Return whether another step follows."""
+        # Sticky, as in transformers: a search that could not improve once never can again.
+        self.improvable = self.improvable & (self.best > worst).any()
+        self.worst = worst.max()
         full = self.finished.all() & (self.early_stopping is True)
-        return self.improvable & ~full & ~hits.all()
+        self.goes_on = bool(self.improvable & ~full & ~outcome.hits.all())

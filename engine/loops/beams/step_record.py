@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from engine.errors import DecodeError
-from engine.loops.recorder import Recorder, Row, Stages, make_observation
-from engine.trace.details import BeamDetail, BeamNode
+from engine.loops.forward import Forward
+from engine.loops.recorder import Recorder, Row, Stages, make_observation, round_decimals
+from engine.trace.details import BeamDetail, BeamNode, Hypothesis
 from engine.trace.records import Step
 
 PROMPT_NODE = -1
@@ -90,44 +91,155 @@ def padding_id(generation_config: Any) -> int:
 
 
 class StepWriter:
-    """Turns a decision into a Step whose text is the best hypothesis.
+    """Turns the decisions of a search into Steps whose text is the best hypothesis so far.
 
     Args:
         recorder: provides rows and elapsed time.
+        forward: counts the forward passes.
+
+    Attributes:
+        tree: every node of the search.
+        shown: the text of the last Step.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
-        self.recorder = recorder
+    def __init__(self, recorder: Recorder, forward: Forward) -> None:
+        self.recorder, self.forward = recorder, forward
+        self.tree = BeamTree()
         self.shown: list[int] = []
-        self.index = 0
+        self._index, self._passes = 0, 0
 
-    def row(self, seen: ProcessedBeams, beam: int, token_id: int) -> Row:
-        """Return the plain record of one beam's distribution."""
-        one = slice(beam, beam + 1)
-        stages = [(name, scores[one]) for name, scores in seen.stages]
-        narrowed = make_observation(seen.given[one], seen.scores[one], stages)
-        narrowed.logsumexp = seen.logits[one].logsumexp(-1)
-        chosen = torch.tensor([token_id], device=seen.scores.device)
-        return self.recorder.record(narrowed, chosen, self.index)[0]
+    def process(
+        self, logits: torch.Tensor, ids: torch.Tensor, processors: Sequence[Any]
+    ) -> ProcessedBeams:
+        """Run the processors over the log-probabilities of (beams, vocab) raw logits."""
+        given = torch.log_softmax(logits, dim=-1)
+        scores, stages = self.recorder.apply_processors(given, ids, processors)
+        return ProcessedBeams(logits, given, scores, stages)
 
-    def step(self, row: Row, best: Sequence[int], detail: BeamDetail, elapsed_s: float) -> Step:
-        """Return the Step that changes the shown text into ``best``."""
+    def check_finite(self, logits: torch.Tensor) -> None:
+        """Refuse (beams, vocab) raw logits with a NaN or infinite maximum, which ranking would hide.
+
+        A single token may have a logit of -inf.
+
+        Raises:
+            DecodeError: naming the step.
+        """
+        if not bool(torch.isfinite(logits.amax(-1)).all()):
+            raise DecodeError(f"The model's raw logits are not finite at step {self._index + 1}.")
+
+    def write(self, decision: SearchDecision, heap: Sequence[FinishedBeam], test: StopTest) -> Step:
+        """Return the Step of a decision.
+
+        Args:
+            decision: the pool and what it was chosen from.
+            heap: finished hypotheses, best first.
+            test: both sides of the stopping test, and why the search ends, if it does.
+
+        Raises:
+            DecodeError: the pool is empty, or the search ends without a hypothesis.
+        """
+        leader = best_kept_node(decision.pool)
+        if test.stop_reason and not heap:
+            raise DecodeError("No text meets all that is asked of it; allow more tokens.")
+        best = self.tree.path(leader.node_id)
+        if heap and (test.stop_reason or heap[0].score >= leader.score):
+            best = list(heap[0].ids)
+        row = self._record_row(decision, leader)
         keep = 0
         while keep < min(len(best), len(self.shown)) and best[keep] == self.shown[keep]:
             keep += 1
-        self.shown = list(best)
-        self.index += 1
+        self.shown = best
+        passes, self._passes = self.forward.passes - self._passes, self.forward.passes
+        self._index += 1
         return Step(
-            index=self.index - 1,
+            index=self._index - 1,
             keep=keep,
             emit=tuple(best[keep:]),
             candidates=row.candidates,
             stages=row.stages,
-            detail=detail,
+            detail=_make_detail(decision, heap, test),
             logsumexp=row.logsumexp,
             entropy=row.entropy,
-            elapsed_s=elapsed_s,
+            forward_passes=passes,
+            elapsed_s=decision.elapsed_s,
         )
+
+    def _record_row(self, decision: SearchDecision, leader: BeamNode) -> Row:
+        """Return the plain record of the distribution that the leading node was chosen from."""
+        seen, beam = decision.seen[leader.group], decision.origin[leader.node_id]
+        one = slice(beam, beam + 1)
+        stages = [(name, scores[one]) for name, scores in seen.stages]
+        narrowed = make_observation(seen.given[one], seen.scores[one], stages)
+        narrowed.logsumexp = seen.logits[one].logsumexp(-1)
+        chosen = torch.tensor([leader.token_id], device=seen.scores.device)
+        return self.recorder.record(narrowed, chosen, self._index)[0]
+
+
+def _make_detail(
+    decision: SearchDecision, heap: Sequence[FinishedBeam], test: StopTest
+) -> BeamDetail:
+    best, worst = test.best_running, test.worst_finished
+    return BeamDetail(
+        pool=tuple(decision.pool),
+        heap=tuple(
+            Hypothesis(
+                h.node, round_decimals(h.sum_logprobs), h.length, round_decimals(h.score), h.group
+            )
+            for h in heap
+        ),
+        best_running=None if best is None else round_decimals(best),
+        worst_finished=None if worst is None else round_decimals(worst),
+        stopping=bool(test.stop_reason),
+        winner_node_id=heap[0].node if test.stop_reason else None,
+        stop_reason=test.stop_reason,
+    )
+
+
+def make_node(
+    *, logprob: float, total: float, score: float, floor: float, **fields: Any
+) -> BeamNode:
+    """Return a candidate of the pool with rounded numbers.
+
+    Args:
+        logprob: log-probability of its token, in nats.
+        total: sum of log-probabilities of the whole text.
+        score: the sum after the length penalty.
+        floor: sum of the worst beam that goes on, for the margin.
+        fields: the other fields of BeamNode.
+    """
+    return BeamNode(
+        logprob=round_decimals(logprob),
+        sum_logprobs=round_decimals(total),
+        score=round_decimals(score),
+        margin=round_decimals(total - floor),
+        **fields,
+    )
+
+
+@dataclass(frozen=True)
+class SearchDecision:
+    """The pool of one step and what it was chosen from.
+
+    Attributes:
+        pool: candidates that are texts, in the order of the search.
+        seen: group -> its processed distributions; group 0 holds all beams of a plain search.
+        origin: node of the pool -> the beam of its group that it continues.
+        elapsed_s: seconds since the recorder was created.
+    """
+
+    pool: Sequence[BeamNode]
+    seen: Mapping[int, ProcessedBeams]
+    origin: Mapping[int, int]
+    elapsed_s: float
+
+
+@dataclass(frozen=True)
+class StopTest:
+    """Both sides of the stopping test after a step, None if unknown; and why the search ends."""
+
+    best_running: float | None
+    worst_finished: float | None
+    stop_reason: str
 
 
 @dataclass(frozen=True)
@@ -146,39 +258,9 @@ class ProcessedBeams:
     stages: Stages
 
 
-def process_logprobs(
-    recorder: Recorder, logits: torch.Tensor, ids: torch.Tensor, processors: Sequence[Any]
-) -> ProcessedBeams:
-    """Run the processors over the log-probabilities of (beams, vocab) raw logits."""
-    given = torch.log_softmax(logits, dim=-1)
-    return ProcessedBeams(logits, given, *recorder.apply_processors(given, ids, processors))
-
-
 def has_only_placeholders(sums: torch.Tensor) -> bool:
     """Return whether all (beams,) sums of log-probabilities belong to placeholders."""
     return bool((sums <= IMPOSSIBLE_SUM).all())
-
-
-def check_finite(logits: torch.Tensor, step: int) -> None:
-    """Refuse (beams, vocab) raw logits with a NaN or infinite maximum, which ranking would hide.
-
-    A single token may have a logit of -inf.
-
-    Raises:
-        DecodeError: naming the step.
-    """
-    if not bool(torch.isfinite(logits.amax(-1)).all()):
-        raise DecodeError(f"The model's raw logits are not finite at step {step + 1}.")
-
-
-def check_has_hypothesis(best: Sequence[FinishedBeam]) -> None:
-    """Refuse to end a search without a hypothesis.
-
-    Raises:
-        DecodeError: no hypothesis has finished.
-    """
-    if not best:
-        raise DecodeError("No text meets all that is asked of it; allow more tokens.")
 
 
 def best_kept_node(pool: Sequence[BeamNode]) -> BeamNode:

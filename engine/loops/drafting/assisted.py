@@ -13,8 +13,8 @@ from engine.errors import ModelError
 from engine.loops.drafting.cache_snapshot import snapshot_cache
 from engine.loops.drafting.drafter import Draft, MakeDrafter, RunContext
 from engine.loops.drafting.round_record import DraftRound, RoundVerification, make_round_step
+from engine.loops.exponential_race import draw_tokens
 from engine.loops.forward import find_cache
-from engine.loops.next_token import draw_tokens
 from engine.loops.recorder import Observation, Recorder
 from engine.models.capabilities import capabilities_of
 from engine.trace.records import Step

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from engine.loops.drafting.draft_forward import DraftForward
-from engine.loops.next_token import draw_tokens
+from engine.loops.exponential_race import draw_tokens
 
 NAN_NOTE = "The draft model's scores became NaN: where they did, nothing was drafted."
 ADAPTIVE_SCHEDULES = ("heuristic", "heuristic_transient")
