@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import time
 from collections.abc import Generator
 from typing import Any
 
@@ -12,10 +11,10 @@ import torch
 from engine.errors import ModelError
 from engine.loops.drafting.cache_snapshot import snapshot_cache
 from engine.loops.drafting.drafter import Draft, MakeDrafter, RunContext
-from engine.loops.drafting.round_record import DraftRound, RoundVerification, make_round_step
+from engine.loops.drafting.round_record import RoundVerification, RoundWriter
 from engine.loops.exponential_race import draw_tokens
 from engine.loops.forward import find_cache
-from engine.loops.recorder import Observation, Recorder
+from engine.loops.recorder import Recorder
 from engine.models.capabilities import capabilities_of
 from engine.trace.records import Step
 
@@ -44,7 +43,7 @@ def assisted_loop(
         recorder: records every round.
         generator: the run's random generator; numbers are drawn in transformers' order.
         make_drafter: builds the drafter of this run.
-        after: hook that returns the last step with a report; see ``aftermath``.
+        after: measures the finished run; see ``lossless_check``. None to measure nothing.
         model_kwargs: as generate() prepared them.
 
     Yields:
@@ -54,54 +53,31 @@ def assisted_loop(
         (1, length + new) ids.
     """
     rules = logits_processor, generation_config, generator, stopping_criteria
-    context, prompt_length = RunContext(model, input_ids, *rules), input_ids.shape[1]
+    context = RunContext(model, input_ids, *rules)
     drafter, target = make_drafter(context), TargetForward(model, model_kwargs)
-    prepared, finished, index = dict(model_kwargs), False, 0
+    rounds, finished = RoundWriter(recorder, context, drafter, target), False
+    sample, weight = (
+        context.do_sample,
+        getattr(generation_config, "assistant_ensemble_weight", None),
+    )
     while not finished:
-        # 1. Draft.
-        began, guess, drafted = time.perf_counter(), drafter.draft(input_ids), time.perf_counter()
-        # 2. One target pass over the draft, then the processors at every position.
-        seen = _observe_positions(target, recorder, input_ids, guess.tokens, logits_processor)
-        # 3. Verification.
-        judgement = _judge_draft(guess, seen, context)
-        emitted, finished = _cut_at_stop(input_ids, guess, judgement, stopping_criteria)
-        again = 0 if finished else target.rewind(len(guess.tokens), len(emitted))
-        seconds = drafted - began, time.perf_counter() - drafted
-        # 4. The record.
+        # 1. The drafter proposes tokens x_1 … x_n, with probabilities q if it has any.
+        guess = rounds.draft(input_ids)
+        # 2. One target pass over the draft gives p_1 … p_n+1, each through the processors.
+        candidate = torch.cat([input_ids, guess.tokens[None].to(input_ids.device)], dim=-1)
+        scores = rounds.process(target(candidate, len(guess.tokens)), candidate)
+        # 3. x_i is accepted while u_i <= p_i / q_i, or while the target would choose it too. One
+        #    more token comes from what p exceeds q by, or from p_n+1 after a whole draft.
+        outcome = verify_draft(guess, scores, sample, generator, weight)
+        emitted, finished = _cut_at_stop(input_ids, guess, outcome, stopping_criteria)
+        # 4. The cache forgets rejected tokens, and the drafter learns how far it was right.
+        if not finished:
+            target.rewind(len(guess.tokens), len(emitted))
         drafter.learn_outcome(len(emitted) - 1, len(guess.tokens))
-        recorder.additions.add_note(drafter.note)
-        this = DraftRound(guess, judgement, emitted, *seconds, drafter.name, 1 + again)
-        keep = input_ids.shape[1] - prompt_length
-        step = make_round_step(index, keep, this, seen[len(emitted) - 1], recorder)
         input_ids = torch.cat([input_ids, input_ids.new_tensor([emitted])], dim=-1)
-        yield step
-        if finished and after is not None:
-            # The text is already sent; the same step is yielded again with the measured report.
-            yield after(recorder.additions, context, prepared, input_ids, step)
-        index += 1
+        yield rounds.make_step(guess, outcome, emitted)
+    yield from rounds.measure(after, input_ids)
     return input_ids
-
-
-def _observe_positions(
-    target: TargetForward,
-    recorder: Recorder,
-    input_ids: torch.Tensor,
-    guess: torch.Tensor,
-    processors: Any,
-) -> list[Observation]:
-    """Return the target's observation at every drafted position and the one after."""
-    candidate = torch.cat([input_ids, guess[None].to(input_ids.device)], dim=-1)
-    return [
-        recorder.observe(row[None], candidate[:, : input_ids.shape[1] + i], processors)
-        for i, row in enumerate(target(candidate, len(guess)))
-    ]
-
-
-def _judge_draft(guess: Draft, seen: list[Observation], context: RunContext) -> RoundVerification:
-    config = context.generation_config
-    weight = getattr(config, "assistant_ensemble_weight", None)
-    scores = torch.cat([place.scores for place in seen])
-    return verify_draft(guess, scores, config.do_sample, context.generator, weight)
 
 
 class TargetForward:
@@ -111,13 +87,17 @@ class TargetForward:
         model: a generation model that can be rewound, or one without a cache.
         model_kwargs: as generate() prepared them.
 
+    Attributes:
+        passes: forward passes so far.
+        given: the arguments of the first pass.
+
     Raises:
         ModelError: the model's cache can neither be cropped nor restored.
     """
 
     def __init__(self, model: Any, model_kwargs: dict[str, Any]) -> None:
-        self.model, self.model_kwargs = model, model_kwargs
-        self.first, self.saved = True, None
+        self.model, self.model_kwargs, self.given = model, model_kwargs, dict(model_kwargs)
+        self.first, self.saved, self.passes = True, None, 0
         found = find_cache(model_kwargs) if model_kwargs["use_cache"] else None
         self.name, self.cache = found or ("", None)
         can = capabilities_of(model)
@@ -160,15 +140,15 @@ class TargetForward:
         if "logits_to_keep" in inputs:
             inputs["logits_to_keep"] = drafted + 1
         self.outputs = model(**inputs, return_dict=True)
-        self.first = False
+        self.first, self.passes = False, self.passes + 1
 
-    def rewind(self, drafted: int, emitted: int) -> int:
-        """Drop rejected positions from the cache; return how many extra passes that took."""
-        again, excess = 0, drafted + 1 - emitted
+    def rewind(self, drafted: int, emitted: int) -> None:
+        """Drop rejected positions from the cache; a recurrent state takes another pass for it."""
+        excess = drafted + 1 - emitted
         if self.cache is not None and not self.restores:
-            self.cache.crop(-excess)
+            self.cache.crop(-excess)  # 5.23 takes only 0 and negative lengths
         elif self.cache is not None and excess:
-            self.first, self.cache, again = self.before, self.saved, 1
+            self.first, self.cache = self.before, self.saved
             self.model_kwargs = self.model_kwargs | {self.name: self.cache}
             self._run_pass(self.candidate[:, : self.candidate.shape[1] - excess], emitted - 1)
         self.model_kwargs = self.model._update_model_kwargs_for_generation(
@@ -177,7 +157,6 @@ class TargetForward:
             is_encoder_decoder=self.model.config.is_encoder_decoder,
             num_new_tokens=emitted,
         )
-        return again
 
 
 def verify_draft(
@@ -252,10 +231,10 @@ def residual_distribution(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
 
 
 def _cut_at_stop(
-    input_ids: torch.Tensor, guess: Draft, judgement: RoundVerification, stopping_criteria: Any
+    input_ids: torch.Tensor, guess: Draft, outcome: RoundVerification, stopping_criteria: Any
 ) -> tuple[list[int], bool]:
     """Return a round's tokens up to the first that ends the text, and whether one does."""
-    emitted = [*guess.tokens[: judgement.accepted].tolist(), judgement.final]
+    emitted = [*guess.tokens[: outcome.accepted].tolist(), outcome.final]
     # Checked per token: transformers checks per round and runs past a stop string in a draft.
     for count in range(1, len(emitted) + 1):
         so_far = torch.cat([input_ids, input_ids.new_tensor([emitted[:count]])], dim=-1)

@@ -18,6 +18,7 @@ import torch
 
 from engine.loops.drafting.assisted import assisted_loop
 from engine.loops.drafting.drafter import MakeDrafter, RunContext, run_processors
+from engine.loops.drafting.round_record import AfterRun
 from engine.loops.forward import select_media_inputs, with_empty_cache
 from engine.loops.next_token import next_token_loop
 from engine.loops.optional_measurements import MeasurementStopped, OptionalMeasurements
@@ -32,16 +33,13 @@ TIE_MARGIN = 1e-3
 
 ProgressCallback = Callable[[int, int, str], None]
 """Progress callback: units done, units in all, and the unit."""
-LastStepHook = Callable[
-    [OptionalMeasurements, RunContext, dict[str, Any], "torch.Tensor", Step], Step
-]
 
 
 def _ignore_progress(done: int, total: int, what: str) -> None:
     del done, total, what
 
 
-def make_report_hook(config: Any, make_drafter: MakeDrafter) -> LastStepHook:
+def make_report_hook(config: Any, make_drafter: MakeDrafter) -> AfterRun:
     """Return the hook that adds the report to the loop's last step.
 
     Call it in the run's thread before the first round: it watches other load from then on.

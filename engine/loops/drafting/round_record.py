@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
-from engine.loops.drafting.drafter import Draft
+from engine.loops.drafting.drafter import Draft, Drafter, RunContext
 from engine.loops.host_transfer import Columns, RowValues
-from engine.loops.recorder import Observation, Recorder, round_decimals, round_significant
+from engine.loops.optional_measurements import OptionalMeasurements
+from engine.loops.recorder import Recorder, round_decimals, round_significant
 from engine.trace.details import DraftDetail, DraftToken
 from engine.trace.records import Step
 
@@ -46,54 +50,100 @@ class DraftRound:
         emitted: tokens added to the text.
         draft_s, verify_s: seconds.
         drafter: name of the drafter.
-        passes: forward passes of the target.
     """
 
     guess: Draft
-    judgement: RoundVerification
+    outcome: RoundVerification
     emitted: list[int]
     draft_s: float
     verify_s: float
     drafter: str
-    passes: int = 1
 
 
-def make_round_step(
-    index: int, keep: int, this: DraftRound, place: Observation, recorder: Recorder
-) -> Step:
-    """Return the Step of a round.
+AfterRun = Callable[[OptionalMeasurements, RunContext, dict[str, Any], "torch.Tensor", Step], Step]
+"""(measurements, run, model_kwargs at its start, (1, length) ids, last step) -> the step with a report."""
+
+
+class RoundWriter:
+    """Times the rounds of a run and turns each into a Step.
 
     Args:
-        index: of the step.
-        keep: new tokens before the round.
-        this: the round.
-        place: observation of the last emitted token, whose candidates are recorded.
-        recorder: makes the record with one copy to the host.
+        recorder: makes the records.
+        context: the run.
+        drafter: drafts.
+        target: counts the forward passes.
     """
-    chosen = torch.tensor([this.emitted[-1]], device=place.scores.device)
-    last = keep + len(this.emitted) - 1
-    row = recorder.record(place, chosen, last, _verification_columns(this.judgement))[0]
-    return Step(
-        index=index,
-        keep=keep,
-        emit=tuple(this.emitted),
-        candidates=row.candidates,
-        stages=row.stages,
-        detail=draft_detail(this, row.extra),
-        logsumexp=row.logsumexp,
-        entropy=row.entropy,
-        forward_passes=this.passes,
-        elapsed_s=recorder.elapsed_s(),
-    )
+
+    step: Step
+
+    def __init__(
+        self, recorder: Recorder, context: RunContext, drafter: Drafter, target: Any
+    ) -> None:
+        self.recorder, self.context, self.drafter, self.target = recorder, context, drafter, target
+        self._index = self._keep = self._passes = 0
+
+    def draft(self, input_ids: torch.Tensor) -> Draft:
+        """Return the draft that follows ``input_ids`` (1, length); a round begins."""
+        self._began = time.perf_counter()
+        guess = self.drafter.draft(input_ids)
+        self._drafted = time.perf_counter()
+        return guess
+
+    def process(self, logits: torch.Tensor, candidate: torch.Tensor) -> torch.Tensor:
+        """Run the processors at every drafted position and the one after.
+
+        Args:
+            logits: (drafted + 1, vocab) of the target.
+            candidate: (1, length) text and draft.
+        """
+        start = candidate.shape[1] - len(logits) + 1
+        self._seen = [
+            self.recorder.observe(row[None], candidate[:, : start + i], self.context.processors)
+            for i, row in enumerate(logits)
+        ]
+        return torch.cat([place.scores for place in self._seen])
+
+    def make_step(self, guess: Draft, outcome: RoundVerification, emitted: list[int]) -> Step:
+        """Return the Step of the round; its candidates are those of the last emitted token."""
+        verify_s = time.perf_counter() - self._drafted
+        name, draft_s = self.drafter.name, self._drafted - self._began
+        this = DraftRound(guess, outcome, emitted, draft_s, verify_s, name)
+        self.recorder.additions.add_note(self.drafter.note)
+        place, last = self._seen[len(emitted) - 1], self._keep + len(emitted) - 1
+        chosen = torch.tensor([emitted[-1]], device=place.scores.device)
+        row = self.recorder.record(place, chosen, last, _verification_columns(outcome))[0]
+        passes, self._passes = self.target.passes - self._passes, self.target.passes
+        self.step = Step(
+            index=self._index,
+            keep=self._keep,
+            emit=tuple(emitted),
+            candidates=row.candidates,
+            stages=row.stages,
+            detail=draft_detail(this, row.extra),
+            logsumexp=row.logsumexp,
+            entropy=row.entropy,
+            forward_passes=passes,
+            elapsed_s=self.recorder.elapsed_s(),
+        )
+        self._index, self._keep = self._index + 1, self._keep + len(emitted)
+        return self.step
+
+    def measure(
+        self, after: AfterRun | None, input_ids: torch.Tensor
+    ) -> Generator[Step, None, None]:
+        """Yield the last Step again with a report on the finished text, if one is wanted."""
+        if after is not None:
+            run = self.recorder.additions, self.context, self.target.given
+            yield after(*run, input_ids, self.step)
 
 
-def _verification_columns(judgement: RoundVerification) -> Columns:
+def _verification_columns(outcome: RoundVerification) -> Columns:
     """Return the columns copied to the host with the step; q and u only if present."""
-    top = judgement.residual.topk(min(RESIDUAL_TOKENS, judgement.residual.shape[-1]))
+    top = outcome.residual.topk(min(RESIDUAL_TOKENS, outcome.residual.shape[-1]))
     found = {
-        "p": judgement.p,
-        "q": judgement.q,
-        "u": judgement.u,
+        "p": outcome.p,
+        "q": outcome.q,
+        "u": outcome.u,
         "residual_ids": top.indices,
         "residual": top.values,
     }
@@ -106,8 +156,8 @@ def draft_detail(this: DraftRound, numbers: RowValues) -> DraftDetail:
     If the text ends inside the draft (end-of-sequence, stop string, budget), ``final_source`` is
     "ended" and the rest of the draft is unverified.
     """
-    guess, judgement = this.guess, this.judgement
-    ended = len(this.emitted) <= judgement.accepted
+    guess, outcome = this.guess, this.outcome
+    ended = len(this.emitted) <= outcome.accepted
     pairs = zip(numbers["residual_ids"], numbers["residual"], strict=True)
     return DraftDetail(
         draft_length=len(guess.tokens),
@@ -115,7 +165,7 @@ def draft_detail(this: DraftRound, numbers: RowValues) -> DraftDetail:
         length_reason=guess.reason,
         tokens=_make_draft_tokens(this, numbers, ended),
         final_token_id=this.emitted[-1],
-        final_source="ended" if ended else judgement.source,
+        final_source="ended" if ended else outcome.source,
         residual=() if ended else tuple((int(i), round_significant(p)) for i, p in pairs if p > 0),
         draft_forwards=guess.forwards,
         draft_s=round_decimals(this.draft_s),
@@ -131,9 +181,9 @@ def draft_detail(this: DraftRound, numbers: RowValues) -> DraftDetail:
 
 def _make_draft_tokens(this: DraftRound, numbers: RowValues, ended: bool) -> tuple[DraftToken, ...]:
     """Return every drafted token with its numbers and status."""
-    n, judgement = len(this.guess.tokens), this.judgement
+    n = len(this.guess.tokens)
     p, q, u = numbers["p"], numbers.get("q"), numbers.get("u")
-    accepted = min(judgement.accepted, len(this.emitted))
+    accepted = min(this.outcome.accepted, len(this.emitted))
     statuses = ["accepted"] * accepted + ["unverified"] * (n - accepted)
     if accepted < n and not ended:
         statuses[accepted] = "rejected"
