@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 _MAX_VALUE_CHARS = 80
 
 
@@ -28,12 +26,12 @@ class ParameterError(EngineError):
 
     code = "parameter"
 
-    def __init__(self, parameter: str, got: Any, allowed: str, hint: str = "") -> None:
+    def __init__(self, parameter: str, got: object, allowed: str, hint: str = "") -> None:
         self.parameter, self.got, self.allowed, self.hint = parameter, got, allowed, hint
         sentence = f"{parameter} = {format_value(got)} is not allowed: {allowed}"
         super().__init__(sentence + (f"; {hint}." if hint else "."))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[ParameterError], tuple[str, object, str, str]]:
         """Pickle by constructor arguments, so that the error can cross processes."""
         # The default would pickle `args`, the finished sentence, and fail in the constructor.
         return ParameterError, (self.parameter, self.got, self.allowed, self.hint)
@@ -85,7 +83,7 @@ class Cancelled(Exception):
     """Raised in a producer when its consumer has left; never shown to a user."""
 
 
-def format_value(value: Any) -> str:
+def format_value(value: object) -> str:
     """Return the repr of a value for a message: one line of ASCII, at most 80 characters."""
     try:
         text = repr(value).encode("ascii", "backslashreplace").decode()

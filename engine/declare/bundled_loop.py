@@ -15,11 +15,11 @@ class BundledLoop:
     """A module-level generator of Steps; it gets the config parameters it names."""
     why: str
     """The reason, one sentence without its full stop."""
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, object] = field(default_factory=dict[str, object])
     """Further keyword arguments of the loop; plain values."""
 
 
-def needs_no_loop(config: Any) -> BundledLoop | None:
+def needs_no_loop(config: object) -> BundledLoop | None:
     """Return None: generate() alone gives the same tokens with any parameters."""
     del config
     return None

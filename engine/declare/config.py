@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.declare.params import (
     AllowedTokens,
@@ -25,6 +25,10 @@ from engine.declare.params import (
 )
 from engine.errors import ParameterError
 from engine.settings import SETTINGS
+from engine.type_guards import is_list
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -383,13 +387,13 @@ class NextTokenParams(PenaltyParams, LengthParams):
                 raise ParameterError(name, forced, "it must not be one of suppress_tokens")
 
 
-def config_to_dict(config: Any) -> dict[str, Any]:
+def config_to_dict(config: DataclassInstance) -> dict[str, Any]:
     """Return a config as JSON values: tuples become lists, callables their name."""
     return {f.name: _to_plain(getattr(config, f.name)) for f in dataclasses.fields(config)}
 
 
-def _to_plain(value: Any) -> Any:
-    if isinstance(value, (list, tuple)):
+def _to_plain(value: object) -> Any:
+    if is_list(value):
         return [_to_plain(item) for item in value]
     if callable(value):
         return f"<callable {getattr(value, '__name__', 'object')}>"

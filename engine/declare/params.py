@@ -11,10 +11,11 @@ import difflib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias, TypeGuard
 
 from engine.declare.groups import GROUPS, MAIN_GROUP, require_one_of
 from engine.errors import ParameterError, format_value
+from engine.type_guards import is_list, is_mapping
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +44,11 @@ class Param:
         """Return the valid range in words."""
         raise NotImplementedError
 
-    def parse(self, value: Any) -> Any:
+    def parse(self, value: object) -> Any:
         """Return the value in its normal form, or raise TypeError / ValueError."""
         raise NotImplementedError
 
-    def check(self, name: str, value: Any) -> Any:
+    def check(self, name: str, value: object) -> Any:
         """Return the normal form of a value, or raise a ParameterError that names the range."""
         if value is None and self.optional:
             return None
@@ -58,7 +59,7 @@ class Param:
             raise ParameterError(name, value, f"it must be {self.describe_range()}{off}") from None
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -78,7 +79,7 @@ class Number(Param):
         high = f"below {self.maximum:g}" if self.below_maximum else f"at most {self.maximum:g}"
         return f"a number {low} and {high}"
 
-    def parse(self, value: Any) -> float:
+    def parse(self, value: object) -> float:
         if not _is_number(value) or not math.isfinite(value):
             raise TypeError
         value = float(value)
@@ -101,7 +102,7 @@ class Integer(Param):
     def describe_range(self) -> str:
         return f"a whole number from {self.minimum} to {self.maximum}"
 
-    def parse(self, value: Any) -> int:
+    def parse(self, value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
             raise TypeError
         if not self.minimum <= value <= self.maximum:
@@ -116,7 +117,7 @@ class Flag(Param):
     def describe_range(self) -> str:
         return "true or false"
 
-    def parse(self, value: Any) -> bool:
+    def parse(self, value: object) -> bool:
         if not isinstance(value, bool):
             raise TypeError
         return value
@@ -126,19 +127,19 @@ class Flag(Param):
 class Choice(Param):
     """One of a few values; the type must match, so 1 is not True."""
 
-    choices: tuple[Any, ...]
+    choices: tuple[object, ...]
 
     def describe_range(self) -> str:
         return "one of " + ", ".join(_format_choice(choice) for choice in self.choices)
 
-    def parse(self, value: Any) -> Any:
+    def parse(self, value: object) -> Any:
         for choice in self.choices:
             if type(choice) is type(value) and choice == value:
                 return choice
         raise ValueError
 
 
-def _format_choice(value: Any) -> str:
+def _format_choice(value: object) -> str:
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
 
 
@@ -151,11 +152,11 @@ class Text(Param):
     def describe_range(self) -> str:
         return f"text of 1 to {self.maximum_length} characters"
 
-    def parse(self, value: Any) -> str:
+    def parse(self, value: object) -> str:
         return _parse_text(value, self.maximum_length)
 
 
-def _parse_text(value: Any, maximum_length: int) -> str:
+def _parse_text(value: object, maximum_length: int) -> str:
     if not isinstance(value, str):
         raise TypeError
     if not 1 <= len(value) <= maximum_length:
@@ -176,9 +177,9 @@ class Strings(Param):
             f"a list of up to {self.maximum_items} texts of 1 to {self.maximum_length} characters"
         )
 
-    def parse(self, value: Any) -> tuple[str, ...] | None:
+    def parse(self, value: object) -> tuple[str, ...] | None:
         items = [value] if isinstance(value, str) else value
-        if not isinstance(items, (list, tuple)):
+        if not is_list(items):
             raise TypeError
         if len(items) > self.maximum_items:
             raise ValueError
@@ -195,23 +196,27 @@ class TokenIds(Param):
     def describe_range(self) -> str:
         return f"a list of {self.minimum_items} to {self.maximum_items} token ids of the vocabulary"
 
-    def parse(self, value: Any) -> tuple[int, ...]:
+    def parse(self, value: object) -> tuple[int, ...]:
         # transformers accepts a single id, too.
         items = [value] if isinstance(value, int) and not isinstance(value, bool) else value
-        if not isinstance(items, (list, tuple)):
+        if not is_list(items):
             raise TypeError
         if not self.minimum_items <= len(items) <= self.maximum_items:
             raise ValueError
         return tuple(parse_token_id(item) for item in items)
 
 
-def parse_token_id(value: Any) -> int:
+def parse_token_id(value: object) -> int:
     """Return a token id; refuse bools, floats and negative numbers."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError
     if value < 0:
         raise ValueError
     return value
+
+
+TokenSequence: TypeAlias = "str | tuple[int | TokenSequence, ...]"
+"""A text, a sequence of token ids, or a list of alternative ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,17 +234,17 @@ class TokenLists(Param):
             f"{self.maximum_length} token ids of the vocabulary"
         )
 
-    def parse(self, value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, (list, tuple)):
+    def parse(self, value: object) -> tuple[TokenSequence, ...]:
+        if not is_list(value):
             raise TypeError
         if not 1 <= len(value) <= self.maximum_items:
             raise ValueError
         return tuple(self._parse_entry(entry, self.nested) for entry in value)
 
-    def _parse_entry(self, entry: Any, nested: bool) -> Any:
+    def _parse_entry(self, entry: object, nested: bool) -> TokenSequence:
         if isinstance(entry, str):
             return _parse_text(entry, self.maximum_length)
-        if not isinstance(entry, (list, tuple)):
+        if not is_list(entry):
             raise TypeError
         if not 1 <= len(entry) <= self.maximum_length:
             raise ValueError
@@ -257,23 +262,23 @@ class Biases(Param):
     def describe_range(self) -> str:
         return f"a list of 1 to {self.maximum_items} pairs [token ids or text, finite bias from -1000 to 1000]"
 
-    def parse(self, value: Any) -> tuple[Any, ...]:
-        items = list(value.items()) if isinstance(value, Mapping) else value
-        if not isinstance(items, (list, tuple)):
+    def parse(self, value: object) -> tuple[tuple[TokenSequence, float], ...]:
+        items = list(value.items()) if is_mapping(value) else value
+        if not is_list(items):
             raise TypeError
         if not 1 <= len(items) <= self.maximum_items:
             raise ValueError
         return tuple(self._parse_pair(item) for item in items)
 
-    def _parse_pair(self, item: Any) -> tuple[Any, float]:
-        if not isinstance(item, (list, tuple)) or len(item) != 2:
+    def _parse_pair(self, item: object) -> tuple[TokenSequence, float]:
+        if not is_list(item) or len(item) != 2:
             raise TypeError
         ids, bias = item
         if not _is_number(bias) or not math.isfinite(bias) or abs(bias) > 1000:
             raise ValueError
         if isinstance(ids, str):
             return _parse_text(ids, 64), float(bias)
-        if not isinstance(ids, (list, tuple)):
+        if not is_list(ids):
             raise TypeError
         if not 1 <= len(ids) <= 64:
             raise ValueError
@@ -287,8 +292,8 @@ class Decay(Param):
     def describe_range(self) -> str:
         return "a pair [start from 0 to 100000, factor from 0.5 to 10]"
 
-    def parse(self, value: Any) -> tuple[int, float]:
-        if not isinstance(value, (list, tuple)):
+    def parse(self, value: object) -> tuple[int, float]:
+        if not is_list(value):
             raise TypeError
         start, factor = value
         if not isinstance(start, int) or isinstance(start, bool) or not _is_number(factor):
@@ -305,13 +310,13 @@ class AllowedTokens(Param):
     def describe_range(self) -> str:
         return "a list of 1 to 64 allowed continuations, each a text or a list of 1 to 64 token ids"
 
-    def parse(self, value: Any) -> Callable[..., Any] | tuple[Any, ...]:
+    def parse(self, value: object) -> Callable[..., object] | tuple[TokenSequence, ...]:
         if callable(value):
             return value
         return TokenLists(label=self.label, help=self.help).parse(value)
 
 
-def param(kind: Param, default: Any) -> Any:
+def param(kind: Param, default: object) -> Any:
     """Declare a config field as a parameter."""
     return dataclasses.field(default=default, metadata={"param": kind})
 
@@ -327,7 +332,7 @@ def defaults_of(config_class: type) -> dict[str, Any]:
     return {f.name: f.default for f in dataclasses.fields(config_class) if "param" in f.metadata}
 
 
-def build_config(config_class: type, values: Mapping[str, Any], owner: str) -> Any:
+def build_config(config_class: type, values: Mapping[str, object], owner: str) -> Any:
     """Return a config made from a user's values.
 
     Args:
@@ -339,9 +344,9 @@ def build_config(config_class: type, values: Mapping[str, Any], owner: str) -> A
         ParameterError: unknown name, value outside its range, or a failed ``config.check()``.
     """
     known = params_of(config_class)
-    checked = {}
+    checked: dict[str, object] = {}
     for name, value in values.items():
-        if not isinstance(name, str) or name not in known:
+        if name not in known:
             raise _unknown_parameter(name, value, known, owner)
         checked[name] = known[name].check(name, value)
     config = config_class(**checked)
@@ -350,7 +355,7 @@ def build_config(config_class: type, values: Mapping[str, Any], owner: str) -> A
 
 
 def _unknown_parameter(
-    name: Any, value: Any, known: Mapping[str, Param], owner: str
+    name: object, value: object, known: Mapping[str, Param], owner: str
 ) -> ParameterError:
     near = difflib.get_close_matches(str(name)[:64], known, n=1)
     main = [n for n, kind in known.items() if kind.group == MAIN_GROUP]
@@ -359,6 +364,6 @@ def _unknown_parameter(
         if near
         else f"{owner} knows {', '.join(main)} and {len(known) - len(main)} more"
     )
-    plain = isinstance(name, str) and name.isascii() and name.isidentifier() and len(name) <= 64
-    spelled = name if plain else format_value(name)
-    return ParameterError(spelled, value, f"{owner} has no such parameter", hint)
+    if not (isinstance(name, str) and name.isascii() and name.isidentifier() and len(name) <= 64):
+        name = format_value(name)
+    return ParameterError(name, value, f"{owner} has no such parameter", hint)

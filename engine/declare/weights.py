@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.declare.params import Choice, Flag, Param, defaults_of, param, params_of
 from engine.errors import ParameterError
+from engine.type_guards import is_list, is_mapping
 
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTIZATIONS = ("8bit", "4bit")
@@ -37,13 +38,16 @@ class MemoryLimits(Param):
             "accelerator from 0 to 15, each with a size in KB, MB, GB, KiB, MiB or GiB"
         )
 
-    def parse(self, value: Any) -> tuple[tuple[str, str], ...]:
-        pairs = value.items() if isinstance(value, Mapping) else value
-        if not isinstance(value, (Mapping, list, tuple)) or not 1 <= len(value) <= len(_UNITS) * 3:
+    def parse(self, value: object) -> tuple[tuple[str, str], ...]:
+        pairs = list(value.items()) if is_mapping(value) else value
+        if not is_list(pairs) or not 1 <= len(pairs) <= len(_UNITS) * 3:
             raise TypeError
-        return tuple(sorted(self._parse_pair(*pair) for pair in pairs))
+        return tuple(sorted(self._parse_pair(pair) for pair in pairs))
 
-    def _parse_pair(self, device: Any, size: Any) -> tuple[str, str]:
+    def _parse_pair(self, pair: object) -> tuple[str, str]:
+        if not is_list(pair):
+            raise TypeError
+        device, size = pair
         name = str(device) if isinstance(device, int) and not isinstance(device, bool) else device
         if not isinstance(name, str) or not isinstance(size, str):
             raise TypeError
@@ -202,7 +206,9 @@ _ASSISTANT_KINDS = {
 }
 
 
-def parse_weights(values: Any, owner: str, assistant: bool) -> tuple[WeightsParams, WeightsParams]:
+def parse_weights(
+    values: object, owner: str, assistant: bool
+) -> tuple[WeightsParams, WeightsParams]:
     """Return the weight settings of a run's model and of its draft model.
 
     Args:
@@ -213,7 +219,7 @@ def parse_weights(values: Any, owner: str, assistant: bool) -> tuple[WeightsPara
     Raises:
         ParameterError: unknown name, value outside its range, or a missing required setting.
     """
-    if not isinstance(values, Mapping):
+    if not is_mapping(values):
         raise ParameterError("weights", values, "it must be an object of names and values")
     kinds = weights_params(assistant)
     parts: dict[str, dict[str, Any]] = {"": {}, ASSISTANT_PREFIX: {}}
@@ -229,7 +235,7 @@ def parse_weights(values: Any, owner: str, assistant: bool) -> tuple[WeightsPara
 
 
 def _unknown_parameter(
-    name: Any, value: Any, kinds: Mapping[str, Param], owner: str
+    name: object, value: object, kinds: Mapping[str, Param], owner: str
 ) -> ParameterError:
     if isinstance(name, str) and name in _ASSISTANT_KINDS:
         return ParameterError(name, value, f"{owner} has no draft model")

@@ -8,7 +8,6 @@ import importlib.util
 import inspect
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from engine.errors import ExportError
 from engine.export.plan import Plan
@@ -208,7 +207,7 @@ def _import_closure(roots: tuple[str, ...]) -> frozenset[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting += [module for _, module, _ in _engine_imports(_module_source(name))]
+            waiting += [module for _, module, _ in _engine_imports(_module_source(name)) if module]
     return frozenset(found)
 
 
@@ -220,10 +219,20 @@ def _module_source(module: str) -> str:
     return Path(spec.origin).read_text()
 
 
-def _engine_imports(source: str) -> list[tuple[Any, str, str]]:
-    """Return (statement, module, replacement) of every ``from engine… import …`` statement."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
+def _engine_imports(source: str) -> list[tuple[ast.stmt, str, str]]:
+    """Return (statement, module, replacement) of every ``from engine… import …`` statement.
+
+    Imports for type checkers only are left out: their replacement is ``pass``, their module empty.
+    """
+    found: list[tuple[ast.stmt, str, str]] = []
+    tree = ast.parse(source)
+    guarded = [n for n in ast.walk(tree) if isinstance(n, ast.If) and _is_for_types(n.test)]
+    for_types = {id(node) for block in guarded for node in block.body}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and id(node) in for_types:
+            # transformers refuses a folder that names a missing package, as _typeshed always is.
+            found.append((node, "", "pass"))
+            continue
         # "import engine.x" is not rewritten, so loops must use "from … import …".
         if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("engine"):
             continue
@@ -246,6 +255,10 @@ def _engine_imports(source: str) -> list[tuple[Any, str, str]]:
                 (node, node.module, f"from .{_flat_module_name(node.module)} import {names}")
             )
     return found
+
+
+def _is_for_types(test: ast.expr) -> bool:
+    return isinstance(test, ast.Name) and test.id == "TYPE_CHECKING"
 
 
 @lru_cache(maxsize=128)

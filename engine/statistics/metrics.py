@@ -47,7 +47,7 @@ def emitted_logprobs(steps: Sequence[Step]) -> list[float]:
     Empty if a step emits several tokens or revises the output. Its candidates then do not
     describe the final text.
     """
-    values = []
+    values: list[float] = []
     for position, step in enumerate(steps):
         chosen = [c for c in step.candidates if len(step.emit) == 1 and c.token_id == step.emit[0]]
         if step.keep != position or not chosen:

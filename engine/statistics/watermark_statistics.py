@@ -194,7 +194,7 @@ def running_z_scores(
         expected: hit rate of unmarked text.
     """
     count = WatermarkCount(depth, expected, expected)
-    curve = []
+    curve: list[float | None] = []
     for scored, hits in counts:
         count.add(scored=scored, fresh=True, hits=hits)
         curve.append(count.z_score)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from engine.errors import TraceError
 from engine.trace.details import BeamDetail, BeamNode
@@ -25,7 +25,8 @@ class _PathNode:
     """New tokens from the prompt to this node."""
 
     def path(self) -> tuple[int, ...]:
-        tokens, place = [], self
+        tokens: list[int] = []
+        place: _PathNode | None = self
         while place is not None:
             tokens.append(place.node.token_id)
             place = place.above
@@ -67,7 +68,7 @@ def check_beams(trace: Trace) -> None:
         _check_outputs(trace, last, kept, places)
 
 
-def _check_config(config: dict[str, Any], groups: set[int]) -> None:
+def _check_config(config: Mapping[str, object], groups: set[int]) -> None:
     """Check the settings that rescoring uses."""
     for name in ("num_beams", "length_penalty", "early_stopping", "max_new_tokens"):
         if name not in config:
@@ -76,7 +77,8 @@ def _check_config(config: dict[str, Any], groups: set[int]) -> None:
         value = config.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise TraceError(f"trace.config.{name} must be a whole number of at least 1.")
-    if groups and groups != set(range(config.get("num_beam_groups", 1))):
+    count = len(groups)
+    if groups and (groups != {*range(count)} or count != config.get("num_beam_groups", 1)):
         raise TraceError("trace.config.num_beam_groups is not the number of groups in the pool.")
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from engine.errors import TraceError
 from engine.trace.records import ROLES, TURN_ROLES, Trace
+from engine.type_guards import is_list, is_mapping
 
 _MAX_NUMBER = 2**64
 
@@ -53,18 +53,18 @@ def _check_turns(trace: Trace) -> None:
         raise TraceError("trace.prompt_turns do not end with the prompt.")
 
 
-def _iter_leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, dict):
+def _iter_leaves(value: object) -> Iterator[object]:
+    if is_mapping(value):
         yield from value
         value = list(value.values())
-    if isinstance(value, (list, tuple)):
+    if is_list(value):
         for item in value:
             yield from _iter_leaves(item)
-    elif not isinstance(value, dict):
+    else:
         yield value
 
 
-def _is_valid_leaf(leaf: Any) -> bool:
+def _is_valid_leaf(leaf: object) -> bool:
     if isinstance(leaf, str):
         return not any("\ud800" <= character <= "\udfff" for character in leaf)
     if isinstance(leaf, (int, float)):

@@ -9,7 +9,6 @@ import math
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from engine.errors import TraceError
 from engine.trace.beam_checks import check_beams
@@ -18,6 +17,8 @@ from engine.trace.detail_checks import check_detail, check_details
 from engine.trace.media_checks import check_media
 from engine.trace.method_checks import check_method
 from engine.trace.records import FINISH_REASONS, Step, Trace, replay_ids
+from engine.trace.value_types import JsonObject, JsonValue
+from engine.type_guards import is_list, is_mapping
 
 MAX_STEPS = 20_000
 MAX_CANDIDATES = 200
@@ -37,7 +38,7 @@ _REPLACEMENT_CHARACTER = "\ufffd"
 _BYTE_PIECES = re.compile("(?:<0x[0-9A-F]{2}>)+")
 
 
-def read_json_strict(data: bytes, max_bytes: int) -> Any:
+def read_json_strict(data: bytes, max_bytes: int) -> JsonValue:
     """Parse JSON or gzipped JSON more strictly than the standard parser.
 
     Args:
@@ -105,7 +106,7 @@ def _nesting_depth(text: str) -> int:
     return deepest
 
 
-def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_duplicate_keys(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
     result = dict(pairs)
     if len(result) != len(pairs):
         seen: set[str] = set()
@@ -125,7 +126,7 @@ def _parse_finite_float(text: str) -> float:
     return value
 
 
-def check_step_count(steps: Any) -> None:
+def check_step_count(steps: JsonValue) -> None:
     """Check the number of steps before they are read.
 
     Raises:
@@ -206,7 +207,7 @@ def _check_parent(trace: Trace) -> None:
         raise TraceError("trace.parent: the prompt does not end with its token_ids.")
 
 
-def _check_config(config: dict[str, Any]) -> None:
+def _check_config(config: Mapping[str, object]) -> None:
     """Check the settings used in computations, and that all numbers are finite and bounded."""
     for name, largest in (_CONFIG_LIMITS | _OPTIONAL_CONFIG_LIMITS).items():
         value = config.get(name, 0)
@@ -222,9 +223,11 @@ def _check_config(config: dict[str, Any]) -> None:
         raise TraceError("trace.config has half of a character (a lone surrogate).")
 
 
-def _iter_leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, (list, dict)):
-        for item in value.values() if isinstance(value, dict) else value:
+def _iter_leaves(value: object) -> Iterator[object]:
+    if is_mapping(value):
+        value = list(value.values())
+    if is_list(value):
+        for item in value:
             yield from _iter_leaves(item)
     else:
         yield value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from engine.errors import TraceError
 from engine.trace.details import (
@@ -11,6 +10,7 @@ from engine.trace.details import (
     STATUSES,
     BeamDetail,
     ContrastiveDetail,
+    Detail,
     DraftDetail,
     LayerDetail,
     WatermarkDetail,
@@ -22,7 +22,7 @@ from engine.trace.value_types import PROBABILITY, SECONDS, TOKEN_ID, iter_values
 _TOLERANCE = 1e-3
 
 
-def check_detail(where: str, detail: Any, pieces: Mapping[int, str]) -> None:
+def check_detail(where: str, detail: Detail | None, pieces: Mapping[int, str]) -> None:
     """Check one step's detail, None included.
 
     Args:

@@ -13,7 +13,7 @@ import typing
 import zlib
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import TraceError, format_value
 from engine.settings import SETTINGS
@@ -21,32 +21,40 @@ from engine.trace import checks
 from engine.trace.columns import to_columns, to_rows
 from engine.trace.details import DETAIL_TYPES
 from engine.trace.records import COLUMNS_SCHEMA, SCHEMA, Step, Trace
-from engine.trace.value_types import LOGPROB, field_types, split_annotation
+from engine.trace.value_types import (
+    LOGPROB,
+    JsonValue,
+    field_types,
+    is_record_type,
+    split_annotation,
+)
+from engine.type_guards import is_list, is_mapping
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _DETAIL_KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
 _PLAIN_TYPES = (int, str, bool, type(None))
 _DETAIL_CLASSES = (*DETAIL_TYPES.values(),)
 
 
-def to_dict(value: Any) -> Any:
+def to_dict(value: object) -> Any:
     """Convert a record to JSON values: dataclasses become objects, details carry their ``kind``."""
     # Fast paths: nearly all values are numbers and texts.
     cls = type(value)
-    if cls is float:
+    if isinstance(value, float):
         return value if math.isfinite(value) else None
     if cls in _PLAIN_TYPES:
         return value
-    if isinstance(value, (list, tuple)):
+    if is_list(value):
         return [to_dict(item) for item in value]
-    if isinstance(value, dict):
+    if is_mapping(value):
         # JSON keys are texts; reading converts token ids back.
         return {str(key): to_dict(item) for key, item in value.items()}
     if dataclasses.is_dataclass(value):
         fields = {name: to_dict(getattr(value, name)) for name in _field_names(cls)}
         kind = _DETAIL_KINDS.get(cls)
         return {"kind": kind, **fields} if kind else fields
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
     return value
 
 
@@ -122,7 +130,7 @@ def loads(data: bytes | str) -> Trace:
     return trace_from_dict(checks.read_json_strict(raw, SETTINGS.max_trace_bytes))
 
 
-def trace_from_dict(data: Any) -> Trace:
+def trace_from_dict(data: JsonValue) -> Trace:
     """Make a Trace from parsed JSON.
 
     Raises:
@@ -145,7 +153,7 @@ def trace_from_dict(data: Any) -> Trace:
     return trace
 
 
-def step_from_dict(data: Any) -> Step:
+def step_from_dict(data: JsonValue) -> Step:
     """Make a Step from parsed JSON.
 
     Raises:
@@ -159,14 +167,14 @@ def _field_names(cls: type) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(cls))
 
 
-def _read_value(value: Any, kind: Any, where: str) -> Any:
+def _read_value(value: JsonValue, hint: object, where: str) -> Any:
     """Convert a JSON value to a type made of dataclasses, tuples, dicts, unions and scalars."""
-    kind, meaning = split_annotation(kind)
+    kind, meaning = split_annotation(hint)
     if kind is Any:
         return value
     if meaning == LOGPROB and value is None:
         return -math.inf
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+    if is_record_type(kind):
         return _read_record(value, kind, where)
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
@@ -178,7 +186,7 @@ def _read_value(value: Any, kind: Any, where: str) -> Any:
     return _read_scalar(value, kind, where)
 
 
-def _read_record(value: Any, cls: type, where: str) -> Any:
+def _read_record(value: JsonValue, cls: type[DataclassInstance], where: str) -> Any:
     if not isinstance(value, dict):
         raise TraceError(f"{where} must be an object.")
     fields = {f.name: f for f in dataclasses.fields(cls)}
@@ -193,7 +201,7 @@ def _read_record(value: Any, cls: type, where: str) -> Any:
     return cls(**{n: _read_value(value[n], hints[n], f"{where}.{n}") for n in fields if n in value})
 
 
-def _read_union(value: Any, args: tuple[Any, ...], where: str) -> Any:
+def _read_union(value: JsonValue, args: tuple[object, ...], where: str) -> Any:
     if value is None:
         if type(None) in args:
             return None
@@ -207,7 +215,7 @@ def _read_union(value: Any, args: tuple[Any, ...], where: str) -> Any:
     return _read_value(value, options[0], where)
 
 
-def _read_tuple(value: Any, args: tuple[Any, ...], where: str) -> tuple[Any, ...]:
+def _read_tuple(value: JsonValue, args: tuple[object, ...], where: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise TraceError(f"{where} must be a list.")
     if len(args) == 2 and args[1] is Ellipsis:
@@ -218,11 +226,11 @@ def _read_tuple(value: Any, args: tuple[Any, ...], where: str) -> tuple[Any, ...
     return tuple(_read_value(item, arg, f"{where}[{i}]") for i, (item, arg) in enumerate(pairs))
 
 
-def _read_mapping(value: Any, args: tuple[Any, ...], where: str) -> dict[Any, Any]:
+def _read_mapping(value: JsonValue, args: tuple[Any, ...], where: str) -> dict[object, object]:
     if not isinstance(value, dict):
         raise TraceError(f"{where} must be an object.")
     key_kind, item_kind = args
-    result = {}
+    result: dict[object, object] = {}
     for key, item in value.items():
         # int() would also accept signs, underscores and other scripts' digits.
         if key_kind is int and not (key.isascii() and key.isdigit() and len(key) < 10):
@@ -232,7 +240,7 @@ def _read_mapping(value: Any, args: tuple[Any, ...], where: str) -> dict[Any, An
     return result
 
 
-def _read_scalar(value: Any, kind: type, where: str) -> Any:
+def _read_scalar(value: JsonValue, kind: type, where: str) -> Any:
     if kind in _MAX_NUMBERS and isinstance(value, (int, float)) and abs(value) > _MAX_NUMBERS[kind]:
         raise TraceError(f"{where} is a number that is too large.")
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):

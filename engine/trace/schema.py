@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.trace.details import DETAIL_TYPES
 from engine.trace.records import COLUMNS_SCHEMA, FINISH_REASONS, SCHEMA, Output, Step, Trace
-from engine.trace.value_types import LOGPROB, field_types, split_annotation
+from engine.trace.value_types import LOGPROB, field_types, is_record_type, split_annotation
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _DETAIL_KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
 _SCALAR_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean"}
@@ -59,7 +62,7 @@ def _columns_schema(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, "properties": fields}
 
 
-def _record_schema(cls: type, definitions: dict[str, Any]) -> dict[str, Any]:
+def _record_schema(cls: type[DataclassInstance], definitions: dict[str, Any]) -> dict[str, Any]:
     hints = field_types(cls)
     fields = dataclasses.fields(cls)
     properties = {f.name: _type_schema(hints[f.name], definitions) for f in fields}
@@ -74,9 +77,9 @@ def _record_schema(cls: type, definitions: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _type_schema(kind: Any, definitions: dict[str, Any]) -> dict[str, Any]:
-    kind, meaning = split_annotation(kind)
-    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+def _type_schema(hint: object, definitions: dict[str, Any]) -> dict[str, Any]:
+    kind, meaning = split_annotation(hint)
+    if is_record_type(kind):
         if kind.__name__ not in definitions:
             definitions[kind.__name__] = {}  # reserved first, so that recursive types end
             definitions[kind.__name__] = _record_schema(kind, definitions)

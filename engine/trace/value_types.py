@@ -11,9 +11,18 @@ import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeGuard
+
+from engine.type_guards import is_list, is_mapping
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 NamedValues = Iterator[tuple[str, Any]]
+
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+"""A parsed JSON document, or a part of one."""
+JsonObject: TypeAlias = "dict[str, JsonValue]"
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,7 @@ Seconds = Annotated[float, SECONDS]
 """A non-negative time in seconds."""
 
 
-def iter_values(record: Any, meaning: Meaning) -> NamedValues:
+def iter_values(record: object, meaning: Meaning) -> NamedValues:
     """Yield (field name, value) of all values of one meaning in a record and its nested records.
 
     Args:
@@ -50,7 +59,7 @@ def iter_values(record: Any, meaning: Meaning) -> NamedValues:
             yield from read(name, getattr(record, name))
 
 
-def is_equal_except(one: Any, other: Any, apart: Meaning) -> bool:
+def is_equal_except(one: object, other: object, apart: Meaning) -> bool:
     """Return True if two records or values are equal, ignoring values of the meaning ``apart``."""
     if type(one) is not type(other):
         return False
@@ -59,11 +68,11 @@ def is_equal_except(one: Any, other: Any, apart: Meaning) -> bool:
         return all(
             is_equal_except(getattr(one, name), getattr(other, name), apart) for name in names
         )
-    if isinstance(one, tuple | list):
+    if is_list(one) and is_list(other):
         return len(one) == len(other) and all(
             is_equal_except(mine, yours, apart) for mine, yours in zip(one, other, strict=True)
         )
-    if isinstance(one, dict):
+    if is_mapping(one) and is_mapping(other):
         return one.keys() == other.keys() and all(
             is_equal_except(value, other[key], apart) for key, value in one.items()
         )
@@ -71,12 +80,17 @@ def is_equal_except(one: Any, other: Any, apart: Meaning) -> bool:
     return one == other or (one != one and other != other)
 
 
-def split_annotation(hint: Any) -> tuple[Any, Meaning | None]:
+def split_annotation(hint: object) -> tuple[Any, Meaning | None]:
     """Split a type hint into the bare type and its meaning, which may be None."""
     if typing.get_origin(hint) is Annotated:
         kind, meaning = typing.get_args(hint)
         return kind, meaning
     return hint, None
+
+
+def is_record_type(kind: object) -> TypeGuard[type[DataclassInstance]]:
+    """Return True if a type is a dataclass."""
+    return isinstance(kind, type) and dataclasses.is_dataclass(kind)
 
 
 @cache
@@ -106,7 +120,7 @@ def _field_readers(
     return tuple((name, read) for name, read in found if read is not None)
 
 
-def _make_reader(hint: Any, meaning: Meaning) -> Callable[[str, Any], NamedValues] | None:
+def _make_reader(hint: object, meaning: Meaning) -> Callable[[str, Any], NamedValues] | None:
     """Return a reader of the values in a value of this type; None if it cannot hold any."""
     kind, mark = split_annotation(hint)
     if mark is not None:
@@ -123,7 +137,7 @@ def _make_reader(hint: Any, meaning: Meaning) -> Callable[[str, Any], NamedValue
 
 
 def _make_tuple_reader(
-    args: tuple[Any, ...], meaning: Meaning
+    args: tuple[object, ...], meaning: Meaning
 ) -> Callable[[str, Any], NamedValues] | None:
     """Return the reader of a tuple with one item type, or with one type per position."""
     if args[-1] is Ellipsis:
@@ -144,6 +158,6 @@ def _read_each(
         yield from read(name, item)
 
 
-def _read_single(name: str, value: Any) -> NamedValues:
+def _read_single(name: str, value: float | None) -> NamedValues:
     if value is not None:
         yield name, value

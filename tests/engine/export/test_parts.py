@@ -10,6 +10,7 @@ import hashlib
 import io
 import json
 import os
+import sys
 import time
 import types
 import zipfile
@@ -138,6 +139,15 @@ def test_the_folder_is_whole_pinned_and_needs_transformers_alone(trace):
     changed = {**files, "custom_generate/generate.py": files["custom_generate/generate.py"] + "#"}
     assert folder_sha256(changed) != folder_sha256(files)
     assert folder_sha256(files) in script_text(plan_export(moved(trace)))
+
+
+def test_the_folder_imports_nothing_for_type_checkers(trace):
+    # transformers looks for every package that a file names, in `if TYPE_CHECKING:` too.
+    for path, text in folder_files(plan_export(moved(trace))).items():
+        if path.endswith(".py"):
+            imports = [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ImportFrom)]
+            packages = {(n.module or "").split(".")[0] for n in imports if not n.level}
+            assert packages <= {*sys.stdlib_module_names, "torch", "transformers", "numpy"}, path
 
 
 def generate_alone_gives(name):
