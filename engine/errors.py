@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from engine.messages import Message
+
 _MAX_VALUE_CHARS = 80
 
 
 class EngineError(Exception):
     """Base class of errors shown to a user as one sentence.
 
+    Args:
+        template: the sentence, with its values as ``{name}``; see ``engine.messages.Message``.
+        values: name -> value.
+
     Attributes:
         code: short machine-readable kind; the same in the UI, the CLI and the API.
     """
 
     code = "error"
+
+    def __init__(self, template: str = "", /, **values: object) -> None:
+        super().__init__(Message(template, **values) if values else template)
 
 
 class ParameterError(EngineError):
@@ -28,8 +37,14 @@ class ParameterError(EngineError):
 
     def __init__(self, parameter: str, got: object, allowed: str, hint: str = "") -> None:
         self.parameter, self.got, self.allowed, self.hint = parameter, got, allowed, hint
-        sentence = f"{parameter} = {format_value(got)} is not allowed: {allowed}"
-        super().__init__(sentence + (f"; {hint}." if hint else "."))
+        values = {"parameter": parameter, "got": format_value(got), "allowed": allowed}
+        if hint:
+            sentence = Message(
+                "{parameter} = {got} is not allowed: {allowed}; {hint}.", **values, hint=hint
+            )
+        else:
+            sentence = Message("{parameter} = {got} is not allowed: {allowed}.", **values)
+        super().__init__(sentence)
 
     def __reduce__(self) -> tuple[type[ParameterError], tuple[str, object, str, str]]:
         """Pickle by constructor arguments, so that the error can cross processes."""
@@ -84,7 +99,12 @@ class Cancelled(Exception):
 
 
 def format_value(value: object) -> str:
-    """Return the repr of a value for a message: one line of ASCII, at most 80 characters."""
+    """Return the repr of a value for a message: one line of ASCII, at most 80 characters.
+
+    A ``Message`` describes a value; it stays translatable.
+    """
+    if isinstance(value, Message):
+        return Message("'{text}'", text=value)
     try:
         text = repr(value).encode("ascii", "backslashreplace").decode()
     except RecursionError:

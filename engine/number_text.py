@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+
+from engine.messages import Message
 
 _MARKS = {"\n": "⏎", "\t": "⇥", "\r": "␍", "\u0000": "␀", "\u00a0": "⍽"}
 _INVISIBLE = re.compile("[\u0000-\u001f\u00a0\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
@@ -106,13 +108,7 @@ def format_value(value: float) -> str:
 
 def format_ordinal(n: int) -> str:
     """Return first, second, third, or number n."""
-    return {1: "first", 2: "second", 3: "third"}.get(n, f"number {n}")
-
-
-def join_words(parts: Sequence[str]) -> str:
-    """Return "a", "a and b", or "a, b and c"."""
-    *head, last = parts
-    return f"{', '.join(head)} and {last}" if head else last
+    return {1: "first", 2: "second", 3: "third"}.get(n, Message("number {n}", n=n))
 
 
 def round_up_until(bound: float, holds: Callable[[float], bool], most: float) -> float | None:

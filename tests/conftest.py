@@ -7,6 +7,8 @@ import shutil
 import tempfile
 
 os.environ["PLAYGROUND_JOURNAL"] = ""
+# Exported code must end, however busy the machine is.
+os.environ["PLAYGROUND_MAX_CHECK_S"] = "600"
 os.environ["PLAYGROUND_METHODS"] = tempfile.mkdtemp(prefix="methods.")
 
 

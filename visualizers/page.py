@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from engine.messages import add_templates
 from engine.statistics.glossary import glossary_texts
 from engine.trace import json_io
 from engine.trace.records import Trace
@@ -70,7 +71,8 @@ def page(trace: Trace, *, dark: bool = False) -> Page:
 
 def to_recording(trace: Trace, pictures: Iterable[str]) -> dict[str, Any]:
     """Return a recorded run as JSON values: its trace, and the summaries of its views by step."""
-    return {"trace": json_io.trace_to_dict(trace), "shown": summarize_trace(trace, pictures)}
+    recorded = {"trace": json_io.trace_to_dict(trace), "shown": summarize_trace(trace, pictures)}
+    return add_templates(recorded)
 
 
 def order_views(pictures: Iterable[str]) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 from engine.declare.params import defaults_of, params_of
 from engine.declare.weights import ASSISTANT_PREFIX
 from engine.errors import EngineError, ParameterError
+from engine.messages import Message
 from engine.models.text import decode_ids, encode_after
 from engine.run.media_request import load_media_fields
 from engine.run.request import DecodeRequest
@@ -74,7 +75,9 @@ def branch_point(trace: Trace, step: Any, *, node_id: Any = None, run_id: str = 
     count = len(trace.steps)
     # bool is a subclass of int.
     if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < count:
-        raise ParameterError("step", step, f"the run has steps 0 to {count - 1}")
+        raise ParameterError(
+            "step", step, Message("the run has steps 0 to {count}", count=count - 1)
+        )
     found = trace.steps[step]
     if isinstance(found.detail, BeamDetail):
         kept = _path_before(trace, found, found.detail, node_id)
@@ -97,7 +100,11 @@ def _path_before(trace: Trace, step: Step, detail: BeamDetail, node_id: Any) -> 
     pool = {node.node_id: node for node in detail.pool}
     node = min(detail.pool, key=lambda n: n.rank) if node_id is None else pool.get(node_id)
     if node is None:
-        raise ParameterError("node_id", node_id, f"step {step.index} has no such node in its pool")
+        raise ParameterError(
+            "node_id",
+            node_id,
+            Message("step {index} has no such node in its pool", index=step.index),
+        )
     path = []
     while (node := nodes.get(node.parent_id)) is not None:
         path.append(node.token_id)
@@ -134,11 +141,13 @@ def make_branch(
 
 def _check_token(token_id: Any, place: BranchPoint) -> int:
     limit = place.vocab_size
-    allowed = "a token id of the model" + (f", 0 to {limit - 1}" if limit else "")
+    allowed = "a token id of the model"
+    if limit:
+        allowed = Message("a token id of the model, 0 to {last}", last=limit - 1)
     if not isinstance(token_id, int) or isinstance(token_id, bool) or token_id < 0:
-        raise ParameterError("token_id", token_id, f"it must be {allowed}")
+        raise ParameterError("token_id", token_id, Message("it must be {range}", range=allowed))
     if limit and token_id >= limit:
-        raise ParameterError("token_id", token_id, f"it must be {allowed}")
+        raise ParameterError("token_id", token_id, Message("it must be {range}", range=allowed))
     if token_id in place.end_ids:
         raise ParameterError("token_id", token_id, "it ends the text: nothing can follow it")
     return token_id
@@ -147,7 +156,7 @@ def _check_token(token_id: Any, place: BranchPoint) -> int:
 def _encode_typed_text(text: Any, tokenizer: Any, before: Sequence[int]) -> tuple[int, ...]:
     limit = SETTINGS.max_prompt_chars
     if not isinstance(text, str) or not 1 <= len(text) <= limit:
-        raise ParameterError("text", text, f"write 1 to {limit} characters")
+        raise ParameterError("text", text, Message("write 1 to {limit} characters", limit=limit))
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -209,7 +218,9 @@ def branch_request(
     """
     name = trace.strategy if strategy is None else strategy
     if name not in STRATEGIES:
-        raise ParameterError("strategy", name, f"it must be one of {', '.join(STRATEGIES)}")
+        raise ParameterError(
+            "strategy", name, Message("it must be one of {choices}", choices=", ".join(STRATEGIES))
+        )
     if assistant is None and name == trace.strategy and trace.assistant is not None:
         assistant = trace.assistant.id
     drafted = STRATEGIES[name].assistant != "none"

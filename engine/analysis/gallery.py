@@ -77,7 +77,7 @@ def open_entry(file: str, folder: Path = FOLDER) -> Trace:
         TraceError: the gallery has no such file.
     """
     if file not in {entry.file for entry in list_entries(folder)}:
-        raise TraceError(f"The gallery has no run named {file[:60]!r}.")
+        raise TraceError("The gallery has no run named {file}.", file=repr(file[:60]))
     return json_io.load(folder / file)
 
 

@@ -24,6 +24,7 @@ from engine.analysis.generate_outputs_flags import (
 from engine.analysis.generate_outputs_sizes import check_size
 from engine.analysis.thread_generator import use_generator
 from engine.errors import Cancelled, DecodeError, ParameterError
+from engine.messages import Message
 from engine.models.loading import LoadedModel, pin_models
 from engine.models.model_views import build_generation_view
 from engine.models.openvino import model as on_openvino
@@ -152,13 +153,15 @@ def _call_generate(
         if cancelled.is_set():
             raise Cancelled from None
         raise DecodeError(
-            f"transformers' generate() refuses this run: {str(error).splitlines()[0][:200]!r}."
+            "transformers' generate() refuses this run: {why}.",
+            why=repr(str(error).splitlines()[0][:200]),
         ) from None
     if cancelled.is_set():
         raise Cancelled
     if stop.expired:
         raise DecodeError(
-            f"Making the run again took more than the {SETTINGS.max_runtime_s:g} seconds that a run may take."
+            "Making the run again took more than the {limit} seconds that a run may take.",
+            limit=f"{SETTINGS.max_runtime_s:g}",
         )
     return output
 
@@ -192,13 +195,18 @@ def _check_same_tokens(output: Any, run: Prepared, trace: Trace, flags: OutputFl
     place = next((at for at in parts if at is not None), None)
     if place is None and len(rows) == len(wanted):
         return
-    eager = (
-        ": attention that shows its weights is summed in another order, so leave output_attentions out"
-        if flags.output_attentions
-        else ": they are to be had where it was made"
-    )
+    first = (place or 0) + 1
+    if flags.output_attentions:
+        raise DecodeError(
+            "The run comes out otherwise here from token {place} on, so these would not be its "
+            "outputs: attention that shows its weights is summed in another order, so leave "
+            "output_attentions out.",
+            place=first,
+        )
     raise DecodeError(
-        f"The run comes out otherwise here from token {(place or 0) + 1} on, so these would not be its outputs{eager}."
+        "The run comes out otherwise here from token {place} on, so these would not be its "
+        "outputs: they are to be had where it was made.",
+        place=first,
     )
 
 
@@ -214,7 +222,9 @@ def _first_difference(row: list[int], ids: list[int], padding: set[Any]) -> int 
 
 def _check_has_attentions(loaded: LoadedModel, flags: OutputFlags) -> None:
     if flags.output_attentions and isinstance(loaded.model, on_openvino.GraphModelMixin):
-        shown = f"{loaded.name} is computed by a graph of OpenVINO, which shows no attentions"
+        shown = Message(
+            "{name} is computed by a graph of OpenVINO, which shows no attentions", name=loaded.name
+        )
         raise ParameterError("output_attentions", True, shown, "leave it out")
 
 
@@ -232,7 +242,10 @@ def _check_complete(output: Any, loaded: LoadedModel, flags: OutputFlags) -> Non
         layers = [layer for steps in found for step in steps for layer in _layer_tensors(step)]
         if not layers or any(layer is None for layer in layers):
             raise ParameterError(
-                flag, True, f"{loaded.name} does not show its {name}", "leave it out"
+                flag,
+                True,
+                Message("{name} does not show its {outputs}", name=loaded.name, outputs=name),
+                "leave it out",
             )
 
 

@@ -110,7 +110,9 @@ def save_output(output: Any, path: str | Path, metadata: Mapping[str, str] | Non
     except OSError as error:
         with contextlib.suppress(OSError):
             partial.unlink(missing_ok=True)
-        raise OutputFileError(f"{target.name} could not be written: {error.strerror}.") from None
+        raise OutputFileError(
+            "{folder} could not be written: {error}.", folder=target.name, error=error.strerror
+        ) from None
 
 
 def load_output(path: str | Path) -> Any:
@@ -125,7 +127,11 @@ def load_output(path: str | Path) -> Any:
     metadata, tensors = _read_file(Path(path))
     kind = metadata.get("class", "")
     if metadata.get("format") != FORMAT or kind not in OUTPUT_CLASSES:
-        raise OutputFileError(f"{Path(path).name} holds no outputs of generate() as {FORMAT}.")
+        raise OutputFileError(
+            "{name} holds no outputs of generate() as {format}.",
+            name=Path(path).name,
+            format=FORMAT,
+        )
     fields: dict[str, Any] = {}
     steps: dict[str, dict[tuple[int, ...], Any]] = {}
     for name, tensor in tensors.items():
@@ -140,7 +146,9 @@ def load_output(path: str | Path) -> Any:
         nested = {field: _nest_tensors(found) for field, found in steps.items()}
         return getattr(transformers.generation, kind)(**fields, **nested)
     except (TypeError, KeyError):
-        raise OutputFileError(f"{Path(path).name} has tensors that a {kind} has not.") from None
+        raise OutputFileError(
+            "{name} has tensors that a {kind} has not.", name=Path(path).name, kind=kind
+        ) from None
 
 
 def read_metadata(path: str | Path) -> dict[str, str]:
@@ -161,7 +169,9 @@ def _checked_file_metadata(output: Any, metadata: Mapping[str, str] | None) -> d
     kind = type(output).__name__
     if kind not in OUTPUT_CLASSES:
         raise OutputFileError(
-            f"A {kind} is no output of generate(): it must be a {OUTPUT_CLASSES[0]} or alike."
+            "A {kind} is no output of generate(): it must be a {expected} or alike.",
+            kind=kind,
+            expected=OUTPUT_CLASSES[0],
         )
     return file_metadata(kind, metadata)
 
@@ -202,7 +212,9 @@ def _read_file(path: Path, tensors: bool = True) -> tuple[dict[str, str], dict[s
             found = {name: file.get_tensor(name) for name in names}
             return dict(file.metadata() or {}), found
     except (SafetensorError, OSError):
-        raise OutputFileError(f"{path.name} is no safetensors file that can be read.") from None
+        raise OutputFileError(
+            "{name} is no safetensors file that can be read.", name=path.name
+        ) from None
 
 
 def _parse_tensor_name(name: str) -> tuple[Any, ...]:
@@ -213,7 +225,9 @@ def _parse_tensor_name(name: str) -> tuple[Any, ...]:
     """
     found = _TENSOR_NAME.fullmatch(name)
     if found is None:
-        raise OutputFileError(f"{name[:60]!r} is no name of a tensor of generate()'s outputs.")
+        raise OutputFileError(
+            "{name} is no name of a tensor of generate()'s outputs.", name=repr(name[:60])
+        )
     return found[1], *(int(number) for number in found.groups()[1:] if number is not None)
 
 

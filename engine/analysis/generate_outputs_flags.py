@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.declare.params import build_config
 from engine.errors import EngineError, ModelError, ParameterError
+from engine.messages import Message
 from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
 from engine.strategies.bundled_loops import find_bundled_loop
@@ -39,7 +40,9 @@ class OutputFlags:
                 raise ParameterError(name, value, "it must be true or false")
         if not any(asdict(self).values()):
             raise ParameterError(
-                "output_scores", False, f"at least one of {', '.join(asdict(self))} must be true"
+                "output_scores",
+                False,
+                Message("at least one of {names} must be true", names=", ".join(asdict(self))),
             )
 
     def enabled_names(self) -> list[str]:
@@ -58,7 +61,9 @@ def parse_flags(values: Any) -> OutputFlags:
         raise ParameterError("flags", values, "it must be an object of names and true or false")
     for name in values:
         if name not in known:
-            raise ParameterError("flags", name, f"it must be one of {', '.join(known)}")
+            raise ParameterError(
+                "flags", name, Message("it must be one of {choices}", choices=", ".join(known))
+            )
     return OutputFlags(**{name: values.get(name, False) for name in known})
 
 
@@ -70,7 +75,9 @@ def check_has_outputs(trace: Trace) -> None:
     """
     strategy = STRATEGIES.get(trace.strategy)
     if strategy is None:
-        raise EngineError(f"Nothing is known here of the strategy {trace.strategy[:40]!r}.")
+        raise EngineError(
+            "Nothing is known here of the strategy {strategy}.", strategy=repr(trace.strategy[:40])
+        )
     if strategy.loop is None or trace.method is not None:
         raise EngineError(
             "A custom method decides in code of its own, so transformers' generate() has no scores, hidden"
@@ -85,7 +92,8 @@ def check_has_outputs(trace: Trace) -> None:
     own = find_bundled_loop(strategy, build_config(strategy.config, values, strategy.name))
     if own is not None:
         raise EngineError(
-            f"transformers' generate() cannot make this run and has no outputs of it: {own.why}."
+            "transformers' generate() cannot make this run and has no outputs of it: {why}.",
+            why=own.why,
         )
     if not any(output.token_ids for output in trace.outputs):
         raise EngineError("The run wrote nothing, so there are no outputs of it.")
@@ -101,19 +109,26 @@ def check_model_matches(trace: Trace, loaded: LoadedModel) -> None:
     own, strategy = trace.model, STRATEGIES[trace.strategy]
     if own.vocab_size and own.vocab_size != loaded.vocab_size:
         raise ModelError(
-            f"{loaded.name} has a vocabulary of {loaded.vocab_size} tokens and the run's model"
-            f" {own.id} one of {own.vocab_size}: it did not make this run."
+            "{name} has a vocabulary of {size} tokens and the run's model {own} one of "
+            "{other}: it did not make this run.",
+            name=loaded.name,
+            size=loaded.vocab_size,
+            own=own.id,
+            other=own.vocab_size,
         )
     built = (own.layers or loaded.layers, own.is_encoder_decoder)
     if built != (loaded.layers, loaded.is_encoder_decoder):
         raise ModelError(
-            f"{loaded.name} is built otherwise than the run's model {own.id}: it did not make this run."
+            "{name} is built otherwise than the run's model {own}: it did not make this run.",
+            name=loaded.name,
+            own=own.id,
         )
     can = loaded.capabilities
     if "rewind" in strategy.needs and not (can.has_cache and can.can_crop):
         raise ModelError(
-            f"{loaded.name} cannot take tokens back as generate() does it, so transformers does not draft for it"
-            " and has no outputs of this run."
+            "{name} cannot take tokens back as generate() does it, so transformers does "
+            "not draft for it and has no outputs of this run.",
+            name=loaded.name,
         )
 
 

@@ -16,6 +16,7 @@ from engine.analysis.generate_outputs_flags import (
     parse_flags,
 )
 from engine.errors import EngineError, ModelError
+from engine.messages import join_words
 from engine.models import files
 from engine.models import meta_model as descriptions
 from engine.models.loading import LoadedModel, find_recorded_model
@@ -134,13 +135,19 @@ def check_size(trace: Trace, flags: OutputFlags, model: LoadedModel | None = Non
         left -= alone[name]
         if left <= most:
             break
-    told = (
-        f"These outputs would take {_format_megabytes(size)} MB, and at most "
-        f"{_format_megabytes(most)} MB are given here"
-    )
+    megabytes = {"size": _format_megabytes(size), "most": _format_megabytes(most)}
     if len(out) == len(alone):
-        raise TooLargeError(f"{told}: make a shorter run.")
-    raise TooLargeError(f"{told}: leave out {' and '.join(out)}.")
+        raise TooLargeError(
+            "These outputs would take {size} MB, and at most {most} MB are given here: make a "
+            "shorter run.",
+            **megabytes,
+        )
+    raise TooLargeError(
+        "These outputs would take {size} MB, and at most {most} MB are given here: leave out "
+        "{names}.",
+        **megabytes,
+        names=join_words(out),
+    )
 
 
 def _format_megabytes(size: int) -> str:
@@ -189,7 +196,9 @@ def _config_and_cache(trace: Trace, loaded: LoadedModel | None) -> tuple[Any, bo
     files.check_name(name)
     folder, known = files.local_folder(name), descriptions.describe_model(name)
     if folder is None or known is None:
-        raise ModelError(f"{name} is not on this machine, so the size of its outputs is not known.")
+        raise ModelError(
+            "{name} is not on this machine, so the size of its outputs is not known.", name=name
+        )
     return descriptions.auto_class(name, folder)[1], uses_cache(strategy, known[1])
 
 
@@ -203,8 +212,10 @@ def _first_integer(config: Any, *names: str) -> Any:
     value = next((value for value in found if isinstance(value, int)), None)
     if value is None:
         raise ModelError(
-            f"A model of the kind {config.model_type} does not say its {names[-1]}, so the size of its outputs"
-            " is not known."
+            "A model of the kind {kind} does not say its {field}, so the size of its "
+            "outputs is not known.",
+            kind=config.model_type,
+            field=names[-1],
         )
     return value
 

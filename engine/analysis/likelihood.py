@@ -71,7 +71,9 @@ def score_trace(
     """
     new = list(trace.outputs[0].token_ids) if trace.outputs else []
     if trace.media and base.reader is None:
-        raise ModelError(f"{base.name} is given text alone, and this text is about something else.")
+        raise ModelError(
+            "{name} is given text alone, and this text is about something else.", name=base.name
+        )
     if writer is None or has_same_vocabulary(writer, base):
         given = load_media_inputs(trace, base)
         return score_ids(base, list(trace.prompt_ids), new, cancelled, tell, given)
@@ -85,7 +87,11 @@ def _retokenize(
 ) -> tuple[list[int], list[int]]:
     """Return prompt and text as ids of the scoring model."""
     if base.tokenizer is None or writer.tokenizer is None:
-        raise ModelError(f"{base.name} cannot read a text of {trace.model.id}: no tokenizer.")
+        raise ModelError(
+            "{name} cannot read a text of {model}: no tokenizer.",
+            name=base.name,
+            model=trace.model.id,
+        )
     prompt = trace.prompt
     if prompt is None:
         prompt = decode_ids(writer.tokenizer, trace.prompt_ids)

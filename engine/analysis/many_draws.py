@@ -17,6 +17,7 @@ from engine.errors import Cancelled, DecodeError, ParameterError
 from engine.loops.forward import Forward
 from engine.loops.recorder import round_decimals
 from engine.loops.rows import append_tokens
+from engine.messages import Message
 from engine.models.loading import LoadedModel, pin_models
 from engine.models.model_views import copy_without_defaults
 from engine.one_shot_thread import run_in_thread
@@ -74,10 +75,8 @@ def draw_many(
     checked, ids, inputs = encode_prompt(checked, loaded)
     context = loaded.context_length
     if context is not None and len(ids) + checked.config.max_new_tokens > context:
-        room = context - len(ids)
-        raise ParameterError(
-            "max_new_tokens", checked.config.max_new_tokens, f"the context leaves {room} tokens"
-        )
+        allowed = Message("the context leaves {room} tokens", room=context - len(ids))
+        raise ParameterError("max_new_tokens", checked.config.max_new_tokens, allowed)
     stop = StopCriterion(cancelled, math.inf)
     kind = ("draws", loaded.name)
     busy_s = 0.0
@@ -98,7 +97,10 @@ def draw_many(
         if cancelled.is_set():
             return
         if stop.expired:
-            raise DecodeError(f"The limit of {SETTINGS.max_runtime_s:g} seconds was reached.")
+            raise DecodeError(
+                "The limit of {max_runtime_s} seconds was reached.",
+                max_runtime_s=f"{SETTINGS.max_runtime_s:g}",
+            )
         named = {i for draw in draws for i in draw.token_ids}
         pieces = loaded.pieces.of(named)
         yield DrawBatch(draws, tuple(ids), pieces, round_decimals(busy_s))
@@ -106,13 +108,19 @@ def draw_many(
 
 def _check_request(request: DecodeRequest, count: Any) -> CheckedRequest:
     if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= MAX_DRAWS:
-        raise ParameterError("draws", count, f"it must be a whole number from 2 to {MAX_DRAWS}")
+        raise ParameterError(
+            "draws",
+            count,
+            Message("it must be a whole number from 2 to {MAX_DRAWS}", MAX_DRAWS=MAX_DRAWS),
+        )
     if request.strategy != "sampling":
         raise ParameterError("strategy", request.strategy, "many draws need sampling")
     checked = check_request(request)
     if checked.config.max_new_tokens > MAX_TOKENS:
         raise ParameterError(
-            "max_new_tokens", checked.config.max_new_tokens, f"many draws take 1 to {MAX_TOKENS}"
+            "max_new_tokens",
+            checked.config.max_new_tokens,
+            Message("many draws take 1 to {MAX_TOKENS}", MAX_TOKENS=MAX_TOKENS),
         )
     if checked.config.num_return_sequences != 1:
         raise ParameterError(
@@ -193,7 +201,9 @@ def _draw_rows(
         chosen = torch.log_softmax(scores, dim=-1).gather(-1, tokens[:, None])[:, 0].tolist()
         # Only NaN differs from itself.
         if any(value != value for value in chosen):
-            raise DecodeError(f"The model's logits are not finite at token {len(kept)}.")
+            raise DecodeError(
+                "The model's logits are not finite at token {length}.", length=len(kept)
+            )
         active = unfinished.tolist()
         kept.append([v if on else None for v, on in zip(chosen, active, strict=True)])
         input_ids = append_tokens(input_ids, tokens, unfinished, generation_config)

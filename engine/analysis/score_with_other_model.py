@@ -141,7 +141,9 @@ def compare_models(
         raise ModelError("The run wrote nothing that another model could read.")
     if not has_same_vocabulary(own, other):
         raise ModelError(
-            f"{other.name} has another tokenizer than {own.name}: their tokens cannot be compared."
+            "{name} has another tokenizer than {own}: their tokens cannot be compared.",
+            name=other.name,
+            own=own.name,
         )
     prompt = list(trace.prompt_ids)
     for loaded in (own, other):

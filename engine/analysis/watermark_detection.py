@@ -13,6 +13,7 @@ import torch
 from engine.declare.config import config_to_dict
 from engine.declare.params import build_config, params_of
 from engine.errors import EngineError, ParameterError
+from engine.messages import Message
 from engine.models.text import encode_after, encode_inside, encode_pair
 from engine.one_shot_thread import run_in_thread
 from engine.settings import SETTINGS
@@ -116,11 +117,7 @@ def detect_ids(
     _check_device(device)
     scheme = scheme_from_config(config_to_dict(config))
     check_greenlist_ratio(scheme, vocab_size)
-    outside = next((i for i in ids if not 0 <= i < vocab_size), None)
-    if outside is not None:
-        raise ParameterError(
-            "ids", outside, f"token ids of this model go from 0 to {vocab_size - 1}"
-        )
+    _check_ids(ids, vocab_size)
 
     def count() -> tuple[int, tuple[TokenMark, ...], NullHypothesis]:
         processor = _cached_processor(scheme, vocab_size, device)
@@ -132,8 +129,11 @@ def detect_ids(
     length, marks, chances = run_in_thread(count)
     if length < scheme.min_tokens:
         raise DetectError(
-            f"The text has {length} tokens; {scheme.name} with this context needs at least "
-            f"{scheme.min_tokens} to judge."
+            "The text has {length} tokens; {scheme} with this context needs at least "
+            "{shortest} to judge.",
+            length=length,
+            scheme=scheme.name,
+            shortest=scheme.min_tokens,
         )
     verdict = judge_marks(marks, chances, config.z_threshold)
     assert verdict is not None, "a text of the shortest length has a token that counts"
@@ -150,6 +150,13 @@ def detect_ids(
     )
 
 
+def _check_ids(ids: Sequence[int], vocab_size: int) -> None:
+    outside = next((i for i in ids if not 0 <= i < vocab_size), None)
+    if outside is not None:
+        allowed = Message("token ids of this model go from 0 to {last}", last=vocab_size - 1)
+        raise ParameterError("ids", outside, allowed)
+
+
 def _check_device(device: str) -> None:
     """Raise DetectError for a device that is missing here: its random lists cannot be drawn."""
     # Lists of another device are different ones, so any text would count as unmarked.
@@ -160,8 +167,10 @@ def _check_device(device: str) -> None:
     }
     if not there.get(device, False):
         raise DetectError(
-            f"This watermark was made with the random numbers of {device[:20]!r}, which is not on "
-            "this machine: another device draws other lists and would call any text unmarked."
+            "This watermark was made with the random numbers of {device}, which is not "
+            "on this machine: another device draws other lists and would call any text "
+            "unmarked.",
+            device=repr(device[:20]),
         )
 
 
@@ -187,11 +196,17 @@ def detect_trace(
     own = trace.model.device
     if device is not None and device != own:
         raise DetectError(
-            f"This text was marked on {own!r}; lists drawn on {device[:20]!r} are others, so a "
-            "detection there would call it unmarked."
+            "This text was marked on {own}; lists drawn on {device} are others, so a "
+            "detection there would call it unmarked.",
+            own=repr(own),
+            device=repr(device[:20]),
         )
     if not 0 <= sequence < len(trace.outputs):
-        raise DetectError(f"The trace has {len(trace.outputs)} outputs; there is no {sequence}.")
+        raise DetectError(
+            "The trace has {outputs} outputs; there is no {sequence}.",
+            outputs=len(trace.outputs),
+            sequence=sequence,
+        )
     known = params_of(WatermarkConfig)
     values = {n: v for n, v in trace.config.items() if n in known and n not in _IGNORED_SETTINGS}
     config = build_watermark_config({**values, **(overrides or {})})
@@ -237,8 +252,8 @@ def detect_text(
         raise DetectError("The model has no tokenizer, so a text cannot be read.")
     limit = SETTINGS.max_prompt_chars
     if not isinstance(text, str) or not text.strip() or len(text) > limit:
-        got = text if not isinstance(text, str) else f"{len(text)} characters"
-        raise ParameterError("text", got, f"write 1 to {limit} characters")
+        got = text if not isinstance(text, str) else Message("{n} characters", n=len(text))
+        raise ParameterError("text", got, Message("write 1 to {limit} characters", limit=limit))
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.cli.argument_values import parse_settings
 from engine.errors import ParameterError
+from engine.messages import Message
 from engine.settings import SETTINGS
 
 
@@ -68,9 +69,11 @@ def _read_messages(name: str) -> list[Any]:
         with Path(name).open("rb") as file:
             data = file.read(limit + 1)  # one byte more shows that the file is too large
     except OSError as error:
-        raise ParameterError("--chat-file", name, f"it cannot be read: {error.strerror}") from None
+        raise ParameterError(
+            "--chat-file", name, Message("it cannot be read: {strerror}", strerror=error.strerror)
+        ) from None
     if len(data) > limit:
-        raise ParameterError("--chat-file", name, f"it may have {limit} bytes")
+        raise ParameterError("--chat-file", name, Message("it may have {limit} bytes", limit=limit))
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):

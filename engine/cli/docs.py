@@ -67,7 +67,11 @@ def generate_pages(root: Path = ROOT) -> dict[str, str]:
         "strategies.md": strategies_page,
     }
     if not (root / DOCS_FOLDER / "glossary.md").is_file():
-        raise EngineError(f"{root} has no {DOCS_FOLDER}/glossary.md: run this in a whole checkout.")
+        raise EngineError(
+            "{root} has no {docs_folder}/glossary.md: run this in a whole checkout.",
+            root=root,
+            docs_folder=DOCS_FOLDER,
+        )
     return {f"{DOCS_FOLDER}/{name}": make(root) for name, make in makers.items()}
 
 
@@ -134,7 +138,9 @@ def split_glossary(text: str) -> tuple[str, list[str]]:
 def _entry_term(entry: str) -> str:
     found = _ENTRY_HEAD.match(entry)
     if found is None:
-        raise EngineError(f"This entry of the glossary begins with no bold term: {entry[:60]}")
+        raise EngineError(
+            "This entry of the glossary begins with no bold term: {value}", value=entry[:60]
+        )
     return found.group(1).casefold()
 
 

@@ -70,5 +70,7 @@ def _write_files(files: dict[Path, bytes]) -> None:
             partial.replace(path)
         except OSError as error:
             partial.unlink(missing_ok=True)
-            raise ExportError(f"{path.name} could not be written: {error.strerror}.") from None
+            raise ExportError(
+                "{folder} could not be written: {error}.", folder=path.name, error=error.strerror
+            ) from None
         sys.stdout.write(f"{path}\n")

@@ -25,6 +25,7 @@ from engine.cli import (
     run,
     schema,
     serve,
+    translations,
     verify,
 )
 from engine.cli.argument_values import escape_controls
@@ -50,6 +51,7 @@ COMMANDS = (
     serve,
     schema,
     docs,
+    translations,
 )
 """Command modules, each with ``add(commands)``, in the order of the help text."""
 ALIASES = {"beside": "compare-models", "rich": "export-tensors"}

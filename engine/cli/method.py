@@ -122,7 +122,9 @@ def _trust(arguments: argparse.Namespace) -> int:
     sha256, name = found.method.sha256, found.name
     if arguments.sha256 not in (None, sha256):
         raise MethodError(
-            f"The code of {name} has a different sha256, {sha256}. Nothing was changed."
+            "The code of {name} has a different sha256, {sha256}. Nothing was changed.",
+            name=name,
+            sha256=sha256,
         )
     _print_method(found)
     known = is_trusted(found)

@@ -88,7 +88,9 @@ def _read_settings(name: str) -> tuple[str, tuple[str, ...]]:
         with Path(name).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise TraceError(f"{Path(name).name} cannot be read: {error.strerror}.") from None
+        raise TraceError(
+            "{folder} cannot be read: {why}.", folder=Path(name).name, why=error.strerror
+        ) from None
     # Above MAX_BYTES the file can only be a trace; json_io has its own limit.
     if data.startswith(_GZIP) or len(data) > MAX_BYTES or _is_trace(data):
         return generation_config_text(json_io.load(name)), ()

@@ -90,7 +90,9 @@ def settings_page(root: Path) -> str:
     wrong = sorted(name for name in {*declared, *listed} if listed[name] != 1)
     wrong += sorted(name for name in listed if name not in declared)
     if wrong:
-        raise EngineError(f"docs/settings.md needs one topic for each variable: {', '.join(wrong)}")
+        raise EngineError(
+            "docs/settings.md needs one topic for each variable: {wrong}", wrong=", ".join(wrong)
+        )
     parts = [_HEAD]
     for topic, names in _TOPICS.items():
         entries = "\n".join(_format_entry(declared[name]) for name in names.split())
@@ -103,7 +105,9 @@ def _declared_variables() -> dict[str, Variable]:
     meanings = read_meanings()
     bare = [field.name for field in fields(Settings) if field.name not in meanings]
     if bare:
-        raise EngineError(f"Settings needs a docstring below each field: {', '.join(bare)}")
+        raise EngineError(
+            "Settings needs a docstring below each field: {bare}", bare=", ".join(bare)
+        )
     own = {
         field.name: Variable(
             variable_name(field.name),

@@ -235,7 +235,7 @@ def _loop_reference(loop: Any) -> str:
     try:
         path = source.resolve().relative_to(Path(__file__).resolve().parents[2])
     except ValueError:
-        raise EngineError(f"{loop.__name__} is not a loop of this repository.") from None
+        raise EngineError("{name} is not a loop of this repository.", name=loop.__name__) from None
     return f"`{loop.__name__}` of {path.as_posix()}"
 
 

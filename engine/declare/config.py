@@ -24,6 +24,7 @@ from engine.declare.params import (
     param,
 )
 from engine.errors import ParameterError
+from engine.messages import Message
 from engine.settings import SETTINGS
 from engine.type_guards import is_list
 
@@ -101,11 +102,10 @@ class LengthParams:
     def check(self) -> None:
         """Check combinations of fields; subclasses call super().check() first."""
         if self.min_new_tokens is not None and self.min_new_tokens > self.max_new_tokens:
-            raise ParameterError(
-                "min_new_tokens",
-                self.min_new_tokens,
-                f"it must be at most max_new_tokens = {self.max_new_tokens}",
+            allowed = Message(
+                "it must be at most max_new_tokens = {most}", most=self.max_new_tokens
             )
+            raise ParameterError("min_new_tokens", self.min_new_tokens, allowed)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 from engine.declare.groups import GROUPS, MAIN_GROUP, require_one_of
 from engine.errors import ParameterError, format_value
+from engine.messages import Message
 from engine.type_guards import is_list, is_mapping
 
 
@@ -55,8 +56,11 @@ class Param:
         try:
             return self.parse(value)
         except (TypeError, ValueError, OverflowError):
-            off = ", or null for off" if self.optional else ""
-            raise ParameterError(name, value, f"it must be {self.describe_range()}{off}") from None
+            template = (
+                "it must be {range}, or null for off" if self.optional else "it must be {range}"
+            )
+            allowed = Message(template, range=self.describe_range())
+            raise ParameterError(name, value, allowed) from None
 
 
 def _is_number(value: object) -> TypeGuard[int | float]:
@@ -75,9 +79,14 @@ class Number(Param):
     slider_maximum: float | None = None
 
     def describe_range(self) -> str:
-        low = f"above {self.minimum:g}" if self.above_minimum else f"at least {self.minimum:g}"
-        high = f"below {self.maximum:g}" if self.below_maximum else f"at most {self.maximum:g}"
-        return f"a number {low} and {high}"
+        low, high = f"{self.minimum:g}", f"{self.maximum:g}"
+        if self.above_minimum and self.below_maximum:
+            return Message("a number above {low} and below {high}", low=low, high=high)
+        if self.above_minimum:
+            return Message("a number above {low} and at most {high}", low=low, high=high)
+        if self.below_maximum:
+            return Message("a number at least {low} and below {high}", low=low, high=high)
+        return Message("a number at least {low} and at most {high}", low=low, high=high)
 
     def parse(self, value: object) -> float:
         if not _is_number(value) or not math.isfinite(value):
@@ -100,7 +109,7 @@ class Integer(Param):
     slider_maximum: int | None = None
 
     def describe_range(self) -> str:
-        return f"a whole number from {self.minimum} to {self.maximum}"
+        return Message("a whole number from {low} to {high}", low=self.minimum, high=self.maximum)
 
     def parse(self, value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
@@ -130,7 +139,8 @@ class Choice(Param):
     choices: tuple[object, ...]
 
     def describe_range(self) -> str:
-        return "one of " + ", ".join(_format_choice(choice) for choice in self.choices)
+        choices = ", ".join(_format_choice(choice) for choice in self.choices)
+        return Message("one of {choices}", choices=choices)
 
     def parse(self, value: object) -> Any:
         for choice in self.choices:
@@ -150,7 +160,7 @@ class Text(Param):
     maximum_length: int = 8000
 
     def describe_range(self) -> str:
-        return f"text of 1 to {self.maximum_length} characters"
+        return Message("text of 1 to {most} characters", most=self.maximum_length)
 
     def parse(self, value: object) -> str:
         return _parse_text(value, self.maximum_length)
@@ -173,8 +183,10 @@ class Strings(Param):
     maximum_length: int = 64
 
     def describe_range(self) -> str:
-        return (
-            f"a list of up to {self.maximum_items} texts of 1 to {self.maximum_length} characters"
+        return Message(
+            "a list of up to {n} texts of 1 to {most} characters",
+            n=self.maximum_items,
+            most=self.maximum_length,
         )
 
     def parse(self, value: object) -> tuple[str, ...] | None:
@@ -194,7 +206,11 @@ class TokenIds(Param):
     maximum_items: int = 2048
 
     def describe_range(self) -> str:
-        return f"a list of {self.minimum_items} to {self.maximum_items} token ids of the vocabulary"
+        return Message(
+            "a list of {low} to {high} token ids of the vocabulary",
+            low=self.minimum_items,
+            high=self.maximum_items,
+        )
 
     def parse(self, value: object) -> tuple[int, ...]:
         # transformers accepts a single id, too.
@@ -229,9 +245,11 @@ class TokenLists(Param):
     """Whether an entry may be a list of alternatives (constrained beam search)."""
 
     def describe_range(self) -> str:
-        return (
-            f"a list of 1 to {self.maximum_items} entries, each a text or a list of 1 to "
-            f"{self.maximum_length} token ids of the vocabulary"
+        return Message(
+            "a list of 1 to {n} entries, each a text or a list of 1 to {most} token ids "
+            "of the vocabulary",
+            n=self.maximum_items,
+            most=self.maximum_length,
         )
 
     def parse(self, value: object) -> tuple[TokenSequence, ...]:
@@ -260,7 +278,10 @@ class Biases(Param):
     maximum_items: int = 64
 
     def describe_range(self) -> str:
-        return f"a list of 1 to {self.maximum_items} pairs [token ids or text, finite bias from -1000 to 1000]"
+        return Message(
+            "a list of 1 to {n} pairs [token ids or text, finite bias from -1000 to 1000]",
+            n=self.maximum_items,
+        )
 
     def parse(self, value: object) -> tuple[tuple[TokenSequence, float], ...]:
         items = list(value.items()) if is_mapping(value) else value
@@ -360,10 +381,15 @@ def _unknown_parameter(
     near = difflib.get_close_matches(str(name)[:64], known, n=1)
     main = [n for n, kind in known.items() if kind.group == MAIN_GROUP]
     hint = (
-        f"did you mean {near[0]}"
+        Message("did you mean {near}", near=near[0])
         if near
-        else f"{owner} knows {', '.join(main)} and {len(known) - len(main)} more"
+        else Message(
+            "{owner} knows {names} and {n} more",
+            owner=owner,
+            names=", ".join(main),
+            n=len(known) - len(main),
+        )
     )
     if not (isinstance(name, str) and name.isascii() and name.isidentifier() and len(name) <= 64):
         name = format_value(name)
-    return ParameterError(name, value, f"{owner} has no such parameter", hint)
+    return ParameterError(name, value, Message("{owner} has no such parameter", owner=owner), hint)

@@ -15,6 +15,7 @@ from typing import Any
 
 from engine.declare.params import Choice, Flag, Param, defaults_of, param, params_of
 from engine.errors import ParameterError
+from engine.messages import Message
 from engine.type_guards import is_list, is_mapping
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -157,14 +158,16 @@ class WeightsParams:
             self._check_torch_only(prefix)
         for name, (other, value) in REQUIRED_SETTINGS.items():
             if name in (said := self.changed_values()) and getattr(self, other) != value:
-                allowed = f"it needs {prefix}{other} = {value}"
+                allowed = Message("it needs {other} = {value}", other=prefix + other, value=value)
                 raise ParameterError(prefix + name, said[name], allowed)
 
     def _check_torch_only(self, prefix: str) -> None:
         """Refuse settings that only the torch backend supports."""
         for name, value in self.changed_values().items():
             if name != "backend" and (name, value) != ("dtype", "float32"):
-                allowed = f"it needs {prefix}backend = {TORCH}"
+                allowed = Message(
+                    "it needs {prefix}backend = {backend}", prefix=prefix, backend=TORCH
+                )
                 raise ParameterError(prefix + name, value, allowed)
 
     def changed_values(self, prefix: str = "") -> dict[str, Any]:
@@ -238,7 +241,11 @@ def _unknown_parameter(
     name: object, value: object, kinds: Mapping[str, Param], owner: str
 ) -> ParameterError:
     if isinstance(name, str) and name in _ASSISTANT_KINDS:
-        return ParameterError(name, value, f"{owner} has no draft model")
+        return ParameterError(name, value, Message("{owner} has no draft model", owner=owner))
     near = difflib.get_close_matches(str(name)[:64], kinds, n=1)
-    hint = f"did you mean {near[0]}" if near else f"there are {', '.join(_KINDS)}"
+    hint = (
+        Message("did you mean {near}", near=near[0])
+        if near
+        else Message("there are {names}", names=", ".join(_KINDS))
+    )
     return ParameterError("weights", name, "no such parameter says how weights are held", hint)

@@ -215,7 +215,7 @@ def _import_closure(roots: tuple[str, ...]) -> frozenset[str]:
 def _module_source(module: str) -> str:
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.origin or not module.startswith("engine."):
-        raise ExportError(f"The source of {module} is not in this installation.")
+        raise ExportError("The source of {module} is not in this installation.", module=module)
     return Path(spec.origin).read_text()
 
 

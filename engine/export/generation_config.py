@@ -17,6 +17,7 @@ from typing import Any
 from engine.declare.config import SamplingParams, config_to_dict
 from engine.declare.params import build_config, defaults_of, params_of
 from engine.errors import EngineError, ParameterError, TraceError, format_value
+from engine.messages import Message
 from engine.run.generation import config_values
 from engine.settings import SETTINGS
 from engine.sources.catalogue import CATALOGUE
@@ -79,7 +80,7 @@ def format_config(strategy: str, params: Mapping[str, Any]) -> str:
     values = {n: v for n, v in config_to_dict(config).items() if v is not None}
     for name, value in values.items():
         if isinstance(value, str) and value.startswith("<callable "):
-            raise ConfigError(f"{name} is a Python function, which a file cannot hold.")
+            raise ConfigError("{name} is a Python function, which a file cannot hold.", name=name)
     known = {*config_values(config), *_SEPARATE_ARGUMENTS}
     standard = {n: v for n, v in values.items() if n in known and not _has_text(n, v)}
     select = declared.generate_kwargs(config)
@@ -110,7 +111,11 @@ def parse_config(data: bytes | str, strategy: str | None = None) -> ParsedConfig
     name = strategy or block.get("strategy") or infer_strategy(fields)
     declared = _find_strategy(name)
     if block.get("strategy", name) != name:
-        raise ConfigError(f"The file was saved for {block['strategy']}, not for {name}.")
+        raise ConfigError(
+            "The file was saved for {strategy}, not for {name}.",
+            strategy=block["strategy"],
+            name=name,
+        )
     if block:
         fields.pop("watermarking_config", None)  # the block says the same and more
     params: dict[str, Any] = {}
@@ -120,7 +125,11 @@ def parse_config(data: bytes | str, strategy: str | None = None) -> ParsedConfig
     kinds = params_of(declared.config)
     unknown = next((n for n in block.get("params", {}) if n not in kinds), None)
     if unknown is not None:
-        raise ConfigError(f"{name} has no parameter {unknown[:40]!r}, which the file sets.")
+        raise ConfigError(
+            "{name} has no parameter {unknown}, which the file sets.",
+            name=name,
+            unknown=repr(unknown[:40]),
+        )
     params |= block.get("params", {})
     build_config(declared.config, params, name)
     normal = {n: kinds[n].check(n, v) for n, v in params.items()}
@@ -196,15 +205,15 @@ def _check_block(block: Any) -> dict[str, Any]:
         return {}
     whole = isinstance(block, dict) and set(block) <= {"strategy", "params"}
     if not whole or not isinstance(block.get("strategy"), str):
-        raise ConfigError(f"{BLOCK_KEY} must hold a strategy and its params.")
+        raise ConfigError("{BLOCK} must hold a strategy and its params.", BLOCK=BLOCK_KEY)
     if not isinstance(block.get("params", {}), dict):
-        raise ConfigError(f"{BLOCK_KEY}.params must be an object.")
+        raise ConfigError("{BLOCK}.params must be an object.", BLOCK=BLOCK_KEY)
     return block
 
 
 def _find_strategy(name: Any) -> Strategy:
     if name not in STRATEGIES:
-        raise ConfigError(f"There is no strategy {format_value(name)} here.")
+        raise ConfigError("There is no strategy {name} here.", name=format_value(name))
     return STRATEGIES[name]
 
 
@@ -218,13 +227,15 @@ def _assign_field(
 ) -> None:
     """Add one field of a file to `params` or `left_out`, or raise ConfigError."""
     if field in _CODE_FIELDS or field.startswith("__"):
-        raise ConfigError(f"The file sets {field[:40]}, which could run code; it is not read.")
+        raise ConfigError(
+            "The file sets {field}, which could run code; it is not read.", field=field[:40]
+        )
     kinds = params_of(strategy.config)
     if field in kinds:
         if value is not None or kinds[field].optional:
             params[field] = value
     elif field in SPECIAL_IDS:
-        left_out.append(f"{field} belongs to the model and is not changed.")
+        left_out.append(Message("{field} belongs to the model and is not changed.", field=field))
     elif field in _FILE_METADATA_FIELDS or value is None or _is_default(field, value):
         return
     elif field == "watermarking_config" and "greenlist_ratio" in kinds:
@@ -245,15 +256,28 @@ def _check_mode(strategy: Strategy, field: str, value: Any, fields: Mapping[str,
     other = infer_strategy(fields)
     if other != strategy.name and field in _mode_fields():
         raise ConfigError(
-            f"{field} = {format_value(value)} does not fit {strategy.name}; the file is one for {other}."
+            "{field} = {value} does not fit {strategy}; the file is one for {other}.",
+            field=field,
+            value=format_value(value),
+            strategy=strategy.name,
+            other=other,
         )
     if field in known_fields():
         raise ConfigError(
-            f"{field} = {format_value(value)} is not offered here, so the file is not used."
+            "{field} = {value} is not offered here, so the file is not used.",
+            field=field,
+            value=format_value(value),
         )
     near = difflib.get_close_matches(field, params_of(strategy.config), n=1)
-    hint = f"; did you mean {near[0]}" if near else ""
-    raise ConfigError(f"The file has a field {field[:40]!r} that nobody here knows{hint}.")
+    if near:
+        raise ConfigError(
+            "The file has a field {field} that nobody here knows; did you mean {near}.",
+            field=repr(field[:40]),
+            near=near[0],
+        )
+    raise ConfigError(
+        "The file has a field {field} that nobody here knows.", field=repr(field[:40])
+    )
 
 
 def _watermark_params(value: Any) -> dict[str, Any]:
@@ -261,7 +285,10 @@ def _watermark_params(value: Any) -> dict[str, Any]:
         raise ParameterError("watermarking_config", value, "it must be an object")
     unknown = next((name for name in value if name not in _GREENLIST_FIELDS), None)
     if unknown is not None:
-        raise ConfigError(f"watermarking_config has a field {unknown[:40]!r} that is not offered.")
+        raise ConfigError(
+            "watermarking_config has a field {unknown} that is not offered.",
+            unknown=repr(unknown[:40]),
+        )
     return {"scheme": "greenlist", **value}
 
 

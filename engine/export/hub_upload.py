@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import EngineError, ParameterError
+from engine.messages import Message
 from engine.models import files
 from engine.temporary_folder import TemporaryFolder
 
@@ -126,18 +127,23 @@ def translate_hub_errors(to: str, revision: str) -> Iterator[None]:
     try:
         yield
     except GatedRepoError:
-        raise PushError(f"{to} is gated: ask for access on its hub page first.") from None
+        raise PushError("{name} is gated: ask for access on its hub page first.", name=to) from None
     except RevisionNotFoundError:
-        raise PushError(f"{to} has no branch {revision}; --revision names another.") from None
+        raise PushError(
+            "{to} has no branch {revision}; --revision names another.", to=to, revision=revision
+        ) from None
     except RepositoryNotFoundError:
         raise PushError(
-            f"{to} does not exist on the hub, or this token may not see it; create it there first."
+            "{to} does not exist on the hub, or this token may not see it; create it there first.",
+            to=to,
         ) from None
     except HfHubHTTPError as error:
         code = error.response.status_code if error.response is not None else 0
         raise PushError(_refusal_message(to, code)) from None
     except (unreachable, OSError, ValueError):  # a login page is no JSON
-        raise PushError(f"The hub cannot be reached, so nothing was uploaded to {to}.") from None
+        raise PushError(
+            "The hub cannot be reached, so nothing was uploaded to {to}.", to=to
+        ) from None
 
 
 def _refusal_message(to: str, code: int) -> str:
@@ -147,4 +153,4 @@ def _refusal_message(to: str, code: int) -> str:
         return f"The token in HF_TOKEN has no right to write to {to}; --create-pr may still be open to it."
     if code in _CHANGED:
         return f"{to} has changed since it was looked at; try again to see the new difference."
-    return f"The hub answered {code} for {to}; try again later."
+    return Message("The hub answered {code} for {name}; try again later.", code=code, name=to)

@@ -16,6 +16,7 @@ from engine.export.generation_config import (
     non_default_params,
     parse_config,
 )
+from engine.messages import Message
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 
@@ -95,7 +96,9 @@ def _params_of_field(strategy: Strategy, field: str, value: Any) -> Mapping[str,
 
 def _refusal_reason(strategy: Strategy, field: str, value: Any, error: EngineError) -> str:
     if field in known_fields() and field not in defaults_of(strategy.config):
-        return f"{field} = {format_value(value)} is not offered here."
+        return Message(
+            "{field} = {value} is not offered here.", field=field, value=format_value(value)
+        )
     return str(error)
 
 
@@ -103,7 +106,12 @@ def _left_out_reason(strategy: Strategy, field: str, value: Any) -> str:
     """Return why a field sets no parameter; empty if it has no effect anyway."""
     if _is_other_mode(strategy, field, value):
         other = STRATEGIES[infer_strategy({field: value})]
-        return f"{field} = {format_value(value)} chooses {other.title}, which is another strategy."
+        return Message(
+            "{field} = {value} chooses {title}, which is another strategy.",
+            field=field,
+            value=format_value(value),
+            title=other.title,
+        )
     return " ".join(parse_config(json.dumps({field: value}), strategy.name).left_out)
 
 

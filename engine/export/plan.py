@@ -150,13 +150,18 @@ def plan_export(trace: Trace) -> Plan:
         ExportError: the run cannot be written as code.
     """
     if trace.strategy not in STRATEGIES:
-        raise ExportError(f"There is no strategy {trace.strategy[:40]!r} here to write code for.")
+        raise ExportError(
+            "There is no strategy {strategy} here to write code for.",
+            strategy=repr(trace.strategy[:40]),
+        )
     strategy = STRATEGIES[trace.strategy]
     config = _build_config(strategy, trace)
     try:
         check_template(trace.template)
     except EngineError as error:
-        raise ExportError(f"The run's conversation cannot be written as code: {error}") from None
+        raise ExportError(
+            "The run's conversation cannot be written as code: {error}", error=error
+        ) from None
     own = find_bundled_loop(strategy, config)
     values = _generation_values(strategy, config, own)
     return Plan(
@@ -191,11 +196,13 @@ def _media_source(trace: Trace) -> MediaSource | None:
         folder = local_folder(name)
         found = None if folder is None else build_meta_model(name, folder, check_config(folder))
     except EngineError as error:
-        raise ExportError(f"The run cannot be written as code: {error}") from None
+        raise ExportError("The run cannot be written as code: {error}", error=error) from None
     family = None if found is None else family_of(found[1])
     if found is None or folder is None or family is None:
         raise ExportError(
-            f"The model {name[:60]!r} is not on this machine, so how it is given a picture or a sound is not known."
+            "The model {name} is not on this machine, so how it is given a picture or a "
+            "sound is not known.",
+            name=repr(name[:60]),
         )
     whole = load_processors(name, folder).whole is not None and family.kind == PROMPTED
     # A branch's prompt includes its parents' text after the forced beginning; no trace records where.
@@ -220,15 +227,15 @@ def _recorded_method(trace: Trace) -> Method | None:
         name = f"{name}@{trace.method.revision}"
     if not is_local_method(name):
         raise ExportError(
-            f"The method {name} is not on this machine, so its code cannot come along."
+            "The method {name} is not on this machine, so its code cannot come along.", name=name
         )
     try:
         found = find_method(name).method
     except EngineError as error:
-        raise ExportError(f"The method cannot be written down: {error}") from None
+        raise ExportError("The method cannot be written down: {error}", error=error) from None
     if found.sha256 != sha256:
         raise ExportError(
-            f"The code of {name} has changed since the run, so it cannot be written down."
+            "The code of {name} has changed since the run, so it cannot be written down.", name=name
         )
     return found
 
@@ -248,8 +255,11 @@ def _has_cache(strategy: Strategy, model: str) -> bool:
     _, can = found
     if "rewind" in strategy.needs and can.has_cache and not can.can_crop:
         raise ExportError(
-            f"{strategy.title} with {model} cannot be written as code: its running state has to be put"
-            " back after a rejected token, and generate() refuses to draft for such a model."
+            "{title} with {model} cannot be written as code: its running state has to be "
+            "put back after a rejected token, and generate() refuses to draft for such a "
+            "model.",
+            title=strategy.title,
+            model=model,
         )
     return uses_cache(strategy, can)
 
@@ -267,11 +277,13 @@ def _build_config(strategy: Strategy, trace: Trace) -> Any:
     # A trace records a Python function as the text "<callable …>".
     for name, value in values.items():
         if isinstance(value, str) and value.startswith("<callable "):
-            raise ExportError(f"{name} was a Python function, which a trace cannot hold.")
+            raise ExportError("{name} was a Python function, which a trace cannot hold.", name=name)
     try:
         return build_config(strategy.config, values, strategy.name)
     except EngineError as error:
-        raise ExportError(f"The run's parameters do not fit {strategy.name}: {error}") from None
+        raise ExportError(
+            "The run's parameters do not fit {name}: {error}", name=strategy.name, error=error
+        ) from None
 
 
 def _generation_values(strategy: Strategy, config: Any, own: BundledLoop | None) -> dict[str, Any]:
@@ -300,7 +312,9 @@ def _plain_value(value: Any) -> Any:
     for kind in type(value).__mro__:
         if kind.__module__.startswith("transformers."):
             return ConfigObject(kind.__name__, value.to_dict())
-    raise ExportError(f"A value of type {type(value).__name__} cannot be written as code.")
+    raise ExportError(
+        "A value of type {type} cannot be written as code.", type=type(value).__name__
+    )
 
 
 def _loop_arguments(own: BundledLoop, config: Any) -> dict[str, Any]:
@@ -315,12 +329,17 @@ def _loop_arguments(own: BundledLoop, config: Any) -> dict[str, Any]:
 
 def _model_source(info: ModelInfo) -> ScriptModel:
     if info.dtype not in _DTYPES:
-        raise ExportError(f"The model's dtype {info.dtype[:40]!r} is not one the code can ask for.")
+        raise ExportError(
+            "The model's dtype {dtype} is not one the code can ask for.",
+            dtype=repr(info.dtype[:40]),
+        )
     # A trace may come from anyone: check what it says before it becomes code that others run.
     try:
         weights_from_info(info)
     except EngineError as error:
-        raise ExportError(f"The run's weights cannot be written as code: {error}") from None
+        raise ExportError(
+            "The run's weights cannot be written as code: {error}", error=error
+        ) from None
     # Folders of converted GGUF files and merged adapters are named by a SHA-256.
     if SHA256.fullmatch(info.revision or ""):
         place = str(build_folder(str(info.revision)))
@@ -340,7 +359,8 @@ def _model_source(info: ModelInfo) -> ScriptModel:
         place, revision = split_revision(info.id)
         return ScriptModel(info, place, False, revision=revision)
     raise ExportError(
-        f"The model {info.id[:60]!r} has no place to load it from: it was given as an object."
+        "The model {id} has no place to load it from: it was given as an object.",
+        id=repr(info.id[:60]),
     )
 
 

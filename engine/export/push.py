@@ -112,7 +112,10 @@ def _merge_special_ids(fields: dict[str, Any], before: str | None, to: str) -> s
             old = None
         if not isinstance(old, dict):
             raise PushError(
-                f"The {FILE_NAME} of {to} is no valid JSON object, so its special token ids cannot be kept."
+                "The {file_name} of {to} is no valid JSON object, so its special token ids "
+                "cannot be kept.",
+                file_name=FILE_NAME,
+                to=to,
             )
         kept = {
             n: old[n] for n in _PRESERVED_FIELDS if old.get(n) is not None and fields.get(n) is None

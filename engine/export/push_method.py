@@ -68,7 +68,9 @@ def prepare_method_upload(
     """
     if not method.tagged:
         raise MethodError(
-            f"{README} of {method.name} lacks the tag custom_generate in its front matter."
+            "{readme} of {name} lacks the tag custom_generate in its front matter.",
+            readme=README,
+            name=method.name,
         )
     check_target(to)
     with translate_hub_errors(to, revision):

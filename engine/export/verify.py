@@ -19,6 +19,7 @@ from engine.export.files import PIPELINE, SCRIPT, export_files, pipeline_files
 from engine.export.media_code import write_media_file
 from engine.export.plan import plan_export
 from engine.export.script import IDS_PREFIX
+from engine.messages import Message
 from engine.run.request import check_request, request_from_trace
 from engine.sandbox.method_templates import list_templates
 from engine.settings import SETTINGS, child_environment
@@ -62,7 +63,9 @@ def verify_export(
         BusyError: another check is running.
     """
     if form not in FORMS:
-        raise ParameterError("form", form, f"it must be one of {', '.join(FORMS)}")
+        raise ParameterError(
+            "form", form, Message("it must be one of {choices}", choices=", ".join(FORMS))
+        )
     _refuse_unfinished(trace)
     # Validate like a request: this deployment runs code only for runs it would decode itself.
     check_request(request_from_trace(trace))
@@ -82,7 +85,11 @@ def verify_export(
     finally:
         _CHECK_LOCK.release()
     if code != 0:
-        return Verification(False, seconds, f"The code stopped with an error: {_last_line(failed)}")
+        return Verification(
+            False,
+            seconds,
+            Message("The code stopped with an error: {last}", last=_last_line(failed)),
+        )
     return compare_tokens(trace, parse_printed_ids(said), seconds)
 
 
@@ -92,10 +99,19 @@ def compare_tokens(trace: Trace, printed: list[list[int]], seconds: float) -> Ve
     rows = tuple(tuple(row) for row in printed)
     if printed == wanted:
         count = sum(map(len, wanted))
-        sequences = f" in {len(wanted)} sequences" if len(wanted) > 1 else ""
-        return Verification(True, seconds, f"All {count} tokens{sequences} are equal.", rows)
+        template = (
+            "All {count} tokens are equal."
+            if len(wanted) == 1
+            else "All {count} tokens in {wanted} sequences are equal."
+        )
+        shown = {"count": count} if len(wanted) == 1 else {"count": count, "wanted": len(wanted)}
+        return Verification(True, seconds, Message(template, **shown), rows)
     if len(printed) != len(wanted):
-        message = f"The code printed {len(printed)} sequences, the run has {len(wanted)}."
+        message = Message(
+            "The code printed {printed} sequences, the run has {wanted}.",
+            printed=len(printed),
+            wanted=len(wanted),
+        )
         return Verification(False, seconds, message, rows)
     which = next(
         i for i, pair in enumerate(zip(wanted, printed, strict=True)) if pair[0] != pair[1]
@@ -103,10 +119,19 @@ def compare_tokens(trace: Trace, printed: list[list[int]], seconds: float) -> Ve
     ours, theirs = wanted[which], printed[which]
     at = next((i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b), None)
     at = min(len(ours), len(theirs)) if at is None else at
-    name = f"Sequence {which + 1} differs" if len(wanted) > 1 else "They differ"
-    ended = "the end" if at >= len(theirs) else f"id {theirs[at]}"
-    own = "the end" if at >= len(ours) else f"id {ours[at]}"
-    message = f"{name} from token {at + 1} on: the run has {own}, the code {ended}."
+    ended = "the end" if at >= len(theirs) else Message("id {token}", token=theirs[at])
+    own = "the end" if at >= len(ours) else Message("id {token}", token=ours[at])
+    values = {"at": at + 1, "own": own, "ended": ended}
+    if len(wanted) == 1:
+        message = Message(
+            "They differ from token {at} on: the run has {own}, the code {ended}.", **values
+        )
+    else:
+        message = Message(
+            "Sequence {which} differs from token {at} on: the run has {own}, the code {ended}.",
+            which=which + 1,
+            **values,
+        )
     return Verification(False, seconds, message, rows)
 
 
@@ -160,9 +185,12 @@ def _run_script(place: Path, script: str, cancelled: Callable[[], bool]) -> tupl
                 if cancelled():
                     raise ExportError("The check was stopped before the code had ended.")
                 if time.monotonic() > deadline:
-                    limit = f"{SETTINGS.max_check_s:g} seconds"
+                    limit = Message(
+                        "{max_check_s} seconds", max_check_s=f"{SETTINGS.max_check_s:g}"
+                    )
                     raise ExportError(
-                        f"The code had not ended after {limit}, the most it may take here."
+                        "The code had not ended after {limit}, the most it may take here.",
+                        limit=limit,
                     )
                 time.sleep(_POLL_S)
         finally:

@@ -17,6 +17,7 @@ from engine.errors import EngineError, ModelError, ParameterError
 from engine.inspection.positions import Positions, encoder_positions, text_positions
 from engine.inspection.target_token import TargetToken
 from engine.loops.teacher_forced import teacher_forced_inputs
+from engine.messages import Message
 from engine.models.model_views import build_inspection_view
 from engine.settings import SETTINGS
 
@@ -66,7 +67,11 @@ class AttentionWeights:
         """
         for name, value, count in (("layer", layer, self.layers), ("head", head, self.heads)):
             if value is not None and not 0 <= value < count:
-                raise ParameterError(name, value, f"the attention has {name}s 0 to {count - 1}")
+                raise ParameterError(
+                    name,
+                    value,
+                    Message("the attention has {name}s 0 to {last}", name=name, last=count - 1),
+                )
         chosen = self.weights if layer is None else self.weights[layer : layer + 1]
         chosen = chosen if head is None else chosen[:, head : head + 1]
         return tuple(chosen.mean(axis=(0, 1), dtype=np.float64).tolist())
@@ -165,7 +170,9 @@ def _is_attention(layer: Any, count: int | None) -> bool:
 
 def no_attention_error(loaded: Any) -> ModelError:
     """Return the error for a model without attention weights."""
-    return ModelError(f"{loaded.name} gives no attention: its layers are of another kind.")
+    return ModelError(
+        "{name} gives no attention: its layers are of another kind.", name=loaded.name
+    )
 
 
 def _check_size(loaded: Any, inputs: Mapping[str, torch.Tensor]) -> None:
@@ -186,8 +193,10 @@ def _check_size(loaded: Any, inputs: Mapping[str, torch.Tensor]) -> None:
     needed = loaded.layers * heads * (own * own + own * other + other * other) * _FLOAT_BYTES
     if needed > SETTINGS.max_attention_bytes:
         raise EngineError(
-            f"The attention of this step takes {needed / 1e6:,.0f} MB and may take"
-            f" {SETTINGS.max_attention_bytes / 1e6:,.0f} MB; ask about an earlier step."
+            "The attention of this step takes {needed} MB and may take {most} MB; ask "
+            "about an earlier step.",
+            needed=f"{needed / 1e6:,.0f}",
+            most=f"{SETTINGS.max_attention_bytes / 1e6:,.0f}",
         )
 
 

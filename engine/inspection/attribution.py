@@ -107,7 +107,9 @@ def compute_gradient_times_input(
             # OutOfMemoryError is a RuntimeError; the caller handles it.
             if isinstance(error, torch.OutOfMemoryError):
                 raise
-            raise ModelError(f"{loaded.name} gives no gradient by its embeddings.") from None
+            raise ModelError(
+                "{name} gives no gradient by its embeddings.", name=loaded.name
+            ) from None
     logprob = float(logprob.detach())
     products = {
         name: None if grad is None else (grad * leaf).detach().float()

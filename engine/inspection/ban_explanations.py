@@ -13,6 +13,7 @@ from engine.inspection.removal import (
     removal_until_off,
     token_name,
 )
+from engine.messages import Message
 from engine.number_text import quote_token
 
 
@@ -20,7 +21,11 @@ def _explain_no_repeat_ngram(case: RemovalCase) -> Removal:
     size = case.processor.ngram_size
     text = case.ids[case.row].tolist()
     gram = [*text[len(text) - size + 1 :], case.token_id]
-    why = f"{token_name(case)} is banned: it would repeat {quote_tokens(case, gram)}."
+    why = Message(
+        "{name} is banned: it would repeat {phrase}.",
+        name=token_name(case),
+        phrase=quote_tokens(case, gram),
+    )
     return _find_longer_ngram(case, why, "no_repeat_ngram_size", "ngram_size", size)
 
 
@@ -28,14 +33,20 @@ def _explain_encoder_no_repeat_ngram(case: RemovalCase) -> Removal:
     size = case.processor.ngram_size
     text = case.ids[case.row].tolist()
     gram = [*text[len(text) - size + 1 :], case.token_id]
-    why = f"{token_name(case)} is banned: it would repeat {quote_tokens(case, gram)} of the prompt."
+    why = Message(
+        "{name} is banned: it would repeat {phrase} of the prompt.",
+        name=token_name(case),
+        phrase=quote_tokens(case, gram),
+    )
     name, prompt = "encoder_no_repeat_ngram_size", list(case.prompt)
     # The processor reads the prompt in its constructor, so the check is repeated here.
     for value in range(size + 1, 33):
         gram = [*text[len(text) - value + 1 :], case.token_id]
         windows = (prompt[i : i + value] for i in range(len(prompt) - value + 1))
         if len(gram) < value or gram not in windows:
-            return Removal(why, f"at {name} ≥ {value}", {name: value})
+            return Removal(
+                why, Message("at {parameter} ≥ {value}", parameter=name, value=value), {name: value}
+            )
     return removal_until_off(case, why, name, 0)
 
 
@@ -46,7 +57,8 @@ def _find_longer_ngram(
     for value in range(size + 1, 33):
         instead = case.with_value(**{attribute: value})
         if case.is_kept_by(instead):
-            return Removal(why, f"at {parameter} ≥ {value}", {parameter: value}, instead)
+            survives = Message("at {parameter} ≥ {value}", parameter=parameter, value=value)
+            return Removal(why, survives, {parameter: value}, instead)
     return removal_until_off(case, why, parameter, 0)
 
 
@@ -56,7 +68,11 @@ def _explain_bad_words(case: RemovalCase) -> Removal:
     hits = [e for e in entries if e[-1] == token and text[len(text) - len(e) + 1 :] == e[:-1]]
     rest = [e for e in entries if e not in hits]
     phrase = quote_tokens(case, hits[0]) if hits else token_name(case)
-    why = f"{token_name(case)} is banned: {phrase} is one of the banned words."
+    why = Message(
+        "{name} is banned: {phrase} is one of the banned words.",
+        name=token_name(case),
+        phrase=phrase,
+    )
     instead = None
     if rest:
         from transformers import NoBadWordsLogitsProcessor
@@ -71,7 +87,7 @@ def _explain_suppression(case: RemovalCase, parameter: str, why: str) -> Removal
     ids = torch.tensor(rest, device=case.before.device, dtype=torch.long)
     return Removal(
         why,
-        f"without its id in {parameter}",
+        Message("without its id in {parameter}", parameter=parameter),
         {parameter: rest or None},
         # The two classes name this attribute differently; the unused one is ignored.
         case.with_value(suppress_tokens=ids, begin_suppress_tokens=ids) if rest else None,
@@ -80,29 +96,37 @@ def _explain_suppression(case: RemovalCase, parameter: str, why: str) -> Removal
 
 def _explain_suppress_tokens(case: RemovalCase) -> Removal:
     return _explain_suppression(
-        case, "suppress_tokens", f"{token_name(case)} is one of the suppressed ids."
+        case,
+        "suppress_tokens",
+        Message("{name} is one of the suppressed ids.", name=token_name(case)),
     )
 
 
 def _explain_begin_suppress_tokens(case: RemovalCase) -> Removal:
-    why = f"{token_name(case)} is one of the ids that may not come first."
+    why = Message("{name} is one of the ids that may not come first.", name=token_name(case))
     return _explain_suppression(case, "begin_suppress_tokens", why)
 
 
 def _explain_min_length(case: RemovalCase) -> Removal:
     least = case.config.min_new_tokens
-    why = (
-        f"{token_name(case)} would end the text after {case.new} tokens, and min_new_tokens = {least} "
-        "forbids that."
+    why = Message(
+        "{name} would end the text after {new} tokens, and min_new_tokens = {least} forbids that.",
+        name=token_name(case),
+        new=case.new,
+        least=least,
     )
-    return Removal(why, f"at min_new_tokens ≤ {case.new}", {"min_new_tokens": case.new or None})
+    return Removal(
+        why,
+        Message("at min_new_tokens ≤ {value}", value=case.new),
+        {"min_new_tokens": case.new or None},
+    )
 
 
 def _explain_prefix_constraint(case: RemovalCase) -> Removal:
     allowed = case.config.prefix_allowed_tokens_fn
     text = case.ids[case.row].tolist()
     new = text[len(text) - case.new :] if case.new else []
-    why = f"{token_name(case)} would leave the allowed continuations."
+    why = Message("{name} would leave the allowed continuations.", name=token_name(case))
     # A function has no list of continuations to add the text to.
     if callable(allowed):
         return removal_until_off(case, why, "prefix_allowed_tokens_fn", None)
@@ -113,13 +137,13 @@ def _explain_prefix_constraint(case: RemovalCase) -> Removal:
 
 def _explain_forced_bos(case: RemovalCase) -> Removal:
     forced = case.processor.bos_token_id
-    why = f"The first token is forced to be {quote_token(case.piece(forced))}."
+    why = Message("The first token is forced to be {piece}.", piece=quote_token(case.piece(forced)))
     return removal_until_off(case, why, "forced_bos_token_id", None)
 
 
 def _explain_forced_eos(case: RemovalCase) -> Removal:
     first = int(case.processor.eos_token_id.flatten()[0])
-    why = f"The last token is forced to be {quote_token(case.piece(first))}."
+    why = Message("The last token is forced to be {piece}.", piece=quote_token(case.piece(first)))
     return removal_until_off(case, why, "forced_eos_token_id", None)
 
 

@@ -22,7 +22,8 @@ from engine.inspection.search_state import (
     total_scores,
 )
 from engine.loops.beams.step_record import IMPOSSIBLE_SUM, PROMPT_NODE
-from engine.number_text import format_gap, format_number, format_total, join_words, mark_invisible
+from engine.messages import Message, join_words
+from engine.number_text import format_gap, format_number, format_total, mark_invisible
 from engine.trace.details import BeamDetail, BeamNode
 
 _SURVIVING_FATES = ("kept", "finished")
@@ -105,8 +106,12 @@ def _add_sum_facts(
     draft.fact(
         "Sum of the text with it",
         format_total(whole),
-        f"{format_total(before)} of the text before it, and {format_total(whole - before)} for the token "
-        "after the processors; natural logarithms.",
+        Message(
+            "{before} of the text before it, and {own} for the token after the "
+            "processors; natural logarithms.",
+            before=format_total(before),
+            own=format_total(whole - before),
+        ),
     )
     parent = team.nodes[row]
     if parent is None or parent == PROMPT_NODE:
@@ -114,12 +119,16 @@ def _add_sum_facts(
     draft.fact("After", _quote_path(search, parent), "The end of the beam that it continues.")
 
 
-def _parent_clause(search: SearchState, team: RerunGroup, row: int) -> str:
-    """Return the continued beam as part of a sentence, "" after the prompt."""
-    parent = team.nodes[row]
-    return (
-        "" if parent is None or parent == PROMPT_NODE else f" after {_quote_path(search, parent)}"
-    )
+def _name_in_beam(search: SearchState, team: RerunGroup, row: int, token_id: int) -> str:
+    """Return a token, quoted, with the beam that it continues unless that is the prompt."""
+    name, parent = token_name(search.place, token_id), team.nodes[row]
+    if parent is None or parent == PROMPT_NODE:
+        return name
+    return Message("{name} after {before}", name=name, before=_quote_path(search, parent))
+
+
+def _of_group(search: SearchState, group: int) -> str:
+    return Message(" of group {group}", group=group + 1) if search.has_groups else ""
 
 
 def _quote_path(search: SearchState, node: int) -> str:
@@ -132,25 +141,31 @@ def _quote_path(search: SearchState, node: int) -> str:
 def _explain_kept(
     search: SearchState, draft: Explainer, team: RerunGroup, row: int, node: BeamNode
 ) -> None:
-    name = token_name(search.place, node.token_id) + _parent_clause(search, team, row)
+    name = _name_in_beam(search, team, row, node.token_id)
     mates = [n for n in search.detail.pool if n.group == node.group]
     if node.fate == "finished":
         draft.say(
-            f"{name} ended a text that counts: its score is {format_number(node.score)}, "
-            f"{format_total(node.sum_logprobs)} over {_length_phrase(search)}."
+            "{name} ended a text that counts: its score is {score}, {sum} over {penalised}.",
+            name=name,
+            score=format_number(node.score),
+            sum=format_total(node.sum_logprobs),
+            penalised=_length_phrase(search),
         )
         return
     kept = sorted((n for n in mates if n.fate == "kept"), key=lambda n: -n.sum_logprobs)
     own = format_total(node.sum_logprobs)
-    of_group = f" of group {node.group + 1}" if search.has_groups else ""
     draft.say(
-        f"{name} was kept: with {own} its text takes place {kept.index(node) + 1} of "
-        f"{team.size}{of_group}."
+        "{name} was kept: with {own} its text takes place {place} of {places}{of_group}.",
+        name=name,
+        own=own,
+        place=kept.index(node) + 1,
+        places=team.size,
+        of_group=_of_group(search, node.group),
     )
     dropped = max((n.sum_logprobs for n in mates if n.fate == "pruned"), default=None)
     if dropped is not None and node.sum_logprobs > dropped:
         ahead = format_gap(dropped, node.sum_logprobs)[2]
-        draft.say(f"It is {ahead} ahead of the first one that was dropped.")
+        draft.say("It is {ahead} ahead of the first one that was dropped.", ahead=ahead)
         draft.fact("Ahead of the first dropped", ahead, "In the sum of log-probabilities.")
     if node.arrival is not None:
         draft.fact(
@@ -161,7 +176,11 @@ def _explain_kept(
 
 def _length_phrase(search: SearchState) -> str:
     penalty = search.config.length_penalty
-    return f"{search.length} tokens" + ("" if penalty == 1 else f" to the power {penalty:g}")
+    if penalty == 1:
+        return Message("{n} tokens", n=search.length)
+    return Message(
+        "{length} tokens to the power {penalty}", length=search.length, penalty=f"{penalty:g}"
+    )
 
 
 def _explain_diversity_penalty(
@@ -171,14 +190,28 @@ def _explain_diversity_penalty(
     if not node.penalised_by:
         return
     names = join_words([str(g + 1) for g in node.penalised_by])
-    several = "Groups" if len(node.penalised_by) > 1 else "Group"
     cost = format_number(node.diversity_penalty)
-    more = " Without that it would have stayed." if 0 < missed < node.diversity_penalty else ""
-    draft.say(f"{several} {names} had taken it before at this step, which cost it {cost}.{more}")
+    if len(node.penalised_by) > 1:
+        draft.say(
+            "Groups {names} had taken it before at this step, which cost it {cost}.",
+            names=names,
+            cost=cost,
+        )
+    else:
+        draft.say(
+            "Group {names} had taken it before at this step, which cost it {cost}.",
+            names=names,
+            cost=cost,
+        )
+    if 0 < missed < node.diversity_penalty:
+        draft.say("Without that it would have stayed.")
     draft.fact(
         "Diversity penalty",
         f"−{cost}",
-        f"{search.config.diversity_penalty:g} for each beam of an earlier group that took it.",
+        Message(
+            "{penalty} for each beam of an earlier group that took it.",
+            penalty=f"{search.config.diversity_penalty:g}",
+        ),
     )
 
 
@@ -191,17 +224,25 @@ def _explain_missed(
     whole: float,
     node: BeamNode | None,
 ) -> None:
-    name = token_name(search.place, token_id) + _parent_clause(search, team, row)
+    name = _name_in_beam(search, team, row, token_id)
     mates = [n for n in search.detail.pool if n.group == team.number]
     kept = [n.sum_logprobs for n in mates if n.fate == "kept"]
     forced = getattr(search.config, "force_words_ids", None)
     if node is not None and node.fate in ("blocked", "finished_worse"):
-        draft.say(f"{name} ended a text that does not count: {_lowercase_first(node.reason)}")
+        draft.say(
+            "{name} ended a text that does not count: {reason}", name=name, reason=node.reason
+        )
         draft.fact(
-            "Its score", format_number(node.score), f"The sum over {_length_phrase(search)}."
+            "Its score",
+            format_number(node.score),
+            Message("The sum over {penalised}.", penalised=_length_phrase(search)),
         )
     elif search.is_sampled and node is None:
-        draft.say(f"The draw left out {name}: {len(mates)} other candidates arrived before it.")
+        draft.say(
+            "The draw left out {name}: {mates} other candidates arrived before it.",
+            name=name,
+            mates=len(mates),
+        )
     elif not kept:
         _explain_last_step(draft, mates, team, name, whole)
     elif whole < min(kept):
@@ -210,20 +251,22 @@ def _explain_missed(
             _explain_diversity_penalty(draft, node, search, min(kept) - whole)
     elif not forced:
         draft.say(
-            f"{name} was not kept, though its sum {format_total(whole)} would have been enough."
+            "{name} was not kept, though its sum {sum} would have been enough.",
+            name=name,
+            sum=format_total(whole),
         )
     if not forced:
         _claim_bias(search, draft, team, row, token_id)
     elif kept and whole >= min(kept):
-        holds = f", and it holds {node.reason}" if node is not None and node.reason else ""
+        forced_words = node.reason if node is not None else ""
         draft.say(
-            f"{name} was not kept, though its sum {format_total(whole)} is not the lowest: places go in "
-            f"turn to texts with more of the forced words{holds}."
+            "{name} was not kept, though its sum {sum} is not the lowest: places go in turn to "
+            "texts with more of the forced words.",
+            name=name,
+            sum=format_total(whole),
         )
-
-
-def _lowercase_first(reason: str) -> str:
-    return reason[:1].lower() + reason[1:]
+        if forced_words:
+            draft.say("It has {forced_words}.", forced_words=forced_words)
 
 
 def _explain_last_step(
@@ -233,8 +276,12 @@ def _explain_last_step(
     counted = sorted((n.sum_logprobs for n in mates), reverse=True)[: team.size]
     own, needed, _ = format_gap(whole, counted[-1])
     draft.say(
-        f"{name} would have ended a text as well, but only the {team.size} best of this last step "
-        f"count: it has {own}, and it would have needed {needed}."
+        "{name} would have ended a text as well, but only the {size} best of this "
+        "last step count: it has {own}, and it would have needed {needed}.",
+        name=name,
+        size=team.size,
+        own=own,
+        needed=needed,
     )
 
 
@@ -242,12 +289,26 @@ def _explain_below_cut(
     search: SearchState, draft: Explainer, team: RerunGroup, name: str, whole: float, cut: float
 ) -> None:
     own, needed, missed = format_gap(whole, cut)
-    of_group = f" of group {team.number + 1}" if search.has_groups else ""
-    places = "the only place" if team.size == 1 else f"the last of the {team.size} places"
-    draft.say(
-        f"{name} missed {places}{of_group} by {missed}: its text has {own} and would have needed "
-        f"{needed}."
-    )
+    values = {
+        "name": name,
+        "of_group": _of_group(search, team.number),
+        "missed": missed,
+        "own": own,
+        "needed": needed,
+    }
+    if team.size == 1:
+        draft.say(
+            "{name} missed the only place{of_group} by {missed}: its text has {own} and would "
+            "have needed {needed}.",
+            **values,
+        )
+    else:
+        draft.say(
+            "{name} missed the last of the {size} places{of_group} by {missed}: its text has "
+            "{own} and would have needed {needed}.",
+            size=team.size,
+            **values,
+        )
     draft.fact("Missed by", missed, "In the sum of log-probabilities.")
 
 

@@ -17,6 +17,7 @@ from engine.inspection.filter_report import (
     token_name,
 )
 from engine.inspection.rerun import ReplayedStep
+from engine.messages import Message
 from engine.number_text import format_number, format_percent, format_value, quote_token
 from engine.trace.details import ContrastiveDetail, ContrastiveOption
 
@@ -53,11 +54,14 @@ def explain(
             return
         k = int(place.trace.config["top_k"])
         draft.say(
-            f"{token_name(place, token_id)} was not looked at: it is number {here.place:,} after the "
-            f"processors, and only the first {k} are run through the model."
+            "{name} was not looked at: it is number {place} after the processors, and "
+            "only the first {k} are run through the model.",
+            name=token_name(place, token_id),
+            place=f"{here.place:,}",
+            k=k,
         )
         if here.place <= _MAX_CLAIMED_TOP_K:
-            draft.say(f"At top_k ≥ {here.place} it is one of the candidates.")
+            draft.say("At top_k ≥ {place} it is one of the candidates.", place=here.place)
             draft.claim = Claim({"top_k": here.place}, CONSIDERED, at_step=True)
         return
     _add_score_facts(place, chain, option, draft)
@@ -79,7 +83,8 @@ def describe_position(place: ReplayedStep, chain: FilterChain, position: int) ->
     text = chain.text[1:] if place.trace.model.is_encoder_decoder else chain.text
     if position < 0:
         return "the start of the text"
-    return f"{quote_token(place.piece(text[position]))} at position {position + 1}"
+    piece = quote_token(place.piece(text[position]))
+    return Message("{piece} at position {position}", piece=piece, position=position + 1)
 
 
 def _add_score_facts(
@@ -91,17 +96,17 @@ def _add_score_facts(
     draft.fact(
         "Largest likeness",
         format_number(option.max_cosine),
-        f"Cosine with the hidden state of {word}.",
+        Message("Cosine with the hidden state of {word}.", word=word),
     )
     draft.fact(
         "What likeness cost",
         format_number(option.degeneration_penalty),
-        f"α = {format_value(alpha)} times the cosine.",
+        Message("α = {alpha} times the cosine.", alpha=format_value(alpha)),
     )
     draft.fact(
         "What probability gave",
         format_number(option.confidence),
-        f"(1 − α) times {format_percent(option.probability)}.",
+        Message("(1 − α) times {percent}.", percent=format_percent(option.probability)),
     )
 
 
@@ -115,22 +120,28 @@ def _explain_winner(
     name = token_name(place, option.token_id)
     others = [other for other in detail.options if other is not option]
     if not others:
-        draft.say(f"{name} was the only candidate.")
+        draft.say("{name} was the only candidate.", name=name)
         return
     second = max(others, key=lambda other: other.score)
     favourite = max(detail.options, key=lambda other: other.probability)
     draft.say(
-        f"{name} has the best score, {format_number(option.score)}, ahead of "
-        f"{token_name(place, second.token_id)} with {format_number(second.score)}."
+        "{name} has the best score, {score}, ahead of {second} with {other}.",
+        name=name,
+        score=format_number(option.score),
+        second=token_name(place, second.token_id),
+        other=format_number(second.score),
     )
     if favourite is option:
         draft.say("It is also the most probable candidate; greedy search would take it, too.")
         return
     word = describe_position(place, chain, favourite.position)
     draft.say(
-        f"The most probable candidate, {token_name(place, favourite.token_id)}, resembles {word} "
-        f"and loses {format_number(favourite.degeneration_penalty)} for it; this one loses "
-        f"{format_number(option.degeneration_penalty)}."
+        "The most probable candidate, {favourite}, resembles {word} and loses {loss} "
+        "for it; this one loses {own}.",
+        favourite=token_name(place, favourite.token_id),
+        word=word,
+        loss=format_number(favourite.degeneration_penalty),
+        own=format_number(option.degeneration_penalty),
     )
 
 
@@ -147,14 +158,22 @@ def _explain_loser(
         describe_position(place, chain, option.position),
     )
     draft.say(
-        f"{name} scores {format_number(option.score)} against {format_number(winner.score)} of "
-        f"{token_name(place, winner.token_id)}: {format_percent(option.probability)} give it "
-        f"{format_number(option.confidence)}, and its likeness to {word} costs "
-        f"{format_number(option.degeneration_penalty)}."
+        "{name} scores {score} against {best} of {winner}: {percent} give it "
+        "{confidence}, and its likeness to {word} costs {cost}.",
+        name=name,
+        score=format_number(option.score),
+        best=format_number(winner.score),
+        winner=token_name(place, winner.token_id),
+        percent=format_percent(option.probability),
+        confidence=format_number(option.confidence),
+        word=word,
+        cost=format_number(option.degeneration_penalty),
     )
     alpha = find_winning_alpha(detail.options, option, float(place.trace.config["penalty_alpha"]))
     if alpha is not None:
-        draft.say(f"With penalty_alpha = {format_value(alpha)} it would have been taken.")
+        draft.say(
+            "With penalty_alpha = {alpha} it would have been taken.", alpha=format_value(alpha)
+        )
         draft.fact("Alpha that takes it", format_value(alpha), "With the candidates of this step.")
         draft.claim = Claim({"penalty_alpha": alpha}, CHOSEN, at_step=True)
         return
@@ -163,7 +182,8 @@ def _explain_loser(
         draft.say("No alpha and no higher logit would have made it the choice.")
         return
     draft.say(
-        f"No alpha prefers it; with a logit {format_number(bias)} higher it would have been taken."
+        "No alpha prefers it; with a logit {bias} higher it would have been taken.",
+        bias=format_number(bias),
     )
     value = build_local_bias(chain.text, option.token_id, bias, run_sequence_bias(place))
     draft.claim = Claim({"sequence_bias": value}, CHOSEN)

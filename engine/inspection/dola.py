@@ -11,6 +11,7 @@ from engine.inspection.next_token import Race
 from engine.inspection.next_token import explain as explain_choice
 from engine.inspection.rerun import ReplayedStep
 from engine.loops.dola import LayerContrast, contrast_layers
+from engine.messages import Message
 from engine.number_text import format_number, format_percent
 from engine.trace.details import LayerDetail
 
@@ -48,8 +49,12 @@ def explain(
         draft.fact(
             "Growth since that layer",
             format_number(grown),
-            f"{format_number(float(final[token_id]))} in the last layer less {format_number(early)} in layer "
-            f"{layer}; natural logarithms.",
+            Message(
+                "{final} in the last layer less {early} in layer {layer}; natural logarithms.",
+                final=format_number(float(final[token_id])),
+                early=format_number(early),
+                layer=layer,
+            ),
         )
         if not draft.chosen and race is None:
             _explain_other_layer(place, chain, detail, token_id, draft)
@@ -59,18 +64,21 @@ def _explain_growth(
     place: ReplayedStep, token_id: int, layer: int, contrast: torch.Tensor, draft: Explainer
 ) -> None:
     chosen, name = place.step.emit[-1], token_name(place, token_id)
-    own = _growth_phrase(float(contrast[token_id]))
-    if token_id == chosen:
-        draft.say(f"From layer {layer} to the last the log-probability of {name} {own}.")
-        return
-    draft.say(
-        f"From layer {layer} to the last the log-probability of {name} {own}, that of "
-        f"{token_name(place, chosen)} {_growth_phrase(float(contrast[chosen]))}."
+    draft.say(_growth_sentence(layer, name, float(contrast[token_id])))
+    if token_id != chosen:
+        other = token_name(place, chosen)
+        draft.say(_growth_sentence(layer, other, float(contrast[chosen])))
+
+
+def _growth_sentence(layer: int, name: str, by: float) -> Message:
+    values = {"layer": layer, "name": name, "by": format_number(abs(by))}
+    if by >= 0:
+        return Message(
+            "From layer {layer} to the last the log-probability of {name} grew by {by}.", **values
+        )
+    return Message(
+        "From layer {layer} to the last the log-probability of {name} fell by {by}.", **values
     )
-
-
-def _growth_phrase(by: float) -> str:
-    return f"grew by {format_number(by)}" if by >= 0 else f"fell by {format_number(-by)}"
 
 
 def _explain_other_layer(
@@ -87,9 +95,11 @@ def _explain_other_layer(
         scores = row_values(chain.run_processors(contrast_layers(layers, rows), 1), chain.row)
         if int(scores.argmax()) == token_id:
             p = float(torch.softmax(scores, -1)[token_id])
-            draft.say(f"Contrasted with layer {layer} it would have been taken.")
+            draft.say("Contrasted with layer {layer} it would have been taken.", layer=layer)
             draft.fact(
-                "Layer that takes it", str(layer), f"It would have had {format_percent(p)} there."
+                "Layer that takes it",
+                str(layer),
+                Message("It would have had {percent} there.", percent=format_percent(p)),
             )
             draft.claim = Claim({"dola_layers": [layer]}, CHOSEN, at_step=True)
             return

@@ -14,6 +14,7 @@ from engine.inspection.next_token import Race, count_prompt_ids
 from engine.inspection.next_token import explain_against_chosen as explain_choice
 from engine.inspection.rerun import ReplayedStep
 from engine.loops.drafting.assisted import residual_distribution
+from engine.messages import Message
 from engine.number_text import format_distinct, format_number, format_percent, format_share
 from engine.trace.details import DraftDetail, DraftToken
 
@@ -53,7 +54,9 @@ def explain(
     emit = place.step.emit
     where = len(emit) - 1 if at is None else at
     if not 0 <= where < len(emit):
-        raise ParameterError("at", at, f"the round wrote tokens 0 to {len(emit) - 1}")
+        raise ParameterError(
+            "at", at, Message("the round wrote tokens 0 to {last}", last=len(emit) - 1)
+        )
     token = emit[where] if token_id is None else token_id
     chain = FilterChain(place.views[where], 0)
     drafted = detail.tokens[where] if where < len(detail.tokens) else None
@@ -93,7 +96,7 @@ def _explain_drafted(
     if drafted is None:
         draft.say("Nothing was drafted for this place.")
     elif drafted.token_id != token:
-        draft.say(f"The draft had {token_name(place, drafted.token_id)} here.")
+        draft.say("The draft had {name} here.", name=token_name(place, drafted.token_id))
 
 
 def _explain_target_choice(
@@ -120,8 +123,11 @@ def _explain_target_choice(
         race = Race(noise[where])
     explain_choice(place, chain, token, chosen, draft, race, "the target")
     if drafted is not None and drafted.token_id == token:
-        verdict = "was right" if token == chosen else "was wrong"
-        draft.say(f"The draft had guessed it and {verdict}.")
+        draft.say(
+            "The draft had guessed it and was right."
+            if token == chosen
+            else "The draft had guessed it and was wrong."
+        )
     else:
         _explain_drafted(place, drafted, token, draft)
     _add_draft_facts(draft, drafted if drafted and drafted.token_id == token else None)
@@ -162,11 +168,18 @@ def _explain_mixture(
     draft.fact("Mixture", format_share(float(mixture[token])), "w × p + (1 − w) × q.")
     name = token_name(place, token)
     if token == chosen:
-        draft.say(f"{name} has the largest share of the mixture of both models, {first}.")
+        draft.say(
+            "{name} has the largest share of the mixture of both models, {first}.",
+            name=name,
+            first=first,
+        )
     else:
         draft.say(
-            f"{name} has {own} in the mixture of both models, and {token_name(place, chosen)} "
-            f"has {first}."
+            "{name} has {own} in the mixture of both models, and {chosen} has {first}.",
+            name=name,
+            own=own,
+            chosen=token_name(place, chosen),
+            first=first,
         )
     _add_probability_facts(draft, float(p[token]), float(q[token]))
     _explain_drafted(place, detail.tokens[where], token, draft)
@@ -200,9 +213,12 @@ def _explain_sampled(
     if drafted is not None and drafted.status == "accepted":
         name = token_name(place, token)
         draft.say(
-            f"{name} was never asked: the draft had {token_name(place, drafted.token_id)} here, and "
-            f"it stood, with u = {format_share(float(numbers.u[where]))} not above "
-            f"{format_number(_acceptance_ratio(numbers, drafted.token_id, where, weight))}."
+            "{name} was never asked: the draft had {drafted} here, and it stood, with u "
+            "= {u} not above {ratio}.",
+            name=name,
+            drafted=token_name(place, drafted.token_id),
+            u=format_share(float(numbers.u[where])),
+            ratio=format_number(_acceptance_ratio(numbers, drafted.token_id, where, weight)),
         )
         return
     _explain_draw(place, numbers, token, drafted, draft, where)
@@ -229,20 +245,34 @@ def _explain_verdict(
     compared = "p ÷ q" if weight is None else "1 − w + w × p ÷ q"
     draft.fact("u", told, "The uniform number that judged it, from the run's seed.")
     draft.fact(compared, limit, "The drafted token stands while u is not above this.")
-    both = (
-        f"the target gives it {format_percent(float(numbers.p[where, token]))} and the draft gave it "
-        f"{format_percent(float(numbers.q[where, token]))}"
-    )
-    if drafted.status == "accepted":
-        why = (
-            "so it always stands" if ratio >= 1 else f"u = {told} is not above {compared} = {limit}"
+    both = {
+        "name": name,
+        "p": format_percent(float(numbers.p[where, token])),
+        "q": format_percent(float(numbers.q[where, token])),
+    }
+    judged = {"told": told, "compared": f"{compared} = {limit}"}
+    if drafted.status == "accepted" and ratio >= 1:
+        draft.say(
+            "{name} was drafted and stands: the target gives it {p} and the draft gave it {q}, "
+            "so it always stands.",
+            **both,
         )
-        draft.say(f"{name} was drafted and stands: {both}, {why}.")
+        return
+    if drafted.status == "accepted":
+        draft.say(
+            "{name} was drafted and stands: the target gives it {p} and the draft gave it {q}, "
+            "u = {told} is not above {compared}.",
+            **both,
+            **judged,
+        )
         return
     draft.say(
-        f"{name} was drafted and rejected: {both}, and u = {told} is above {compared} = {limit}."
+        "{name} was drafted and rejected: the target gives it {p} and the draft gave it {q}, "
+        "and u = {told} is above {compared}.",
+        **both,
+        **judged,
     )
-    draft.say(f"It would have stood with u ≤ {limit}.")
+    draft.say("It would have stood with u ≤ {limit}.", limit=limit)
     if draft.chosen:
         draft.say("The draw from what was left took it after all.")
         return
@@ -271,24 +301,38 @@ def _explain_draw(
         "max(p − q, 0), made to sum to 1." if drafted else "p itself: the whole draft stood.",
     )
     if drafted is not None:
-        draft.say(f"The draft's {token_name(place, drafted.token_id)} was rejected.")
+        draft.say("The draft's {name} was rejected.", name=token_name(place, drafted.token_id))
     if not p > 0:
         draft.say(
-            f"Nothing was left for {name}: the draft gave it at least as much as the target, "
-            "and the draw after a rejection is from p − q."
+            "Nothing was left for {name}: the draft gave it at least as much as the "
+            "target, and the draw after a rejection is from p − q.",
+            name=name,
         )
         return
     source = "of what was left" if drafted is not None else "of the target"
+    share = {"name": name, "percent": format_percent(p), "source": source}
     if token == chosen:
-        draft.say(f"{name} won the draw with {format_percent(p)} {source}.")
+        draft.say("{name} won the draw with {percent} {source}.", **share)
         return
     late, first = format_distinct(float(arrivals[token]), float(arrivals[chosen]))
     noise, below = format_distinct(float(numbers.noise[token]), p * float(arrivals[chosen]))
     draft.say(
-        f"{name} could have been drawn, with {format_percent(p)} {source}, but {token_name(place, chosen)} "
-        f"arrived first, at {first} against {late}. Its noise was {noise} and would have had to be "
-        f"below {below}."
+        "{name} could have been drawn, with {percent} {source}, but {chosen} arrived first, at "
+        "{first} against {late}.",
+        **share,
+        chosen=token_name(place, chosen),
+        first=first,
+        late=late,
     )
-    draft.fact("Noise needed", f"below {below}", "Its share times the winner's arrival.")
+    draft.say(
+        "Its noise was {noise} and would have had to be below {below}.",
+        noise=noise,
+        below=below,
+    )
+    draft.fact(
+        "Noise needed",
+        Message("below {below}", below=below),
+        "Its share times the winner's arrival.",
+    )
     value = p * float(arrivals[chosen]) * (1 - 1e-5)
     draft.claim = Claim({"noise": {token: value}}, CHOSEN)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.messages import Message
+
 SURVIVES = "survives"
 """No processor removes the token."""
 CHOSEN = "chosen"
@@ -83,9 +85,10 @@ class Explainer:
     claim: Claim | None = None
     chosen: bool = False
 
-    def say(self, *sentences: str) -> None:
-        """Add sentences; empty ones are skipped."""
-        self.sentences += [sentence for sentence in sentences if sentence]
+    def say(self, template: str, /, **values: object) -> None:
+        """Add a sentence, as a template with its values; an empty one is skipped."""
+        if template:
+            self.sentences.append(Message(template, **values) if values else template)
 
     def fact(self, name: str, value: str, meaning: str) -> None:
         """Add a number."""

@@ -14,7 +14,8 @@ from engine.inspection.filter_thresholds import explain_removal
 from engine.inspection.removal import NO_REPLACEMENT, Removal, RemovalCase
 from engine.inspection.rerun import ReplayedStep
 from engine.loops.recorder import IMPOSSIBLE_SCORE
-from engine.number_text import format_number, format_percent, join_words, quote_token
+from engine.messages import Message, join_words
+from engine.number_text import format_number, format_percent, quote_token
 
 MIN_EFFECT = 0.005
 """Smaller changes of a logit are not reported."""
@@ -113,7 +114,10 @@ def report_removals(draft: Explainer, found: Sequence[Removal]) -> None:
         for fact in other.facts:
             draft.fact(*fact)
     if all(other.survives for other in found):
-        draft.say(f"It survives {join_words([other.survives for other in found])}.")
+        draft.say(
+            "It survives {conditions}.",
+            conditions=join_words([other.survives for other in found]),
+        )
         changes = {name: value for other in found for name, value in other.changes.items()}
         draft.claim = Claim(changes, SURVIVES, at_step=True)
 
@@ -124,7 +128,7 @@ def report_rank(draft: Explainer, chain: FilterChain, token_id: int) -> TokenRan
     vocabulary = chain.logits.shape[-1]
     draft.fact(
         "Rank in the model",
-        f"{here.rank:,} of {vocabulary:,}",
+        Message("{hits} of {trials}", hits=f"{here.rank:,}", trials=f"{vocabulary:,}"),
         "Its place before any processor; 1 is the most probable.",
     )
     draft.fact(
@@ -157,7 +161,11 @@ def _report_effects(draft: Explainer, chain: FilterChain, token_id: int) -> None
         draft.fact(
             link.name,
             f"{sign}{format_number(abs(after - before))}",
-            f"What it did to the token's logit: {format_number(before)} became {format_number(after)}.",
+            Message(
+                "What it did to the token's logit: {before} became {after}.",
+                before=format_number(before),
+                after=format_number(after),
+            ),
         )
 
 

@@ -18,6 +18,7 @@ from engine.inspection.removal import (
     removal_until_off,
     token_name,
 )
+from engine.messages import Message
 from engine.number_text import (
     format_number,
     format_percent,
@@ -37,16 +38,37 @@ def explain_removal(case: RemovalCase) -> Removal:
     tell = _EXPLAINERS.get(name)
     if tell is not None:
         return tell(case)
-    return Removal(f"{name} makes {quote_token(case.piece(case.token_id))} impossible here.")
+    return Removal(
+        Message(
+            "{name} makes {piece} impossible here.",
+            name=name,
+            piece=quote_token(case.piece(case.token_id)),
+        )
+    )
 
 
 def _explain_top_k(case: RemovalCase) -> Removal:
     place = int((case.scores > case.scores[case.token_id]).sum()) + 1
     kept = case.processor.top_k
-    why = f"Top-k removed {token_name(case)}: it is number {place:,}, and only the first {kept:,} stay."
-    facts = (("Place at top-k", f"{place:,}", f"Counted where top-k looked; {kept:,} are kept."),)
+    why = Message(
+        "Top-k removed {name}: it is number {place}, and only the first {kept} stay.",
+        name=token_name(case),
+        place=f"{place:,}",
+        kept=f"{kept:,}",
+    )
+    facts = (
+        (
+            "Place at top-k",
+            f"{place:,}",
+            Message("Counted where top-k looked; {kept} are kept.", kept=f"{kept:,}"),
+        ),
+    )
     return Removal(
-        why, f"at top_k ≥ {place}", {"top_k": place}, case.with_value(top_k=place), facts
+        why,
+        Message("at top_k ≥ {value}", value=place),
+        {"top_k": place},
+        case.with_value(top_k=place),
+        facts,
     )
 
 
@@ -56,9 +78,12 @@ def _explain_top_p(case: RemovalCase) -> Removal:
     at = int((order.indices == case.token_id).nonzero())
     before = 1 - float(mass[at])
     given = case.processor.top_p
-    why = (
-        f"Top-p removed {token_name(case)}: the tokens before it already hold {format_share(before)} of the "
-        f"probability, and top_p = {format_value(given)} asks for no more."
+    why = Message(
+        "Top-p removed {name}: the tokens before it already hold {share} of the "
+        "probability, and top_p = {given} asks for no more.",
+        name=token_name(case),
+        share=format_share(before),
+        given=format_value(given),
     )
     facts = (
         ("Held before it", format_share(before), "Top-p keeps tokens until this reaches top_p."),
@@ -68,7 +93,7 @@ def _explain_top_p(case: RemovalCase) -> Removal:
         return removal_until_off(case, why, "top_p", 1.0, facts)
     return Removal(
         why,
-        f"at top_p ≥ {format_value(value)}",
+        Message("at top_p ≥ {value}", value=format_value(value)),
         {"top_p": value},
         case.with_value(top_p=value),
         facts,
@@ -79,9 +104,13 @@ def _explain_min_p(case: RemovalCase) -> Removal:
     top = float(case.probs.max())
     ratio = case.p / top
     given = float(case.processor.min_p)
-    why = (
-        f"Min-p removed {token_name(case)}: with {format_percent(case.p)} it has {format_share(ratio)} of the best "
-        f"token's probability, and min_p = {format_value(given)} asks for more."
+    why = Message(
+        "Min-p removed {name}: with {percent} it has {share} of the best token's "
+        "probability, and min_p = {given} asks for more.",
+        name=token_name(case),
+        percent=format_percent(case.p),
+        share=format_share(ratio),
+        given=format_value(given),
     )
     facts = (
         ("Share of the best", format_share(ratio), "Its probability over that of the best token."),
@@ -91,7 +120,7 @@ def _explain_min_p(case: RemovalCase) -> Removal:
         return removal_until_off(case, why, "min_p", None, facts)
     return Removal(
         why,
-        f"at min_p ≤ {format_value(value)}",
+        Message("at min_p ≤ {value}", value=format_value(value)),
         {"min_p": value},
         case.with_value(min_p=value),
         facts,
@@ -104,15 +133,22 @@ def _explain_top_h(case: RemovalCase) -> Removal:
     found = (top.indices == case.token_id).nonzero()
     given = format_value(float(warper.top_h))
     if not len(found):
-        why = f"Top-h removed {token_name(case)}: it looks at the {warper.top_n} best tokens only."
+        why = Message(
+            "Top-h removed {name}: it looks at the {top_n} best tokens only.",
+            name=token_name(case),
+            top_n=warper.top_n,
+        )
         return removal_until_off(case, why, "top_h", None)
     dist = torch.distributions.Categorical(logits=top.values)
     terms = (-dist.probs * torch.log(dist.probs)).cumsum(-1)
     part = float(terms[int(found[0])] / dist.entropy())
     told = format_share(part)
-    why = (
-        f"Top-h removed {token_name(case)}: the tokens down to it hold {told} of the entropy, "
-        f"and top_h = {given} allows no more."
+    why = Message(
+        "Top-h removed {name}: the tokens down to it hold {told} of the entropy, and "
+        "top_h = {given} allows no more.",
+        name=token_name(case),
+        told=told,
+        given=given,
     )
     facts = (("Entropy down to it", told, "Share of the entropy of the best tokens."),)
     value = round_up_until(part, lambda v: case.is_kept_by(case.with_value(top_h=v)), 1.0)
@@ -120,7 +156,7 @@ def _explain_top_h(case: RemovalCase) -> Removal:
         return removal_until_off(case, why, "top_h", None, facts)
     return Removal(
         why,
-        f"at top_h ≥ {format_value(value)}",
+        Message("at top_h ≥ {value}", value=format_value(value)),
         {"top_h": value},
         case.with_value(top_h=value),
         facts,
@@ -135,10 +171,13 @@ def _explain_typical_p(case: RemovalCase) -> Removal:
     mass = case.scores[order.indices].softmax(-1).cumsum(-1)
     at = int((order.indices == case.token_id).nonzero())
     before = float(mass[at - 1]) if at else 0.0
-    why = (
-        f"Typical-p removed {token_name(case)}: its surprise is {format_number(float(off[case.token_id] / _LN2))} "
-        f"bits away from the expected one, and the tokens that are nearer already hold "
-        f"{format_share(before)} of the probability."
+    why = Message(
+        "Typical-p removed {name}: its surprise is {bits} bits away from the "
+        "expected one, and the tokens that are nearer already hold {share} of the "
+        "probability.",
+        name=token_name(case),
+        bits=format_number(float(off[case.token_id] / _LN2)),
+        share=format_share(before),
     )
     facts = (
         (
@@ -151,29 +190,38 @@ def _explain_typical_p(case: RemovalCase) -> Removal:
     if value is None:
         return removal_until_off(case, why, "typical_p", 1.0, facts)
     changes, instead = {"typical_p": value}, case.with_value(mass=value)
-    return Removal(why, f"at typical_p ≥ {format_value(value)}", changes, instead, facts)
+    return Removal(
+        why, Message("at typical_p ≥ {value}", value=format_value(value)), changes, instead, facts
+    )
 
 
 def _explain_epsilon_cutoff(case: RemovalCase) -> Removal:
     given = float(case.processor.epsilon)
-    why = (
-        f"The epsilon cutoff removed {token_name(case)}: it has {format_percent(case.p)}, "
-        f"and {format_share(given)} is the least."
+    why = Message(
+        "The epsilon cutoff removed {name}: it has {percent}, and {share} is the least.",
+        name=token_name(case),
+        percent=format_percent(case.p),
+        share=format_share(given),
     )
     value = round_down_until(case.p, lambda v: case.is_kept_by(case.with_value(epsilon=v)), 0.0)
     if value is None:
         return removal_until_off(case, why, "epsilon_cutoff", 0.0)
     changes, instead = {"epsilon_cutoff": value}, case.with_value(epsilon=value)
-    return Removal(why, f"at epsilon_cutoff ≤ {format_value(value)}", changes, instead)
+    return Removal(
+        why, Message("at epsilon_cutoff ≤ {value}", value=format_value(value)), changes, instead
+    )
 
 
 def _explain_eta_cutoff(case: RemovalCase) -> Removal:
     warper = case.processor
     entropy = torch.distributions.Categorical(logits=case.scores).entropy()
     least = float(torch.min(warper.epsilon, torch.sqrt(warper.epsilon) * torch.exp(-entropy)))
-    why = (
-        f"The eta cutoff removed {token_name(case)}: it has {format_percent(case.p)}, "
-        f"and with this entropy {format_percent(least)} is the least."
+    why = Message(
+        "The eta cutoff removed {name}: it has {percent}, and with this entropy "
+        "{least} is the least.",
+        name=token_name(case),
+        percent=format_percent(case.p),
+        least=format_percent(least),
     )
     facts = (
         ("Least probability", format_percent(least), "What eta_cutoff makes of this entropy."),
@@ -188,7 +236,11 @@ def _explain_eta_cutoff(case: RemovalCase) -> Removal:
     if value is None:
         return removal_until_off(case, why, "eta_cutoff", 0.0, facts)
     return Removal(
-        why, f"at eta_cutoff ≤ {format_value(value)}", {"eta_cutoff": value}, other(value), facts
+        why,
+        Message("at eta_cutoff ≤ {value}", value=format_value(value)),
+        {"eta_cutoff": value},
+        other(value),
+        facts,
     )
 
 
@@ -198,15 +250,18 @@ def _explain_layer_contrast(case: RemovalCase) -> Removal:
 
     top = float(case.probs.max())
     part = case.p / top
-    why = (
-        f"DoLa removed {token_name(case)} before the contrast: the last layer gives it {format_percent(case.p)}, "
-        f"less than a tenth of the {format_percent(top)} of its favourite."
+    why = Message(
+        "DoLa removed {name} before the contrast: the last layer gives it {percent}, "
+        "less than a tenth of the {top} of its favourite.",
+        name=token_name(case),
+        percent=format_percent(case.p),
+        top=format_percent(top),
     )
     facts = (
         (
             "Share of the favourite",
             format_share(part),
-            f"DoLa contrasts tokens of at least {format_value(RELATIVE_TOP)}.",
+            Message("DoLa contrasts tokens of at least {share}.", share=format_value(RELATIVE_TOP)),
         ),
     )
     value = round_down_until(part, lambda v: v <= part * (1 - 1e-6), 0.0)
@@ -214,7 +269,7 @@ def _explain_layer_contrast(case: RemovalCase) -> Removal:
         return Removal(why, facts=facts)
     return Removal(
         why,
-        f"where {format_value(value)} of the favourite's probability would do",
+        Message("where {value} of the favourite's probability would do", value=format_value(value)),
         {"relative_top": value},
         NO_REPLACEMENT,
         facts,

@@ -7,6 +7,7 @@ import math
 from engine.inspection.explanation import Explainer
 from engine.inspection.filter_report import token_name
 from engine.inspection.rerun import ReplayedStep
+from engine.messages import Message
 from engine.number_text import (
     format_distinct,
     format_gap,
@@ -37,33 +38,63 @@ def explain(place: ReplayedStep, token_id: int, draft: Explainer) -> None:
     candidate = found.get(token_id)
     if candidate is None and token_id in step.emit and isinstance(step.detail, ForwardDetail):
         draft.chosen = True
-        draft.say(f"The method wrote {name}; what decided it was not seen.")
+        draft.say("The method wrote {name}; what decided it was not seen.", name=name)
         return
     if candidate is None:
         draft.say(
-            f"{name} is not among the {len(found)} recorded candidates of this step, so nothing "
-            "more is known of it."
+            "{name} is not among the {found} recorded candidates of this step, so "
+            "nothing more is known of it.",
+            name=name,
+            found=len(found),
         )
         return
     _add_candidate_facts(draft, candidate, step)
     chosen = None if own is None else found.get(own)
-    after = " after the processors" if step.stages else ""
     # A custom method may choose a token that a processor removed.
     if candidate.removed_by and draft.chosen:
-        draft.say(f"The method took {name}, which {candidate.removed_by} had removed.")
-    elif candidate.removed_by:
-        draft.say(f"{candidate.removed_by} removed {name}.")
-    elif draft.chosen:
-        first = not step.stages and not candidate.rank
-        largest = ", the largest probability of all" if first else ""
-        verb = "drawn" if find_draw(step.detail) else "taken"
-        draft.say(f"{name} was {verb}, with {_format_probability(candidate)}{after}{largest}.")
-    elif chosen is not None:
         draft.say(
-            f"{name} was not taken: it had {_format_probability(candidate)}{after}, and "
-            f"{token_name(place, chosen.token_id)}, which was, had {_format_probability(chosen)}."
+            "The method took {name}, which {removed_by} had removed.",
+            name=name,
+            removed_by=candidate.removed_by,
+        )
+    elif candidate.removed_by:
+        draft.say("{removed_by} removed {name}.", removed_by=candidate.removed_by, name=name)
+    elif draft.chosen:
+        draft.say(_chosen_sentence(step, name, candidate))
+    elif chosen is not None:
+        template = (
+            "{name} was not taken: it had {p} after the processors, and {chosen}, which was, had "
+            "{other}."
+            if step.stages
+            else "{name} was not taken: it had {p}, and {chosen}, which was, had {other}."
+        )
+        draft.say(
+            template,
+            name=name,
+            p=_format_probability(candidate),
+            chosen=token_name(place, chosen.token_id),
+            other=_format_probability(chosen),
         )
     _explain_strategy_detail(place, token_id, draft)
+
+
+def _chosen_sentence(step: Step, name: str, candidate: Candidate) -> Message:
+    p, drawn = _format_probability(candidate), find_draw(step.detail) is not None
+    if step.stages:
+        template = (
+            "{name} was drawn, with {p} after the processors."
+            if drawn
+            else "{name} was taken, with {p} after the processors."
+        )
+    elif not candidate.rank:
+        template = (
+            "{name} was drawn, with {p}, the largest probability of all."
+            if drawn
+            else "{name} was taken, with {p}, the largest probability of all."
+        )
+    else:
+        template = "{name} was drawn, with {p}." if drawn else "{name} was taken, with {p}."
+    return Message(template, name=name, p=p)
 
 
 def _format_probability(candidate: Candidate) -> str:
@@ -88,22 +119,30 @@ def _explain_strategy_detail(place: ReplayedStep, token_id: int, draft: Explaine
     """Add what the strategy's own record says about the token."""
     detail = place.step.detail
     if isinstance(detail, WatermarkDetail) and detail.is_green is not None:
-        colour = "green" if token_id in detail.green_candidates else "red"
-        draft.say(f"It is {colour} here.")
+        green = token_id in detail.green_candidates
+        draft.say("It is green here." if green else "It is red here.")
     draw = find_draw(detail)
     if draw is not None and not draft.chosen:
         for racer in draw.racers:
             if racer.token_id == token_id:
                 late, first = format_distinct(racer.arrival, draw.racers[0].arrival)
-                draft.say(f"In the draw it arrived at {late}, the winner at {first}.")
+                draft.say(
+                    "In the draw it arrived at {late}, the winner at {first}.",
+                    late=late,
+                    first=first,
+                )
     elif isinstance(detail, ContrastiveDetail):
         for option in detail.options:
             if option.token_id == token_id:
                 cost = format_number(option.degeneration_penalty)
-                draft.say(f"Its score is {format_number(option.score)}; likeness cost it {cost}.")
+                draft.say(
+                    "Its score is {score}; likeness cost it {cost}.",
+                    score=format_number(option.score),
+                    cost=cost,
+                )
     elif isinstance(detail, DraftDetail) and detail.tokens:
         guesses = "".join(place.piece(token.token_id) for token in detail.tokens)
-        draft.say(f"The draft of this round was “{format_token(guesses)}”.")
+        draft.say("The draft of this round was “{guesses}”.", guesses=format_token(guesses))
 
 
 def explain_node(place: ReplayedStep, node: BeamNode, draft: Explainer) -> None:
@@ -119,16 +158,28 @@ def explain_node(place: ReplayedStep, node: BeamNode, draft: Explainer) -> None:
     if node.fate == "pruned" and kept and node.sum_logprobs < min(kept):
         own, needed, missed = format_gap(node.sum_logprobs, min(kept))
         draft.say(
-            f"{name} missed the last place by {missed}: its text has {own} and would have needed "
-            f"{needed}."
+            "{name} missed the last place by {missed}: its text has {own} and would have "
+            "needed {needed}.",
+            name=name,
+            missed=missed,
+            own=own,
+            needed=needed,
         )
     elif node.fate == "pruned":
-        draft.say(f"{name} was not kept; the log-probability of its text is {own}.")
+        draft.say(
+            "{name} was not kept; the log-probability of its text is {own}.", name=name, own=own
+        )
     elif draft.chosen:
-        ended = "ended a text that counts" if node.fate == "finished" else "was kept"
-        draft.say(f"{name} {ended}; the log-probability of its text is {own}.")
+        template = (
+            "{name} ended a text that counts; the log-probability of its text is {own}."
+            if node.fate == "finished"
+            else "{name} was kept; the log-probability of its text is {own}."
+        )
+        draft.say(template, name=name, own=own)
     else:
         draft.say(
-            f"{name} ended a text that does not count, with a log-probability of {own}. "
-            f"{node.reason}"
+            "{name} ended a text that does not count, with a log-probability of {own}.",
+            name=name,
+            own=own,
         )
+        draft.say(node.reason)

@@ -18,6 +18,7 @@ from engine.inspection.leave_one_out import compute_leave_one_out
 from engine.inspection.logits_cache import CachedRun
 from engine.inspection.target_token import TargetToken, find_target_token
 from engine.media import load_trace_media
+from engine.messages import Message
 from engine.models.context_check import check_fits_context
 from engine.models.devices import default_device
 from engine.models.loading import LoadedModel, find_recorded_model, pin_models
@@ -75,7 +76,11 @@ def compute_influence(
             unavailable, or the queue is full.
     """
     if look.method not in METHODS:
-        raise ParameterError("method", look.method, f"it must be one of {', '.join(METHODS)}")
+        raise ParameterError(
+            "method",
+            look.method,
+            Message("it must be one of {choices}", choices=", ".join(METHODS)),
+        )
     trace = asked.trace if isinstance(asked, CachedRun) else asked
     decided = find_target_token(trace, look.step, node_id=look.node_id, at=look.at)
     load_trace_media(trace)

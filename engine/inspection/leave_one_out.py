@@ -25,6 +25,7 @@ from engine.inspection.positions import (
 )
 from engine.inspection.target_token import TargetToken
 from engine.loops.teacher_forced import teacher_forced_inputs
+from engine.messages import Message
 from engine.settings import SETTINGS
 
 CAVEAT = "Without a token the text is one that nobody wrote, and what two tokens say together, neither shows alone."
@@ -120,9 +121,12 @@ def compute_leave_one_out(
 
 
 def _partial_note(done: int, wanted: int) -> str:
-    return (
-        f"Only {done} of {wanted} positions were left out, from the end:"
-        f" a question may take {SETTINGS.max_asking_s:g} seconds."
+    return Message(
+        "Only {done} of {wanted} positions were left out, from the end: a question "
+        "may take {seconds} seconds.",
+        done=done,
+        wanted=wanted,
+        seconds=f"{SETTINGS.max_asking_s:g}",
     )
 
 

@@ -19,6 +19,7 @@ from engine.inspection.filter_report import (
     token_name,
 )
 from engine.inspection.rerun import ReplayedStep
+from engine.messages import Message
 from engine.number_text import (
     format_distinct,
     format_number,
@@ -121,13 +122,17 @@ def _explain_best(
     probs, two = torch.softmax(values, -1), values.topk(2)
     name = token_name(place, token_id)
     if not float(two.values[1]) > -torch.inf:
-        draft.say(f"{name} was the only token that is possible here.")
+        draft.say("{name} was the only token that is possible here.", name=name)
         return
     second = int(two.indices[1] if int(two.indices[0]) == token_id else two.indices[0])
     draft.say(
-        f"{name} has the highest probability, {format_percent(float(probs[token_id]))}; "
-        f"{token_name(place, second)} comes next with {format_percent(float(probs[second]))}, "
-        f"and {rule} takes the first."
+        "{name} has the highest probability, {percent}; {second} comes next with "
+        "{other}, and {rule} takes the first.",
+        name=name,
+        percent=format_percent(float(probs[token_id])),
+        second=token_name(place, second),
+        other=format_percent(float(probs[second])),
+        rule=rule,
     )
     lead = float(values[token_id] - values[second])
     draft.fact("Lead in the logit", format_number(lead), "How far it is ahead of the next token.")
@@ -141,12 +146,19 @@ def _explain_not_best(
     gap = float(values[best] - values[token_id])
     name = token_name(place, token_id)
     draft.say(
-        f"{name} is {format_ordinal(here.place)} with {format_percent(here.used)}, behind "
-        f"{token_name(place, best)} with {format_percent(float(probs[best]))}, and {rule} takes only the "
-        "first."
+        "{name} is {place} with {percent}, behind {best} with {most}, and {rule} "
+        "takes only the first.",
+        name=name,
+        place=format_ordinal(here.place),
+        percent=format_percent(here.used),
+        best=token_name(place, best),
+        most=format_percent(float(probs[best])),
+        rule=rule,
     )
     guilty = find_blocking_filter(chain, token_id)
-    draft.say(f"Without {guilty} it would have been the first." if guilty else "")
+    draft.say(
+        Message("Without {guilty} it would have been the first.", guilty=guilty) if guilty else ""
+    )
     bias = find_smallest_bias(
         lambda b: (
             int(row_values(chain.scores_with_bias(token_id, b), chain.row).argmax()) == token_id
@@ -162,13 +174,18 @@ def _claim_missing_bias(
     token_id: int,
     draft: Explainer,
     bias: float | None,
-    same: str = "",
+    same_draw: bool = False,
 ) -> None:
     """Write how much higher the logit would have had to be, and claim it."""
     if bias is None:
         draft.say("No higher logit would have made it the choice.")
         return
-    draft.say(f"It would have been taken{same} with a logit {format_number(bias)} higher.")
+    template = (
+        "It would have been taken by the same draw with a logit {bias} higher."
+        if same_draw
+        else "It would have been taken with a logit {bias} higher."
+    )
+    draft.say(template, bias=format_number(bias))
     draft.fact(
         "Missing in the logit",
         format_number(bias, 3),
@@ -188,20 +205,27 @@ def _explain_draw_won(
     p, own = float(probs[token_id]), float(arrivals[token_id])
     _add_noise_facts(draft, float(race.noise[token_id]), own)
     if int((probs > 0).sum()) < 2:
-        draft.say(f"{name} was the only token that is possible here.")
+        draft.say("{name} was the only token that is possible here.", name=name)
         return
     order = arrivals.topk(2, largest=False)
     second = int(order.indices[1])
     first, then = format_distinct(own, float(order.values[1]))
     best = int(values.argmax())
     draft.say(
-        f"{name} won the draw with {format_percent(p)}: its noise {format_number(float(race.noise[token_id]))} "
-        f"let it arrive at {first}, before {token_name(place, second)} at {then}."
+        "{name} won the draw with {percent}: its noise {noise} let it arrive at "
+        "{first}, before {second} at {then}.",
+        name=name,
+        percent=format_percent(p),
+        noise=format_number(float(race.noise[token_id])),
+        first=first,
+        second=token_name(place, second),
+        then=then,
     )
     if best != token_id:
         draft.say(
-            f"The most probable token was {token_name(place, best)} with "
-            f"{format_percent(float(probs[best]))}."
+            "The most probable token was {best} with {percent}.",
+            best=token_name(place, best),
+            percent=format_percent(float(probs[best])),
         )
 
 
@@ -227,12 +251,21 @@ def _explain_draw_lost(
     own, below = format_distinct(noise, p * float(arrivals[chosen]))
     late, first = format_distinct(float(arrivals[token_id]), float(arrivals[chosen]))
     draft.say(
-        f"{token_name(place, token_id)} could have been drawn, with {format_percent(p)}, but "
-        f"{token_name(place, chosen)} arrived first, at {first} against {late}."
+        "{name} could have been drawn, with {percent}, but {chosen} arrived first, "
+        "at {first} against {late}.",
+        name=token_name(place, token_id),
+        percent=format_percent(p),
+        chosen=token_name(place, chosen),
+        first=first,
+        late=late,
     )
-    draft.say(f"Its noise was {own} and would have had to be below {below}.")
+    draft.say(
+        "Its noise was {noise} and would have had to be below {below}.", noise=own, below=below
+    )
     _add_noise_facts(draft, noise, float(arrivals[token_id]))
-    draft.fact("Noise needed", f"below {below}", "p times the winner's arrival.")
+    draft.fact(
+        "Noise needed", Message("below {below}", below=below), "p times the winner's arrival."
+    )
     begin = float(torch.log(arrivals[token_id] / arrivals[chosen]))
 
     def wins(bias: float) -> bool:
@@ -242,13 +275,15 @@ def _explain_draw_lost(
     bias = find_smallest_bias(wins, max(begin, 0.001))
     heat = _find_winning_temperature(chain, token_id, race, place)
     if heat is not None:
-        draft.say(f"At temperature {format_value(heat)} the same draw would have taken it.")
+        draft.say(
+            "At temperature {heat} the same draw would have taken it.", heat=format_value(heat)
+        )
         draft.fact(
             "Temperature that takes it",
             format_value(heat),
             "With the noise and filters of this step.",
         )
-    _claim_missing_bias(place, chain, token_id, draft, bias, " by the same draw")
+    _claim_missing_bias(place, chain, token_id, draft, bias, same_draw=True)
 
 
 def _find_winning_temperature(

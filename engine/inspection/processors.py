@@ -20,6 +20,7 @@ from engine.errors import EngineError, ParameterError
 from engine.inspection.logits_cache import CachedRun
 from engine.loops.recorder import Recorder
 from engine.loops.watermark import watermark_loop
+from engine.messages import Message
 from engine.models.chat import chat_from_ids
 from engine.models.loading import LoadedModel, find_recorded_model
 from engine.models.meta_model import CONSTRUCTION_LOCK
@@ -92,7 +93,9 @@ def build_changed_config(run: CachedRun, params: Mapping[str, Any]) -> Any:
     known = params_of(run.strategy.config)
     for name, value in params.items():
         if name in NEEDS_RERUN and name in known:
-            why = f"it cannot be asked about without running again: {NEEDS_RERUN[name]}"
+            why = Message(
+                "it cannot be asked about without running again: {reason}", reason=NEEDS_RERUN[name]
+            )
             raise ParameterError(name, value, why)
     old = {name: getattr(run.config, name) for name in known}
     config = build_config(run.strategy.config, {**old, **params}, run.strategy.name)
@@ -118,7 +121,10 @@ def build_processors(run: CachedRun, config: Any) -> tuple[list[Any], bool]:
         ParameterError: guidance is on.
     """
     if config.guidance_scale not in (None, 1.0):
-        why = f"it cannot be asked about without running again: {NEEDS_RERUN['guidance_scale']}"
+        why = Message(
+            "it cannot be asked about without running again: {reason}",
+            reason=NEEDS_RERUN["guidance_scale"],
+        )
         raise ParameterError("guidance_scale", config.guidance_scale, why)
     if run.strategy.one_by_one:
         config = dataclasses.replace(config, num_return_sequences=1)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from engine.inspection.filter_chain import is_removed
+from engine.messages import Message
 from engine.number_text import format_value, quote_token
 
 NO_REPLACEMENT = object()
@@ -93,8 +94,12 @@ def removal_until_off(
     case: RemovalCase, why: str, parameter: str, value: Any, facts: Any = ()
 ) -> Removal:
     """Return a removal that only ends when the parameter is switched off."""
-    off = "off" if value is None else format_value(value)
-    survives = f"with {parameter} {'off' if off in ('off', '0', '1') else '= ' + off}"
+    shown = "off" if value is None else format_value(value)
+    survives = (
+        Message("with {parameter} off", parameter=parameter)
+        if shown in ("off", "0", "1")
+        else Message("with {parameter} = {value}", parameter=parameter, value=shown)
+    )
     return Removal(why, survives, {parameter: value}, None, tuple(facts))
 
 

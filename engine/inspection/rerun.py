@@ -19,6 +19,7 @@ import torch
 from engine.errors import BusyError, Cancelled, DecodeError, EngineError
 from engine.loops.drafting.drafter import Draft
 from engine.loops.recorder import Recorder, Stages
+from engine.messages import Message
 from engine.models.loading import LoadedModel, find_loaded_model, pin_models
 from engine.run.preparation import Prepared, prepare
 from engine.run.request import DecodeRequest, check_request, request_from_trace
@@ -232,7 +233,10 @@ def _run_until_step(run: Prepared, wanted: Step) -> tuple[Step, ReplayedStep]:
         pass
     if not found:
         raise DecodeError(
-            f"Making this step again took more than {MAX_RERUN_S:g} seconds."
+            Message(
+                "Making this step again took more than {LIMIT_S} seconds.",
+                LIMIT_S=f"{MAX_RERUN_S:g}",
+            )
             if stop.expired
             else "The run does not come out the same here, so only its record is known."
         )

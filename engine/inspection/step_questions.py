@@ -19,6 +19,7 @@ from engine.inspection.rerun import CUSTOM_METHOD_REFUSAL, ReplayedStep, replay_
 from engine.inspection.typed_probability import TypedProbability, compute_typed_probability
 from engine.inspection.typed_token import ids_before, read_typed_token
 from engine.inspection.why import explain_token
+from engine.messages import Message
 from engine.models.loading import LoadedModel
 from engine.one_shot_thread import run_in_thread
 from engine.trace.records import Trace
@@ -109,7 +110,9 @@ def _step_loader(
     trace, kept = (asked.trace, asked) if isinstance(asked, CachedRun) else (asked, None)
     count = len(trace.steps)
     if not 0 <= question.step < count:
-        raise ParameterError("step", question.step, f"the run has steps 0 to {count - 1}")
+        raise ParameterError(
+            "step", question.step, Message("the run has steps 0 to {count}", count=count - 1)
+        )
     made = partial(replay_to_step, trace, question.step, model, assistant)
     return lambda: _load_step(trace, kept, question, made)
 

@@ -10,6 +10,7 @@ import torch
 from engine.errors import EngineError, ParameterError
 from engine.inspection.logits_cache import LOGITS_CACHE, CachedPass, CachedRun
 from engine.inspection.trace_logits import run_from_trace
+from engine.messages import Message
 from engine.trace.details import DraftDetail
 from engine.trace.records import Step, Trace
 
@@ -81,7 +82,9 @@ def step_ref_in_run(run: CachedRun, step: Any) -> StepRef:
     """Return a step of a cached run; see ``find_step_ref``."""
     count = len(run.steps)
     if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < count:
-        raise ParameterError("step", step, f"the run has steps 0 to {count - 1}")
+        raise ParameterError(
+            "step", step, Message("the run has steps 0 to {count}", count=count - 1)
+        )
     found = run.steps[step]
     passes = tuple(one for n in run.seen[step] if (one := run.get_pass(n)) is not None)
     last = len(found.emit) - 1 if isinstance(found.detail, DraftDetail) else len(passes) - 1

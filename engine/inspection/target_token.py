@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.errors import ParameterError
+from engine.messages import Message
 from engine.trace.details import BeamDetail, BeamNode
 from engine.trace.records import Step, Trace, chosen_emit_index, replay_ids
 
@@ -41,7 +42,9 @@ def find_target_token(
     """
     count = len(trace.steps)
     if not 0 <= index < count:
-        raise ParameterError("step", index, f"the run has steps 0 to {count - 1}")
+        raise ParameterError(
+            "step", index, Message("the run has steps 0 to {count}", count=count - 1)
+        )
     step = trace.steps[index]
     prompt = tuple(trace.prompt_ids)
     if isinstance(step.detail, BeamDetail):
@@ -52,7 +55,9 @@ def find_target_token(
         raise ParameterError("step", index, "this step wrote nothing; ask about another one")
     place = chosen_emit_index(step) if at is None else at
     if not 0 <= place < len(step.emit):
-        raise ParameterError("at", at, f"the round wrote tokens 0 to {len(step.emit) - 1}")
+        raise ParameterError(
+            "at", at, Message("the round wrote tokens 0 to {last}", last=len(step.emit) - 1)
+        )
     same = tuple(s for s in trace.steps[:index] if s.sequence == step.sequence)
     before = (*replay_ids(same)[: step.keep], *step.emit[:place])
     return TargetToken(prompt, before, step.emit[place])

@@ -66,7 +66,9 @@ def run_from_trace(
         return known
     strategy = STRATEGIES.get(trace.strategy)
     if strategy is None:
-        raise EngineError(f"Nothing is known here of the strategy {trace.strategy[:40]!r}.")
+        raise EngineError(
+            "Nothing is known here of the strategy {strategy}.", strategy=repr(trace.strategy[:40])
+        )
     run = CachedRun(strategy, config_from_trace(trace, strategy), trace, list(trace.steps))
     loaded = model or find_recorded_model(trace.model)
     if loaded is None or not _can_recompute(run, loaded):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from engine.errors import ParameterError
 from engine.inspection.rerun import ReplayedStep
+from engine.messages import Message
 from engine.models.text import decode_ids, encode_after
 from engine.number_text import quote_token
 from engine.trace.details import BeamDetail
@@ -27,7 +28,9 @@ def read_typed_token(place: ReplayedStep, text: str, before: Sequence[int]) -> t
             one of them.
     """
     if not 1 <= len(text) <= _MAX_CHARACTERS:
-        raise ParameterError("text", text[:20], f"write 1 to {_MAX_CHARACTERS} characters")
+        raise ParameterError(
+            "text", text[:20], Message("write 1 to {limit} characters", limit=_MAX_CHARACTERS)
+        )
     if place.run is None:
         return _find_recorded_candidate(place, text), ""
     tokenizer = place.target.tokenizer
@@ -40,9 +43,12 @@ def read_typed_token(place: ReplayedStep, text: str, before: Sequence[int]) -> t
     if len(ids) == 1:
         return ids[0], ""
     first = quote_token(place.piece(ids[0]))
-    return ids[
-        0
-    ], f"{quote_token(text)} takes {len(ids)} tokens here; this is about the first, {first}."
+    return ids[0], Message(
+        "{text} takes {ids} tokens here; this is about the first, {first}.",
+        text=quote_token(text),
+        ids=len(ids),
+        first=first,
+    )
 
 
 def _find_recorded_candidate(place: ReplayedStep, text: str) -> int:
@@ -51,7 +57,11 @@ def _find_recorded_candidate(place: ReplayedStep, text: str) -> int:
         if place.piece(candidate.token_id).strip() == text.strip():
             return candidate.token_id
     raise ParameterError(
-        "text", text, f"only recorded candidates are known of this step. {place.refused}"
+        "text",
+        text,
+        Message(
+            "only recorded candidates are known of this step. {refused}", refused=place.refused
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from engine.inspection.filter_report import row_values
 from engine.inspection.next_token import Race
 from engine.inspection.next_token import explain as explain_choice
 from engine.inspection.rerun import ReplayedStep
+from engine.messages import Message
 from engine.number_text import format_number, format_percent
 from engine.watermark import processors
 
@@ -51,14 +52,23 @@ def _explain_green_list(
     else:
         green, tested = boosted.get(token_id, False), token_id in boosted
     if green:
-        draft.say(f"It is green here, which added {format_number(bias)} to its logit.")
+        draft.say("It is green here, which added {bias} to its logit.", bias=format_number(bias))
         draft.fact(
-            "Colour", "green", f"One of the {format_percent(ratio)} of the vocabulary with a bonus."
+            "Colour",
+            "green",
+            Message(
+                "One of the {percent} of the vocabulary with a bonus.",
+                percent=format_percent(ratio),
+            ),
         )
     elif tested:
-        draft.say(f"It is red here; every green token got {format_number(bias)} more.")
+        draft.say("It is red here; every green token got {bias} more.", bias=format_number(bias))
         draft.fact(
-            "Colour", "red", f"{format_percent(ratio)} of the vocabulary are green at a step."
+            "Colour",
+            "red",
+            Message(
+                "{percent} of the vocabulary are green at a step.", percent=format_percent(ratio)
+            ),
         )
     else:
         draft.say("It is not among the 40 best tokens, the only ones that selfhash tests.")
@@ -87,14 +97,22 @@ def _explain_tournament(
     before = float(torch.softmax(row_values(link.before, chain.row), -1)[token_id])
     after = float(torch.softmax(row_values(link.after, chain.row), -1)[token_id])
     ones, depth = int(sum(bits)), len(bits)
-    way = "raised" if after > before else "lowered"
-    draft.say(
-        f"Its key bits are 1 in {ones} of the {depth} rounds of the tournament, which {way} its "
-        f"probability from {format_percent(before)} to {format_percent(after)}."
+    template = (
+        "Its key bits are 1 in {ones} of the {depth} rounds of the tournament, which raised its "
+        "probability from {before} to {after}."
+        if after > before
+        else "Its key bits are 1 in {ones} of the {depth} rounds of the tournament, which lowered "
+        "its probability from {before} to {after}."
     )
+    change = {"before": format_percent(before), "after": format_percent(after)}
+    draft.say(template, ones=ones, depth=depth, **change)
     draft.fact("Before the tournament", format_percent(before), "After all other processors.")
     draft.fact("After the tournament", format_percent(after), "With this it was drawn.")
-    draft.fact("Rounds with a 1", f"{ones} of {depth}", "A 1 beats a 0 in its round.")
+    draft.fact(
+        "Rounds with a 1",
+        Message("{hits} of {trials}", hits=ones, trials=depth),
+        "A 1 beats a 0 in its round.",
+    )
 
 
 def _explain_watermark_effect(
@@ -103,8 +121,15 @@ def _explain_watermark_effect(
     """Write whether the choice would have been another without the watermark."""
     values = row_values(chain.scores_without(at), chain.row)
     other = int(values.argmax()) if race is None else race.winner(values)
-    same = "the same draw" if race is not None else "the step"
     if draft.chosen and other != token_id:
-        draft.say(f"Without the mark {same} would have taken another token.")
+        draft.say(
+            "Without the mark the step would have taken another token."
+            if race is None
+            else "Without the mark the same draw would have taken another token."
+        )
     elif not draft.chosen and other == token_id:
-        draft.say(f"Without the mark {same} would have taken it.")
+        draft.say(
+            "Without the mark the step would have taken it."
+            if race is None
+            else "Without the mark the same draw would have taken it."
+        )

@@ -30,6 +30,7 @@ from engine.loops.dola import LayerContrast, dola_loop
 from engine.loops.exponential_race import draw_noise, run_race
 from engine.loops.prefix_constraint import fit_processors
 from engine.loops.recorder import IMPOSSIBLE_SCORE, Observation, Recorder, display_name
+from engine.messages import Message
 from engine.settings import SETTINGS
 from engine.trace.records import Step
 
@@ -139,7 +140,11 @@ def refusal_reason(strategy: Any) -> str:
         "drafting": "a round is judged against its draft, and another one would be drafted otherwise",
     }
     reason = reasons.get(strategy.family, "its loop decides in a way of its own")
-    return f"{strategy.title} cannot be asked what if without running again: {reason}."
+    return Message(
+        "{title} cannot be asked what if without running again: {reason}.",
+        title=strategy.title,
+        reason=reason,
+    )
 
 
 def _check_names(what: str, given: Any, found: list[Any]) -> list[str]:
@@ -147,12 +152,16 @@ def _check_names(what: str, given: Any, found: list[Any]) -> list[str]:
     listed = list(given) if isinstance(given, (list, tuple)) else None
     if listed is None or len(listed) > _MAX_NAMES or not all(isinstance(n, str) for n in listed):
         raise ParameterError(
-            what, given, f"it must be a list of up to {_MAX_NAMES} names of processors"
+            what,
+            given,
+            Message("it must be a list of up to {_MOST} names of processors", _MOST=_MAX_NAMES),
         )
     known = {*OFF_VALUES, "LayerContrast", "SynthId", *(display_name(one) for one in found)}
     for name in listed:
         if name not in known:
-            raise ParameterError(what, name, f"it must be one of {', '.join(sorted(known))}")
+            raise ParameterError(
+                what, name, Message("it must be one of {choices}", choices=", ".join(sorted(known)))
+            )
     there = {display_name(one) for one in found}
     return [name for name in dict.fromkeys(listed) if name in there]
 
@@ -260,9 +269,9 @@ def check_scores(seen: Observation, row: int) -> None:
     """
     for name, scores in seen.stages:
         if not bool((scores[row] > IMPOSSIBLE_SCORE).any()):
-            raise DecodeError(f"{name} would remove every token of this step.")
+            raise DecodeError("{name} would remove every token of this step.", name=name)
         if bool(scores[row].isnan().any()):
-            raise DecodeError(f"The scores would become NaN in {name}.")
+            raise DecodeError("The scores would become NaN in {name}.", name=name)
 
 
 def scan_run(
@@ -290,8 +299,10 @@ def scan_run(
             raise Cancelled
         if time.perf_counter() > until:
             raise EngineError(
-                f"Looking through the run was stopped at step {step.index + 1}, after"
-                f" {SETTINGS.max_asking_s:g} seconds; nothing had changed until there."
+                "Looking through the run was stopped at step {step}, after {max_asking_s} "
+                "seconds; nothing had changed until there.",
+                step=step.index + 1,
+                max_asking_s=f"{SETTINGS.max_asking_s:g}",
             )
         one = _last_pass(run, step)
         # Rows of a batch share a pass, so it is repeated once for all of them.
@@ -314,6 +325,7 @@ def scan_run(
 def _last_pass(run: CachedRun, step: Step) -> CachedPass:
     passes = step_ref_in_run(run, step.index).passes
     if not passes:
-        whose = "without the model" if run.source == RECORDED else "here"
-        raise EngineError(f"Which step changes first is not known {whose}.")
+        if run.source == RECORDED:
+            raise EngineError("Which step changes first is not known without the model.")
+        raise EngineError("Which step changes first is not known here.")
     return passes[-1]

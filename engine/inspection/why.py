@@ -7,6 +7,7 @@ from engine.inspection import beams, contrastive, dola, drafting, from_record, n
 from engine.inspection.explanation import Explainer, Explanation
 from engine.inspection.filter_chain import FilterChain
 from engine.inspection.rerun import ReplayedStep
+from engine.messages import Message, join_messages
 from engine.number_text import format_token
 from engine.trace.details import (
     BeamDetail,
@@ -43,7 +44,7 @@ def explain_token(
     return Explanation(
         token,
         format_token(place.piece(token)),
-        " ".join(draft.sentences),
+        join_messages(draft.sentences),
         draft.chosen,
         tuple(draft.facts),
         draft.claim,
@@ -55,7 +56,9 @@ def explain_token(
 def _check_question(place: ReplayedStep, token_id: int | None, node_id: int | None) -> None:
     size = place.trace.model.vocab_size
     if token_id is not None and not 0 <= token_id < max(size, 1):
-        raise ParameterError("token_id", token_id, f"token ids go from 0 to {size - 1}")
+        raise ParameterError(
+            "token_id", token_id, Message("token ids go from 0 to {size}", size=size - 1)
+        )
     if not place.step.emit and token_id is None and node_id is None:
         raise ParameterError("token_id", token_id, "this step wrote nothing; name a token")
     if node_id is None:
@@ -127,5 +130,8 @@ def _find_node(place: ReplayedStep, token_id: int, node_id: int | None) -> BeamN
 def _scope_sentence(place: ReplayedStep) -> str:
     if place.views:
         size = place.views[0].logits.shape[-1]
-        return f"Exact over the whole vocabulary of {size:,} tokens."
-    return f"Within the {len(place.step.candidates)} recorded candidates only. {place.refused}"
+        return Message("Exact over the whole vocabulary of {size} tokens.", size=f"{size:,}")
+    found = len(place.step.candidates)
+    return join_messages(
+        [Message("Within the {found} recorded candidates only.", found=found), place.refused]
+    )

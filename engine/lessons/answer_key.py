@@ -20,6 +20,7 @@ from engine.lessons.run_values import (
     step_at,
 )
 from engine.lessons.value_text import ValueWriter
+from engine.messages import Message
 from engine.statistics.metrics import perplexity_from_logprobs
 from engine.trace.records import Trace
 
@@ -79,7 +80,11 @@ class LessonWithRuns:
             steps = len(run["steps"])
             if scene.step > steps:
                 raise LessonError(
-                    f"Card {card.number}: step = {scene.step} is not there, the run {scene.run} has {steps}."
+                    "Card {number}: step = {step} is not there, the run {run} has {steps}.",
+                    number=card.number,
+                    step=scene.step,
+                    run=scene.run,
+                    steps=steps,
                 )
             names[prefix.rstrip("_") or "run"] = run
             names[f"{prefix}step"] = step_at(run, scene.step)
@@ -97,8 +102,11 @@ class LessonWithRuns:
             return _KEY_BUILDERS[card.bet.kind](card.bet, self.value_writer(card))
         except LessonError as error:
             said = str(error)
-            where = f"Card {card.number}"
-            raise LessonError(said if said.startswith(where) else f"{where}, bet: {said}") from None
+            if said.startswith(Message("Card {number}", number=card.number)):
+                raise
+            raise LessonError(
+                "Card {number}, bet: {error}", number=card.number, error=said
+            ) from None
 
 
 def _token_key(bet: Bet, teller: ValueWriter) -> AnswerKey:
@@ -116,7 +124,9 @@ def _token_key(bet: Bet, teller: ValueWriter) -> AnswerKey:
     found.sort(key=lambda one: (one["token"].strip().casefold(), one["token"]))
     texts = tuple(one["token"] for one in found)
     if texts.count(answer) != 1:
-        raise LessonError(f"the right token, {format_value(answer)}, has to be offered once.")
+        raise LessonError(
+            "the right token, {answer}, has to be offered once.", answer=format_value(answer)
+        )
     return AnswerKey(texts, tuple(one["p"] for one in found), (texts.index(answer),))
 
 
@@ -131,7 +141,10 @@ def _number_key(bet: Bet, teller: ValueWriter) -> AnswerKey:
     )
     if not bet.low <= value <= bet.high:
         raise LessonError(
-            f"the right number, {value:g}, is not between {bet.low:g} and {bet.high:g}."
+            "the right number, {value}, is not between {low} and {high}.",
+            value=f"{value:g}",
+            low=f"{bet.low:g}",
+            high=f"{bet.high:g}",
         )
     return AnswerKey(value=value)
 
@@ -144,7 +157,7 @@ def _truth_key(bet: Bet, teller: ValueWriter) -> AnswerKey:
 def _choice_key(bet: Bet, teller: ValueWriter) -> AnswerKey:
     right = [i for i, option in enumerate(bet.options) if teller.is_true(option.when)]
     if len(right) != 1:
-        raise LessonError(f"exactly one option has to be right, and {len(right)} are.")
+        raise LessonError("exactly one option has to be right, and {right} are.", right=len(right))
     return AnswerKey(
         tuple(teller.fill_text(option.text) for option in bet.options), right=tuple(right)
     )
@@ -185,21 +198,26 @@ def check_answer(bet: Bet, key: AnswerKey, answer: Any) -> Any:
     if bet.kind == "number":
         if type(answer) not in (int, float) or not bet.low <= answer <= bet.high:
             raise LessonError(
-                f"answer = {format_value(answer)} is not allowed: from {bet.low:g} to {bet.high:g}."
+                "answer = {answer} is not allowed: from {low} to {high}.",
+                answer=format_value(answer),
+                low=f"{bet.low:g}",
+                high=f"{bet.high:g}",
             )
         return float(answer)
     if bet.kind == "text":
         if not isinstance(answer, str) or not 0 < len(answer) <= MAX_TEXT_CHARS:
-            raise LessonError(f"answer has 1 to {MAX_TEXT_CHARS} characters.")
+            raise LessonError("answer has 1 to {MAX_WORDS} characters.", MAX_WORDS=MAX_TEXT_CHARS)
         return answer
     places = 2 if bet.kind == "truth" else len(key.options)
     if bet.kind == "order":
         if not isinstance(answer, list) or _is_not_permutation(answer, places):
-            raise LessonError(f"answer has to name each of the {places} things once.")
+            raise LessonError("answer has to name each of the {places} things once.", places=places)
         return answer
     if type(answer) is not int or not 0 <= answer < places:
         raise LessonError(
-            f"answer = {format_value(answer)} is not allowed: a place from 0 to {places - 1}."
+            "answer = {answer} is not allowed: a place from 0 to {last}.",
+            answer=format_value(answer),
+            last=places - 1,
         )
     return answer
 

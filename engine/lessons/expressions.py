@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from engine.lessons.lesson import LessonError
+from engine.messages import Message
 
 MAX_CHARS = 300
 # No power, modulo or repetition of texts: these could build huge values.
@@ -48,16 +49,26 @@ def evaluate_expression(expression: str, names: Mapping[str, Any], functions: Fu
         LessonError: the expression is invalid; the sentence names it and the reason.
     """
     if len(expression) > MAX_CHARS:
-        raise LessonError(f"An expression may have {MAX_CHARS} characters at most.")
+        raise LessonError(
+            "An expression may have {MAX_CHARS} characters at most.", MAX_CHARS=MAX_CHARS
+        )
     try:
         tree = ast.parse(expression.strip(), mode="eval")
         return _Evaluator(names, functions).evaluate(tree.body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise LessonError(f"{_quote_expression(expression)} is no expression.") from None
+        raise LessonError(
+            "{expression} is no expression.", expression=_quote_expression(expression)
+        ) from None
     except ZeroDivisionError:
-        raise LessonError(f"{_quote_expression(expression)} divides by zero.") from None
+        raise LessonError(
+            "{expression} divides by zero.", expression=_quote_expression(expression)
+        ) from None
     except _NotAllowedError as refused:
-        raise LessonError(f"{_quote_expression(expression)}: {refused}.") from None
+        raise LessonError(
+            "{expression}: {refused}.",
+            expression=_quote_expression(expression),
+            refused=str(refused),
+        ) from None
 
 
 def to_finite_number(value: Any) -> float:
@@ -67,7 +78,7 @@ def to_finite_number(value: Any) -> float:
         LessonError: the value is no finite number.
     """
     if not _is_number(value) or not math.isfinite(value):
-        raise LessonError(f"{_quote_expression(str(value))} is no finite number.")
+        raise LessonError("{value} is no finite number.", value=_quote_expression(str(value)))
     return float(value)
 
 
@@ -88,7 +99,7 @@ class _Evaluator:
         # Methods are named after the classes of ast: _BinOp is handled by _binop.
         method = getattr(self, f"_{type(node).__name__.lower()}", None)
         if method is None:
-            raise _NotAllowedError(f"{type(node).__name__} has no meaning here")
+            raise _NotAllowedError(Message("{name} has no meaning here", name=type(node).__name__))
         return method(node)
 
     def _constant(self, node: ast.Constant) -> Any:
@@ -109,19 +120,31 @@ class _Evaluator:
         if not isinstance(value, Sequence) or isinstance(value, str) or type(index) is not int:
             raise _NotAllowedError("[…] takes a place in a list, from 0")
         if not -len(value) <= index < len(value):
-            raise _NotAllowedError(f"place {index} is not there, the list has {len(value)}")
+            raise _NotAllowedError(
+                Message(
+                    "place {index} is not there, the list has {length}",
+                    index=index,
+                    length=len(value),
+                )
+            )
         return value[index]
 
     def _call(self, node: ast.Call) -> Any:
         if not isinstance(node.func, ast.Name) or node.func.id not in self.functions:
-            raise _NotAllowedError(f"the functions are {', '.join(sorted(self.functions))}")
+            raise _NotAllowedError(
+                Message(
+                    "the functions are {functions}", functions=", ".join(sorted(self.functions))
+                )
+            )
         if node.keywords:
             raise _NotAllowedError("functions take values by their place")
         given = [self.evaluate(argument) for argument in node.args]
         try:
             return self.functions[node.func.id](*given)
         except (TypeError, ValueError, KeyError, AttributeError, IndexError):
-            raise _NotAllowedError(f"{node.func.id} cannot be told of these values") from None
+            raise _NotAllowedError(
+                Message("{name} cannot be told of these values", name=node.func.id)
+            ) from None
 
     def _binop(self, node: ast.BinOp) -> float:
         act = _ARITHMETIC.get(type(node.op))
@@ -170,10 +193,16 @@ def _apply_comparison(act: ast.cmpop, left: Any, right: Any) -> bool:
 
 def _get_entry(record: Any, name: Any) -> Any:
     if not isinstance(record, Mapping):
-        raise _NotAllowedError(f"there is no {str(name)[:40]!r} in it")
+        raise _NotAllowedError(Message("there is no {name} in it", name=repr(str(name)[:40])))
     if name not in record:
         there = ", ".join(sorted(str(key) for key in record)[:30])
-        raise _NotAllowedError(f"there is no {str(name)[:40]!r}, but {there or 'nothing'}")
+        raise _NotAllowedError(
+            Message(
+                "there is no {name}, but {there}",
+                name=repr(str(name)[:40]),
+                there=there or "nothing",
+            )
+        )
     return record[name]
 
 

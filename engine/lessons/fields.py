@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.errors import format_value
 from engine.inspection.influence_methods import ATTENTION, METHODS
+from engine.lessons.field_reader import FieldReader
 from engine.lessons.lesson import (
     BET_KINDS,
     BET_UNITS,
@@ -22,6 +23,7 @@ from engine.lessons.lesson import (
     Scene,
 )
 from engine.media.examples import EXAMPLE_PREFIX
+from engine.messages import Message
 from engine.trace.records import MEDIA_KINDS
 
 CARD_FIELDS = {"run", "step", "until", "picture", "hide", "bet", "myth", "holds", "open"}
@@ -61,104 +63,13 @@ _MAX_PLACE = 1000
 _LOOK_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
-class FieldReader:
-    """Reads and checks the fields of one YAML mapping.
-
-    Args:
-        given: the mapping from YAML.
-        where: position in the file; starts every error message.
-        names: the allowed names.
-
-    Raises:
-        LessonError: `given` is no mapping, or it has an unknown name.
-    """
-
-    def __init__(self, given: Any, where: str, names: Iterable[str]) -> None:
-        known = sorted(names)
-        if not isinstance(given, Mapping):
-            raise LessonError(f"{where} has to be names with values, of {', '.join(known)}.")
-        self.given, self.where = given, where
-        for name in given:
-            if name not in known:
-                raise LessonError(
-                    f"{where}: there is no {format_value(name)}, but {', '.join(known)}."
-                )
-
-    def field_error(self, name: str, allowed: str) -> LessonError:
-        """Return (not raise) the error for an invalid field."""
-        return LessonError(
-            f"{self.where}: {name} = {format_value(self.given.get(name))} is not allowed: {allowed}."
-        )
-
-    def value(self, name: str, default: Any = None) -> Any:
-        """Return the raw value of a field."""
-        return self.given.get(name, default)
-
-    def text(self, name: str, default: str | None = None, most: int = 300) -> str:
-        """Return a stripped text of at most `most` characters; without a default it is required."""
-        value = self.given.get(name, default)
-        if (
-            not isinstance(value, str)
-            or len(value) > most
-            or (default is None and not value.strip())
-        ):
-            raise self.field_error(
-                name, f"it must be text of {1 if default is None else 0} to {most} characters"
-            )
-        # A field named "text" may be a token, whose spaces matter.
-        return value.strip() if name not in ("text",) else value
-
-    def expression(self, name: str) -> str:
-        """Return an expression, empty if missing; a number is converted to text."""
-        value = self.given.get(name, "")
-        if type(value) in (int, float):
-            return repr(value)
-        if not isinstance(value, str) or len(value) > 300:
-            raise self.field_error(name, "it must be an expression of at most 300 characters")
-        return value.strip()
-
-    def integer(self, name: str, low: int, high: int, default: int | None = None) -> int:
-        """Return an integer from `low` to `high`."""
-        value = self.given.get(name, default)
-        # type(), because bool is a subclass of int.
-        if type(value) is not int or not low <= value <= high:
-            raise self.field_error(name, f"it must be a whole number from {low} to {high:,}")
-        return value
-
-    def number(self, name: str, default: float | None = None) -> float:
-        """Return a number below 1e12 in absolute value."""
-        value = self.given.get(name, default)
-        if type(value) not in (int, float) or not abs(value) < 1e12:
-            raise self.field_error(name, "it must be a number")
-        return float(value)
-
-    def one_of(self, name: str, choices: tuple[str, ...], default: str | None = None) -> str:
-        """Return one of `choices`."""
-        value = self.given.get(name, default)
-        if value not in choices:
-            raise self.field_error(name, f"it must be one of {', '.join(filter(None, choices))}")
-        return str(value)
-
-    def texts(self, name: str, most: int) -> tuple[str, ...]:
-        """Return at most `most` texts; a single text needs no list."""
-        value = self.given.get(name, [])
-        listed = [value] if isinstance(value, str) else value
-        if (
-            not isinstance(listed, list)
-            or len(listed) > most
-            or not all(isinstance(t, str) for t in listed)
-        ):
-            raise self.field_error(name, f"it must be a list of {most} texts at most")
-        return tuple(listed)
-
-
 def parse_run(name: str, given: Any) -> LessonRun:
     """Return a run from the lesson's head."""
-    found = FieldReader(given, f"The run {name}", _RUN_FIELDS)
+    found = FieldReader(given, Message("The run {name}", name=name), _RUN_FIELDS)
     if "recorded" in found.given:
         if len(found.given) > 1:
             raise LessonError(
-                f"{found.where} is a recorded one, so nothing else can be said of it."
+                "{where} is a recorded one, so nothing else can be said of it.", where=found.where
             )
         return LessonRun(name, found.text("recorded", most=60))
     found.text("strategy", most=40)
@@ -180,22 +91,30 @@ def _check_run_input(found: FieldReader) -> None:
     both = "prompt" in found.given and "messages" in found.given
     if both or not (given or "prompt" in found.given or "messages" in found.given):
         raise LessonError(
-            f"{found.where} needs a prompt, or messages, and not both; besides a picture or a sound it needs neither."
+            "{where} needs a prompt, or messages, and not both; besides a picture or a "
+            "sound it needs neither.",
+            where=found.where,
         )
 
 
 def _parse_looks(found: FieldReader) -> tuple[LessonInfluence, ...]:
     values = found.value("looks", [])
     if not isinstance(values, list) or len(values) > _MAX_LOOKS:
-        raise found.field_error("looks", f"it must be a list of {_MAX_LOOKS} at most")
+        raise found.field_error(
+            "looks", Message("it must be a list of {MAX_OPTIONS} at most", MAX_OPTIONS=_MAX_LOOKS)
+        )
     looks = tuple(
-        _parse_look(FieldReader(v, f"{found.where}, look {n}", _LOOK_FIELDS))
+        _parse_look(
+            FieldReader(v, Message("{where}, look {n}", where=found.where, n=n), _LOOK_FIELDS)
+        )
         for n, v in enumerate(values, 1)
     )
     named = [(look.step, look.name) for look in looks]
     twice = next((name for name in named if named.count(name) > 1), None)
     if twice is not None:
-        raise found.field_error("looks", f"two of step {twice[0]} are named {twice[1]}")
+        raise found.field_error(
+            "looks", Message("two of step {step} are named {name}", step=twice[0], name=twice[1])
+        )
     return looks
 
 
@@ -208,7 +127,9 @@ def _parse_look(given: FieldReader) -> LessonInfluence:
         given.integer(n, 1, _MAX_PLACE) if n in given.given else None for n in ("layer", "head")
     )
     if method != ATTENTION and (layer or head):
-        raise given.field_error("layer" if layer else "head", f"it is of {ATTENTION} alone")
+        raise given.field_error(
+            "layer" if layer else "head", Message("it is of {method} alone", method=ATTENTION)
+        )
     return LessonInfluence(name, given.integer("step", 1, _MAX_STEP), method, layer, head)
 
 
@@ -230,7 +151,7 @@ def parse_card(
     """
     if not texts.get("Reveal"):
         raise LessonError(
-            f"{given.where} has no ## Reveal: what happened, in one or two sentences."
+            "{where} has no ## Reveal: what happened, in one or two sentences.", where=given.where
         )
     bet = given.value("bet")
     return Card(
@@ -254,7 +175,10 @@ def _parse_scenes(given: FieldReader, runs: Mapping[str, LessonRun]) -> tuple[Sc
     unknown = next((name for name in names if name not in runs), None)
     if unknown is not None:
         raise LessonError(
-            f"{given.where}: there is no run {format_value(unknown)}, but {', '.join(runs)}."
+            "{where}: there is no run {unknown}, but {runs}.",
+            where=given.where,
+            unknown=format_value(unknown),
+            runs=", ".join(runs),
         )
     steps, untils = (_steps_per_scene(given, field, len(names)) for field in ("step", "until"))
     pictures = given.texts("picture", 4) if "picture" in given.given else ("candidates",)
@@ -278,15 +202,17 @@ def _steps_per_scene(given: FieldReader, name: str, scenes: int) -> list[Any]:
         for v in listed
     )
     if len(listed) != scenes or not fits:
-        end = " or “end”" * (name == "until")
-        raise given.field_error(
-            name, f"it must be a step from 1{end}, or a list with one for each of the {scenes} runs"
+        template = (
+            "it must be a step from 1 or “end”, or a list with one for each of the {scenes} runs"
+            if name == "until"
+            else "it must be a step from 1, or a list with one for each of the {scenes} runs"
         )
+        raise given.field_error(name, Message(template, scenes=scenes))
     return listed
 
 
 def _parse_bet(value: Any, card: str) -> Bet:
-    given = FieldReader(value, f"{card}, bet", _BET_FIELDS)
+    given = FieldReader(value, Message("{where}, bet", where=card), _BET_FIELDS)
     kind = given.one_of("kind", BET_KINDS)
     question = given.text("question", most=240)
     options = tuple(_parse_options(given, kind))
@@ -309,16 +235,19 @@ def _parse_bet(value: Any, card: str) -> Bet:
 def _parse_options(given: FieldReader, kind: str) -> Iterable[BetOption]:
     values = given.value("options", [])
     if not isinstance(values, list) or len(values) > MAX_OPTIONS:
-        raise given.field_error("options", f"it must be a list of {MAX_OPTIONS} at most")
+        raise given.field_error(
+            "options",
+            Message("it must be a list of {MAX_OPTIONS} at most", MAX_OPTIONS=MAX_OPTIONS),
+        )
     decides = {"choice": "if", "order": "value"}.get(kind)
     for number, value in enumerate(values, 1):
-        where = f"{given.where}, option {number}"
+        where = Message("{where}, option {n}", where=given.where, n=number)
         if kind == "token":
             one = FieldReader({"text": value}, where, ["text"])
             yield BetOption(one.text("text", most=60))
             continue
         if decides is None:
-            raise given.field_error("options", f"a bet of kind {kind} has none")
+            raise given.field_error("options", Message("a bet of kind {kind} has none", kind=kind))
         one = FieldReader(value, where, ["text", decides])
         when = one.expression(decides)
         if not when:
@@ -328,13 +257,22 @@ def _parse_options(given: FieldReader, kind: str) -> Iterable[BetOption]:
 
 def _check_bet(bet: Bet, given: FieldReader) -> None:
     if bet.kind in ("choice", "order") and len(bet.options) < 2:
-        raise given.field_error("options", f"a bet of kind {bet.kind} has 2 to {MAX_OPTIONS}")
+        raise given.field_error(
+            "options",
+            Message(
+                "a bet of kind {kind} has 2 to {MAX_OPTIONS}",
+                kind=bet.kind,
+                MAX_OPTIONS=MAX_OPTIONS,
+            ),
+        )
     if bet.kind == "token" and len(bet.options) < 2 and bet.among < 2:
         raise given.field_error(
             "among", "a bet on a token offers 2 to 8 of them, by among or by options"
         )
     if bet.kind in ("number", "truth") and not bet.answer:
-        raise given.field_error("answer", f"a bet of kind {bet.kind} needs an expression")
+        raise given.field_error(
+            "answer", Message("a bet of kind {kind} needs an expression", kind=bet.kind)
+        )
     if bet.kind != "number":
         return
     if not bet.low < bet.high or bet.by <= 0 or (bet.high - bet.low) / bet.by > 10_000:
@@ -349,10 +287,10 @@ def _parse_open_action(given: FieldReader, runs: Mapping[str, LessonRun]) -> Ope
     value = given.value("open")
     if value is None:
         return None
-    found = FieldReader(value, f"{given.where}, open", ["run", "params"])
+    found = FieldReader(value, Message("{where}, open", where=given.where), ["run", "params"])
     name = found.text("run", next(iter(runs)), most=40)
     if name not in runs:
-        raise found.field_error("run", f"the lesson has {', '.join(runs)}")
+        raise found.field_error("run", Message("the lesson has {runs}", runs=", ".join(runs)))
     params = found.value("params", {})
     if not isinstance(params, Mapping):
         raise found.field_error("params", "it must be names with values")

@@ -39,7 +39,10 @@ def measure_influence(run: LessonRun, trace: Trace) -> list[InfluenceRecord]:
     for look in run.looks:
         if look.step > len(trace.steps):
             raise LessonError(
-                f"The run {run.name}: step {look.step} is looked into, and it has {len(trace.steps)}."
+                "The run {name}: step {step} is looked into, and it has {steps}.",
+                name=run.name,
+                step=look.step,
+                steps=len(trace.steps),
             )
         answer = compute_influence(trace, InfluenceQuestion(look.step - 1, look.method))
         layer, head = (None if n is None else n - 1 for n in (look.layer, look.head))
@@ -74,17 +77,24 @@ def load_influence(run: LessonRun, trace_file: Path) -> list[InfluenceRecord]:
     if not run.looks:
         return []
     file = influence_file(trace_file)
-    again = f"The run {run.name}: `python -m engine lesson record` makes {file.name}"
+    again = {"name": run.name, "command": "`python -m engine lesson record`", "file": file.name}
     try:
         data = json.loads(gzip.decompress(file.read_bytes()))
         of, looked = data["run"], data["looked"]
         asked = [one["look"] for one in looked]
     except FileNotFoundError:
-        raise LessonError(f"{again}, which is not there.") from None
+        raise LessonError(
+            "The run {name}: {command} makes {file}, which is not there.", **again
+        ) from None
     except (OSError, EOFError, ValueError, KeyError, TypeError):
-        raise LessonError(f"{again}; what is there cannot be read.") from None
+        raise LessonError(
+            "The run {name}: {command} makes {file}; what is there cannot be read.", **again
+        ) from None
     if of != _file_sha256(trace_file) or asked != [look.key for look in run.looks]:
-        raise LessonError(f"{again}; what is there was asked of something else.")
+        raise LessonError(
+            "The run {name}: {command} makes {file}; what is there was asked of something else.",
+            **again,
+        )
     return looked
 
 

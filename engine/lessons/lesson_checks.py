@@ -8,6 +8,7 @@ from engine.errors import EngineError
 from engine.lessons.answer_key import LessonWithRuns
 from engine.lessons.lesson import INFLUENCE_PICTURE, Card, Lesson, LessonError
 from engine.lessons.value_text import quoted_expressions
+from engine.messages import Message
 from engine.strategies import STRATEGIES
 
 _TEXT_PICTURE = "text"
@@ -20,7 +21,7 @@ def find_faults(opened: LessonWithRuns) -> list[str]:
 
 
 def _card_faults(opened: LessonWithRuns, card: Card) -> Iterator[str]:
-    where = f"Card {card.number}"
+    where = Message("Card {number}", number=card.number)
     try:
         teller = opened.value_writer(card)
     except LessonError as error:
@@ -34,15 +35,15 @@ def _card_faults(opened: LessonWithRuns, card: Card) -> Iterator[str]:
     for claim in card.holds:
         try:
             if not teller.is_true(claim):
-                yield f"{where}: “{claim}” does not hold."
+                yield Message("{where}: “{claim}” does not hold.", where=where, claim=claim)
         except LessonError as error:
-            yield f"{where}, holds: {error}"
+            yield Message("{where}, holds: {error}", where=where, error=str(error))
     for text in card_texts(card):
         for expression in quoted_expressions(text):
             try:
                 teller.text(expression)
             except LessonError as error:
-                yield f"{where}: {error}"
+                yield Message("{name}: {reached}", name=where, reached=error)
 
 
 def _scene_faults(opened: LessonWithRuns, card: Card) -> Iterator[str]:
@@ -57,11 +58,23 @@ def _scene_faults(opened: LessonWithRuns, card: Card) -> Iterator[str]:
         )
         for picture in scene.pictures:
             if picture not in known:
-                yield f"Card {card.number}: the run {scene.run} has no picture {picture!r}, but {', '.join(known)}."
+                yield Message(
+                    "Card {number}: the run {run} has no picture {picture}, but {known}.",
+                    number=card.number,
+                    run=scene.run,
+                    picture=repr(picture),
+                    known=", ".join(known),
+                )
         if scene.until is not None and not scene.step <= scene.until <= len(trace.steps):
             yield (
-                f"Card {card.number}: until = {scene.until} is not allowed: "
-                f"from {scene.step} to {len(trace.steps)}, or “end”."
+                Message(
+                    "Card {number}: until = {until} is not allowed: from {step} to {steps}, or "
+                    "“end”.",
+                    number=card.number,
+                    until=scene.until,
+                    step=scene.step,
+                    steps=len(trace.steps),
+                )
             )
     if card.opens:
         yield from _open_action_faults(opened, card)
@@ -73,7 +86,9 @@ def _open_action_faults(opened: LessonWithRuns, card: Card) -> Iterator[str]:
     run = opened.lesson.runs[card.opens.run]
     if run.recorded:
         if card.opens.params:
-            yield f"Card {card.number}, open: a recorded run is opened as it is."
+            yield Message(
+                "Card {number}, open: a recorded run is opened as it is.", number=card.number
+            )
         return
     from dataclasses import replace
 
@@ -84,7 +99,7 @@ def _open_action_faults(opened: LessonWithRuns, card: Card) -> Iterator[str]:
     try:
         check_request(replace(request, params={**request.params, **card.opens.params}))
     except EngineError as error:
-        yield f"Card {card.number}, open: {error}"
+        yield Message("Card {number}, open: {error}", number=card.number, error=error)
 
 
 def card_texts(card: Card) -> Iterator[str]:

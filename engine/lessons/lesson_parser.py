@@ -12,6 +12,7 @@ import yaml
 from engine.errors import format_value
 from engine.lessons import fields
 from engine.lessons.lesson import Card, Lesson, LessonError, LessonRun
+from engine.messages import Message
 
 MAX_CHARS = 100_000
 MAX_CARDS = 30
@@ -37,7 +38,11 @@ def parse_lesson(text: str, name: str) -> Lesson:
         LessonError: the file is invalid; the sentence names card, field and what is allowed.
     """
     if len(text) > MAX_CHARS:
-        raise LessonError(f"A lesson has {MAX_CHARS:,} characters at most, this one {len(text):,}.")
+        raise LessonError(
+            "A lesson has {MAX_CHARS} characters at most, this one {length}.",
+            MAX_CHARS=f"{MAX_CHARS:,}",
+            length=f"{len(text):,}",
+        )
     head, body, line = _split_head(text.replace("\r\n", "\n").lstrip("\ufeff"))
     given = fields.FieldReader(parse_yaml(head, "The head"), "The head", _HEAD_FIELDS)
     runs = {run.name: run for run in _parse_runs(given.value("runs", {}))}
@@ -45,11 +50,16 @@ def parse_lesson(text: str, name: str) -> Lesson:
     if not found:
         raise LessonError("A lesson needs a card: a heading “# …”, then a block ```card.")
     if len(found) > MAX_CARDS:
-        raise LessonError(f"A lesson has {MAX_CARDS} cards at most, this one {len(found)}.")
+        raise LessonError(
+            "A lesson has {MAX_CARDS} cards at most, this one {found}.",
+            MAX_CARDS=MAX_CARDS,
+            found=len(found),
+        )
     language = given.text("language", "en", most=2)
     if not _LANGUAGE.fullmatch(language):
         raise LessonError(
-            f"The head: language = {format_value(language)} is not allowed: it is two letters, as in en."
+            "The head: language = {language} is not allowed: it is two letters, as in en.",
+            language=format_value(language),
         )
     return Lesson(
         name=name,
@@ -88,7 +98,7 @@ class _StrictLoader(yaml.SafeLoader):
         names = [key.value for key, _ in node.value]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise yaml.YAMLError(f"{str(twice)[:40]} is given twice")
+            raise yaml.YAMLError(Message("{name} is given twice", name=str(twice)[:40]))
         return super().construct_mapping(node, deep)
 
 
@@ -107,12 +117,18 @@ def parse_yaml(text: str, where: str) -> Mapping[str, Any]:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         said = " ".join(str(getattr(error, "problem", None) or error).split())[:120]
         mark = getattr(error, "problem_mark", None)
-        place = f", line {mark.line + 1} of it" if mark else ""
-        raise LessonError(f"{where} is no YAML{place}: {said}.") from None
+        if mark:
+            raise LessonError(
+                "{where} is no YAML, line {line} of it: {said}.",
+                where=where,
+                line=mark.line + 1,
+                said=said,
+            ) from None
+        raise LessonError("{where} is no YAML: {said}.", where=where, said=said) from None
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise LessonError(f"{where} has to be names with values, as in “title: …”.")
+        raise LessonError("{where} has to be names with values, as in “title: …”.", where=where)
     return value
 
 
@@ -120,11 +136,16 @@ def _parse_runs(given: Any) -> Iterator[LessonRun]:
     if not isinstance(given, Mapping) or not given:
         raise LessonError("The head: runs has to name one run at least, with what makes it.")
     if len(given) > MAX_RUNS:
-        raise LessonError(f"A lesson has {MAX_RUNS} runs at most, this one {len(given)}.")
+        raise LessonError(
+            "A lesson has {MAX_RUNS} runs at most, this one {given}.",
+            MAX_RUNS=MAX_RUNS,
+            given=len(given),
+        )
     for name, value in given.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise LessonError(
-                f"The head: a run is named by small letters, digits and _, not {format_value(name)}."
+                "The head: a run is named by small letters, digits and _, not {name}.",
+                name=format_value(name),
             )
         yield fields.parse_run(name, value)
 
@@ -145,7 +166,7 @@ def _split_cards(body: str, first: int) -> list[_CardSource]:
     for number, line in enumerate(body.split("\n"), first):
         cards.add_line(line, number)
     if cards.fence:
-        raise LessonError(f"A block {cards.fence} has no end.")
+        raise LessonError("A block {fence} has no end.", fence=cards.fence)
     return cards.parts
 
 
@@ -176,7 +197,9 @@ class _CardSplitter:
         if not self.in_block:
             return self._add_text_line(line, number)
         if not self.parts or self.parts[-1].block is not None:
-            raise LessonError(f"Line {number}: a card has one block ```card, after its heading.")
+            raise LessonError(
+                "Line {number}: a card has one block ```card, after its heading.", number=number
+            )
         self.parts[-1].block = ""
         return None
 
@@ -192,31 +215,40 @@ class _CardSplitter:
         if self.parts:
             self.parts[-1].texts[self.section].append(line)
         elif line.strip():
-            raise LessonError(f"Line {number} stands before the first card, a heading “# …”.")
+            raise LessonError(
+                "Line {number} stands before the first card, a heading “# …”.", number=number
+            )
 
 
 def _begin_section(part: _CardSource, line: str, number: int) -> str:
     name = line[3:].strip()
     if name not in SECTIONS or name in part.texts:
         raise LessonError(
-            f"Line {number}: a card has the parts ## {', ## '.join(SECTIONS)}, each once."
+            "Line {number}: a card has the parts {sections}, each once.",
+            number=number,
+            sections=", ## ".join(SECTIONS),
         )
     part.texts[name] = []
     return name
 
 
 def _parse_card(number: int, part: _CardSource, runs: Mapping[str, LessonRun]) -> Card:
-    where = f"Card {number}"
+    where = Message("Card {number}", number=number)
     if not 0 < len(part.title) <= 80:
-        raise LessonError(f"{where}: its heading has 1 to 80 characters.")
+        raise LessonError("{where}: its heading has 1 to 80 characters.", where=where)
     if part.block is None:
-        raise LessonError(f"{where} (line {part.line}) has no block ```card.")
+        raise LessonError(
+            "{where} (line {line}) has no block ```card.", where=where, line=part.line
+        )
     texts = {name: "\n".join(lines).strip() for name, lines in part.texts.items()}
     for name, text in texts.items():
         if len(text) > _MAX_SECTION_CHARS[name]:
-            told = f"## {name}" if name else "its situation"
             raise LessonError(
-                f"{where}: {told} has {_MAX_SECTION_CHARS[name]} characters at most, this one {len(text)}."
+                "{where}: {told} has {most} characters at most, this one {length}.",
+                where=where,
+                told=f"## {name}" if name else "its situation",
+                most=_MAX_SECTION_CHARS[name],
+                length=len(text),
             )
     given = fields.FieldReader(parse_yaml(part.block, where), where, fields.CARD_FIELDS)
     return fields.parse_card(number, part.title, given, texts, runs)

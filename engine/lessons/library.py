@@ -63,7 +63,7 @@ def find_lesson_file(name: str, language: str = ENGLISH) -> LessonFile:
     """
     languages = list_lesson_files().get(name)
     if not languages:
-        raise LessonError(f"There is no lesson {name[:40]!r}.")
+        raise LessonError("There is no lesson {name}.", name=repr(name[:40]))
     return languages.get(language) or languages.get(ENGLISH) or next(iter(languages.values()))
 
 
@@ -79,12 +79,9 @@ def load_lesson(path: Path, name: str | None = None) -> Lesson:
         data = path.read_bytes()[: 4 * MAX_CHARS + 1]
         text = data.decode()
     except (OSError, UnicodeDecodeError) as error:
-        told = (
-            "it is not text in UTF-8"
-            if isinstance(error, UnicodeDecodeError)
-            else "it cannot be read"
-        )
-        raise LessonError(f"{path.name[:60]}: {told}.") from None
+        if isinstance(error, UnicodeDecodeError):
+            raise LessonError("{name}: it is not text in UTF-8.", name=path.name[:60]) from None
+        raise LessonError("{name}: it cannot be read.", name=path.name[:60]) from None
     return parse_lesson(text, name or (match[1] if match else "lesson"))
 
 
@@ -116,20 +113,29 @@ def load_gallery_run(run: LessonRun) -> Trace:
     """
     entry = gallery.find_entry(run.recorded)
     if entry is None:
-        raise LessonError(f"The run {run.name}: nothing recorded is named {run.recorded!r}.")
+        raise LessonError(
+            "The run {name}: nothing recorded is named {recorded}.",
+            name=run.name,
+            recorded=repr(run.recorded),
+        )
     return gallery.open_entry(entry.file)
 
 
 def _load_recorded_run(run: LessonRun, path: Path) -> Trace:
     if not path.is_file():
         raise LessonError(
-            f"The run {run.name} is not recorded: `python -m engine lesson record` makes {path.name}."
+            "The run {run} is not recorded: {command} makes {path}.",
+            run=run.name,
+            command="`python -m engine lesson record`",
+            path=path.name,
         )
     trace = json_io.load(path)
     differs = find_changed_field(run, trace)
     if differs:
         raise LessonError(
-            f"The run {run.name} was recorded with another {differs}; record it again."
+            "The run {name} was recorded with another {differs}; record it again.",
+            name=run.name,
+            differs=differs,
         )
     return trace
 

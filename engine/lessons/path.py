@@ -12,6 +12,7 @@ from engine.lessons.fields import FieldReader
 from engine.lessons.lesson import LessonError
 from engine.lessons.lesson_parser import MAX_CHARS, parse_yaml
 from engine.lessons.library import ENGLISH, FOLDER
+from engine.messages import Message
 
 PATH_FILE = FOLDER / "path.yaml"
 _MAX_STEPS = 60
@@ -54,24 +55,33 @@ def load_path(language: str = ENGLISH, file: File = PATH_FILE) -> LessonPath:
     try:
         text = file.read_bytes()[:MAX_CHARS].decode()
     except (OSError, UnicodeDecodeError):
-        raise LessonError(f"The path {file.name[:60]} cannot be read as text in UTF-8.") from None
+        raise LessonError(
+            "The path {name} cannot be read as text in UTF-8.", name=file.name[:60]
+        ) from None
     given = FieldReader(parse_yaml(text, "The path"), "The path", ("title", "minutes", "steps"))
     listed = given.value("steps")
     if not isinstance(listed, list) or not 0 < len(listed) <= _MAX_STEPS:
-        raise given.field_error("steps", f"it must be a list of 1 to {_MAX_STEPS} lessons")
+        raise given.field_error(
+            "steps",
+            Message("it must be a list of 1 to {_MAX_STEPS} lessons", _MAX_STEPS=_MAX_STEPS),
+        )
     steps = tuple(_parse_stop(number, value, language) for number, value in enumerate(listed, 1))
     names = [step.lesson for step in steps]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise LessonError(f"The path has the lesson {format_value(twice)} twice.")
+        raise LessonError("The path has the lesson {twice} twice.", twice=format_value(twice))
     minutes, together = given.integer("minutes", 1, 1000), sum(step.minutes for step in steps)
     if minutes != together:
-        raise given.field_error("minutes", f"its lessons take {together} together")
+        raise given.field_error(
+            "minutes", Message("its lessons take {together} together", together=together)
+        )
     return LessonPath(language, _text_in_language(given, "title", language), minutes, steps)
 
 
 def _parse_stop(number: int, value: Any, language: str) -> PathStop:
-    given = FieldReader(value, f"The path, step {number}", ("lesson", "minutes", "say"))
+    given = FieldReader(
+        value, Message("The path, step {number}", number=number), ("lesson", "minutes", "say")
+    )
     return PathStop(
         given.text("lesson", most=40),
         given.integer("minutes", 1, 120),
@@ -84,7 +94,10 @@ def _text_in_language(given: FieldReader, name: str, language: str) -> str:
     texts = given.value(name)
     if not isinstance(texts, Mapping) or ENGLISH not in texts:
         raise given.field_error(
-            name, f"it must have a text for every language, for {ENGLISH} at least"
+            name,
+            Message(
+                "it must have a text for every language, for {ENGLISH} at least", ENGLISH=ENGLISH
+            ),
         )
     inner = FieldReader(texts, f"{given.where}, {name}", (ENGLISH, *map(str, texts)))
     return inner.text(language if language in texts else ENGLISH, most=_MAX_TEXT_CHARS)

@@ -141,7 +141,9 @@ class ValueWriter:
         """
         value = self.value(expression)
         if not isinstance(value, bool):
-            raise LessonError(f"“{expression[:80]}” is neither true nor false.")
+            raise LessonError(
+                "“{expression}” is neither true nor false.", expression=expression[:80]
+            )
         return value
 
     def text(self, expression: str) -> str:

@@ -114,7 +114,9 @@ def _layer_states(model: Any, outputs: Any, deepest: int) -> Any:
     states = outputs.hidden_states
     if len(states) <= deepest:
         raise ModelError(
-            f"{type(model).__name__} shows {len(states)} states instead of its layers."
+            "{model} shows {n} states instead of its layers.",
+            model=type(model).__name__,
+            n=len(states),
         )
     return states
 

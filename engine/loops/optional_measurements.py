@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from engine.errors import Cancelled, EngineError
+from engine.messages import Message
 from engine.trace.events import Checking
 
 T = TypeVar("T")
@@ -68,13 +69,13 @@ class OptionalMeasurements:
         except Cancelled:
             raise
         except MeasurementStopped as left:
-            self.notes.append(f"{what} is left out: {left}")
+            self.notes.append(Message("{what} is left out: {why}", what=what, why=left))
             return otherwise
         except Exception as error:  # a model's code can raise anything
             # Other libraries' messages may quote the prompt, so only our own are repeated.
             own = isinstance(error, EngineError)
-            why = str(error) if own else f"{type(error).__name__} was raised."
-            self.notes.append(f"{what} is missing: {why}")
+            why = str(error) if own else Message("{kind} was raised.", kind=type(error).__name__)
+            self.notes.append(Message("{what} is missing: {why}", what=what, why=why))
             return otherwise
 
 

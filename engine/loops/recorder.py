@@ -162,7 +162,9 @@ class Recorder:
                     raise
                 name = display_name(processor)
                 raise DecodeError(
-                    f"The scores became NaN in {stages[-1][0]}, and {name} cannot go on with them."
+                    "The scores became NaN in {before}, and {name} cannot go on with them.",
+                    before=stages[-1][0],
+                    name=name,
                 ) from None
             stages.append((display_name(processor), scores))
         return scores, stages
@@ -288,7 +290,7 @@ def make_row(numbers: RowValues, names: list[str], step: int, top: int) -> Row:
     """
     [logsumexp], [entropy] = numbers["logsumexp"], numbers["entropy"]
     if not math.isfinite(logsumexp):
-        raise DecodeError(f"The model's raw logits are not finite at step {step + 1}.")
+        raise DecodeError("The model's raw logits are not finite at step {step}.", step=step + 1)
     return Row(
         _make_candidates(numbers, names, top),
         _make_stages(numbers, names, step) if names else (),
@@ -303,10 +305,14 @@ def _make_stages(numbers: RowValues, names: list[str], step: int) -> tuple[Stage
     columns = (numbers[name] for name in ("kept", "kept_mass", "stage_entropy"))
     for name, kept, mass, entropy in zip(names, *columns, strict=True):
         if kept == 0:
-            raise DecodeError(f"{name} removed every token at step {step + 1}.")
+            raise DecodeError(
+                "{name} removed every token at step {step}.", name=name, step=step + 1
+            )
         # True for NaN only.
         if entropy != entropy:
-            raise DecodeError(f"The scores became NaN in {name} at step {step + 1}.")
+            raise DecodeError(
+                "The scores became NaN in {name} at step {step}.", name=name, step=step + 1
+            )
         stages.append(
             Stage(name, int(kept), round_significant(min(mass, 1.0)), round_decimals(entropy))
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ParameterError
+from engine.messages import Message
 from engine.settings import SETTINGS
 
 
@@ -107,7 +108,9 @@ def read_file(name: str, path: str | Path, most: int) -> bytes:
             os.close(descriptor)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise ParameterError(name, str(path), f"the file cannot be read ({reason})") from None
+        raise ParameterError(
+            name, str(path), Message("the file cannot be read ({reason})", reason=reason)
+        ) from None
     except ValueError:
         raise ParameterError(name, str(path), "no file can have such a name") from None
     return check_file_size(name, data, most, str(path))
@@ -128,10 +131,12 @@ def check_file_size(name: str, data: bytes, most: int, got: str | None = None) -
     if not data:
         raise ParameterError(name, got or size_label(data), "the file is empty")
     if len(data) > most:
-        raise ParameterError(name, got or size_label(data), f"at most {most / 1e6:g} MB")
+        raise ParameterError(
+            name, got or size_label(data), Message("at most {n} MB", n=f"{most / 1e6:g}")
+        )
     return data
 
 
 def size_label(data: bytes) -> str:
     """Return the label of a file without a name: its size in bytes."""
-    return f"{len(data)} bytes"
+    return Message("{n} bytes", n=len(data))

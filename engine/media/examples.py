@@ -16,6 +16,7 @@ from engine.errors import ParameterError
 from engine.media import picture_decoder, sound_decoder
 from engine.media.picture import Picture, make_picture
 from engine.media.sound import Sound, make_sound
+from engine.messages import Message
 from engine.trace.media_checks import EXAMPLE_NAME
 
 EXAMPLES_FOLDER = Path(__file__).resolve().parents[2] / "assets" / "media"
@@ -62,7 +63,11 @@ def load_example(name: str, folder: Path = EXAMPLES_FOLDER) -> Picture | Sound:
     """
     known = {one.name: one for one in list_examples(folder)}
     if name not in known:
-        there = f"the examples are {', '.join(known)}" if known else "no examples came along"
+        there = (
+            Message("the examples are {names}", names=", ".join(known))
+            if known
+            else "no examples came along"
+        )
         raise ParameterError("example", name, there)
     return _open_example(known[name].file)
 

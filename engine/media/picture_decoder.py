@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import ParameterError
 from engine.media.bounded_files import BoundedFile, ReadTimeoutError, size_label
 from engine.media.picture import MAX_SIDE
+from engine.messages import Message
 from engine.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -76,7 +77,11 @@ def normalize_picture(image: Image) -> Image:
         ParameterError: as for ``decode_picture``.
     """
     if image.format not in (None, _MULTI_PICTURE_FORMAT, *FORMATS):
-        raise ParameterError("image", image.format, f"it must be one of {', '.join(FORMATS)}")
+        raise ParameterError(
+            "image",
+            image.format,
+            Message("it must be one of {choices}", choices=", ".join(FORMATS)),
+        )
     return _decode_safely(lambda: _to_upright_rgb(image), _extent_label(image))
 
 
@@ -90,7 +95,7 @@ def _decode_safely(work: Callable[[], Image], got: str) -> Image:
     except ParameterError:
         raise
     except ReadTimeoutError:
-        limit = f"opening it may take at most {SETTINGS.max_open_s:g} seconds"
+        limit = Message("opening it may take at most {n} seconds", n=f"{SETTINGS.max_open_s:g}")
         raise ParameterError("image", got, limit) from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise ParameterError("image", got, _pixel_limit_message()) from None
@@ -115,14 +120,18 @@ def _check_header(image: Image) -> None:
     # Whole TIFF tiles are decoded, even if the picture covers little of them.
     wide, high = (int(getattr(image, "tag_v2", {}).get(tag, 1)) for tag in _TILE_TAGS)
     if wide * high > SETTINGS.max_picture_pixels:
-        raise ParameterError("image", f"tiles of {wide}x{high} pixels", _pixel_limit_message())
+        raise ParameterError(
+            "image",
+            Message("tiles of {size} pixels", size=f"{wide}x{high}"),
+            _pixel_limit_message(),
+        )
     # Counting the frames of a hostile file can take minutes, so animations are refused uncounted.
     if getattr(image, "is_animated", False) and image.format != _MULTI_PICTURE_FORMAT:
         raise ParameterError("image", _extent_label(image), _ONE_FRAME_MESSAGE)
     # 32-bit modes (I, F) are refused, as their values have no defined range.
     if image.mode not in _MODES and not image.mode.startswith("I;16"):
         allowed = "its colours must be grey, RGB, CMYK or a palette of 8 or 16 bits a channel"
-        raise ParameterError("image", f"mode {image.mode}", allowed)
+        raise ParameterError("image", Message("mode {mode}", mode=image.mode), allowed)
 
 
 def _to_scalable_mode(image: Image) -> Image:
@@ -197,8 +206,8 @@ def _read_orientation(exif: bytes) -> int:
 
 
 def _extent_label(image: Image) -> str:
-    return f"{image.width}x{image.height} pixels"
+    return Message("{size} pixels", size=f"{image.width}x{image.height}")
 
 
 def _pixel_limit_message() -> str:
-    return f"at most {SETTINGS.max_picture_pixels / 1e6:g} million pixels"
+    return Message("at most {n} million pixels", n=f"{SETTINGS.max_picture_pixels / 1e6:g}")

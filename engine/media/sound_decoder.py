@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import ParameterError
 from engine.media.bounded_files import TimedFile, size_label
 from engine.media.sound import MAX_RATE, MIN_RATE
+from engine.messages import Message
 from engine.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -86,7 +87,11 @@ def normalize_samples(samples: Any, rate: Any) -> tuple[np.ndarray, int]:
     known = values.dtype.kind == "f" or values.dtype.name in ("uint8", "int16", "int32")
     if values.ndim not in (1, 2) or not known:
         shape = "x".join(map(str, values.shape))
-        raise ParameterError("audio", f"array of {shape} {values.dtype.name}", _ARRAY_MESSAGE)
+        raise ParameterError(
+            "audio",
+            Message("array of {shape}", shape=f"{shape} {values.dtype.name}"),
+            _ARRAY_MESSAGE,
+        )
     _check_rate_and_channels(rate, values.shape[1] if values.ndim == 2 else 1)
     _check_length(len(values), rate)
     if values.dtype.kind != "f":
@@ -117,18 +122,22 @@ def _check_coding(kind: str, coding: str) -> None:
 
 def _check_rate_and_channels(rate: int, channels: int) -> None:
     if not MIN_RATE <= rate <= MAX_RATE:
-        allowed = f"{MIN_RATE} to {MAX_RATE} Hz"
-        raise ParameterError("audio", f"{rate} Hz", allowed)
+        allowed = Message("{low} to {high} Hz", low=MIN_RATE, high=MAX_RATE)
+        raise ParameterError("audio", Message("{n} Hz", n=rate), allowed)
     if not 1 <= channels <= _MAX_CHANNELS:
-        allowed = f"1 to {_MAX_CHANNELS} channels"
-        raise ParameterError("audio", f"{channels} channels", allowed)
+        allowed = Message("1 to {n} channels", n=_MAX_CHANNELS)
+        raise ParameterError("audio", Message("{n} channels", n=channels), allowed)
 
 
 def _check_length(samples: int, rate: int) -> None:
     seconds = samples / rate
     if not _MIN_SECONDS <= seconds <= SETTINGS.max_sound_s:
-        allowed = f"{_MIN_SECONDS:g} to {SETTINGS.max_sound_s:g} seconds"
-        raise ParameterError("audio", f"{seconds:.3g} seconds", allowed)
+        allowed = Message(
+            "{low} to {high} seconds", low=f"{_MIN_SECONDS:g}", high=f"{SETTINGS.max_sound_s:g}"
+        )
+        raise ParameterError(
+            "audio", Message("{max_check_s} seconds", max_check_s=f"{seconds:.3g}"), allowed
+        )
 
 
 def _read_mono(recording: Any, file: TimedFile) -> np.ndarray:
@@ -157,7 +166,9 @@ def _read_mono(recording: Any, file: TimedFile) -> np.ndarray:
 
 def _timeout_error(got: str) -> ParameterError:
     return ParameterError(
-        "audio", got, f"opening it may take at most {SETTINGS.max_open_s:g} seconds"
+        "audio",
+        got,
+        Message("opening it may take at most {n} seconds", n=f"{SETTINGS.max_open_s:g}"),
     )
 
 
@@ -167,5 +178,5 @@ def _scale_to_unit_peak(samples: np.ndarray) -> np.ndarray:
 
     peak = float(np.abs(samples).max())
     if not np.isfinite(peak):
-        raise ParameterError("audio", f"{peak}", "every sample must be a finite number")
+        raise ParameterError("audio", str(peak), "every sample must be a finite number")
     return np.array(samples / peak if peak > 1 else samples, dtype=np.float32)

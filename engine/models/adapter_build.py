@@ -71,14 +71,21 @@ def build_meta_base(name: str, folder: str, base: str, under: str) -> Any:
     config = files.check_folder(under)
     if config.get("quantization_config"):
         raise ModelError(
-            f"{name} is a LoRA adapter of {base}, whose weights are kept quantised; name a base that"
-            f' has them whole, as in "{name}{BASE_SEPARATOR}BASE".'
+            "{name} is a LoRA adapter of {base}, whose weights are kept quantised; name "
+            'a base that has them whole, as in "{example}BASE".',
+            name=name,
+            base=base,
+            example=name + BASE_SEPARATOR,
         )
     model = build_meta_model(base, under, config)[1]
     if read_adapter(name, folder).encodes != bool(model.config.is_encoder_decoder):
         kind = "an encoder-decoder" if model.config.is_encoder_decoder else "a decoder alone"
         raise ModelError(
-            f"{name} does not fit its base by the task_type of its {CONFIG}: {base} is {kind}."
+            "{name} does not fit its base by the task_type of its {file}: {base} is {kind}.",
+            name=name,
+            file=CONFIG,
+            base=base,
+            kind=kind,
         )
     if (Path(folder) / WEIGHTS).is_file():
         _check_shapes(name, Path(folder) / WEIGHTS, base, model)
@@ -93,7 +100,9 @@ def _check_shapes(name: str, weights: Path, base: str, model: Any) -> None:
         with safe_open(weights, "np") as opened:
             shapes = {key: opened.get_slice(key).get_shape() for key in opened.keys()}  # noqa: SIM118 - it is no dict
     except Exception:  # SafetensorError derives from Exception alone
-        raise ModelError(f"{name} has a damaged weights file: {WEIGHTS}.") from None
+        raise ModelError(
+            "{name} has a damaged weights file: {file}.", name=name, file=WEIGHTS
+        ) from None
     layers = dict(model.named_modules())
     for key, shape in shapes.items():
         place, part, _ = key.removeprefix(_PREFIX).partition(".lora_A.weight")
@@ -102,13 +111,21 @@ def _check_shapes(name: str, weights: Path, base: str, model: Any) -> None:
         layer = layers.get(place)
         if layer is None:
             raise ModelError(
-                f"{name} does not fit its base: {base} has no layer {place[:_MAX_SHOWN]}."
+                "{name} does not fit its base: {base} has no layer {place}.",
+                name=name,
+                base=base,
+                place=place[:_MAX_SHOWN],
             )
         wide = getattr(layer, "in_features", None) or getattr(layer, "nx", None)
         if wide is not None and shape[-1] != wide:
             raise ModelError(
-                f"{name} does not fit its base: {place[:_MAX_SHOWN]} of {base} takes {wide} values, and the"
-                f" adapter's {shape[-1]}."
+                "{name} does not fit its base: {place} of {base} takes {wide} values, and "
+                "the adapter's {own}.",
+                name=name,
+                place=place[:_MAX_SHOWN],
+                base=base,
+                wide=wide,
+                own=shape[-1],
             )
 
 

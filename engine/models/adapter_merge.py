@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
+from engine.messages import Message
 from engine.models.gguf_conversion import check_resources, check_weights_complete
 from engine.models.subprocess_job import check_package, handle_job, run_job
 from engine.sources.lora_adapters import CONFIG, WEIGHTS
@@ -35,7 +36,14 @@ def check_can_merge(name: str) -> None:
     Raises:
         ModelError: the package is missing; the message says how to install it.
     """
-    check_package(PACKAGE, f"{name} is a LoRA adapter, and the package {PACKAGE} that merges it")
+    check_package(
+        PACKAGE,
+        Message(
+            "{name} is a LoRA adapter, and the package {package} that merges it",
+            name=name,
+            package=PACKAGE,
+        ),
+    )
 
 
 def merge_adapter(
@@ -61,7 +69,9 @@ def merge_adapter(
         OSError: the disk is full.
     """
     order = {"adapter": str(adapter), "base": base, "values": values, "folder": str(folder)}
-    run_job("engine.models.adapter_merge", order, f"{name} could not be merged", tell)
+    run_job(
+        "engine.models.adapter_merge", order, Message("{name} could not be merged", name=name), tell
+    )
 
 
 def main() -> int:
@@ -161,19 +171,25 @@ def _load_adapter(peft: Any, model: Any, adapter: str) -> Any:
         if wrong is not None:
             key, own, theirs = wrong.groups()
             raise ModelError(
-                f"it does not fit its base, which has {_short_key(key)} of {theirs} where the adapter has {own}"
+                "it does not fit its base, which has {key} of {theirs} where the adapter has {own}",
+                key=_short_key(key),
+                theirs=theirs,
+                own=own,
             ) from None
         if "not found in the base model" in str(error):
             raise ModelError(
-                f"it does not fit its base, which has no layer of the names in target_modules of {CONFIG}"
+                "it does not fit its base, which has no layer of the names in target_modules "
+                "of {config}",
+                config=CONFIG,
             ) from None
         raise
     if report.unexpected_keys:
         raise ModelError(
-            f"it does not fit its base, which has no place for its {_short_key(report.unexpected_keys[0])}"
+            "it does not fit its base, which has no place for its {key}",
+            key=_short_key(report.unexpected_keys[0]),
         )
     if report.missing_keys:
-        raise ModelError(f"it lacks the weights {_short_key(report.missing_keys[0])}")
+        raise ModelError("it lacks the weights {name}", name=_short_key(report.missing_keys[0]))
     return adapted
 
 

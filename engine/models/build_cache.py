@@ -89,7 +89,7 @@ def _find_or_build(
             make(folder, partial(tell, size, size))
         # The note must not name files that were replaced while they were hashed.
         if _require_key_file(name, sources) != note:
-            raise ModelError(f"{name} changed while it was read; try again.")
+            raise ModelError("{name} changed while it was read; try again.", name=name)
         note.write_text(f"{folder.name}\n", "ascii")
     return folder
 
@@ -98,7 +98,7 @@ def _require_key_file(name: str, sources: Sources) -> Path:
     try:
         return build_key_file(sources)
     except OSError:
-        raise ModelError(f"{name} went away while it was read.") from None
+        raise ModelError("{name} went away while it was read.", name=name) from None
 
 
 def _hash_sources(sources: Sources, tell: ByteProgress, total: int) -> str:

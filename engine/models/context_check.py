@@ -21,6 +21,15 @@ def check_fits_context(loaded: Any, ids: Iterable[int], length: int) -> None:
     """
     context = loaded.context_length
     if context is not None and length > context:
-        raise ModelError(f"{loaded.name} has a context of {context} tokens; the text has {length}.")
+        raise ModelError(
+            "{name} has a context of {context} tokens; the text has {length}.",
+            name=loaded.name,
+            context=context,
+            length=length,
+        )
     if max(ids) >= loaded.vocab_size:
-        raise ModelError(f"{loaded.name} has only {loaded.vocab_size} tokens in its vocabulary.")
+        raise ModelError(
+            "{name} has only {vocab_size} tokens in its vocabulary.",
+            name=loaded.name,
+            vocab_size=loaded.vocab_size,
+        )

@@ -35,11 +35,13 @@ def check_device(device: str) -> None:
     try:
         kind = torch.device(device).type
     except (RuntimeError, TypeError):
-        raise ModelError(f"device = {device!r} is not a device of this machine.") from None
+        raise ModelError(
+            "device = {device} is not a device of this machine.", device=repr(device)
+        ) from None
     available = {
         "cpu": True,
         "cuda": torch.cuda.is_available(),
         "mps": torch.backends.mps.is_available(),
     }
     if not available.get(kind, False):
-        raise ModelError(f"device = {device!r} is not available on this machine.")
+        raise ModelError("device = {device} is not available on this machine.", device=repr(device))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import EngineError
+from engine.messages import Message
 from engine.models import files, hub, sizes
 from engine.models.vocabularies import Vocabulary, read_vocabulary
 from engine.settings import SETTINGS
@@ -69,7 +70,12 @@ def find_draft_pairs(target: str, tokenizer: str) -> list[DraftPair]:
             found += _compare_models(ours, theirs, tokenizer, listed=name in known)
         elif name in known:
             found.append(
-                DraftPair(name, None, theirs.values, f"{_catalogue_reason(name, target)}.")
+                DraftPair(
+                    name,
+                    None,
+                    theirs.values,
+                    Message("{fault}.", fault=_catalogue_reason(name, target)),
+                )
             )
     if not found and tokenizer == "same_tokenizer":
         return _self_draft(ours)
@@ -100,14 +106,20 @@ def _compare_models(
         return []
     if tokenizer == "any_tokenizer" and shares and not listed:
         return []
-    ratio = f"its weights are {_format_share(theirs.values, ours.values)} of the target's"
-    size = theirs.vocabulary.size
     if not shares:
-        reason = f"It has a tokenizer of its own ({size:,} tokens), so its drafts are translated; {ratio}."
+        template = (
+            "It has a tokenizer of its own ({n} tokens), so its drafts are translated; its weights "
+            "are {share} of the target's."
+        )
     elif ours.vocabulary.ends != theirs.vocabulary.ends:
-        reason = f"All {size:,} tokens mean the same in both, but other ones end a text; {ratio}."
+        template = (
+            "All {n} tokens mean the same in both, but other ones end a text; its weights are "
+            "{share} of the target's."
+        )
     else:
-        reason = f"All {size:,} tokens mean the same in both; {ratio}."
+        template = "All {n} tokens mean the same in both; its weights are {share} of the target's."
+    size, share = f"{theirs.vocabulary.size:,}", _format_share(theirs.values, ours.values)
+    reason = Message(template, n=size, share=share)
     return [DraftPair(theirs.name, shares, theirs.values, reason)]
 
 
@@ -117,9 +129,8 @@ def _format_share(values: int, of: int) -> str:
 
 
 def _remote_pair(name: str, target: str) -> DraftPair:
-    return DraftPair(
-        name, None, None, f"{_catalogue_reason(name, target)}; it would be fetched first."
-    )
+    reason = Message("{reason}; it would be fetched first.", reason=_catalogue_reason(name, target))
+    return DraftPair(name, None, None, reason)
 
 
 def _catalogue_reason(name: str, target: str) -> str:
@@ -205,12 +216,17 @@ def early_exit_reason(name: str) -> str | None:
     config = _read_json(folder, "config.json")
     layer = _read_json(folder, "generation_config.json").get("assistant_early_exit")
     if isinstance(layer, int):
-        return f"Its generation_config.json asks for assistant_early_exit = {layer}."
+        return Message(
+            "Its generation_config.json asks for assistant_early_exit = {layer}.", layer=layer
+        )
     field = next(
         (key for key in config if any(hint in key.lower() for hint in _EARLY_EXIT_HINTS)), None
     )
     if field is not None:
-        return f"Its config.json has the field {field[:40]}: its layers were trained to be left."
+        return Message(
+            "Its config.json has the field {field}: its layers were trained to be left.",
+            field=field[:40],
+        )
     names = (name, str(config.get("_name_or_path", "")))
     if any("layerskip" in text.lower() for text in names):
         return "By its name it was trained with LayerSkip, so that its layers can be left early."

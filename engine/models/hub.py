@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import BusyError, Cancelled, ModelError
+from engine.messages import Message
 from engine.models import files, memory_budget, partial_downloads
 from engine.settings import SETTINGS, child_environment
 from engine.sources.catalogue import CATALOGUE
@@ -56,13 +57,14 @@ def fetch_snapshot(
     if found is not None:
         return found
     if os.environ.get("HF_HUB_OFFLINE") == "1":
-        raise ModelError(f"{name} is not on this machine and the hub is switched off.")
+        raise ModelError("{name} is not on this machine and the hub is switched off.", name=name)
     with _lock:
         download = _ACTIVE_DOWNLOADS.get(name)
         if download is None:
             if len(_ACTIVE_DOWNLOADS) >= SETTINGS.max_downloads:
                 raise BusyError(
-                    f"{len(_ACTIVE_DOWNLOADS)} models are being fetched already; try again in a moment."
+                    "{n} models are being fetched already; try again in a moment.",
+                    n=len(_ACTIVE_DOWNLOADS),
                 )
             download = _ACTIVE_DOWNLOADS[name] = _Download(name)
         download.waiting += 1
@@ -108,8 +110,10 @@ class _Download:
                 raise Cancelled
             if time.monotonic() > self.until:
                 raise ModelError(
-                    f"{self.name} did not come within {SETTINGS.load_timeout_s:g} s; what came of it is"
-                    " kept, and the next try goes on from there."
+                    "{name} did not come within {s} s; what came of it is kept, and the next try "
+                    "goes on from there.",
+                    name=self.name,
+                    s=f"{SETTINGS.load_timeout_s:g}",
                 )
             if told != (self.got, self.total):
                 told = self.got, self.total
@@ -118,7 +122,8 @@ class _Download:
         if "folder" in answer:
             return answer["folder"], answer["revision"]
         raise ModelError(
-            answer.get("refused") or f"{self.name} could not be fetched; try again later."
+            answer.get("refused")
+            or Message("{name} could not be fetched; try again later.", name=self.name)
         )
 
     def end(self) -> None:
@@ -190,7 +195,11 @@ def check_model_allowed(name: str) -> None:
     if is_model_offered(name):
         return
     known = ", ".join(list_allowed_models()) or "none"
-    raise ModelError(f"{name} is not offered here: of the hub's models, these are: {known}.")
+    raise ModelError(
+        "{name} is not offered here: of the hub's models, these are: {known}.",
+        name=name,
+        known=known,
+    )
 
 
 def is_model_offered(name: str) -> bool:

@@ -19,6 +19,7 @@ from glob import escape
 from pathlib import Path
 from typing import Any
 
+from engine.messages import Message
 from engine.models import partial_downloads
 
 _REPORT_INTERVAL_S = 0.3
@@ -187,33 +188,54 @@ def hub_errors(
     try:
         yield
     except GatedRepoError:
-        raise ModelError(f"{name} is gated: ask for access on its hub page first.") from None
+        raise ModelError(
+            "{name} is gated: ask for access on its hub page first.", name=name
+        ) from None
     except RepositoryNotFoundError:
-        raise ModelError(f"{name} does not exist on the hub, or is private.") from None
+        raise ModelError("{name} does not exist on the hub, or is private.", name=name) from None
     except RevisionNotFoundError:
         raise ModelError(
-            f"{repository} has no revision {asked or 'main'} on the hub: no branch, tag or commit is"
-            " called so, or not any more."
+            "{name} has no revision {asked} on the hub: no branch, tag or commit is "
+            "called so, or not any more.",
+            name=repository,
+            asked=asked or "main",
         ) from None
     except HfHubHTTPError as error:
-        code = error.response.status_code if error.response is not None else "an error"
-        if code == _UNAUTHORISED:
-            raise ModelError(f"{name} does not exist on the hub, or is private.") from None
-        raise ModelError(f"The hub answered {code} for {name}; try again later.") from None
+        raise _http_error(name, error) from None
     except (unreachable, OSError, ValueError) as error:  # ValueError: a login page instead of JSON
         if getattr(error, "errno", None) in partial_downloads.DISK_FULL_ERRNOS:
             raise ModelError(
-                f"There is no room left on the disk for {name}; what had come of it was removed."
+                "There is no room left on the disk for {name}; what had come of it was removed.",
+                name=name,
             ) from None
-        kept = partial_downloads.folder_bytes(own / partial_downloads.FOLDER) if own else 0
-        if kept:
-            raise ModelError(
-                f"The line to the hub broke while {name} came; {kept / 1e6:.0f} MB are kept, and"
-                " the next try goes on from there."
-            ) from None
-        raise ModelError(
-            f"{name} is not on this machine and the hub cannot be reached; {still}."
-        ) from None
+        raise _connection_error(name, own, still) from None
+
+
+def _connection_error(name: str, own: Path | None, still: str) -> Exception:
+    from engine.errors import ModelError
+
+    kept = partial_downloads.folder_bytes(own / partial_downloads.FOLDER) if own else 0
+    if kept:
+        return ModelError(
+            "The line to the hub broke while {name} came; {kept} MB are kept, and the next try "
+            "goes on from there.",
+            name=name,
+            kept=f"{kept / 1e6:.0f}",
+        )
+    return ModelError(
+        "{name} is not on this machine and the hub cannot be reached; {still}.",
+        name=name,
+        still=still,
+    )
+
+
+def _http_error(name: str, error: Any) -> Exception:
+    from engine.errors import ModelError
+
+    code = error.response.status_code if error.response is not None else "an error"
+    if code == _UNAUTHORISED:
+        return ModelError("{name} does not exist on the hub, or is private.", name=name)
+    return ModelError("The hub answered {code} for {name}; try again later.", code=code, name=name)
 
 
 def count_download_bytes(siblings: Any) -> tuple[int, int]:
@@ -248,8 +270,11 @@ def no_space_message(name: str, total: int, most: int) -> str:
         total: bytes of its files.
         most: bytes available for them.
     """
-    return (
-        f"{name} has {total / 1e9:.2f} GB of files, and there is room for {most / 1e9:.2f} GB here."
+    return Message(
+        "{name} has {total} GB of files, and there is room for {most} GB here.",
+        name=name,
+        total=f"{total / 1e9:.2f}",
+        most=f"{most / 1e9:.2f}",
     )
 
 

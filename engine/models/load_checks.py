@@ -16,14 +16,18 @@ _MAX_SHOWN = 200
 def load_error(error: Exception, name: str, folder: str, weights: WeightsParams) -> ModelError:
     """Turn an error that transformers raised while loading a model into a ModelError."""
     if isinstance(error, MemoryError):
-        return ModelError(f"{name} needs more memory than there is here.")
+        return ModelError("{name} needs more memory than there is here.", name=name)
     placed = holding.offload_error_reason(error, weights)
     if placed is not None:
-        return ModelError(f"{name} could not be loaded: {placed}.")
+        return ModelError("{name} could not be loaded: {why}.", name=name, why=placed)
     if isinstance(error, OSError | ValueError | KeyError | TypeError | RuntimeError | ImportError):
-        return ModelError(f"{name} could not be loaded: {_first_line(error, folder)}")
+        return ModelError(
+            "{name} could not be loaded: {why}", name=name, why=_first_line(error, folder)
+        )
     # SafetensorError derives from Exception alone.
-    return ModelError(f"{name} has a damaged weights file: {_first_line(error, folder)}")
+    return ModelError(
+        "{name} has a damaged weights file: {why}", name=name, why=_first_line(error, folder)
+    )
 
 
 def check_loaded_model(name: str, model: Any, report: dict[str, Any], tokenizer: Any) -> None:
@@ -40,12 +44,14 @@ def check_loaded_model(name: str, model: Any, report: dict[str, Any], tokenizer:
     """
     missing = [*report.get("missing_keys", ()), *report.get("mismatched_keys", ())]
     if missing:
-        raise ModelError(f"{name} lacks the weights {str(missing[0])[:60]!r}.")
+        raise ModelError(
+            "{name} lacks the weights {missing}.", name=name, missing=repr(str(missing[0])[:60])
+        )
     waits = "disk" in (getattr(model, "hf_device_map", None) or {}).values()
     # Concurrent loads can leave parameters on the meta device or torch's default dtype changed.
     lost = not waits and any(p.is_meta for p in model.parameters())
     if lost or torch.get_default_dtype() != torch.float32:
-        raise ModelError(f"{name} was not loaded whole; try again.")
+        raise ModelError("{name} was not loaded whole; try again.", name=name)
     check_tokenizer(name, model, tokenizer)
 
 
@@ -53,7 +59,12 @@ def check_tokenizer(name: str, model: Any, tokenizer: Any) -> None:
     """Raise ModelError if the tokenizer has more tokens than the model's embedding."""
     rows = model.get_input_embeddings().weight.shape[0]
     if tokenizer is not None and len(tokenizer) > rows:
-        raise ModelError(f"{name}: its tokenizer has {len(tokenizer)} entries, its model {rows}.")
+        raise ModelError(
+            "{name}: its tokenizer has {n} entries, its model {rows}.",
+            name=name,
+            n=len(tokenizer),
+            rows=rows,
+        )
 
 
 def _first_line(error: Exception, folder: str) -> str:

@@ -133,7 +133,11 @@ class LoadedModel:
         """
         kind = type(self.model)
         if not hasattr(kind, "generate"):
-            raise ModelError(f"{self.name} is a {kind.__name__}, which cannot generate text.")
+            raise ModelError(
+                "{name} is a {kind}, which cannot generate text.",
+                name=self.name,
+                kind=kind.__name__,
+            )
         return capabilities_of(self._whole)
 
     def info(self) -> ModelInfo:
@@ -232,9 +236,11 @@ def list_loaded_models() -> list[str]:
 
 def _to_weights_params(dtype: str | None, quantization: str | None) -> WeightsParams:
     if dtype is not None and dtype not in DTYPES:
-        raise ModelError(f"dtype = {dtype!r} is not one of {', '.join(DTYPES)}.")
+        raise ModelError(
+            "dtype = {dtype} is not one of {names}.", dtype=repr(dtype), names=", ".join(DTYPES)
+        )
     if quantization is not None and quantization not in QUANTIZATIONS:
-        raise ModelError(f"quantization = {quantization!r} is not one of 4bit, 8bit.")
+        raise ModelError("quantization = {kind} is not one of 4bit, 8bit.", kind=repr(quantization))
     return WeightsParams(dtype=dtype, quantization=quantization)
 
 

@@ -61,7 +61,9 @@ def auto_class(name: str, folder: str) -> tuple[Any, Any]:
     own = [a for a in found if a._model_mapping[type(config)].__name__ in wrote]
     if not found:
         raise ModelError(
-            f"{name} is of the kind {config.model_type}, and only models that write text can be used."
+            "{name} is of the kind {kind}, and only models that write text can be used.",
+            name=name,
+            kind=config.model_type,
         )
     return (own or found)[0], config
 
@@ -127,7 +129,9 @@ def build_from_config(
     except Exception as error:  # a configuration may break any rule of its class
         kind = type(error).__name__
         raise ModelError(
-            f"{name} has a config.json that no model can be built from ({kind})."
+            "{name} has a config.json that no model can be built from ({kind}).",
+            name=name,
+            kind=kind,
         ) from None
     sizes.check_meta_size(model, values, packed="quantization_config" in config)
     return auto, model

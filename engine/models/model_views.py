@@ -65,7 +65,9 @@ def build_inspection_view(model: Any, attention: str | None = None) -> Any:
         )
     wired = next((module for module in model.modules() if has_own_forward(module)), None)
     if wired is not None:
-        raise ModelError(f"{type(wired).__name__} computes in a way that cannot be looked into.")
+        raise ModelError(
+            "{name} computes in a way that cannot be looked into.", name=type(wired).__name__
+        )
     return build_view(model, attention)
 
 

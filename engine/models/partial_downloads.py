@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import ModelError
+from engine.messages import Message
 from engine.models.hashes import sha256_of
 
 FOLDER = "parts"
@@ -43,7 +44,7 @@ class LargeFile:
     def __post_init__(self) -> None:
         # The hash becomes a file name, so it must not be a path.
         if not _SHA256.fullmatch(self.sha256):
-            raise ModelError(f"The hub announces no SHA-256 of {self.path}.")
+            raise ModelError("The hub announces no SHA-256 of {path}.", path=self.path)
 
 
 def complete_download(own: Path, large: LargeFile, url: str, headers: dict[str, str]) -> None:
@@ -92,9 +93,10 @@ def complete_download(own: Path, large: LargeFile, url: str, headers: dict[str, 
 
 def wrong_hash_message(path: str) -> str:
     """Return the error sentence for a file whose bytes do not have the announced hash."""
-    return (
-        f"What came as {path} is not the file that the hub announced: its hash is another one, so it"
-        " was removed; try again."
+    return Message(
+        "What came as {path} is not the file that the hub announced: its hash is "
+        "another one, so it was removed; try again.",
+        path=path,
     )
 
 

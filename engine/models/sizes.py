@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.declare.weights import EIGHT_BITS, TORCH, WeightsParams, parse_size
 from engine.errors import ModelError
+from engine.messages import Message
 from engine.settings import SETTINGS
 
 _TOLERATED_VALUES = 16_000_000
@@ -53,9 +54,13 @@ def count_values(name: str, folder: str) -> int:
                     total += math.prod(opened.get_slice(tensor).get_shape())
                     tensors += 1
         except Exception:  # SafetensorError derives from Exception alone
-            raise ModelError(f"{name} has a damaged weights file: {path.name}.") from None
+            raise ModelError(
+                "{name} has a damaged weights file: {file}.", name=name, file=path.name
+            ) from None
     if tensors > _MAX_TENSORS:
-        raise ModelError(f"{name} has {tensors} tensors; at most {_MAX_TENSORS} work.")
+        raise ModelError(
+            "{name} has {n} tensors; at most {most} work.", name=name, n=tensors, most=_MAX_TENSORS
+        )
     return total
 
 
@@ -116,7 +121,11 @@ def check_memory(name: str, needed: float, weights: WeightsParams) -> None:
         backend = "" if weights.backend == TORCH else weights.backend
         held = ", ".join(filter(None, (backend, weights.dtype, weights.quantization)))
         raise ModelError(
-            f"{name} needs {needed:.1f} GB of memory as {held}; at most {budget:g} GB are for models here."
+            "{name} needs {needed} GB of memory as {held}; at most {most} GB are for models here.",
+            name=name,
+            needed=f"{needed:.1f}",
+            held=held,
+            most=f"{budget:g}",
         )
 
 
@@ -135,7 +144,9 @@ def check_meta_size(model: Any, values: int, *, packed: bool) -> None:
     own += sum(buffer.numel() for buffer in model.buffers())
     if own > values * (_MAX_PACKING if packed else 1) + _TOLERATED_VALUES:
         raise ModelError(
-            f"The model's config.json describes {own:,} values, and its weights hold {values:,}."
+            "The model's config.json describes {own} values, and its weights hold {values}.",
+            own=f"{own:,}",
+            values=f"{values:,}",
         )
 
 
@@ -160,5 +171,17 @@ def _is_size(value: Any) -> bool:
 
 
 def _too_large_message(name: str, value: int, width: str, wide: int) -> str:
-    beside = f" beside {width} = {wide}" if width else ""
-    return f"The model's config.json has {name} = {value}{beside}, more than its weights hold."
+    if width:
+        return Message(
+            "The model's config.json has {name} = {value} beside {width} = {wide}, more than its "
+            "weights hold.",
+            name=name,
+            value=value,
+            width=width,
+            wide=wide,
+        )
+    return Message(
+        "The model's config.json has {name} = {value}, more than its weights hold.",
+        name=name,
+        value=value,
+    )

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from engine.messages import Message
 from engine.models.text import Pieces, encode_inside
 
 ANY_CASE = "(?i)"
@@ -50,9 +51,16 @@ def word_forms(text: str) -> list[str]:
 def ban_message(text: str, ways: Sequence[Sequence[int]], pieces: Pieces) -> str:
     """Return the sentence that lists the id sequences of a banned text."""
     shown = [f"{list(ids)} {'|'.join(pieces[i] for i in ids)!r}" for ids in ways[:_MAX_SHOWN]]
-    more = f" and {len(ways) - _MAX_SHOWN} more" if len(ways) > _MAX_SHOWN else ""
-    count = f"{len(ways)} spellings" if len(ways) != 1 else "1 spelling"
-    return f"bad_words_ids: {text!r} is banned in {count}: {', '.join(shown)}{more}."
+    values = {"text": repr(text), "n": len(ways), "shown": ", ".join(shown)}
+    if len(ways) == 1:
+        return Message("bad_words_ids: {text} is banned in 1 spelling: {shown}.", **values)
+    if len(ways) <= _MAX_SHOWN:
+        return Message("bad_words_ids: {text} is banned in {n} spellings: {shown}.", **values)
+    return Message(
+        "bad_words_ids: {text} is banned in {n} spellings: {shown} and {more} more.",
+        **values,
+        more=len(ways) - _MAX_SHOWN,
+    )
 
 
 def _yield_tokenizations(text: str, ids: Mapping[str, Sequence[int]]) -> Iterator[tuple[int, ...]]:

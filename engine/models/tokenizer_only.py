@@ -44,7 +44,7 @@ def load_tokenizer_only(name: str) -> TokenizerOnly:
         hub.check_model_allowed(name)
     folder = files.local_folder(name)
     if folder is None:
-        raise ModelError(f"{name} is not on this machine yet; the first run fetches it.")
+        raise ModelError("{name} is not on this machine yet; the first run fetches it.", name=name)
     return _load_from_folder(name, folder)
 
 
@@ -58,5 +58,7 @@ def _load_from_folder(name: str, folder: str) -> TokenizerOnly:
         )
     except Exception as error:  # a tokenizer's files may break any rule of its class
         kind = type(error).__name__
-        raise ModelError(f"{name} has a tokenizer that cannot be read ({kind}).") from None
+        raise ModelError(
+            "{name} has a tokenizer that cannot be read ({kind}).", name=name, kind=kind
+        ) from None
     return TokenizerOnly(tokenizer, name)

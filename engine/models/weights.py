@@ -15,6 +15,7 @@ import torch
 from engine.declare.params import Choice, Flag, Param
 from engine.declare.weights import ASSISTANT_PREFIX, DTYPES, REQUIRED_SETTINGS, TORCH, WeightsParams
 from engine.errors import ModelError, ParameterError
+from engine.messages import Message
 from engine.models.openvino.installation import INSTALL_COMMAND, PACKAGE, is_installed
 from engine.settings import SETTINGS
 from engine.temporary_folder import TemporaryFolder
@@ -70,14 +71,17 @@ def check_weights_allowed(weights: WeightsParams, device: str, prefix: str = "")
         ParameterError: naming the first setting that is not offered, and those that are.
     """
     if weights.backend != TORCH and not is_installed():
-        allowed = f"the package {PACKAGE} is not installed"
+        allowed = Message("the package {package} is not installed", package=PACKAGE)
         raise ParameterError(
-            prefix + "backend", weights.backend, allowed, f"{INSTALL_COMMAND} brings it"
+            prefix + "backend",
+            weights.backend,
+            allowed,
+            Message("{how} brings it", how=INSTALL_COMMAND),
         )
     for name, value in weights.changed_values().items():
         if not _is_offered(name, value, device):
             listed = ", ".join(SETTINGS.public_weights.split()) or "the default alone"
-            allowed = f"this deployment offers {listed}"
+            allowed = Message("this deployment offers {listed}", listed=listed)
             raise ParameterError(prefix + name, value, allowed, "leave it at its default")
 
 
@@ -147,8 +151,9 @@ def check_devices(weights: WeightsParams) -> None:
     for device, size in weights.max_memory or ():
         if device not in there:
             raise ModelError(
-                f"max_memory = {{{device!r}: {size!r}}} names a device that is not here; there is "
-                f"{', '.join(sorted(there))}."
+                "max_memory = {limits} names a device that is not here; there is {names}.",
+                limits=repr({device: size}),
+                names=", ".join(sorted(there)),
             )
 
 
@@ -201,7 +206,10 @@ def offload_error_reason(error: Exception, weights: WeightsParams) -> str | None
     if not re.search(r"dispatched on the CPU|offload", str(error)):
         return None
     limits = dict(weights.max_memory or ())
-    return f"quantised layers cannot wait on disk, so max_memory = {limits} is too little"
+    return Message(
+        "quantised layers cannot wait on disk, so max_memory = {limits} is too little",
+        limits=limits,
+    )
 
 
 def check_4bit_blocks(name: str, model: Any) -> None:
@@ -222,8 +230,13 @@ def check_4bit_blocks(name: str, model: Any) -> None:
             one % block for one, block in zip(size, _CPU_BLOCK, strict=True)
         ):
             raise ModelError(
-                f"{name} cannot be held with quantization = 4bit on this CPU: a matrix of it is "
-                f"{size[0]} by {size[1]}, and they must be multiples of {_CPU_BLOCK[0]} and {_CPU_BLOCK[1]}."
+                "{name} cannot be held with quantization = 4bit on this CPU: a matrix of it "
+                "is {rows} by {columns}, and they must be multiples of {one} and {other}.",
+                name=name,
+                rows=size[0],
+                columns=size[1],
+                one=_CPU_BLOCK[0],
+                other=_CPU_BLOCK[1],
             )
 
 

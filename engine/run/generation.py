@@ -10,6 +10,7 @@ import torch
 from engine.declare.config import config_to_dict
 from engine.errors import ParameterError
 from engine.loops.prefix_constraint import make_prefix_allowed_tokens_fn
+from engine.messages import Message
 
 NOT_IN_CONFIG = (
     "prefix_allowed_tokens_fn",
@@ -124,7 +125,10 @@ def wrap_prefix_fn(allowed: Callable[..., Any], vocab_size: int) -> Callable[...
             raise ParameterError(
                 "prefix_allowed_tokens_fn",
                 answer,
-                f"for every text it is asked about it must give 1 or more ids from 0 to {vocab_size - 1}",
+                Message(
+                    "for every text it is asked about it must give 1 or more ids from 0 to {last}",
+                    last=vocab_size - 1,
+                ),
             )
         return listed
 

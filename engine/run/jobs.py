@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from engine.errors import Cancelled, DecodeError, EngineError, StoppedError
+from engine.messages import Message
 from engine.run.streamer import NOTHING, QueueStreamer, StreamEnded
 from engine.run.visitor import VISITOR, Visitor
 from engine.trace.events import Failed, Finished, Started
@@ -224,8 +225,17 @@ def explain_error(error: BaseException, reference: str) -> str:
         return "Not enough memory for this run; try fewer sequences, beams or tokens."
     kind = type(error).__name__
     if _is_from_transformers(error):
-        return f"The model's own code in transformers cannot do this ({kind}, see {reference} in the log)."
-    return f"Decoding stopped because of an internal error ({kind}, reference {reference})."
+        return Message(
+            "The model's own code in transformers cannot do this ({kind}, see "
+            "{reference} in the log).",
+            kind=kind,
+            reference=reference,
+        )
+    return Message(
+        "Decoding stopped because of an internal error ({kind}, reference {reference}).",
+        kind=kind,
+        reference=reference,
+    )
 
 
 def _is_from_transformers(error: BaseException) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.errors import ModelError, ParameterError
 from engine.media import Media, load_trace_media, to_picture, to_sound
+from engine.messages import Message
 from engine.models.chat import ChatPrompt
 from engine.models.readers.base import MediaInputs, check_media
 from engine.models.readers.speech import MAX_LANGUAGE_CHARS, TASKS
@@ -41,12 +42,18 @@ def check_speech(speech: Any) -> None:
     for name, value in speech.items():
         if name not in SPEECH_FIELDS:
             raise ParameterError(
-                "speech", name, f"it has {', '.join(SPEECH_FIELDS)} and nothing else"
+                "speech",
+                name,
+                Message("it has {names} and nothing else", names=", ".join(SPEECH_FIELDS)),
             )
         if name == "return_timestamps" and not isinstance(value, bool):
             raise ParameterError(f"speech.{name}", value, "it must be true or false")
         if name == "task" and value not in TASKS:
-            raise ParameterError(f"speech.{name}", value, f"it must be one of {', '.join(TASKS)}")
+            raise ParameterError(
+                f"speech.{name}",
+                value,
+                Message("it must be one of {choices}", choices=", ".join(TASKS)),
+            )
         text = isinstance(value, str) and 1 <= len(value) <= MAX_LANGUAGE_CHARS
         if name == "language" and not text:
             raise ParameterError(f"speech.{name}", value, "it must be a language, such as en")
@@ -95,7 +102,9 @@ def encode_media_prompt(checked: Any, loaded: Any) -> tuple[MediaInputs, ChatPro
     """
     request, media, reader = checked.request, checked.media, loaded.reader
     if reader is None and media and media.kinds() & loaded.capabilities.takes:
-        raise ModelError(f"{loaded.name} was loaded without its processor: give LoadedModel one.")
+        raise ModelError(
+            "{name} was loaded without its processor: give LoadedModel one.", name=loaded.name
+        )
     if reader is None:
         check_media(loaded.name, media)
         return None
@@ -114,6 +123,6 @@ def encode_media_prompt(checked: Any, loaded: Any) -> tuple[MediaInputs, ChatPro
     most = loaded.vocab_size - 1
     beyond = next((i for i in made.ids if i > most), None)
     if beyond is not None:
-        allowed = f"token ids of this model go from 0 to {most}"
+        allowed = Message("token ids of this model go from 0 to {last}", last=most)
         raise ParameterError("input_ids", beyond, allowed)
     return made, chat

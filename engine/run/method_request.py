@@ -12,6 +12,7 @@ from typing import Any
 from engine.declare.params import params_of
 from engine.declare.weights import TORCH
 from engine.errors import ModelError, ParameterError
+from engine.messages import Message
 from engine.models.loading import LoadedModel
 from engine.sandbox.arguments import check_arguments, standard_argument_names
 from engine.sandbox.method_lookup import SHIPPED, FoundMethod, find_method, is_local_method
@@ -102,7 +103,10 @@ def check_model_compatible(method: RequestedMethod, target: LoadedModel) -> None
     """
     if hasattr(target.model, "graphs"):
         raise ModelError(
-            f"{target.name} cannot be used with {method.name}: a custom method needs backend = {TORCH}."
+            "{name} cannot be used with {method}: a custom method needs backend = {backend}.",
+            name=target.name,
+            method=method.name,
+            backend=TORCH,
         )
     if method.found is None or method.found.source != SHIPPED:
         return
@@ -115,7 +119,12 @@ def check_model_compatible(method: RequestedMethod, target: LoadedModel) -> None
         else None
     )
     if reason:
-        raise ModelError(f"{target.name} cannot be used with {method.name}: {reason}.")
+        raise ModelError(
+            "{name} cannot be used with {method}: {reason}.",
+            name=target.name,
+            method=method.name,
+            reason=reason,
+        )
 
 
 def _check_arguments(method: RequestedMethod, given: dict[str, Any]) -> dict[str, Any]:
@@ -129,7 +138,10 @@ def _check_arguments(method: RequestedMethod, given: dict[str, Any]) -> dict[str
         near = difflib.get_close_matches(name[:64], _OWN_PARAMETERS, n=1)
         if name not in known and near:
             raise ParameterError(
-                name, value, "the method does not have it", f"did you mean {near[0]}"
+                name,
+                value,
+                "the method does not have it",
+                Message("did you mean {near}", near=near[0]),
             )
     return check_arguments(own.arguments, given, also)
 
@@ -142,6 +154,8 @@ def _check_function_arguments(function: Function, given: dict[str, Any]) -> dict
     unknown = next((name for name in given if name not in names), None)
     if unknown is not None:
         raise ParameterError(
-            unknown, given[unknown], f"{STRATEGY.name}'s function does not take it"
+            unknown,
+            given[unknown],
+            Message("{strategy}'s function does not take it", strategy=STRATEGY.name),
         )
     return given

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.declare.weights import TORCH, WeightsParams
+from engine.messages import Message
 from engine.models.gguf_facts import GgufFacts
 from engine.models.readers import SpeechChoices
 from engine.sources.lora_adapters import LoraAdapter
@@ -97,10 +98,18 @@ class ModelFacts:
             ("On disk", format_bytes(self.disk_bytes)),
             (
                 "In memory",
-                self.memory_bytes and f"{format_bytes(self.memory_bytes)} as {self.weights}",
+                self.memory_bytes
+                and Message(
+                    "{size} as {weights}",
+                    size=format_bytes(self.memory_bytes),
+                    weights=self.weights,
+                ),
             ),
             ("Fits here", _YES_NO_TEXTS[self.fits]),
-            ("Context", self.context_length and f"{self.context_length:,} tokens"),
+            (
+                "Context",
+                self.context_length and Message("{n} tokens", n=f"{self.context_length:,}"),
+            ),
             ("Chat template", _YES_NO_TEXTS[self.chat_template]),
             ("Licence", self.licence),
             ("Access", access),
@@ -145,7 +154,9 @@ def format_bytes(count: float | None) -> str:
 def _format_parameter_count(values: int | None) -> str | None:
     if values is None:
         return None
-    return f"{values / 1e9:.2f} billion" if values >= 1e9 else f"{values / 1e6:.1f} million"
+    if values >= 1e9:
+        return Message("{n} billion", n=f"{values / 1e9:.2f}")
+    return Message("{n} million", n=f"{values / 1e6:.1f}")
 
 
 def _describe_strategies(refused: dict[str, str] | None) -> str | None:
@@ -153,11 +164,16 @@ def _describe_strategies(refused: dict[str, str] | None) -> str | None:
     if refused is None:
         return None
     if not refused:
-        return f"all {len(STRATEGIES)} can use it"
+        return Message("all {n} can use it", n=len(STRATEGIES))
     if len(refused) == len(STRATEGIES):
         return "none can use it"
     titles = ", ".join(STRATEGIES[name].title for name in refused)
-    return f"{len(STRATEGIES) - len(refused)} of {len(STRATEGIES)} can use it; not {titles}"
+    return Message(
+        "{n} of {total} can use it; not {titles}",
+        n=len(STRATEGIES) - len(refused),
+        total=len(STRATEGIES),
+        titles=titles,
+    )
 
 
 def _describe_gguf(gguf: GgufFacts) -> str:
@@ -167,5 +183,10 @@ def _describe_gguf(gguf: GgufFacts) -> str:
 
 
 def _describe_adapter(adapter: LoraAdapter) -> str:
-    where = ", ".join(adapter.target_modules) or "the layers that peft chooses"
-    return f"rank {adapter.r}, alpha {adapter.lora_alpha:g}, on {where}"[:_MAX_CHARS]
+    layers = ", ".join(adapter.target_modules)[:_MAX_CHARS]
+    return Message(
+        "rank {rank}, alpha {alpha}, on {layers}",
+        rank=adapter.r,
+        alpha=f"{adapter.lora_alpha:g}",
+        layers=layers or "the layers that peft chooses",
+    )

@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.declare.weights import TORCH, WeightsParams, parse_size
 from engine.errors import ModelError, ParameterError
+from engine.messages import Message
 from engine.models import files, hub, hub_lookup, hub_lookup_job, sizes
 from engine.models import weights as holding
 from engine.models.adapter_build import build_meta_base
@@ -175,7 +176,10 @@ def _add_adapter_facts(
 def _format_missing_base(place: str, base: str) -> str:
     if files.is_hub_id(base):
         return str(files.missing_base_error(place, base, download_hint(base)))
-    return f"Its base {base} is made first, and what the adapter makes of it can be told then."
+    return Message(
+        "Its base {base} is made first, and what the adapter makes of it can be told then.",
+        base=base,
+    )
 
 
 def _add_merge_note(found: ModelFacts, place: str) -> ModelFacts:
@@ -230,7 +234,9 @@ def _check_hub_model(name: str, asked: AdapterSource, held: WeightsParams) -> Mo
     if has_adapter_files(small) or said is not None:
         return _add_adapter_facts(found, asked, held)
     if not (Path(small) / hub_lookup_job.CONFIG).is_file():
-        return _mark_unusable(found, f"{name} has no config.json that says what it is.")
+        return _mark_unusable(
+            found, Message("{name} has no config.json that says what it is.", name=name)
+        )
     try:
         config = files.check_config(small)
         # The smallest stored value has 4 bits, so this bounds what a config.json may claim.
@@ -248,7 +254,15 @@ def _add_class_facts(found: ModelFacts, model: Any, values: int, held: WeightsPa
     reasons = {s.name: incompatibility_reason(s, stands) for s in STRATEGIES.values()}
     why = None if held.backend == TORCH else conversion_refusal(model)
     if why is not None:
-        return _mark_unusable(found, f"{found.name} cannot be converted for {held.backend}: {why}.")
+        return _mark_unusable(
+            found,
+            Message(
+                "{name} cannot be converted for {backend}: {why}.",
+                name=found.name,
+                backend=held.backend,
+                why=why,
+            ),
+        )
     needed = sizes.estimate_bytes(model, values, held)
     note = _format_memory_shortage(model, values, held)
     return _add_notes(
@@ -283,12 +297,26 @@ def _format_memory_shortage(model: Any, values: int, held: WeightsParams) -> str
     limits = sum(parse_size(size) for _, size in held.max_memory or ())
     if (min(needed, limits) if held.max_memory else needed) <= budget * 1e9:
         return None
-    said = f"It needs {format_bytes(needed)} as {describe_weights(held)}, and {budget:g} GB are for models here"
+    shortage = {
+        "size": format_bytes(needed),
+        "held": describe_weights(held),
+        "most": f"{budget:g}",
+    }
     for other in _iter_smaller_weights(held):
         smaller = sizes.estimate_bytes(model, values, other)
         if smaller <= budget * 1e9:
-            return f"{said}: {describe_weights(other)} would fit ({format_bytes(smaller)})."
-    return f"{said}; no way to hold it that is offered here would fit."
+            return Message(
+                "It needs {size} as {held}, and {most} GB are for models here: {other} would fit "
+                "({smaller}).",
+                **shortage,
+                other=describe_weights(other),
+                smaller=format_bytes(smaller),
+            )
+    return Message(
+        "It needs {size} as {held}, and {most} GB are for models here; no way to hold it that is "
+        "offered here would fit.",
+        **shortage,
+    )
 
 
 def _iter_smaller_weights(held: WeightsParams) -> Iterator[WeightsParams]:

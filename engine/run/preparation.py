@@ -15,6 +15,7 @@ import torch
 
 from engine.declare.weights import TORCH, WeightsParams
 from engine.errors import Cancelled, ModelError
+from engine.messages import Message
 from engine.models import files, memory_budget
 from engine.models.loading import LoadedModel, get_cached_model, load
 from engine.models.model_resolver import may_need_preparation, resolve_model
@@ -123,8 +124,9 @@ def fit_request(
     checked = fit_to_model(checked, target)
     if uses_cache(checked.strategy, target.capabilities):
         return checked
-    note = (
-        f"Every step reads the whole text again: {target.name} has no cache that could serve here."
+    note = Message(
+        "Every step reads the whole text again: {name} has no cache that could serve here.",
+        name=target.name,
     )
     return dataclasses.replace(checked, notes=(*checked.notes, note))
 
@@ -283,9 +285,13 @@ def _fit_length(checked: CheckedRequest, target: LoadedModel, prompt_length: int
     if context is None or prompt_length + config.max_new_tokens <= context:
         return checked
     room = context - prompt_length
-    note = (
-        f"max_new_tokens = {config.max_new_tokens} was cut to {room}: the prompt has "
-        f"{prompt_length} tokens and the model's context is {context}."
+    note = Message(
+        "max_new_tokens = {n} was cut to {room}: the prompt has {length} tokens and "
+        "the model's context is {context}.",
+        n=config.max_new_tokens,
+        room=room,
+        length=prompt_length,
+        context=context,
     )
     floor = min(config.min_new_tokens, room) if config.min_new_tokens else config.min_new_tokens
     config = dataclasses.replace(config, max_new_tokens=room, min_new_tokens=floor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.messages import Message, join_messages, join_words
 from engine.run.rate import format_time_left
 from engine.sources.catalogue import CATALOGUE
 from engine.trace.events import Checking, Loading, Progress, Waiting
@@ -11,34 +12,59 @@ def format_progress(event: Progress) -> str:
     """Return the sentence of an event; ongoing work ends with an ellipsis."""
     match event:
         case Waiting(position, expected):
-            runs = "1 run" if position == 1 else f"{position} runs"
-            # An estimate that has reached 0 is left out.
-            about = f", about {round(expected)} s" if expected and round(expected) else ""
-            return f"Waiting: {runs} before yours{about}"
+            return _format_waiting(position, round(expected or 0))
         case Loading(model, got, total, per_s) if total:
-            left = format_time_left(got, total, per_s)
-            come = f"{got / 1e6:.0f} of {total / 1e6:.0f} MB{left}"
-            return f"Fetching {_model_title(model)}: {come}{_format_eviction_suffix(event)}…"
+            values = {
+                "model": _model_title(model),
+                "got": f"{got / 1e6:.0f}",
+                "total": f"{total / 1e6:.0f}",
+                "left": format_time_left(got, total, per_s),
+                "evicted": _format_eviction_suffix(event),
+            }
+            return Message("Fetching {model}: {got} of {total} MB{left}{evicted}…", **values)
         case Loading(model, converting=backend) if backend:
-            return f"Converting {_model_title(model)} for {backend}, once{_format_eviction_suffix(event)}…"
+            return Message(
+                "Converting {model} for {backend}, once{evicted}…",
+                model=_model_title(model),
+                backend=backend,
+                evicted=_format_eviction_suffix(event),
+            )
         case Loading(model):
-            return f"Loading {_model_title(model)}{_format_eviction_suffix(event)}…"
+            return Message(
+                "Loading {model}{evicted}…",
+                model=_model_title(model),
+                evicted=_format_eviction_suffix(event),
+            )
         case Checking(done, total, what):
-            return f"Checking {done} of {total}: {what}"
+            return Message("Checking {done} of {total}: {what}", done=done, total=total, what=what)
+
+
+def _format_waiting(position: int, seconds: int) -> Message:
+    # An estimate that has reached 0 is left out.
+    if not seconds:
+        if position == 1:
+            return Message("Waiting: 1 run before yours")
+        return Message("Waiting: {n} runs before yours", n=position)
+    if position == 1:
+        return Message("Waiting: 1 run before yours, about {s} s", s=seconds)
+    return Message("Waiting: {n} runs before yours, about {s} s", n=position, s=seconds)
 
 
 def format_evictions(event: Loading) -> tuple[str, ...]:
     """Return a phrase per place (memory, disk) that names the models evicted from it."""
-    places = (("memory", event.left_memory), ("the disk", event.left_disk))
     return tuple(
-        f"{' and '.join(map(_model_title, models))} left {place} to make room"
-        for place, models in places
+        Message(template, models=join_words(list(map(_model_title, models))))
+        for template, models in (
+            ("{models} left memory to make room", event.left_memory),
+            ("{models} left the disk to make room", event.left_disk),
+        )
         if models
     )
 
 
 def _format_eviction_suffix(event: Loading) -> str:
-    return "".join(f"; {said}" for said in format_evictions(event))
+    evictions = join_messages(format_evictions(event), "; ")
+    return Message("; {evictions}", evictions=evictions) if evictions else ""
 
 
 def _model_title(model: str) -> str:
@@ -47,8 +73,13 @@ def _model_title(model: str) -> str:
 
 def format_restart(step: int) -> str:
     """Return the sentence for a restart after a run differed on another replica."""
-    same = "1 step" if step == 1 else f"{step} steps"
-    return (
-        "The replica of this run was lost, and on another one it came out differently"
-        f" after {same}; it was started anew."
+    if step == 1:
+        return Message(
+            "The replica of this run was lost, and on another one it came out differently after 1 "
+            "step; it was started anew."
+        )
+    return Message(
+        "The replica of this run was lost, and on another one it came out differently after "
+        "{steps} steps; it was started anew.",
+        steps=step,
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from engine.errors import ParameterError
 from engine.media import Media
+from engine.messages import Message
 from engine.run.chat_request import check_messages
 from engine.settings import SETTINGS
 
@@ -50,12 +51,14 @@ def check_prompt_length(name: str, tokens: int, context: int | None) -> None:
     if context is not None and tokens >= context:
         raise ParameterError(
             name,
-            f"{tokens} tokens",
-            f"the model's context is {context} tokens",
+            Message("{n} tokens", n=tokens),
+            Message("the model's context is {n} tokens", n=context),
             "shorten it by at least one token more than the difference",
         )
     if tokens > limit:
-        raise ParameterError(name, f"{tokens} tokens", f"at most {limit} tokens")
+        raise ParameterError(
+            name, Message("{n} tokens", n=tokens), Message("at most {n} tokens", n=limit)
+        )
 
 
 def check_integer(name: str, value: Any, low: int, high: int) -> None:
@@ -65,7 +68,11 @@ def check_integer(name: str, value: Any, low: int, high: int) -> None:
         ParameterError: it is not.
     """
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise ParameterError(name, value, f"it must be a whole number from {low} to {high}")
+        raise ParameterError(
+            name,
+            value,
+            Message("it must be a whole number from {low} to {high}", low=low, high=high),
+        )
 
 
 def _check_prompt(prompt: Any, least: int) -> None:
@@ -73,23 +80,29 @@ def _check_prompt(prompt: Any, least: int) -> None:
     if not isinstance(prompt, str):
         raise ParameterError("prompt", prompt, "it must be text")
     if len(prompt) < least:
-        raise ParameterError("prompt", prompt, f"write 1 to {limit} characters")
+        raise ParameterError(
+            "prompt", prompt, Message("write 1 to {limit} characters", limit=limit)
+        )
     if len(prompt) > limit:
-        raise ParameterError("prompt", f"{len(prompt)} characters", f"at most {limit} characters")
+        raise ParameterError(
+            "prompt",
+            Message("{n} characters", n=len(prompt)),
+            Message("at most {n} characters", n=limit),
+        )
     try:
         prompt.encode("utf-8")
     except UnicodeEncodeError as error:
         raise ParameterError(
             "prompt",
             prompt[error.start : error.start + 8],
-            f"it holds half a surrogate pair at character {error.start}",
+            Message("it holds half a surrogate pair at character {n}", n=error.start),
         ) from None
 
 
 def _check_ids(ids: Any) -> None:
-    allowed = f"a list of 1 to {SETTINGS.max_prompt_tokens} token ids"
+    allowed = Message("a list of 1 to {high} token ids", high=SETTINGS.max_prompt_tokens)
     if not isinstance(ids, (list, tuple)) or not 1 <= len(ids) <= SETTINGS.max_prompt_tokens:
-        raise ParameterError("input_ids", ids, f"it must be {allowed}")
+        raise ParameterError("input_ids", ids, Message("it must be {range}", range=allowed))
     for value in ids:
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            raise ParameterError("input_ids", value, f"it must be {allowed}")
+            raise ParameterError("input_ids", value, Message("it must be {range}", range=allowed))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from engine.messages import Message
+
 _MIN_ELAPSED_S = 0.5
 """Shortest time to measure a rate over: the first bytes come in a burst."""
 
@@ -39,4 +41,8 @@ def format_time_left(done: int, total: int, per_s: float) -> str:
     """Return the rate and the remaining time as the end of a sentence, empty while unknown."""
     if not per_s or done >= total:
         return ""
-    return f", {per_s / 1e6:.1f} MB/s, {(total - done) / per_s:.0f} s left"
+    return Message(
+        ", {rate} MB/s, {s} s left",
+        rate=f"{per_s / 1e6:.1f}",
+        s=f"{(total - done) / per_s:.0f}",
+    )

@@ -16,6 +16,7 @@ from engine.declare.params import build_config, params_of
 from engine.declare.weights import WeightsParams
 from engine.errors import ParameterError
 from engine.media import Media
+from engine.messages import Message
 from engine.models.chat import ChatPrompt
 from engine.models.spellings import ban_message, find_spellings
 from engine.models.text import decode_ids, encode_after, encode_inside, tokenize_text
@@ -148,8 +149,13 @@ def _get_strategy(name: Any) -> Strategy:
     if isinstance(name, str) and name in STRATEGIES:
         return STRATEGIES[name]
     near = difflib.get_close_matches(str(name), STRATEGIES, n=1)
-    hint = f"did you mean {near[0]}" if near else ""
-    raise ParameterError("strategy", name, f"it must be one of {', '.join(STRATEGIES)}", hint)
+    hint = Message("did you mean {near}", near=near[0]) if near else ""
+    raise ParameterError(
+        "strategy",
+        name,
+        Message("it must be one of {choices}", choices=", ".join(STRATEGIES)),
+        hint,
+    )
 
 
 def _split_unused_values(
@@ -175,7 +181,13 @@ def _check_do_sample(strategy: Strategy, value: Any) -> None:
     defaults = strategy.config()
     if value != strategy.generate_kwargs(defaults).get("do_sample", False):
         fixed = str(not value).lower()
-        raise ParameterError("do_sample", value, f"{strategy.name} always has do_sample = {fixed}")
+        raise ParameterError(
+            "do_sample",
+            value,
+            Message(
+                "{strategy} always has do_sample = {fixed}", strategy=strategy.name, fixed=fixed
+            ),
+        )
 
 
 def fit_to_model(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
@@ -209,7 +221,13 @@ def fit_to_model(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
     _check_guidance(config, loaded)
     top_k = getattr(config, "top_k", 0)
     if top_k > loaded.vocab_size:
-        notes.append(f"top_k = {top_k} is above the vocabulary of {loaded.vocab_size}: it is off.")
+        notes.append(
+            Message(
+                "top_k = {k} is above the vocabulary of {n}: it is off.",
+                k=top_k,
+                n=loaded.vocab_size,
+            )
+        )
     if config.stop_strings and loaded.tokenizer is None:
         raise ParameterError("stop_strings", config.stop_strings, "the model has no tokenizer")
     return dataclasses.replace(checked, config=config, notes=tuple(notes))
@@ -248,7 +266,11 @@ def _expand_banned_texts(
         raise ParameterError(
             "bad_words_ids",
             list(entries),
-            f"its texts have {len(set(ids))} spellings, and at most {most} can be banned",
+            Message(
+                "its texts have {n} spellings, and at most {most} can be banned",
+                n=len(set(ids)),
+                most=most,
+            ),
             "give fewer or shorter texts",
         )
     return tuple(dict.fromkeys(ids)), notes
@@ -282,8 +304,12 @@ def _render_chat(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
         count = chat.literal_tokens
         notes = (
             *notes,
-            f"The messages spell {count} of the template's own tokens; "
-            f"{'they are' if count > 1 else 'it is'} read as text.",
+            Message(
+                "The messages spell {n} of the template's own tokens; they are read as text."
+                if count > 1
+                else "The messages spell {n} of the template's own tokens; it is read as text.",
+                n=count,
+            ),
         )
     return dataclasses.replace(checked, chat=chat, notes=notes)
 
@@ -304,7 +330,9 @@ def _check_vocabulary(name: str, value: Any, vocab_size: int) -> None:
     for token_id in _flatten(value):
         if isinstance(token_id, int) and token_id >= vocab_size:
             raise ParameterError(
-                name, token_id, f"token ids of this model go from 0 to {vocab_size - 1}"
+                name,
+                token_id,
+                Message("token ids of this model go from 0 to {last}", last=vocab_size - 1),
             )
 
 

@@ -14,6 +14,7 @@ import torch
 import transformers
 
 from engine.loops.recorder import Recorder, round_decimals
+from engine.messages import Message
 from engine.models import cuda_graphs, slots
 from engine.models.loading import LoadedModel, pin_models
 from engine.models.model_views import copy_without_defaults
@@ -44,7 +45,7 @@ from engine.trace.records import Trace
 
 EventCallback = Callable[[Event], None]
 GRAPHED_NOTE = (
-    "Passes over one token were repeated from CUDA graphs, over a cache of {} positions that are "
+    "Passes over one token were repeated from CUDA graphs, over a cache of {n} positions that are "
     "masked until they are written: a sum may differ in its last digit from that of a growing cache."
 )
 
@@ -182,7 +183,7 @@ class Run:
             whole += [recorder.additions.take_started_flag()] * len(rows)
             results += rows
             scores += new_scores
-        late = f"The run reached the limit of {SETTINGS.max_runtime_s:g} seconds."
+        late = Message("The run reached the limit of {s} seconds.", s=f"{SETTINGS.max_runtime_s:g}")
         ended = not (self.cancelled.is_set() or stop.expired)
         fewer = _format_missing_sequences(scores, run.config.num_return_sequences) if ended else ()
         notes = (*recorder.additions.notes, *fewer, *((late,) if stop.expired else ()))
@@ -259,7 +260,7 @@ def call_generate(
         cache = cuda_graphs.get_cuda_graph_cache(target, rows, length)
     if cache is not None:
         arguments["past_key_values"] = cache
-        extra["recorder"].additions.add_note(GRAPHED_NOTE.format(cache.get_max_length()))
+        extra["recorder"].additions.add_note(Message(GRAPHED_NOTE, n=cache.get_max_length()))
     if extra.get("logits_processor"):
         rules = [*arguments.get("logits_processor", ()), *extra["logits_processor"]]
         arguments["logits_processor"] = transformers.LogitsProcessorList(rules)
@@ -373,11 +374,14 @@ def _format_missing_sequences(scores: list[float | None], wanted: int) -> tuple[
     found = ranked or len(scores)
     if found == wanted:
         return ()
-    rest = " and only fills up the number" if len(scores) == wanted else ""
-    return (
-        f"The search found {found} of the {wanted} sequences that were asked for; every other was"
-        f" impossible{rest}.",
+    template = (
+        "The search found {found} of the {wanted} sequences that were asked for; every other was "
+        "impossible and only fills up the number."
+        if len(scores) == wanted
+        else "The search found {found} of the {wanted} sequences that were asked for; every other "
+        "was impossible."
     )
+    return (Message(template, found=found, wanted=wanted),)
 
 
 def _cut_at_eos(ids: list[int], eos: set[int]) -> list[int]:

@@ -15,6 +15,7 @@ import torch
 from engine.errors import Cancelled, EngineError, MethodError
 from engine.loops.recorder import Recorder
 from engine.loops.teacher_forced import decoder_prefix_ids
+from engine.messages import Message
 from engine.models.loading import LoadedModel
 from engine.models.model_resolver import resolve_model
 from engine.models.model_views import copy_without_defaults
@@ -111,7 +112,11 @@ def run_method(
         # A stopped method returns nothing, so the observed tokens are the text.
         return MethodResult([written], whole=False)
     printed = "" if child is None else " ".join(child.printed.split())
-    said = (f"The method printed: {printed[:_MAX_PRINTED]}",) if printed else ()
+    said = (
+        (Message("The method printed: {printed}", printed=printed[:_MAX_PRINTED]),)
+        if printed
+        else ()
+    )
     return MethodResult([list(row) for row in outcome.sequences], (*outcome.notes, *said))
 
 
@@ -200,7 +205,7 @@ def _make_stoppable(seen: StepCallback, cancelled: threading.Event) -> StepCallb
             raise Cancelled
         if time.monotonic() > deadline:
             raise MethodError(
-                f"The method ran past {SETTINGS.max_method_s:g} seconds and was ended."
+                "The method ran past {s} seconds and was ended.", s=f"{SETTINGS.max_method_s:g}"
             )
 
     return take
@@ -210,9 +215,16 @@ def _format_function_error(function: Any, error: Exception) -> str:
     """Return one sentence that names the failing line of the function's own file."""
     file = getattr(getattr(function, "__code__", None), "co_filename", None)
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
-    place = f"{getattr(function, '__name__', 'function')}, line {lines[-1]}: " if lines else ""
     text = " ".join(str(error).split())[:_MAX_PRINTED]
-    return f"{place}{type(error).__name__}{': ' if text else ''}{text.rstrip('.')}."
+    fault = f"{type(error).__name__}{': ' if text else ''}{text.rstrip('.')}."
+    if not lines:
+        return fault
+    return Message(
+        "{function}, line {n}: {error}",
+        function=getattr(function, "__name__", "function"),
+        n=lines[-1],
+        error=fault,
+    )
 
 
 @contextmanager
@@ -237,8 +249,9 @@ def _open_model_folder(
                 target.tokenizer.save_pretrained(folder)
         except Exception as error:
             raise MethodError(
-                f"{target.name} was given as an object and cannot be handed to another process"
-                f" ({type(error).__name__})."
+                "{name} was given as an object and cannot be handed to another process ({kind}).",
+                name=target.name,
+                kind=type(error).__name__,
             ) from None
         yield folder, {"dtype": str(target.model.dtype).removeprefix("torch.")}
 
@@ -252,7 +265,9 @@ def _check_barriers(run: Prepared, child: SandboxProcess) -> None:
     missing = [name for name in BARRIERS if name not in child.barriers]
     if missing and SETTINGS.public and _found_method(run).source != SHIPPED:
         raise MethodError(
-            f"{_found_method(run).name} cannot run here: this machine has no barrier for {', '.join(missing)}."
+            "{name} cannot run here: this machine has no barrier for {missing}.",
+            name=_found_method(run).name,
+            missing=", ".join(missing),
         )
 
 
@@ -262,7 +277,10 @@ def barriers_note(child: SandboxProcess | None) -> tuple[str, ...]:
     if not missing:
         return ()
     return (
-        f"This machine could not keep the method from everything: no barrier for {', '.join(missing)}.",
+        Message(
+            "This machine could not keep the method from everything: no barrier for {missing}.",
+            missing=", ".join(missing),
+        ),
     )
 
 

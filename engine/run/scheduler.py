@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from statistics import median
 from typing import Any
 
 from engine.errors import BusyError, Cancelled
+from engine.messages import Message
+from engine.run.duration_estimator import DurationEstimator
 from engine.run.visitor import VISITOR, Visitor
 from engine.settings import SETTINGS
 from engine.timing_noise import track_work
@@ -32,30 +32,12 @@ _EVENTS_PER_S = 25
 """Progress events a second for all waiting tickets together: each one costs the running run."""
 _CHECKS_PER_S = 500
 """Polls a second of all waiting tickets together; a change of the queue wakes them anyway."""
-_MAX_RECENT = 32
 _RELEASED, _WAITING, _LOADING, _READY, _RUNNING = range(5)
 
 
 def ignore_event(event: Any) -> None:
     """Discard an event."""
     del event
-
-
-class DurationEstimator:
-    """Estimates durations from recent work of the same kind."""
-
-    def __init__(self) -> None:
-        self._taken: deque[tuple[Hashable, float, float]] = deque(maxlen=_MAX_RECENT)
-
-    def add(self, kind: Hashable, size: float, seconds: float) -> None:
-        self._taken.append((kind, size, seconds))
-
-    def estimate(self, kind: Hashable, size: float) -> float | None:
-        """Return the expected seconds from recent work, of this kind if any; None without any."""
-        own = [seconds / amount for known, amount, seconds in self._taken if known == kind]
-        if own:
-            return median(own) * size
-        return median(seconds for *_, seconds in self._taken) if self._taken else None
 
 
 class Ticket:
@@ -299,8 +281,9 @@ class RunQueue:
         own = sum(other.visitor.address == visitor.address for other in self._places)
         if visitor.address and own >= SETTINGS.max_runs_per_address:
             raise BusyError(
-                f"Your address has {own} runs under way or waiting, as many as one may have here."
-                " Try again when one of them has ended."
+                "Your address has {n} runs under way or waiting, as many as one may have "
+                "here. Try again when one of them has ended.",
+                n=own,
             )
 
     def _can_load(self, place: Ticket) -> bool:
@@ -349,9 +332,9 @@ class RunQueue:
         return round(total / SETTINGS.max_concurrent_runs, 1)
 
     def _format_queue_full(self, waiting: int) -> str:
-        wait = "1 run waits" if waiting == 1 else f"{waiting} runs wait"
+        wait = "1 run waits" if waiting == 1 else Message("{n} runs wait", n=waiting)
         # No time: everyone who was refused tries for the next place, and their number is unknown.
-        return f"The queue is full: {wait} already. Try again later."
+        return Message("The queue is full: {wait} already. Try again later.", wait=wait)
 
 
 def _count_turns(places: Iterable[Ticket]) -> int:

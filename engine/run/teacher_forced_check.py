@@ -6,6 +6,7 @@ import torch
 
 from engine.loops.recorder import Observation, Recorder, round_decimals, round_significant
 from engine.loops.teacher_forced import run_teacher_forced
+from engine.messages import Message
 from engine.run.preparation import Prepared
 from engine.run.recording import Recording
 from engine.trace.details import ForwardDetail
@@ -54,8 +55,13 @@ def rescore_outputs(
     if not odd:
         return tuple(emitted), ()
     return tuple(emitted), (
-        f"At {odd} of {len(rows[0])} tokens the method's candidates are not what the model says of the"
-        " finished text: it gave the model something else to read, or its record is wrong.",
+        Message(
+            "At {odd} of {n} tokens the method's candidates are not what the model says "
+            "of the finished text: it gave the model something else to read, or its "
+            "record is wrong.",
+            odd=odd,
+            n=len(rows[0]),
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from engine.errors import ParameterError
+from engine.messages import Message
 
 KINDS = ("bool", "int", "float", "str", "json")
 _TABLE_ROW = re.compile(
@@ -57,9 +58,13 @@ class Argument:
             return self._to_json_value(value)
         wanted = {"bool": bool, "int": int, "float": (int, float), "str": str}[self.kind]
         if not isinstance(value, wanted) or (isinstance(value, bool) and self.kind != "bool"):
-            raise ParameterError(self.name, value, f"it must be {_KIND_TEXTS[self.kind]}")
+            raise ParameterError(
+                self.name, value, Message("it must be {range}", range=_KIND_TEXTS[self.kind])
+            )
         if isinstance(value, float) and (value != value or abs(value) == float("inf")):
-            raise ParameterError(self.name, value, f"it must be {_KIND_TEXTS[self.kind]}")
+            raise ParameterError(
+                self.name, value, Message("it must be {range}", range=_KIND_TEXTS[self.kind])
+            )
         return float(value) if self.kind == "float" else value
 
     def _to_json_value(self, value: Any) -> Any:
@@ -127,9 +132,13 @@ def check_arguments(
     for name, value in given.items():
         if name not in own:
             has = (
-                f"its arguments are {', '.join(told)}" if told else "it has no arguments of its own"
+                Message("its arguments are {told}", told=", ".join(told))
+                if told
+                else "it has no arguments of its own"
             )
-            raise ParameterError(name, value, f"the method does not have it: {has}")
+            raise ParameterError(
+                name, value, Message("the method does not have it: {has}", has=has)
+            )
     for argument in arguments:
         if argument.required and argument.name not in given:
             raise ParameterError(

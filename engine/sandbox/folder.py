@@ -20,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 
 from engine.errors import MethodError, format_value
+from engine.messages import Message
 from engine.sandbox.arguments import Argument, parse_arguments
 from engine.sandbox.requirements import describe_missing_packages
 
@@ -81,7 +82,9 @@ def read_method(folder: str | Path) -> Method:
         files = read_files(folder)
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise MethodError(f"method = {format_value(str(folder))} cannot be read: {why}.") from None
+        raise MethodError(
+            "method = {folder} cannot be read: {why}.", folder=format_value(str(folder)), why=why
+        ) from None
     trees = {
         path: _parse_source(path, text) for path, text in files.items() if path.endswith(".py")
     }
@@ -113,14 +116,17 @@ def read_files(folder: Path) -> dict[str, bytes]:
     try:
         if not folder.is_dir():
             raise MethodError(
-                f"method = {format_value(str(folder))} is not allowed: there is no such folder."
+                "method = {name} is not allowed: there is no such folder.",
+                name=format_value(str(folder)),
             )
         if not (folder / ENTRY).is_file():
             raise MethodError(format_no_method(folder.name))
         return _read_files(folder)
     except OSError as error:
         raise MethodError(
-            f"method = {format_value(str(folder))} cannot be read: {error.strerror}."
+            "method = {folder} cannot be read: {why}.",
+            folder=format_value(str(folder)),
+            why=error.strerror,
         ) from None
 
 
@@ -133,10 +139,11 @@ def _read_files(folder: Path) -> dict[str, bytes]:
         name = path.relative_to(folder).as_posix()
         if not (name.isascii() and name.isprintable()):
             raise MethodError(
-                f"{format_value(name)} is not allowed: it must be a name of plain letters."
+                "{name} is not allowed: it must be a name of plain letters.",
+                name=format_value(name),
             )
         if path.is_symlink():
-            raise MethodError(f"{name} is a link; a method must consist of plain files.")
+            raise MethodError("{name} is a link; a method must consist of plain files.", name=name)
         if path.is_dir():
             inside = list(islice(path.iterdir(), _MAX_ENTRIES - seen + 1))
             seen += len(inside)
@@ -147,7 +154,9 @@ def _read_files(folder: Path) -> dict[str, bytes]:
                 found[name] = file.read(MAX_BYTES - size + 1)
             size += len(found[name])
         else:
-            raise MethodError(f"{name} is no plain file; a method must consist of plain files.")
+            raise MethodError(
+                "{name} is no plain file; a method must consist of plain files.", name=name
+            )
         if len(found) > MAX_FILES or size > MAX_BYTES or seen > _MAX_ENTRIES:
             raise MethodError(format_too_large(folder.name))
     return dict(sorted(found.items()))
@@ -155,14 +164,19 @@ def _read_files(folder: Path) -> dict[str, bytes]:
 
 def format_no_method(name: str) -> str:
     """Return the error message for a folder or repository without a method."""
-    return f"{name} is no custom generation method: it has no {ENTRY}."
+    return Message(
+        "{name} is no custom generation method: it has no {ENTRY}.", name=name, ENTRY=ENTRY
+    )
 
 
 def format_too_large(name: str) -> str:
     """Return the error message for a method above the size limits."""
-    return (
-        f"{name} is too large: a method may have {MAX_FILES} files and {MAX_BYTES // 1000:,} kB, its README"
-        " included."
+    return Message(
+        "{name} is too large: a method may have {MAX_FILES} files and {size} kB, its "
+        "README included.",
+        name=name,
+        MAX_FILES=MAX_FILES,
+        size=f"{MAX_BYTES // 1000:,}",
     )
 
 
@@ -185,13 +199,18 @@ def _parse_source(path: str, text: bytes) -> ast.Module:
         encoding, _ = tokenize.detect_encoding(io.BytesIO(text).readline)
         tree = ast.parse(text, path)
     except SyntaxError as error:
-        line = f", line {error.lineno}" if error.lineno else ""
-        raise MethodError(f"{path}{line}: {error.msg}.") from None
+        if not error.lineno:
+            raise MethodError("{path}: {why}.", path=path, why=error.msg) from None
+        raise MethodError(
+            "{path}, line {line}: {why}.", path=path, line=error.lineno, why=error.msg
+        ) from None
     except (ValueError, RecursionError, MemoryError):
-        raise MethodError(f"{path} is no Python source.") from None
+        raise MethodError("{path} is no Python source.", path=path) from None
     if encoding not in _ENCODINGS:
         raise MethodError(
-            f"{path} is written in {encoding}; it must be UTF-8, so that what is read is what runs."
+            "{path} is written in {encoding}; it must be UTF-8, so that what is read is what runs.",
+            path=path,
+            encoding=encoding,
         )
     return tree
 
@@ -204,11 +223,13 @@ def _find_generate(trees: dict[str, ast.Module]) -> ast.FunctionDef:
     """
     found = _find_definition(trees[ENTRY]) or _find_imported(trees)
     if found is None:
-        raise MethodError(f"{ENTRY} has no function generate(model, ...).")
+        raise MethodError("{ENTRY} has no function generate(model, ...).", ENTRY=ENTRY)
     positional = [*found.args.posonlyargs, *found.args.args]
     if not positional and found.args.vararg is None:
         raise MethodError(
-            f"{ENTRY}, line {found.lineno}: the first argument of generate must be the model."
+            "{ENTRY}, line {lineno}: the first argument of generate must be the model.",
+            ENTRY=ENTRY,
+            lineno=found.lineno,
         )
     return found
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import MethodError
+from engine.messages import Message, join_messages
 from engine.models.loading import LoadedModel, load
 from engine.models.model_resolver import resolve_model
 from engine.sandbox.confinement import BARRIERS
@@ -67,22 +68,34 @@ def check_method(
 
 def _check_source(method: Method) -> Iterator[Check]:
     names = ", ".join(f"{a.name} ({a.kind})" for a in method.arguments) or "none"
-    yield Check("source", PASSED, f"{len(method.files)} files, sha256 {method.sha256}")
+    yield Check(
+        "source",
+        PASSED,
+        Message("{files} files, sha256 {sha256}", files=len(method.files), sha256=method.sha256),
+    )
     result = PASSED if method.takes_all else FAILED
-    lacks = "" if method.takes_all else "; it needs **kwargs for what generate() hands on besides"
-    yield Check("signature", result, f"arguments of its own: {names}{lacks}")
+    template = (
+        "arguments of its own: {names}"
+        if method.takes_all
+        else "arguments of its own: {names}; it needs **kwargs for what generate() hands on besides"
+    )
+    yield Check("signature", result, Message(template, names=names))
     needs = "met" if REQUIREMENTS in method.files else "none"
     yield Check("requirements", PASSED, needs)
     if README not in method.files:
-        yield Check("README", FAILED, f"there is no {README}")
+        yield Check("README", FAILED, Message("there is no {README}", README=README))
         return
     untold = [a.name for a in method.arguments if not a.told]
     faults = (
         []
         if method.tagged
-        else [f"its front matter lacks the tag {TAG}, by which the hub lists it"]
+        else [Message("its front matter lacks the tag {TAG}, by which the hub lists it", TAG=TAG)]
     )
-    faults += [f"its table of arguments lacks {', '.join(untold)}"] if untold else []
+    faults += (
+        [Message("its table of arguments lacks {untold}", untold=", ".join(untold))]
+        if untold
+        else []
+    )
     yield Check(
         "README", FAILED if faults else PASSED, "; ".join(faults) or "tag and arguments are told"
     )
@@ -101,7 +114,9 @@ class _Trial:
         self.method, self.arguments, self.cancelled = method, arguments, cancelled
         self.loaded = load(model)
         if self.loaded.tokenizer is None:
-            raise MethodError(f"model = {model!r} is not allowed: it has no tokenizer.")
+            raise MethodError(
+                "model = {model} is not allowed: it has no tokenizer.", model=repr(model)
+            )
         self.folder = resolve_model(model)[0]
         self.processes = ExitStack()
         self._left = _RUNS
@@ -123,7 +138,11 @@ class _Trial:
         yield _check_stopping(outcome, self._run(stop_after=STOP_AFTER))
         yield _check_batch(self._run(rows=2))
         missing = [name for name in BARRIERS if name not in barriers]
-        told = f"this machine has no barrier for {', '.join(missing)}" if missing else "all are up"
+        told = (
+            Message("this machine has no barrier for {missing}", missing=", ".join(missing))
+            if missing
+            else "all are up"
+        )
         yield Check("barriers", NOTED if missing else PASSED, told)
 
     def _check_run(self, steps: list[Step], outcome: Outcome) -> Check:
@@ -132,10 +151,14 @@ class _Trial:
         back = sum(
             p.dropped for s in steps if isinstance(s.detail, ForwardDetail) for p in s.detail.passes
         )
-        taken = f", {back} taken back" if back else ""
-        told = f"{len(new)} tokens in {outcome.passes} forward passes{taken}: {text!r}"
-        told = " ".join([told, *outcome.notes])
-        return Check("runs", PASSED if new else FAILED, told)
+        template = (
+            "{new} tokens in {passes} forward passes, {back} taken back: {text}"
+            if back
+            else "{new} tokens in {passes} forward passes: {text}"
+        )
+        values = {"new": len(new), "passes": outcome.passes, "text": repr(text)}
+        told = Message(template, **values, **({"back": back} if back else {}))
+        return Check("runs", PASSED if new else FAILED, join_messages([told, *outcome.notes]))
 
     def _run(
         self, rows: int = 1, stop_after: int | None = None
@@ -185,7 +208,9 @@ def _check_streamer(method: Method, steps: list[Step]) -> Check:
         )
     declared = sum(s.detail.declared for s in steps if isinstance(s.detail, ForwardDetail))
     told = (
-        f"{declared} tokens were declared while it ran" if declared else "nothing was put into it"
+        Message("{declared} tokens were declared while it ran", declared=declared)
+        if declared
+        else "nothing was put into it"
     )
     return Check("streamer", PASSED if declared else FAILED, told)
 
@@ -203,7 +228,11 @@ def _check_stopping(outcome: Outcome, run: Any) -> Check:
         return Check("stopping_criteria", FAILED, str(run))
     length = len(run[1].sequences[0])
     kept = length <= STOP_AFTER or length < len(outcome.sequences[0])
-    told = f"told to stop after {STOP_AFTER} tokens it wrote {length}"
+    told = Message(
+        "told to stop after {STOPPED_AFTER} tokens it wrote {length}",
+        STOPPED_AFTER=STOP_AFTER,
+        length=length,
+    )
     return Check("stopping_criteria", PASSED if kept else FAILED, told)
 
 
@@ -212,5 +241,7 @@ def _check_batch(run: Any) -> Check:
         return Check("batch of two", NOTED, str(run))
     rows = len(run[1].sequences)
     return Check(
-        "batch of two", PASSED if rows == 2 else NOTED, f"{rows} sequences for two prompts"
+        "batch of two",
+        PASSED if rows == 2 else NOTED,
+        Message("{rows} sequences for two prompts", rows=rows),
     )

@@ -49,7 +49,7 @@ def _download_files(order: dict[str, Any]) -> str:
         )
         found = _select_files(name, info.siblings or [])
         if not COMMIT_PATTERN.fullmatch(info.sha or ""):
-            raise ModelError(f"The hub names no commit of {name}.")
+            raise ModelError("The hub names no commit of {name}.", name=name)
         for file in found:
             hf_hub_download(
                 repository,
@@ -80,7 +80,9 @@ def _select_files(name: str, siblings: list[Any]) -> list[Any]:
     for file in found:
         if file.rfilename != README and not _PATH.fullmatch(file.rfilename):
             raise ModelError(
-                f"{name} has a file {format_value(file.rfilename)}; the files of a method must have plain names."
+                "{name} has a file {file}; the files of a method must have plain names.",
+                name=name,
+                file=format_value(file.rfilename),
             )
     if len(found) > MAX_FILES or sum(file.size or 0 for file in found) > MAX_BYTES:
         raise ModelError(format_too_large(name))

@@ -30,12 +30,21 @@ def find_own_method(name: object) -> Path:
     """
     known = list_own_methods()
     if not isinstance(name, str) or name not in known:
-        yours = f"one of yours ({', '.join(known)})" if known else "one of yours; there is none yet"
+        if not known:
+            raise MethodError(
+                "method = {name} cannot be changed here: it must be one of yours; there is none "
+                "yet.",
+                name=format_value(name),
+            )
         raise MethodError(
-            f"method = {format_value(name)} cannot be changed here: it must be {yours}."
+            "method = {name} cannot be changed here: it must be one of yours ({known}).",
+            name=format_value(name),
+            known=", ".join(known),
         )
     if known[name].is_symlink():
-        raise MethodError(f"{known[name]} is a link; a method must consist of plain files.")
+        raise MethodError(
+            "{name} is a link; a method must consist of plain files.", name=known[name]
+        )
     return known[name]
 
 
@@ -49,10 +58,12 @@ def read_own_files(name: object) -> dict[str, str]:
     try:
         found = {path: text.decode("utf-8") for path, text in read_files(folder).items()}
     except UnicodeDecodeError:
-        raise MethodError(f"A file of {folder.name} is no text; change it elsewhere.") from None
+        raise MethodError(
+            "A file of {folder} is no text; change it elsewhere.", folder=folder.name
+        ) from None
     except OSError as error:
         why = error.strerror or type(error).__name__
-        raise MethodError(f"{folder} cannot be read: {why}.") from None
+        raise MethodError("{folder} cannot be read: {why}.", folder=folder, why=why) from None
     return {path: found[path] for path in sorted(found, key=lambda path: (path != ENTRY, path))}
 
 
@@ -80,7 +91,9 @@ def save_file(name: object, path: object, text: object, before: object = None) -
         folder, files = find_own_method(name), read_own_files(name)
         if not isinstance(path, str) or path not in (*files, README):
             raise MethodError(
-                f"file = {format_value(path)} is not allowed: it must be one of {', '.join(files)}."
+                "file = {path} is not allowed: it must be one of {files}.",
+                path=format_value(path),
+                files=", ".join(files),
             )
         _check_text(folder.name, path, text, files)
         assert isinstance(text, str)
@@ -90,7 +103,9 @@ def save_file(name: object, path: object, text: object, before: object = None) -
             replace_file(folder / path, text, own_methods_folder())
         except OSError as error:
             why = error.strerror or type(error).__name__
-            raise MethodError(f"{folder / path} could not be written: {why}.") from None
+            raise MethodError(
+                "{folder} could not be written: {error}.", folder=folder / path, error=why
+            ) from None
     return True
 
 
@@ -113,11 +128,11 @@ def _check_text(name: str, path: str, text: object, files: dict[str, str]) -> No
         MethodError: it is not text, or too long.
     """
     if not isinstance(text, str):
-        raise MethodError(f"{path} must be text.")
+        raise MethodError("{path} must be text.", path=path)
     try:
         others = (other.encode() for place, other in files.items() if place != path)
         size = len(text.encode()) + sum(map(len, others))
     except UnicodeEncodeError:
-        raise MethodError(f"{path} has characters that UTF-8 does not have.") from None
+        raise MethodError("{path} has characters that UTF-8 does not have.", path=path) from None
     if size > MAX_BYTES:
         raise MethodError(format_too_large(name))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engine.errors import MethodError, ModelError, format_value
+from engine.messages import Message
 from engine.models import files, hub, hub_lookup, install
 from engine.sandbox.catalogue import (
     COMMIT_PATTERN,
@@ -95,7 +96,7 @@ def find_method(name: str, cancelled: threading.Event | None = None) -> FoundMet
         folder = Path(name).expanduser()
     except RuntimeError:  # the home of an unknown user
         raise MethodError(
-            f"method = {format_value(name)} is not allowed: there is no such folder."
+            "method = {name} is not allowed: there is no such folder.", name=format_value(name)
         ) from None
     return FoundMethod(name, read_method(folder), FOLDER, None)
 
@@ -169,19 +170,32 @@ def _is_path(name: str) -> bool:
 
 def _format_unknown_method(name: object) -> str:
     """Return the error message for an unknown method name."""
-    along = f"one that comes along ({', '.join(list_templates())})"
-    if SETTINGS.public:
-        return f"method = {format_value(name)} is not allowed: it must be {along}{_format_allowed_methods()}."
-    own = f", one of yours ({', '.join(list_own_methods())})" if list_own_methods() else ""
-    return (
-        f"method = {format_value(name)} is not allowed: it must be {along}{own}, a hub id like owner/name or"
-        " owner/name@revision, or a folder, as an absolute path or one that begins with ./ or ~."
+    values = {"name": format_value(name), "templates": ", ".join(list_templates())}
+    if not SETTINGS.public:
+        return Message(
+            "method = {name} is not allowed: it must be one that comes along ({templates}){own}, a "
+            "hub id like owner/name or owner/name@revision, or a folder, as an absolute path or "
+            "one that begins with ./ or ~.",
+            **values,
+            own=_format_own_methods(),
+        )
+    allowed = ", ".join(method.name for method in list_allowed_methods())
+    if not allowed:
+        return Message(
+            "method = {name} is not allowed: it must be one that comes along ({templates}).",
+            **values,
+        )
+    return Message(
+        "method = {name} is not allowed: it must be one that comes along ({templates}) or one that "
+        "is offered here ({names}).",
+        **values,
+        names=allowed,
     )
 
 
-def _format_allowed_methods() -> str:
-    names = ", ".join(method.name for method in list_allowed_methods())
-    return f" or one that is offered here ({names})" if names else ""
+def _format_own_methods() -> str:
+    names = ", ".join(list_own_methods())
+    return Message(", one of yours ({names})", names=names) if names else ""
 
 
 def _locate_hub_method(name: str, cancelled: threading.Event | None) -> tuple[Path, str]:
@@ -201,7 +215,9 @@ def _locate_hub_method(name: str, cancelled: threading.Event | None) -> tuple[Pa
         # If another process pinned the name first, its commit counts.
         commit = write_record(PINS, name, commit)
     elif commit != known:
-        raise MethodError(f"The hub gives another commit for {name} than {known}.")
+        raise MethodError(
+            "The hub gives another commit for {name} than {known}.", name=name, known=known
+        )
     return _hub_method_folder(repository, commit), commit
 
 

@@ -68,7 +68,9 @@ def write_record(file: str, key: str, value: str, *, anew: bool = False) -> str:
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise MethodError(
-            f"{folder / file} cannot be written ({why}); PLAYGROUND_METHODS names another folder."
+            "{file} cannot be written ({why}); PLAYGROUND_METHODS names another folder.",
+            file=folder / file,
+            why=why,
         ) from None
 
 

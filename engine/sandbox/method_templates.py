@@ -77,19 +77,23 @@ def create_method(folder: str | Path, template: str) -> Path:
     known = list_templates()
     if template not in known:
         raise MethodError(
-            f"template = {format_value(template)} is not allowed: it must be one of {', '.join(known)}."
+            "template = {template} is not allowed: it must be one of {known}.",
+            template=format_value(template),
+            known=", ".join(known),
         )
     if not _NAME_PATTERN.fullmatch(folder.name):
         raise MethodError(
-            f"name = {format_value(folder.name)} is not allowed: it must be 1 to 63 letters, digits, _ and -,"
-            " a letter first."
+            "name = {name} is not allowed: it must be 1 to 63 letters, digits, _ and -, "
+            "a letter first.",
+            name=format_value(folder.name),
         )
     if folder.parent == own_methods_folder() and folder.name in known:
         raise MethodError(
-            f"name = {format_value(folder.name)} is not allowed: a method that comes along has it."
+            "name = {name} is not allowed: a method that comes along has it.",
+            name=format_value(folder.name),
         )
     if folder.exists():
-        raise MethodError(f"{folder} is there already; nothing was written.")
+        raise MethodError("{folder} is there already; nothing was written.", folder=folder)
     try:
         shutil.copytree(known[template], folder, ignore=shutil.ignore_patterns("__pycache__"))
         readme = folder / README
@@ -97,5 +101,7 @@ def create_method(folder: str | Path, template: str) -> Path:
         readme.write_text(text.replace(f'/{template}"', f'/{folder.name}"'), "utf-8")
         (folder / TRY_FILE).write_text(_TRY_SOURCE.format(file=TRY_FILE), "utf-8")
     except OSError as error:
-        raise MethodError(f"{folder} could not be written: {error.strerror}.") from None
+        raise MethodError(
+            "{folder} could not be written: {error}.", folder=folder, error=error.strerror
+        ) from None
     return folder

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import MethodError, TraceError
+from engine.messages import Message
 from engine.sandbox.folder import CODE
 from engine.sandbox.return_value import MAX_IDS
 from engine.settings import SETTINGS
@@ -60,12 +62,18 @@ class MessageReader:
         ids = (*step.emit, *(c.token_id for c in step.candidates))
         self._steps += 1
         if self._steps > MAX_STEPS:
-            raise MethodError(f"The method made more than {MAX_STEPS:,} steps and was ended.")
+            raise MethodError(
+                "The method made more than {MAX_STEPS} steps and was ended.",
+                MAX_STEPS=f"{MAX_STEPS:,}",
+            )
         length = self._lengths.get(step.sequence, 0)
         if step.sequence < 0 or not 0 <= step.keep <= length or not self._has_known_ids(ids):
             raise MethodError(
-                f"The method told of a step that cannot be: it keeps {step.keep} tokens of"
-                f" {length}, and the model's ids go from 0 to {self._vocab_size - 1}."
+                "The method told of a step that cannot be: it keeps {keep} tokens of "
+                "{length}, and the model's ids go from 0 to {last}.",
+                keep=step.keep,
+                length=length,
+                last=self._vocab_size - 1,
             )
         self._lengths[step.sequence] = step.keep + len(step.emit)
         return step
@@ -112,23 +120,48 @@ class MessageReader:
 
 def _format_error(error: dict[str, Any]) -> str:
     """Return one sentence with the file and line in the method's source."""
+    fault = _describe_error(error)
+    if not error["file"]:
+        return Message("{fault}.", fault=fault)
+    return Message(
+        "{place}, line {line}: {fault}.",
+        place=_to_one_line(f"{CODE}/{error['file']}"),
+        line=error["line"],
+        fault=fault,
+    )
+
+
+def _describe_error(error: dict[str, Any]) -> str:
     kind, text = _to_one_line(str(error["kind"]))[:80], _to_one_line(str(error["text"]))
-    place = _to_one_line(f"{CODE}/{error['file']}, line {error['line']}") if error["file"] else ""
-    place += ": " if place else ""
     unexpected = _UNEXPECTED.search(text)
-    if kind == "TypeError" and unexpected and not place:
-        return (
-            f"The method's generate does not take {unexpected[1]}; write **kwargs at the end of its"
-            " signature for what it does not need."
+    if kind == "TypeError" and unexpected and not error["file"]:
+        return Message(
+            "The method's generate does not take {unexpected}; write **kwargs at the end of its "
+            "signature for what it does not need",
+            unexpected=unexpected[1],
         )
     if kind == "MemoryError" or _MEMORY.search(text):
-        most = f"{SETTINGS.max_method_memory_gb:g} GB"
-        return f"{place}the method needed more memory than the {most} that it may take beyond its model."
+        return Message(
+            "the method needed more memory than the {most} that it may take beyond its model",
+            most=f"{SETTINGS.max_method_memory_gb:g} GB",
+        )
     if kind == "SystemExit":
-        return f"{place}the method called sys.exit({text})."
-    return f"{place}{kind}{': ' if text else ''}{text.rstrip('.')}."
+        return Message("the method called sys.exit({text})", text=text)
+    return f"{kind}{': ' if text else ''}{text.rstrip('.')}"
 
 
 def _to_one_line(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= 300 else line[:299] + "…"
+
+
+def describe_exit(status: int) -> str:
+    """Return how a process ended, from its exit status."""
+    if status < 0:
+        if -status == signal.SIGXCPU:
+            return "The method used too much of the processor and was ended."
+        # Real-time signals have numbers only.
+        named = {int(known): known.name for known in signal.Signals}
+        signal_name = named.get(-status, -status)
+        return Message("The method ended its process by the signal {signal}.", signal=signal_name)
+    return Message("The method ended its process with status {status}.", status=status)

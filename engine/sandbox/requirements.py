@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from packaging.requirements import Requirement
 
 from engine.errors import format_value
+from engine.messages import Message
 
 MAX_REQUIREMENTS = 64
 _MAX_LINE = 200
@@ -28,8 +29,10 @@ def describe_missing_packages(trees: dict[str, ast.Module], requirements: str) -
     unmet: list[Requirement] = []
     stated = [line.partition("#")[0].strip() for line in requirements.splitlines()]
     if sum(map(bool, stated)) > MAX_REQUIREMENTS:
-        return (
-            f"{_REQUIREMENTS_FILE} is too long: a method may have {MAX_REQUIREMENTS} requirements."
+        return Message(
+            "{_FILE} is too long: a method may have {MAX_REQUIREMENTS} requirements.",
+            _FILE=_REQUIREMENTS_FILE,
+            MAX_REQUIREMENTS=MAX_REQUIREMENTS,
         )
     for number, line in enumerate(stated, 1):
         if not line:
@@ -38,7 +41,12 @@ def describe_missing_packages(trees: dict[str, ast.Module], requirements: str) -
             wanted = _parse_requirement(line)
             needed = (wanted.marker is None or wanted.marker.evaluate()) and not _is_met(wanted)
         except (ValueError, RecursionError):
-            return f"{_REQUIREMENTS_FILE}, line {number}: {format_value(line)} is no requirement."
+            return Message(
+                "{_FILE}, line {number}: {line} is no requirement.",
+                _FILE=_REQUIREMENTS_FILE,
+                number=number,
+                line=format_value(line),
+            )
         if needed:
             unmet.append(wanted)
     if unmet:
@@ -46,7 +54,11 @@ def describe_missing_packages(trees: dict[str, ast.Module], requirements: str) -
             f"{wanted} ({_format_installed_version(wanted.name)})" for wanted in unmet
         )
         line = shlex.join(["pip", "install", *(str(wanted) for wanted in unmet)])
-        return f"The method needs {needs}. Nothing is installed for it; {line} would bring it."
+        return Message(
+            "The method needs {needs}. Nothing is installed for it; {line} would bring it.",
+            needs=needs,
+            line=line,
+        )
     return _describe_missing_import(trees)
 
 
@@ -72,15 +84,24 @@ def _describe_missing_import(trees: dict[str, ast.Module]) -> str | None:
                 beside = f"{path.rpartition('/')[0]}/{node.module.replace('.', '/')}"
                 if f"{beside}.py" in trees or f"{beside}/__init__.py" in trees:
                     continue
-                return f"{path}, line {node.lineno}: there is no {node.module}.py beside it."
+                return Message(
+                    "{path}, line {lineno}: there is no {module}.py beside it.",
+                    path=path,
+                    lineno=node.lineno,
+                    module=node.module,
+                )
             else:
                 continue
             for name in names:
                 top = name.partition(".")[0]
                 if not _is_installed(top):
-                    return (
-                        f"{path}, line {node.lineno}: there is no package {top} here."
-                        f" Nothing is installed for a method; pip install {top} may bring it."
+                    return Message(
+                        "{path}, line {lineno}: there is no package {top} here. Nothing is installed "
+                        "for a method; pip install {package} may bring it.",
+                        path=path,
+                        lineno=node.lineno,
+                        top=top,
+                        package=top,
                     )
     return None
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.messages import Message
+
 MAX_IDS = 200_000
 """Most ids of all sequences together."""
 
@@ -24,20 +26,34 @@ def read_return_value(returned: Any, vocab_size: int) -> dict[str, Any]:
     if isinstance(value, dict):  # transformers' ModelOutput is a dict
         if "sequences" not in value:
             keys = ", ".join(sorted(str(key) for key in value)[:8]) or "nothing"
-            return _refuse(f"a dictionary without sequences (it has {keys})")
+            return _refuse(Message("a dictionary without sequences (it has {keys})", keys=keys))
         others = ", ".join(str(key) for key in value if key != "sequences")
-        notes += [f"The method also returned {others}, which is not shown."] if others else []
+        notes += (
+            [Message("The method also returned {others}, which is not shown.", others=others)]
+            if others
+            else []
+        )
         value = value["sequences"]
     elif hasattr(value, "sequences"):
         value = value.sequences
     texts = [value] if isinstance(value, str) else value
     if isinstance(texts, (list, tuple)) and texts and all(isinstance(v, str) for v in texts):
-        return _refuse(f"text in place of ids ({'; '.join(texts)[:200]!r})")
+        return _refuse(
+            Message("text in place of ids ({texts})", texts=repr("; ".join(texts)[:200]))
+        )
     if isinstance(value, torch.Tensor):
         if value.is_floating_point() or value.is_complex() or value.dtype == torch.bool:
-            return _refuse(f"a tensor of {str(value.dtype).removeprefix('torch.')}")
+            return _refuse(
+                Message("a tensor of {dtype}", dtype=str(value.dtype).removeprefix("torch."))
+            )
         if value.numel() > MAX_IDS:
-            return _refuse(f"{value.numel():,} ids, more than {MAX_IDS:,}")
+            return _refuse(
+                Message(
+                    "{ids} ids, more than {MAX_IDS}",
+                    ids=f"{value.numel():,}",
+                    MAX_IDS=f"{MAX_IDS:,}",
+                )
+            )
         value = value.tolist()
     if isinstance(value, list) and value and all(type(i) is int for i in value):
         value = [value]
@@ -51,11 +67,17 @@ def read_return_value(returned: Any, vocab_size: int) -> dict[str, Any]:
 
 def _refuse_bad_ids(rows: Any, vocab_size: int) -> dict[str, Any] | None:
     if sum(len(row) for row in rows) > MAX_IDS:
-        return _refuse(f"more than {MAX_IDS:,} ids")
+        return _refuse(Message("more than {MAX_IDS} ids", MAX_IDS=f"{MAX_IDS:,}"))
     beyond = next((i for row in rows for i in row if not 0 <= i < vocab_size), None)
     if beyond is None:
         return None
-    return _refuse(f"the id {beyond}, and the model's go from 0 to {vocab_size - 1}")
+    return _refuse(
+        Message(
+            "the id {beyond}, and the model's go from 0 to {last}",
+            beyond=beyond,
+            last=vocab_size - 1,
+        )
+    )
 
 
 def _is_id_rows(value: Any) -> bool:
@@ -79,5 +101,8 @@ def _describe_type(value: Any) -> str:
 
 def _refuse(what: str) -> dict[str, Any]:
     return {
-        "refused": f"The method returned {what}; it must return token ids, one row for each sequence."
+        "refused": Message(
+            "The method returned {what}; it must return token ids, one row for each sequence.",
+            what=what,
+        )
     }

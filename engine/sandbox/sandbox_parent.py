@@ -18,7 +18,7 @@ from typing import Any
 from engine.errors import Cancelled, MethodError, format_value
 from engine.sandbox import wire
 from engine.sandbox.folder import Method
-from engine.sandbox.outcome import MessageReader, Outcome
+from engine.sandbox.outcome import MessageReader, Outcome, describe_exit
 from engine.sandbox.scratch_folder import MAX_BYTES, MAX_ENTRIES, MAX_FILE_BYTES, ScratchFolder
 from engine.settings import SETTINGS
 from engine.trace.records import Step
@@ -190,7 +190,7 @@ class SandboxProcess:
             if "end" in message:
                 return hearing.read_outcome(message["end"])
             yield hearing.read_step(message)
-        raise MethodError(_describe_exit(self._kill()))
+        raise MethodError(describe_exit(self._kill()))
 
     def wait(self, cancelled: threading.Event | None = None) -> None:
         """Wait until the model is loaded.
@@ -206,7 +206,9 @@ class SandboxProcess:
             self.is_ready, self.barriers = True, tuple(ready["barriers"])
             self.load_s, self._vocab_size = ready["load_s"], ready["vocab_size"]
             return
-        raise MethodError(f"The method's process could not start: {self.printed[-300:]!r}.")
+        raise MethodError(
+            "The method's process could not start: {printed}.", printed=repr(self.printed[-300:])
+        )
 
     @property
     def is_alive(self) -> bool:
@@ -284,7 +286,9 @@ class SandboxProcess:
                     raise Cancelled
                 now = time.monotonic()
                 if now > deadline:
-                    raise MethodError(f"The method ran past {within_s:g} seconds and was ended.")
+                    raise MethodError(
+                        "The method ran past {s} seconds and was ended.", s=f"{within_s:g}"
+                    )
                 if now > look:
                     look = now + _CHECK_INTERVAL_S
                     self._check_threads()
@@ -294,7 +298,9 @@ class SandboxProcess:
         self._heard += len(data)
         if self._heard > SETTINGS.max_trace_bytes:
             most = f"{SETTINGS.max_trace_bytes // 1_000_000} MB"
-            raise MethodError(f"The method's record became larger than {most} and it was ended.")
+            raise MethodError(
+                "The method's record became larger than {most} and it was ended.", most=most
+            )
         self._buffer += data
         try:
             self._messages += wire.unpack_messages(self._buffer)
@@ -315,7 +321,9 @@ class SandboxProcess:
             return
         # The program's name, in brackets, may contain spaces; num_threads is field 18 after it.
         if int(about.rpartition(")")[2].split()[17]) > MAX_THREADS:
-            raise MethodError(f"The method started more than {MAX_THREADS} threads and was ended.")
+            raise MethodError(
+                "The method started more than {n} threads and was ended.", n=MAX_THREADS
+            )
 
     def _check_disk(self) -> None:
         try:
@@ -326,8 +334,9 @@ class SandboxProcess:
             ) from None
         if full:
             raise MethodError(
-                f"The method wrote more than {MAX_BYTES // 1_000_000} MB or"
-                f" {MAX_ENTRIES:,} files and was ended."
+                "The method wrote more than {size} MB or {n} files and was ended.",
+                size=MAX_BYTES // 1000000,
+                n=f"{MAX_ENTRIES:,}",
             )
 
 
@@ -357,7 +366,9 @@ def list_readable_paths(model: str) -> list[str]:
         blobs = {path for f in folder.iterdir() if (path := f.resolve()).is_file()}
     except OSError as error:
         raise MethodError(
-            f"The folder of the model {format_value(model)} cannot be read: {error.strerror}."
+            "The folder of the model {model} cannot be read: {error}.",
+            model=format_value(model),
+            error=error.strerror,
         ) from None
     engine = [_ROOT / "engine", _ROOT / "assets"]
     paths = [
@@ -380,13 +391,3 @@ def _to_module_name(name: str) -> str:
     """Return a folder name that transformers can import as a module."""
     kept = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "_" for c in name)
     return kept or "method"
-
-
-def _describe_exit(status: int) -> str:
-    if status < 0:
-        if -status == signal.SIGXCPU:
-            return "The method used too much of the processor and was ended."
-        # Real-time signals have numbers only.
-        named = {int(known): known.name for known in signal.Signals}
-        return f"The method ended its process by the signal {named.get(-status, -status)}."
-    return f"The method ended its process with status {status}."

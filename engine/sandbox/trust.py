@@ -36,7 +36,8 @@ def trust_code(sha256: str) -> None:
         raise MethodError("Methods are not confirmed on a public deployment; its owner lists them.")
     if not (isinstance(sha256, str) and SHA256_PATTERN.fullmatch(sha256)):
         raise MethodError(
-            f"sha256 = {format_value(sha256)} is not allowed: it must be 64 digits from 0 to f."
+            "sha256 = {sha256} is not allowed: it must be 64 digits from 0 to f.",
+            sha256=format_value(sha256),
         )
     write_record(CONFIRMED, sha256, datetime.now(UTC).isoformat(timespec="seconds"))
 
@@ -52,11 +53,17 @@ def check_trusted(found: FoundMethod) -> None:
     name, sha256 = found.name, found.method.sha256
     if SETTINGS.public:
         raise MethodError(
-            f"{name} is not what this deployment allows by that name: its code has the sha256 {sha256}."
+            "{name} is not what this deployment allows by that name: its code has the "
+            "sha256 {sha256}.",
+            name=name,
+            sha256=sha256,
         )
     raise MethodError(
-        f"The code of {name} has not been confirmed on this machine (sha256 {sha256}): "
-        f"python -m engine method trust {shlex.quote(name)} shows it and asks."
+        "The code of {name} has not been confirmed on this machine (sha256 {sha256}): {command} "
+        "shows it and asks.",
+        name=name,
+        sha256=sha256,
+        command=f"python -m engine method trust {shlex.quote(name)}",
     )
 
 

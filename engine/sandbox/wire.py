@@ -10,6 +10,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+from engine.messages import add_templates, restore_templates
+
 _LENGTH = struct.Struct(">I")
 MAX_MESSAGE = 8_000_000
 """Most bytes of one message."""
@@ -21,7 +23,7 @@ class WireError(Exception):
 
 def pack_message(message: dict[str, Any]) -> bytes:
     """Return a message as bytes for the pipe."""
-    text = json.dumps(message).encode()
+    text = json.dumps(add_templates(message)).encode()
     return _LENGTH.pack(len(text)) + text
 
 
@@ -59,4 +61,4 @@ def unpack_messages(buffer: bytearray) -> Iterator[dict[str, Any]]:
             raise WireError from None
         if not isinstance(message, dict):
             raise WireError
-        yield message
+        yield restore_templates(message)

@@ -197,7 +197,8 @@ class _RemoteJob:
                 began = began or (now if self.repeat.has_started else 0.0)
             if began and now - began > _max_run_s():
                 raise DecodeError(
-                    f"The replica did not end the run within {_max_run_s():.0f} s; it was given up."
+                    "The replica did not end the run within {seconds} s; it was given up.",
+                    seconds=f"{_max_run_s():.0f}",
                 )
 
     def _stop_replica(self, stream: EventStream, answered: bool) -> None:
@@ -234,8 +235,9 @@ class _RemoteJob:
             and self.further <= self.heard
         ):
             raise DecodeError(
-                f"The replica of this run was lost {self.losses} times without getting further;"
-                " it was given up."
+                "The replica of this run was lost {times} times without getting further; it "
+                "was given up.",
+                times=self.losses,
             )
 
     def _report_waiting(self, pending: PendingRun, stream: EventStream | None = None) -> None:
@@ -254,7 +256,8 @@ class _RemoteJob:
             self.heard = time.monotonic()
         elif silent_s > SETTINGS.max_unanswered_s:
             raise DecodeError(
-                f"No replica has answered for {SETTINGS.max_unanswered_s:.0f} s. Try again later."
+                "No replica has answered for {seconds} s. Try again later.",
+                seconds=f"{SETTINGS.max_unanswered_s:.0f}",
             )
 
 

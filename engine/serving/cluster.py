@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from engine.errors import EngineError
+from engine.messages import Message
 from engine.run.visitor import Visitor
 from engine.serving.protocol import EventStream
 from engine.settings import SETTINGS
@@ -90,7 +91,7 @@ def _resolve_handle(found: Future[Any]) -> None:
     except EngineError as error:
         found.set_exception(error)
     except Exception as error:
-        sentence = f"The replicas cannot be reached ({type(error).__name__})."
+        sentence = Message("The replicas cannot be reached ({kind}).", kind=type(error).__name__)
         found.set_exception(ClusterError(sentence))
 
 
@@ -101,7 +102,10 @@ def _connect_or_start(engine: str) -> Any:
         ClusterError: the engine is unknown, or it has no replicas.
     """
     if engine != LOCAL_RAY and not engine.startswith(_SCHEME):
-        raise ClusterError(f"PLAYGROUND_ENGINE = {engine!r} is not local, ray or ray://host:port.")
+        raise ClusterError(
+            "PLAYGROUND_ENGINE = {engine} is not local, ray or ray://host:port.",
+            engine=repr(engine),
+        )
     check_ray_installed()
     if engine != LOCAL_RAY:
         join_ray(engine.removeprefix(_SCHEME))
@@ -124,7 +128,7 @@ def check_ray_installed() -> None:
         ClusterError: it is not.
     """
     if find_spec("ray") is None:
-        raise ClusterError(f"Replicas need Ray: {INSTALL_COMMAND}")
+        raise ClusterError("Replicas need Ray: {how}", how=INSTALL_COMMAND)
 
 
 def cores_per_replica(replicas: int) -> int:
@@ -168,8 +172,12 @@ def join_ray(address: str) -> None:
     try:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        where = "on this machine" if address == "auto" else f"at {address}"
-        raise ClusterError(f"There is no Ray {where} ({type(error).__name__}).") from None
+        kind = type(error).__name__
+        if address == "auto":
+            raise ClusterError("There is no Ray on this machine ({kind}).", kind=kind) from None
+        raise ClusterError(
+            "There is no Ray at {address} ({kind}).", address=address, kind=kind
+        ) from None
 
 
 def get_running_handle(engine: str) -> Any:
@@ -189,7 +197,7 @@ def get_running_handle(engine: str) -> Any:
         leave_ray()
         address = "" if engine == LOCAL_RAY else f" --address {engine.removeprefix(_SCHEME)}"
         raise ClusterError(
-            f"There is a Ray and no replica in it: python -m engine serve{address}"
+            "There is a Ray and no replica in it: {how}", how=f"python -m engine serve{address}"
         ) from None
 
 

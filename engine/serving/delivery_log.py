@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from engine.messages import Message
 from engine.statistics import metrics
 from engine.trace.details import DrawDetail, WatermarkDetail
 from engine.trace.events import Event, Failed, Finished, Started, StepRecorded, TextDelta
@@ -264,15 +265,22 @@ def is_same_step(one: Step, other: Step) -> bool:
 def format_loss_note(losses: Sequence[int]) -> str:
     """Return the sentence on lost replicas from the step count at each loss."""
     if len(losses) == 1:
-        after = "1 step" if losses[0] == 1 else f"{losses[0]} steps"
-        return (
-            f"The replica of this run was lost after {after}; it was made again on another one, "
-            "and every step was the same."
+        if losses[0] == 1:
+            return Message(
+                "The replica of this run was lost after 1 step; it was made again on another one, "
+                "and every step was the same."
+            )
+        return Message(
+            "The replica of this run was lost after {steps} steps; it was made again on another "
+            "one, and every step was the same.",
+            steps=losses[0],
         )
     after = ", ".join(map(str, losses))
-    return (
-        f"The replica of this run was lost {len(losses)} times, after these numbers of steps: {after}; "
-        "it was made again each time, and every step was the same."
+    return Message(
+        "The replica of this run was lost {times} times, after these numbers of "
+        "steps: {steps}; it was made again each time, and every step was the same.",
+        times=len(losses),
+        steps=after,
     )
 
 

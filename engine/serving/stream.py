@@ -13,6 +13,7 @@ from ray import exceptions as ray_errors  # pyright: ignore[reportMissingImports
 from ray.serve.exceptions import BackPressureError, RayServeException  # pyright: ignore[reportMissingImports]
 
 from engine.errors import BusyError, EngineError
+from engine.messages import Message
 from engine.run.visitor import Visitor
 from engine.serving.protocol import ReplicaLost
 from engine.trace.events import Event
@@ -125,8 +126,8 @@ def _translate_error(error: BaseException) -> BaseException:
     """Translate an error of Ray into one of a run."""
     if isinstance(error, BackPressureError):
         waiting = error.args[0] if error.args else 0
-        wait = "1 run waits" if waiting == 1 else f"{waiting} runs wait"
-        return BusyError(f"The queue is full: {wait} already. Try again later.")
+        wait = "1 run waits" if waiting == 1 else Message("{n} runs wait", n=waiting)
+        return BusyError("The queue is full: {wait} already. Try again later.", wait=wait)
     cause = getattr(error, "cause", None) if isinstance(error, ray_errors.RayTaskError) else error
     if isinstance(cause, EngineError):
         return cause

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.messages import Message
+
 
 @dataclass(frozen=True)
 class PinnedWheel:
@@ -79,4 +81,6 @@ def download_hint(hub_id: str) -> str:
     """
     repository, _, revision = hub_id.partition("@")
     asked = f" --revision {revision}" if revision else ""
-    return f"hf download {repository}{asked} brings it where the hub is reached"
+    return Message(
+        "hf download {name} brings it where the hub is reached", name=f"{repository}{asked}"
+    )

@@ -87,28 +87,25 @@ def read_adapter(name: str, folder: str | Path) -> LoraAdapter:
         ModelError: the file is not valid, or the adapter is of a kind that is not supported.
     """
     config = _read_config(name, folder)
-    kind, task = config.get("peft_type"), config.get("task_type")
-    if kind != "LORA":
-        raise ModelError(
-            f"{name} has peft_type = {format_value(kind)} in its {CONFIG}; only LORA adapters work."
-        )
-    if task not in _TASKS:
-        raise ModelError(
-            f"{name} has task_type = {format_value(task)} in its {CONFIG}; only {' and '.join(_TASKS)} work."
-        )
-    for field, why in _UNSUPPORTED_FIELDS.items():
-        if config.get(field):
-            raise ModelError(f"{name} asks for {field} in its {CONFIG}, {why}.")
+    task = _check_kind(name, config)
     for field, rank in _list_ranks(config):
         # type() instead of isinstance: bool is a subclass of int.
         if type(rank) is not int or not 0 < rank <= _MAX_RANK:
             raise ModelError(
-                f"{name} has {field} = {format_value(rank)} in its {CONFIG}; from 1 to {_MAX_RANK} works."
+                "{name} has {field} = {rank} in its {config}; from 1 to {most} works.",
+                name=name,
+                field=field,
+                rank=format_value(rank),
+                config=CONFIG,
+                most=_MAX_RANK,
             )
     alpha: Any = config.get("lora_alpha")
     if type(alpha) not in (int, float) or not math.isfinite(alpha):
         raise ModelError(
-            f"{name} has lora_alpha = {format_value(alpha)} in its {CONFIG}; it must be a number."
+            "{name} has lora_alpha = {alpha} in its {config}; it must be a number.",
+            name=name,
+            alpha=format_value(alpha),
+            config=CONFIG,
         )
     base, revision = config.get("base_model_name_or_path"), config.get("revision")
     return LoraAdapter(
@@ -121,6 +118,36 @@ def read_adapter(name: str, folder: str | Path) -> LoraAdapter:
     )
 
 
+def _check_kind(name: str, config: dict[str, Any]) -> str:
+    """Return the adapter's task after checking that its kind is supported."""
+    kind, task = config.get("peft_type"), config.get("task_type")
+    if kind != "LORA":
+        raise ModelError(
+            "{name} has peft_type = {kind} in its {config}; only LORA adapters work.",
+            name=name,
+            kind=format_value(kind),
+            config=CONFIG,
+        )
+    if task not in _TASKS:
+        raise ModelError(
+            "{name} has task_type = {task} in its {config}; only {tasks} work.",
+            name=name,
+            task=format_value(task),
+            config=CONFIG,
+            tasks=" and ".join(_TASKS),
+        )
+    for field, why in _UNSUPPORTED_FIELDS.items():
+        if config.get(field):
+            raise ModelError(
+                "{name} asks for {field} in its {config}, {why}.",
+                name=name,
+                field=field,
+                config=CONFIG,
+                why=why,
+            )
+    return task
+
+
 def check_weights(name: str, folder: str | Path) -> None:
     """Check that the adapter has safetensors weights.
 
@@ -131,9 +158,18 @@ def check_weights(name: str, folder: str | Path) -> None:
         return
     if (Path(folder) / _PICKLE).is_file():
         raise ModelError(
-            f"{name} keeps its weights as {_PICKLE}, a pickle that could run code; only {WEIGHTS} is loaded."
+            "{name} keeps its weights as {pickle}, a pickle that could run code; only "
+            "{weights} is loaded.",
+            name=name,
+            pickle=_PICKLE,
+            weights=WEIGHTS,
         )
-    raise ModelError(f"{name} has an {CONFIG} and no {WEIGHTS} beside it.")
+    raise ModelError(
+        "{name} has an {config} and no {weights} beside it.",
+        name=name,
+        config=CONFIG,
+        weights=WEIGHTS,
+    )
 
 
 def tokenizer_files(adapter: str | Path, base: str | Path) -> list[Path]:
@@ -172,7 +208,7 @@ def _read_config(name: str, folder: str | Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         config = None
     if not isinstance(config, dict):
-        raise ModelError(f"{name} has an {CONFIG} that is not valid.")
+        raise ModelError("{name} has an {config} that is not valid.", name=name, config=CONFIG)
     return config
 
 
@@ -187,7 +223,10 @@ def _read_targets(name: str, said: Any) -> tuple[str, ...]:
     targets = [said] if isinstance(said, str) else said or []
     if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
         raise ModelError(
-            f"{name} has target_modules = {format_value(said)} in its {CONFIG}; it must be a list of names."
+            "{name} has target_modules = {said} in its {config}; it must be a list of names.",
+            name=name,
+            said=format_value(said),
+            config=CONFIG,
         )
     return tuple(sorted(targets))
 

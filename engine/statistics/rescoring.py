@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from engine.errors import TraceError
+from engine.messages import Message
 from engine.trace.details import BeamDetail, BeamNode
 from engine.trace.records import Trace
 
@@ -77,9 +78,13 @@ def rescore_hypotheses(trace: Trace, length_penalty: float) -> Rescoring:
     last = len(details) - 1
     rerun = ""
     if ends_at is None:
-        rerun = f"With this penalty the search would not have stopped after step {last + 1}."
+        rerun = Message(
+            "With this penalty the search would not have stopped after step {step}.", step=last + 1
+        )
     elif ends_at < last:
-        rerun = f"With this penalty the search would have stopped after step {ends_at + 1}."
+        rerun = Message(
+            "With this penalty the search would have stopped after step {step}.", step=ends_at + 1
+        )
     ranking = tuple(sorted(lines, key=lambda line: -line.score))
     return Rescoring(length_penalty, ranking, ends_at, rerun)
 

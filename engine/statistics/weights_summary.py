@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.messages import Message, join_messages
 from engine.trace.records import ModelInfo
 
 
@@ -14,5 +15,11 @@ def describe_weights(info: ModelInfo) -> str:
     bits = ", ".join(filter(None, (backend, held.quantization, info.dtype)))
     if len(held.layers_on) < 2:
         return bits
-    places = ", ".join(f"{count} on {place}" for place, count in held.layers_on.items())
-    return f"{bits}; layers: {places}"
+    places = join_messages(
+        (
+            Message("{count} on {place}", count=count, place=place)
+            for place, count in held.layers_on.items()
+        ),
+        ", ",
+    )
+    return Message("{bits}; layers: {places}", bits=bits, places=places)

@@ -14,6 +14,7 @@ import torch
 from engine.declare.bundled_loop import BundledLoop, needs_no_loop
 from engine.declare.groups import FAMILIES, require_one_of
 from engine.loops.recorder import Recorder
+from engine.messages import Message
 
 STORY = "Once upon a time, there was a little frog who"
 """A prompt that the embedded model continues in many ways; it has memorised some others."""
@@ -134,5 +135,9 @@ class Strategy:
     def describe_missing_filter(self, name: str) -> str:
         """Return one sentence on why the sampling filter ``name`` has no effect here."""
         drawn = self.generate_kwargs(self.config()).get("do_sample", False)
-        why = "it draws in a way of its own" if drawn else "nothing is drawn at random"
-        return f"{name} has no effect in {self.name}: {why}."
+        template = (
+            "{name} has no effect in {strategy}: it draws in a way of its own."
+            if drawn
+            else "{name} has no effect in {strategy}: nothing is drawn at random."
+        )
+        return Message(template, name=name, strategy=self.name)

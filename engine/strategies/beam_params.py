@@ -8,6 +8,7 @@ from typing import Any
 from engine.declare.config import NextTokenParams
 from engine.declare.params import Choice, Integer, Number, param
 from engine.errors import ParameterError
+from engine.messages import Message
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
 
@@ -40,8 +41,14 @@ def check_vocabulary_size(context: Context) -> None:
         raise ParameterError(
             "num_beams",
             context.config.num_beams,
-            f"beams with {len(eos)} end tokens need a vocabulary of at least {least} tokens, and "
-            f"{context.target.name} has {have}",
+            Message(
+                "beams with {n} end tokens need a vocabulary of at least {least} tokens, and "
+                "{model} has {have}",
+                n=len(eos),
+                least=least,
+                model=context.target.name,
+                have=have,
+            ),
         )
 
 
@@ -76,7 +83,10 @@ class BeamParams(NextTokenParams):
             raise ParameterError(
                 "num_return_sequences",
                 self.num_return_sequences,
-                f"a search returns at most its num_beams = {self.num_beams} hypotheses",
+                Message(
+                    "a search returns at most its num_beams = {beams} hypotheses",
+                    beams=self.num_beams,
+                ),
             )
         if self.guidance_scale not in (None, 1.0):
             raise ParameterError(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from engine.errors import ModelError
+from engine.messages import Message
 from engine.models.capabilities import Capabilities
 from engine.models.meta_model import describe_model
 from engine.strategies.base import Strategy
@@ -45,10 +46,10 @@ def incompatibility_reason(strategy: Strategy, model: Any, assistant: Any = None
     Returns:
         One sentence that names model, strategy and reason.
     """
-    return _model_incompatibility(strategy, model, strategy.needs, "") or (
+    return _model_incompatibility(strategy, model, strategy.needs, as_draft=False) or (
         None
         if assistant is None
-        else _model_incompatibility(strategy, assistant, strategy.draft_needs, " as a draft")
+        else _model_incompatibility(strategy, assistant, strategy.draft_needs, as_draft=True)
     )
 
 
@@ -63,7 +64,7 @@ def uses_cache(strategy: Strategy, can: Capabilities) -> bool:
 
 
 def _model_incompatibility(
-    strategy: Strategy, model: Any, needs: tuple[str, ...], role: str
+    strategy: Strategy, model: Any, needs: tuple[str, ...], *, as_draft: bool
 ) -> str | None:
     try:
         found = (
@@ -77,13 +78,20 @@ def _model_incompatibility(
     reason = _unsupported_model_reason(can) or next(
         (REQUIREMENTS[n][1] for n in needs if not REQUIREMENTS[n][0](can)), None
     )
-    return reason and f"{name} cannot be used{role} with {strategy.title}: {reason}."
+    if reason is None:
+        return None
+    template = (
+        "{name} cannot be used as a draft with {method}: {reason}."
+        if as_draft
+        else "{name} cannot be used with {method}: {reason}."
+    )
+    return Message(template, name=name, method=strategy.title, reason=reason)
 
 
 def _unsupported_model_reason(can: Capabilities) -> str | None:
     """Return why no strategy can use the model, or None."""
     if can.reads != "text" and not can.takes:
-        return f"it reads {can.reads} in a way that is not known here"
+        return Message("it reads {what} in a way that is not known here", what=can.reads)
     if can.own_generate:
         return "it writes with a generate() of its own, which cannot be recorded"
     return None

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.declare.config import NextTokenParams, SamplingParams
 from engine.declare.params import Flag, Integer, Number, Param, param
+from engine.messages import Message
 from engine.settings import SETTINGS
 from engine.strategies.base import STORY, Preset, Strategy
 
@@ -40,9 +41,10 @@ class MethodArguments(Param):
     """The method's own arguments; the method declares their names and types."""
 
     def describe_range(self) -> str:
-        return (
-            "an object of the method's own arguments and their values, "
-            f"up to {MAX_ARGUMENT_CHARS} characters as JSON"
+        return Message(
+            "an object of the method's own arguments and their values, up to {n} "
+            "characters as JSON",
+            n=MAX_ARGUMENT_CHARS,
         )
 
     def parse(self, value: Any) -> dict[str, Any]:

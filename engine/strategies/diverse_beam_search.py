@@ -8,6 +8,7 @@ from typing import Any
 from engine.declare.params import Integer, Number, param
 from engine.errors import ParameterError
 from engine.loops.beams.diverse import group_beam_loop
+from engine.messages import Message
 from engine.settings import SETTINGS
 from engine.strategies.base import Context, Preset, Strategy
 from engine.strategies.beam_params import VISUALS, BeamParams, check_vocabulary_size
@@ -45,7 +46,7 @@ class DiverseBeamConfig(BeamParams):
             raise ParameterError(
                 "num_beam_groups",
                 self.num_beam_groups,
-                f"it must divide num_beams = {self.num_beams}",
+                Message("it must divide num_beams = {beams}", beams=self.num_beams),
             )
 
 

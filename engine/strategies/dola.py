@@ -10,6 +10,7 @@ from engine.declare.config import NextTokenParams, SamplingParams
 from engine.declare.params import Flag, Param, param
 from engine.errors import ParameterError
 from engine.loops.dola import dola_loop, model_candidate_layers
+from engine.messages import Message
 from engine.strategies.base import STORY, Context, Preset, Strategy
 
 MAX_LAYERS = 64
@@ -21,7 +22,11 @@ class LayerChoice(Param):
     """``low``, ``high`` or a list of layer numbers."""
 
     def describe_range(self) -> str:
-        return f"low, high or a list of 1 to {MAX_LAYERS} layer numbers from 0 to {MAX_LAYER_INDEX}"
+        return Message(
+            "low, high or a list of 1 to {n} layer numbers from 0 to {last}",
+            n=MAX_LAYERS,
+            last=MAX_LAYER_INDEX,
+        )
 
     def parse(self, value: Any) -> str | tuple[int, ...]:
         if isinstance(value, str):
@@ -86,8 +91,12 @@ def prepare(context: Context) -> dict[str, Any]:
         raise ParameterError(
             "dola_layers",
             chosen if isinstance(chosen, str) else list(chosen),
-            f"it must leave a layer from 0 to {target.layers - 1}: {target.name} has "
-            f"{target.layers} layers",
+            Message(
+                "it must leave a layer from 0 to {last}: {model} has {n} layers",
+                last=target.layers - 1,
+                model=target.name,
+                n=target.layers,
+            ),
             "give a list of layers" if isinstance(chosen, str) else "",
         )
     return {}

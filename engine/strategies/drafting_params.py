@@ -159,11 +159,16 @@ def check_same_tokenizer(target: Any, assistant: Any) -> None:
         ModelError: the tokenizers differ; the message names the first differing id.
     """
     # Names and sizes do not prove equality, so the vocabularies are compared entry by entry.
-    where = f"{assistant.name} cannot draft for {target.name} here"
+    pair = {"assistant": assistant.name, "target": target.name}
     if target.tokenizer is None or assistant.tokenizer is None:
         if target.vocab_size != assistant.vocab_size:
-            sizes = f"{assistant.vocab_size} and {target.vocab_size}"
-            raise ModelError(f"{where}: their vocabularies have {sizes} entries.")
+            raise ModelError(
+                "{assistant} cannot draft for {target} here: their vocabularies have {one} and "
+                "{other} entries.",
+                **pair,
+                one=assistant.vocab_size,
+                other=target.vocab_size,
+            )
         return
     ours, theirs = target.tokenizer.get_vocab(), assistant.tokenizer.get_vocab()
     if ours == theirs:
@@ -173,5 +178,8 @@ def check_same_tokenizer(target: Any, assistant: Any) -> None:
     others = (token_id for token, token_id in ours.items() if by_id.get(token_id) != token)
     different = min(others, default=len(ours))
     raise ModelError(
-        f"{where}: their tokenizers differ from id {different} on; universal_assisted translates."
+        "{assistant} cannot draft for {target} here: their tokenizers differ from id {id} on; "
+        "universal_assisted translates.",
+        **pair,
+        id=different,
     )

@@ -10,6 +10,7 @@ from engine.errors import ParameterError
 from engine.loops.drafting.assistant import EarlyExitDrafter
 from engine.loops.drafting.assisted import assisted_loop
 from engine.loops.drafting.lossless_check import make_report_hook
+from engine.messages import Message
 from engine.strategies.base import Context, Preset, Strategy
 from engine.strategies.drafting_params import (
     EnsembleParams,
@@ -43,8 +44,11 @@ def prepare(context: Context) -> dict[str, Any]:
     target, layer = context.target, context.config.assistant_early_exit
     # The last layer is no early exit: the draft would be the model itself.
     if layer >= target.layers:
-        allowed = (
-            f"it must be from 1 to {target.layers - 1}: {target.name} has {target.layers} layers"
+        allowed = Message(
+            "it must be from 1 to {last}: {model} has {n} layers",
+            last=target.layers - 1,
+            model=target.name,
+            n=target.layers,
         )
         raise ParameterError("assistant_early_exit", layer, allowed)
     return {

@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.declare.config import SamplingParams
 from engine.declare.params import params_of
+from engine.messages import Message
 from engine.strategies.base import Strategy
 from engine.strategies.watermark import GreenListParams, SynthIdParams
 
@@ -56,7 +57,12 @@ def _seed_condition(strategy: Strategy) -> ParameterCondition | None:
     if strategy.generate_kwargs(strategy.config()).get("do_sample"):
         return None
     return ParameterCondition(
-        "", (), f"Nothing is drawn in {strategy.title.lower()}: every seed gives one text."
+        "",
+        (),
+        Message(
+            "Nothing is drawn in {strategy}: every seed gives one text.",
+            strategy=strategy.title.lower(),
+        ),
     )
 
 

@@ -10,6 +10,7 @@ from engine.declare.config import NextTokenParams, SamplingParams, config_to_dic
 from engine.declare.params import Choice, Flag, Integer, Number, TokenIds, param
 from engine.errors import ParameterError
 from engine.loops.watermark import watermark_loop
+from engine.messages import Message
 from engine.statistics.watermark_statistics import Z_THRESHOLD
 from engine.strategies.base import Context, Preset, Strategy
 from engine.watermark import processors
@@ -25,7 +26,9 @@ class SynthIdKeys(TokenIds):
     maximum_items: int = 64
 
     def describe_range(self) -> str:
-        return f"a list of 1 to {self.maximum_items} whole numbers from 0 to {MAX_KEY}"
+        return Message(
+            "a list of 1 to {n} whole numbers from 0 to {most}", n=self.maximum_items, most=MAX_KEY
+        )
 
     def parse(self, value: Any) -> tuple[int, ...]:
         if isinstance(value, str) or not isinstance(value, Sequence):
@@ -243,8 +246,11 @@ def check_greenlist_ratio(scheme: Any, vocab_size: int) -> None:
         raise ParameterError(
             "greenlist_ratio",
             scheme.greenlist_ratio,
-            f"with a vocabulary of {vocab_size} it must be at least {1 / vocab_size:.3g}, "
-            "or nothing is green",
+            Message(
+                "with a vocabulary of {n} it must be at least {least}, or nothing is green",
+                n=vocab_size,
+                least=f"{1 / vocab_size:.3g}",
+            ),
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engine.errors import TraceError
+from engine.messages import Message
 from engine.trace.details import BeamDetail, BeamNode
 from engine.trace.records import Trace
 
@@ -53,17 +54,21 @@ def check_beams(trace: Trace) -> None:
             continue
         if last is None:
             _check_config(trace.config, {node.group for node in step.detail.pool})
-        where, last = f"Step {step.index}", step.detail
+        where, last = Message("Step {step}", step=step.index), step.detail
         for node in last.pool:
             _check_node(where, node, kept, places, trace)
         kept = {node.node_id for node in last.pool if node.fate == "kept"}
         limit = trace.config["num_beams"]
         if len(kept) > limit:
-            raise TraceError(f"{where} keeps {len(kept)} beams of {limit}.")
+            raise TraceError(
+                "{where} keeps {n} beams of {most}.", where=where, n=len(kept), most=limit
+            )
         for hypothesis in last.heap:
             place = places.get(hypothesis.node_id)
             if place is None or place.length != hypothesis.length:
-                raise TraceError(f"{where} has a finished hypothesis that its tree does not hold.")
+                raise TraceError(
+                    "{where} has a finished hypothesis that its tree does not hold.", where=where
+                )
     if last is not None:
         _check_outputs(trace, last, kept, places)
 
@@ -72,11 +77,11 @@ def _check_config(config: Mapping[str, object], groups: set[int]) -> None:
     """Check the settings that rescoring uses."""
     for name in ("num_beams", "length_penalty", "early_stopping", "max_new_tokens"):
         if name not in config:
-            raise TraceError(f"trace.config lacks {name}, which a beam search needs.")
+            raise TraceError("trace.config lacks {name}, which a beam search needs.", name=name)
     for name in ("num_beams", "num_beam_groups", "max_new_tokens"):
         value = config.get(name, 1)
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise TraceError(f"trace.config.{name} must be a whole number of at least 1.")
+            raise TraceError("trace.config.{name} must be a whole number of at least 1.", name=name)
     count = len(groups)
     if groups and (groups != {*range(count)} or count != config.get("num_beam_groups", 1)):
         raise TraceError("trace.config.num_beam_groups is not the number of groups in the pool.")
@@ -85,21 +90,27 @@ def _check_config(config: Mapping[str, object], groups: set[int]) -> None:
 def _check_node(
     where: str, node: BeamNode, kept: set[int], places: dict[int, _PathNode], trace: Trace
 ) -> None:
-    name = f"{where} node {node.node_id}"
+    name = {"where": where, "id": node.node_id}
     if node.parent_id not in kept:
-        raise TraceError(f"{name} grows from {node.parent_id}, which the step before did not keep.")
+        raise TraceError(
+            "{where} node {id} grows from {node}, which the step before did not keep.",
+            **name,
+            node=node.parent_id,
+        )
     if node.node_id in places:
-        raise TraceError(f"{name} occurs twice.")
+        raise TraceError("{where} node {id} occurs twice.", **name)
     above = places.get(node.parent_id)
     before = 0.0 if above is None else above.node.sum_logprobs
     if not math.isfinite(node.logprob):
-        raise TraceError(f"{name} has a log-probability that is not finite.")
+        raise TraceError("{where} node {id} has a log-probability that is not finite.", **name)
     if not _is_close(node.sum_logprobs, before + node.logprob):
-        raise TraceError(f"{name} has a sum that is not the sum of its path.")
+        raise TraceError("{where} node {id} has a sum that is not the sum of its path.", **name)
     place = _PathNode(node, above, 1 if above is None else above.length + 1)
     penalty = trace.config["length_penalty"]
     if not _is_close(node.score, node.sum_logprobs / place.length**penalty):
-        raise TraceError(f"{name} has a score that is not its sum / length ** length_penalty.")
+        raise TraceError(
+            "{where} node {id} has a score that is not its sum / length ** length_penalty.", **name
+        )
     places[node.node_id] = place
 
 
@@ -111,7 +122,7 @@ def _check_outputs(
     for number, output in enumerate(trace.outputs):
         # Padding sequences have no score and need not be in the tree.
         if output.token_ids not in paths and (output.score is not None or not number):
-            raise TraceError(f"outputs[{number}] is no path of the search's tree.")
+            raise TraceError("outputs[{n}] is no path of the search's tree.", n=number)
     if last.winner_node_id is None or not trace.outputs:
         return
     winner = places.get(last.winner_node_id)

@@ -24,14 +24,17 @@ def check_chat(trace: Trace) -> None:
     if trace.prompt is not None or trace.template is None or not trace.messages:
         raise TraceError("trace.messages takes the place of trace.prompt and has a template.")
     for number, message in enumerate(trace.messages):
-        where = f"trace.messages[{number}]"
         if message.get("role") not in ROLES:
-            raise TraceError(f"{where}.role must be one of {', '.join(ROLES)}.")
+            raise TraceError(
+                "trace.messages[{n}].role must be one of {roles}.",
+                n=number,
+                roles=", ".join(ROLES),
+            )
         if not isinstance(message.get("content"), str) and not message.get("tool_calls"):
-            raise TraceError(f"{where}.content must be text.")
+            raise TraceError("trace.messages[{n}].content must be text.", n=number)
     for name in ("messages", "template"):
         if not all(_is_valid_leaf(leaf) for leaf in _iter_leaves(getattr(trace, name))):
-            raise TraceError(f"trace.{name} has half of a character or no finite number.")
+            raise TraceError("trace.{name} has half of a character or no finite number.", name=name)
     if trace.literal_tokens < 0:
         raise TraceError("trace.literal_tokens is negative.")
     _check_turns(trace)
@@ -42,11 +45,13 @@ def _check_turns(trace: Trace) -> None:
     for number, turn in enumerate(trace.prompt_turns):
         if turn.role not in TURN_ROLES:
             raise TraceError(
-                f"trace.prompt_turns[{number}].role must be one of {', '.join(TURN_ROLES)}."
+                "trace.prompt_turns[{n}].role must be one of {roles}.",
+                n=number,
+                roles=", ".join(TURN_ROLES),
             )
         if turn.start != at or turn.end <= at:
             raise TraceError(
-                f"trace.prompt_turns[{number}] does not begin where the last one ends."
+                "trace.prompt_turns[{n}] does not begin where the last one ends.", n=number
             )
         at = turn.end
     if at != len(trace.prompt_ids):

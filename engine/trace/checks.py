@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 
 from engine.errors import TraceError
+from engine.messages import Message
 from engine.trace.beam_checks import check_beams
 from engine.trace.chat_checks import check_chat
 from engine.trace.detail_checks import check_detail, check_details
@@ -52,7 +53,7 @@ def read_json_strict(data: bytes, max_bytes: int) -> JsonValue:
     text = _decode_text(data, max_bytes)
     # Checked before parsing, as json.loads recurses once per level.
     if _nesting_depth(text) > _MAX_DEPTH:
-        raise TraceError(f"The file nests deeper than {_MAX_DEPTH} levels.")
+        raise TraceError("The file nests deeper than {n} levels.", n=_MAX_DEPTH)
     try:
         return json.loads(
             text,
@@ -62,7 +63,10 @@ def read_json_strict(data: bytes, max_bytes: int) -> JsonValue:
         )
     except json.JSONDecodeError as error:
         raise TraceError(
-            f"The file is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+            "The file is not valid JSON: {why} at line {line}, column {column}.",
+            why=error.msg,
+            line=error.lineno,
+            column=error.colno,
         ) from None
     except (ValueError, RecursionError):  # Python limits the digits of an int
         raise TraceError("The file is not valid JSON: a number has too many digits.") from None
@@ -77,13 +81,13 @@ def _decode_text(data: bytes, max_bytes: int) -> str:
         except (OSError, EOFError, zlib.error):
             raise TraceError("The file is not valid gzip.") from None
     if len(data) > max_bytes:
-        raise TraceError(f"The file is larger than {max_bytes} bytes.")
+        raise TraceError("The file is larger than {n} bytes.", n=max_bytes)
     if not data.strip():
         raise TraceError("The file is empty.")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise TraceError(f"The file is not UTF-8 text (byte {error.start}).") from None
+        raise TraceError("The file is not UTF-8 text (byte {n}).", n=error.start) from None
 
 
 def _nesting_depth(text: str) -> int:
@@ -111,18 +115,18 @@ def _reject_duplicate_keys(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
     if len(result) != len(pairs):
         seen: set[str] = set()
         double = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise TraceError(f"The key {double[:40]!r} occurs twice in one object.")
+        raise TraceError("The key {key} occurs twice in one object.", key=repr(double[:40]))
     return result
 
 
 def _reject_constant(name: str) -> None:
-    raise TraceError(f"The file holds {name}, which is not a number in JSON.")
+    raise TraceError("The file holds {name}, which is not a number in JSON.", name=name)
 
 
 def _parse_finite_float(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise TraceError(f"The number {text[:20]} is not finite.")
+        raise TraceError("The number {n} is not finite.", n=text[:20])
     return value
 
 
@@ -133,7 +137,9 @@ def check_step_count(steps: JsonValue) -> None:
         TraceError: there are more than MAX_STEPS.
     """
     if isinstance(steps, list) and len(steps) > MAX_STEPS:
-        raise TraceError(f"The trace has {len(steps)} steps; at most {MAX_STEPS} can be shown.")
+        raise TraceError(
+            "The trace has {n} steps; at most {most} can be shown.", n=len(steps), most=MAX_STEPS
+        )
 
 
 def check_trace(trace: Trace) -> None:
@@ -154,14 +160,16 @@ def check_trace(trace: Trace) -> None:
     for number, output in enumerate(trace.outputs):
         if output.finish_reason not in FINISH_REASONS:
             raise TraceError(
-                f"outputs[{number}].finish_reason must be one of {', '.join(FINISH_REASONS)}."
+                "outputs[{n}].finish_reason must be one of {reasons}.",
+                n=number,
+                reasons=", ".join(FINISH_REASONS),
             )
         _check_ids(f"outputs[{number}].token_ids", output.token_ids, trace)
         steps = trace.steps_of(number)
         if steps and replay_ids(steps) != list(output.token_ids):
-            raise TraceError(f"outputs[{number}] is not what its steps replay to.")
+            raise TraceError("outputs[{n}] is not what its steps replay to.", n=number)
         if not _is_text_consistent(output.text, output.token_ids, trace.pieces):
-            raise TraceError(f"outputs[{number}].text is not the text of its tokens.")
+            raise TraceError("outputs[{n}].text is not the text of its tokens.", n=number)
     check_method(trace)
     check_details(trace)
     check_beams(trace)
@@ -169,11 +177,15 @@ def check_trace(trace: Trace) -> None:
 
 def _check_header(trace: Trace) -> None:
     if not 0 <= trace.seed < _SEED_LIMIT:
-        raise TraceError(f"trace.seed = {trace.seed} is not allowed: write 0 to {_SEED_LIMIT - 1}.")
+        raise TraceError(
+            "trace.seed = {seed} is not allowed: write 0 to {most}.",
+            seed=trace.seed,
+            most=_SEED_LIMIT - 1,
+        )
     for name in ("model", "assistant"):
         model = getattr(trace, name)
         if model is not None and (model.vocab_size < 0 or model.layers < 0):
-            raise TraceError(f"trace.{name} has a negative vocab_size or layers.")
+            raise TraceError("trace.{name} has a negative vocab_size or layers.", name=name)
 
 
 def _is_text_consistent(text: str, ids: Iterable[int], pieces: Mapping[int, str]) -> bool:
@@ -214,7 +226,12 @@ def _check_config(config: Mapping[str, object]) -> None:
         if value is None and name in _OPTIONAL_CONFIG_LIMITS:
             continue
         if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > largest:
-            raise TraceError(f"trace.config.{name} is no number from {-largest} to {largest}.")
+            raise TraceError(
+                "trace.config.{name} is no number from {low} to {high}.",
+                name=name,
+                low=-largest,
+                high=largest,
+            )
     leaves = list(_iter_leaves(config))
     numbers = [leaf for leaf in leaves if isinstance(leaf, (int, float))]
     if not all(abs(n) <= _MAX_NUMBER for n in numbers):
@@ -243,20 +260,26 @@ def is_unicode(text: str) -> bool:
 
 
 def _check_step(index: int, step: Step, trace: Trace, lengths: dict[int, int]) -> None:
-    where = f"Step {index}"
+    where = Message("Step {step}", step=index)
     if step.index != index:
-        raise TraceError(f"{where} carries the index {step.index}; steps must count 0, 1, 2, ….")
+        raise TraceError(
+            "{where} carries the index {index}; steps must count 0, 1, 2, ….",
+            where=where,
+            index=step.index,
+        )
     length = lengths.get(step.sequence, 0)
     if step.sequence < 0 or not 0 <= step.keep <= length:
-        raise TraceError(f"{where} keeps {step.keep} tokens of {length}.")
+        raise TraceError(
+            "{where} keeps {n} tokens of {most}.", where=where, n=step.keep, most=length
+        )
     lengths[step.sequence] = step.keep + len(step.emit)
     if len(step.candidates) > MAX_CANDIDATES:
-        raise TraceError(f"{where} has more than {MAX_CANDIDATES} candidates.")
+        raise TraceError("{where} has more than {n} candidates.", where=where, n=MAX_CANDIDATES)
     for name in ("logsumexp", "entropy", "elapsed_s"):
         if not math.isfinite(getattr(step, name)):
-            raise TraceError(f"{where}.{name} is not a finite number.")
+            raise TraceError("{where} is not a finite number.", where=f"{where}.{name}")
     if step.entropy < -_TOLERANCE or step.forward_passes < 0 or step.elapsed_s < 0:
-        raise TraceError(f"{where} has a negative entropy, cost or time.")
+        raise TraceError("{where} has a negative entropy, cost or time.", where=where)
     _check_ids(f"{where} emit", step.emit, trace)
     _check_ids(f"{where} candidates", (c.token_id for c in step.candidates), trace)
     _check_probabilities(where, step)
@@ -265,27 +288,37 @@ def _check_step(index: int, step: Step, trace: Trace, lengths: dict[int, int]) -
 
 def _check_probabilities(where: str, step: Step) -> None:
     if any(c.rank < 0 for c in step.candidates):
-        raise TraceError(f"{where} has a candidate with a negative rank.")
+        raise TraceError("{where} has a candidate with a negative rank.", where=where)
     if len({c.token_id for c in step.candidates}) < len(step.candidates):
-        raise TraceError(f"{where} has the same candidate twice.")
+        raise TraceError("{where} has the same candidate twice.", where=where)
     for name in ("raw_logprob", "processed_logprob"):
         values = [getattr(c, name) for c in step.candidates]
         if any(value > _TOLERANCE for value in values):
-            raise TraceError(f"{where} has a candidate with a probability above 1.")
+            raise TraceError("{where} has a candidate with a probability above 1.", where=where)
         if sum(math.exp(value) for value in values) > 1 + _TOLERANCE:
-            raise TraceError(f"{where} has candidates whose probabilities sum to more than 1.")
+            raise TraceError(
+                "{where} has candidates whose probabilities sum to more than 1.", where=where
+            )
     if any(c.raw_logprob == -math.inf and c.processed_logprob > -math.inf for c in step.candidates):
-        raise TraceError(f"{where} has a candidate that is impossible and yet possible.")
+        raise TraceError(
+            "{where} has a candidate that is impossible and yet possible.", where=where
+        )
     for stage in step.stages:
         if not (
             0 <= stage.kept_mass <= 1 + _TOLERANCE
             and stage.kept >= 0
             and stage.entropy >= -_TOLERANCE
         ):
-            raise TraceError(f"{where} has a stage {stage.name[:40]!r} with impossible numbers.")
+            raise TraceError(
+                "{where} has a stage {name} with impossible numbers.",
+                where=where,
+                name=repr(stage.name[:40]),
+            )
 
 
 def _check_ids(where: str, ids: Iterable[int], trace: Trace) -> None:
     for token_id in ids:
         if token_id not in trace.pieces:
-            raise TraceError(f"{where}: token id {token_id} has no entry in pieces.")
+            raise TraceError(
+                "{where}: token id {id} has no entry in pieces.", where=where, id=token_id
+            )

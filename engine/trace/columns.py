@@ -73,5 +73,5 @@ def _select_union_member(value: JsonValue, args: tuple[object, ...]) -> object:
 def _columns_to_records(columns: JsonObject, where: str) -> list[JsonObject]:
     lists = [column if isinstance(column, list) else [] for column in columns.values()]
     if len({len(column) for column in lists}) != 1:
-        raise TraceError(f"{where} has columns of different lengths.")
+        raise TraceError("{where} has columns of different lengths.", where=where)
     return [dict(zip(columns, row, strict=True)) for row in zip(*lists, strict=True)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.errors import TraceError
+from engine.messages import Message
 from engine.trace.details import (
     FATES,
     STATUSES,
@@ -35,14 +36,26 @@ def check_detail(where: str, detail: Detail | None, pieces: Mapping[int, str]) -
     """
     for name, value in iter_values(detail, PROBABILITY):
         if not 0 <= value <= 1 + _TOLERANCE:
-            raise TraceError(f"{where} has a {name} of {value:g}, which is no probability.")
+            raise TraceError(
+                "{where} has a {name} of {value}, which is no probability.",
+                where=where,
+                name=name,
+                value=f"{value:g}",
+            )
     for _, token_id in iter_values(detail, TOKEN_ID):
         if token_id not in pieces:
-            raise TraceError(f"{where} detail: token id {token_id} has no entry in pieces.")
+            raise TraceError(
+                "{where} detail: token id {id} has no entry in pieces.", where=where, id=token_id
+            )
     if any(value < 0 for _, value in iter_values(detail, SECONDS)):
-        raise TraceError(f"{where} has a negative time.")
+        raise TraceError("{where} has a negative time.", where=where)
     if isinstance(detail, ContrastiveDetail) and not 0 <= detail.chosen < len(detail.options):
-        raise TraceError(f"{where} chose candidate {detail.chosen} of {len(detail.options)}.")
+        raise TraceError(
+            "{where} chose candidate {n} of {total}.",
+            where=where,
+            n=detail.chosen,
+            total=len(detail.options),
+        )
     if isinstance(detail, BeamDetail):
         _check_pool(where, detail)
     if isinstance(detail, DraftDetail):
@@ -55,15 +68,22 @@ def _check_pool(where: str, detail: BeamDetail) -> None:
     for node in detail.pool:
         _check_known_value(where, "fate", node.fate, FATES)
         if node.node_id in seen:
-            raise TraceError(f"{where} has the node {node.node_id} twice.")
+            raise TraceError("{where} has the node {id} twice.", where=where, id=node.node_id)
         if not -1 <= node.parent_id < node.node_id:
-            raise TraceError(f"{where} has the node {node.node_id} before its parent.")
+            raise TraceError(
+                "{where} has the node {id} before its parent.", where=where, id=node.node_id
+            )
         seen.add(node.node_id)
 
 
 def _check_known_value(where: str, name: str, word: str, known: tuple[str, ...]) -> None:
     if word not in known:
-        raise TraceError(f"{where} has a {name} {word[:40]!r} that means nothing here.")
+        raise TraceError(
+            "{where} has a {name} {word} that means nothing here.",
+            where=where,
+            name=name,
+            word=repr(word[:40]),
+        )
 
 
 def check_details(trace: Trace) -> None:
@@ -77,7 +97,7 @@ def check_details(trace: Trace) -> None:
     prompt = 0 if trace.model.is_encoder_decoder else len(trace.prompt_ids)
     depths = {len(detail.layers) for _, detail in trace.details(LayerDetail)}
     for step in trace.steps:
-        where, detail = f"Step {step.index}", step.detail
+        where, detail = Message("Step {step}", step=step.index), step.detail
         written = lengths.get(step.sequence, 0)
         lengths[step.sequence] = step.keep + len(step.emit)
         if isinstance(detail, ContrastiveDetail):
@@ -94,18 +114,29 @@ def check_details(trace: Trace) -> None:
 def _check_positions(where: str, detail: ContrastiveDetail, first: int, end: int) -> None:
     for option in detail.options:
         if not first <= option.position < end:
-            raise TraceError(f"{where} compares with position {option.position} of {end}.")
+            raise TraceError(
+                "{where} compares with position {n} of {end}.",
+                where=where,
+                n=option.position,
+                end=end,
+            )
 
 
 def _check_layers(where: str, detail: LayerDetail, depths: set[int]) -> None:
     count = len(detail.layers)
     if count < 2 or len(depths) != 1:
-        raise TraceError(f"{where} has {count} layers; every step must have the same two or more.")
+        raise TraceError(
+            "{where} has {n} layers; every step must have the same two or more.",
+            where=where,
+            n=count,
+        )
     if [reading.layer for reading in detail.layers] != list(range(count)):
-        raise TraceError(f"{where} has layers that do not count 0, 1, 2, ….")
+        raise TraceError("{where} has layers that do not count 0, 1, 2, ….", where=where)
     for layer in (detail.premature_layer, *detail.candidate_layers):
         if not 0 <= layer < count:
-            raise TraceError(f"{where} contrasts layer {layer} of {count}.")
+            raise TraceError(
+                "{where} contrasts layer {layer} of {n}.", where=where, layer=layer, n=count
+            )
 
 
 def _check_report(where: str, detail: DraftDetail) -> None:
@@ -113,15 +144,17 @@ def _check_report(where: str, detail: DraftDetail) -> None:
     if report is None:
         return
     if report.plain_tokens < 0 or (report.plain_tokens and report.plain_s <= 0):
-        raise TraceError(f"{where} has a plain run of {report.plain_tokens} tokens in no time.")
+        raise TraceError(
+            "{where} has a plain run of {n} tokens in no time.", where=where, n=report.plain_tokens
+        )
     if report.others is not None and report.others < 0:
-        raise TraceError(f"{where} was timed beside {report.others} other runs.")
+        raise TraceError("{where} was timed beside {n} other runs.", where=where, n=report.others)
 
 
 def _check_watermark(where: str, step: Step, detail: WatermarkDetail) -> None:
     if len(step.emit) != 1:
-        raise TraceError(f"{where} marks {len(step.emit)} tokens; it must be one.")
+        raise TraceError("{where} marks {n} tokens; it must be one.", where=where, n=len(step.emit))
     if not (0 < detail.expected < 1 and 0 < detail.chance < 1):
-        raise TraceError(f"{where} counts against an expected share that is no share.")
+        raise TraceError("{where} counts against an expected share that is no share.", where=where)
     if any(value not in (0, 1) for value in detail.g_values):
-        raise TraceError(f"{where} has a g-value that is neither 0 nor 1.")
+        raise TraceError("{where} has a g-value that is neither 0 nor 1.", where=where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.errors import TraceError
+from engine.messages import Message
 from engine.trace.details import ForwardDetail, ForwardPass
 from engine.trace.records import Step, Trace
 
@@ -44,23 +45,31 @@ class _TextState:
 
     def apply_step(self, step: Step, detail: ForwardDetail) -> None:
         """Check the passes of a step and update the state."""
-        where = f"Step {step.index}"
+        where = Message("Step {step}", step=step.index)
         if detail.declared < 0:
-            raise TraceError(f"{where} has declared {detail.declared} tokens.")
+            raise TraceError("{where} has declared {n} tokens.", where=where, n=detail.declared)
         if len(detail.passes) != step.forward_passes:
             raise TraceError(
-                f"{where} has {len(detail.passes)} passes and counts {step.forward_passes}."
+                "{where} has {n} passes and counts {counted}.",
+                where=where,
+                n=len(detail.passes),
+                counted=step.forward_passes,
             )
         for place, seen in enumerate(detail.passes):
             _check_pass(where, seen)
             if seen.elapsed_s < self.ended_s:
-                raise TraceError(f"{where} has a pass that ended before the one before it.")
+                raise TraceError(
+                    "{where} has a pass that ended before the one before it.", where=where
+                )
             self.ended_s = seen.elapsed_s
             self._roll_back(where, seen, first=place == 0)
             self._check_length(where, seen)
         if step.keep > self.written:
             raise TraceError(
-                f"{where} keeps {step.keep} tokens of {self.written} after its last pass."
+                "{where} keeps {n} tokens of {written} after its last pass.",
+                where=where,
+                n=step.keep,
+                written=self.written,
             )
         self.left = self.written - step.keep
 
@@ -68,13 +77,21 @@ class _TextState:
         """Apply a pass's rollback; the previous step has applied that of a step's first pass."""
         if first and self.left is not None and seen.dropped != self.left:
             raise TraceError(
-                f"{where} begins without {seen.dropped} tokens of its text, and the step before took"
-                f" back {self.left}."
+                "{where} begins without {dropped} tokens of its text, and the step before "
+                "took back {left}.",
+                where=where,
+                dropped=seen.dropped,
+                left=self.left,
             )
         if first:
             return
         if seen.dropped > self.written:
-            raise TraceError(f"{where} has a pass without {seen.dropped} of {self.written} tokens.")
+            raise TraceError(
+                "{where} has a pass without {dropped} of {written} tokens.",
+                where=where,
+                dropped=seen.dropped,
+                written=self.written,
+            )
         self.written -= seen.dropped
 
     def _check_length(self, where: str, seen: ForwardPass) -> None:
@@ -82,8 +99,10 @@ class _TextState:
             self.start = max(seen.length - self.written, 0)
         if seen.length != self.start + self.written:
             raise TraceError(
-                f"{where} has a pass with length = {seen.length}, and its text has"
-                f" {self.start + self.written} tokens."
+                "{where} has a pass with length = {length}, and its text has {n} tokens.",
+                where=where,
+                length=seen.length,
+                n=self.start + self.written,
             )
 
 
@@ -91,11 +110,21 @@ def _check_pass(where: str, seen: ForwardPass) -> None:
     """Check the numbers of one pass."""
     for name in _COUNT_FIELDS:
         if getattr(seen, name) < 0:
-            raise TraceError(f"{where} has a pass with {name} = {getattr(seen, name)}.")
+            raise TraceError(
+                "{where} has a pass with {name} = {value}.",
+                where=where,
+                name=name,
+                value=getattr(seen, name),
+            )
     if seen.aside and seen.dropped:
-        raise TraceError(f"{where} has a pass aside that takes back {seen.dropped} tokens.")
+        raise TraceError(
+            "{where} has a pass aside that takes back {n} tokens.", where=where, n=seen.dropped
+        )
     if not seen.aside and not seen.read <= seen.length <= seen.cached + seen.read:
         raise TraceError(
-            f"{where} has a pass of {seen.length} tokens that read {seen.read} after"
-            f" {seen.cached} in the cache."
+            "{where} has a pass of {n} tokens that read {read} after {cached} in the cache.",
+            where=where,
+            n=seen.length,
+            read=seen.read,
+            cached=seen.cached,
         )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import TraceError, format_value
+from engine.messages import Message, add_templates, restore_templates
 from engine.settings import SETTINGS
 from engine.trace import checks
 from engine.trace.columns import to_columns, to_rows
@@ -65,12 +66,13 @@ def step_to_dict(step: Step) -> dict[str, Any]:
 
 def trace_to_dict(trace: Trace) -> dict[str, Any]:
     """Return the JSON object of a whole trace."""
-    return {"schema": SCHEMA, **to_dict(trace)}
+    return add_templates({"schema": SCHEMA, **to_dict(trace)})
 
 
 def trace_header(trace: Trace) -> dict[str, Any]:
     """Return the JSON object of a trace without steps and outputs."""
-    return {k: v for k, v in trace_to_dict(trace).items() if k not in ("steps", "outputs")}
+    whole = {"schema": SCHEMA, **to_dict(trace)}
+    return {k: v for k, v in whole.items() if k not in ("steps", "outputs")}
 
 
 def dumps(trace: Trace) -> str:
@@ -96,7 +98,7 @@ def save(trace: Trace, path: str | Path) -> None:
         partial.replace(path)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise TraceError(f"The trace could not be written: {error.strerror}.") from None
+        raise TraceError("The trace could not be written: {why}.", why=error.strerror) from None
 
 
 def _compress(data: bytes) -> bytes:
@@ -115,7 +117,7 @@ def load(path: str | Path) -> Trace:
         with Path(path).open("rb") as file:
             data = file.read(SETTINGS.max_trace_bytes + 1)
     except OSError as error:
-        raise TraceError(f"The trace file cannot be read: {error.strerror}.") from None
+        raise TraceError("The trace file cannot be read: {why}.", why=error.strerror) from None
     return loads(data)
 
 
@@ -141,10 +143,12 @@ def trace_from_dict(data: JsonValue) -> Trace:
     version = data.get("schema")
     if version not in (SCHEMA, COLUMNS_SCHEMA):
         shown = "none" if version is None else repr(str(version)[:40])
-        reads = f"{SCHEMA!r} and {COLUMNS_SCHEMA!r}"
-        raise TraceError(f"This trace has schema {shown}; this program reads {reads}.")
+        reads = Message("{head} and {last}", head=repr(SCHEMA), last=repr(COLUMNS_SCHEMA))
+        raise TraceError(
+            "This trace has schema {schema}; this program reads {reads}.", schema=shown, reads=reads
+        )
     checks.check_step_count(data.get("steps"))
-    fields = {name: value for name, value in data.items() if name != "schema"}
+    fields = {name: value for name, value in restore_templates(data).items() if name != "schema"}
     if version == COLUMNS_SCHEMA and isinstance(steps := fields.get("steps"), list):
         places = ((f"trace.steps[{i}]", step) for i, step in enumerate(steps))
         fields["steps"] = [to_rows(step, Step, where) for where, step in places]
@@ -188,16 +192,18 @@ def _read_value(value: JsonValue, hint: object, where: str) -> Any:
 
 def _read_record(value: JsonValue, cls: type[DataclassInstance], where: str) -> Any:
     if not isinstance(value, dict):
-        raise TraceError(f"{where} must be an object.")
+        raise TraceError("{where} must be an object.", where=where)
     fields = {f.name: f for f in dataclasses.fields(cls)}
     hints = field_types(cls)
     extra = next((name for name in value if name not in fields and name != "kind"), None)
     if extra is not None:
-        raise TraceError(f"{where} has an unknown field {str(extra)[:40]!r}.")
+        raise TraceError(
+            "{where} has an unknown field {name}.", where=where, name=repr(str(extra)[:40])
+        )
     for name, field in fields.items():
         required = field.default is field.default_factory is dataclasses.MISSING
         if required and name not in value:
-            raise TraceError(f"{where} lacks the field {name!r}.")
+            raise TraceError("{where} lacks the field {name}.", where=where, name=repr(name))
     return cls(**{n: _read_value(value[n], hints[n], f"{where}.{n}") for n in fields if n in value})
 
 
@@ -205,36 +211,40 @@ def _read_union(value: JsonValue, args: tuple[object, ...], where: str) -> Any:
     if value is None:
         if type(None) in args:
             return None
-        raise TraceError(f"{where} must not be null.")
+        raise TraceError("{where} must not be null.", where=where)
     options = [arg for arg in args if arg is not type(None)]
     if set(options) == set(_DETAIL_CLASSES):
         kind = value.get("kind") if isinstance(value, dict) else None
         if not isinstance(kind, str) or kind not in DETAIL_TYPES:
-            raise TraceError(f"{where} has an unknown kind {str(kind)[:40]!r}.")
+            raise TraceError(
+                "{where} has an unknown kind {kind}.", where=where, kind=repr(str(kind)[:40])
+            )
         return _read_value(value, DETAIL_TYPES[kind], where)
     return _read_value(value, options[0], where)
 
 
 def _read_tuple(value: JsonValue, args: tuple[object, ...], where: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
-        raise TraceError(f"{where} must be a list.")
+        raise TraceError("{where} must be a list.", where=where)
     if len(args) == 2 and args[1] is Ellipsis:
         return tuple(_read_value(item, args[0], f"{where}[{i}]") for i, item in enumerate(value))
     if len(value) != len(args):
-        raise TraceError(f"{where} must hold {len(args)} values.")
+        raise TraceError("{where} must hold {n} values.", where=where, n=len(args))
     pairs = zip(value, args, strict=True)
     return tuple(_read_value(item, arg, f"{where}[{i}]") for i, (item, arg) in enumerate(pairs))
 
 
 def _read_mapping(value: JsonValue, args: tuple[Any, ...], where: str) -> dict[object, object]:
     if not isinstance(value, dict):
-        raise TraceError(f"{where} must be an object.")
+        raise TraceError("{where} must be an object.", where=where)
     key_kind, item_kind = args
     result: dict[object, object] = {}
     for key, item in value.items():
         # int() would also accept signs, underscores and other scripts' digits.
         if key_kind is int and not (key.isascii() and key.isdigit() and len(key) < 10):
-            raise TraceError(f"{where} has a key {key[:40]!r} that is no token id.")
+            raise TraceError(
+                "{where} has a key {key} that is no token id.", where=where, key=repr(key[:40])
+            )
         name = key[:40] if key.isprintable() else format_value(key[:40])
         result[key_kind(key)] = _read_value(item, item_kind, f"{where}[{name}]")
     return result
@@ -242,17 +252,22 @@ def _read_mapping(value: JsonValue, args: tuple[Any, ...], where: str) -> dict[o
 
 def _read_scalar(value: JsonValue, kind: type, where: str) -> Any:
     if kind in _MAX_NUMBERS and isinstance(value, (int, float)) and abs(value) > _MAX_NUMBERS[kind]:
-        raise TraceError(f"{where} is a number that is too large.")
+        raise TraceError("{where} is a number that is too large.", where=where)
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
     if isinstance(value, str) and not checks.is_unicode(value):
-        raise TraceError(f"{where} has half of a character (a lone surrogate).")
+        raise TraceError("{where} has half of a character (a lone surrogate).", where=where)
     # bool is a subclass of int, but true is no whole number in JSON.
     if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
         return value
-    raise TraceError(f"{where} must be {_TYPE_LABELS.get(kind, kind.__name__)}.")
+    raise TraceError(_TYPE_ERRORS[kind], where=where)
 
 
 _MAX_NUMBERS = {int: 2**63, float: 1e60}
 """Floats reach 1e60: an arrival e / p of a tiny float32 p is huge, a removed score the lowest."""
-_TYPE_LABELS = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
+_TYPE_ERRORS = {
+    float: "{where} must be a number.",
+    int: "{where} must be a whole number.",
+    str: "{where} must be text.",
+    bool: "{where} must be true or false.",
+}

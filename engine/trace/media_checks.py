@@ -36,11 +36,13 @@ def check_media(trace: Trace) -> None:
 
 def _check_info(where: str, info: MediaInfo) -> None:
     if info.kind not in MEDIA_KINDS:
-        raise TraceError(f"{where}.kind must be one of {', '.join(MEDIA_KINDS)}.")
+        raise TraceError(
+            "{where}.kind must be one of {kinds}.", where=where, kinds=", ".join(MEDIA_KINDS)
+        )
     if not _SHA256.fullmatch(info.sha256):
-        raise TraceError(f"{where}.sha256 is no SHA-256.")
+        raise TraceError("{where}.sha256 is no SHA-256.", where=where)
     if info.example is not None and not re.fullmatch(EXAMPLE_NAME, info.example):
-        raise TraceError(f"{where}.example is no name of an example.")
+        raise TraceError("{where}.example is no name of an example.", where=where)
     if info.kind == "image":
         _check_picture(where, info)
     else:
@@ -49,22 +51,26 @@ def _check_info(where: str, info: MediaInfo) -> None:
 
 def _check_picture(where: str, info: MediaInfo) -> None:
     if info.seconds is not None or info.rate is not None or info.peaks:
-        raise TraceError(f"{where} is a picture and tells of a sound.")
+        raise TraceError("{where} is a picture and tells of a sound.", where=where)
     if not all(side is not None and 1 <= side <= _MAX_SIDE for side in (info.width, info.height)):
-        raise TraceError(f"{where} has a size that no picture has.")
+        raise TraceError("{where} has a size that no picture has.", where=where)
     if info.preview and not _is_preview(info.preview):
-        raise TraceError(f"{where}.preview is no JPEG of at most {PREVIEW_SIDE} pixels a side.")
+        raise TraceError(
+            "{where}.preview is no JPEG of at most {n} pixels a side.", where=where, n=PREVIEW_SIDE
+        )
 
 
 def _check_sound(where: str, info: MediaInfo) -> None:
     if info.width is not None or info.height is not None or info.preview:
-        raise TraceError(f"{where} is a sound and tells of a picture.")
+        raise TraceError("{where} is a sound and tells of a picture.", where=where)
     if info.seconds is None or not 0 < info.seconds <= _MAX_SECONDS:
-        raise TraceError(f"{where}.seconds is no length that a sound has.")
+        raise TraceError("{where}.seconds is no length that a sound has.", where=where)
     if info.rate is None or not 1 <= info.rate <= _MAX_RATE:
-        raise TraceError(f"{where}.rate is no rate that a sound has.")
+        raise TraceError("{where}.rate is no rate that a sound has.", where=where)
     if len(info.peaks) > MAX_PEAKS or not all(0 <= peak <= 1 for peak in info.peaks):
-        raise TraceError(f"{where}.peaks must be at most {MAX_PEAKS} numbers from 0 to 1.")
+        raise TraceError(
+            "{where}.peaks must be at most {n} numbers from 0 to 1.", where=where, n=MAX_PEAKS
+        )
 
 
 def _is_preview(text: str) -> bool:

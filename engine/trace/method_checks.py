@@ -24,12 +24,17 @@ def check_method(trace: Trace) -> None:
         _check_info(trace.method)
     if trace.emitted and len(trace.emitted) != len(trace.outputs):
         raise TraceError(
-            f"trace.emitted tells of {len(trace.emitted)} texts, and there are {len(trace.outputs)}."
+            "trace.emitted tells of {n} texts, and there are {outputs}.",
+            n=len(trace.emitted),
+            outputs=len(trace.outputs),
         )
     for number, (tokens, output) in enumerate(zip(trace.emitted, trace.outputs, strict=False)):
         if len(tokens) != len(output.token_ids):
             raise TraceError(
-                f"trace.emitted[{number}] tells of {len(tokens)} tokens of {len(output.token_ids)}."
+                "trace.emitted[{n}] tells of {told} tokens of {total}.",
+                n=number,
+                told=len(tokens),
+                total=len(output.token_ids),
             )
         for at, token in enumerate(tokens):
             _check_token(f"trace.emitted[{number}][{at}]", token, trace.pieces)
@@ -37,20 +42,22 @@ def check_method(trace: Trace) -> None:
 
 def _check_info(method: MethodInfo) -> None:
     if method.source not in METHOD_SOURCES:
-        raise TraceError(f"trace.method.source must be one of {', '.join(METHOD_SOURCES)}.")
+        raise TraceError(
+            "trace.method.source must be one of {sources}.", sources=", ".join(METHOD_SOURCES)
+        )
     if method.sha256 is not None and not _SHA256.fullmatch(method.sha256):
         raise TraceError("trace.method.sha256 is no SHA-256.")
     if not 1 <= len(method.name) <= _MAX_NAME:
-        raise TraceError(f"trace.method.name must have 1 to {_MAX_NAME} characters.")
+        raise TraceError("trace.method.name must have 1 to {most} characters.", most=_MAX_NAME)
 
 
 def _check_token(where: str, token: EmittedToken, pieces: Mapping[int, str]) -> None:
     if token.logprob > _TOLERANCE or token.rank < 0 or token.entropy < -_TOLERANCE:
-        raise TraceError(f"{where} has impossible numbers.")
+        raise TraceError("{where} has impossible numbers.", where=where)
     if any(token_id not in pieces for token_id, _ in token.top):
-        raise TraceError(f"{where} names a token that has no entry in pieces.")
+        raise TraceError("{where} names a token that has no entry in pieces.", where=where)
     shares = [share for _, share in token.top]
     if math.fsum(shares) > 1 + _TOLERANCE or any(
         not 0 <= share <= 1 + _TOLERANCE for share in shares
     ):
-        raise TraceError(f"{where} has probabilities that are none.")
+        raise TraceError("{where} has probabilities that are none.", where=where)

@@ -7,6 +7,7 @@ import types
 import typing
 from typing import TYPE_CHECKING, Any
 
+from engine.messages import TEMPLATES_FIELD
 from engine.trace.details import DETAIL_TYPES
 from engine.trace.records import COLUMNS_SCHEMA, FINISH_REASONS, SCHEMA, Output, Step, Trace
 from engine.trace.value_types import LOGPROB, field_types, is_record_type, split_annotation
@@ -15,6 +16,19 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _DETAIL_KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
+_TEMPLATES_SCHEMA = {
+    "type": "object",
+    "additionalProperties": {
+        "type": "object",
+        "properties": {
+            "template": {"type": "string"},
+            "values": {"type": "object", "additionalProperties": {"type": "string"}},
+        },
+        "required": ["template", "values"],
+        "additionalProperties": False,
+    },
+}
+"""The templates of the trace's sentences, from which they are translated."""
 _SCALAR_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 
@@ -28,6 +42,7 @@ def trace_schema(*, columns: bool = False) -> dict[str, Any]:
     top = _record_schema(Trace, definitions)
     name = COLUMNS_SCHEMA if columns else SCHEMA
     top["properties"] = {"schema": {"const": name}, **top["properties"]}
+    top["properties"][TEMPLATES_FIELD] = _TEMPLATES_SCHEMA
     top["required"] = ["schema", *top["required"]]
     definitions[Output.__name__]["properties"]["finish_reason"] = {"enum": list(FINISH_REASONS)}
     if columns:

@@ -46,6 +46,7 @@ export interface StartMessage {
   kind: "start";
   run: string;
   seq: number;
+  templates?: Templates;
   /**
    * Where the page shows it.
    */
@@ -56,6 +57,17 @@ export interface StartMessage {
   link: string;
   form: Form;
   header: Header;
+}
+/**
+ * The sentences in a message: English sentence -> its template and values, for translation.
+ */
+export interface Templates {
+  [k: string]: {
+    template: string;
+    values: {
+      [k: string]: string;
+    };
+  };
 }
 /**
  * The form that asks for a run: what its controls show.
@@ -238,6 +250,7 @@ export interface DeltaMessage {
   kind: "delta";
   run: string;
   seq: number;
+  templates?: Templates;
   steps: Step[];
   /**
    * By step: what its pictures show of it and of the run up to it, by picture.
@@ -683,6 +696,7 @@ export interface FinishMessage {
   kind: "finish";
   run: string;
   seq: number;
+  templates?: Templates;
   rest: Rest;
   parting?: Parting1;
 }
@@ -717,6 +731,7 @@ export interface FailMessage {
   kind: "fail";
   run: string;
   seq: number;
+  templates?: Templates;
   strategy?: string;
   /**
    * One sentence for the reader.
@@ -742,6 +757,7 @@ export interface FailMessage {
 export interface ProgressMessage {
   kind: "progress";
   run: string;
+  templates?: Templates;
   /**
    * Where the page shows it.
    */

@@ -20,6 +20,7 @@ from engine.declare.params import (
     TokenLists,
 )
 from engine.errors import ParameterError
+from engine.messages import Message
 
 _LIST_PARAMS = (AllowedTokens, Biases, Decay, Strings, TokenIds, TokenLists)
 _MAX_DIGITS = 20
@@ -70,7 +71,9 @@ def _read_list(name: str, param: Param, text: str) -> Any:
             return json.loads(text)
         except (ValueError, RecursionError):
             raise ParameterError(
-                name, text, f"it is not valid JSON; {param.describe_range()}"
+                name,
+                text,
+                Message("it is not valid JSON; {allowed}", allowed=param.describe_range()),
             ) from None
     if not isinstance(param, _LIST_PARAMS):
         return text

@@ -13,6 +13,7 @@ from engine.declare.weights import (
     weights_params,
 )
 from engine.errors import MethodError, ParameterError, format_value
+from engine.messages import Message
 from engine.run.request import DecodeRequest
 from engine.sandbox.method_lookup import is_local_method
 from engine.strategies import STRATEGIES
@@ -61,8 +62,9 @@ def check_method_is_local(request: DecodeRequest) -> DecodeRequest:
     name = request.params.get("method")
     if isinstance(name, str) and not is_local_method(name.strip()):
         raise MethodError(
-            f"The code of {format_value(name.strip())} is not on this machine yet: "
-            "“Fetch its code” below its name brings and shows it."
+            "The code of {name} is not on this machine yet: “Fetch its code” below its "
+            "name brings and shows it.",
+            name=format_value(name.strip()),
         )
     return request
 
@@ -77,7 +79,9 @@ def read_strategy(asked: Mapping[str, Any]) -> Strategy:
     # A list or an object is not hashable, and the lookup would raise.
     strategy = STRATEGIES.get(name) if isinstance(name, str) else None
     if strategy is None:
-        raise ParameterError("strategy", name, f"it must be one of {', '.join(STRATEGIES)}")
+        raise ParameterError(
+            "strategy", name, Message("it must be one of {choices}", choices=", ".join(STRATEGIES))
+        )
     return strategy
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.errors import ParameterError
+from engine.messages import Message
 from engine.run.request import MAX_SEED
 
 _MAX_IDS_CHARS = 40_000
@@ -12,7 +13,11 @@ _MAX_STEP = 1_000_000
 def read_seed(text: str) -> int:
     """Return the seed that a link names."""
     if not (text.isascii() and text.isdigit()) or int(text[:20]) > MAX_SEED:
-        raise ParameterError("seed", text[:40], f"it must be a whole number from 0 to {MAX_SEED}")
+        raise ParameterError(
+            "seed",
+            text[:40],
+            Message("it must be a whole number from 0 to {MAX_SEED}", MAX_SEED=MAX_SEED),
+        )
     return int(text)
 
 

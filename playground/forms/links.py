@@ -22,6 +22,7 @@ from engine.declare.params import params_of
 from engine.declare.weights import weights_params
 from engine.errors import ParameterError
 from engine.lessons import library
+from engine.messages import Message
 from engine.run.chat_request import check_messages, strip_default_start
 from engine.run.request import DecodeRequest, check_request
 from engine.run.weights import read_request_weights, read_single_weights, weights_from_trace
@@ -136,7 +137,11 @@ def _read_json(query: Mapping[str, str], name: str, kind: type) -> Any:
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, kind):
-        allowed = "the link's must be JSON, " + ("a list" if kind is list else "an object")
+        allowed = (
+            "the link's must be JSON, a list"
+            if kind is list
+            else "the link's must be JSON, an object"
+        )
         raise ParameterError(name, query[name][:40], allowed)
     return value
 
@@ -235,7 +240,7 @@ def open_link(search: str, visitor: Any = None) -> dict[str, Any]:
         return {"tab": tab, "step": step, "recorded": None}
     if tab is not None and "strategy" not in query:
         known = ", ".join((*STRATEGIES, *_FORM_TABS, *_PLAIN_TABS, _LESSONS))
-        raise ParameterError("tab", tab[:40], f"it must be one of {known}")
+        raise ParameterError("tab", tab[:40], Message("it must be one of {choices}", choices=known))
     return _open_request(query, step, visitor)
 
 
@@ -250,7 +255,9 @@ def _open_lesson(query: Mapping[str, str]) -> dict[str, Any]:
         read_step(query.get("card"), "card"),
     )
     if card is not None and card > cards:
-        raise ParameterError("card", card, f"the lesson has cards 1 to {cards}")
+        raise ParameterError(
+            "card", card, Message("the lesson has cards 1 to {cards}", cards=cards)
+        )
     return {"lesson": file.name, "language": language if "in" in query else None, "card": card or 1}
 
 
@@ -260,7 +267,7 @@ def _open_trace(query: Mapping[str, str], step: int | None) -> dict[str, Any]:
         raise ParameterError("trace", query["trace"][:40], "the gallery has no run of this name")
     count = len(gallery.open_entry(entry.file).steps)
     if step is not None and step > count:
-        raise ParameterError("step", step, f"the run has steps 1 to {count}")
+        raise ParameterError("step", step, Message("the run has steps 1 to {count}", count=count))
     tab = "replay" if query.get("tab") == "replay" else entry.strategy
     return {"tab": tab, "step": step or entry.look_at, "recorded": entry.name}
 

@@ -22,6 +22,7 @@ from engine.declare.weights import (
 )
 from engine.inspection.processors import changeable_parameters
 from engine.inspection.what_if import refusal_reason
+from engine.messages import Message
 from engine.models.hub import is_model_offered
 from engine.run.request import MAX_SEED
 from engine.run.weights import list_weight_params
@@ -228,7 +229,9 @@ def dependent_weights(assistant: bool) -> dict[str, dict[str, Any]]:
         prefix + name: {
             "name": prefix + other,
             "values": [value],
-            "why": f"It acts while {kinds[prefix + other].label} is {value}.",
+            "why": Message(
+                "It acts while {label} is {value}.", label=kinds[prefix + other].label, value=value
+            ),
         }
         for prefix in (("", ASSISTANT_PREFIX) if assistant else ("",))
         for name, (other, value) in REQUIRED_SETTINGS.items()

@@ -179,7 +179,12 @@ def media_from_form(asked: Mapping[str, Any]) -> dict[str, Any]:
     found, lacks = media_from_link(asked, asked.get(VISITOR_FIELD))
     for kind in lacks:
         digest = str(asked.get(kind)).removeprefix(HELD_PREFIX)
-        raise ParameterError(kind, f"{digest[:12]}…", "it is not here any more", "choose it again")
+        raise ParameterError(
+            kind,
+            f"{digest[:12]}…",
+            "it is not here any more",
+            "choose it again",
+        )
     return found
 
 

@@ -24,6 +24,7 @@ from engine.analysis.generate_outputs_files import output_metadata, output_to_by
 from engine.analysis.generate_outputs_flags import check_has_outputs, parse_flags
 from engine.analysis.generate_outputs_sizes import check_size
 from engine.errors import BusyError, Cancelled, EngineError, StoppedError
+from engine.messages import add_templates
 from engine.one_shot_thread import run_in_thread
 from engine.run.visitor import VISITOR, Visitor
 from engine.settings import SETTINGS
@@ -104,7 +105,9 @@ def _make_file(
 ) -> bytes:
     asked = read_json_strict(body, SETTINGS.max_request_bytes)
     if not isinstance(asked, dict):
-        raise EngineError(f"The request has to be an object with {', '.join(_REQUEST_FIELDS)}.")
+        raise EngineError(
+            "The request has to be an object with {names}.", names=", ".join(_REQUEST_FIELDS)
+        )
     own = visitor_media.hide_foreign_media({**asked, visitor_media.VISITOR_FIELD: reader})
     trace, flags = parse_trace(own.get("trace")), parse_flags(asked.get("flags"))
     VISITOR.set(visitor)
@@ -132,4 +135,4 @@ def _wait_for_turn(cancelled: threading.Event) -> None:
 
 
 def _error_response(error: str, status: int) -> JSONResponse:
-    return JSONResponse({"error": error}, status, {"Cache-Control": "no-store"})
+    return JSONResponse(add_templates({"error": error}), status, {"Cache-Control": "no-store"})

@@ -9,6 +9,7 @@ from engine.declare.params import params_of
 from engine.errors import ParameterError
 from engine.export import generation_config as config_io
 from engine.export.own_defaults import OwnDefaults, own_defaults
+from engine.messages import Message
 from engine.strategies import STRATEGIES
 from playground.forms import controls
 from playground.forms.form import form_params, read_strategy
@@ -49,7 +50,9 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         return _defaults_answer(
             own_defaults(given if isinstance(given, str) else "", strategy.name)
         )
-    raise ParameterError("action", action, f"it must be one of {', '.join(ACTIONS)}")
+    raise ParameterError(
+        "action", action, Message("it must be one of {choices}", choices=", ".join(ACTIONS))
+    )
 
 
 def _defaults_answer(found: OwnDefaults) -> dict[str, Any]:

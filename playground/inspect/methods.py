@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import Cancelled, MethodError, StoppedError
+from engine.messages import Message, join_messages
 from engine.sandbox.confinement import BARRIERS, expected_barriers
 from engine.sandbox.folder import ENTRY, README, extract_summary, read_method
 from engine.sandbox.method_editor import (
@@ -89,15 +90,24 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def describe_sandbox() -> str:
     """Return a sentence on what a method's sandbox allows and forbids on this machine."""
-    limits = f"It may take {SETTINGS.max_method_s:g} seconds and {SETTINGS.max_method_memory_gb:g} GB beyond the model."
+    limits = Message(
+        "It may take {max_method_s} seconds and {max_method_memory_gb} GB beyond the model.",
+        max_method_s=f"{SETTINGS.max_method_s:g}",
+        max_method_memory_gb=f"{SETTINGS.max_method_memory_gb:g}",
+    )
     missing = [name for name in BARRIERS if name not in expected_barriers()]
     if not missing:
-        return (
-            "It runs in a process of its own that reads the model and Python's packages and nothing else, without the"
-            f" network or other programs. {limits}"
+        sandboxed = Message(
+            "It runs in a process of its own that reads the model and Python's packages and "
+            "nothing else, without the network or other programs."
         )
-    lacking = ", ".join(_BARRIER_WORDS[name] for name in missing)
-    return f"It runs in a process of its own, but this machine cannot keep it from: {lacking}. {limits}"
+        return join_messages([sandboxed, limits])
+    lacking = join_messages([_BARRIER_WORDS[name] for name in missing], ", ")
+    exposed = Message(
+        "It runs in a process of its own, but this machine cannot keep it from: {lacking}.",
+        lacking=lacking,
+    )
+    return join_messages([exposed, limits])
 
 
 def _list_methods(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +174,7 @@ def _trust_problem(found: FoundMethod) -> str:
 
 
 def _trust_method(asked: Mapping[str, Any]) -> dict[str, Any]:
-    _check_not_public("confirmed")
+    _check_not_public("Methods are not confirmed on a public deployment; its owner lists them.")
     found = find_method(asked.get("name"))  # type: ignore[arg-type]
     # The code may have changed since it was shown; only what was read is confirmed.
     if found.method.sha256 == asked.get("sha256"):
@@ -174,12 +184,12 @@ def _trust_method(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_own_files(asked: Mapping[str, Any]) -> dict[str, Any]:
-    _check_not_public("changed")
+    _check_not_public("Methods are not changed on a public deployment; its owner lists them.")
     return _own_method_state(asked.get("name"), read_method)
 
 
 def _create_method(asked: Mapping[str, Any]) -> dict[str, Any]:
-    _check_not_public("made")
+    _check_not_public("Methods are not made on a public deployment; its owner lists them.")
     name, template = asked.get("name"), asked.get("template")
     if not isinstance(name, str) or "/" in name or name in ("", ".", ".."):
         raise MethodError(
@@ -190,7 +200,7 @@ def _create_method(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _save_method_file(asked: Mapping[str, Any]) -> dict[str, Any]:
-    _check_not_public("changed")
+    _check_not_public("Methods are not changed on a public deployment; its owner lists them.")
     name, before = asked.get("name"), asked.get("before")
     if save_file(name, asked.get("file"), asked.get("text"), before):
         return _own_method_state(name, trust_own_method)
@@ -214,7 +224,7 @@ def _own_method_state(name: Any, read: Callable[[Path], Any]) -> dict[str, Any]:
 
 
 def _poll_check(asked: Mapping[str, Any]) -> dict[str, Any]:
-    _check_not_public("checked")
+    _check_not_public("Methods are not checked on a public deployment; its owner lists them.")
     return method_checks.poll_check(asked)
 
 
@@ -227,11 +237,11 @@ def _stop_fetch_or_check(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def _check_not_public(verb: str) -> None:
+def _check_not_public(refusal: str) -> None:
     """Refuse an action that only the owner of a machine may take.
 
     Raises:
         MethodError: This is a public deployment.
     """
     if SETTINGS.public:
-        raise MethodError(f"Methods are not {verb} on a public deployment; its owner lists them.")
+        raise MethodError(refusal)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Mapping
@@ -13,6 +12,7 @@ import gradio as gr
 from engine.errors import ParameterError
 from engine.export.files import CONFIG, export_files, generation_config_text, pipeline_refusal
 from engine.export.verify import verify_export
+from engine.messages import to_json
 from engine.settings import SETTINGS
 from engine.trace.records import Trace
 from playground.forms.links import open_link
@@ -71,7 +71,7 @@ def build_question_bus() -> None:
 def format_reply(number: Any, **values: Any) -> str:
     """Return the JSON reply to question ``number``; the id is 0 if that is not a valid number."""
     known = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < _MAX_ID
-    return json.dumps({"id": number if known else 0, **values}, allow_nan=False)
+    return to_json({"id": number if known else 0, **values})
 
 
 def _handle_event(event: gr.EventData) -> str:

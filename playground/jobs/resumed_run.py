@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.messages import Message
 from engine.run.jobs import JobStream
 from engine.serving.delivery_log import DeliveryLog, RunMismatch
 from engine.trace.events import RunReplaced, TextDelta
@@ -89,16 +90,21 @@ def repeat_from_messages(messages: Sequence[Mapping[str, Any]]) -> DeliveryLog:
 def resumed_note(losses: Sequence[int]) -> str:
     """Return the note that another server repeated the run, with the steps before the loss."""
     after = _steps_text(losses[-1])
-    return f"The server of this run ended after {after}; another one made it again, and every step was the same."
+    return Message(
+        "The server of this run ended after {steps}; another one made it again, and "
+        "every step was the same.",
+        steps=after,
+    )
 
 
 def diverged_note(step: int) -> str:
     """Return the note that the repeated run differed after ``step`` steps and was restarted."""
-    return (
-        f"The server of this run ended, and made again it came out differently after {_steps_text(step)};"
-        " it was started anew."
+    return Message(
+        "The server of this run ended, and made again it came out differently after "
+        "{steps}; it was started anew.",
+        steps=_steps_text(step),
     )
 
 
 def _steps_text(count: int) -> str:
-    return "1 step" if count == 1 else f"{count} steps"
+    return "1 step" if count == 1 else Message("{n} steps", n=count)

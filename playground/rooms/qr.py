@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from engine.messages import Message
+
 MAX_CHARS = 300
 
 
@@ -17,7 +19,9 @@ def qr_rows(text: str) -> list[str]:
     import segno
 
     if not 0 < len(text) <= MAX_CHARS:
-        raise ValueError(f"A QR code is made of 1 to {MAX_CHARS} characters.")
+        raise ValueError(
+            Message("A QR code is made of 1 to {MAX_CHARS} characters.", MAX_CHARS=MAX_CHARS)
+        )
     # Level Q survives the loss of a quarter: students photograph the code from the last row.
     code = segno.make_qr(text, error="q")
     return ["".join(str(int(module)) for module in row) for row in code.matrix]

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from engine.errors import format_value
+from engine.messages import Message
 from engine.settings import SETTINGS, Settings
 from playground.rooms.cards import Deck, load_deck
 from playground.rooms.rate_limit import RateLimiter
@@ -27,7 +28,6 @@ CODE_ALPHABET = "34679CDFGHJKMNPQRTVWXY"
 CODE_LENGTH = 6
 # 113 million codes: with 50 rooms and 30 wrong tries a minute, guessing one takes about 50 days.
 NO_ROOM = "There is no such room: it has ended, or its code is another one."
-_WAIT_ADVICE = "Wait a minute and try again."
 
 
 class RoomRegistry:
@@ -110,12 +110,19 @@ class RoomRegistry:
             given_up = self._end_unused_room(own)
             if given_up is None:
                 raise RoomError(
-                    f"{len(own)} rooms have been opened from here already: close one of them.", 429
+                    Message(
+                        "{own} rooms have been opened from here already: close one of them.",
+                        own=len(own),
+                    ),
+                    429,
                 )
             states.remove(given_up)
         if len(states) >= self.settings.max_rooms and self._end_unused_room(states) is None:
             raise RoomError(
-                f"{len(states)} rooms are open already, and no more are possible; try again later.",
+                Message(
+                    "{rooms} rooms are open already, and no more are possible; try again later.",
+                    rooms=len(states),
+                ),
                 503,
             )
 
@@ -165,7 +172,10 @@ class RoomRegistry:
         if room and known and (room.has_participant(known) or room.is_taught_by(known)):
             return room
         if not self._wrong.allows(address):
-            raise RoomError(f"Too many wrong codes came from your address. {_WAIT_ADVICE}", 429)
+            raise RoomError(
+                "Too many wrong codes came from your address. Wait a minute and try again.",
+                429,
+            )
         if room is None:
             self._wrong.take(address)
             raise RoomError(NO_ROOM, 404)
@@ -205,7 +215,10 @@ class RoomRegistry:
         if participant and room.has_participant(participant):
             return room, participant
         if not self._new.take(address):
-            raise RoomError(f"Too many people enter from your address at once. {_WAIT_ADVICE}", 429)
+            raise RoomError(
+                "Too many people enter from your address at once. Wait a minute and try again.",
+                429,
+            )
         participant = secrets.token_urlsafe(16)
         with self._edit_room(room):
             room.enter(participant)
@@ -260,7 +273,12 @@ class RoomRegistry:
         }
         if not isinstance(act, str) or act not in acts:
             raise RoomError(
-                f"act = {format_value(act)} is not allowed: one of {', '.join(acts)}.", 400
+                Message(
+                    "act = {act} is not allowed: one of {acts}.",
+                    act=format_value(act),
+                    acts=", ".join(acts),
+                ),
+                400,
             )
         if act == "close":
             self.close(room)

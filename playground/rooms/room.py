@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.errors import EngineError, format_value
 from engine.lessons.answer_key import check_answer
+from engine.messages import Message
 from playground.rooms.cards import Deck, DeckCard
 from playground.rooms.notifier import Notifier
 from playground.rooms.state import RoomState
@@ -117,7 +118,13 @@ class Room:
             if len(people) >= self.most_people:
                 gone = next((one for one in people if self._is_idle(one)), None)
                 if gone is None:
-                    raise RoomError(f"This room is full: it holds {self.most_people} people.", 403)
+                    raise RoomError(
+                        Message(
+                            "This room is full: it holds {most_people} people.",
+                            most_people=self.most_people,
+                        ),
+                        403,
+                    )
                 del people[gone]
             people[participant] = None
             self._notify_counts()
@@ -150,7 +157,12 @@ class Room:
     def _check_current_card(self, card: Any) -> None:
         if type(card) is not int or card != self.state.card:
             raise RoomError(
-                f"The class is at card {self.state.card}, not {format_value(card)}.", 409
+                Message(
+                    "The class is at card {at}, not {card}.",
+                    at=self.state.card,
+                    card=format_value(card),
+                ),
+                409,
             )
 
     def show(self, card: Any) -> None:
@@ -162,7 +174,11 @@ class Room:
         with self._lock:
             if type(card) is not int or not 1 <= card <= len(self.deck.cards):
                 raise RoomError(
-                    f"card = {format_value(card)} is not allowed: from 1 to {len(self.deck.cards)}.",
+                    Message(
+                        "card = {card} is not allowed: from 1 to {cards}.",
+                        card=format_value(card),
+                        cards=len(self.deck.cards),
+                    ),
                     400,
                 )
             self.state.card = card

@@ -13,6 +13,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from engine.errors import EngineError, TraceError
+from engine.messages import Message, add_templates
 from engine.settings import SETTINGS
 from engine.trace.checks import read_json_strict
 from playground.i18n.languages import choose_language
@@ -68,7 +69,7 @@ def _answer_errors(handler: _Handler) -> _Handler:
 
 
 def _json_response(values: dict[str, Any], status: int = 200) -> JSONResponse:
-    return JSONResponse(values, status, {"Cache-Control": "no-store"})
+    return JSONResponse(add_templates(values), status, {"Cache-Control": "no-store"})
 
 
 class RoomRoutes:
@@ -190,16 +191,23 @@ async def _read_request(request: Request, **names: Any) -> dict[str, Any]:
     """
     body = await request.body()
     if len(body) > _MAX_BODY_BYTES:
-        raise RoomError(f"The request is larger than {_MAX_BODY_BYTES:,} bytes.", 413)
+        raise RoomError(
+            Message(
+                "The request is larger than {_MAX_BODY} bytes.", _MAX_BODY=f"{_MAX_BODY_BYTES:,}"
+            ),
+            413,
+        )
     try:
         found = read_json_strict(body, _MAX_BODY_BYTES)
     except TraceError as error:
-        raise RoomError(str(error).replace("The file", "The request", 1), 400) from None
+        raise RoomError(Message("The request cannot be read. {why}", why=str(error)), 400) from None
     if not isinstance(found, dict) or not set(found) <= set(names):
-        raise RoomError(f"The request has to be an object with {', '.join(names)}.", 400)
+        raise RoomError(
+            Message("The request has to be an object with {names}.", names=", ".join(names)), 400
+        )
     missing = next((n for n, usual in names.items() if usual is ... and n not in found), None)
     if missing:
-        raise RoomError(f"The request has no {missing}.", 400)
+        raise RoomError(Message("The request has no {missing}.", missing=missing), 400)
     return names | found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
@@ -11,6 +10,7 @@ from typing import Any, Protocol
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from engine.messages import to_json
 from engine.settings import SETTINGS
 from playground.rooms.notifier import Notifier
 from playground.rooms.room import Room
@@ -27,7 +27,7 @@ _HEARTBEAT = b": still here\n\n"
 
 def sse_event(name: str, data: Any) -> bytes:
     """Return a server-sent event as bytes."""
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+    text = to_json(data)
     return f"event: {name}\ndata: {text}\n\n".encode()
 
 

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from engine import DecodeRequest
 from engine.errors import BusyError, StoppedError
 from engine.inspection.logits_cache import LOGITS_CACHE
+from engine.messages import Message, to_json
 from engine.run.jobs import JobStream
 from engine.run.progress import format_evictions, format_restart
 from engine.serving import decode
@@ -117,13 +118,13 @@ def stream_run(  # noqa: C901
 
 def progress_message(run_id: str, key: str, news: Mapping[str, str]) -> str:
     """Return the progress message of a run, for the place ``key`` on the page."""
-    return json.dumps({"kind": "progress", "run": run_id, "strategy": key, **news})
+    return to_json({"kind": "progress", "run": run_id, "strategy": key, **news})
 
 
 def refusal_message(key: str, error: BaseException, run_id: str = "") -> str:
     """Return the only message of a run that never began: its error, for the place ``key``."""
     about = {"kind": "fail", "run": run_id or uuid.uuid4().hex, "seq": 0, "strategy": key}
-    return json.dumps({**about, "error": error_message(error), **_error_flags(error)})
+    return to_json({**about, "error": error_message(error), **_error_flags(error)})
 
 
 def _restart_message(sentence: str, request: DecodeRequest, run_id: str) -> dict[str, Any]:
@@ -217,7 +218,7 @@ def _skip_empty(delta: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _finish_values(trace: Trace, left: Mapping[str, tuple[str, ...]]) -> dict[str, Any]:
     """Return the trace fields known at the end, with the notes on models unloaded for this run."""
     rest = to_dict({k: getattr(trace, k) for k in _FINISH_FIELDS})
-    said = [f"{one}." for of_one in left.values() for one in of_one]
+    said = [Message("{fault}.", fault=one) for of_one in left.values() for one in of_one]
     return rest | {"notes": [*trace.notes, *said]}
 
 

@@ -10,6 +10,7 @@ from starlette.routing import Route
 
 from engine.errors import BusyError, EngineError, ParameterError
 from engine.media import list_examples
+from engine.messages import Message, add_templates
 from engine.trace.json_io import to_dict
 from playground.forms import visitor_media
 from playground.server.body_budget import BODY_BUDGET, BodyTooLargeError
@@ -59,7 +60,11 @@ async def _receive_upload(request: Request) -> Response:
 
 
 def _size_error(kind: str) -> ParameterError:
-    return ParameterError(kind, "a larger file", f"at most {visitor_media.LIMITS[kind] / 1e6:g} MB")
+    return ParameterError(
+        kind,
+        "a larger file",
+        Message("at most {n} MB", n=f"{visitor_media.LIMITS[kind] / 1e6:g}"),
+    )
 
 
 async def _serve_is_stored(request: Request) -> Response:
@@ -71,7 +76,7 @@ async def _serve_is_stored(request: Request) -> Response:
 
 
 def _json_response(values: dict[str, object], status: int) -> JSONResponse:
-    return JSONResponse(values, status, {"Cache-Control": "no-store"})
+    return JSONResponse(add_templates(values), status, {"Cache-Control": "no-store"})
 
 
 async def _serve_example(request: Request) -> Response:

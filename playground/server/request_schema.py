@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from engine.messages import Message
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from playground.forms.visitor_media import KINDS
@@ -75,7 +76,7 @@ def _find_join_error(
     if type(event) is not int or event not in inputs:
         return 404, "There is no such event."
     if not isinstance(data, list) or len(data) != inputs[event]:
-        return 422, f"data must be a list of {inputs[event]} values."
+        return 422, Message("data must be a list of {inputs} values.", inputs=inputs[event])
     return None
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import gradio as gr
+
+from engine.messages import to_json
 
 PAGE_EVENT: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 """Options of an event that only the page triggers, and whose progress the page shows itself."""
@@ -49,5 +50,5 @@ def to_outputs(told: Iterable[tuple[str | None, Any]]) -> Iterator[tuple[Any, An
     for text, message in told:
         yield (
             gr.skip() if text is None else text,
-            gr.skip() if message is None else json.dumps(message, allow_nan=False),
+            gr.skip() if message is None else to_json(message),
         )

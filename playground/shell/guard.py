@@ -16,6 +16,7 @@ from typing import Any
 import gradio as gr
 
 from engine.errors import EngineError
+from engine.messages import Message
 
 _LOG = logging.getLogger("playground")
 
@@ -62,4 +63,7 @@ def error_message(error: BaseException) -> str:
     ERROR_COUNT.add()
     about = {"reference": reference, "error": kind}
     _LOG.error("handler failed: %s, reference %s", kind, reference, extra=about)
-    return f"Something went wrong inside the playground (reference {reference}); please try again."
+    return Message(
+        "Something went wrong inside the playground (reference {reference}); please try again.",
+        reference=reference,
+    )

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from engine.messages import to_json
 from engine.run.jobs import JobStream
 from engine.settings import SETTINGS
 from playground.storage.database import DATABASE, Database
@@ -63,7 +64,7 @@ class RunMessages:
     def add(self, message: dict[str, Any]) -> str:
         """Add run id and sequence number to a message, store it, and return it as JSON."""
         seq = self._first + len(self.texts)
-        text = _to_json({"run": self.run_id, "seq": seq, **message})
+        text = to_json({"run": self.run_id, "seq": seq, **message})
         self.texts.append(text)
         self.store(SentMessage(self.run_id, seq, text, message["kind"] in _FINAL_KINDS))
         return text
@@ -143,7 +144,7 @@ class Journal:
         if found is None or not found.texts or not found.is_over or found.ended:
             return found.texts if found else []
         failed = {"run": run_id, "seq": found.seq, "kind": "fail", "error": RESTARTED_MESSAGE}
-        return [*found.texts, _to_json(failed)]
+        return [*found.texts, to_json(failed)]
 
     def find_stored(self, run_id: str) -> StoredRun | None:
         """Return the stored run after flushing pending writes, or None if the database has none."""
@@ -190,10 +191,6 @@ class Journal:
         if self._kept is not None:
             self._kept.flush(within_s)
             self._kept.presence.announce_exit()
-
-
-def _to_json(message: dict[str, Any]) -> str:
-    return json.dumps(message, allow_nan=False, separators=(",", ":"))
 
 
 def open_journal(database: Database | None) -> Journal:

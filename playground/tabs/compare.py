@@ -14,6 +14,7 @@ from engine.analysis.comparisons import LABELS
 from engine.analysis.likelihood import Scores, score_trace
 from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ParameterError
+from engine.messages import Message
 from engine.models import files
 from engine.models.loading import LoadedModel
 from engine.models.weights import weights_from_info
@@ -187,7 +188,12 @@ def run_comparison(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | No
         for i, request in enumerate(requests):
             if comparison.stopped.is_set():
                 break
-            says = f"Decoding column {LABELS[i]}, {i + 1} of {len(requests)}…"
+            says = Message(
+                "Decoding column {label}, {i} of {columns}…",
+                label=LABELS[i],
+                i=i + 1,
+                columns=len(requests),
+            )
             yield None, {"kind": "progress", **about, "phase": "decoding", "says": says}
             for text in stream_run(request, key=f"compare-{number}-{i}", follow=comparison):
                 yield text, None
@@ -232,7 +238,9 @@ def read_requests(asked: Any) -> list[DecodeRequest]:
     columns = asked.get("columns") if isinstance(asked, dict) else None
     if not isinstance(columns, list) or not 2 <= len(columns) <= len(LABELS):
         count = len(columns) if isinstance(columns, list) else columns
-        raise ParameterError("columns", count, f"compare 2 to {len(LABELS)} columns")
+        raise ParameterError(
+            "columns", count, Message("compare 2 to {columns} columns", columns=len(LABELS))
+        )
     shared = {
         name: asked.get(name) for name in ("prompt", "messages", "template", "seed", VISITOR_FIELD)
     }
@@ -262,9 +270,9 @@ def judge_texts(
     traces = list(zip(LABELS, comparison.traces, strict=False))
     for done, (label, trace) in enumerate(traces):
         if trace is None or not trace.outputs:
-            notes.append(f"{label} has no text to judge.")
+            notes.append(Message("{label} has no text to judge.", label=label))
             continue
-        tell(Checking(done, len(traces), f"texts read by {base.name}"))
+        tell(Checking(done, len(traces), Message("texts read by {name}", name=base.name)))
         column, note = _judge_column(label, trace, base, tell, stopped)
         columns.append(column)
         notes += note
@@ -295,17 +303,25 @@ def _judge_column(
 ) -> tuple[ComparedRun, list[str]]:
     title = STRATEGIES[trace.strategy].title
     if stopped.is_set():
-        return ComparedRun(label, title, trace), [f"{label} was not judged: it was stopped."]
+        return ComparedRun(label, title, trace), [
+            Message("{label} was not judged: it was stopped.", label=label)
+        ]
     try:
         writer = ModelLoader(stopped, tell)(trace.model.id, weights=weights_from_info(trace.model))
         scores = run_in_thread(partial(score_trace, trace, base, writer, stopped, tell))
     except Cancelled:
-        return ComparedRun(label, title, trace), [f"{label} was not judged: it was stopped."]
+        return ComparedRun(label, title, trace), [
+            Message("{label} was not judged: it was stopped.", label=label)
+        ]
     except Exception as error:  # A failed scoring must not lose the text.
-        return ComparedRun(label, title, trace), [f"{label} was not judged: {error_message(error)}"]
-    note = (
-        f"{label}: its text was cut anew by the tokenizer of {base.name} to be judged; the counts "
-        "of tokens are its own."
+        return ComparedRun(label, title, trace), [
+            Message("{label} was not judged: {error}", label=label, error=error_message(error))
+        ]
+    note = Message(
+        "{label}: its text was cut anew by the tokenizer of {name} to be judged; the "
+        "counts of tokens are its own.",
+        label=label,
+        name=base.name,
     )
     pieces = tuple(base.pieces[i] for i in scores.token_ids)
     return to_column(label, trace, scores, pieces), [note] if scores.recut else []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import threading
 import uuid
 from collections.abc import Generator, Iterator
@@ -14,6 +13,7 @@ import gradio as gr
 
 from engine.analysis.many_draws import MAX_DRAWS, MAX_TOKENS, DrawBatch, draw_many
 from engine.declare.params import Integer, defaults_of, params_of
+from engine.messages import to_json
 from engine.run.jobs import FunctionJob, JobStream
 from engine.run.request import DecodeRequest
 from engine.run.scheduler import EventCallback
@@ -82,7 +82,7 @@ def declaration() -> dict[str, Any]:
 
 def _ended_message(asked: dict[str, Any]) -> str:
     del asked
-    return json.dumps({"kind": "failed", "id": "", "error": ENDED_MESSAGE})
+    return to_json({"kind": "failed", "id": "", "error": ENDED_MESSAGE})
 
 
 def _stop_draws(event: gr.EventData) -> None:
@@ -121,7 +121,7 @@ def stream_draws(asked: Any) -> Generator[str, None, None]:
         yield _tree_message("running", state, prefix_tree_view(draws, pieces))
         for batch, news in _stream_batches(request, count, cancelled):
             if batch is None:
-                yield json.dumps({"kind": "progress", **state, **news})
+                yield to_json({"kind": "progress", **state, **news})
                 continue
             draws += batch.draws
             pieces |= batch.pieces
@@ -136,7 +136,7 @@ def stream_draws(asked: Any) -> Generator[str, None, None]:
     # A panic of the tokenizer library is no Exception, see ``guard``.
     except BaseException as error:
         failed = {"kind": "failed", "id": run_id, "error": error_message(error)}
-        yield json.dumps(failed, allow_nan=False)
+        yield to_json(failed)
     finally:
         _RUNNING.pop(run_id, None)
 
@@ -166,4 +166,4 @@ def _stream_batches(
 
 
 def _tree_message(kind: str, state: dict[str, Any], seen: dict[str, Any]) -> str:
-    return json.dumps({"kind": kind, **state, **seen}, default=str, separators=(",", ":"))
+    return to_json({"kind": kind, **state, **seen})

@@ -11,6 +11,7 @@ from typing import Any
 
 from engine.analysis.fork import BranchPoint, make_branch
 from engine.errors import EngineError, ParameterError
+from engine.messages import Message
 from engine.models.loading import LoadedModel, load
 from engine.run.jobs import JobStream
 from engine.run.preparation import ModelLoader
@@ -198,7 +199,11 @@ def _read_branch_point(asked: Mapping[str, Any]) -> BranchPoint:
     if type(step) is not int or step < 0:
         raise ParameterError("step", step, "it must be a whole number from 0")
     if not isinstance(run_id, str) or len(run_id) > _MAX_RUN_ID:
-        raise ParameterError("run_id", run_id, f"it must be text of up to {_MAX_RUN_ID} characters")
+        raise ParameterError(
+            "run_id",
+            run_id,
+            Message("it must be text of up to {_MAX_RUN_ID} characters", _MAX_RUN_ID=_MAX_RUN_ID),
+        )
     return BranchPoint(step=step, run_id=run_id, vocab_size=None, **lists)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import hashlib
-import json
 from collections.abc import Generator, Iterator
 from functools import lru_cache
 from typing import Any
 
 import gradio as gr
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from engine.errors import EngineError, ParameterError
@@ -23,6 +22,7 @@ from engine.lessons.lesson import LessonError, LessonRun
 from engine.lessons.lesson_checks import find_faults
 from engine.lessons.lesson_parser import parse_lesson
 from engine.lessons.path import load_path
+from engine.messages import Message, add_templates, join_messages, to_json
 from engine.trace.records import Trace
 from playground.forms.form import check_method_is_local
 from playground.forms.lesson_data import card_after_bet, card_before_bet, lesson_summary, media_json
@@ -69,11 +69,13 @@ def routes() -> list[Route]:
 def _index_response(request: Request) -> Response:
     del request
     return JSONResponse(
-        {
-            "version": lessons_version(),
-            "lessons": list_lessons(lessons_version()),
-            "paths": learning_paths(lessons_version()),
-        },
+        add_templates(
+            {
+                "version": lessons_version(),
+                "lessons": list_lessons(lessons_version()),
+                "paths": learning_paths(lessons_version()),
+            }
+        ),
         headers={"Cache-Control": "no-cache"},
     )
 
@@ -85,7 +87,7 @@ def _lesson_response(request: Request) -> Response:
             raise LessonError("Another version of the lessons is here.")
         content = pack_lesson(asked["version"], asked["name"], asked["language"])
     except EngineError as error:
-        return PlainTextResponse(error_message(error), 404)
+        return JSONResponse(add_templates({"error": error_message(error)}), 404)
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return scripts.immutable_response(gzip.decompress(content), "application/json")
     return scripts.immutable_response(content, "application/json", **{"Content-Encoding": "gzip"})
@@ -148,7 +150,11 @@ def pack_lesson(version_now: str, name: str, language: str) -> bytes:
     file = library.find_lesson_file(name, language)
     # Only existing names may become cache keys; requests can contain any name.
     if file.language != language:
-        raise LessonError(f"The lesson {file.name} is not told in {language[:10]!r}.")
+        raise LessonError(
+            "The lesson {name} is not told in {language}.",
+            name=file.name,
+            language=repr(language[:10]),
+        )
     return _pack_file(version_now, file)
 
 
@@ -156,9 +162,7 @@ def pack_lesson(version_now: str, name: str, language: str) -> bytes:
 def _pack_file(version_now: str, file: library.LessonFile) -> bytes:
     del version_now
     # ``JSON.parse`` rejects NaN.
-    data = json.dumps(
-        lesson_json(library.open_lesson(file)), allow_nan=False, separators=(",", ":")
-    )
+    data = to_json(lesson_json(library.open_lesson(file)))
     return gzip.compress(data.encode(), mtime=0)
 
 
@@ -211,24 +215,26 @@ def open_lesson(asked: Any) -> Generator[str, None, None]:
         wanted = [run for run in lesson.runs.values() if not run.recorded]
         if len(wanted) > _MAX_RUNS:
             raise LessonError(
-                f"A lesson that is opened here makes {_MAX_RUNS} runs at most, this one {len(wanted)}."
+                "A lesson that is opened here makes {_MAX_RUNS} runs at most, this one {wanted}.",
+                _MAX_RUNS=_MAX_RUNS,
+                wanted=len(wanted),
             )
         for number, run in enumerate(lesson.runs.values(), 1):
-            says = f"Making run {number} of {len(lesson.runs)}…"
+            says = Message("Making run {number} of {total}…", number=number, total=len(lesson.runs))
             yield from _make_run(run, traces, says)
             looked[run.name] = measure_influence(run, traces[run.name])
         lesson_told = lesson_json(LessonWithRuns(lesson, traces, looked))
-        yield json.dumps({"kind": "lesson", "lesson": lesson_told}, allow_nan=False)
+        yield to_json({"kind": "lesson", "lesson": lesson_told})
     # A panic of the tokenizer library is no Exception, see ``guard``.
     except BaseException as error:
         if isinstance(error, GeneratorExit):
             raise
-        yield json.dumps({"kind": "failed", "error": error_message(error)})
+        yield to_json({"kind": "failed", "error": error_message(error)})
 
 
 def _make_run(run: LessonRun, traces: dict[str, Trace], says: str) -> Iterator[str]:
     """Decode a run, or open its recording, into ``traces``; yield progress messages."""
-    yield json.dumps({"kind": "progress", "says": says})
+    yield to_json({"kind": "progress", "says": says})
     if run.recorded:
         traces[run.name] = library.load_gallery_run(run)
         return
@@ -236,9 +242,9 @@ def _make_run(run: LessonRun, traces: dict[str, Trace], says: str) -> Iterator[s
         if isinstance(news, Trace):
             traces[run.name] = news
         elif isinstance(news, dict):
-            yield json.dumps({"kind": "progress", "says": f"{says} {news['says']}"})
+            yield to_json({"kind": "progress", "says": join_messages([says, news["says"]])})
 
 
 def _ended_message(asked: dict[str, Any]) -> str:
     del asked
-    return json.dumps({"kind": "failed", "error": ENDED_MESSAGE})
+    return to_json({"kind": "failed", "error": ENDED_MESSAGE})

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -20,6 +19,7 @@ from starlette.routing import Route
 from engine.analysis import examples, gallery
 from engine.analysis.comparisons import LABELS
 from engine.errors import TraceError
+from engine.messages import to_json
 from engine.strategies import STRATEGIES
 from engine.strategies.watermark import STRATEGY as WATERMARK
 from engine.trace.records import ModelInfo, Trace
@@ -83,9 +83,9 @@ def gzipped_json(name: str) -> bytes:
     elif gallery.find_entry(name):
         data = recorded_run(name)
     else:
-        raise TraceError(f"Nothing recorded is named {name[:60]!r}.")
+        raise TraceError("Nothing recorded is named {name}.", name=repr(name[:60]))
     # mtime=0: equal content gives equal bytes.
-    return gzip.compress(json.dumps(data, allow_nan=False, separators=(",", ":")).encode(), mtime=0)
+    return gzip.compress(to_json(data).encode(), mtime=0)
 
 
 def recorded_run(name: str) -> dict[str, Any]:

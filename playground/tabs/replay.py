@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +9,13 @@ import gradio as gr
 
 from engine.analysis import gallery
 from engine.errors import EngineError
+from engine.messages import Message, to_json
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.records import Trace
 from playground.forms.links import trace_form
 from playground.forms.spec import stage_views
+from playground.i18n.message_html import message_html
 from playground.shell.elements import PAGE_EVENT, add_scripted_element
 from playground.shell.guard import error_message, guard_handler
 from playground.shell.scripts import on_load, on_message
@@ -78,13 +78,20 @@ def open_file(path: Any) -> tuple[Any, str]:
     except EngineError as error:
         return (
             gr.skip(),
-            f"<p class='dp-status bad' role='alert'>{escape(error_message(error))}</p>",
+            f"<p class='dp-status bad' role='alert'>{message_html(error_message(error))}</p>",
         )
     finally:
         # An upload is read once and then removed.
         UPLOADS.remove(str(path))
     return player_message(trace, name), _note_html(
-        f"{name}: {len(trace.steps)} step{'s' * (len(trace.steps) != 1)} of {trace.strategy}."
+        Message("{name}: 1 step of {strategy}.", name=name, strategy=trace.strategy)
+        if len(trace.steps) == 1
+        else Message(
+            "{name}: {steps} steps of {strategy}.",
+            name=name,
+            steps=len(trace.steps),
+            strategy=trace.strategy,
+        )
     )
 
 
@@ -96,7 +103,7 @@ def player_message(trace: Trace, name: str) -> str:
         "name": name,
         "form": trace_form(trace),
     }
-    return json.dumps(sent, allow_nan=False, separators=(",", ":"))
+    return to_json(sent)
 
 
 def trace_with_visuals(trace: Trace) -> dict[str, Any]:
@@ -110,4 +117,4 @@ def _strategy_visuals(trace: Trace) -> tuple[str, ...]:
 
 
 def _note_html(text: str) -> str:
-    return f"<p class='dp-note' role='status'>{escape(text)}</p>"
+    return f"<p class='dp-note' role='status'>{message_html(text)}</p>"

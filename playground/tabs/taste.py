@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
@@ -12,6 +11,7 @@ import gradio as gr
 
 from engine.analysis.taste import MeasuredText, measure_continuation
 from engine.errors import ParameterError, StoppedError
+from engine.messages import Message, to_json
 from engine.models.weights import weights_from_info
 from engine.one_shot_thread import run_in_thread
 from engine.run.preparation import ModelLoader
@@ -54,7 +54,7 @@ def declaration() -> dict[str, Any]:
 
 def _ended_message(asked: dict[str, Any]) -> str:
     del asked
-    return json.dumps({"failed": ENDED_MESSAGE})
+    return to_json({"failed": ENDED_MESSAGE})
 
 
 def _stop_run(event: gr.EventData) -> None:
@@ -64,12 +64,12 @@ def _stop_run(event: gr.EventData) -> None:
 def _stream_pair(asked: dict[str, Any]) -> Generator[str, None, None]:
     try:
         for message in decode_pair(asked):
-            yield json.dumps(message, allow_nan=False)
+            yield to_json(message)
     except GeneratorExit:
         raise
     except BaseException as error:
         stopped = {"stopped": True} if isinstance(error, StoppedError) else {}
-        yield json.dumps({"failed": error_message(error), **stopped})
+        yield to_json({"failed": error_message(error), **stopped})
 
 
 def decode_pair(asked: Any) -> Iterator[dict[str, Any]]:
@@ -111,7 +111,12 @@ def _decode_with_progress(
                 raise StoppedError("Stopped before both texts were written.")
             return news
         if isinstance(news, dict):
-            says = f"Text {number} of {_TEXT_COUNT}: {news['says']}"
+            says = Message(
+                "Text {number} of {_SIDES}: {says}",
+                number=number,
+                _SIDES=_TEXT_COUNT,
+                says=news["says"],
+            )
             yield {**news, "says": says}
     raise StoppedError("Stopped before both texts were written.")
 

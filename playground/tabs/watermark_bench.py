@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Generator, Iterator, Mapping
 from html import escape
 from typing import Any
@@ -13,12 +12,14 @@ from engine.analysis.watermark_detection import build_watermark_config, detect_t
 from engine.declare.groups import MAIN_GROUP
 from engine.declare.params import Choice, defaults_of, params_of
 from engine.errors import EngineError, StoppedError
+from engine.messages import Message, to_json
 from engine.models.loading import load
 from engine.run.weights import read_single_weights
 from engine.strategies.watermark import MAX_KEY, STRATEGY
 from engine.trace.records import Trace
 from playground.forms.form import form_params, form_request, form_weights
 from playground.forms.spec import param_spec, weights_controls
+from playground.i18n.message_html import message_html
 from playground.jobs.background_jobs import ENDED_MESSAGE, resumable
 from playground.jobs.zerogpu import on_gpu, queue_options
 from playground.runs.run_text import stream_text
@@ -94,18 +95,18 @@ def declaration() -> dict[str, Any]:
 
 def _ended_message(asked: dict[str, Any]) -> str:
     del asked
-    return json.dumps({"failed": ENDED_MESSAGE})
+    return to_json({"failed": ENDED_MESSAGE})
 
 
 def _stream_bench(asked: dict[str, Any]) -> Generator[str, None, None]:
     try:
         for message in decode_marked_and_plain(asked):
-            yield json.dumps(message)
+            yield to_json(message)
     except GeneratorExit:
         raise
     except BaseException as error:
         stopped = {"stopped": True} if isinstance(error, StoppedError) else {}
-        yield json.dumps({"failed": error_message(error), **stopped})
+        yield to_json({"failed": error_message(error), **stopped})
 
 
 def _stop_run(event: gr.EventData) -> None:
@@ -114,9 +115,9 @@ def _stop_run(event: gr.EventData) -> None:
 
 def _handle_judge(event: gr.EventData) -> str:
     try:
-        return json.dumps({"judged": judge_text(event_data(event))})
+        return to_json({"judged": judge_text(event_data(event))})
     except BaseException as error:
-        return json.dumps({"failed": error_message(error)})
+        return to_json({"failed": error_message(error)})
 
 
 def decode_marked_and_plain(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -168,14 +169,15 @@ def decode_marked_and_plain(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]
 def _draft_html(prompt: str, traces: list[Trace], text: str) -> str:
     """Return both texts so far as HTML."""
     texts = [*(trace.outputs[0].text for trace in traces), text, ""][:2]
+    writing = Message("Writing text {n} of 2 …", n=len(traces) + 1)
     cards = "".join(
         f"<div class='dp-card'><h3>{title}</h3><p class='wm-draft'>{escape(words)}</p></div>"
         for title, words in zip(_CARD_TITLES, texts, strict=True)
     )
     return (
         f"<p class='wm-prompt'><b>Prompt, never counted:</b> <span class='t'>{escape(prompt)}</span></p>"
-        f"<div class='wm-pair'>{cards}</div><p class='dp-note wm-writing' role='status'>Writing text "
-        f"{len(traces) + 1} of 2 …</p>"
+        f"<div class='wm-pair'>{cards}</div><p class='dp-note wm-writing' role='status'>"
+        f"{message_html(writing)}</p>"
     )
 
 

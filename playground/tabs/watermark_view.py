@@ -7,9 +7,11 @@ from typing import Any
 
 from engine.analysis.watermark_detection import Detection, detect_trace
 from engine.errors import EngineError
+from engine.messages import Message, join_messages
 from engine.statistics.watermark_statistics import Verdict
 from engine.trace.records import Trace
 from engine.watermark.schemes import GreenList
+from playground.i18n.message_html import message_html, templates_attribute
 
 Curve = tuple[str, str, tuple[float | None, ...]]
 """Label of a line, CSS class of its stroke, and z after every token (None before it is defined)."""
@@ -25,14 +27,14 @@ def pair_html(marked: Trace, plain: Trace, mark: dict[str, Any]) -> str:
         mark: Watermark parameters, with which the plain text is tested as well.
     """
     cards, curves = [], []
-    for title, stroke, trace in (
-        ("With the mark", "", marked),
-        ("Without it, same seed", "other", plain),
+    for title, name, stroke, trace in (
+        ("With the mark", "with the mark", "", marked),
+        ("Without it, same seed", "without it, same seed", "other", plain),
     ):
         try:
             found = detect_trace(trace, mark if trace is plain else None)
         except EngineError as error:
-            cards.append(_card_html(title, f"<p class='dp-note'>{escape(str(error))}</p>"))
+            cards.append(_card_html(title, f"<p class='dp-note'>{message_html(str(error))}</p>"))
             continue
         numbers = [
             *count_facts(found),
@@ -40,7 +42,7 @@ def pair_html(marked: Trace, plain: Trace, mark: dict[str, Any]) -> str:
         ]
         body = tokens_html(found, trace.pieces) + verdict_html(found)
         cards.append(_card_html(title, f"{body}<p class='dp-costs'>{''.join(numbers)}</p>"))
-        curves.append((title.lower(), stroke, found.curve))
+        curves.append((name, stroke, found.curve))
     threshold = float(mark.get("z_threshold", 3.0))
     along = plot_html(curves, threshold) if curves else ""
     return (
@@ -65,10 +67,12 @@ def _perplexity_price_html(marked: Trace, plain: Trace) -> str:
     if "perplexity" not in marked.metrics or "perplexity" not in plain.metrics:
         return ""
     ratio = marked.metrics["perplexity"] / plain.metrics["perplexity"]
-    return (
-        f"<p class='dp-note'>The price of the mark on this pair: perplexity × {ratio:.2f}, measured "
-        "with the model's own unmarked distribution. One pair varies by chance; try other seeds.</p>"
+    price = Message(
+        "The price of the mark on this pair: perplexity × {ratio}, measured with the model's own "
+        "unmarked distribution. One pair varies by chance; try other seeds.",
+        ratio=f"{ratio:.2f}",
     )
+    return f"<p class='dp-note'>{message_html(price)}</p>"
 
 
 def _format_metric(trace: Trace, name: str) -> str:
@@ -78,7 +82,19 @@ def _format_metric(trace: Trace, name: str) -> str:
 
 def detection_html(found: Detection, pieces: dict[int, str], wrong: Detection) -> str:
     """Return the verdict on a text: tokens, counts, z, p, wrong-key control, z over the length."""
-    control = wrong.verdict
+    note = join_messages(
+        [
+            Message(
+                "Control with a wrong key: z = {z}, p = {p}.",
+                z=format_z(wrong.verdict.z_score),
+                p=format_p(wrong.verdict.p_value),
+            ),
+            _repeats_note(found.verdict),
+            Message("Random numbers drawn on {device}.", device=found.device),
+            "The text is cut into tokens anew, and these need not be the very tokens that were "
+            "written.",
+        ]
+    )
     facts = [fact_html("tokens", str(len(found.ids))), *count_facts(found)]
     curves: list[Curve] = [
         ("this key", "", found.curve),
@@ -86,10 +102,7 @@ def detection_html(found: Detection, pieces: dict[int, str], wrong: Detection) -
     ]
     return (
         f"<div class='dp-card'>{tokens_html(found, pieces)}{verdict_html(found)}"
-        f"<p class='dp-costs'>{''.join(facts)}</p><p class='dp-note'>Control with a wrong key: "
-        f"z = {format_z(control.z_score)}, p = {format_p(control.p_value)}. "
-        f"{_repeats_note(found.verdict)}Random numbers drawn on {escape(found.device)}. "
-        "The text is cut into tokens anew, and these need not be the very tokens that were written.</p>"
+        f"<p class='dp-costs'>{''.join(facts)}</p><p class='dp-note'>{message_html(note)}</p>"
         f"{plot_html(curves, found.verdict.z_threshold)}</div>"
     )
 
@@ -97,18 +110,28 @@ def detection_html(found: Detection, pieces: dict[int, str], wrong: Detection) -
 def verdict_html(found: Detection) -> str:
     """Return the verdict as one sentence; ``data-z`` holds z to six decimals."""
     v = found.verdict
-    z, limit = format_z(v.z_score), f"the threshold of {v.z_threshold:g}"
+    values = {"z": format_z(v.z_score), "threshold": f"{v.z_threshold:g}"}
     if v.doubtful:
         kind = "doubt"
-        says = (
-            f"? Doubtful: z = {z} is above {limit} only because repeats are counted; "
-            f"every draw counted once gives {format_z(v.distinct_z_score)}."
+        says = Message(
+            "? Doubtful: z = {z} is above the threshold of {threshold} only because repeats are "
+            "counted; every draw counted once gives {distinct}.",
+            **values,
+            distinct=format_z(v.distinct_z_score),
         )
     elif v.prediction:
-        kind, says = "yes", f"✓ Marked: z = {z} is above {limit}."
+        kind = "yes"
+        says = Message("✓ Marked: z = {z} is above the threshold of {threshold}.", **values)
     else:
-        kind, says = "no", f"✗ Not shown to be marked: z = {z} is not above {limit}."
-    return f"<p class='wm-verdict {kind}' data-z='{v.z_score:.6f}'>{says}</p>"
+        kind = "no"
+        says = Message(
+            "✗ Not shown to be marked: z = {z} is not above the threshold of {threshold}.",
+            **values,
+        )
+    return (
+        f"<p class='wm-verdict {kind}' data-z='{v.z_score:.6f}'{templates_attribute(says)}>"
+        f"{escape(says)}</p>"
+    )
 
 
 def count_facts(found: Detection) -> list[str]:
@@ -117,9 +140,14 @@ def count_facts(found: Detection) -> list[str]:
     hits = "green" if isinstance(found.scheme, GreenList) else "ones"
     return [
         fact_html("T (tokens that count)", str(v.num_tokens_scored)),
-        fact_html(hits, f"{v.hits} of {v.trials}"),
+        fact_html(hits, Message("{hits} of {trials}", hits=v.hits, trials=v.trials)),
         fact_html(
-            "share", f"{100 * v.fraction:.1f} %, by chance {100 * v.expected_fraction:.1f} %"
+            "share",
+            Message(
+                "{share} %, by chance {expected} %",
+                share=f"{100 * v.fraction:.1f}",
+                expected=f"{100 * v.expected_fraction:.1f}",
+            ),
         ),
         fact_html("z", format_z(v.z_score)),
         *_distinct_facts(v),
@@ -131,7 +159,12 @@ def _distinct_facts(v: Verdict) -> list[str]:
     """Return hits and z with repeated draws counted once, nothing if no draw repeats."""
     if not v.repeats:
         return []
-    said = f"{v.distinct_hits} of {v.distinct_trials}, z {format_z(v.distinct_z_score)}"
+    said = Message(
+        "{hits} of {trials}, z {z}",
+        hits=v.distinct_hits,
+        trials=v.distinct_trials,
+        z=format_z(v.distinct_z_score),
+    )
     return [fact_html("without repeats", said)]
 
 
@@ -140,7 +173,7 @@ def _repeats_note(v: Verdict) -> str:
         return ""
     return (
         "A token that comes back after the same context has the same colour again, so p counts it "
-        "once. "
+        "once."
     )
 
 
@@ -154,11 +187,16 @@ def tokens_html(found: Detection, pieces: dict[int, str]) -> str:
             share = f" style='--share:{mark.hits / len(mark.g_values):.2f}'"
         elif mark.scored:
             kind, label = ("green", "G") if mark.is_green else ("red", "R")
-        says = f"not counted: {mark.reason}" if mark.reason else f"{label} – counted"
-        says += "" if mark.fresh or mark.reason else ", a repeat: not in p"
+        if mark.reason:
+            says = Message("not counted: {reason}", reason=mark.reason)
+        elif mark.fresh:
+            says = Message("{label} – counted", label=label)
+        else:
+            says = Message("{label} – counted, a repeat: not in p", label=label)
         text = escape(pieces[token].replace("\n", "⏎"))
         spans.append(
-            f"<span class='wm-tok {kind}'{share} title='{escape(says, quote=True)}'>"
+            f"<span class='wm-tok {kind}'{share} title='{escape(says, quote=True)}'"
+            f"{templates_attribute(says)}>"
             f"<span class='t'>{text}</span><i>{label}</i></span>"
         )
     return f"<div class='wm-text'>{''.join(spans)}</div>{_legend_html(found)}"
@@ -168,7 +206,8 @@ def _legend_html(found: Detection) -> str:
     if isinstance(found.scheme, GreenList):
         own = "<span><b class='wm-tok green'>G</b> green</span><span><b class='wm-tok red'>R</b> red</span>"
     else:
-        own = f"<span>number: keyed bits that are ones, of {len(found.scheme.keys)}</span>"
+        ones = Message("number: keyed bits that are ones, of {n}", n=len(found.scheme.keys))
+        own = message_html(ones)
     return f"<p class='dp-legend'>{own}<span><b class='wm-tok skip'>–</b> not counted</span></p>"
 
 
@@ -192,16 +231,21 @@ def plot_html(curves: list[Curve], threshold: float) -> str:
     ticks = [0.0, threshold, *([float(int(high))] if high > threshold + 2 else [])]
     marks = [f"<span style='top:{y(z):.2f}%'>{z:g}</span>" for z in dict.fromkeys(ticks)]
     names = [
-        f"<span><i class='wm-key {stroke}'></i> {escape(name)}: {_threshold_text(curve, threshold)}</span>"
+        f"<span><i class='wm-key {stroke}'></i> "
+        + message_html(
+            Message("{name}: {reached}", name=name, reached=_threshold_text(curve, threshold))
+        )
+        + "</span>"
         for name, stroke, curve in curves
     ]
+    limit = Message("threshold {threshold}", threshold=f"{threshold:g}")
     return (
         "<div class='wm-along' role='img' aria-label='z over the number of tokens'>"
         f"<div class='y'>{''.join(marks)}</div><svg viewBox='0 0 100 100' "
         f"preserveAspectRatio='none'>{''.join(lines)}</svg></div>"
         f"<p class='wm-x'><span>1</span><span>z after so many tokens</span><span>{end}</span></p>"
-        f"<p class='dp-legend'>{''.join(names)}<span><i class='wm-key limit'></i> threshold "
-        f"{threshold:g}</span></p>"
+        f"<p class='dp-legend'>{''.join(names)}<span><i class='wm-key limit'></i> "
+        f"{message_html(limit)}</span></p>"
     )
 
 
@@ -219,12 +263,12 @@ def _threshold_text(curve: tuple[float | None, ...], threshold: float) -> str:
     if not above or not above[-1]:
         return "not above it at the end"
     last_below = max((n for n, over in enumerate(above, 1) if not over), default=0)
-    return f"above it for good from token {last_below + 1} on"
+    return Message("above it for good from token {n} on", n=last_below + 1)
 
 
 def fact_html(name: str, value: str) -> str:
     """Return a labelled number as HTML."""
-    return f"<span>{name} <b>{escape(value)}</b></span> "
+    return f"<span>{name} <b>{message_html(value)}</b></span> "
 
 
 def format_z(z: float) -> str:

@@ -10,9 +10,8 @@ import subprocess
 import pytest
 
 from engine.errors import MethodError
-from engine.sandbox import sandbox_parent as children
 from engine.sandbox.folder import MAX_BYTES, read_method
-from engine.sandbox.outcome import MessageReader
+from engine.sandbox.outcome import MessageReader, describe_exit
 from engine.sandbox.requirements import MAX_REQUIREMENTS
 from engine.sandbox.return_value import MAX_IDS
 from engine.trace.checks import MAX_STEPS
@@ -258,5 +257,5 @@ def test_steps_have_an_end():
 
 def test_every_signal_and_status_is_one_sentence():
     for status in (*range(-64, 0), 0, 255):
-        clean(children._describe_exit(status))
-    assert "used too much of the processor" in children._describe_exit(-signal.SIGXCPU)
+        clean(describe_exit(status))
+    assert "used too much of the processor" in describe_exit(-signal.SIGXCPU)

@@ -35,8 +35,8 @@ export const recorded = (trace) => ({ trace, shown: shownOf.get(trace) });
 
 // Start, one message a step, finish.
 export function messagesOf(trace, run = "a") {
-  const { steps, outputs: _, ...known } = trace;
-  const fields = Object.keys(trace).filter((key) => key !== "schema");
+  const { steps, outputs: _, templates, ...known } = trace;
+  const fields = Object.keys({ ...known, steps, outputs: _ }).filter((key) => key !== "schema");
   const rest = Object.fromEntries(ENDING.map((key) => [key, trace[key]]));
   const start = {
     kind: "start",
@@ -56,6 +56,7 @@ export function messagesOf(trace, run = "a") {
       values: {},
     },
     header: { ...known, fields },
+    ...(templates ? { templates } : {}),
   };
   const deltas = steps.map((step, i) => ({
     kind: "delta",

@@ -122,7 +122,7 @@ def test_without_a_gallery_the_page_is_made_and_names_no_run(tmp_path):
     """In a process of its own: what the page is made of is worked out once."""
     code = (
         "import pathlib, sys; from engine.analysis import gallery\n"
-        "gallery.entries.__defaults__ = (pathlib.Path(sys.argv[1]),)\n"
+        "gallery.list_entries.__defaults__ = (pathlib.Path(sys.argv[1]),)\n"
         "from playground.app import build_app, page_head\n"
         "build_app(); print(page_head())"
     )

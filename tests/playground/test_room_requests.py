@@ -8,6 +8,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from engine.messages import Message
 from playground.i18n.translate import Translator
 from playground.rooms import page
 from playground.rooms.routes import routes
@@ -220,7 +221,9 @@ def test_the_door_speaks_the_language_of_who_knocks(site, monkeypatch):
         assert "Code of the room" not in answer.text
     assert "Den Raum gibt es nicht." in site.get("/room/NNNNNN?lang=de").text
     assert "There is no such room" in site.get("/room/NNNNNN").text
-    full = page.refusal_page("This room is full: it holds 40 people.", 403, "de").body.decode()
+    full = page.refusal_page(
+        Message("This room is full: it holds {most} people.", most=40), 403, "de"
+    ).body.decode()
     assert "Voll: 40 Leute." in full
     unknown = page.refusal_page("Nobody knows this.", 403, "de").body.decode()
     assert "Nobody knows this." in unknown

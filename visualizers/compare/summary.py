@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
+from engine.messages import Message
 from engine.statistics.text_divergence import common_prefix_length, has_comparable_ids
 from engine.statistics.weights_summary import describe_weights
 from engine.trace.records import Step, Trace
@@ -137,7 +138,10 @@ def comparison_view(columns: Sequence[ComparedRun]) -> dict[str, Any]:
 
 def _weights_label(trace: Trace) -> str:
     draft = trace.assistant
-    return describe_weights(trace.model) + (f"; draft {describe_weights(draft)}" if draft else "")
+    own = describe_weights(trace.model)
+    return (
+        Message("{held}; draft {draft}", held=own, draft=describe_weights(draft)) if draft else own
+    )
 
 
 def _table_row(column: ComparedRun) -> list[Any]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from engine.messages import Message
 from engine.statistics.prefix_tree import PrefixNode, SampledText, build_prefix_tree, count_outcomes
 
 COLUMNS = ["text", "times", "share", "exact probability", "expected times", "± (one sigma)", "seed"]
@@ -83,7 +84,9 @@ def _tree_node(
         children.append(
             _make_leaf(
                 "pooled",
-                f"{len(pooled)} rarer branches" if len(pooled) > 1 else "1 rarer branch",
+                Message("{n} rarer branches", n=len(pooled))
+                if len(pooled) > 1
+                else "1 rarer branch",
                 sum(child.count for child in pooled),
                 sum(child.head for child in pooled),
                 total,

@@ -1,5 +1,7 @@
 // The record of a run as it grows: its steps, their summaries and the tokens of every output.
 
+import { collectTemplates } from "./server_text.mjs";
+
 export const createEmptyRecord = () => ({ steps: [], shown: [], tokens: [], texts: [] });
 
 // Header of a run that was refused before its first message.
@@ -152,9 +154,13 @@ function toColumns(value) {
  * The trace of a run as JSON in the columnar schema.
  * @param {Run} run
  */
-export const toTraceJson = (run) =>
-  JSON.stringify({
-    ...toTrace(run),
+export function toTraceJson(run) {
+  const trace = toTrace(run);
+  const templates = collectTemplates(trace);
+  return JSON.stringify({
+    ...trace,
     schema: "decoding-trace/2",
     steps: run.steps.map(toColumns),
+    ...(Object.keys(templates).length ? { templates } : {}),
   });
+}

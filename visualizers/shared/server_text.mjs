@@ -1,42 +1,71 @@
-// Translates sentences of the server into the page's language. They arrive with their values filled
-// in, so each is matched against the catalogue's patterns, such as "{name} = {value} is not
-// allowed". A value that is a sentence is translated, too. Unknown sentences stay in English.
+// Translates sentences of the server into the page's language. A sentence arrives in English; the
+// message that contains it also has its template and values, such as "{name} = {value} is not
+// allowed". The catalogue maps templates to translations. A value that is a sentence is translated,
+// too. Unknown sentences stay in English.
 
-/** @typedef {{ pattern: RegExp, names: string[], other: string }} Pattern */
+/** @typedef {{ template: string, values: Record<string, string> }} Source */
+/** @typedef {Record<string, Source>} Templates */
 
 const PLACEHOLDER = /\{(\w+)\}/g;
-/** The space between two sentences, also after a closing quotation mark. */
-const SENTENCE_GAP = /(?<=[.?…]”?) (?=\S)/g;
-const MAX_DEPTH = 3;
-const MAX_LENGTH = 2000;
-// A pattern with fewer letters, such as "{n} of {total}", would match any text, so it matches
-// numbers only.
-const MIN_LETTERS = 4;
-const NUMBER_GROUP = "([-−+\\d.,·⁻⁰¹²³⁴-⁹ ]+)";
+const MAX_DEPTH = 8;
+const MAX_SOURCES = 20_000;
+
+/** Templates and values of the sentences that have arrived. @type {Map<string, Source>} */
+const sources = new Map();
+
+/** @param {string} template @param {Record<string, string>} values */
+const fill = (template, values) =>
+  template.replace(PLACEHOLDER, (found, name) =>
+    Object.hasOwn(values, name) ? values[name] : found,
+  );
 
 /**
- * @param {string} english with its values as {name}
- * @param {string} other
- * @returns {Pattern}
+ * Remember the templates of a message's sentences.
+ * @param {Templates} [templates]
  */
-function createPattern(english, other) {
-  const names = [...english.matchAll(PLACEHOLDER)].map((found) => found[1]);
-  const fixed = english.split(/\{\w+\}/).map((part) => part.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
-  const letters = english.replace(PLACEHOLDER, "").match(/[a-z]/gi)?.length ?? 0;
-  const value = letters < MIN_LETTERS ? NUMBER_GROUP : "(.+?)";
-  return { pattern: new RegExp(`^${fixed.join(value)}$`, "s"), names, other };
+export function addTemplates(templates) {
+  for (const [sentence, { template, values }] of Object.entries(templates ?? {})) {
+    // A recording can come from anyone, and must not give a sentence another meaning.
+    if (fill(template, values) !== sentence) continue;
+    sources.delete(sentence);
+    sources.set(sentence, { template, values });
+  }
+  for (const oldest of sources.keys()) {
+    if (sources.size <= MAX_SOURCES) break;
+    sources.delete(oldest);
+  }
 }
 
-/** @param {[string, string]} text */
-const fixedLength = ([english]) => english.replace(PLACEHOLDER, "").length;
+/**
+ * Return the templates of the sentences inside a value, for a file that others open.
+ * @param {any} value as JSON
+ * @returns {Templates}
+ */
+export function collectTemplates(value, /** @type {Templates} */ found = {}) {
+  if (value !== null && typeof value === "object") {
+    for (const part of Object.values(value)) collectTemplates(part, found);
+    return found;
+  }
+  const source = sources.get(value);
+  if (source && !Object.hasOwn(found, value)) {
+    found[value] = source;
+    collectTemplates(source.values, found);
+  }
+  return found;
+}
 
-/** @param {Record<string, string>} texts English -> the same in another language */
+/**
+ * Parse a message of the server and remember the templates of its sentences.
+ * @param {string} text JSON
+ */
+export function parseMessage(text) {
+  const message = JSON.parse(text);
+  addTemplates(message?.templates);
+  return message;
+}
+
+/** @param {Record<string, string>} texts English template -> the same in another language */
 export function createTranslator(texts) {
-  // The pattern with the longest fixed text is tried first.
-  const patterns = Object.entries(texts)
-    .filter(([english]) => english.includes("{"))
-    .sort((one, other) => fixedLength(other) - fixedLength(one))
-    .map(([english, other]) => createPattern(english, other));
   const known = new Map(Object.entries(texts));
 
   /**
@@ -44,44 +73,20 @@ export function createTranslator(texts) {
    * @param {number} depth
    * @returns {string}
    */
-  function said(sentence, depth = 0) {
-    const at = known.get(sentence);
-    if (at !== undefined) return at;
-    if (depth === MAX_DEPTH || sentence.length > MAX_LENGTH) return sentence;
-    for (const { pattern, names, other } of patterns) {
-      const found = pattern.exec(sentence);
-      if (!found) continue;
-      const values = Object.fromEntries(
-        names.map((name, i) => [name, said(found[i + 1], depth + 1)]),
-      );
-      return other.replace(PLACEHOLDER, (_, name) => values[name]);
-    }
-    return sentence;
-  }
-  /**
-   * Translate a text sentence by sentence. Unknown parts are joined until they match, because a
-   * full stop need not end a sentence.
-   * @param {string} text
-   */
-  function row(text) {
-    if (known.has(text) || text.length > MAX_LENGTH) return said(text);
-    const parts = [];
-    let begun = 0;
-    for (const { index } of [...text.matchAll(SENTENCE_GAP), { index: text.length }]) {
-      const part = text.slice(begun, index);
-      const other = said(part);
-      if (other === part && index < text.length) continue;
-      parts.push(other);
-      begun = index + 1;
-    }
-    return parts.join(" ");
+  function translateText(sentence, depth = 0) {
+    const other = known.get(sentence);
+    if (other !== undefined) return other;
+    const source = sources.get(sentence);
+    if (!source || depth === MAX_DEPTH) return sentence;
+    const values = Object.entries(source.values).map(([n, v]) => [n, translateText(v, depth + 1)]);
+    return fill(known.get(source.template) ?? source.template, Object.fromEntries(values));
   }
   /**
    * @template T
    * @param {T} sentence
    */
   const translate = (sentence) =>
-    typeof sentence === "string" && patterns.length ? row(sentence) : sentence;
+    typeof sentence === "string" && known.size ? translateText(sentence) : sentence;
   return translate;
 }
 
@@ -93,6 +98,8 @@ const READ_ATTRIBUTES = ["title", "aria-label"];
  * @param {string} [written] selector of text by models and people, which is not translated
  */
 export function translateElement(node, written = ".t") {
+  for (const marked of node.querySelectorAll("[data-templates]"))
+    addTemplates(JSON.parse(marked.getAttribute("data-templates") ?? "{}"));
   const pieces = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
   while (pieces.nextNode()) {
     const piece = /** @type {Text} */ (pieces.currentNode);

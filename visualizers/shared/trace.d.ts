@@ -43,6 +43,14 @@ export interface DecodingTrace {
   speech: {
     [k: string]: unknown;
   } | null;
+  templates: {
+    [k: string]: {
+      template: string;
+      values: {
+        [k: string]: string;
+      };
+    };
+  };
 }
 export interface ModelInfo {
   id: string;

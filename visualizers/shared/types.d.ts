@@ -47,6 +47,8 @@ declare global {
   interface Recorded {
     trace: trace.DecodingTrace;
     shown: Shown[];
+    /** English sentence -> its template and values. */
+    templates?: Record<string, { template: string; values: Record<string, string> }>;
     /** Of a lesson's run: its media with words for them, and where they are fetched. */
     given?: any[];
     /** Of a lesson's run: what was asked of its steps, and what was found. */

@@ -1,5 +1,7 @@
 // The store that stages draw from: runs by id, and the current run of every key.
+
 import { addStep, createEmptyRecord } from "../shared/record.mjs";
+import { addTemplates } from "../shared/server_text.mjs";
 
 /**
  * An observer of the store, such as the stages, the connection to the server or the page's address.
@@ -87,6 +89,7 @@ export class Recordings {
    */
   showTrace(key, recorded, status) {
     const { trace } = recorded;
+    addTemplates(trace.templates);
     /** @type {Run} */
     const run = {
       ...trace,
@@ -94,7 +97,7 @@ export class Recordings {
       pieces: { ...trace.pieces },
       source: recorded,
       link: "",
-      fields: Object.keys(trace).filter((k) => k !== "schema"),
+      fields: Object.keys(trace).filter((k) => k !== "schema" && k !== "templates"),
     };
     this.keep(key, run);
     this.rewind(run, trace.steps.length, status);

@@ -19,6 +19,7 @@ from engine.loops.beams.groups import BeamGroup, Continuation, run_group_search
 from engine.loops.beams.step_record import BeamOutput, StepWriter
 from engine.loops.forward import Forward
 from engine.loops.recorder import Recorder
+from engine.messages import Message
 from engine.trace.records import Step
 
 _BANK_WEIGHT = 100
@@ -202,12 +203,16 @@ class ConstrainedGroup(BeamGroup):
 
     def _fate(self, candidate: Continuation, kept: bool, node: int) -> tuple[str, str]:
         progress, added = self.progress[candidate.rank], candidate.rank >= self.pool_size
-        words = f"{progress.done} of {len(self.words)} forced words"
+        words = Message("{done} of {n} forced words", done=progress.done, n=len(self.words))
         if not added and candidate.token_id in self.eos:
             if candidate.rank >= self.size or progress.is_complete:
                 return super()._fate(candidate, kept, node)
-            return "blocked", f"It ended with {words}."
-        why = f"Added because it serves a forced word; {words}." if added else words
+            return "blocked", Message("It ended with {words}.", words=words)
+        why = (
+            Message("Added because it serves a forced word; {words}.", words=words)
+            if added
+            else words
+        )
         return ("kept" if kept else "pruned"), why
 
 

@@ -16,6 +16,7 @@ from engine.loops.forward import Forward, with_empty_cache
 from engine.loops.optional_measurements import MeasurementStopped
 from engine.loops.prefix_constraint import fit_processors
 from engine.loops.recorder import round_decimals
+from engine.messages import Message
 from engine.trace.details import BeamDetail, GreedyPath
 from engine.trace.records import Step
 
@@ -119,7 +120,8 @@ def decode_greedy_path(
         logprobs.append(logprob)
         ids = torch.cat([ids, token[:, None]], dim=-1)
     if interrupted():
-        raise MeasurementStopped(f"the run was stopped after {len(logprobs)} of its tokens.")
+        done = Message("the run was stopped after {n} of its tokens.", n=len(logprobs))
+        raise MeasurementStopped(done)
     new = tuple(ids[0, start_length:].tolist())
     total, length = sum(logprobs), len(new)
     if total <= IMPOSSIBLE_SUM:

@@ -28,6 +28,7 @@ from engine.loops.beams.step_record import (
 )
 from engine.loops.forward import Forward
 from engine.loops.recorder import round_decimals
+from engine.messages import Message
 from engine.trace.details import BeamNode
 from engine.trace.records import Step
 
@@ -186,7 +187,9 @@ class BeamGroup:
         if candidate.token_id not in self.eos:
             return ("kept" if kept else "pruned"), ""
         if candidate.rank >= self.size:
-            return "blocked", f"It ended outside the first {self.size} of its group's pool."
+            return "blocked", Message(
+                "It ended outside the first {n} of its group's pool.", n=self.size
+            )
         if self.heap.add(self._finish_beam(candidate.total, node, self.length + 1)):
             return "finished", ""
         return "finished_worse", "Its score is below those of the group's finished hypotheses."

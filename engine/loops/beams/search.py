@@ -27,6 +27,7 @@ from engine.loops.beams.step_record import (
 )
 from engine.loops.forward import Forward
 from engine.loops.recorder import Recorder, round_significant
+from engine.messages import Message
 from engine.trace.details import BeamNode
 from engine.trace.records import Step
 
@@ -215,7 +216,9 @@ class SearchRecord:
         if not hit:
             return ("kept" if kept else "pruned"), ""
         if i >= search.beams:
-            return "blocked", f"It ended outside the first {search.beams} of the pool."
+            return "blocked", Message(
+                "It ended outside the first {beams} of the pool.", beams=search.beams
+            )
         if entered:
             return "finished", ""
         if full and search.early_stopping is True:
@@ -255,7 +258,9 @@ class SearchRecord:
         if bool(outcome.hits.all()):
             return "Every candidate has ended, by its length or another stopping rule."
         if search.early_stopping is True and bool(search.finished.all()):
-            return f"early_stopping is true and {search.beams} hypotheses have finished."
+            return Message(
+                "early_stopping is true and {n} hypotheses have finished.", n=search.beams
+            )
         return NO_BETTER_BEAM
 
 

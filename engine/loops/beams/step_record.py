@@ -125,7 +125,9 @@ class StepWriter:
             DecodeError: naming the step.
         """
         if not bool(torch.isfinite(logits.amax(-1)).all()):
-            raise DecodeError(f"The model's raw logits are not finite at step {self._index + 1}.")
+            raise DecodeError(
+                "The model's raw logits are not finite at step {step}.", step=self._index + 1
+            )
 
     def write(self, decision: SearchDecision, heap: Sequence[FinishedBeam], test: StopTest) -> Step:
         """Return the Step of a decision.

@@ -99,10 +99,14 @@ def view_first_layers(model: Any, layers: int) -> Any:
     base: Any = getattr(model, name, None)
     found = layer_stack(model)
     if found is None:
-        raise ModelError(f"{type(model).__name__} has no layers that could be left early.")
+        raise ModelError(
+            "{model} has no layers that could be left early.", model=type(model).__name__
+        )
     stack, whole = found
     if not 1 <= layers < len(whole):
-        raise ModelError(f"assistant_early_exit = {layers}: the model has {len(whole)} layers.")
+        raise ModelError(
+            "assistant_early_exit = {layer}: the model has {n} layers.", layer=layers, n=len(whole)
+        )
     config = copy.copy(model.config)
     for field in ("num_hidden_layers", "n_layer"):
         if field in vars(config):

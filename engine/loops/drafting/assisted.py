@@ -102,7 +102,9 @@ class TargetForward:
         self.name, self.cache = found or ("", None)
         can = capabilities_of(model)
         if not can.can_rewind:
-            raise ModelError(f"{type(model).__name__} cannot go back over rejected tokens.")
+            raise ModelError(
+                "{model} cannot go back over rejected tokens.", model=type(model).__name__
+            )
         self.restores = self.cache is not None and not can.can_crop
         if self.cache is not None and not self.restores:
             self.cache.activate_past_recording()

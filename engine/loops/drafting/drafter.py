@@ -11,6 +11,7 @@ import torch
 
 from engine.loops.drafting.draft_forward import DraftForward
 from engine.loops.exponential_race import draw_tokens
+from engine.messages import Message
 
 NAN_NOTE = "The draft model's scores became NaN: where they did, nothing was drafted."
 ADAPTIVE_SCHEDULES = ("heuristic", "heuristic_transient")
@@ -124,12 +125,27 @@ class DraftLengthSchedule:
             return
         before = self.length
         self.length = self.length + 2 if accepted == drafted else max(1, self.length - 1)
-        why = "everything was accepted" if accepted == drafted else "a token was rejected"
-        self.change = f" ({self.length - before:+d}: {why})" if self.length != before else ""
+        self.change = (
+            Message(
+                "{by}: {why}",
+                by=f"{self.length - before:+d}",
+                why="everything was accepted" if accepted == drafted else "a token was rejected",
+            )
+            if self.length != before
+            else ""
+        )
 
     def explain_length(self, drafted: int, stop: str) -> str:
         """Return the sentence that explains a draft of ``drafted`` tokens."""
-        return f"asked for {self.length}{self.change}; drafted {drafted}: {stop}"
+        if not self.change:
+            return Message("asked for {n}; drafted {m}: {why}", n=self.length, m=drafted, why=stop)
+        return Message(
+            "asked for {n} ({change}); drafted {m}: {why}",
+            n=self.length,
+            change=self.change,
+            m=drafted,
+            why=stop,
+        )
 
 
 class ModelDrafter(Drafter):
@@ -196,7 +212,11 @@ class ModelDrafter(Drafter):
                 break
             probability = self._confidence(scores, token)
             if probability < self.threshold:
-                stop = f"confidence {probability:.2f} fell below {self.threshold:g}"
+                stop = Message(
+                    "confidence {value} fell below {threshold}",
+                    value=f"{probability:.2f}",
+                    threshold=f"{self.threshold:g}",
+                )
                 break
         return tokens, torch.cat(rows) if rows else None, stop
 

@@ -23,6 +23,7 @@ from engine.loops.forward import select_media_inputs, with_empty_cache
 from engine.loops.next_token import next_token_loop
 from engine.loops.optional_measurements import MeasurementStopped, OptionalMeasurements
 from engine.loops.recorder import Recorder, round_decimals, round_significant
+from engine.messages import Message
 from engine.timing_noise import NoiseMonitor
 from engine.trace.details import DistributionCheck, DraftDetail, DraftReport, Parting
 from engine.trace.records import Step
@@ -377,7 +378,12 @@ def _raise_if_stopped(context: RunContext, done: int, total: int, what: str) -> 
     if any(
         getattr(c, "cancelled", None) is not None and c.cancelled.is_set() for c in context.stopping
     ):
-        raise MeasurementStopped(f"the run was stopped after {done} of {total} {what}.")
+        template = (
+            "the run was stopped after {done} of {total} runs."
+            if what == "runs"
+            else "the run was stopped after {done} of {total} tokens."
+        )
+        raise MeasurementStopped(Message(template, done=done, total=total))
 
 
 def _is_interrupted(context: RunContext) -> bool:

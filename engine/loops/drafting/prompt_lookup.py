@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from engine.loops.drafting.drafter import WARPERS, Draft, Drafter, RunContext, run_processors
+from engine.messages import Message
 
 _FORBIDDEN = float(np.finfo(np.float32).min)
 
@@ -66,7 +67,7 @@ class PromptLookupDrafter(Drafter):
             why = "the next token is forbidden"
         elif len(copied) < self.length:
             why = "the text so far ends there"
-        reason = f"asked for {self.length}; copied {len(tokens)}: {why}"
+        reason = Message("asked for {n}; copied {m}: {why}", n=self.length, m=len(tokens), why=why)
         return Draft(
             input_ids.new_tensor(tokens),
             None,
@@ -76,7 +77,7 @@ class PromptLookupDrafter(Drafter):
         )
 
     def _empty_draft(self, input_ids: torch.Tensor, why: str) -> Draft:
-        reason = f"asked for {self.length}; copied 0: {why}"
+        reason = Message("asked for {n}; copied {m}: {why}", n=self.length, m=0, why=why)
         return Draft(input_ids.new_tensor([]), None, self.length, reason)
 
     def _allowed_prefix(self, input_ids: torch.Tensor, copied: list[int]) -> list[int]:

@@ -47,7 +47,7 @@ def _convert_job(order: dict[str, Any]) -> None:
         raise
     except Exception as error:  # OpenVINO reports unsupported operations with many error types
         kind = type(error).__name__
-        raise ModelError(f"a part of it has no graph in OpenVINO ({kind})") from None
+        raise ModelError("a part of it has no graph in OpenVINO ({kind})", kind=kind) from None
     # save_model rounds weights to float16 by default.
     openvino.save_model(graph, folder / GRAPH_FILE, compress_to_fp16=False)
     del graph
@@ -134,7 +134,9 @@ def check_difference(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]
     apart = largest_difference(model, _to_graph_model(model, folder), ids)
     if not apart <= TOLERANCE:
         raise ModelError(
-            f"its graph's logits are {apart:.2g} from its own; at most {TOLERANCE:g} pass"
+            "its graph's logits are {apart} from its own; at most {near} pass",
+            apart=f"{apart:.2g}",
+            near=f"{TOLERANCE:g}",
         )
     return {"largest_logit_difference": float(f"{apart:.3g}")}
 

@@ -35,7 +35,9 @@ def load_graph_model(name: str, folder: str, backend: str, described: Any) -> tu
     """
     graph = find_graph(folder, backend)
     if graph is None:
-        raise ModelError(f"The graph of {name} for {backend} is gone; try again.")
+        raise ModelError(
+            "The graph of {name} for {backend} is gone; try again.", name=name, backend=backend
+        )
     if (Path(folder) / _GENERATION_CONFIG).is_file():
         described.generation_config = transformers.GenerationConfig.from_pretrained(folder)
     model = on_openvino.to_graph_model(described, ModelGraphs(graph))
@@ -48,7 +50,12 @@ def load_graph_model(name: str, folder: str, backend: str, described: Any) -> tu
         tokenizer = load_tokenizer(folder)
     except Exception as error:  # damaged files raise many error types
         kind = type(error).__name__
-        raise ModelError(f"{name} could not be opened for {backend} ({kind}).") from None
+        raise ModelError(
+            "{name} could not be opened for {backend} ({kind}).",
+            name=name,
+            backend=backend,
+            kind=kind,
+        ) from None
     check_tokenizer(name, model, tokenizer)
     model.generation_config = special_ids_config(model)
     return model, tokenizer

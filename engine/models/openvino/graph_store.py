@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.declare.weights import EIGHT_BITS
 from engine.errors import ModelError
+from engine.messages import Message
 from engine.models import files, sizes
 from engine.models.build_cache import build_once
 from engine.models.hub import ByteProgress
@@ -80,14 +81,22 @@ def check_convertible(name: str, folder: str, backend: str) -> None:
 
     if not is_installed():
         raise ModelError(
-            f"backend = {backend} needs the package {PACKAGE}: {INSTALL_COMMAND} brings it."
+            "backend = {backend} needs the package {package}: {how} brings it.",
+            backend=backend,
+            package=PACKAGE,
+            how=INSTALL_COMMAND,
         )
     config = files.check_folder(folder)
     reason = conversion_refusal(build_meta_model(name, folder, config)[1])
     if config.get("quantization_config"):
         reason = "its weights are kept quantised"
     if reason is not None:
-        raise ModelError(f"{name} cannot be converted for {backend}: {reason}.")
+        raise ModelError(
+            "{name} cannot be converted for {backend}: {why}.",
+            name=name,
+            backend=backend,
+            why=reason,
+        )
 
 
 def _build_graph(
@@ -100,7 +109,7 @@ def _build_graph(
         "values": sizes.count_values(name, folder),
         "eight_bits": backend == EIGHT_BITS,
     }
-    failure = f"{name} cannot be converted for {backend}"
+    failure = Message("{name} cannot be converted for {backend}", name=name, backend=backend)
     run_job("engine.models.openvino.graph_conversion", order, failure, tell)
     return {PACKAGE: converter_version(), "backend": backend, "of": folder}
 

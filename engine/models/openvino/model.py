@@ -77,7 +77,8 @@ class GraphModelMixin:
         cache = self.new_cache() if past_key_values is None else past_key_values
         if not isinstance(cache, GraphCache):
             raise ModelError(
-                f"On openvino a model has a cache of its own, not a {type(cache).__name__}."
+                "On openvino a model has a cache of its own, not a {kind}.",
+                kind=type(cache).__name__,
             )
         new = np.arange(input_ids.shape[1])
         kept = new[-logits_to_keep:] if isinstance(logits_to_keep, int) else logits_to_keep.numpy()

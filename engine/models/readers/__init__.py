@@ -60,9 +60,16 @@ def build_reader(name: str, model: Any, processors: Processors) -> MediaReader |
     if needed is None and family.needs is None:
         return None
     if needed is None:
-        what = "sounds" if AUDIO in family.takes else "pictures"
+        if AUDIO in family.takes:
+            raise ModelError(
+                "{name} reads sounds, and no preprocessor_config.json in its folder says how they "
+                "are prepared.",
+                name=name,
+            )
         raise ModelError(
-            f"{name} reads {what}, and no preprocessor_config.json in its folder says how they are prepared."
+            "{name} reads pictures, and no preprocessor_config.json in its folder says how they "
+            "are prepared.",
+            name=name,
         )
     kinds = {WHISPER: WhisperReader, BLIP: BlipReader, PROMPTED: PromptReader}
     return kinds.get(family.kind, EncoderReader)(family, processors, model)

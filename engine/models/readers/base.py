@@ -10,6 +10,7 @@ import torch
 
 from engine.errors import ParameterError
 from engine.media import Media
+from engine.messages import Message
 from engine.models.chat import ChatPrompt
 from engine.models.readers.families import Family
 from engine.models.readers.processors import Processors
@@ -95,7 +96,7 @@ class MediaReader:
         """
         del loaded, media, template, chat
         what = "this model is given a prompt beside a picture or a sound"
-        raise ParameterError("messages", f"{len(messages)} messages", what)
+        raise ParameterError("messages", Message("{n} messages", n=len(messages)), what)
 
     def logits_processors(
         self,
@@ -124,12 +125,18 @@ class MediaReader:
         check_media(name, media, self.takes)
         for told in speech if not self.family.is_speech_model else ():
             raise ParameterError(
-                f"speech.{told}", speech[told], f"{name} is not told any such thing"
+                f"speech.{told}",
+                speech[told],
+                Message("{name} is not told any such thing", name=name),
             )
         if self.needs == "image" and media.picture is None:
-            raise ParameterError("image", None, f"{name} needs a picture", "give one")
+            raise ParameterError(
+                "image", None, Message("{name} needs a picture", name=name), "give one"
+            )
         if self.needs == "audio" and media.sound is None:
-            raise ParameterError("audio", None, f"{name} needs a sound", "give one")
+            raise ParameterError(
+                "audio", None, Message("{name} needs a sound", name=name), "give one"
+            )
 
 
 def check_media(name: str, media: Media, takes: frozenset[str] = frozenset()) -> None:
@@ -140,6 +147,6 @@ def check_media(name: str, media: Media, takes: frozenset[str] = frozenset()) ->
     """
     other = "choose a model that does"
     if media.picture is not None and "image" not in takes:
-        raise ParameterError("image", "…", f"{name} reads no pictures", other)
+        raise ParameterError("image", "…", Message("{name} reads no pictures", name=name), other)
     if media.sound is not None and "audio" not in takes:
-        raise ParameterError("audio", "…", f"{name} reads no sounds", other)
+        raise ParameterError("audio", "…", Message("{name} reads no sounds", name=name), other)

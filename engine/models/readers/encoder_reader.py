@@ -75,7 +75,7 @@ def decoder_start_id(loaded: Any) -> int:
         found = getattr(owner, name, None)
         if found is not None:
             return int(found)
-    raise ModelError(f"{loaded.name} does not say with which token its decoder begins.")
+    raise ModelError("{name} does not say with which token its decoder begins.", name=loaded.name)
 
 
 def encode_prompt(loaded: Any, prompt: str | None) -> list[int]:
@@ -87,7 +87,7 @@ def encode_prompt(loaded: Any, prompt: str | None) -> list[int]:
     if not prompt:
         return []
     if loaded.tokenizer is None:
-        raise ModelError(f"{loaded.name} has no tokenizer, so it takes no prompt.")
+        raise ModelError("{name} has no tokenizer, so it takes no prompt.", name=loaded.name)
     # split_special_tokens: a typed control token must not become one.
     options = {"add_special_tokens": False, "split_special_tokens": True}
     return list(tokenize_text(loaded.tokenizer, prompt, **options)["input_ids"])

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from engine.errors import ModelError, ParameterError
+from engine.messages import Message
 from engine.models.chat import ChatPrompt
 from engine.trace.records import TEMPLATE_ROLE, PromptTurn
 
@@ -27,7 +28,7 @@ def render_with_picture(
     """
     if not getattr(whole, "chat_template", None):
         raise ModelError(
-            f"{name} has no chat template for pictures, so beside one stands a prompt."
+            "{name} has no chat template for pictures, so beside one stands a prompt.", name=name
         )
     said = [
         {**message, "content": [{"type": "text", "text": message.get("content") or ""}]}
@@ -35,14 +36,18 @@ def render_with_picture(
     ]
     first = next((message for message in said if message["role"] == "user"), None)
     if first is None:
-        raise ParameterError("messages", f"{len(said)} messages", "a picture needs one of a user")
+        raise ParameterError(
+            "messages", Message("{n} messages", n=len(said)), "a picture needs one of a user"
+        )
     first["content"].insert(0, {"type": "image"})
     try:
         return whole.apply_chat_template(said, tokenize=False, **template)
     except Exception as error:  # a template is a program that came with the model
         words = " ".join(str(error).split())[:120] or type(error).__name__
-        what = f"the model's chat template does not take them with a picture ({words})"
-        raise ParameterError("messages", f"{len(said)} messages", what) from None
+        what = Message(
+            "the model's chat template does not take them with a picture ({words})", words=words
+        )
+        raise ParameterError("messages", Message("{n} messages", n=len(said)), what) from None
 
 
 def insert_picture(chat: ChatPrompt, text: str, ids: Sequence[int]) -> ChatPrompt:
@@ -58,7 +63,11 @@ def insert_picture(chat: ChatPrompt, text: str, ids: Sequence[int]) -> ChatPromp
     """
     if chat.literal_tokens:
         what = "beside a picture they may spell no token of the template's own"
-        raise ParameterError("messages", f"{chat.literal_tokens} such tokens", what)
+        raise ParameterError(
+            "messages",
+            Message("{n} such tokens", n=chat.literal_tokens),
+            what,
+        )
     return ChatPrompt(text, tuple(ids), tuple(_yield_turns(chat, ids)))
 
 

@@ -49,7 +49,11 @@ def load_processors(name: str, folder: str) -> Processors:
     sounds, _ = _try_load(AutoFeatureExtractor, folder)
     if pictures is None and sounds is None:
         kind = type(error).__name__ if error is not None else "no processor"
-        raise ModelError(f"{name} has a preprocessor_config.json that cannot be read ({kind}).")
+        raise ModelError(
+            "{name} has a preprocessor_config.json that cannot be read ({kind}).",
+            name=name,
+            kind=kind,
+        )
     return Processors(None, pictures, None if pictures is not None else sounds)
 
 

@@ -9,6 +9,7 @@ import torch
 
 from engine.errors import ModelError, ParameterError
 from engine.media import Media
+from engine.messages import Message
 from engine.models.chat import ChatPrompt
 from engine.models.readers import picture_chat
 from engine.models.readers.base import MediaInputs, MediaReader
@@ -58,7 +59,7 @@ class PromptReader(MediaReader):
 
     def _encode_plain(self, loaded: Any, prompt: str | None) -> list[int]:
         if loaded.tokenizer is None:
-            raise ModelError(f"{loaded.name} has no tokenizer: give input_ids.")
+            raise ModelError("{name} has no tokenizer: give input_ids.", name=loaded.name)
         return tokenize_text(loaded.tokenizer, prompt or "", split_special_tokens=True)["input_ids"]
 
     def _process_picture(self, loaded: Any, image: Any, prompt: str) -> dict[str, torch.Tensor]:
@@ -82,7 +83,9 @@ class PromptReader(MediaReader):
             found = self.processors.whole(images=image, text=text or None, return_tensors="pt")
         except (ValueError, TypeError, IndexError) as error:
             words = " ".join(str(error).split()) or type(error).__name__
-            what = f"the model's processor cannot put the picture into it ({words[:120]})"
+            what = Message(
+                "the model's processor cannot put the picture into it ({words})", words=words[:120]
+            )
             raise ParameterError("prompt", text, what) from None
         return _tensor_values(found)
 
@@ -110,7 +113,7 @@ def _first_token_id(loaded: Any) -> int:
     ):
         if found is not None:
             return int(found)
-    raise ModelError(f"{loaded.name} does not say with which token a text begins.")
+    raise ModelError("{name} does not say with which token a text begins.", name=loaded.name)
 
 
 def _tensor_values(found: Mapping[str, Any]) -> dict[str, torch.Tensor]:

@@ -16,6 +16,7 @@ import torch
 
 from engine.errors import ParameterError
 from engine.media import Media
+from engine.messages import Message
 from engine.models.readers.encoder_reader import EncoderReader
 from engine.models.readers.families import Family
 from engine.models.readers.processors import Processors
@@ -37,8 +38,8 @@ class WhisperReader(EncoderReader):
         super().check(name, media, speech)
         window = getattr(self.processors.sounds, "chunk_length", None)
         if media.sound is not None and window is not None and media.sound.seconds > window:
-            allowed = f"{name} hears up to {window:g} seconds"
-            seconds = f"{media.sound.seconds:.3g} seconds"
+            allowed = Message("{name} hears up to {n} seconds", name=name, n=f"{window:g}")
+            seconds = Message("{max_check_s} seconds", max_check_s=f"{media.sound.seconds:.3g}")
             raise ParameterError("audio", seconds, allowed, "give a shorter one")
 
     def decoder_start_ids(

@@ -1,6 +1,8 @@
 // Saves a run with its views as one HTML file that needs no server. The server sends the empty
 // page; the trace is inserted here, because it may be larger than the server accepts.
+
 import { toTrace } from "../../../visualizers/shared/record.mjs";
+import { collectTemplates } from "../../../visualizers/shared/server_text.mjs";
 import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
 
 const NOT_SAVED = ["since", "family", "export", "what_if", "why"];
@@ -25,7 +27,8 @@ async function fetchPageParts(visuals) {
 export async function buildSavedPage(run, visuals) {
   const kept = visuals.filter((name) => !NOT_SAVED.includes(name));
   const [before, after] = await fetchPageParts(kept);
-  const recorded = { trace: toTrace(run), shown: run.shown };
+  const record = { trace: toTrace(run), shown: run.shown };
+  const recorded = { ...record, templates: collectTemplates(record) };
   const dark = document.querySelector(".dark") !== null;
   const { shows, changed, selected } = run;
   return (

@@ -1,6 +1,6 @@
 // The event stream of a classroom, opened again whenever it ends or breaks. The server ends each
 // stream after two minutes and sends something every few seconds: silence means a dead connection.
-import { said } from "../../../visualizers/shared/server_text.mjs";
+import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { secretHeader } from "./room_requests.mjs";
 
@@ -67,7 +67,10 @@ async function readStreamOnce(code, listener, secret, leaving) {
 
 async function handleRefusal(answer, listener) {
   if (answer.status === 429 || answer.status >= 500) return "broken";
-  const found = await answer.json().catch(() => ({}));
+  const found = await answer
+    .text()
+    .then(parseMessage)
+    .catch(() => ({}));
   listener.over(found.error ? said(found.error) : endedText());
   return "over";
 }
@@ -97,7 +100,7 @@ function parseEvent(part) {
   const lines = part.split("\n");
   const after = (start) => lines.find((line) => line.startsWith(start))?.slice(start.length);
   const name = after("event: ");
-  return name ? [name, JSON.parse(after("data: "))] : ["", null];
+  return name ? [name, parseMessage(after("data: "))] : ["", null];
 }
 
 const endedText = () => tr("This room has ended.");

@@ -1,6 +1,6 @@
 // The fork panel: continues a run from any step with another token or a typed text.
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
-import { said } from "../../../visualizers/shared/server_text.mjs";
+import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { makeVisible, tokensText, tokenText } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { createStrategyForm } from "../forms/strategy_form.mjs";
@@ -43,7 +43,7 @@ export function connectFork(f) {
 
 function receiveAnswer(text) {
   if (!text) return;
-  const message = JSON.parse(text);
+  const message = parseMessage(text);
   const done = waiting.get(message.number);
   waiting.delete(message.number);
   if (done) done(message);

@@ -1,6 +1,6 @@
 // The player: shows a recorded trace step by step in every view of its strategy, without a model.
 import { el } from "../../../visualizers/shared/dom.mjs";
-import { said } from "../../../visualizers/shared/server_text.mjs";
+import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { PlayBar } from "../../../visualizers/stage/play.mjs";
 import { registerLink } from "../shell/address.mjs";
 import { registerOtherTab } from "../shell/other_tabs.mjs";
@@ -68,7 +68,7 @@ class Player {
     if (!text) return;
     this.#asked = "";
     this.note.hidden = true;
-    this.#openRun(JSON.parse(text));
+    this.#openRun(parseMessage(text));
     this.bar.node.focus({ preventScroll: true });
   }
 

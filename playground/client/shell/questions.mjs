@@ -1,4 +1,5 @@
 // Questions to the server over a hidden Gradio element; each has one answer.
+import { parseMessage } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { runMediaNames, withMedia } from "./visitor_media.mjs";
 
@@ -38,7 +39,7 @@ const sendQuestion = (data) =>
 
 function receiveAnswer(text) {
   if (!text) return;
-  const message = JSON.parse(text);
+  const message = parseMessage(text);
   const done = waiting.get(message.id);
   waiting.delete(message.id);
   if (done) done(message);

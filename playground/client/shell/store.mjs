@@ -1,6 +1,8 @@
 // The page's runs by id, filled from the server's messages. Messages are numbered: duplicates are
 // ignored, and after a gap the page requests the whole run.
+
 import { addStep, createEmptyRecord, REFUSED_RUN } from "../../../visualizers/shared/record.mjs";
+import { addTemplates, parseMessage } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { createRun, Recordings } from "../../../visualizers/stage/recordings.mjs";
 
@@ -32,7 +34,7 @@ export class Store extends Recordings {
   receive(text) {
     if (!text) return;
     /** @type {Message} */
-    const message = JSON.parse(text);
+    const message = parseMessage(text);
     this.heard = performance.now();
     if (message.kind === "progress") this.goesOn(message);
     else if (message.kind === "state") this.#receiveState(message);
@@ -93,7 +95,10 @@ export class Store extends Recordings {
     if (!run) return;
     const { selected, follow } = run;
     Object.assign(run, createEmptyRecord());
-    for (const part of messages) this.#applyMessage(run, part);
+    for (const part of messages) {
+      addTemplates(part.templates);
+      this.#applyMessage(run, part);
+    }
     if (!follow) Object.assign(run, { selected, follow });
     if (run.status !== "running") this.#endActivity(id);
     this.tell("restored");

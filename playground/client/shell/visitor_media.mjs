@@ -1,5 +1,5 @@
 // Pictures and sounds that the visitor gives a model: uploaded once, then named by their hash.
-import { said } from "../../../visualizers/shared/server_text.mjs";
+import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { formatSize } from "./file_sizes.mjs";
 import { browserTabId, randomId } from "./pending_runs.mjs";
@@ -77,7 +77,10 @@ async function uploadMedia(kind, blob) {
   } catch {
     throw new MediaError(tr("The server cannot be reached; try again when it is back."));
   }
-  const told = await answer.json().catch(() => ({}));
+  const told = await answer
+    .text()
+    .then(parseMessage)
+    .catch(() => ({}));
   if (!answer.ok)
     throw new MediaError(
       told.error ? said(told.error) : tr("The server did not take it; try again in a moment."),

@@ -2,7 +2,7 @@
 import { hasEnded } from "../../../visualizers/compare/divergence.mjs";
 import { createCompareFigures } from "../../../visualizers/compare/view.mjs";
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
-import { said } from "../../../visualizers/shared/server_text.mjs";
+import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { makeVisible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Form } from "../forms/form.mjs";
@@ -339,7 +339,7 @@ class Comparison {
 
   receive(text) {
     if (!text) return;
-    const message = JSON.parse(text);
+    const message = parseMessage(text);
     if (message.number !== this.#number) return;
     store.heard = performance.now();
     const { id: run, phase = "starting", says = tr("Starting…") } = message;

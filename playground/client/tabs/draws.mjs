@@ -2,7 +2,7 @@
 
 import { createPrefixTree } from "../../../visualizers/prefix_tree/view.mjs";
 import { el } from "../../../visualizers/shared/dom.mjs";
-import { said } from "../../../visualizers/shared/server_text.mjs";
+import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Field } from "../forms/field.mjs";
 import { Form } from "../forms/form.mjs";
@@ -92,7 +92,7 @@ export function mountDraws(root, trigger) {
   registerLink(root, () => (latest ? buildFormLink("draws", latest) : "?tab=draws"));
   example().catch(() => {});
   store.watch({ active: (key) => key === KEY && shown.say(store.activity(KEY)) });
-  return { receive: (text) => text && receiveMessage(JSON.parse(text), shown) };
+  return { receive: (text) => text && receiveMessage(parseMessage(text), shown) };
 }
 
 function receiveMessage(message, shown) {

@@ -1,6 +1,6 @@
 // The lessons tab: the list of lessons, the open lesson, and the upload of a lesson of your own.
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
-import { said } from "../../../visualizers/shared/server_text.mjs";
+import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
 import { Recordings } from "../../../visualizers/stage/recordings.mjs";
 import { Stages } from "../../../visualizers/stage/stage.mjs";
@@ -128,7 +128,7 @@ class LessonsTab {
   async #fetchLessons() {
     const answer = await fetch(new URL("./lessons/index.json", document.baseURI));
     if (!answer.ok) throw new Error("lessons");
-    const { version, lessons, paths } = await answer.json();
+    const { version, lessons, paths } = parseMessage(await answer.text());
     this.#version = version;
     this.#listed = lessons;
     this.#path = paths[pageLanguage()] ?? paths.en;
@@ -210,9 +210,11 @@ class LessonsTab {
     if (number !== this.#asked) return;
     if (!answer?.ok)
       return this.refuse(
-        answer ? said(await answer.text()) : tr("The lesson could not be fetched."),
+        answer
+          ? said(parseMessage(await answer.text()).error)
+          : tr("The lesson could not be fetched."),
       );
-    this.#showLesson({ ...(await answer.json()), itself: true }, card);
+    this.#showLesson({ ...parseMessage(await answer.text()), itself: true }, card);
   }
 
   #showLesson(lesson, card) {
@@ -291,7 +293,7 @@ class LessonsTab {
 
   receive(text) {
     if (!text) return;
-    const { kind, says, error, lesson } = JSON.parse(text);
+    const { kind, says, error, lesson } = parseMessage(text);
     store.heard = performance.now();
     if (kind === "progress")
       return store.goesOn({ strategy: TAB_KEY, run: "", phase: "decoding", says });

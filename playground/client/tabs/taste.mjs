@@ -1,6 +1,6 @@
 // The blind taste test: ten votes on pairs of texts, then the strategies that wrote them.
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
-import { said } from "../../../visualizers/shared/server_text.mjs";
+import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { makeVisible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Field } from "../forms/field.mjs";
@@ -204,7 +204,7 @@ class TasteTab {
 
   receive(text) {
     if (!text) return;
-    const { id: run = "", phase, says, pair, failed, stopped } = JSON.parse(text);
+    const { id: run = "", phase, says, pair, failed, stopped } = parseMessage(text);
     store.heard = performance.now();
     if (phase) return store.goesOn({ strategy: KEY, run, phase, says });
     if (failed) {

@@ -1,6 +1,6 @@
 // The watermark bench tab: writes a marked and an unmarked text from one seed, and tests any text.
 import { el } from "../../../visualizers/shared/dom.mjs";
-import { said, translateElement } from "../../../visualizers/shared/server_text.mjs";
+import { parseMessage, said, translateElement } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Field } from "../forms/field.mjs";
 import { Form } from "../forms/form.mjs";
@@ -175,7 +175,7 @@ class WatermarkBench {
 
   receive(text) {
     if (!text) return;
-    const message = JSON.parse(text);
+    const message = parseMessage(text);
     store.heard = performance.now();
     const { phase, says, failed } = message;
     const run = message.id ?? store.activity(KEY)?.run ?? "";
@@ -194,7 +194,7 @@ class WatermarkBench {
 
   // Shows a verdict without ending the run that may be active.
   receiveVerdict(text) {
-    const { judged, failed } = JSON.parse(text);
+    const { judged, failed } = parseMessage(text);
     if (failed) this.#showStatus(failed, true);
     else this.judgedAs(judged);
   }
