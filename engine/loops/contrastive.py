@@ -71,13 +71,12 @@ def contrastive_loop(
         (batch, length + new) ids, finished rows padded.
     """
     del generator
-    forward, alpha = (
-        Forward(model, generation_config, model_kwargs),
-        generation_config.penalty_alpha,
-    )
-    detail = partial(contrastive_detail, float(alpha))
+    forward = Forward(model, generation_config, model_kwargs)
+    alpha = float(generation_config.penalty_alpha)
+    detail = partial(contrastive_detail, alpha)
     rows = Rows(forward, input_ids, stopping_criteria, recorder, detail)
     # The prompt pass gives the context's hidden states h_j and the first distribution p.
+    # In one piece: a prefill in chunks would lose the hidden states of all but the last.
     yield from rows.run_pass(output_hidden_states=True)
     said, logits = _context_states(forward, rows.outputs), rows.logits
     while rows.are_open:
@@ -88,10 +87,10 @@ def contrastive_loop(
         outputs = run_candidates(forward, rows.ids, ids)
         states = normalize_states(last_hidden_states(outputs)[:, -1].unflatten(0, ids.shape))
         # 3. The candidate with the largest (1 - alpha) * p(v) - alpha * max_j cos(h_v, h_j).
-        ranking = rank_candidates(scores, ids, states, said, float(alpha))
+        ranking = rank_candidates(scores, ids, states, said, alpha)
         chosen = ranking.score.argmax(-1)
         rows.append(ids.gather(-1, chosen[:, None])[:, 0], {"chosen": chosen, **vars(ranking)})
-        # 4. The winner's pass is the next one: its cache row, hidden state and logits stay.
+        # 4. The winner was read already: its cache row, hidden state and logits begin the next step.
         said, logits = keep_winning_rows(forward, outputs, states, said, chosen)
         yield from rows.read_steps()
     return rows.ids
@@ -122,6 +121,7 @@ def _context_states(forward: Forward, outputs: Any) -> ContextStates:
     states = states[:, max(0, states.shape[1] - forward.first) :]
     mask = forward.model_kwargs.get("decoder_attention_mask" if seq2seq else "attention_mask")
     padding = None
+    # generate() passes no mask if nothing is padded.
     if mask is not None:
         padding = (mask[:, : states.shape[1]] == 0).sum(-1, keepdim=True)
         padding = padding if bool(padding.any()) else None
@@ -239,6 +239,7 @@ def rank_candidates(
     position = position - said.start
     if before is not None:
         position = position - before
+    # With alpha 0 this is greedy search.
     score = (1.0 - alpha) * probs - alpha * cosine
     # With fewer than k tokens left, a removed token must not win by being dissimilar.
     score = score.masked_fill(kept == -torch.inf, -torch.inf)

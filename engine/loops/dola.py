@@ -86,6 +86,7 @@ def dola_loop(
         premature = select_premature_layer(layers.divergence, candidates)
         # 3. The contrast log q_N - log q_M of the plausible tokens, then every processor in turn.
         contrast = contrast_layers(layers, premature)
+        # The processors act on the contrast; a repetition penalty of 1.2 is recommended there.
         scores, noise = rows.process([LayerContrast(contrast, layers), *logits_processor], drawn)
         # 4. The decision, as in greedy search and sampling.
         tokens, race = choose_tokens(scores, noise)

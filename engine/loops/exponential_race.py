@@ -43,6 +43,7 @@ def choose_tokens(scores: torch.Tensor, noise: torch.Tensor | None) -> tuple[tor
 
 def draw_noise(probs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """Return (batch, vocab) noise e ~ Exponential(1), the only random numbers of a draw."""
+    # Nothing else may draw from the run's generator: a seed must give the tokens of generate().
     return torch.empty_like(probs).exponential_(1, generator=generator)
 
 

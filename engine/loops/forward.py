@@ -35,6 +35,7 @@ class Forward:
         model = self.model
         if self.passes == 0:
             self.first = input_ids.shape[1]
+            # generate()'s own first pass: it splits long prompts and continues caches that it was given.
             outputs = model._prefill(
                 input_ids,
                 self.generation_config,
@@ -53,6 +54,7 @@ class Forward:
                 self.model_kwargs, self.passes = again.model_kwargs, again.passes
                 return outputs
         self.passes += 1
+        # Without this the mask and the positions do not grow, and the next pass reads garbage.
         self.model_kwargs = model._update_model_kwargs_for_generation(
             outputs, self.model_kwargs, is_encoder_decoder=model.config.is_encoder_decoder
         )
@@ -107,6 +109,8 @@ class Forward:
 
     def last_logits(self, outputs: Any, device: torch.device) -> torch.Tensor:
         """Return a copy of the (batch, vocab) float32 logits of the last position."""
+        # A copy: a CUDA graph overwrites its output, and processors may write into theirs. float32, as
+        # generate() computes scores.
         return outputs.logits[:, -1].to(copy=True, dtype=torch.float32, device=device)
 
 
@@ -151,6 +155,7 @@ def with_empty_cache(model: Any, model_kwargs: dict[str, Any]) -> dict[str, Any]
     found = find_cache(model_kwargs)
     if found is None:
         return dict(model_kwargs)
+    # RWKV, XLNet and Reformer make their own kind of cache when they get none.
     if found[0] in CUSTOM_CACHE_ARGUMENTS:
         return {name: value for name, value in model_kwargs.items() if name != found[0]}
     cache = make_empty_cache(model)

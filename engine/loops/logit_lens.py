@@ -107,6 +107,8 @@ def project_layers(
     hidden = torch.stack([state[:, -1] for state in hidden_states[:-1]], dim=1)
     final = torch.log_softmax(logits, dim=-1)
     # One product, so the head's weights are read once.
+    # DoLa reads layers without the final norm, as its authors and transformers 4.55 do. Readings with
+    # the norm are recorded for comparison only.
     states = hidden if norm is None else torch.cat([hidden, norm(hidden)], dim=1)
     read = head(states).float().to(logits.device)
     for part in _split_for_cpu_cache(read):
@@ -143,6 +145,7 @@ def compare_layers(
         mean = probs.add_(final_probs).mul_(0.5)
         # The same sum as torch.nn.functional.kl_div, but faster: M is never 0 here.
         more = mean.log().sub_(part, alpha=0.5).sub_(final, alpha=0.5)
+        # The mean over the vocabulary, not the sum, as in transformers 4.55; only the order counts.
         apart.append(more.mul_(mean).mean(-1))
     return torch.cat(apart, dim=1), torch.cat(entropy, dim=1)
 

@@ -121,7 +121,7 @@ class Recorder:
             logits: (batch, vocab) float32 raw logits; not modified.
             input_ids: (batch, length) ids so far.
             processors: logits processors in order.
-            known: result of ``processed`` for these logits, if it was already computed.
+            known: result of ``apply_unobserved`` for these logits, if it was already computed.
 
         Raises:
             DecodeError: a processor made NaN scores and the next one failed on them.
@@ -150,7 +150,7 @@ class Recorder:
         input_ids: torch.Tensor,
         processors: Sequence[Callable[..., torch.Tensor]],
     ) -> tuple[torch.Tensor, Stages]:
-        """Do the same as ``processed`` without notifying ``watch``."""
+        """Do the same as ``apply_processors`` without notifying ``watch``."""
         scores, stages = logits, []
         for processor in processors:
             own = type(processor).__module__.startswith("transformers.")
@@ -204,6 +204,7 @@ def _record_columns(seen: Observation, chosen: torch.Tensor, top: int) -> dict[s
     there is no processed and no removed.
     """
     logprobs = seen.logprobs
+    # Never renormalised over the top tokens: a recorded probability is the model's own.
     probs = logprobs.exp()
     best = logprobs.topk(min(top, logprobs.shape[-1]), dim=-1)
     columns = {"logsumexp": seen.logsumexp, "entropy": compute_entropy(logprobs, probs)}

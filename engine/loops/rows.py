@@ -98,6 +98,7 @@ class Rows:
         if shared is not None:
             shared.check_processors(processors)
         if shared is None or not shared.tolerance:
+            # Noise after the processors: a rerun takes the generator's state when the first one runs.
             scores = self.observe(logits, processors)
             return scores, None if generator is None else draw_noise(logits, generator)
         self.recorder.additions.add_note(SHARED_PASSES_NOTE)
@@ -125,6 +126,7 @@ class Rows:
         """
         keep, before = self.ids.shape[1] - self._prompt_length, self._unfinished
         self.ids = append_tokens(self.ids, tokens, before, self.forward.generation_config)
+        # Criteria get no scores: transformers passes them only if output_scores is on.
         self._unfinished = before & ~self.stopping_criteria(self.ids, None)
         state = {_TOKEN: tokens, _BEFORE: before, _AFTER: self._unfinished}
         read = self.recorder.start_record(self.seen, tokens, keep, {**columns, **state})
@@ -179,6 +181,7 @@ def append_tokens(
         unfinished: (batch,) 1 for an unfinished row, 0 for a finished one.
         config: the prepared config generate() passed to the loop.
     """
+    # Ended rows stay in the batch, as in generate(): another batch size would round differently.
     pad = config._pad_token_tensor
     if pad is not None:
         tokens = tokens * unfinished + pad.to(tokens.device) * (1 - unfinished)

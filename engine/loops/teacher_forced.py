@@ -46,6 +46,7 @@ def run_teacher_forced(
     inputs = teacher_forced_inputs(loaded, prompt_ids, new_ids, media_inputs)
     out = loaded.model(**inputs, use_cache=False, output_hidden_states=states)
     before = decoder_prefix_ids(loaded, prompt_ids, media_inputs)
+    # The logits at a position predict the next one.
     first = len(before) - 1
     layers = tuple(state[0, first:] for state in out.hidden_states) if states else ()
     return TeacherForcedPass(out.logits[0, first:], layers, tuple(before))

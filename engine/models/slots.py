@@ -281,7 +281,7 @@ def can_share_passes(loaded: LoadedModel) -> bool:
 def measure_margin(loaded: LoadedModel) -> float | None:
     """Return the assumed difference, in nats, between logits of batched and single passes.
 
-    It is measured on first use with a few passes of both kinds and multiplied by SAFETY. None if the
+    It is measured on first use with a few passes of both kinds and multiplied by SAFETY_FACTOR. None if the
     model cannot be batched.
     """
     if loaded not in _MARGINS:

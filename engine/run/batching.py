@@ -3,7 +3,7 @@
 Every run keeps its own generator, processors and record. It yields (a greenlet,
 https://greenlet.readthedocs.io) when it needs a pass over its newest token, until all others do;
 one pass then serves all. Runs join and leave between passes. One thread, since computing threads
-that take turns slow each other down; see aside.py.
+that take turns slow each other down; see one_shot_thread.py.
 """
 
 from __future__ import annotations

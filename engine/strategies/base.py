@@ -90,7 +90,7 @@ class Strategy:
     config: type
     """Frozen dataclass whose fields are Params."""
     loop: Callable[..., Any] | None
-    """Generator of Steps, see loops/; None if a custom method decides, see run/hosted.py."""
+    """Generator of Steps, see loops/; None if a custom method decides, see run/sandboxed_run.py."""
     generate_kwargs: Callable[[Any], dict[str, Any]]
     """config -> generate() arguments that select this mode: do_sample, num_beams, …"""
     prepare: Callable[[Context], dict[str, Any]] = no_loop_kwargs

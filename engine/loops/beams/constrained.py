@@ -90,6 +90,7 @@ class ConstraintProgress:
             if token_id not in self._word_next_ids(self.current):
                 # The interrupted word starts over after the others.
                 return replace(self, pending=(*self.pending, self.current), current=None, prefix=())
+            # Several alternatives may share the prefix; the first that is complete counts.
             return self._with_word(self.current, self.pending, (*self.prefix, token_id))
         for word in self.pending:
             if token_id in self._word_next_ids(word):
@@ -208,6 +209,7 @@ class ConstrainedGroup(BeamGroup):
             if candidate.rank >= self.size or progress.is_complete:
                 return super()._fate(candidate, kept, node)
             return "blocked", Message("It ended with {words}.", words=words)
+        # An added candidate may be worse than everything pruned; the reason says why it is there.
         why = (
             Message("Added because it serves a forced word; {words}.", words=words)
             if added

@@ -101,15 +101,16 @@ class BeamGroup:
         """Append padding to the beams of a finished group."""
         self.sums = torch.zeros_like(self.sums)
         self.parents = torch.zeros_like(self.parents)
+        # All groups share one pass, so a finished group stays in it with padding.
         padding = torch.full_like(self.ids[:, :1], pad_id)
         self.ids = torch.cat([self.ids[self.parents], padding], dim=-1)
 
-    def advance(self, scores: torch.Tensor, charged: dict[int, tuple[int, ...]]) -> list[BeamNode]:
+    def advance(self, scores: torch.Tensor, taken: torch.Tensor) -> list[BeamNode]:
         """Take one step on (size, vocab) processed log-probabilities; return the pool.
 
         Args:
             scores: of this group's beams.
-            charged: token -> earlier groups that chose it, one entry per beam.
+            taken: (beams of earlier groups,) their tokens of this step.
         """
         # 1. The pool: the best sums of log-probabilities over all beams and tokens.
         totals = scores + self.sums[:, None]
@@ -123,7 +124,7 @@ class BeamGroup:
         ]
         # 2. The beams that go on, and the texts that join the heap.
         pool, kept = self._choose_beams(pool, scores, totals)
-        nodes = self._judge_pool(pool, kept, charged)
+        nodes = self._judge_pool(pool, kept, taken.tolist())
         self._extend_beams(kept)
         # 3. The stopping test.
         self.reachable = self.heap.reachable(pool[0].total, self.length)
@@ -143,13 +144,11 @@ class BeamGroup:
     ) -> tuple[list[Continuation], list[Continuation]]:
         """Return the pool and the beams that go on: its first ``size`` that do not end."""
         del scores, totals
+        # Only ends count here; stop strings and the length are checked once a step, for all groups.
         return pool, [c for c in pool if c.token_id not in self.eos][: self.size]
 
     def _judge_pool(
-        self,
-        pool: list[Continuation],
-        kept: list[Continuation],
-        charged: dict[int, tuple[int, ...]],
+        self, pool: list[Continuation], kept: list[Continuation], taken: list[int]
     ) -> list[BeamNode]:
         """Number the pool, add finished texts to the heap and return the nodes with their fates."""
         floor = min((c.total for c in kept if c.total > IMPOSSIBLE_SUM), default=pool[0].total)
@@ -157,7 +156,8 @@ class BeamGroup:
         nodes, ranks = [], {c.rank for c in kept}
         self.origin = {}
         for c in pool:
-            parent, groups = self.nodes[c.beam], charged.get(c.token_id, ())
+            parent = self.nodes[c.beam]
+            groups = [i // self.size for i, token in enumerate(taken) if token == c.token_id]
             if c.total <= IMPOSSIBLE_SUM or parent < PROMPT_NODE:
                 continue
             node = numbers[c.rank] = self.tree.add(parent, c.token_id)
@@ -233,19 +233,16 @@ def run_group_search(
         logits = forward.last_logits(forward(ids), prompt.device)
         writer.check_finite(logits)
         # 2. Group after group: each sees the tokens that earlier groups have chosen at this step.
-        taken, owners = prompt.new_empty(0), list[int]()
+        taken = prompt.new_empty(0)
         pool, seen = list[BeamNode](), dict[int, ProcessedBeams]()
         for group, rows in zip(groups, logits.split(groups[0].size), strict=True):
             if group.done:
                 group.pad_step(padding_id(config))
             else:
+                # The penalty is part of the scores, so all sums contain it, as in transformers.
                 seen[group.number] = writer.process(rows, group.ids, processors(taken))
-                charged: dict[int, tuple[int, ...]] = {}
-                for token, owner in zip(taken.tolist(), owners, strict=True):
-                    charged[token] = (*charged.get(token, ()), owner)
-                pool += group.advance(seen[group.number].scores, charged)
+                pool += group.advance(seen[group.number].scores, taken)
             taken = torch.cat([taken, group.ids[:, -1]])
-            owners += [group.number] * group.size
         ids = _join_ids(groups)
         forward.reorder(torch.cat([g.parents + g.number * g.size for g in groups]))
         # 3. Whether the search ends; its open beams then count as finished.

@@ -39,6 +39,7 @@ class HypothesisHeap:
 
     def add(self, hypothesis: FinishedBeam) -> bool:
         """Add a hypothesis if its score is high enough; return whether it was added."""
+        # An equal score does not displace a member, as in transformers 4.55.4.
         if self.full and hypothesis.score <= self.worst:
             return False
         self.members.append(hypothesis)
@@ -55,6 +56,7 @@ class HypothesisHeap:
         """Return whether no open beam can improve the heap."""
         if not self.full:
             return False
+        # The best sum of the whole pool counts, ended candidates included, as in 4.55.4.
         return self.early_stopping is True or self.worst >= self.reachable(best_sum, length)
 
 

@@ -73,8 +73,10 @@ def beam_loop(
         # 2. The pool: the best sums over all beams and tokens, or a sample without replacement.
         pool = search.choose(scores, generator)
         # 3. Candidates that end join the heap of hypotheses; the best others are the next beams.
+        # Criteria see the whole pool, not the beams: none may keep a state per row.
         candidates = search.extend_sequences(pool)
         outcome = search.decide(pool, candidates, stopping_criteria(candidates, None))
+        # The cache follows the beams; without this every beam continues another's text.
         forward.reorder(pool.parents[outcome.running])
         # 4. The stopping test: can a beam still beat the worst hypothesis of the heap?
         search.test(outcome)

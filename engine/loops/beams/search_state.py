@@ -101,10 +101,12 @@ class BeamSearch:
         """Return the pool of (beams, vocab) processed log-probabilities."""
         total, vocab = (scores + self.sums[:, None]).flatten(), scores.shape[-1]
         if not self.do_sample:
+            # Sorted, so the first ``beams`` are the best; a sampled pool is in order of arrival.
             best = total.topk(self.pool_size)
             return CandidatePool(best.values, best.indices, torch.zeros_like(best.values), vocab)
         # torch.multinomial without replacement is the exponential race, in order of arrival.
         probs = total.softmax(-1)
+        # Temperature acts on log-probabilities here and is not normalised again, as in transformers.
         noise = torch.empty_like(probs).exponential_(1, generator=generator)
         flat = (probs / noise).topk(self.pool_size).indices
         arrivals = noise[flat].double() / probs[flat].double()
@@ -125,10 +127,12 @@ class BeamSearch:
             hits: (n,) whether a stopping criterion ends each.
         """
         # A finished candidate cannot run on.
+        # -1e9 rather than -inf, as in transformers: sums of placeholders stay comparable.
         open_sums = pool.scores + hits.to(torch.float32) * _IMPOSSIBLE
         running = open_sums.topk(self.beams).indices
         # As in transformers, only the first ``beams`` candidates may finish.
         first = torch.arange(self.pool_size, device=hits.device) < self.beams
+        # Lengths count end-of-sequence and not the prompt (transformers #26624).
         new_length = self.length + 1
         scores = pool.scores / (new_length**self.length_penalty)
         full = self.finished.all() & (self.early_stopping is True)

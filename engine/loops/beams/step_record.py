@@ -74,6 +74,7 @@ def pack_output(prompt: torch.Tensor, best: Sequence[FinishedBeam], pad_id: int)
     """Pack finished hypotheses, best first, into one padded tensor after the (1, length) prompt."""
     longest = max(len(hypothesis.ids) for hypothesis in best)
     rows = [[*h.ids, *[pad_id] * (longest - len(h.ids))] for h in best]
+    # Padding is needed for the tensor only; ``lengths`` says where each text ends.
     new = torch.tensor(rows, dtype=prompt.dtype, device=prompt.device)
     return BeamOutput(
         torch.cat([prompt.expand(len(best), -1), new], dim=-1),
@@ -113,6 +114,7 @@ class StepWriter:
     ) -> ProcessedBeams:
         """Run the processors over the log-probabilities of (beams, vocab) raw logits."""
         given = torch.log_softmax(logits, dim=-1)
+        # Beam searches process log-probabilities; a repetition penalty acts otherwise on logits.
         scores, stages = self.recorder.apply_processors(given, ids, processors)
         return ProcessedBeams(logits, given, scores, stages)
 
@@ -172,6 +174,7 @@ class StepWriter:
         one = slice(beam, beam + 1)
         stages = [(name, scores[one]) for name, scores in seen.stages]
         narrowed = make_observation(seen.given[one], seen.scores[one], stages)
+        # The log-probabilities are normalised already; the record needs the raw logits' sum.
         narrowed.logsumexp = seen.logits[one].logsumexp(-1)
         chosen = torch.tensor([leader.token_id], device=seen.scores.device)
         return self.recorder.record(narrowed, chosen, self._index)[0]

@@ -46,22 +46,9 @@ class AssistantDrafter(ModelDrafter):
                 self.processors, ids, fit_vocabulary(self.forward.logits(ids), self.vocab)
             )
 
-        self.forward.begin_round()
-        # The last token of the budget is the target's own.
-        room = self.context.max_length - input_ids.shape[1] - 1
-        limit = min(self.schedule.length, room, self.forward.free_positions(input_ids.shape[1]))
-        before, ends = self.forward.passes, self.context.eos_token_ids
-        tokens, scores, stop = self._draft_tokens(
-            limit, scores_after, ends, do_sample=self.context.do_sample
-        )
-        return Draft(
-            input_ids.new_tensor(tokens),
-            scores,
-            self.schedule.length,
-            self.schedule.explain_length(len(tokens), stop),
-            forwards=self.forward.passes - before,
-            exit_layer=self.exit_layer,
-        )
+        draft = self._draft_for_target(input_ids, input_ids.shape[1], scores_after)
+        draft.exit_layer = self.exit_layer
+        return draft
 
 
 class EarlyExitDrafter(AssistantDrafter):

@@ -56,19 +56,17 @@ def assisted_loop(
     context = RunContext(model, input_ids, *rules)
     drafter, target = make_drafter(context), TargetForward(model, model_kwargs)
     rounds, finished = RoundWriter(recorder, context, drafter, target), False
-    sample, weight = (
-        context.do_sample,
-        getattr(generation_config, "assistant_ensemble_weight", None),
-    )
+    weight = getattr(generation_config, "assistant_ensemble_weight", None)
     while not finished:
         # 1. The drafter proposes tokens x_1 … x_n, with probabilities q if it has any.
         guess = rounds.draft(input_ids)
         # 2. One target pass over the draft gives p_1 … p_n+1, each through the processors.
+        # Processors see tokens that may be rejected, so guidance, which keeps a state, is refused.
         candidate = torch.cat([input_ids, guess.tokens[None].to(input_ids.device)], dim=-1)
         scores = rounds.process(target(candidate, len(guess.tokens)), candidate)
         # 3. x_i is accepted while u_i <= p_i / q_i, or while the target would choose it too. One
         #    more token comes from what p exceeds q by, or from p_n+1 after a whole draft.
-        outcome = verify_draft(guess, scores, sample, generator, weight)
+        outcome = verify_draft(guess, scores, context.do_sample, generator, weight)
         emitted, finished = _cut_at_stop(input_ids, guess, outcome, stopping_criteria)
         # 4. The cache forgets rejected tokens, and the drafter learns how far it was right.
         if not finished:
@@ -107,6 +105,7 @@ class TargetForward:
             )
         self.restores = self.cache is not None and not can.can_crop
         if self.cache is not None and not self.restores:
+            # A sliding window must keep what it would drop, in case the draft is rejected.
             self.cache.activate_past_recording()
 
     def __call__(self, candidate: torch.Tensor, drafted: int) -> torch.Tensor:
@@ -126,6 +125,7 @@ class TargetForward:
 
         model, kwargs = self.model, copy.copy(self.model_kwargs)
         seq2seq = model.config.is_encoder_decoder
+        # transformers' own helpers: every model prepares masks and positions of several tokens its way.
         kwargs = helpers._prepare_attention_mask(kwargs, candidate.shape[1], seq2seq)
         kwargs = helpers._prepare_token_type_ids(kwargs, candidate.shape[1])
         positions = kwargs.get("position_ids")
@@ -191,6 +191,7 @@ def verify_draft(
         probs = judged = torch.cat([weight * probs[:-1] + (1 - weight) * q_all, probs[-1:]])
     # Without q, transformers samples every position and accepts the draft while it agrees.
     chosen = draw_tokens(scores, generator)[0] if do_sample else judged.argmax(-1)
+    # The tokens before the first difference.
     accepted = int((~(chosen[:-1] == tokens)).cumsum(-1).lt(1).sum())
     source = "bonus" if accepted == n and n else "target"
     return RoundVerification(accepted, int(chosen[accepted]), source, p, q, None, probs[accepted])

@@ -124,6 +124,7 @@ class DraftLengthSchedule:
         if self.kind not in ADAPTIVE_SCHEDULES:
             return
         before = self.length
+        # transformers writes the length into the draft's config, where the next run finds it.
         self.length = self.length + 2 if accepted == drafted else max(1, self.length - 1)
         self.change = (
             Message(
@@ -167,11 +168,38 @@ class ModelDrafter(Drafter):
         self.schedule = DraftLengthSchedule(
             config.num_assistant_tokens, config.num_assistant_tokens_schedule
         )
+        # Fixed: transformers tunes it during the run if scikit-learn is installed.
         self.threshold = config.assistant_confidence_threshold or 0.0
 
     def learn_outcome(self, accepted: int, drafted: int) -> None:
         """Adapt the draft length to a round's outcome, counted in target tokens."""
         self.schedule.update(accepted, drafted)
+
+    def _draft_for_target(
+        self,
+        input_ids: torch.Tensor,
+        own_length: int,
+        scores_after: Callable[[list[int]], torch.Tensor],
+    ) -> Draft:
+        """Return a draft in the target's vocabulary.
+
+        Args:
+            input_ids: (1, length) text in the target's ids.
+            own_length: its length in the draft model's ids.
+            scores_after: drafted tokens -> (1, target vocab) processed scores.
+        """
+        self.forward.begin_round()
+        # The last token of the budget is the target's own.
+        room = self.context.max_length - input_ids.shape[1] - 1
+        limit = min(self.schedule.length, room, self.forward.free_positions(own_length))
+        before, ends = self.forward.passes, self.context.eos_token_ids
+        tokens, scores, stop = self._draft_tokens(
+            limit, scores_after, ends, do_sample=self.context.do_sample
+        )
+        reason = self.schedule.explain_length(len(tokens), stop)
+        made = self.forward.passes - before
+        drafted = input_ids.new_tensor(tokens)
+        return Draft(drafted, scores, self.schedule.length, reason, forwards=made)
 
     def _draft_tokens(
         self,

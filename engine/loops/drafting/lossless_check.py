@@ -141,7 +141,7 @@ def find_first_parting(
         tell: progress callback.
 
     Raises:
-        LeftOut: the run was stopped, or the target's weights are quantised.
+        MeasurementStopped: the run was stopped, or the target's weights are quantised.
     """
     # LLM.int8 scales all rows of a pass together, and 4-bit weights use another kernel for one row.
     # One pass over a text therefore differs from its rounds, and neither proves the other wrong.
@@ -200,7 +200,7 @@ def run_without_draft(
     """Decode the same prompt without a drafter; return the new tokens and the seconds.
 
     Raises:
-        LeftOut: the run was stopped, so its time means nothing.
+        MeasurementStopped: the run was stopped, so its time means nothing.
     """
     prompt = context.input_ids
     # The run's generator has advanced, so a new one starts from its seed.
@@ -236,7 +236,7 @@ def check_distribution(
     """Compare the first one and two tokens of many short runs with the exact distribution.
 
     Raises:
-        LeftOut: the run was stopped.
+        MeasurementStopped: the run was stopped.
     """
     generator = torch.Generator(context.input_ids.device)
     generator.manual_seed(context.generator.initial_seed())
@@ -374,7 +374,7 @@ def _run_to_end(steps: Any, after: Callable[[int], None] = lambda done: None) ->
 
 
 def _raise_if_stopped(context: RunContext, done: int, total: int, what: str) -> None:
-    """Raise LeftOut if the run was stopped: half a measurement would look like a whole one."""
+    """Raise MeasurementStopped if the run was stopped: half a measurement would look like a whole one."""
     if any(
         getattr(c, "cancelled", None) is not None and c.cancelled.is_set() for c in context.stopping
     ):

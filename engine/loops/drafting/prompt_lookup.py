@@ -28,9 +28,9 @@ class PromptLookupDrafter(Drafter):
         self.context = context
         self.length = config.prompt_lookup_num_tokens
         self.longest = config.max_matching_ngram_size or 2
+        # transformers runs warpers too, over made-up equal scores: some then remove copied tokens.
         self.processors = [p for p in context.processors if type(p).__name__ not in WARPERS]
-        eos = config._eos_token_tensor
-        self.eos = set() if eos is None else set(eos.tolist())
+        self.eos = context.eos_token_ids
 
     def draft(self, input_ids: torch.Tensor) -> Draft:
         """Return the copied tokens, none without a match."""

@@ -119,6 +119,7 @@ class ReencodingDrafter(UniversalDrafter):
         text, broken, rest = text.partition(REPLACEMENT)
         encoded = self.target.tokenizer(text)["input_ids"]
         known = input_ids[0, -len(encoded) :].tolist() if encoded else []
+        # Tokenizers cut text differently, so the new part begins where both readings last agree.
         found = longest_common_run(encoded, known)
         if found is None:
             return [], self.assistant.tokenizer.decode(own[0, start:], skip_special_tokens=True)
@@ -163,10 +164,7 @@ class IntersectionDrafter(UniversalDrafter):
 
     def draft(self, input_ids: torch.Tensor) -> Draft:
         """Return tokens with the draft model's probabilities in the target's vocabulary."""
-        room = self.context.max_length - input_ids.shape[1] - 1
-        self.forward.begin_round()
-        before, own = self.forward.passes, self._encode_for_draft(input_ids)
-        limit = min(self.schedule.length, room, self.forward.free_positions(own.shape[1]))
+        own = self._encode_for_draft(input_ids)
 
         def scores_after(tokens: list[int]) -> torch.Tensor:
             theirs = [self.to_own[token] for token in tokens]
@@ -174,23 +172,17 @@ class IntersectionDrafter(UniversalDrafter):
                 with_drafted_tokens(input_ids, tokens), with_drafted_tokens(own, theirs)
             )
 
-        tokens, scores, stop = self._draft_tokens(
-            limit, scores_after, self.context.eos_token_ids, do_sample=True
-        )
-        return Draft(
-            input_ids.new_tensor(tokens),
-            scores,
-            self.schedule.length,
-            self.schedule.explain_length(len(tokens), stop),
-            forwards=self.forward.passes - before,
-            own=tuple(self.assistant.pieces[self.to_own[token]] for token in tokens),
-            reencoded=tuple(tokens),
-        )
+        draft = self._draft_for_target(input_ids, own.shape[1], scores_after)
+        draft.reencoded = tuple(draft.tokens.tolist())
+        draft.own = tuple(self.assistant.pieces[self.to_own[token]] for token in draft.reencoded)
+        return draft
 
     def _target_scores(self, ids: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
         """Return (1, target vocab) processed scores; tokens of one side only are -inf."""
         logits = self.forward.logits(own)
         scores = logits.new_full((1, self.target.vocab_size), -torch.inf)
+        # transformers 5.23 prunes the draft's head instead, in the order of a dictionary: its columns then
+        # belong to other tokens, and the draft model stays changed.
         scores[:, self.target_index] = logits[:, self.own_index]
         return run_processors(self.context.processors, ids, scores)
 
