@@ -67,7 +67,7 @@ class CachedRun:
         passes: passes by number; None if not cached.
         seen: by step, the numbers of the passes since the previous step. Rows of one batch share
             them.
-        source: KEPT, RECOMPUTED or RECORDED.
+        source: CACHED, RECOMPUTED or RECORDED.
         full: whether the logits were dropped because the run exceeded its limit.
         model: weak reference to the run's model.
     """
@@ -166,7 +166,7 @@ class LogitsCache:
 
 
 class CacheWriter:
-    """Writes a run to the cache while it is decoded; see ``recording.Witness``."""
+    """Writes a run to the cache while it is decoded; see ``run.recording``."""
 
     def __init__(self, shelf: LogitsCache, run_id: str) -> None:
         self.shelf, self.run_id = shelf, run_id

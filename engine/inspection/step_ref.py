@@ -7,18 +7,11 @@ from typing import Any
 
 import torch
 
-from engine.errors import EngineError, ParameterError
-from engine.inspection.logits_cache import LOGITS_CACHE, CachedPass, CachedRun
-from engine.inspection.trace_logits import run_from_trace
+from engine.errors import ParameterError
+from engine.inspection.logits_cache import CachedPass, CachedRun
 from engine.messages import Message
 from engine.trace.details import DraftDetail
-from engine.trace.records import Step, Trace
-
-
-class RunNotCachedError(EngineError):
-    """The run is not cached; a question with its trace is still possible."""
-
-    code = "forgotten"
+from engine.trace.records import Step
 
 
 @dataclass(frozen=True)
@@ -53,33 +46,16 @@ class StepRef:
 
     @property
     def source(self) -> str:
-        """One of KEPT, RECOMPUTED and RECORDED."""
+        """One of CACHED, RECOMPUTED and RECORDED."""
         return self.run.source
 
 
-def find_step_ref(asked: str | Trace, step: Any) -> StepRef:
-    """Return a step of a run with the logits that decided it.
-
-    Args:
-        asked: id of a cached run, or a trace. A trace's logits are recomputed if its model is in
-            memory and its strategy allows it; otherwise only its recorded candidates are known.
-        step: index of the step, from 0.
+def step_ref_in_run(run: CachedRun, step: Any) -> StepRef:
+    """Return a step of a cached run.
 
     Raises:
         ParameterError: the step does not exist.
-        ForgottenError: the run is not cached.
-        EngineError: the trace's strategy is unknown, or the model is busy.
     """
-    if isinstance(asked, Trace):
-        return step_ref_in_run(run_from_trace(asked, step), step)
-    run = LOGITS_CACHE.get(asked)
-    if run is None or run.full:
-        raise RunNotCachedError("The server no longer holds the logits of this run.")
-    return step_ref_in_run(run, step)
-
-
-def step_ref_in_run(run: CachedRun, step: Any) -> StepRef:
-    """Return a step of a cached run; see ``find_step_ref``."""
     count = len(run.steps)
     if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < count:
         raise ParameterError(

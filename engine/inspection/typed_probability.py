@@ -43,7 +43,7 @@ def compute_typed_probability(place: ReplayedStep, text: str) -> TypedProbabilit
     more probable reading.
 
     Args:
-        place: the replayed step; see ``again.place_of``.
+        place: the replayed step; see ``find_replayed_step``.
         text: 1 to 200 characters.
 
     Raises:

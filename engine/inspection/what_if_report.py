@@ -85,7 +85,7 @@ class WhatIfReport:
         entropy_used: nats after all processors.
         mass: model probability of all surviving tokens.
         kept: number of surviving tokens.
-        source: KEPT, RECOMPUTED or RECORDED.
+        source: CACHED, RECOMPUTED or RECORDED.
         same_luck: False if this machine cannot draw the run's noise, or if the run's own settings
             do not give the recorded token here.
     """

@@ -30,7 +30,7 @@ def explain_token(
     """Explain why a step chose a token or did not.
 
     Args:
-        place: the replayed step; see ``again.place_of``.
+        place: the replayed step; see ``find_replayed_step``.
         token_id: id in the model's vocabulary; None is the chosen token.
         node_id: beam searches: a node of the step's pool, instead of the token.
         at: drafting: index among the round's tokens, from 0; None is the last.

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Mapping
 from typing import Any
 
 from engine.declare.config import config_to_dict
 from engine.declare.params import params_of
-from engine.errors import Cancelled, EngineError, ParameterError
+from engine.errors import Cancelled, ParameterError
 from engine.inspection.logits_cache import CachedRun
-from engine.inspection.step_ref import RunNotCachedError, find_step_ref
+from engine.inspection.step_logits import RunNotCachedError, find_logits
 from engine.inspection.what_if import (
     ChangedRun,
     SettingsChange,
@@ -23,10 +22,9 @@ from engine.inspection.what_if_report import build_what_if_report
 from engine.models.loading import find_loaded_model
 from engine.one_shot_thread import run_in_thread
 from engine.run.weights import weights_from_trace
-from engine.trace.json_io import trace_from_dict
-from engine.trace.records import Trace
 from playground.forms import controls
 from playground.forms.spec import control_values
+from playground.inspect.question_fields import find_run
 from playground.jobs.latest_only import LatestOnlyLimiter
 from visualizers.base import nats_to_bits
 
@@ -63,7 +61,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _answer_step(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
     del cancelled
-    place = find_step_ref(_run_or_trace(asked), asked.get("step"))
+    place = find_logits(find_run(asked), asked.get("step"))
     request = _read_request(place.run, asked)
     found = build_what_if_report(place, request)
     values = to_parameters(request)
@@ -102,7 +100,7 @@ def _answer_step(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[s
 
 
 def _find_first_change(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
-    run = find_step_ref(_run_or_trace(asked), asked.get("step")).run
+    run = find_logits(find_run(asked), asked.get("step")).run
     found = scan_run(run, _read_request(run, asked), cancelled)
     first = found.first
     return {
@@ -113,19 +111,6 @@ def _find_first_change(asked: Mapping[str, Any], cancelled: threading.Event) -> 
         "unsure": len(found.unsure),
         "pieces": {} if first is None else _token_pieces(run, {first.token_id, first.recorded}),
     }
-
-
-def _run_or_trace(asked: Mapping[str, Any]) -> str | Trace:
-    """Return the run's trace if it was sent, else its id ("" if invalid)."""
-    data = asked.get("trace")
-    if data is None:
-        run_id = asked.get("run")
-        return run_id if isinstance(run_id, str) else ""
-    try:
-        json.dumps(data, allow_nan=False)
-        return trace_from_dict(data)
-    except (ValueError, TypeError, RecursionError):
-        raise EngineError("The run is not valid JSON.") from None
 
 
 def _read_request(run: CachedRun, asked: Mapping[str, Any]) -> ChangedRun:

@@ -9,9 +9,10 @@ import torch
 
 from engine import DecodeRequest, decode
 from engine.errors import EngineError
-from engine.inspection import step_ref, trace_logits
+from engine.inspection import trace_logits
 from engine.inspection.logits_cache import CACHED, RECOMPUTED, RECORDED
-from engine.inspection.step_ref import RunNotCachedError, find_step_ref, step_ref_in_run
+from engine.inspection.step_logits import RunNotCachedError, find_logits
+from engine.inspection.step_ref import step_ref_in_run
 from engine.inspection.trace_logits import run_from_trace
 from engine.inspection.what_if import SettingsChange, apply_change, scan_run
 from engine.inspection.what_if_report import build_what_if_report
@@ -50,7 +51,6 @@ def request(strategy="sampling", new=10, model="llama", seed=3, **params):
 def own_shelf(monkeypatch):
     """A shelf that no other test puts anything on."""
     fresh = shelf()
-    monkeypatch.setattr(step_ref, "LOGITS_CACHE", fresh)
     monkeypatch.setattr(trace_logits, "LOGITS_CACHE", fresh)
     return fresh
 
@@ -135,12 +135,12 @@ def test_a_run_larger_than_its_share_keeps_no_logits_and_its_neighbours_theirs()
 def test_a_run_that_lost_its_place_is_forgotten_and_known_by_its_trace(own_shelf):
     run = decode(request("greedy"), own_shelf.start_writer)
     trace = list(run)[-1].trace
-    assert find_step_ref(run.run_id, 2).source == CACHED
+    assert find_logits(own_shelf.get(run.run_id), 2).source == CACHED
     own_shelf.get(run.run_id).drop_logits()
-    for name in (run.run_id, "nobody", ""):
+    for name in (run.run_id, "nobody"):
         with pytest.raises(RunNotCachedError):
-            find_step_ref(name, 2)
-    assert find_step_ref(trace, 2).source == RECORDED
+            find_logits(own_shelf.get(name), 2)
+    assert find_logits(trace, 2).source == RECORDED
 
 
 def test_a_cancelled_run_can_be_asked_as_far_as_it_came():

@@ -9,8 +9,7 @@ import pytest
 from engine import DecodeRequest, decode
 from engine.analysis import gallery
 from engine.errors import ParameterError
-from engine.inspection import step_questions as asking
-from engine.inspection.from_cache import rebuild_from_cache
+from engine.inspection import step_logits
 from engine.inspection.logits_cache import LogitsCache
 from engine.inspection.rerun import replay_to_step
 from engine.inspection.step_questions import StepQuestion, answer_question
@@ -26,7 +25,7 @@ PROMPT = "Once upon a time, there was a"
 
 @pytest.fixture(autouse=True)
 def nothing_ready():
-    asking._replayed_steps.clear()
+    step_logits._replayed_steps.clear()
 
 
 def kept(request):
@@ -54,7 +53,7 @@ def test_what_is_kept_answers_as_the_run_made_again(strategy, params):
     run, trace = kept(make(strategy, **params))
     for index in (0, 5, len(trace.steps) - 1):
         step = trace.steps[index]
-        near = rebuild_from_cache(run, step)
+        near = step_logits._rebuild_step(run, step)
         assert near is not None
         again = replay_to_step(trace, index, *models_for(strategy))
         for token in (*step.emit, 3, 40, 77):
@@ -69,7 +68,7 @@ def test_a_recent_run_is_answered_without_a_pass_of_its_model(monkeypatch):
     def forbidden(*args, **kwargs):
         pytest.fail("the step was made again")
 
-    monkeypatch.setattr(asking, "replay_to_step", forbidden)
+    monkeypatch.setattr(step_logits, "replay_to_step", forbidden)
     answer, said = answer_question(run, StepQuestion(step=4, quick=True))
     assert answer.exact
     assert answer.chosen
@@ -87,7 +86,7 @@ def test_a_quick_answer_is_read_off_the_record_where_a_step_would_be_made_again(
     assert exact.exact
     assert exact.token_id == quick.token_id
     # The step is ready now.
-    monkeypatch.setattr(asking, "replay_to_step", pytest.fail)
+    monkeypatch.setattr(step_logits, "replay_to_step", pytest.fail)
     assert answer_question(trace, StepQuestion(step=3, quick=True), *models)[0].exact
 
 

@@ -12,7 +12,7 @@ from engine import DecodeRequest, decode
 from engine.declare.params import params_of
 from engine.errors import Cancelled
 from engine.inspection.logits_cache import LOGITS_CACHE
-from engine.inspection.step_ref import find_step_ref
+from engine.inspection.step_logits import find_logits
 from engine.inspection.trace_logits import run_from_trace
 from engine.inspection.what_if import SettingsChange, apply_change, scan_run
 from engine.strategies import STRATEGIES
@@ -166,4 +166,4 @@ def test_every_strategy_offers_controls_or_says_why_not():
 
 
 def test_a_run_of_the_page_can_be_asked(run):
-    assert find_step_ref(run[0], 0).logits is not None
+    assert find_logits(LOGITS_CACHE.get(run[0]), 0).logits is not None

@@ -1,0 +1,164 @@
+"""The logits that decided a step: the one route for every question about it.
+
+1. A cache: recent runs keep their logits (``logits_cache``), and the newest replayed steps stay.
+2. A rerun: one pass over the text if the text alone decides the logits (``trace_logits``), else the
+   run itself up to the step (``rerun``).
+3. The recording: where neither is possible, only the recorded candidates are known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from typing import Any
+
+from engine.errors import EngineError, ParameterError
+from engine.inspection.logits_cache import CACHED, CachedRun
+from engine.inspection.rerun import (
+    CUSTOM_METHOD_REFUSAL,
+    ObservedPass,
+    ReplayedStep,
+    copy_processor,
+    replay_to_step,
+)
+from engine.inspection.step_ref import StepRef, step_ref_in_run
+from engine.inspection.trace_logits import run_from_trace
+from engine.inspection.what_if import PassReplay, SettingsChange, apply_change
+from engine.loops.next_token import next_token_loop
+from engine.loops.prefix_constraint import fit_processors
+from engine.loops.watermark import watermark_loop
+from engine.messages import Message
+from engine.models.loading import LoadedModel
+from engine.run.preparation import prepare
+from engine.run.request import check_request, request_from_trace
+from engine.trace.records import Step, Trace
+
+RECOMPUTE_HINT = "The step can be made again for an exact answer."
+# In these loops a step depends only on its logits, its processors and the draw.
+_REBUILDABLE_LOOPS = (next_token_loop, watermark_loop)
+_CACHE_SIZE = 8
+_replayed_steps: OrderedDict[str, ReplayedStep] = OrderedDict()
+_lock = threading.Lock()
+
+
+class RunNotCachedError(EngineError):
+    """The run is not cached; a question with its trace is still possible."""
+
+    code = "forgotten"
+
+
+def find_logits(asked: CachedRun | Trace | None, step: Any) -> StepRef:
+    """Return a step with the logits that its first processor received.
+
+    Args:
+        asked: a cached run, or a trace. A trace's logits are recomputed if its model is in memory
+            and its strategy allows it; otherwise only its recorded candidates are known.
+        step: index of the step, from 0.
+
+    Raises:
+        ParameterError: the step does not exist.
+        RunNotCachedError: there is no run, or its logits were dropped.
+        EngineError: the trace's strategy is unknown, or the model is busy.
+    """
+    if isinstance(asked, Trace):
+        return step_ref_in_run(run_from_trace(asked, step), step)
+    if asked is None or asked.full:
+        raise RunNotCachedError("The server no longer holds the logits of this run.")
+    return step_ref_in_run(asked, step)
+
+
+def find_replayed_step(
+    asked: CachedRun | Trace,
+    index: int,
+    model: LoadedModel | None = None,
+    assistant: Any = None,
+    *,
+    quick: bool = False,
+) -> ReplayedStep:
+    """Return a step with everything that decided it: logits, processors, noise and draft.
+
+    Args:
+        asked: a cached run, or a trace; steps after the one in question may be missing.
+        index: of the step, from 0.
+        model: a LoadedModel that replaces the one the trace names.
+        assistant: a LoadedModel that replaces the trace's draft model.
+        quick: return the recording alone if the step would need a rerun.
+
+    Raises:
+        ParameterError: the step does not exist.
+    """
+    trace = check_step_exists(asked, index)
+    key, step = _cache_key(trace, index), trace.steps[index]
+    with _lock:
+        found = _replayed_steps.get(key)
+    if found is None and isinstance(asked, CachedRun):
+        found = _rebuild_step(asked, step)
+    if found is None and quick:
+        why = RECOMPUTE_HINT if trace.method is None else CUSTOM_METHOD_REFUSAL
+        return ReplayedStep(trace, step, refused=why)
+    if found is None:
+        found = replay_to_step(trace, index, model, assistant)
+    if found.refused:
+        return found
+    with _lock:
+        _replayed_steps[key] = found
+        while len(_replayed_steps) > _CACHE_SIZE:
+            _replayed_steps.popitem(last=False)
+    return found
+
+
+def check_step_exists(asked: CachedRun | Trace, index: int) -> Trace:
+    """Return the trace of a run that has a step.
+
+    Raises:
+        ParameterError: it has no such step.
+    """
+    trace = asked.trace if isinstance(asked, CachedRun) else asked
+    count = len(trace.steps)
+    if not 0 <= index < count:
+        raise ParameterError(
+            "step", index, Message("the run has steps 0 to {count}", count=count - 1)
+        )
+    return trace
+
+
+def _rebuild_step(run: CachedRun, step: Step) -> ReplayedStep | None:
+    """Rebuild a step from cached logits, without a forward pass; None if they are not enough.
+
+    They are not enough for other loops, dropped logits, or a device that cannot draw the run's
+    noise.
+    """
+    if run.strategy.loop not in _REBUILDABLE_LOOPS or run.source != CACHED or run.full:
+        return None
+    asked = step_ref_in_run(run, step.index)
+    if not asked.passes:
+        return None
+    trace = run.trace
+    try:
+        repeated = PassReplay(apply_change(run, SettingsChange()))
+        prepared = prepare(check_request(request_from_trace(trace, run.get_model())))
+    except EngineError:
+        return None
+    if not repeated.is_draw_repeatable:
+        return None
+    one = asked.passes[-1]
+    repeated.skip_to(one)
+    here = one.to(repeated.device)
+    scores, stages = here.logits, []
+    processors = fit_processors(repeated.asked.processors, len(scores))
+    before = tuple(copy_processor(processor) for processor in processors)
+    for processor in processors:
+        scores = processor(here.input_ids, scores)
+        stages.append(scores)
+    view = ObservedPass(here.logits, here.input_ids, before, tuple(stages))
+    state = repeated.generator.get_state()
+    return ReplayedStep(trace, step, prepared, (view,), asked.row, noise_state=state)
+
+
+def _cache_key(trace: Trace, step: int) -> str:
+    # Everything the step's logits and draws depend on.
+    written = [(s.keep, s.emit, s.sequence) for s in trace.steps[: step + 1]]
+    known = (trace.strategy, trace.model.id, trace.config, trace.seed, trace.prompt_ids, written)
+    return hashlib.sha256(json.dumps([step, known], default=str).encode()).hexdigest()
