@@ -241,7 +241,10 @@ def test_a_check_that_is_stopped_leaves_no_process(trace, monkeypatch, tmp_path,
         now = lambda: 10 * checks.SETTINGS.max_check_s * begun.exists()  # noqa: E731
         clock = types.SimpleNamespace(monotonic=now, perf_counter=now, sleep=time.sleep)
         monkeypatch.setattr(checks, "time", clock)
-    says = {"cancelled": "stopped before the code had ended", "limit": "not ended after 600 seconds"}
+    says = {
+        "cancelled": "stopped before the code had ended",
+        "limit": "not ended after 600 seconds",
+    }
     with pytest.raises(ExportError, match=says[how]):
         checks.verify_export(
             renamed(trace), cancelled=lambda: how == "cancelled" and begun.exists()
