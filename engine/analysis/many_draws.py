@@ -111,7 +111,7 @@ def _check_request(request: DecodeRequest, count: Any) -> CheckedRequest:
         raise ParameterError(
             "draws",
             count,
-            Message("it must be a whole number from 2 to {MAX_DRAWS}", MAX_DRAWS=MAX_DRAWS),
+            Message("it must be a whole number from 2 to {most}", most=MAX_DRAWS),
         )
     if request.strategy != "sampling":
         raise ParameterError("strategy", request.strategy, "many draws need sampling")
@@ -120,7 +120,7 @@ def _check_request(request: DecodeRequest, count: Any) -> CheckedRequest:
         raise ParameterError(
             "max_new_tokens",
             checked.config.max_new_tokens,
-            Message("many draws take 1 to {MAX_TOKENS}", MAX_TOKENS=MAX_TOKENS),
+            Message("many draws take 1 to {most}", most=MAX_TOKENS),
         )
     if checked.config.num_return_sequences != 1:
         raise ParameterError(

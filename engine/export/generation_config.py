@@ -205,9 +205,9 @@ def _check_block(block: Any) -> dict[str, Any]:
         return {}
     whole = isinstance(block, dict) and set(block) <= {"strategy", "params"}
     if not whole or not isinstance(block.get("strategy"), str):
-        raise ConfigError("{BLOCK} must hold a strategy and its params.", BLOCK=BLOCK_KEY)
+        raise ConfigError("{block} must hold a strategy and its params.", block=BLOCK_KEY)
     if not isinstance(block.get("params", {}), dict):
-        raise ConfigError("{BLOCK}.params must be an object.", BLOCK=BLOCK_KEY)
+        raise ConfigError("{block}.params must be an object.", block=BLOCK_KEY)
     return block
 
 

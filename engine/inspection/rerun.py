@@ -234,8 +234,8 @@ def _run_until_step(run: Prepared, wanted: Step) -> tuple[Step, ReplayedStep]:
     if not found:
         raise DecodeError(
             Message(
-                "Making this step again took more than {LIMIT_S} seconds.",
-                LIMIT_S=f"{MAX_RERUN_S:g}",
+                "Making this step again took more than {limit_s} seconds.",
+                limit_s=f"{MAX_RERUN_S:g}",
             )
             if stop.expired
             else "The run does not come out the same here, so only its record is known."

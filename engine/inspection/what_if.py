@@ -154,7 +154,7 @@ def _check_names(what: str, given: Any, found: list[Any]) -> list[str]:
         raise ParameterError(
             what,
             given,
-            Message("it must be a list of up to {_MOST} names of processors", _MOST=_MAX_NAMES),
+            Message("it must be a list of up to {most} names of processors", most=_MAX_NAMES),
         )
     known = {*OFF_VALUES, "LayerContrast", "SynthId", *(display_name(one) for one in found)}
     for name in listed:

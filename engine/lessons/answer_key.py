@@ -206,7 +206,7 @@ def check_answer(bet: Bet, key: AnswerKey, answer: Any) -> Any:
         return float(answer)
     if bet.kind == "text":
         if not isinstance(answer, str) or not 0 < len(answer) <= MAX_TEXT_CHARS:
-            raise LessonError("answer has 1 to {MAX_WORDS} characters.", MAX_WORDS=MAX_TEXT_CHARS)
+            raise LessonError("answer has 1 to {most} characters.", most=MAX_TEXT_CHARS)
         return answer
     places = 2 if bet.kind == "truth" else len(key.options)
     if bet.kind == "order":

@@ -49,9 +49,7 @@ def evaluate_expression(expression: str, names: Mapping[str, Any], functions: Fu
         LessonError: the expression is invalid; the sentence names it and the reason.
     """
     if len(expression) > MAX_CHARS:
-        raise LessonError(
-            "An expression may have {MAX_CHARS} characters at most.", MAX_CHARS=MAX_CHARS
-        )
+        raise LessonError("An expression may have {most} characters at most.", most=MAX_CHARS)
     try:
         tree = ast.parse(expression.strip(), mode="eval")
         return _Evaluator(names, functions).evaluate(tree.body)

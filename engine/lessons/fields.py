@@ -101,7 +101,7 @@ def _parse_looks(found: FieldReader) -> tuple[LessonInfluence, ...]:
     values = found.value("looks", [])
     if not isinstance(values, list) or len(values) > _MAX_LOOKS:
         raise found.field_error(
-            "looks", Message("it must be a list of {MAX_OPTIONS} at most", MAX_OPTIONS=_MAX_LOOKS)
+            "looks", Message("it must be a list of {most} at most", most=_MAX_LOOKS)
         )
     looks = tuple(
         _parse_look(
@@ -237,7 +237,7 @@ def _parse_options(given: FieldReader, kind: str) -> Iterable[BetOption]:
     if not isinstance(values, list) or len(values) > MAX_OPTIONS:
         raise given.field_error(
             "options",
-            Message("it must be a list of {MAX_OPTIONS} at most", MAX_OPTIONS=MAX_OPTIONS),
+            Message("it must be a list of {most} at most", most=MAX_OPTIONS),
         )
     decides = {"choice": "if", "order": "value"}.get(kind)
     for number, value in enumerate(values, 1):
@@ -260,9 +260,9 @@ def _check_bet(bet: Bet, given: FieldReader) -> None:
         raise given.field_error(
             "options",
             Message(
-                "a bet of kind {kind} has 2 to {MAX_OPTIONS}",
+                "a bet of kind {kind} has 2 to {most}",
                 kind=bet.kind,
-                MAX_OPTIONS=MAX_OPTIONS,
+                most=MAX_OPTIONS,
             ),
         )
     if bet.kind == "token" and len(bet.options) < 2 and bet.among < 2:

@@ -39,8 +39,8 @@ def parse_lesson(text: str, name: str) -> Lesson:
     """
     if len(text) > MAX_CHARS:
         raise LessonError(
-            "A lesson has {MAX_CHARS} characters at most, this one {length}.",
-            MAX_CHARS=f"{MAX_CHARS:,}",
+            "A lesson has {most} characters at most, this one {length}.",
+            most=f"{MAX_CHARS:,}",
             length=f"{len(text):,}",
         )
     head, body, line = _split_head(text.replace("\r\n", "\n").lstrip("\ufeff"))
@@ -51,8 +51,8 @@ def parse_lesson(text: str, name: str) -> Lesson:
         raise LessonError("A lesson needs a card: a heading “# …”, then a block ```card.")
     if len(found) > MAX_CARDS:
         raise LessonError(
-            "A lesson has {MAX_CARDS} cards at most, this one {found}.",
-            MAX_CARDS=MAX_CARDS,
+            "A lesson has {most} cards at most, this one {found}.",
+            most=MAX_CARDS,
             found=len(found),
         )
     language = given.text("language", "en", most=2)
@@ -137,8 +137,8 @@ def _parse_runs(given: Any) -> Iterator[LessonRun]:
         raise LessonError("The head: runs has to name one run at least, with what makes it.")
     if len(given) > MAX_RUNS:
         raise LessonError(
-            "A lesson has {MAX_RUNS} runs at most, this one {given}.",
-            MAX_RUNS=MAX_RUNS,
+            "A lesson has {most} runs at most, this one {given}.",
+            most=MAX_RUNS,
             given=len(given),
         )
     for name, value in given.items():

@@ -63,7 +63,7 @@ def load_path(language: str = ENGLISH, file: File = PATH_FILE) -> LessonPath:
     if not isinstance(listed, list) or not 0 < len(listed) <= _MAX_STEPS:
         raise given.field_error(
             "steps",
-            Message("it must be a list of 1 to {_MAX_STEPS} lessons", _MAX_STEPS=_MAX_STEPS),
+            Message("it must be a list of 1 to {most} lessons", most=_MAX_STEPS),
         )
     steps = tuple(_parse_stop(number, value, language) for number, value in enumerate(listed, 1))
     names = [step.lesson for step in steps]
@@ -96,7 +96,7 @@ def _text_in_language(given: FieldReader, name: str, language: str) -> str:
         raise given.field_error(
             name,
             Message(
-                "it must have a text for every language, for {ENGLISH} at least", ENGLISH=ENGLISH
+                "it must have a text for every language, for {english} at least", english=ENGLISH
             ),
         )
     inner = FieldReader(texts, f"{given.where}, {name}", (ENGLISH, *map(str, texts)))

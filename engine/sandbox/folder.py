@@ -165,17 +165,16 @@ def _read_files(folder: Path) -> dict[str, bytes]:
 def format_no_method(name: str) -> str:
     """Return the error message for a folder or repository without a method."""
     return Message(
-        "{name} is no custom generation method: it has no {ENTRY}.", name=name, ENTRY=ENTRY
+        "{name} is no custom generation method: it has no {file}.", name=name, file=ENTRY
     )
 
 
 def format_too_large(name: str) -> str:
     """Return the error message for a method above the size limits."""
     return Message(
-        "{name} is too large: a method may have {MAX_FILES} files and {size} kB, its "
-        "README included.",
+        "{name} is too large: a method may have {most} files and {size} kB, its README included.",
         name=name,
-        MAX_FILES=MAX_FILES,
+        most=MAX_FILES,
         size=f"{MAX_BYTES // 1000:,}",
     )
 
@@ -223,12 +222,12 @@ def _find_generate(trees: dict[str, ast.Module]) -> ast.FunctionDef:
     """
     found = _find_definition(trees[ENTRY]) or _find_imported(trees)
     if found is None:
-        raise MethodError("{ENTRY} has no function generate(model, ...).", ENTRY=ENTRY)
+        raise MethodError("{file} has no function generate(model, ...).", file=ENTRY)
     positional = [*found.args.posonlyargs, *found.args.args]
     if not positional and found.args.vararg is None:
         raise MethodError(
-            "{ENTRY}, line {lineno}: the first argument of generate must be the model.",
-            ENTRY=ENTRY,
+            "{file}, line {lineno}: the first argument of generate must be the model.",
+            file=ENTRY,
             lineno=found.lineno,
         )
     return found

@@ -83,13 +83,13 @@ def _check_source(method: Method) -> Iterator[Check]:
     needs = "met" if REQUIREMENTS in method.files else "none"
     yield Check("requirements", PASSED, needs)
     if README not in method.files:
-        yield Check("README", FAILED, Message("there is no {README}", README=README))
+        yield Check("README", FAILED, Message("there is no {file}", file=README))
         return
     untold = [a.name for a in method.arguments if not a.told]
     faults = (
         []
         if method.tagged
-        else [Message("its front matter lacks the tag {TAG}, by which the hub lists it", TAG=TAG)]
+        else [Message("its front matter lacks the tag {tag}, by which the hub lists it", tag=TAG)]
     )
     faults += (
         [Message("its table of arguments lacks {untold}", untold=", ".join(untold))]
@@ -229,8 +229,8 @@ def _check_stopping(outcome: Outcome, run: Any) -> Check:
     length = len(run[1].sequences[0])
     kept = length <= STOP_AFTER or length < len(outcome.sequences[0])
     told = Message(
-        "told to stop after {STOPPED_AFTER} tokens it wrote {length}",
-        STOPPED_AFTER=STOP_AFTER,
+        "told to stop after {stopped_after} tokens it wrote {length}",
+        stopped_after=STOP_AFTER,
         length=length,
     )
     return Check("stopping_criteria", PASSED if kept else FAILED, told)

@@ -63,8 +63,8 @@ class MessageReader:
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise MethodError(
-                "The method made more than {MAX_STEPS} steps and was ended.",
-                MAX_STEPS=f"{MAX_STEPS:,}",
+                "The method made more than {most} steps and was ended.",
+                most=f"{MAX_STEPS:,}",
             )
         length = self._lengths.get(step.sequence, 0)
         if step.sequence < 0 or not 0 <= step.keep <= length or not self._has_known_ids(ids):

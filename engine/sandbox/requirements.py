@@ -30,9 +30,9 @@ def describe_missing_packages(trees: dict[str, ast.Module], requirements: str) -
     stated = [line.partition("#")[0].strip() for line in requirements.splitlines()]
     if sum(map(bool, stated)) > MAX_REQUIREMENTS:
         return Message(
-            "{_FILE} is too long: a method may have {MAX_REQUIREMENTS} requirements.",
-            _FILE=_REQUIREMENTS_FILE,
-            MAX_REQUIREMENTS=MAX_REQUIREMENTS,
+            "{file} is too long: a method may have {most} requirements.",
+            file=_REQUIREMENTS_FILE,
+            most=MAX_REQUIREMENTS,
         )
     for number, line in enumerate(stated, 1):
         if not line:
@@ -42,8 +42,8 @@ def describe_missing_packages(trees: dict[str, ast.Module], requirements: str) -
             needed = (wanted.marker is None or wanted.marker.evaluate()) and not _is_met(wanted)
         except (ValueError, RecursionError):
             return Message(
-                "{_FILE}, line {number}: {line} is no requirement.",
-                _FILE=_REQUIREMENTS_FILE,
+                "{file}, line {number}: {line} is no requirement.",
+                file=_REQUIREMENTS_FILE,
                 number=number,
                 line=format_value(line),
             )

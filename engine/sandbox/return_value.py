@@ -49,9 +49,9 @@ def read_return_value(returned: Any, vocab_size: int) -> dict[str, Any]:
         if value.numel() > MAX_IDS:
             return _refuse(
                 Message(
-                    "{ids} ids, more than {MAX_IDS}",
+                    "{ids} ids, more than {most}",
                     ids=f"{value.numel():,}",
-                    MAX_IDS=f"{MAX_IDS:,}",
+                    most=f"{MAX_IDS:,}",
                 )
             )
         value = value.tolist()
@@ -67,7 +67,7 @@ def read_return_value(returned: Any, vocab_size: int) -> dict[str, Any]:
 
 def _refuse_bad_ids(rows: Any, vocab_size: int) -> dict[str, Any] | None:
     if sum(len(row) for row in rows) > MAX_IDS:
-        return _refuse(Message("more than {MAX_IDS} ids", MAX_IDS=f"{MAX_IDS:,}"))
+        return _refuse(Message("more than {most} ids", most=f"{MAX_IDS:,}"))
     beyond = next((i for row in rows for i in row if not 0 <= i < vocab_size), None)
     if beyond is None:
         return None

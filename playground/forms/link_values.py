@@ -16,7 +16,7 @@ def read_seed(text: str) -> int:
         raise ParameterError(
             "seed",
             text[:40],
-            Message("it must be a whole number from 0 to {MAX_SEED}", MAX_SEED=MAX_SEED),
+            Message("it must be a whole number from 0 to {most}", most=MAX_SEED),
         )
     return int(text)
 

@@ -192,9 +192,7 @@ async def _read_request(request: Request, **names: Any) -> dict[str, Any]:
     body = await request.body()
     if len(body) > _MAX_BODY_BYTES:
         raise RoomError(
-            Message(
-                "The request is larger than {_MAX_BODY} bytes.", _MAX_BODY=f"{_MAX_BODY_BYTES:,}"
-            ),
+            Message("The request is larger than {most} bytes.", most=f"{_MAX_BODY_BYTES:,}"),
             413,
         )
     try:

@@ -202,7 +202,7 @@ def _read_branch_point(asked: Mapping[str, Any]) -> BranchPoint:
         raise ParameterError(
             "run_id",
             run_id,
-            Message("it must be text of up to {_MAX_RUN_ID} characters", _MAX_RUN_ID=_MAX_RUN_ID),
+            Message("it must be text of up to {most} characters", most=_MAX_RUN_ID),
         )
     return BranchPoint(step=step, run_id=run_id, vocab_size=None, **lists)
 

@@ -215,8 +215,8 @@ def open_lesson(asked: Any) -> Generator[str, None, None]:
         wanted = [run for run in lesson.runs.values() if not run.recorded]
         if len(wanted) > _MAX_RUNS:
             raise LessonError(
-                "A lesson that is opened here makes {_MAX_RUNS} runs at most, this one {wanted}.",
-                _MAX_RUNS=_MAX_RUNS,
+                "A lesson that is opened here makes {most} runs at most, this one {wanted}.",
+                most=_MAX_RUNS,
                 wanted=len(wanted),
             )
         for number, run in enumerate(lesson.runs.values(), 1):

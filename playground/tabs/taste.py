@@ -112,9 +112,9 @@ def _decode_with_progress(
             return news
         if isinstance(news, dict):
             says = Message(
-                "Text {number} of {_SIDES}: {says}",
+                "Text {number} of {sides}: {says}",
                 number=number,
-                _SIDES=_TEXT_COUNT,
+                sides=_TEXT_COUNT,
                 says=news["says"],
             )
             yield {**news, "says": says}
