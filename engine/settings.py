@@ -95,6 +95,8 @@ class Settings:
     """Largest file of a picture."""
     max_picture_pixels: int = 40_000_000
     """Most pixels that a picture's header may declare; checked before decoding."""
+    max_picture_side: int = 30_000
+    """Most pixels of a picture's width or height; checked before decoding."""
     max_sound_bytes: int = 25_000_000
     """Largest file of a sound."""
     max_sound_s: float = 30.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.reliability import (
+    bombs,
     census,
     company,
     downloads,
@@ -28,6 +29,7 @@ PARTS = {
         fuzz.PART,
         liveness.PART,
         downloads.PART,
+        bombs.PART,
         census.PART,
     )
 }

@@ -59,7 +59,7 @@ _TOPICS = {
     "Requests and uploads": """max_request_bytes max_call_bytes max_body_s max_trace_bytes
         max_uploads_bytes uploads_age_s GRADIO_TEMP_DIR GRADIO_ANALYTICS_ENABLED
         GRADIO_ANALYTICS_CACHE_FREQUENCY""",
-    "Pictures and sounds": """max_picture_bytes max_picture_pixels max_sound_bytes max_sound_s
+    "Pictures and sounds": """max_picture_bytes max_picture_pixels max_picture_side max_sound_bytes max_sound_s
         max_open_s max_kept_media_bytes max_kept_media max_held_media_bytes
         max_visitor_media_bytes media_age_s""",
     "Custom methods": "methods max_method_s max_method_memory_gb spare_method_s",

@@ -84,21 +84,37 @@ def _split_head(text: str) -> tuple[str, str, int]:
     return "\n".join(lines[1:end]), "\n".join(lines[end + 1 :]), end + 2
 
 
+_MAX_YAML_NODES = 2_000
+"""The largest head of the built-in lessons has a tenth of them."""
+
+
 class _StrictLoader(yaml.SafeLoader):
-    """A YAML loader that refuses aliases, which can expand without limit, and duplicate names."""
+    """A YAML loader with a bounded cost, without aliases, which can expand without limit."""
+
+    _nodes = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """Return a node; raise YAMLError for an alias."""
+        """Return a node; raise YAMLError for an alias, and for too many nodes.
+
+        Nodes are composed while the text is read, so no more of it is read than the limit.
+        """
         if self.check_event(yaml.AliasEvent):
             raise yaml.YAMLError("a value stands for another one (*), which is not allowed")
+        self._nodes += 1
+        if self._nodes > _MAX_YAML_NODES:
+            raise yaml.YAMLError(
+                Message("it has more than {n} names and values", n=f"{_MAX_YAML_NODES:,}")
+            )
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         """Return a mapping; raise YAMLError for a duplicate name."""
-        names = [key.value for key, _ in node.value]
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise yaml.YAMLError(Message("{name} is given twice", name=str(twice)[:40]))
+        seen: set[str] = set()
+        for key, _ in node.value:
+            name = str(key.value)
+            if name in seen:
+                raise yaml.YAMLError(Message("{name} is given twice", name=name[:40]))
+            seen.add(name)
         return super().construct_mapping(node, deep)
 
 

@@ -53,9 +53,17 @@ class BoundedFile(io.BytesIO):
         self.left -= len(found)
         if self.left < 0:
             raise ReadLimitError
+        self.check_time()
+        return found
+
+    def check_time(self) -> None:
+        """Check the time limit, also between steps that read nothing.
+
+        Raises:
+            ReadTimeoutError: the time limit has passed.
+        """
         if time.monotonic() > self.until:
             raise ReadTimeoutError
-        return found
 
 
 class TimedFile(io.BytesIO):

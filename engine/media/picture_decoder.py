@@ -65,7 +65,7 @@ def decode_picture(data: bytes) -> Image:
             wanted = "it must be a picture as PNG, JPEG, WebP, GIF, BMP or TIFF"
             raise ParameterError("image", size_label(data), wanted) from None
         with image:
-            return _to_upright_rgb(image, found[1] if found else None)
+            return _to_upright_rgb(image, found[1] if found else None, file.check_time)
 
     return _decode_safely(work, size_label(data))
 
@@ -103,28 +103,26 @@ def _decode_safely(work: Callable[[], Image], got: str) -> Image:
         raise ParameterError("image", got, _DAMAGED_MESSAGE) from None
 
 
-def _to_upright_rgb(image: Image, exif: bytes | None = None) -> Image:
+def _to_upright_rgb(
+    image: Image, exif: bytes | None = None, check_time: Callable[[], None] = lambda: None
+) -> Image:
     _check_header(image)
     image.load()
     exif = exif or image.info.get("exif")
-    rgb = _flatten_on_white(_scale_down(_to_scalable_mode(image)))
-    return _apply_orientation(rgb, exif)
+    for work in (_to_scalable_mode, _scale_down, _flatten_on_white):
+        check_time()
+        image = work(image)
+    return _apply_orientation(image, exif)
 
 
 def _check_header(image: Image) -> None:
     """Check size, frames and mode before decoding; only the header has been read so far."""
     if 0 in image.size:
         raise ParameterError("image", _extent_label(image), "at least one pixel")
-    if image.width * image.height > SETTINGS.max_picture_pixels:
-        raise ParameterError("image", _extent_label(image), _pixel_limit_message())
+    _check_extent(image.width, image.height, _extent_label(image))
     # Whole TIFF tiles are decoded, even if the picture covers little of them.
     wide, high = (int(getattr(image, "tag_v2", {}).get(tag, 1)) for tag in _TILE_TAGS)
-    if wide * high > SETTINGS.max_picture_pixels:
-        raise ParameterError(
-            "image",
-            Message("tiles of {size} pixels", size=f"{wide}x{high}"),
-            _pixel_limit_message(),
-        )
+    _check_extent(wide, high, Message("tiles of {size} pixels", size=f"{wide}x{high}"))
     # Counting the frames of a hostile file can take minutes, so animations are refused uncounted.
     if getattr(image, "is_animated", False) and image.format != _MULTI_PICTURE_FORMAT:
         raise ParameterError("image", _extent_label(image), _ONE_FRAME_MESSAGE)
@@ -132,6 +130,15 @@ def _check_header(image: Image) -> None:
     if image.mode not in _MODES and not image.mode.startswith("I;16"):
         allowed = "its colours must be grey, RGB, CMYK or a palette of 8 or 16 bits a channel"
         raise ParameterError("image", Message("mode {mode}", mode=image.mode), allowed)
+
+
+def _check_extent(width: int, height: int, got: str) -> None:
+    if width * height > SETTINGS.max_picture_pixels:
+        raise ParameterError("image", got, _pixel_limit_message())
+    # Pillow stores a pointer for each row, and scales columns and rows separately.
+    if max(width, height) > SETTINGS.max_picture_side:
+        limit = Message("at most {n} pixels on each side", n=SETTINGS.max_picture_side)
+        raise ParameterError("image", got, limit)
 
 
 def _to_scalable_mode(image: Image) -> Image:

@@ -1,22 +1,20 @@
 """Render messages with a model's chat template, and locate each message's content in the text.
 
-A template is a program that came with the model. transformers runs it in a sandbox; time and text
-length are limited here. Users' words are marked with private-use characters while rendering, to
-find them in the result.
+A template is a program that came with the model. transformers runs it in a sandbox, here in a
+separate process with limits on time, memory and text length. Users' words are marked with
+private-use characters while rendering, to find them in the result.
 """
 
 from __future__ import annotations
 
 import re
-import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import ModelError, ParameterError
 from engine.messages import Message
+from engine.models.template_processes import render_template
 from engine.settings import SETTINGS
 
 ChatMessage = Mapping[str, Any]
@@ -83,7 +81,7 @@ def render_chat(
     plain = [dict(message) for message in messages]
 
     def write(said: Any, arguments: Any) -> str:
-        return _apply_template(tokenizer, said, arguments)
+        return _apply_template(tokenizer, source, said, arguments)
 
     text = write(plain, template)
     marks = _UserMarks(tokenizer, source, text, plain, template)
@@ -100,35 +98,45 @@ def render_chat(
     return Rendered(marks.remove_marks(wholly), tuple(contents), tuple(literal))
 
 
-def _apply_template(tokenizer: Any, messages: Any, template: Any) -> str:
+def _apply_template(tokenizer: Any, source: str, messages: Any, template: Any) -> str:
     """Apply the template; turn its errors into one-sentence ParameterErrors."""
-    from jinja2.exceptions import TemplateError
-
     count = "1 message" if len(messages) == 1 else Message("{n} messages", n=len(messages))
+    most, limit_s = SETTINGS.max_template_chars, SETTINGS.max_template_s
     try:
-        with time_limit(SETTINGS.max_template_s):
-            text = tokenizer.apply_chat_template(messages, tokenize=False, **template)
+        answer = run_template(tokenizer, source, messages, template)
     except TimeoutError:
-        limit = Message(
-            "the model's chat template takes longer than {s} seconds",
-            s=f"{SETTINGS.max_template_s:g}",
-        )
+        limit = Message("the model's chat template takes longer than {s} seconds", s=f"{limit_s:g}")
         raise ParameterError("messages", count, limit) from None
-    except TemplateError as error:
-        raise ParameterError("messages", count, _refusal_message(error.message)) from None
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise ParameterError("messages", count, _refusal_message(str(error))) from None
-    except (RecursionError, MemoryError) as error:
-        raise ParameterError("messages", count, _refusal_message(type(error).__name__)) from None
-    most = SETTINGS.max_template_chars
-    if len(text) > most:
+    except MemoryError:
+        raise ParameterError("messages", count, _refusal_message("MemoryError")) from None
+    if "refused" in answer:
+        raise ParameterError("messages", count, _refusal_message(answer["refused"]))
+    if "length" in answer:
         limit = Message(
             "the model's chat template makes {n} characters of them, at most {most}",
-            n=len(text),
+            n=answer["length"],
             most=most,
         )
         raise ParameterError("messages", count, limit)
-    return text
+    return answer["text"]
+
+
+def run_template(
+    tokenizer: Any, source: str, messages: Sequence[ChatMessage], template: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Render messages as apply_chat_template does; answer and errors as of ``render_template``.
+
+    Args:
+        tokenizer: gives the special tokens.
+        source: the template.
+        messages: each with role and content.
+        template: the other arguments of apply_chat_template.
+    """
+    # As apply_chat_template does: fields without a value count as missing.
+    known = [{k: v for k, v in message.items() if v is not None} for message in messages]
+    special = {name: str(token) for name, token in tokenizer.special_tokens_map.items()}
+    arguments = {"chat_template": source, **special, **template}
+    return render_template(known, arguments, SETTINGS.max_template_s, SETTINGS.max_template_chars)
 
 
 def _refusal_message(words: str | None) -> str:
@@ -137,31 +145,6 @@ def _refusal_message(words: str | None) -> str:
     line = line.rstrip(".") or "it gives no reason"
     line = line if len(line) <= _MAX_SHOWN else line[: _MAX_SHOWN - 1] + "…"
     return Message("the model's chat template refuses them: {line}", line=line)
-
-
-@contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
-    """Limit the time of a block's Python code in this thread.
-
-    A trace function checks the clock, as threads cannot be killed and a process would take seconds to
-    start. A single operation that does not return to Python is not interrupted.
-
-    Raises:
-        TimeoutError: from within the block, at the first line executed after the limit.
-    """
-    deadline, before = time.monotonic() + seconds, sys.gettrace()
-
-    def watch(frame: Any, event: str, argument: Any) -> Any:
-        del frame, event, argument
-        if time.monotonic() > deadline:
-            raise TimeoutError
-        return watch
-
-    sys.settrace(watch)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
 
 
 class _UserMarks:

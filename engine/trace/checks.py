@@ -15,6 +15,7 @@ from engine.messages import Message
 from engine.trace.beam_checks import check_beams
 from engine.trace.chat_checks import check_chat
 from engine.trace.detail_checks import check_detail, check_details
+from engine.trace.json_scan import JsonLimitError, JsonLimits, JsonScanner
 from engine.trace.media_checks import check_media
 from engine.trace.method_checks import check_method
 from engine.trace.records import FINISH_REASONS, Step, Trace, replay_ids
@@ -23,7 +24,9 @@ from engine.type_guards import is_list, is_mapping
 
 MAX_STEPS = 20_000
 MAX_CANDIDATES = 200
-_MAX_DEPTH = 40
+_JSON_LIMITS = JsonLimits(depth=40, containers=250_000, values=2_500_000)
+"""The longest run that the playground permits has a fifth of them."""
+_CHUNK_BYTES = 1 << 18
 _MAX_NUMBER = 2**64
 _MAX_RUN_ID = 64
 _CONFIG_LIMITS = {
@@ -47,13 +50,10 @@ def read_json_strict(data: bytes, max_bytes: int) -> JsonValue:
         max_bytes: limit of the decompressed text.
 
     Raises:
-        TraceError: the text is too large, not UTF-8, nested too deeply, has duplicate keys, NaN,
-            Infinity or bad syntax.
+        TraceError: the text is too large, not UTF-8, nested too deeply, has too many values,
+            duplicate keys, NaN, Infinity or bad syntax.
     """
     text = _decode_text(data, max_bytes)
-    # Checked before parsing, as json.loads recurses once per level.
-    if _nesting_depth(text) > _MAX_DEPTH:
-        raise TraceError("The file nests deeper than {n} levels.", n=_MAX_DEPTH)
     try:
         return json.loads(
             text,
@@ -73,15 +73,22 @@ def read_json_strict(data: bytes, max_bytes: int) -> JsonValue:
 
 
 def _decode_text(data: bytes, max_bytes: int) -> str:
-    if data[:2] == b"\x1f\x8b":
-        try:
-            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-                # A gzip bomb is read no further than the limit.
-                data = file.read(max_bytes + 1)
-        except (OSError, EOFError, zlib.error):
-            raise TraceError("The file is not valid gzip.") from None
-    if len(data) > max_bytes:
-        raise TraceError("The file is larger than {n} bytes.", n=max_bytes)
+    # Counted while it is decompressed and before it is parsed: a bomb is read no further than the
+    # first limit that it exceeds.
+    scanner, size = JsonScanner(_JSON_LIMITS), 0
+    chunks: list[bytes] = []
+    try:
+        for chunk in _read_chunks(data):
+            size += len(chunk)
+            if size > max_bytes:
+                raise TraceError("The file is larger than {n} bytes.", n=max_bytes)
+            scanner.feed(chunk)
+            chunks.append(chunk)
+    except (OSError, EOFError, zlib.error):
+        raise TraceError("The file is not valid gzip.") from None
+    except JsonLimitError as error:
+        raise TraceError(error.to_message(Message("The file"))) from None
+    data = b"".join(chunks)
     if not data.strip():
         raise TraceError("The file is empty.")
     try:
@@ -90,24 +97,12 @@ def _decode_text(data: bytes, max_bytes: int) -> str:
         raise TraceError("The file is not UTF-8 text (byte {n}).", n=error.start) from None
 
 
-def _nesting_depth(text: str) -> int:
-    """Return the nesting depth outside strings, counted up to one level above the limit."""
-    depth = deepest = 0
-    in_string = escaped = False
-    for character in text:
-        if in_string:
-            in_string = escaped or character != '"'
-            escaped = character == "\\" and not escaped
-        elif character == '"':
-            in_string = True
-        elif character in "[{":
-            depth += 1
-            deepest = max(deepest, depth)
-            if deepest > _MAX_DEPTH:
-                return deepest
-        elif character in "]}":
-            depth -= 1
-    return deepest
+def _read_chunks(data: bytes) -> Iterator[bytes]:
+    """Yield the content of a file in chunks, decompressed if it is gzip."""
+    zipped = data[:2] == b"\x1f\x8b"
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) if zipped else io.BytesIO(data) as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            yield chunk
 
 
 def _reject_duplicate_keys(pairs: list[tuple[str, JsonValue]]) -> JsonObject:

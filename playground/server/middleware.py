@@ -60,6 +60,8 @@ An allow-list would break with each Gradio version.
 _UPLOAD_PATH = "/gradio_api/upload"
 _LISTEN_PATH = "/gradio_api/queue/data"
 _ENDPOINT_PATHS = (CALL_PATH, _LISTEN_PATH, JOIN_PATH)
+_SMALL_BODY_BYTES = 50_000
+"""A body of this size is checked in a millisecond, less than a thread takes to begin."""
 PERMISSIONS_POLICY = "camera=(self), microphone=(self), geolocation=(), display-capture=()"
 """Permissions policy: only this page may use camera and microphone, for a model's input."""
 _HUB_PAGES = "https://huggingface.co https://*.huggingface.co https://*.hf.space"
@@ -160,13 +162,19 @@ class RequestGate:
         if wrong:
             return await _send_response(send, *wrong)
         replies = _replay_body(body, receive) if post else receive
-        if not path.startswith(_ENDPOINT_PATHS):
-            return await self.app(scope, replies, send)
         # Gradio would fetch an address in a value as a file, so values are checked before it.
-        refused = find_request_error(path, body, self.inputs) if post else None
+        refused = await self._find_error(path, body) if post else None
         if refused:
             return await _send_response(send, refused[0], refused[1].encode())
+        if not path.startswith(_ENDPOINT_PATHS):
+            return await self.app(scope, replies, send)
         return await self._answer_endpoint(scope, replies, send)
+
+    async def _find_error(self, path: str, body: bytes) -> tuple[int, str] | None:
+        if len(body) <= _SMALL_BODY_BYTES:
+            return find_request_error(path, body, self.inputs)
+        # Other visitors' requests are answered meanwhile.
+        return await asyncio.to_thread(find_request_error, path, body, self.inputs)
 
     async def _answer_endpoint(self, scope: Any, replies: Any, send: Any) -> None:
         listener = _listening_session(scope) if scope["method"] == "GET" else ""

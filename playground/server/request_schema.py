@@ -13,6 +13,7 @@ from typing import Any
 from engine.messages import Message
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
+from engine.trace.json_scan import JsonLimitError, JsonLimits, JsonSizeError, check_json
 from playground.forms.visitor_media import KINDS
 from playground.storage.uploads import UPLOADS
 
@@ -20,10 +21,11 @@ CALL_PATH, JOIN_PATH = "/gradio_api/call/", "/gradio_api/queue/join"
 _FIELDS = ("prompt", "model", "params", "seed")
 _DATA_FORM = "data must be a list of prompt, model, params and seed."
 MAX_SESSION_CHARS = 64
-_MAX_DEPTH = 100
-_TOO_DEEP = "The request nests too deep."
 TOO_LARGE = "The request is too large."
 _FILE_TYPE = "gradio.FileData"
+_LIMITS = JsonLimits(depth=100, containers=50_000, values=500_000)
+"""A question may send a recorded run."""
+_CALL_LIMITS = JsonLimits(100, 10_000, 500_000, SETTINGS.max_request_bytes)
 
 
 def find_request_error(path: str, body: bytes, inputs: Mapping[int, int]) -> tuple[int, str] | None:
@@ -36,16 +38,21 @@ def find_request_error(path: str, body: bytes, inputs: Mapping[int, int]) -> tup
     """
     # Only programs send files inside a call; the page uploads them by a request of their own.
     is_call = path.startswith(CALL_PATH) and path.removeprefix(CALL_PATH) in STRATEGIES
-    if len(body) > SETTINGS.max_request_bytes and not (is_call and _has_media(body)):
+    if len(body) > SETTINGS.max_request_bytes and not is_call:
         return 413, TOO_LARGE
+    try:
+        check_json(body, _CALL_LIMITS if is_call else _LIMITS)
+    except JsonLimitError as error:
+        status = 413 if isinstance(error, JsonSizeError) else 400
+        return status, error.to_message(Message("The request"))
     if not is_call and path.rstrip("/") != JOIN_PATH:
         return None
     try:
         asked = json.loads(body)
-    except RecursionError:
-        return 400, _TOO_DEEP
     except ValueError:
         return None  # Gradio itself reports invalid JSON.
+    if len(body) > SETTINGS.max_request_bytes and not _has_media(asked):
+        return 413, TOO_LARGE
     if not isinstance(asked, dict):
         return None
     wrong = _find_content_error(asked)
@@ -57,11 +64,11 @@ def find_request_error(path: str, body: bytes, inputs: Mapping[int, int]) -> tup
     return _find_join_error(asked, data, inputs)
 
 
-def _has_media(body: bytes) -> bool:
+def _has_media(asked: Any) -> bool:
     """Return whether a call contains an image or audio file; only such a call may be large."""
     try:
-        prompt = json.loads(body)["data"][0]
-    except (RecursionError, ValueError, LookupError, TypeError):
+        prompt = asked["data"][0]
+    except (LookupError, TypeError):
         return False
     return isinstance(prompt, dict) and any(isinstance(prompt.get(kind), str) for kind in KINDS)
 
@@ -81,10 +88,8 @@ def _find_join_error(
 
 
 def _find_content_error(asked: dict[str, Any]) -> tuple[int, str] | None:
-    """Return the error of a body that nests too deep or names a file not uploaded here."""
-    for value, depth in _walk_values(asked):
-        if depth > _MAX_DEPTH:
-            return 400, _TOO_DEEP
+    """Return the error of a body that names a file not uploaded here."""
+    for value in _walk_values(asked):
         # Gradio opens the path or address of such an object as a file.
         about = value.get("meta") if isinstance(value, dict) else None
         if isinstance(about, dict) and about.get("_type") == _FILE_TYPE and not _is_upload(value):
@@ -92,17 +97,14 @@ def _find_content_error(asked: dict[str, Any]) -> tuple[int, str] | None:
     return None
 
 
-def _walk_values(whole: Any) -> Iterator[tuple[Any, int]]:
-    """Yield every object and list of a JSON value with its depth, from 1."""
-    # A stack instead of recursion: deep JSON would exceed Python's recursion limit.
-    left = [(whole, 1)]
+def _walk_values(whole: Any) -> Iterator[Any]:
+    """Yield every object and list of a JSON value."""
+    left = [whole]
     while left:
-        value, depth = left.pop()
-        yield value, depth
-        if depth > _MAX_DEPTH:
-            return
+        value = left.pop()
+        yield value
         inside = value.values() if isinstance(value, dict) else value
-        left += [(part, depth + 1) for part in inside if isinstance(part, dict | list)]
+        left += [part for part in inside if isinstance(part, dict | list)]
 
 
 def _is_upload(value: dict[str, Any]) -> bool:

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import random
-import sys
-import threading
+import resource
 import time
 
 import pytest
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from engine.errors import ModelError, ParameterError
-from engine.models import templates
+from engine.models import template_processes, templates
 from engine.models.loading import LoadedModel
-from engine.models.templates import render_chat, time_limit
+from engine.models.templates import render_chat
 from engine.run.chat_request import render_conversation, resolve_template, strip_default_start
 from engine.settings import Settings
-from tests.helpers.patience import PATIENCE_S
 from tests.helpers.talker import FAMILIES, SYSTEMLESS, TOOLS, said, talker, with_template
 
 CALL = {"function": {"name": "sun", "arguments": {"hour": 3}}}
@@ -281,35 +278,47 @@ def test_a_template_that_never_ends_is_ended(monkeypatch):
     assert time.monotonic() - before < 10
 
 
-def test_the_time_of_one_thread_is_its_own():
-    before, done = sys.gettrace(), []
+@pytest.mark.parametrize(
+    ("template", "words"),
+    [
+        ("{{ 9**(9**8) }}", "takes longer than 0.5 seconds"),
+        ("{{ ('a'*2000000000)|length }}", "refuses them: MemoryError"),
+        ("{{ 'a'|center(2000000000)|length }}", "refuses them: MemoryError"),
+        ("{{ '%2000000000d' % 1 }}", "refuses them: MemoryError"),
+        ("{{ [0] * 300000000 }}", "refuses them: MemoryError"),
+        ("{% set n = namespace(t='aa') %}{% for i in range(40) %}{% set n.t = n.t ~ n.t %}"
+         "{% endfor %}", "refuses them: MemoryError"),
+        ("{{ (9**99999)|string }}", "refuses them: Exceeds the limit"),
+        ("{{ ('a'*40000)|replace('a', 'b'*40000)|length }}", "refuses them: MemoryError"),
+    ],
+)  # fmt: skip
+def test_one_operation_of_a_template_costs_this_process_nothing(monkeypatch, template, words):
+    monkeypatch.setattr(templates, "SETTINGS", Settings(max_template_s=0.5))
+    render_conversation(said("hi"), None, with_template("warm"))
+    before = memory_mb()
+    with pytest.raises(ParameterError) as caught:
+        render_conversation(said("hi"), None, with_template(template))
+    assert words in str(caught.value)
+    assert memory_mb() - before < 100
+    after = render_conversation(said("hi"), None, with_template("after {{ messages[0].content }}"))
+    assert after.text == "after hi"
 
-    def never_ends():
-        other = threading.Thread(target=lambda: done.append(sys.gettrace()))
-        other.start()
-        other.join()
-        until = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until:
-            pass
 
-    with pytest.raises(TimeoutError), time_limit(0.05):
-        never_ends()
-    assert done == [None]
-    assert sys.gettrace() is before
+def test_a_warm_process_renders_the_next_template(monkeypatch):
+    started = []
+    make = template_processes._TemplateProcess
+    monkeypatch.setattr(template_processes, "_TemplateProcess", lambda: started.append(1) or make())
+    pool = template_processes._TemplateProcesses()
+    monkeypatch.setattr(template_processes, "_PROCESSES", pool)
+    for text in ("a", "b", "c"):
+        assert render_conversation(said("hi"), None, with_template(text)).text == text
+    assert started == [1]
+    pool.close()
 
 
-def test_templates_run_in_the_sandbox_of_transformers(monkeypatch):
-    rendered_in = []
-    whole = ImmutableSandboxedEnvironment.from_string
-    monkeypatch.setattr(
-        ImmutableSandboxedEnvironment,
-        "from_string",
-        lambda self, *args: rendered_in.append(type(self)) or whole(self, *args),
-    )
-    render_conversation(
-        said("hi"), None, with_template("a template of its own {{ messages[0].content }}")
-    )
-    assert rendered_in
+def memory_mb():
+    """Return the most memory that this process has used so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
 
 
 def test_a_model_without_a_template_says_so():

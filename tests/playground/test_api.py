@@ -286,9 +286,9 @@ def test_what_nests_too_deep_is_refused_before_it_is_read(server, events, data):
     body = json.dumps({"fn_index": events["greedy"], "data": [], "event_data": data})
     body = body.replace('"deep"', f'"x": {deep}, "deep"' if isinstance(data, dict) else deep)
     answer = server.post("/gradio_api/queue/join", content=body, headers=JSON)
-    assert (answer.status_code, answer.text) == (400, "The request nests too deep.")
+    assert (answer.status_code, answer.text) == (400, "The request nests deeper than 100 levels.")
     call = server.post("/gradio_api/call/greedy", content=f'{{"data": [{deep}]}}', headers=JSON)
-    assert (call.status_code, call.text) == (400, "The request nests too deep.")
+    assert (call.status_code, call.text) == (400, "The request nests deeper than 100 levels.")
     endless = server.post("/gradio_api/call/greedy", content="[" * 200_000, headers=JSON)
     assert endless.status_code in (400, 422)
 

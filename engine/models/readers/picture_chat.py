@@ -8,6 +8,7 @@ from typing import Any
 from engine.errors import ModelError, ParameterError
 from engine.messages import Message
 from engine.models.chat import ChatPrompt
+from engine.models.templates import run_template
 from engine.trace.records import TEMPLATE_ROLE, PromptTurn
 
 
@@ -40,14 +41,19 @@ def render_with_picture(
             "messages", Message("{n} messages", n=len(said)), "a picture needs one of a user"
         )
     first["content"].insert(0, {"type": "image"})
+    own = whole.chat_template
+    source = own.get("default", "") if isinstance(own, Mapping) else own
     try:
-        return whole.apply_chat_template(said, tokenize=False, **template)
-    except Exception as error:  # a template is a program that came with the model
-        words = " ".join(str(error).split())[:120] or type(error).__name__
+        answer = run_template(whole.tokenizer, source, said, template)
+    except (TimeoutError, MemoryError) as error:
+        answer = {"refused": type(error).__name__}
+    if "text" not in answer:
+        words = " ".join(str(answer.get("refused", "its text is too long")).split())[:120]
         what = Message(
             "the model's chat template does not take them with a picture ({words})", words=words
         )
-        raise ParameterError("messages", Message("{n} messages", n=len(said)), what) from None
+        raise ParameterError("messages", Message("{n} messages", n=len(said)), what)
+    return answer["text"]
 
 
 def insert_picture(chat: ChatPrompt, text: str, ids: Sequence[int]) -> ChatPrompt:

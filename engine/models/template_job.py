@@ -1,0 +1,56 @@
+"""A process that renders chat templates: one JSON object a line in, one out.
+
+A template is a program of the model's author. One operation of it can take hours or gigabytes, and
+Python cannot interrupt it. So each job has a deadline after which the system kills the process, and
+the process has a limit on memory. This module imports neither torch nor a model.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from jinja2.exceptions import TemplateError
+from transformers.utils.chat_template_utils import render_jinja_template
+
+
+def main() -> None:
+    """Answer jobs until the input ends."""
+    _limit_memory(int(sys.argv[1]))
+    for line in sys.stdin:
+        job = json.loads(line)
+        # No handler: the system kills the process, also in the middle of an operation.
+        signal.setitimer(signal.ITIMER_REAL, job["limit_s"])
+        answer = _render(job)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+def _limit_memory(more: int) -> None:
+    """Limit the address space to what the imports use and so many bytes more. Linux only."""
+    about = Path("/proc/self/statm")
+    if about.exists():
+        most = int(about.read_text().split()[0]) * resource.getpagesize() + more
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _render(job: dict[str, Any]) -> dict[str, Any]:
+    """Return the ``text``; its ``length`` if it is too long; or the ``refused`` reason."""
+    try:
+        [text], _ = render_jinja_template(conversations=[job["messages"]], **job["arguments"])
+    except TemplateError as error:
+        return {"refused": error.message or ""}
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        return {"refused": str(error)}
+    except (RecursionError, MemoryError) as error:
+        return {"refused": type(error).__name__}
+    return {"text": text} if len(text) <= job["most_chars"] else {"length": len(text)}
+
+
+if __name__ == "__main__":
+    main()
