@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from engine.declare.config import LengthParams, NextTokenParams, SamplingParams
 from engine.declare.params import build_config
 from engine.declare.weights import parse_weights
 from engine.errors import EngineError, ModelError, ParameterError
@@ -28,6 +27,7 @@ from engine.models.files import missing_base_error
 from engine.run.progress import format_progress
 from engine.sources.lora_adapters import _UNSUPPORTED_FIELDS
 from engine.strategies.compatibility import REQUIREMENTS
+from engine.strategies.shared_params import LengthParams, NextTokenParams, SamplingParams
 from engine.trace.checks import read_json_strict
 from engine.trace.events import Checking, Loading, Progress, Waiting
 from engine.trace.json_io import step_from_dict

@@ -16,8 +16,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from engine.glossary import glossary_texts
 from engine.messages import add_templates
-from engine.statistics.glossary import glossary_texts
+from engine.processors import filter_titles
 from engine.trace import json_io
 from engine.trace.records import Trace
 from visualizers import VISUALS, list_visuals, summarize_trace
@@ -28,7 +29,7 @@ RUN_PLACEHOLDER = "<!--run-->"
 CORE_VIEWS = ("about", "look", "status", "media", "strip", "predict", "scrub")
 """Views above the strategy's views, on the page of every run."""
 _ENTRY_MODULE = "visualizers/stage/page.mjs"
-_PLACEHOLDER = re.compile(r"<!--(styles|plotly|scripts|terms|texts|language)-->")
+_PLACEHOLDER = re.compile(r"<!--(styles|plotly|scripts|terms|filters|texts|language)-->")
 _FRAME_HEIGHT = "80vh"
 
 
@@ -85,6 +86,7 @@ def page_skeleton(
     language: str = "en",
     texts: str = "",
     terms: Mapping[str, list[str]] | None = None,
+    filters: Mapping[str, str] | None = None,
 ) -> str:
     """Return the page without a run, with ``RUN_PLACEHOLDER`` as the placeholder for the run's JSON.
 
@@ -93,20 +95,26 @@ def page_skeleton(
         language: language code of the page.
         texts: HTML element with the translated texts; empty for English.
         terms: glossary terms of the page; None for the English ones.
+        filters: titles of the filters; None for the English ones.
     """
     plotly = any(name in VISUALS and VISUALS[name].plotly for name in pictures)
     return _fill_skeleton(
-        plotly, language, texts, to_script_json(glossary_texts() if terms is None else terms)
+        plotly,
+        language,
+        texts,
+        to_script_json(glossary_texts() if terms is None else terms),
+        to_script_json(filter_titles() if filters is None else filters),
     )
 
 
 @lru_cache(maxsize=8)
-def _fill_skeleton(plotly: bool, language: str, texts: str, terms: str) -> str:
+def _fill_skeleton(plotly: bool, language: str, texts: str, terms: str, filters: str) -> str:
     parts = {
         "styles": read_styles(),
         "plotly": _escape_script(find_plotly_file().read_text("utf-8")) if plotly else "",
         "scripts": _escape_script(bundle_modules(read_modules(VISUALIZERS_FOLDER), _ENTRY_MODULE)),
         "terms": terms,
+        "filters": filters,
         "texts": texts,
         "language": language,
     }

@@ -21,7 +21,12 @@ from engine.messages import Message
 from engine.models.loading import LoadedModel, pin_models
 from engine.models.model_views import copy_without_defaults
 from engine.one_shot_thread import run_in_thread
-from engine.run.generation import generate_inputs, generation_config, stop_criteria
+from engine.run.generation import (
+    build_own_processors,
+    generate_inputs,
+    generation_config,
+    stop_criteria,
+)
 from engine.run.preparation import ModelLoader, encode_prompt, fit_request
 from engine.run.request import CheckedRequest, DecodeRequest, check_request
 from engine.run.run import StopCriterion, build_media_processors, get_generate, prompt_arguments
@@ -145,10 +150,12 @@ def _draw_batch(
     def loop(*args: Any, **kwargs: Any) -> torch.Tensor:
         return _draw_rows(*args, seeds=seeds, kept=kept, **kwargs)
 
+    select = strategy.generate_kwargs(config)
     rules = build_media_processors(checked, config, loaded, ids)
+    rules += build_own_processors(config, select, loaded.eos_token_ids)
     returned = get_generate(loaded)(
         copy_without_defaults(loaded.model),
-        generation_config=generation_config(config, strategy.generate_kwargs(config), loaded),
+        generation_config=generation_config(config, select, loaded),
         custom_generate=loop,
         stopping_criteria=[stop, *stop_criteria(config, loaded)],
         logits_processor=transformers.LogitsProcessorList(rules),

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.declare.papers import PAPERS
 from engine.declare.params import params_of
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
@@ -73,8 +72,8 @@ def _paper_row(paper: str, files: dict[str, str]) -> str:
     parameters = dict.fromkeys(
         f"`{name}`"
         for s in STRATEGIES.values()
-        for name in params_of(s.config)
-        if paper in PAPERS.get(name, ())
+        for name, kind in params_of(s.config).items()
+        if paper in kind.papers
     )
     cells = [
         f"[{paper}](https://arxiv.org/abs/{paper})",

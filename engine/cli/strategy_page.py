@@ -9,13 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.declare.bundled_loop import BundledLoop
-from engine.declare.config import (
-    LengthParams,
-    NextTokenParams,
-    PenaltyParams,
-    SamplingParams,
-    config_to_dict,
-)
+from engine.declare.config import config_to_dict
 from engine.declare.groups import FAMILIES
 from engine.declare.params import Param, build_config, defaults_of, params_of
 from engine.errors import EngineError, ParameterError
@@ -24,6 +18,12 @@ from engine.export.script import value_to_code
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.strategies.bundled_loops import find_bundled_loop
+from engine.strategies.shared_params import (
+    LengthParams,
+    NextTokenParams,
+    PenaltyParams,
+    SamplingParams,
+)
 from engine.trace.records import ModelInfo, Trace
 
 _HEAD = """# Strategies

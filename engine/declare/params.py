@@ -28,6 +28,7 @@ class Param:
         help: one sentence on its effect.
         group: a name in declare.groups.GROUPS; main is always visible, the others are collapsed.
         optional: None is valid and means "off".
+        papers: arXiv numbers of the papers behind it.
 
     Raises:
         ValueError: unknown group.
@@ -37,6 +38,7 @@ class Param:
     help: str
     group: str = MAIN_GROUP
     optional: bool = False
+    papers: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_one_of(f"The group of {self.label!r}", self.group, GROUPS)

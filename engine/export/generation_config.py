@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engine.declare.config import SamplingParams, config_to_dict
+from engine.declare.config import config_to_dict
 from engine.declare.params import build_config, defaults_of, params_of
 from engine.errors import EngineError, ParameterError, TraceError, format_value
 from engine.messages import Message
@@ -23,6 +23,7 @@ from engine.settings import SETTINGS
 from engine.sources.catalogue import CATALOGUE
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
+from engine.strategies.shared_params import SamplingParams
 from engine.trace.checks import read_json_strict
 from engine.watermark.schemes import GreenList
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from engine.errors import ExportError
+from engine.export.filter_code import filter_list
 from engine.export.plan import MediaSource, Plan
 from engine.media import load_trace_media, to_file_bytes
 from engine.models.readers.families import BLIP, PROMPTED, WHISPER
@@ -80,7 +81,9 @@ def model_input_lines(plan: Plan) -> list[str]:
     if media.kind == WHISPER:
         times = bool((plan.trace.speech or {}).get("return_timestamps"))
         lines += _SPEECH_RULES.format(times=times, begin=media.begin).splitlines()
-        lines.append('given["logits_processor"] = rules')
+        added = filter_list(plan)
+        rules = f"[*rules, *{added}]" if added else "rules"
+        lines.append(f'given["logits_processor"] = {rules}')
     return lines
 
 

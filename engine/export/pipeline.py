@@ -7,6 +7,7 @@ from textwrap import indent
 from typing import Any
 
 from engine.errors import ExportError
+from engine.export.filter_code import filter_sources
 from engine.export.plan import ConfigObject, Plan
 from engine.export.script import (
     EXACT_RUN_HEADING,
@@ -138,8 +139,10 @@ def short_pipeline_code(plan: Plan) -> str | None:
     names += ["AutoTokenizer"] if plan.needs_tokenizers else []
     info = plan.model.info
     place = f"{', '.join(plan.model.arguments)}, dtype={info.dtype!r}, device={info.device!r}"
-    lines = ["import torch"] if config.negative_prompt_ids else []
+    sources = filter_sources(plan)
+    lines = ["import torch"] if config.negative_prompt_ids or sources else []
     lines += [f"from transformers import {', '.join(sorted(names))}", ""]
+    lines += [sources, ""] if sources else []
     lines.append(f'pipe = pipeline("text-generation", model={place})')
     lines += draft_lines(plan, "AutoModelForCausalLM", model="pipe.model")
     if plan.needs_tokenizers or config.stop_strings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from textwrap import indent
 
+from engine.export.filter_code import filter_arguments, filter_sources
 from engine.export.folder import folder_files, folder_sha256
 from engine.export.media_code import media_constants, media_imports, model_input_lines
 from engine.export.plan import ConfigObject, Plan, ScriptModel
@@ -44,6 +45,8 @@ def code_sections(plan: Plan) -> list[tuple[str, str]]:
             )
         )
     parts.append(("The model", _model_code(plan)))
+    if filter_sources(plan):
+        parts.append(("The filters that transformers does not have", filter_sources(plan)))
     parts.append(("The parameters", _config_code(plan)))
     parts.append(("The run", _run_code(plan)))
     return parts
@@ -337,6 +340,8 @@ def call_arguments(plan: Plan) -> tuple[list[str], list[str]]:
             f"{config.prefix_allowed_tokens_fn!r}, {start}, END or (), {plan.model.info.vocab_size}"
         )
         arguments.append(f"prefix_allowed_tokens_fn=make_prefix_allowed_tokens_fn({what})")
+    if plan.media is None or plan.media.kind != WHISPER:
+        arguments += filter_arguments(plan)
     if _needs_cache(plan):
         cache = "EncoderDecoderCache(DynamicCache(), DynamicCache())"
         arguments.append(f"past_key_values={cache}")

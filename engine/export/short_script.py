@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.export.filter_code import filter_arguments, filter_sources
 from engine.export.media_code import media_imports, short_input_lines
 from engine.export.plan import ConfigObject, Plan, ScriptModel
 from engine.export.weights_code import (
@@ -47,9 +48,11 @@ def short_code(plan: Plan) -> str | None:
     names += ["GenerationConfig"] if plan.has_folder else []
     names += [] if plan.own else ["set_seed"]
     ids = plan.media is None and not text
-    lines = ["import torch"] if ids or config.negative_prompt_ids else []
+    sources = filter_sources(plan)
+    lines = ["import torch"] if ids or config.negative_prompt_ids or sources else []
     lines += [line for line in packages if line and "Path" not in line and "soxr" not in line]
     lines += [f"from transformers import {', '.join(names)}", ""]
+    lines += [sources, ""] if sources else []
     if tokens:
         lines.append(
             f"tokenizer = AutoTokenizer.from_pretrained({', '.join(plan.model.arguments)})"
@@ -138,6 +141,7 @@ def generate_argument_code(plan: Plan) -> list[str]:
         rows = max(plan.values.get("num_beams", 1) or 1, config.num_return_sequences)
         ids = [list(config.negative_prompt_ids)] * rows
         arguments.append(f"negative_prompt_ids=torch.tensor({ids!r})")
+    arguments += filter_arguments(plan)
     if plan.has_folder:
         arguments += [f"custom_generate={plan.folder_name!r}", "trust_remote_code=True"]
         arguments += [] if plan.method else [f"seed={plan.trace.seed}"]

@@ -10,12 +10,13 @@ import torch
 
 from engine.inspection.rerun import ObservedPass, copy_processor
 from engine.loops.dola import LayerContrast
-from engine.loops.recorder import IMPOSSIBLE_SCORE, display_name
+from engine.loops.recorder import display_name
+from engine.processors import FILTERS
+from engine.processors.scores import is_removed
 
 MIN_BIAS = 1e-4
 """Resolution of a bias: four decimals."""
 MAX_BIAS = 999.0
-_FIXED_PROCESSORS = ("UnbatchedClassifierFreeGuidanceLogitsProcessor",)
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,9 @@ class FilterChain:
         )
         # The output of these needs a pass of the model and depends on nothing that can be changed.
         fixed = (
-            type(k.processor).__name__ in _FIXED_PROCESSORS or _is_layer_contrast(k)
-            for k in self.links
+            _is_layer_contrast(link)
+            or (link.name in FILTERS and bool(FILTERS[link.name].needs_rerun))
+            for link in self.links
         )
         self.start = next((i for i, is_fixed in enumerate(fixed) if not is_fixed), len(self.links))
 
@@ -111,11 +113,6 @@ class FilterChain:
 
 def _is_layer_contrast(link: FilterLink) -> bool:
     return isinstance(link.processor, LayerContrast)
-
-
-def is_removed(scores: torch.Tensor, row: int, token_id: int) -> bool:
-    """Return True if the token was removed."""
-    return not float(scores[row, token_id]) > IMPOSSIBLE_SCORE
 
 
 def find_smallest_bias(holds: Callable[[float], bool], begin: float) -> float | None:

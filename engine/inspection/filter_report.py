@@ -9,27 +9,19 @@ from typing import Any
 import torch
 
 from engine.inspection.explanation import SURVIVES, Claim, Explainer
-from engine.inspection.filter_chain import FilterChain, copy_processor, is_removed
-from engine.inspection.filter_thresholds import explain_removal
-from engine.inspection.removal import NO_REPLACEMENT, Removal, RemovalCase
+from engine.inspection.filter_chain import FilterChain, copy_processor
+from engine.inspection.layer_contrast import explain_layer_contrast
 from engine.inspection.rerun import ReplayedStep
-from engine.loops.recorder import IMPOSSIBLE_SCORE
+from engine.loops.dola import LayerContrast
+from engine.loops.recorder import display_name
 from engine.messages import Message, join_words
 from engine.number_text import format_number, format_percent, quote_token
+from engine.processors import FILTERS
+from engine.processors.removal import NO_REPLACEMENT, Removal, RemovalCase
+from engine.processors.scores import IMPOSSIBLE_SCORE, is_removed
 
 MIN_EFFECT = 0.005
 """Smaller changes of a logit are not reported."""
-WARPERS = (
-    "Temperature",
-    "TopH",
-    "TopK",
-    "TopP",
-    "MinP",
-    "Typical",
-    "Epsilon",
-    "Eta",
-    "LogitNormalization",
-)
 
 
 @dataclass(frozen=True)
@@ -63,6 +55,18 @@ def rank_token(chain: FilterChain, token_id: int) -> TokenRank:
         int((final > final[token_id]).sum()) + 1,
         int(possible.sum()),
     )
+
+
+def explain_removal(case: RemovalCase) -> Removal:
+    """Return why a processor removed a token."""
+    if isinstance(case.processor, LayerContrast):
+        return explain_layer_contrast(case)
+    known = FILTERS.get(display_name(case.processor))
+    if known is not None and known.explain is not None:
+        return known.explain(case)
+    name = type(case.processor).__name__
+    piece = quote_token(case.piece(case.token_id))
+    return Removal(Message("{name} makes {piece} impossible here.", name=name, piece=piece))
 
 
 def find_removals(
@@ -155,7 +159,11 @@ def _report_effects(draft: Explainer, chain: FilterChain, token_id: int) -> None
             return
         before = float(link.before[chain.row, token_id])
         after = float(link.after[chain.row, token_id])
-        if link.name in WARPERS or abs(after - before) < MIN_EFFECT or link.name in _SELF_EXPLAINED:
+        if (
+            _keeps_order(link.name)
+            or abs(after - before) < MIN_EFFECT
+            or link.name in _SELF_EXPLAINED
+        ):
             continue
         sign = "+" if after > before else "−"
         draft.fact(
@@ -179,11 +187,15 @@ def find_blocking_filter(chain: FilterChain, token_id: int) -> str:
     Filters that only cut are skipped: they never change which token leads.
     """
     for place, link in reversed(list(enumerate(chain.links))):
-        if place < chain.start or link.name in WARPERS:
+        if place < chain.start or _keeps_order(link.name):
             continue
         if int(chain.scores_without(place)[chain.row].argmax()) == token_id:
             return link.name
     return ""
+
+
+def _keeps_order(name: str) -> bool:
+    return name in FILTERS and FILTERS[name].keeps_order
 
 
 def row_values(scores: torch.Tensor, row: int) -> torch.Tensor:

@@ -28,6 +28,8 @@ from engine.number_text import (
     format_value,
     round_up_until,
 )
+from engine.processors import FILTERS
+from engine.processors.filter import CUTS
 
 MAX_TEMPERATURE = 100.0
 _MIN_TEMPERATURE = 0.001
@@ -295,8 +297,8 @@ def _find_winning_temperature(
     given = float(getattr(place.run.config, "temperature", 1.0)) if place.run else 1.0
     if at is None:
         # Without a temperature processor, one would run right before the first of these filters.
-        filters = ("TopH", "TopK", "TopP", "MinP", "Typical", "Epsilon", "Eta")
-        first = next((i for i, n in enumerate(names) if n in filters or "Watermark" in n), None)
+        cuts = [f.name for f in FILTERS.values() if f.effect == CUTS and f.build is None]
+        first = next((i for i, n in enumerate(names) if n in cuts or "Watermark" in n), None)
         at = len(names) if first is None else first
         scores = chain.links[at].before if at < len(names) else chain.scores
         rest = at

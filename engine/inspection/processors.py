@@ -25,16 +25,15 @@ from engine.models.chat import chat_from_ids
 from engine.models.loading import LoadedModel, find_recorded_model
 from engine.models.meta_model import CONSTRUCTION_LOCK
 from engine.models.readers import AUDIO
-from engine.run.generation import generate_inputs, generation_config
+from engine.processors import FILTERS
+from engine.run.generation import build_own_processors, generate_inputs, generation_config
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model
 from engine.strategies.base import Context
 
 # Longer than any text.
 _MAX_POSITIONS = 1 << 24
 NEEDS_RERUN = {
-    "guidance_scale": "guidance asks the model once more at every step",
-    "negative_prompt": "guidance asks the model once more at every step",
-    "negative_prompt_ids": "guidance asks the model once more at every step",
+    **{name: one.needs_rerun for one in FILTERS.values() if one.needs_rerun for name in one.params},
     "dola_layers": "other layers are only known where the model runs",
     "max_new_tokens": "it changes no distribution, only where the text ends",
     "max_time": "it changes no distribution, only where the text ends",
@@ -46,31 +45,8 @@ NEEDS_RERUN = {
 }
 """Parameters that a what-if analysis cannot change, each with the reason."""
 OFF_VALUES: Mapping[str, tuple[str, Any]] = {
-    "SequenceBias": ("sequence_bias", None),
-    "EncoderRepetitionPenalty": ("encoder_repetition_penalty", 1.0),
-    "RepetitionPenalty": ("repetition_penalty", 1.0),
-    "NoRepeatNGram": ("no_repeat_ngram_size", 0),
-    "EncoderNoRepeatNGram": ("encoder_no_repeat_ngram_size", 0),
-    "NoBadWords": ("bad_words_ids", None),
-    "MinLength": ("min_new_tokens", None),
-    "MinNewTokensLength": ("min_new_tokens", None),
-    "PrefixConstrained": ("prefix_allowed_tokens_fn", None),
-    "ForcedBOSToken": ("forced_bos_token_id", None),
-    "ForcedEOSToken": ("forced_eos_token_id", None),
-    "InfNanRemove": ("remove_invalid_values", False),
-    "ExponentialDecayLengthPenalty": ("exponential_decay_length_penalty", None),
-    "SuppressTokens": ("suppress_tokens", None),
-    "SuppressTokensAtBegin": ("begin_suppress_tokens", None),
-    "Temperature": ("temperature", 1.0),
-    "TopH": ("top_h", None),
-    "TopK": ("top_k", 0),
-    "TopP": ("top_p", 1.0),
-    "MinP": ("min_p", None),
-    "Typical": ("typical_p", 1.0),
-    "Epsilon": ("epsilon_cutoff", 0.0),
-    "Eta": ("eta_cutoff", 0.0),
+    **{name: (one.parameter, one.off) for name, one in FILTERS.items() if not one.needs_rerun},
     "GreenList": ("bias", 0.0),
-    "LogitNormalization": ("renormalize_logits", False),
 }
 """Display name of a processor -> its parameter, and the value that removes it."""
 
@@ -140,12 +116,14 @@ def build_processors(run: CachedRun, config: Any) -> tuple[list[Any], bool]:
 
     # generate() hands its finished list to the custom loop, which returns at once: no pass runs.
     prompt = torch.tensor([run.header.prompt_ids], device=loaded.device)
+    rules = _model_rules(run, config)
+    rules += build_own_processors(config, select, loaded.eos_token_ids)
     loaded.model.generate(
         prompt,
         attention_mask=torch.ones_like(prompt),
         generation_config=generation_config(config, select, loaded),
         custom_generate=capture,
-        logits_processor=transformers.LogitsProcessorList(_model_rules(run, config)),
+        logits_processor=transformers.LogitsProcessorList(rules),
         **generate_inputs(config, loaded, config.num_return_sequences, prompt.shape[1]),
     )
     return found, bool(select["do_sample"])

@@ -29,8 +29,9 @@ from engine.inspection.trace_logits import ONE_TOKEN_LOOPS
 from engine.loops.dola import LayerContrast, dola_loop
 from engine.loops.exponential_race import draw_noise, run_race
 from engine.loops.prefix_constraint import fit_processors
-from engine.loops.recorder import IMPOSSIBLE_SCORE, Observation, Recorder, display_name
+from engine.loops.recorder import Observation, Recorder, display_name
 from engine.messages import Message
+from engine.processors.scores import IMPOSSIBLE_SCORE
 from engine.settings import SETTINGS
 from engine.trace.records import Step
 

@@ -18,13 +18,13 @@ from engine.inspection.what_if import (
     processor_device,
 )
 from engine.loops.recorder import (
-    IMPOSSIBLE_SCORE,
     Observation,
     first_removal,
     round_decimals,
     round_significant,
     stage_statistics,
 )
+from engine.processors.scores import IMPOSSIBLE_SCORE
 
 MAX_SURVIVORS = 8
 """Surviving candidates in a report; the new and the recorded token come on top."""

@@ -12,20 +12,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 
 from engine.errors import DecodeError
 from engine.loops.entropy import MIN_LOGPROB, compute_entropy, fast_exp
 from engine.loops.host_transfer import Columns, RowValues, start_transfer
 from engine.loops.optional_measurements import OptionalMeasurements
+from engine.processors.scores import IMPOSSIBLE_SCORE
 from engine.trace.records import Candidate, Stage
 
 DIGITS = 6
 
 
-IMPOSSIBLE_SCORE = float(np.finfo(np.float32).min) / 2
-"""Scores below this mean removed: some processors write the smallest float, not -inf."""
 _LOOP_PREFIX = "extra."
 """Prefix of the loop's own columns."""
 

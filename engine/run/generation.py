@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,8 @@ from engine.declare.config import config_to_dict
 from engine.errors import ParameterError
 from engine.loops.prefix_constraint import make_prefix_allowed_tokens_fn
 from engine.messages import Message
+from engine.processors import SAMPLING
+from engine.processors.filter import Filter
 
 NOT_IN_CONFIG = (
     "prefix_allowed_tokens_fn",
@@ -62,6 +64,32 @@ def config_values(config: Any) -> dict[str, Any]:
         for name, value in config_to_dict(config).items()
         if name in known and name not in NOT_IN_CONFIG and value is not None
     }
+
+
+def own_filters(
+    config: Any, select: Mapping[str, Any], eos_token_ids: Sequence[int]
+) -> list[tuple[Filter, Any, int]]:
+    """Return the filters of a run that generate() does not build: each with its value and tokens to keep.
+
+    Args:
+        config: a strategy's config.
+        select: fields that choose the mode (do_sample, num_beams, …).
+        eos_token_ids: ids that end the text.
+    """
+    if not select.get("do_sample"):
+        return []
+    # As in transformers: beams need one token besides those that end the text.
+    kept = 1 if (select.get("num_beams") or 1) == 1 else max(len(eos_token_ids), 1) + 1
+    values = [(one, getattr(config, one.parameter, one.off)) for one in SAMPLING if one.build]
+    return [(one, value, kept) for one, value in values if value != one.off]
+
+
+def build_own_processors(
+    config: Any, select: Mapping[str, Any], eos_token_ids: Sequence[int]
+) -> list[Any]:
+    """Return the processors of ``own_filters``, for generate()'s argument ``logits_processor``."""
+    found = own_filters(config, select, config.eos_token_id or eos_token_ids)
+    return [one.build(value, kept) for one, value, kept in found if one.build is not None]
 
 
 def stop_criteria(config: Any, loaded: Any) -> list[Any]:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from engine.declare.config import SamplingParams
 from engine.declare.params import build_config, params_of
 from engine.declare.weights import WeightsParams
 from engine.errors import ParameterError
@@ -28,6 +27,7 @@ from engine.run.weights import drop_loaded_weights, read_request_weights, weight
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
+from engine.strategies.shared_params import SamplingParams
 from engine.trace.records import Parent, Trace
 
 MAX_SEED = 2**63 - 1

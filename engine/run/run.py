@@ -20,7 +20,12 @@ from engine.models.loading import LoadedModel, pin_models
 from engine.models.model_views import copy_without_defaults
 from engine.run.batching import BatchedRuns, run_batched
 from engine.run.custom_generate import as_custom_generate
-from engine.run.generation import generate_inputs, generation_config, stop_criteria
+from engine.run.generation import (
+    build_own_processors,
+    generate_inputs,
+    generation_config,
+    stop_criteria,
+)
 from engine.run.preparation import (
     ModelLoader,
     Prepared,
@@ -324,6 +329,7 @@ def generate_arguments(
     rows, length = count_batch_rows(run, config), prompt.shape[1]
     select = run.strategy.generate_kwargs(config)
     rules = build_media_processors(run.checked, config, target, run.prompt_ids)
+    rules += build_own_processors(config, select, target.eos_token_ids)
     return {
         **prompt_arguments(target, prompt, run.inputs),
         **({"logits_processor": transformers.LogitsProcessorList(rules)} if rules else {}),

@@ -19,7 +19,12 @@ from engine.messages import Message
 from engine.models.loading import LoadedModel
 from engine.models.model_resolver import resolve_model
 from engine.models.model_views import copy_without_defaults
-from engine.run.generation import generate_inputs, generation_values, stop_criteria
+from engine.run.generation import (
+    generate_inputs,
+    generation_values,
+    own_filters,
+    stop_criteria,
+)
 from engine.run.preparation import Prepared
 from engine.run.scheduler import EventCallback
 from engine.sandbox.confinement import BARRIERS
@@ -28,6 +33,7 @@ from engine.sandbox.method_lookup import SHIPPED, FoundMethod
 from engine.sandbox.outcome import MessageReader, Outcome
 from engine.sandbox.prewarmed_process import acquire_process
 from engine.sandbox.return_value import read_return_value
+from engine.sandbox.sandbox_main import build_filter_argument
 from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.settings import SETTINGS
 from engine.strategies.compatibility import uses_cache
@@ -144,6 +150,10 @@ def build_job(run: Prepared) -> dict[str, Any]:
     select = run.strategy.generate_kwargs(config)
     allowed = config.prefix_allowed_tokens_fn
     return {
+        "filters": [
+            [one.name, value, kept]
+            for one, value, kept in own_filters(config, select, target.eos_token_ids)
+        ],
         "negative_prompt_ids": list(config.negative_prompt_ids or ()),
         "allowed": [] if allowed is None or callable(allowed) else [list(row) for row in allowed],
         "ids": [list(run.prompt_ids)],
@@ -180,6 +190,7 @@ def _run_in_this_process(run: Prepared, seen: StepCallback, cancelled: threading
                 generation_config=GenerationConfig(**job["config"]),
                 custom_generate=function,
                 stopping_criteria=stop_criteria(run.config, target),
+                **build_filter_argument(job),
                 **generate_inputs(run.config, target, 1, prompt.shape[1]),
                 **job["arguments"],
             )

@@ -141,6 +141,7 @@ class _SandboxedModel:
             named["negative_prompt_ids"] = negative.expand(len(ids), -1)
         if job.get("allowed"):
             named["prefix_allowed_tokens_fn"] = self._make_prefix_fn(job, ids.shape[1])
+        named |= build_filter_argument(job)
         takes = job["takes"]
         # Only for methods that declare it: generate() refuses a streamer with beams.
         if "streamer" in takes:
@@ -227,6 +228,17 @@ def step_to_json(step: Any) -> Any:
 def _ignore_step(step: Any) -> None:
     """Discard an observed step: the method reports its own."""
     del step
+
+
+def build_filter_argument(job: dict[str, Any]) -> dict[str, Any]:
+    """Return the argument of generate() with the filters that it does not build, or nothing."""
+    from transformers import LogitsProcessorList
+
+    from engine.processors import FILTERS
+
+    known = ((FILTERS[name].build, value, kept) for name, value, kept in job.get("filters", ()))
+    found = [build(value, kept) for build, value, kept in known if build is not None]
+    return {"logits_processor": LogitsProcessorList(found)} if found else {}
 
 
 def build_stopping_criteria(job: dict[str, Any], loaded: Any, length: int) -> Any:

@@ -1,1 +1,1 @@
-"""Statistics of traces and plain counts, and the glossary. No torch."""
+"""Statistics of traces, and plain counts. No torch."""

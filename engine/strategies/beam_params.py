@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.config import NextTokenParams
 from engine.declare.params import Choice, Integer, Number, param
 from engine.errors import ParameterError
 from engine.messages import Message
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
+from engine.strategies.shared_params import NextTokenParams
 
 VISUALS = ("beam_tree", "beam_rescore", "candidates", "xray", "formula", "draw")
 

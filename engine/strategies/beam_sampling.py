@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.config import SamplingParams
 from engine.loops.beams.search import beam_loop
 from engine.strategies.base import STORY, Context, Preset, Strategy
 from engine.strategies.beam_params import VISUALS, BeamParams, check_vocabulary_size
+from engine.strategies.shared_params import SamplingParams
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.declare.config import NextTokenParams
 from engine.declare.params import Integer, Number, param
 from engine.errors import ParameterError
 from engine.loops.contrastive import contrastive_loop
 from engine.strategies.base import STORY, Preset, Strategy
+from engine.strategies.shared_params import NextTokenParams
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.config import NextTokenParams, SamplingParams
 from engine.declare.params import Flag, Integer, Number, Param, param
 from engine.messages import Message
 from engine.settings import SETTINGS
 from engine.strategies.base import STORY, Preset, Strategy
+from engine.strategies.shared_params import NextTokenParams, SamplingParams
 
 MAX_ARGUMENT_CHARS = 8000
 

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.config import NextTokenParams, SamplingParams
 from engine.declare.params import Flag, Param, param
 from engine.errors import ParameterError
 from engine.loops.dola import dola_loop, model_candidate_layers
 from engine.messages import Message
 from engine.strategies.base import STORY, Context, Preset, Strategy
+from engine.strategies.shared_params import NextTokenParams, SamplingParams
 
 MAX_LAYERS = 64
 MAX_LAYER_INDEX = 1023

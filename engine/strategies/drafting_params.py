@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.declare.bundled_loop import BundledLoop
-from engine.declare.config import NextTokenParams, SamplingParams
 from engine.declare.params import Choice, Flag, Integer, Number, param, params_of
 from engine.errors import ModelError, ParameterError
 from engine.loops.drafting.named_drafters import drafted_loop
+from engine.strategies.shared_params import NextTokenParams, SamplingParams
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.declare.config import NextTokenParams
 from engine.errors import ParameterError
 from engine.loops.next_token import next_token_loop
 from engine.strategies.base import STORY, Preset, Strategy
+from engine.strategies.shared_params import NextTokenParams
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.config import SamplingParams
 from engine.declare.params import params_of
 from engine.messages import Message
 from engine.strategies.base import Strategy
+from engine.strategies.shared_params import SamplingParams
 from engine.strategies.watermark import GreenListParams, SynthIdParams
 
 

@@ -11,6 +11,8 @@ from engine.loops.drafting.assisted import assisted_loop
 from engine.loops.drafting.lossless_check import make_report_hook
 from engine.loops.drafting.named_drafters import drafted_loop
 from engine.loops.drafting.prompt_lookup import PromptLookupDrafter
+from engine.processors import SAMPLING
+from engine.processors.filter import CUTS
 from engine.strategies.base import Context, Preset, Strategy
 from engine.strategies.drafting_params import (
     DraftingParams,
@@ -70,13 +72,16 @@ def _choose_bundled_loop(config: Any) -> BundledLoop | None:
 
 
 def _has_nucleus_filter(config: Any) -> bool:
-    return config.top_p < 1 or config.top_h is not None
+    # What a filter of this project makes of equal scores is not known here.
+    own = [one for one in SAMPLING if one.build is not None]
+    named = config.top_p < 1 or config.top_h is not None
+    return named or any(getattr(config, one.parameter) != one.off for one in own)
 
 
 def _has_score_filter(config: Any) -> bool:
     """Return True if a warper removes tokens by their score."""
-    named = (config.top_k, config.min_p, config.epsilon_cutoff, config.eta_cutoff)
-    return any(named) or config.typical_p < 1
+    cuts = [one for one in SAMPLING if one.effect == CUTS]
+    return any(getattr(config, one.parameter) != one.off for one in cuts)
 
 
 def _has_score_shift(config: Any) -> bool:

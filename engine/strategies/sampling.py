@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.declare.config import NextTokenParams, SamplingParams
 from engine.loops.next_token import next_token_loop
 from engine.strategies.base import STORY, Preset, Strategy
+from engine.strategies.shared_params import NextTokenParams, SamplingParams
 
 
 @dataclass(frozen=True, kw_only=True)

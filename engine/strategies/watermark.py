@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.config import NextTokenParams, SamplingParams, config_to_dict
+from engine.declare.config import config_to_dict
 from engine.declare.params import Choice, Flag, Integer, Number, TokenIds, param
 from engine.errors import ParameterError
 from engine.loops.watermark import watermark_loop
 from engine.messages import Message
 from engine.statistics.watermark_statistics import Z_THRESHOLD
 from engine.strategies.base import Context, Preset, Strategy
+from engine.strategies.shared_params import NextTokenParams, SamplingParams
 from engine.watermark import processors
 from engine.watermark.schemes import GreenList, SynthId, scheme_from_config
 
@@ -48,6 +49,7 @@ class SchemeParams:
             label="Watermark",
             choices=("greenlist", "synthid"),
             help="Green lists by Kirchenbauer et al., or SynthID-Text by Google DeepMind.",
+            papers=("2301.10226", "2306.04634"),
         ),
         "greenlist",
     )

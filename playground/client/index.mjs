@@ -2,6 +2,7 @@
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
 import { createPredictView } from "../../visualizers/predict/view.mjs";
 import { setPlotlyUrl } from "../../visualizers/shared/plotly.mjs";
+import { setFilterTitles } from "../../visualizers/shared/processors.mjs";
 import { toTrace } from "../../visualizers/shared/record.mjs";
 import { setGlossary } from "../../visualizers/shared/terms.mjs";
 import { makeVisible, tokenLabel } from "../../visualizers/shared/text.mjs";
@@ -96,6 +97,7 @@ export const page = {
     setPingAddress(here);
     setPlotlyUrl(new URL(plotly, document.baseURI).href);
     setGlossary(spec.terms);
+    setFilterTitles(spec.filters);
     setDeclaration(spec, refusals);
     setRecordedAddress(new URL(recorded, document.baseURI).href);
     watchUserInput();

@@ -20,15 +20,16 @@ from engine.declare.weights import (
     weights_defaults,
     weights_params,
 )
+from engine.glossary import glossary_texts, term_for_parameter
 from engine.inspection.processors import changeable_parameters
 from engine.inspection.what_if import refusal_reason
 from engine.messages import Message
 from engine.models.hub import is_model_offered
+from engine.processors import filter_titles
 from engine.run.request import MAX_SEED
 from engine.run.weights import list_weight_params
 from engine.sandbox.method_templates import list_templates
 from engine.sources.catalogue import CATALOGUE, CatalogueEntry, drafts_for
-from engine.statistics.glossary import glossary_texts, term_for_parameter
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Preset, Strategy
 from engine.strategies.chat_presets import CHAT_MODEL, CHAT_PRESETS
@@ -86,6 +87,7 @@ def _cached_spec(
         "drafts": _draft_models(),
         "weights": weights_controls(),
         "terms": glossary_texts(),
+        "filters": filter_titles(),
         "methods": list(list_templates()),
         "compare": {
             "labels": LABELS,

@@ -35,10 +35,13 @@ Presets are identified by their values, not their name.
 """
 PRESET_VALUE_FIELDS = ("params", "messages")
 """Fields with a preset's values, which are sent back and so not translated."""
-GROUPS_FIELD = "groups"
-"""Field with a map whose values are all titles."""
+TITLES_FIELDS = ("groups", "filters")
+"""Fields with a map whose values are all titles."""
 TERMS_FIELD = "terms"
-"""Field with the glossary: term -> its definition and a common misconception."""
+"""Field with the glossary: term -> its definition and a common misconception.
+
+Each term keeps its English key and gets its translated name.
+"""
 
 _Translate = Callable[[str], str]
 
@@ -52,18 +55,6 @@ def translate_spec(spec: Mapping[str, Any], language: str) -> Mapping[str, Any]:
     """
     words = languages.spec_catalogue(language)
     return _map_texts(spec, lambda text: words.get(text, text)) if words else spec
-
-
-def translate_terms(language: str, terms: Mapping[str, list[str]]) -> Mapping[str, list[str]]:
-    """Return the glossary in a language.
-
-    Each term keeps its English key and gets its translated name.
-
-    Args:
-        language: As in ``translate_spec``.
-        terms: The English glossary, see ``engine.statistics.glossary.glossary_texts``.
-    """
-    return translate_spec({TERMS_FIELD: terms}, language)[TERMS_FIELD]
 
 
 def spec_texts(spec: Mapping[str, Any]) -> Iterator[str]:
@@ -92,7 +83,7 @@ def _map_texts(value: Any, say: _Translate, inside: str = "") -> Any:
         return value
     if inside == TERMS_FIELD:
         return {name: [*_map_parts(means, say), say(name)] for name, means in value.items()}
-    if inside == GROUPS_FIELD:
+    if inside in TITLES_FIELDS:
         return {name: say(title) for name, title in value.items()}
     return {name: _map_field(value, name, say, inside) for name in value}
 

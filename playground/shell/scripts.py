@@ -20,9 +20,10 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from engine.statistics.glossary import glossary_texts
+from engine.glossary import glossary_texts
+from engine.processors import filter_titles
 from playground.i18n import languages
-from playground.i18n.translate_spec import translate_terms
+from playground.i18n.translate_spec import translate_spec
 from playground.shell.listeners import LISTENERS
 from visualizers import page
 from visualizers.bundle import bundle_modules, read_modules
@@ -128,7 +129,7 @@ def _language_texts(language: str) -> dict[str, Any]:
     return {
         "language": language,
         "texts": languages.catalogue_elements(language),
-        "terms": translate_terms(language, glossary_texts()),
+        **translate_spec({"terms": glossary_texts(), "filters": filter_titles()}, language),
     }
 
 

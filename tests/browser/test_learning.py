@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.analysis import gallery
-from engine.statistics.glossary import TERMS
+from engine.glossary import TERMS
 from engine.strategies import STRATEGIES
 from tests.helpers.axe import grave
 from tests.helpers.nightly import mark_nightly

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from engine.loops.recorder import Recorder
 from engine.loops.tolerance import has_known_tolerance, may_change_decision
+from engine.processors.top_n_sigma import TopNSigmaLogitsWarper
 from engine.watermark.processors import make_processor
 from engine.watermark.schemes import GreenList, SynthId
 
@@ -23,6 +24,7 @@ CHAINS = (
     (t.TemperatureLogitsWarper(1.2), t.TopKLogitsWarper(20), t.TopPLogitsWarper(0.9)),
     (t.MinPLogitsWarper(0.1),),
     (t.EpsilonLogitsWarper(0.02),),
+    (TopNSigmaLogitsWarper(1.0), t.TemperatureLogitsWarper(2.0)),
     (t.RepetitionPenaltyLogitsProcessor(1.4), t.TopKLogitsWarper(8)),
     (t.TopKLogitsWarper(8), make_processor(GREEN, VOCAB, "cpu")),
 )

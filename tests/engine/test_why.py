@@ -12,12 +12,13 @@ from transformers import TopPLogitsWarper
 
 from engine import DecodeRequest
 from engine.inspection.explanation import SURVIVES
-from engine.inspection.filter_chain import FilterChain, is_removed
-from engine.inspection.filter_thresholds import explain_removal
-from engine.inspection.removal import RemovalCase
+from engine.inspection.filter_chain import FilterChain
+from engine.inspection.filter_report import explain_removal
 from engine.inspection.rerun import replay_to_step
 from engine.inspection.why import explain_token
 from engine.number_text import format_percent
+from engine.processors.removal import RemovalCase
+from engine.processors.scores import is_removed
 from engine.trace.details import BeamDetail, DraftDetail
 from tests.helpers.claims import holds
 from tests.helpers.models import golden_model
@@ -107,6 +108,7 @@ FILTERS = {
     "top_k": ({"top_k": 5}, "only the first 5 stay"),
     "top_p": ({**ALL, "top_p": 0.7}, "top_p = 0.7 asks for no more"),
     "min_p": ({**ALL, "min_p": 0.3}, "min_p = 0.3 asks for more"),
+    "top_n_sigma": ({**ALL, "top_n_sigma": 1.0}, "standard deviations below the largest"),
     "top_h": ({**ALL, "top_h": 0.4}, "of the entropy"),
     "typical_p": ({**ALL, "typical_p": 0.5}, "bits away from the expected one"),
     "epsilon_cutoff": ({**ALL, "epsilon_cutoff": 0.02}, "is the least"),
@@ -152,7 +154,12 @@ def test_a_removed_token_survives_where_the_answer_says(name):
 
 @pytest.mark.parametrize(
     ("name", "value", "attribute"),
-    [("top_p", 0.6, "top_p"), ("typical_p", 0.4, "mass"), ("top_h", 0.3, "top_h")],
+    [
+        ("top_p", 0.6, "top_p"),
+        ("typical_p", 0.4, "mass"),
+        ("top_h", 0.3, "top_h"),
+        ("top_n_sigma", 0.5, "n"),
+    ],
 )
 def test_a_value_short_of_the_one_that_is_said_would_not_do(name, value, attribute):
     trace, models = run_of("sampling", {"top_k": 0, name: value})

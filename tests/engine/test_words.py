@@ -8,7 +8,6 @@ import pytest
 
 from engine.analysis.comparisons import available_presets
 from engine.cli.paper_page import ARXIV_ID
-from engine.declare.papers import PAPERS
 from engine.declare.params import params_of
 from engine.strategies import STRATEGIES
 
@@ -23,10 +22,11 @@ def test_no_help_text_names_a_paper_by_its_number(strategy):
         assert not ARXIV_ID.search(kind.label), name
 
 
-def test_every_parameter_with_a_paper_is_one():
-    known = {name for s in STRATEGIES.values() for name in params_of(s.config)}
-    assert set(PAPERS) <= known
-    assert all(ARXIV_ID.fullmatch(number) for numbers in PAPERS.values() for number in numbers)
+def test_the_papers_of_parameters_have_arxiv_numbers():
+    kinds = [kind for s in STRATEGIES.values() for kind in params_of(s.config).values()]
+    papers = {paper for kind in kinds for paper in kind.papers}
+    assert len(papers) > 5
+    assert all(ARXIV_ID.fullmatch(paper) for paper in papers)
 
 
 def test_what_to_look_at_holds_no_figure_that_was_measured_once():

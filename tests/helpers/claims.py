@@ -15,7 +15,7 @@ from engine.inspection.explanation import CHOSEN, CONSIDERED, KEPT, SURVIVES, Ex
 from engine.inspection.filter_chain import FilterChain
 from engine.inspection.rerun import ReplayedStep, replay_to_step
 from engine.loops import dola
-from engine.loops.recorder import IMPOSSIBLE_SCORE
+from engine.processors.scores import IMPOSSIBLE_SCORE
 from engine.run.request import request_from_trace
 from engine.trace.details import BeamDetail, ContrastiveDetail, DraftDetail
 from engine.trace.records import Step, Trace, replay_ids

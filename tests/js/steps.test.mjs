@@ -6,8 +6,10 @@ import { names, numbers, open, recorded } from "./traces.mjs";
 
 // It makes its elements with the page of the stage.
 const { PlayBar } = await import("../../visualizers/stage/play.mjs");
+const { setFilterTitles } = await import("../../visualizers/shared/processors.mjs");
 
 test("a step says the model's probability and the one that was used", async () => {
+  setFilterTitles({ TopK: "Top-k" });
   const shown = ["strip", "candidates", "xray", "chart"];
   const { all, text, texts, select, trace } = await drawn("sampling-1", ...shown);
   await select(4);

@@ -107,7 +107,7 @@ ENGINE = (
     Defect(
         "new-tokens-uncapped",
         "A request for a million tokens is taken, and its run ends by the clock alone.",
-        "engine/declare/config.py",
+        "engine/strategies/shared_params.py",
         "            minimum=1,\n            maximum=SETTINGS.max_new_tokens,\n",
         "            minimum=1,\n            maximum=10**9,\n",
         ("tests/engine/test_bad_inputs.py::test_parameters_through_the_engine",),
@@ -272,7 +272,7 @@ ENGINE = (
     Defect(
         "top-p-off-by-one",
         "“The tokens before it already hold …” leaves out the last of these tokens.",
-        "engine/inspection/filter_thresholds.py",
+        "engine/processors/top_p.py",
         "    before = 1 - float(mass[at])\n",
         "    before = 1 - float(mass[min(at + 1, len(mass) - 1)])\n",
         ("tests/engine/test_why.py::test_what_is_held_before_a_token_is_what_comes_before_it",),

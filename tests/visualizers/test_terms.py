@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from engine.declare.params import params_of
-from engine.statistics.glossary import TERMS, glossary_texts, term_for_parameter
+from engine.glossary import TERMS, glossary_texts, term_for_parameter
 from engine.strategies import STRATEGIES
 from playground.forms.spec import page_spec
 from tests.helpers.strategies import trace_of

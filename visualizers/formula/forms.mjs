@@ -79,6 +79,14 @@ const STEPS = {
       "[min-p|Min-p] keeps a token whose probability is at least the share a of the most probable one's.",
     ),
   },
+  top_n_sigma: {
+    title: tr("Top-n-sigma"),
+    symbols: {},
+    draw: () => [[z("x"), "≥", under("max", "y"), z("y"), "−", "n", "·", "σ"]],
+    where: tr(
+      "[top-n-sigma|Top-n-sigma] keeps a token whose [logit] z is at most n standard deviations σ below the largest.",
+    ),
+  },
   tempered: {
     title: tr("Probability as used"),
     symbols: { z: z("x"), t: "T", s: sumOver("y", sup("e", [z("y"), "/", "T"])) },

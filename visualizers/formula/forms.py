@@ -57,7 +57,16 @@ RULES: dict[str, tuple[Callable[[Mapping[str, Any]], float], str]] = {
 }
 """Name -> (function of the operands, format of the result)."""
 WITHOUT_NUMBERS = (
-    *("argmax", "match", "match_drawn", "match_mixture", "diversity", "tournament", "joint"),
+    *(
+        "argmax",
+        "match",
+        "match_drawn",
+        "match_mixture",
+        "diversity",
+        "tournament",
+        "joint",
+        "top_n_sigma",
+    ),
 )
 """Formulas that may be shown without numbers."""
 

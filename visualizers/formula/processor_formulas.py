@@ -12,15 +12,12 @@ from typing import Any
 
 from engine.trace.details import WatermarkDetail
 from engine.trace.records import Candidate, Step
+from visualizers.formula.filter_formulas import FILTER_FORMULAS, ORDER_PRESERVING, FilterStage
 from visualizers.formula.forms import fill_formula, number_setting
 
 FormulaLine = dict[str, Any]
-_FILTERS = frozenset(("TopK", "TopP", "TopH", "MinP", "Typical", "Epsilon", "Eta"))
-"""Processors that remove tokens and keep the scores of the others."""
 _BANS = frozenset(("NoRepeatNGram", "NoBadWords", "SuppressTokens", "SuppressTokensAtBegin"))
-_ORDER_PRESERVING = _FILTERS | {"Temperature"}
-"""Processors that keep the order of the tokens."""
-_KNOWN_PROCESSORS = _ORDER_PRESERVING | _BANS | {"RepetitionPenalty", "GreenList"}
+_KNOWN_PROCESSORS = ORDER_PRESERVING | _BANS | {"RepetitionPenalty", "GreenList"}
 _MAX_EXPONENT = 700.0
 _TOLERANCE = 1e-4
 
@@ -74,44 +71,9 @@ def iter_processor_formulas(
         form = "repeated_up" if logit < 0 else "repeated_down"
         yield fill_formula(form, own.token_id, changed, z=logit, r=shape.penalty)
     for place, stage in enumerate(step.stages):
-        if _FILTERS.issuperset(names[place + 1 :]):
-            yield from _filter_formulas(step, own, place, config)
-        if stage.name == "TopK" and _ORDER_PRESERVING.issuperset(names[:place]):
-            yield fill_formula(
-                "top_k",
-                own.token_id,
-                n=own.rank + 1,
-                k=int(number_setting(config, "top_k", stage.kept)),
-            )
+        if stage.name in FILTER_FORMULAS:
+            yield FILTER_FORMULAS[stage.name](FilterStage(step, own, place, config))
     yield _softmax_formula(step, own, shape, changed, number_setting(config, "bias", 0.0))
-
-
-def _filter_formulas(
-    step: Step, own: Candidate, place: int, config: Mapping[str, Any]
-) -> Iterator[FormulaLine | None]:
-    """Yield the formulas of top-p or min-p, which only other filters may follow."""
-    stage = step.stages[place]
-    left = [c for c in step.candidates if c.processed_logprob > -math.inf]
-    # Each filter renormalises the rest; the kept masses convert probabilities back.
-    share = math.prod(later.kept_mass for later in step.stages[place:])
-    if stage.name == "TopP":
-        last = step.stages[-1].name == "TopP" and len(left) == stage.kept > 1
-        if not last:
-            yield fill_formula(
-                "top_p", None, m=stage.kept_mass, c=number_setting(config, "top_p", 1.0)
-            )
-            return
-        least = math.exp(left[-1].processed_logprob) * share
-        limit = number_setting(config, "top_p", 1.0)
-        # A token kept for another reason (min_tokens_to_keep) is not the last of the nucleus.
-        if stage.kept_mass - least < limit:
-            operands = {"m": stage.kept_mass, "b": least, "c": limit}
-            yield fill_formula("top_p_last", left[-1].token_id, **operands)
-    elif stage.name == "MinP" and left:
-        most = math.exp(left[0].processed_logprob) * share
-        yield fill_formula(
-            "min_p", left[0].token_id, a=number_setting(config, "min_p", 0.0), b=most
-        )
 
 
 def _softmax_formula(

@@ -1,6 +1,7 @@
 // Entry point of a saved page with one run. The page contains all data; no server is needed.
 
 import { el } from "../shared/dom.mjs";
+import { setFilterTitles } from "../shared/processors.mjs";
 import { addTemplates } from "../shared/server_text.mjs";
 import { setGlossary } from "../shared/terms.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -32,6 +33,7 @@ export function open({ recorded, visuals, dark, about = {} }) {
   const { strategy, seed } = recorded.trace;
   addTemplates(recorded.templates);
   setGlossary(JSON.parse(find("#terms").textContent ?? ""));
+  setFilterTitles(JSON.parse(find("#filters").textContent ?? ""));
   const name = tr("{strategy}, seed {seed}", { strategy, seed });
   document.documentElement.classList.toggle("dark", dark);
   document.title = name;

@@ -9,10 +9,10 @@ import torch
 
 from engine.errors import ModelError
 from engine.loops.drafting.drafter import (
-    WARPERS,
     Draft,
     ModelDrafter,
     RunContext,
+    is_sampling_filter,
     run_processors,
     with_drafted_tokens,
 )
@@ -69,8 +69,11 @@ def draft_processors(processors: Any) -> list[Any]:
     # transformers passes the target's list to the draft's generate(), which adds the warpers again
     # and drops the minimum length.
     own = [p for p in processors if type(p).__name__ != "MinLengthLogitsProcessor"]
-    again = (*WARPERS, "LogitNormalization")
-    return own + [p for p in own if type(p).__name__ in again]
+    return own + [p for p in own if is_sampling_filter(p) or _is_normalization(p)]
+
+
+def _is_normalization(processor: Any) -> bool:
+    return type(processor).__name__ == "LogitNormalization"
 
 
 def view_first_layers(model: Any, layers: int) -> Any:

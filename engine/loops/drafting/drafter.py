@@ -15,16 +15,6 @@ from engine.messages import Message
 
 NAN_NOTE = "The draft model's scores became NaN: where they did, nothing was drafted."
 ADAPTIVE_SCHEDULES = ("heuristic", "heuristic_transient")
-WARPERS = (
-    "TemperatureLogitsWarper",
-    "TopHLogitsWarper",
-    "TopKLogitsWarper",
-    "TopPLogitsWarper",
-    "MinPLogitsWarper",
-    "TypicalLogitsWarper",
-    "EpsilonLogitsWarper",
-    "EtaLogitsWarper",
-)
 
 
 @dataclass
@@ -263,6 +253,11 @@ def with_drafted_tokens(ids: torch.Tensor, tokens: list[int]) -> torch.Tensor:
 def choose_token(scores: torch.Tensor, do_sample: bool, generator: torch.Generator) -> int:
     """Return the next draft token of (1, vocab) scores."""
     return int(draw_tokens(scores, generator)[0]) if do_sample else int(scores.argmax(-1))
+
+
+def is_sampling_filter(processor: Any) -> bool:
+    """Return whether a processor acts only when tokens are sampled; its class is named so."""
+    return type(processor).__name__.endswith("LogitsWarper")
 
 
 def run_processors(processors: Any, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from engine.loops.drafting.drafter import WARPERS, Draft, Drafter, RunContext, run_processors
+from engine.loops.drafting.drafter import (
+    Draft,
+    Drafter,
+    RunContext,
+    is_sampling_filter,
+    run_processors,
+)
 from engine.messages import Message
 
 _FORBIDDEN = float(np.finfo(np.float32).min)
@@ -14,8 +20,8 @@ _FORBIDDEN = float(np.finfo(np.float32).min)
 class PromptLookupDrafter(Drafter):
     """Finds the longest, then leftmost, earlier occurrence of the text's last tokens.
 
-    The copy is cut before end-of-sequence and before a token that a processor removes. Warpers are
-    not asked, since copied tokens have no probabilities.
+    The copy is cut before end-of-sequence and before a token that a processor removes. Sampling
+    filters are not asked, since copied tokens have no probabilities.
 
     Args:
         context: the run; prompt_lookup_num_tokens and max_matching_ngram_size come from it.
@@ -29,7 +35,7 @@ class PromptLookupDrafter(Drafter):
         self.length = config.prompt_lookup_num_tokens
         self.longest = config.max_matching_ngram_size or 2
         # transformers runs warpers too, over made-up equal scores: some then remove copied tokens.
-        self.processors = [p for p in context.processors if type(p).__name__ not in WARPERS]
+        self.processors = [p for p in context.processors if not is_sampling_filter(p)]
         self.eos = context.eos_token_ids
 
     def draft(self, input_ids: torch.Tensor) -> Draft:

@@ -13,17 +13,16 @@ from typing import Any
 import torch
 
 from engine.loops.drafting.drafter import (
-    WARPERS,
     Draft,
     ModelDrafter,
     RunContext,
+    is_sampling_filter,
     run_processors,
     with_drafted_tokens,
 )
 from engine.models.text import REPLACEMENT, Pieces
 
-SHARED_PROCESSORS = (
-    *WARPERS,
+_SHARED_PROCESSORS = (
     "RepetitionPenaltyLogitsProcessor",
     "NoRepeatNGramLogitsProcessor",
     "LogitNormalization",
@@ -68,7 +67,7 @@ class ReencodingDrafter(UniversalDrafter):
 
     def __init__(self, context: RunContext, target: Any, assistant: Any) -> None:
         super().__init__(context, target, assistant)
-        self.processors = [p for p in context.processors if type(p).__name__ in SHARED_PROCESSORS]
+        self.processors = [p for p in context.processors if _is_shared(p)]
         # Special tokens have no text for the target to encode; only end-of-sequence is allowed.
         special = set(assistant.tokenizer.all_special_ids) - set(assistant.eos_token_ids)
         self.unspeakable = torch.tensor(sorted(special), dtype=torch.long, device="cpu")
@@ -206,3 +205,8 @@ def _ids_by_text(loaded: Any) -> dict[str, int]:
     ids = sorted(i for i in loaded.tokenizer.get_vocab().values() if i < loaded.vocab_size)
     # Reversed, so the lowest id wins among tokens of the same text.
     return {pieces[i]: i for i in reversed(ids) if i not in special}
+
+
+def _is_shared(processor: Any) -> bool:
+    """Return whether the draft model uses a processor of the target, too."""
+    return is_sampling_filter(processor) or type(processor).__name__ in _SHARED_PROCESSORS

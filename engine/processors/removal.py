@@ -1,17 +1,18 @@
-"""A token that a processor removed, and what explains it."""
+"""A token that a filter removed, and what explains it."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from engine.inspection.filter_chain import is_removed
 from engine.messages import Message
 from engine.number_text import format_value, quote_token
+from engine.processors.scores import is_removed
+
+if TYPE_CHECKING:
+    import torch
 
 NO_REPLACEMENT = object()
 """Marks a removal whose change cannot be tried on a processor."""
@@ -51,7 +52,7 @@ class RemovalCase:
     @property
     def probs(self) -> torch.Tensor:
         """(vocab,) probabilities before the processor."""
-        return torch.softmax(self.scores, -1)
+        return self.scores.softmax(-1)
 
     @property
     def p(self) -> float:

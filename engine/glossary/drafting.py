@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.statistics.glossary.entry import Term
+from engine.statistics.term import Term
 
 TERMS = (
     Term(

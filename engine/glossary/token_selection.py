@@ -1,8 +1,8 @@
-"""Terms of token selection: processors, sampling, searches, contrasts."""
+"""Terms of token selection: sampling, searches, contrasts. Each filter has its own in engine/processors."""
 
 from __future__ import annotations
 
-from engine.statistics.glossary.entry import Term
+from engine.statistics.term import Term
 
 TERMS = (
     Term(
@@ -16,68 +16,6 @@ TERMS = (
         "The share of probability that the tokens left by a processor had just before it. 1 minus it "
         "was removed and is spread over those that are left.",
         codes=("kept_mass",),
-    ),
-    Term(
-        "temperature",
-        "Divides every logit before the softmax. Below 1 the likely tokens gain, above 1 the unlikely ones do.",
-        "Temperature does not change the order of the tokens, so it makes no difference "
-        "where nothing is drawn.",
-        params=("temperature",),
-    ),
-    Term(
-        "top-k",
-        "Keeps the k most probable tokens and removes the rest.",
-        "The same k is generous where the model is sure and strict where it is not.",
-        params=("top_k",),
-    ),
-    Term(
-        "top-p",
-        "Keeps the most probable tokens until together they reach p, and removes the rest; "
-        "also called nucleus sampling. How many stay changes from step to step.",
-        "The token that crosses the line stays, so slightly more than p is kept.",
-        params=("top_p",),
-    ),
-    Term(
-        "min-p",
-        "Removes every token whose probability is below this share of the most probable token's.",
-        "It is relative: with 0.1 and a best token of 50 %, the line lies at 5 %.",
-        params=("min_p",),
-    ),
-    Term(
-        "top-h",
-        "Keeps the most probable tokens as long as the entropy of what is kept stays below this share of "
-        "the whole distribution's.",
-        params=("top_h",),
-    ),
-    Term(
-        "typical-p",
-        "Keeps the tokens whose surprise is closest to the entropy, until together they reach this "
-        "probability.",
-        "It may remove the most probable token: one that is too expected is not typical.",
-        params=("typical_p",),
-    ),
-    Term(
-        "epsilon cutoff",
-        "Removes every token whose probability is below this number.",
-        params=("epsilon_cutoff",),
-    ),
-    Term(
-        "eta cutoff",
-        "Removes every token whose probability is below a line that sinks where the entropy is high.",
-        params=("eta_cutoff",),
-    ),
-    Term(
-        "repetition penalty",
-        "Divides the positive logits of tokens that occurred before, and multiplies their negative ones, "
-        "by this number.",
-        "It counts every earlier token, those of the prompt and the commas too.",
-        params=("repetition_penalty",),
-    ),
-    Term(
-        "guidance",
-        "Compares the model's scores with those for a negative prompt and goes further in the direction "
-        "of the difference.",
-        params=("guidance_scale",),
     ),
     Term(
         "seed",

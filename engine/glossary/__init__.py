@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from engine.statistics.glossary import drafting, influence, text, token_selection
-from engine.statistics.glossary.entry import Term
+from engine.glossary import drafting, influence, text, token_selection
+from engine.processors import FILTERS
+from engine.statistics.term import Term
 
 TERMS: dict[str, Term] = {
-    term.name: term for part in (text, token_selection, drafting, influence) for term in part.TERMS
+    term.name: term
+    for terms in (
+        text.TERMS,
+        [one.term for one in FILTERS.values() if one.term is not None],
+        token_selection.TERMS,
+        drafting.TERMS,
+        influence.TERMS,
+    )
+    for term in terms
 }
 
 

@@ -1,0 +1,41 @@
+"""The filters of a run that transformers does not have, as code: their classes and one argument."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from engine.export.plan import Plan
+from engine.processors.filter import Filter
+from engine.run.generation import own_filters
+
+
+def _filters(plan: Plan) -> list[tuple[Filter, Any, int]]:
+    select = plan.strategy.generate_kwargs(plan.config)
+    return own_filters(plan.config, select, plan.trace.eos_token_ids)
+
+
+def filter_sources(plan: Plan) -> str:
+    """Return the classes of these filters, which need torch only; empty without any."""
+    # Only the class is exported, so it may use no names of its module.
+    return "\n\n\n".join(inspect.getsource(_class(one)).rstrip() for one, _, _ in _filters(plan))
+
+
+def filter_list(plan: Plan) -> str:
+    """Return the list of these filters as code; empty without any."""
+    made = [
+        f"{_class(one).__name__}({value!r}{f', {kept}' if kept > 1 else ''})"
+        for one, value, kept in _filters(plan)
+    ]
+    return f"[{', '.join(made)}]" if made else ""
+
+
+def filter_arguments(plan: Plan) -> list[str]:
+    """Return the argument of generate() with these filters, as code; none without any."""
+    made = filter_list(plan)
+    return [f"logits_processor={made}"] if made else []
+
+
+def _class(one: Filter) -> type:
+    assert isinstance(one.build, type), f"{one.name} has no class to export."
+    return one.build

@@ -1,0 +1,42 @@
+"""Suppressed first tokens: ids that may not come first."""
+
+from __future__ import annotations
+
+from engine.declare.params import TokenIds, param
+from engine.messages import Message
+from engine.processors.filter import Filter
+from engine.processors.removal import Removal, RemovalCase, token_name
+from engine.processors.scores import no_stretch
+
+
+def explain(case: RemovalCase) -> Removal:
+    """Return that its id may not come first."""
+    rest = [i for i in case.config.begin_suppress_tokens if i != case.token_id]
+    ids = case.ids.new_tensor(rest)
+    return Removal(
+        Message("{name} is one of the ids that may not come first.", name=token_name(case)),
+        Message("without its id in {parameter}", parameter="begin_suppress_tokens"),
+        {"begin_suppress_tokens": rest or None},
+        case.with_value(begin_suppress_tokens=ids) if rest else None,
+    )
+
+
+FILTER = Filter(
+    name="SuppressTokensAtBegin",
+    title="Suppressed first tokens",
+    parameter="begin_suppress_tokens",
+    off=None,
+    params={
+        "begin_suppress_tokens": param(
+            TokenIds(
+                label="Suppressed first ids",
+                help="Ids that may not come first.",
+                group="tokens",
+                optional=True,
+            ),
+            None,
+        )
+    },
+    explain=explain,
+    stretch=no_stretch,
+)

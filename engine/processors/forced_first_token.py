@@ -1,0 +1,40 @@
+"""The forced first token of an encoder-decoder model."""
+
+from __future__ import annotations
+
+from engine.declare.params import Integer, param
+from engine.messages import Message
+from engine.number_text import quote_token
+from engine.processors.filter import Filter
+from engine.processors.removal import Removal, RemovalCase, removal_until_off
+from engine.processors.scores import no_stretch
+
+
+def explain(case: RemovalCase) -> Removal:
+    """Return the token that is forced instead."""
+    forced = case.processor.bos_token_id
+    why = Message("The first token is forced to be {piece}.", piece=quote_token(case.piece(forced)))
+    return removal_until_off(case, why, "forced_bos_token_id", None)
+
+
+FILTER = Filter(
+    name="ForcedBOSToken",
+    title="Forced first token",
+    parameter="forced_bos_token_id",
+    off=None,
+    params={
+        "forced_bos_token_id": param(
+            Integer(
+                label="Forced first id",
+                help="The first generated id (encoder-decoder models).",
+                group="tokens",
+                minimum=0,
+                maximum=10_000_000,
+                optional=True,
+            ),
+            None,
+        )
+    },
+    explain=explain,
+    stretch=no_stretch,
+)

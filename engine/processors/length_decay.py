@@ -1,0 +1,24 @@
+"""The length decay: end-of-sequence grows more likely."""
+
+from __future__ import annotations
+
+from engine.declare.params import Decay, param
+from engine.processors.filter import Filter
+
+FILTER = Filter(
+    name="ExponentialDecayLengthPenalty",
+    title="Length decay",
+    parameter="exponential_decay_length_penalty",
+    off=None,
+    params={
+        "exponential_decay_length_penalty": param(
+            Decay(
+                label="Length decay",
+                group="length",
+                optional=True,
+                help="[start, factor]: end-of-sequence grows more likely after start tokens.",
+            ),
+            None,
+        )
+    },
+)

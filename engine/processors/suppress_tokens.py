@@ -1,0 +1,42 @@
+"""Suppressed tokens: ids that are never generated."""
+
+from __future__ import annotations
+
+from engine.declare.params import TokenIds, param
+from engine.messages import Message
+from engine.processors.filter import Filter
+from engine.processors.removal import Removal, RemovalCase, token_name
+from engine.processors.scores import no_stretch
+
+
+def explain(case: RemovalCase) -> Removal:
+    """Return that its id is suppressed."""
+    rest = [i for i in case.config.suppress_tokens if i != case.token_id]
+    ids = case.ids.new_tensor(rest)
+    return Removal(
+        Message("{name} is one of the suppressed ids.", name=token_name(case)),
+        Message("without its id in {parameter}", parameter="suppress_tokens"),
+        {"suppress_tokens": rest or None},
+        case.with_value(suppress_tokens=ids) if rest else None,
+    )
+
+
+FILTER = Filter(
+    name="SuppressTokens",
+    title="Suppressed tokens",
+    parameter="suppress_tokens",
+    off=None,
+    params={
+        "suppress_tokens": param(
+            TokenIds(
+                label="Suppressed ids",
+                help="Ids that are never generated.",
+                group="tokens",
+                optional=True,
+            ),
+            None,
+        )
+    },
+    explain=explain,
+    stretch=no_stretch,
+)

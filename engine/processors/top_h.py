@@ -1,0 +1,78 @@
+"""Top-h: keeps the most probable tokens up to a share of the entropy."""
+
+from __future__ import annotations
+
+from engine.declare.params import Number, param
+from engine.messages import Message
+from engine.number_text import format_share, format_value, round_up_until
+from engine.processors.filter import CUTS, Filter
+from engine.processors.removal import Removal, RemovalCase, removal_until_off, token_name
+from engine.statistics.term import Term
+
+
+def explain(case: RemovalCase) -> Removal:
+    """Return the share of the entropy down to the token, and the top-h that allows it."""
+    warper = case.processor
+    top = case.scores.topk(min(warper.top_n, len(case.scores)))
+    found = (top.indices == case.token_id).nonzero()
+    given = format_value(float(warper.top_h))
+    if not len(found):
+        why = Message(
+            "Top-h removed {name}: it looks at the {top_n} best tokens only.",
+            name=token_name(case),
+            top_n=warper.top_n,
+        )
+        return removal_until_off(case, why, "top_h", None)
+    logprobs = top.values.log_softmax(-1)
+    terms = -logprobs.exp() * logprobs
+    part = float(terms.cumsum(-1)[int(found[0])] / terms.nansum())
+    told = format_share(part)
+    why = Message(
+        "Top-h removed {name}: the tokens down to it hold {told} of the entropy, and "
+        "top_h = {given} allows no more.",
+        name=token_name(case),
+        told=told,
+        given=given,
+    )
+    facts = (("Entropy down to it", told, "Share of the entropy of the best tokens."),)
+    value = round_up_until(part, lambda v: case.is_kept_by(case.with_value(top_h=v)), 1.0)
+    if value is None:
+        return removal_until_off(case, why, "top_h", None, facts)
+    return Removal(
+        why,
+        Message("at top_h ≥ {value}", value=format_value(value)),
+        {"top_h": value},
+        case.with_value(top_h=value),
+        facts,
+    )
+
+
+FILTER = Filter(
+    name="TopH",
+    title="Top-h",
+    parameter="top_h",
+    off=None,
+    params={
+        "top_h": param(
+            Number(
+                label="Top-h",
+                minimum=0,
+                above_minimum=True,
+                maximum=1,
+                group="sampling",
+                optional=True,
+                help="Keep tokens up to this share of the entropy.",
+                papers=("2509.02510",),
+            ),
+            None,
+        )
+    },
+    effect=CUTS,
+    explain=explain,
+    term=Term(
+        "top-h",
+        "Keeps the most probable tokens as long as the entropy of what is kept stays below this share of "
+        "the whole distribution's.",
+        params=("top_h",),
+    ),
+)

@@ -1,0 +1,86 @@
+"""Top-p, nucleus sampling: keeps the most probable tokens that together reach a probability."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from engine.declare.params import Number, param
+from engine.messages import Message
+from engine.number_text import format_share, format_value, round_up_until
+from engine.processors.filter import CUTS, Filter
+from engine.processors.removal import Removal, RemovalCase, removal_until_off, token_name
+from engine.processors.scores import gap_at_edge
+from engine.statistics.term import Term
+
+if TYPE_CHECKING:
+    import torch
+
+
+def explain(case: RemovalCase) -> Removal:
+    """Return the probability of the tokens before it, and the top-p that reaches it."""
+    order = case.scores.sort(descending=False)
+    mass = order.values.softmax(-1).cumsum(-1)
+    at = int((order.indices == case.token_id).nonzero())
+    before = 1 - float(mass[at])
+    given = case.processor.top_p
+    why = Message(
+        "Top-p removed {name}: the tokens before it already hold {share} of the "
+        "probability, and top_p = {given} asks for no more.",
+        name=token_name(case),
+        share=format_share(before),
+        given=format_value(given),
+    )
+    facts = (
+        ("Held before it", format_share(before), "Top-p keeps tokens until this reaches top_p."),
+    )
+    value = round_up_until(before, lambda v: case.is_kept_by(case.with_value(top_p=v)), 1.0)
+    if value is None:
+        return removal_until_off(case, why, "top_p", 1.0, facts)
+    return Removal(
+        why,
+        Message("at top_p ≥ {value}", value=format_value(value)),
+        {"top_p": value},
+        case.with_value(top_p=value),
+        facts,
+    )
+
+
+def edge_distance(processor: Any, scores: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+    """Return (rows,) distance to the edge, the smaller of mass and score."""
+    # top-p compares the mass both with and without the last kept token.
+    probs = scores.softmax(-1)
+    mass = probs.where(kept, 0.0).sum(-1)
+    last = probs.masked_fill(~kept, float("inf")).amin(-1)
+    edge = (mass - processor.top_p).abs().minimum((mass - last - processor.top_p).abs())
+    return edge.minimum(gap_at_edge(scores, kept))
+
+
+FILTER = Filter(
+    name="TopP",
+    title="Top-p",
+    parameter="top_p",
+    off=1.0,
+    params={
+        "top_p": param(
+            Number(
+                label="Top-p",
+                minimum=0,
+                above_minimum=True,
+                maximum=1,
+                help="Keep the smallest set of tokens that holds this probability.",
+                papers=("1904.09751",),
+            ),
+            1.0,
+        )
+    },
+    effect=CUTS,
+    explain=explain,
+    edge=edge_distance,
+    term=Term(
+        "top-p",
+        "Keeps the most probable tokens until together they reach p, and removes the rest; "
+        "also called nucleus sampling. How many stay changes from step to step.",
+        "The token that crosses the line stays, so slightly more than p is kept.",
+        params=("top_p",),
+    ),
+)

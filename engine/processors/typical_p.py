@@ -1,0 +1,76 @@
+"""Typical-p: keeps the tokens whose surprise is closest to the entropy."""
+
+from __future__ import annotations
+
+import math
+
+from engine.declare.params import Number, param
+from engine.messages import Message
+from engine.number_text import format_number, format_share, format_value, round_up_until
+from engine.processors.filter import CUTS, Filter
+from engine.processors.removal import Removal, RemovalCase, removal_until_off, token_name
+from engine.statistics.term import Term
+
+
+def explain(case: RemovalCase) -> Removal:
+    """Return the probability of the more typical tokens, and the typical-p that reaches it."""
+    logprobs = case.scores.log_softmax(-1)
+    entropy = -(logprobs * logprobs.exp()).nansum()
+    off = (-logprobs - entropy).abs()
+    order = off.sort()
+    mass = case.scores[order.indices].softmax(-1).cumsum(-1)
+    at = int((order.indices == case.token_id).nonzero())
+    before = float(mass[at - 1]) if at else 0.0
+    why = Message(
+        "Typical-p removed {name}: its surprise is {bits} bits away from the "
+        "expected one, and the tokens that are nearer already hold {share} of the "
+        "probability.",
+        name=token_name(case),
+        bits=format_number(float(off[case.token_id] / math.log(2))),
+        share=format_share(before),
+    )
+    facts = (
+        (
+            "Held by more typical ones",
+            format_share(before),
+            "Typical-p stops when this reaches it.",
+        ),
+    )
+    value = round_up_until(before, lambda v: case.is_kept_by(case.with_value(mass=v)), 1.0)
+    if value is None:
+        return removal_until_off(case, why, "typical_p", 1.0, facts)
+    changes, instead = {"typical_p": value}, case.with_value(mass=value)
+    return Removal(
+        why, Message("at typical_p ≥ {value}", value=format_value(value)), changes, instead, facts
+    )
+
+
+FILTER = Filter(
+    name="Typical",
+    title="Typical-p",
+    parameter="typical_p",
+    off=1.0,
+    params={
+        "typical_p": param(
+            Number(
+                label="Typical-p",
+                minimum=0,
+                above_minimum=True,
+                maximum=1,
+                group="sampling",
+                help="Keep the tokens of most typical surprise.",
+                papers=("2202.00666",),
+            ),
+            1.0,
+        )
+    },
+    effect=CUTS,
+    explain=explain,
+    term=Term(
+        "typical-p",
+        "Keeps the tokens whose surprise is closest to the entropy, until together they reach this "
+        "probability.",
+        "It may remove the most probable token: one that is too expected is not typical.",
+        params=("typical_p",),
+    ),
+)

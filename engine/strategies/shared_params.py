@@ -1,0 +1,122 @@
+"""Parameters that many strategies share: length and stopping, penalties, sampling filters.
+
+Names and meanings are those of transformers' GenerationConfig; the ranges are this project's
+(docs/strategies.md). A filter declares its parameters in its own file in ``engine/processors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, make_dataclass
+from typing import Any
+
+from engine.declare.params import Integer, Number, Strings, TokenIds, param
+from engine.errors import ParameterError
+from engine.messages import Message
+from engine.processors import FILTERS, PENALTIES, SAMPLING
+from engine.processors.filter import Filter
+from engine.settings import SETTINGS
+
+
+def _field_of(name: str) -> Any:
+    """Return the config field of a filter with one parameter."""
+    [made] = FILTERS[name].params.values()
+    return made
+
+
+@dataclass(frozen=True, kw_only=True)
+class LengthParams:
+    """Stopping rules of a run."""
+
+    max_new_tokens: int = param(
+        Integer(
+            label="New tokens",
+            help="Most tokens to generate.",
+            minimum=1,
+            maximum=SETTINGS.max_new_tokens,
+            slider_maximum=256,
+        ),
+        64,
+    )
+    min_new_tokens: int | None = _field_of("MinNewTokensLength")
+    stop_strings: tuple[str, ...] | None = param(
+        Strings(
+            label="Stop strings",
+            help="Stop when the text contains one of these.",
+            group="length",
+            optional=True,
+        ),
+        None,
+    )
+    max_time: float | None = param(
+        Number(
+            label="Max seconds",
+            help="Stop after this many seconds.",
+            group="length",
+            minimum=0,
+            above_minimum=True,
+            maximum=SETTINGS.max_runtime_s,
+            step=1,
+            optional=True,
+        ),
+        None,
+    )
+    exponential_decay_length_penalty: tuple[int, float] | None = _field_of(
+        "ExponentialDecayLengthPenalty"
+    )
+    eos_token_id: tuple[int, ...] | None = param(
+        TokenIds(
+            label="End tokens",
+            help="Ids that end the text; off means the model's own.",
+            group="length",
+            optional=True,
+            maximum_items=16,
+        ),
+        None,
+    )
+
+    def check(self) -> None:
+        """Check combinations of fields; subclasses call super().check() first."""
+        if self.min_new_tokens is not None and self.min_new_tokens > self.max_new_tokens:
+            allowed = Message(
+                "it must be at most max_new_tokens = {most}", most=self.max_new_tokens
+            )
+            raise ParameterError("min_new_tokens", self.min_new_tokens, allowed)
+
+
+def _make_params_class(name: str, about: str, filters: Iterable[Filter]) -> Any:
+    """Return a config class whose fields are the parameters of some filters."""
+    fields = [(n, Any, made) for one in filters for n, made in one.params.items()]
+    own = {"__doc__": about, "__module__": __name__}
+    return make_dataclass(name, fields, namespace=own, frozen=True, kw_only=True)
+
+
+PenaltyParams = _make_params_class(
+    "PenaltyParams", "Filters that every kind of search can use.", PENALTIES
+)
+SamplingParams = _make_params_class(
+    "SamplingParams", "Filters that act only when tokens are sampled.", SAMPLING
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextTokenParams(PenaltyParams, LengthParams):
+    """Parameters of every strategy with one running sequence per output."""
+
+    num_return_sequences: int = param(
+        Integer(
+            label="Sequences",
+            help="How many outputs to return.",
+            group="length",
+            minimum=1,
+            maximum=SETTINGS.max_return_sequences,
+        ),
+        1,
+    )
+
+    def check(self) -> None:
+        super().check()
+        for name in ("forced_bos_token_id", "forced_eos_token_id"):
+            forced = getattr(self, name)
+            if forced is not None and forced in (self.suppress_tokens or ()):
+                raise ParameterError(name, forced, "it must not be one of suppress_tokens")
