@@ -3,36 +3,31 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
-import os
 import re
-import shlex
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from engine.trace import json_io
-from tests.helpers.patience import PATIENCE_S
+from tests.helpers.recipes import (
+    LINT_IMPORTS,
+    PAGE,
+    changed,
+    copy_repository,
+    read_recipe,
+    run,
+    start,
+    state_of,
+)
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "CONTRIBUTING.md").read_text()
-SECTION = PAGE.split("## Add a strategy")[1].split("\n## ")[0]
-BLOCK = re.compile(r"^`([\w/]+\.py)`\n\n```(python|diff)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-BLOCKS = [found.groups() for found in BLOCK.finditer(SECTION)]
-FILES = {path: text for path, kind, text in BLOCKS if kind == "python"}
-LINES = {path: text for path, kind, text in BLOCKS if kind == "diff"}
-COMMANDS = [
-    shlex.split(line)[3:] for line in re.findall(r"^python -m engine .*$", SECTION, re.MULTILINE)
-]
+RECIPE = read_recipe("Add a strategy")
+FILES, LINES, COMMANDS = RECIPE.files, RECIPE.lines, RECIPE.commands
 DECLARED = next(path for path in FILES if path.startswith("engine/strategies/"))
 NAME = Path(DECLARED).stem
 GENERATED = {"docs/first_visit.md", "docs/strategies.md", "docs/papers.md", "docs/glossary.md"}
-LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "screenshots")
 # What is asked of every strategy, and of the pages and files that a new one changes.
 ASKED = (
     "tests/test_contract.py",
@@ -55,69 +50,16 @@ import pytest
 late = "ignore::pytest.PytestAssertRewriteWarning"
 sys.exit(pytest.main(["-q", "-W", late, "-k", name, *paths]))
 """
-LINT_IMPORTS = "from importlinter import cli; raise SystemExit(cli.lint_imports(no_cache=True))"
-
-
-def state_of(folder):
-    """Return path -> SHA-256 of every file, what Python, Gradio and tools leave behind apart."""
-    paths = [p for p in folder.rglob("*") if p.is_file() and p.suffix not in (".pyc", ".pyi")]
-    return {
-        p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest()
-        for p in paths
-        if not p.relative_to(folder).parts[0].startswith(".")
-    }
-
-
-def changed(before, after):
-    assert set(before) <= set(after)
-    return {path for path in after if before.get(path) != after[path]}
-
-
-def put_in(text, hunks):
-    """Return a file with the added lines of a page, each after the line that the page shows."""
-    for hunk in re.split(r"^@@.*@@\n", hunks, flags=re.MULTILINE)[1:]:
-        rows = hunk.splitlines()
-        assert {row[0] for row in rows} == {" ", "+"}
-        old = "\n" + "\n".join(row[1:] for row in rows if row[0] == " ") + "\n"
-        new = "\n" + "\n".join(row[1:] for row in rows) + "\n"
-        assert text.count(old) == 1, hunk
-        text = text.replace(old, new)
-    return text
-
-
-def start(copy, cwd, *arguments):
-    """Run Python with a copy of the repository; return the process as it ended."""
-    environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=cwd,
-        env=environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
-
-
-def run(copy, *arguments):
-    """Run Python in a copy of the repository, without an error."""
-    done = start(copy, copy, *arguments)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
 
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory):
     """Follow the page; return the copy, its states before, edited and after, and what was seen."""
     place = tmp_path_factory.mktemp("contributor")
-    copy, work = place / "copy", place / "work"
-    shutil.copytree(ROOT, copy, ignore=LEFT_OUT)
+    copy, work = copy_repository(place), place / "work"
     work.mkdir()
     untouched = state_of(copy)
-    for path, text in FILES.items():
-        assert not (copy / path).exists(), f"{path} is there already"
-        (copy / path).write_text(text)
-    for path, hunks in LINES.items():
-        (copy / path).write_text(put_in((copy / path).read_text(), hunks))
+    RECIPE.follow(copy)
     edited = state_of(copy)
     asked = json.dumps([NAME, *COMMANDS])
     done = start(copy, work, "-c", FOLLOW, str(copy), asked, NAME, *ASKED)
@@ -150,7 +92,7 @@ def test_the_page_has_two_files_and_two_lines():
 
 def test_every_link_path_and_target_of_the_page_is_there():
     named = re.findall(r"\]\(([^)#:]+)\)|`((?:engine|tests|visualizers)/[\w./]*)`", PAGE)
-    paths = {link or path for link, path in named} - {*FILES}
+    paths = {link or path for link, path in named} - {*FILES, *read_recipe("Add a filter").files}
     assert len(paths) > 6
     assert not [path for path in paths if not (ROOT / path).exists()]
     makefile = (ROOT / "Makefile").read_text()

@@ -66,14 +66,16 @@ def draft_processors(processors: Any) -> list[Any]:
 
     Any draft distribution is lossless; the one of transformers gives the same rounds as generate().
     """
-    # transformers passes the target's list to the draft's generate(), which adds the warpers again
-    # and drops the minimum length.
+    # transformers passes the target's list to the draft's generate(), which adds its own warpers
+    # again, not those it was given, and drops the minimum length.
     own = [p for p in processors if type(p).__name__ != "MinLengthLogitsProcessor"]
-    return own + [p for p in own if is_sampling_filter(p) or _is_normalization(p)]
+    return own + [p for p in own if _is_added_again(p)]
 
 
-def _is_normalization(processor: Any) -> bool:
-    return type(processor).__name__ == "LogitNormalization"
+def _is_added_again(processor: Any) -> bool:
+    kind = type(processor)
+    warper = is_sampling_filter(processor) or kind.__name__ == "LogitNormalization"
+    return warper and kind.__module__.startswith("transformers.")
 
 
 def view_first_layers(model: Any, layers: int) -> Any:

@@ -1,0 +1,104 @@
+"""Follows the recipes of the page for contributors in a copy of the repository."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.helpers.patience import PATIENCE_S
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "screenshots")
+LINT_IMPORTS = "from importlinter import cli; raise SystemExit(cli.lint_imports(no_cache=True))"
+_BLOCK = re.compile(r"^`([\w/]+\.py)`\n\n```(python|diff)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A section of the page: files to write, lines to add, commands to try."""
+
+    files: dict[str, str]
+    lines: dict[str, str]
+    commands: list[list[str]]
+
+    def follow(self, copy: Path) -> None:
+        """Write its files into a copy of the repository, and put in its lines."""
+        for path, text in self.files.items():
+            assert not (copy / path).exists(), f"{path} is there already"
+            (copy / path).write_text(text)
+        for path, hunks in self.lines.items():
+            (copy / path).write_text(put_in((copy / path).read_text(), hunks))
+
+
+def read_recipe(title: str) -> Recipe:
+    """Return the recipe of a section, by its heading."""
+    section = PAGE.split(f"## {title}\n")[1].split("\n## ")[0]
+    blocks = [found.groups() for found in _BLOCK.finditer(section)]
+    commands = re.findall(r"^python -m engine .*$", section, re.MULTILINE)
+    return Recipe(
+        {path: text for path, kind, text in blocks if kind == "python"},
+        {path: text for path, kind, text in blocks if kind == "diff"},
+        [shlex.split(line)[3:] for line in commands],
+    )
+
+
+def copy_repository(place: Path) -> Path:
+    """Return a copy of the repository in a folder."""
+    shutil.copytree(ROOT, place / "copy", ignore=LEFT_OUT)
+    return place / "copy"
+
+
+def state_of(folder):
+    """Return path -> SHA-256 of every file, what Python, Gradio and tools leave behind apart."""
+    paths = [p for p in folder.rglob("*") if p.is_file() and p.suffix not in (".pyc", ".pyi")]
+    return {
+        p.relative_to(folder).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest()
+        for p in paths
+        if not p.relative_to(folder).parts[0].startswith(".")
+    }
+
+
+def changed(before, after):
+    """Return the paths that differ between two states."""
+    assert set(before) <= set(after)
+    return {path for path in after if before.get(path) != after[path]}
+
+
+def put_in(text, hunks):
+    """Return a file with the added lines of a page, each after the line that the page shows."""
+    for hunk in re.split(r"^@@.*@@\n", hunks, flags=re.MULTILINE)[1:]:
+        rows = hunk.splitlines()
+        assert {row[0] for row in rows} == {" ", "+"}
+        old = "\n" + "\n".join(row[1:] for row in rows if row[0] == " ") + "\n"
+        new = "\n" + "\n".join(row[1:] for row in rows) + "\n"
+        assert text.count(old) == 1, hunk
+        text = text.replace(old, new)
+    return text
+
+
+def start(copy, cwd, *arguments):
+    """Run Python with a copy of the repository; return the process as it ended."""
+    environ = {**os.environ, "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def run(copy, *arguments):
+    """Run Python in a copy of the repository, without an error."""
+    done = start(copy, copy, *arguments)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
