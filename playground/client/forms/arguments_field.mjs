@@ -4,15 +4,19 @@ import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Field } from "./field.mjs";
 
+/** @import { Param } from "../shell/spec.mjs" */
+
 /** @typedef {import("./methods.mjs").Argument} Argument */
 /** @typedef {import("./methods.mjs").Method} Method */
 
+/** @type {Record<string, string>} */
 const FIELD_KINDS = { bool: "flag", int: "number", float: "number" };
 // JavaScript numbers are exact up to 15 digits.
 const LONG_NUMBER = /\d{16}/;
 
 const NOT_EDITABLE = tr("What stands below as JSON cannot be shown here.");
 
+/** @param {unknown} value */
 const toJson = (value) => (value === undefined ? "" : JSON.stringify(value));
 
 /**
@@ -48,6 +52,10 @@ export class ArgumentsField extends Field {
   // Argument name -> its value in the object, as JSON.
   #parts = new Map();
 
+  /**
+   * @param {Param} param
+   * @param {string} id
+   */
   constructor(param, id) {
     super(param, id);
     this.own = el("div", { class: "f-form me-arguments" });
@@ -142,7 +150,10 @@ export class ArgumentsField extends Field {
     }
   }
 
-  // Writes one control's value into the JSON text; the other values keep their exact spelling.
+  /**
+   * Writes one control's value into the JSON text; the other values keep their exact spelling.
+   * @param {string} name
+   */
   #updateFromControl(name) {
     const text = this.#controlJson(name);
     if (text === "") this.#parts.delete(name);
@@ -152,10 +163,15 @@ export class ArgumentsField extends Field {
     this.input.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
-  // A control's value as JSON, empty for its default. Invalid JSON is sent as typed, so that the
-  // server reports it.
+  /**
+   * A control's value as JSON, empty for its default. Invalid JSON is sent as typed, so that the
+   * server reports it.
+   * @param {string} name
+   */
   #controlJson(name) {
-    const { field, kind } = this.#controls.get(name);
+    const control = this.#controls.get(name);
+    if (!control) return "";
+    const { field, kind } = control;
     const { value } = field;
     if (value === field.param.value) return "";
     if (kind === "json") return value.trim();

@@ -5,6 +5,7 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 /** @typedef {Record<string, any> & { role: string, content: any }} Message */
 
 const ROLES = ["system", "user", "assistant"];
+/** @type {Record<string, string>} */
 const ROLE_NAMES = {
   system: tr("System"),
   user: tr("User"),
@@ -19,6 +20,7 @@ const TEMPLATE_HINT = tr(
   { example: '{"enable_thinking": false}' },
 );
 
+/** @param {string} role */
 const roleName = (role) => ROLE_NAMES[role] ?? role;
 
 // One message. Parts without a control here, such as a tool call, are passed through unchanged.
@@ -42,6 +44,10 @@ class MessageTurn {
       event.preventDefault();
       talk.go();
     });
+    /**
+     * @param {string} text
+     * @param {() => void} what
+     */
     const act = (text, what) => createButton(text, what, { class: "dp-btn tk-act" });
     this.up = act("↑", () => talk.move(this, -1));
     this.down = act("↓", () => talk.move(this, 1));
@@ -86,6 +92,7 @@ export class ChatField {
   /** @type {MessageTurn[]} */
   #turns = [];
   // The latest run's answer, with the key of the messages it belongs to; null for none.
+  /** @type {{ asked: string, text: string } | null} */
   #answer = null;
   #go;
 
@@ -291,6 +298,10 @@ function parseArguments(text) {
   return text;
 }
 
+/**
+ * @param {any} value
+ * @returns {any}
+ */
 const sortKeys = (value) =>
   value && typeof value === "object" && !Array.isArray(value)
     ? Object.fromEntries(

@@ -7,6 +7,10 @@ import { askServer, questionsReady } from "../shell/questions.mjs";
 
 const PAUSE_MS = 400;
 
+/**
+ * @param {{ length: number }} tokens
+ * @param {string} model
+ */
 const tokenCountText = ({ length }, model) =>
   length === 1
     ? tr("1 token of {model}.", { model })

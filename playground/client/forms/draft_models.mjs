@@ -34,6 +34,7 @@ export class DraftFinder {
     await questionsReady;
     const answer = await askServer({ action: "drafts", strategy: this.strategy, model });
     if (model !== this.#askedModel || answer.error) return;
+    /** @type {{ drafts: any[], early_exit: any }} */
     const { drafts, early_exit: exits } = answer;
     this.#drafts = new Map(drafts.map((draft) => [draft.name, draft]));
     if (drafts.length) this.offer(drafts.map(({ name }) => name));

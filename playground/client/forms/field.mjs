@@ -10,7 +10,10 @@ import { isSameValue, said } from "./settings.mjs";
 const TEXT_KINDS = ["text", "arguments"];
 const NOT_A_NUMBER = "not a number";
 
-/** Origin of a value that differs from the default -> text of its badge. */
+/**
+ * Origin of a value that differs from the default -> text of its badge.
+ * @type {Record<string, string>}
+ */
 export const ORIGINS = {
   yours: tr("yours"),
   model: tr("the model's"),
@@ -38,7 +41,7 @@ function createInput(param, attrs) {
     return el(
       "select",
       attrs,
-      param.choices.map((c) => el("option", { value: c }, choiceText(param, c))),
+      (param.choices ?? []).map((c) => el("option", { value: c }, choiceText(param, c))),
     );
   if (param.kind === "method") return el("select", attrs);
   const placeholder = param.placeholder ?? (param.optional ? tr("off") : null);
@@ -78,7 +81,10 @@ export class Field {
     this.input.addEventListener("input", () => this.came("yours"));
   }
 
-  // Adds the parameter's name if its label differs.
+  /**
+   * Adds the parameter's name if its label differs.
+   * @param {string} sentence
+   */
   #helpText(sentence) {
     const { label, name } = this.param;
     return label === name ? sentence : `${sentence} (${name})`;
@@ -90,7 +96,10 @@ export class Field {
     return placeholder ?? (choices ? choiceText(this.param, value) : said(value));
   }
 
-  // The badge: says that the value is not the default; a click restores the default.
+  /**
+   * The badge: says that the value is not the default; a click restores the default.
+   * @param {Param} param
+   */
   #markOf({ value }) {
     const back = () => {
       this.value = value;
@@ -130,7 +139,8 @@ export class Field {
   }
 
   /** @param {Param} param */
-  #sliderOf({ label, slider: [min, max], step }) {
+  #sliderOf({ label, slider, step }) {
+    const [min, max] = slider ?? [];
     const name = tr("{label}, slider", { label });
     const range = el("input", { type: "range", min, max, step, "aria-label": name });
     range.addEventListener("input", () => {
@@ -154,7 +164,10 @@ export class Field {
     this.box.title = why || help;
   }
 
-  // An empty value shows as the minimum: a range input without a value sits in its middle.
+  /**
+   * An empty value shows as the minimum: a range input without a value sits in its middle.
+   * @param {HTMLInputElement} range
+   */
   #slide(range) {
     range.value = this.#number.value === "" ? range.min : this.#number.value;
   }

@@ -10,6 +10,7 @@ import { isSameValue } from "./settings.mjs";
 /** @typedef {import("../shell/spec.mjs").Param} Param */
 /** @typedef {Record<string, { name: string, values: any[], why: string }>} Only */
 
+/** @type {Partial<Record<Param["kind"], typeof Field>>} */
 const FIELD_CLASSES = { method: MethodField, arguments: ArgumentsField };
 export const WEIGHTS_GROUP = "weights";
 
@@ -63,6 +64,7 @@ export class Form {
     }
   }
 
+  /** @param {boolean} close */
   #parts(close) {
     const { main, groups } = getDeclaration();
     const others = Object.entries(groups).filter(([group]) => group !== WEIGHTS_GROUP);
@@ -77,6 +79,7 @@ export class Form {
     return [...this.#fields.values()].find((field) => field instanceof MethodField);
   }
 
+  /** @param {string} group */
   #drawn(group) {
     const members = this.params.filter((p) => p.group === group);
     // The method and its arguments come before other parameters.
@@ -96,6 +99,10 @@ export class Form {
     return field;
   }
 
+  /**
+   * @param {string} group
+   * @param {string} title
+   */
   #folded(group, title) {
     if (!this.params.some((p) => p.group === group)) return null;
     const inside = el("div", { class: "f-form" });

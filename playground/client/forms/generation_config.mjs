@@ -5,15 +5,19 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 import { askServer } from "../shell/questions.mjs";
 import { deleteSettings, listSettings, saveSettings } from "./saved_settings.mjs";
 
+/** @import { SavedSettings } from "./saved_settings.mjs" */
+
 const MAX_FILE_BYTES = 100000;
 const FILE_NAME = "generation_config.json";
 const NOTHING_SAVED = tr("Nothing kept yet. Keep two or more to see them side by side.");
 
+/** @param {unknown} value */
 const formatValue = (value) => {
   if (value === null) return tr("off");
   return typeof value === "string" ? value : JSON.stringify(value);
 };
 
+/** @param {number} count */
 function inUseSentence(count) {
   if (!count) return tr("In use: the defaults.");
   return count === 1
@@ -21,10 +25,32 @@ function inUseSentence(count) {
     : tr("In use: {count} parameters other than the default.", { count });
 }
 
-class SavedSettings {
+class SettingsTable {
+  #name = el("input", {
+    class: "ec-name",
+    type: "text",
+    maxlength: 40,
+    placeholder: tr("Name"),
+    "aria-label": tr("Name of these settings"),
+  });
+  #file = el("input", {
+    type: "file",
+    accept: ".json,application/json",
+    hidden: true,
+    onchange: () => {
+      const [chosen] = this.#file.files ?? [];
+      if (chosen) this.#open(chosen);
+    },
+  });
+
+  /**
+   * @param {HTMLElement} root
+   * @param {any} tab
+   */
   constructor(root, tab) {
     this.tab = tab;
     this.strategy = tab.strategy.name;
+    /** @param {Record<string, unknown>} data */
     this.ask = (data) => askServer({ ...tab.ask(), ...data });
     this.say = el("p", { class: "dp-note ec-status", role: "status" });
     this.table = el("div", { class: "ec-table" });
@@ -41,37 +67,25 @@ class SavedSettings {
   }
 
   #controls() {
-    this.name = el("input", {
-      class: "ec-name",
-      type: "text",
-      maxlength: 40,
-      placeholder: tr("Name"),
-      "aria-label": tr("Name of these settings"),
-    });
-    this.file = el("input", {
-      type: "file",
-      accept: ".json,application/json",
-      hidden: true,
-      onchange: () => this.file.files[0] && this.#open(this.file.files[0]),
-    });
     const save = createButton(tr("Save as file"), () => this.#save(), {
       title: tr("{file} with every parameter", { file: FILE_NAME }),
     });
-    const load = createButton(tr("Load a file…"), () => this.file.click(), {
+    const load = createButton(tr("Load a file…"), () => this.#file.click(), {
       title: tr("A {file}", { file: FILE_NAME }),
     });
     return [
       el(
         "div",
         { class: "dp-row" },
-        this.name,
+        this.#name,
         createButton(tr("Keep"), () => this.#keep()),
       ),
       el("div", { class: "dp-row" }, save, load),
-      this.file,
+      this.#file,
     ];
   }
 
+  /** @param {string} text */
   #showStatus(text, bad = false) {
     this.say.textContent = (bad ? "⚠ " : "") + said(text);
     this.say.classList.toggle("bad", bad);
@@ -88,11 +102,11 @@ class SavedSettings {
     const answer = await this.#settingsText();
     if (!answer) return;
     const name =
-      this.name.value.trim() || tr("Settings {n}", { n: listSettings(this.strategy).length + 1 });
+      this.#name.value.trim() || tr("Settings {n}", { n: listSettings(this.strategy).length + 1 });
     const { text, params } = answer;
     const kept = saveSettings(this.strategy, { name, text, params });
     this.#showStatus(kept.said, kept.bad);
-    this.name.value = "";
+    this.#name.value = "";
     this.#draw();
   }
 
@@ -105,6 +119,7 @@ class SavedSettings {
     );
   }
 
+  /** @param {File} chosen */
   async #open(chosen) {
     if (chosen.size > MAX_FILE_BYTES)
       this.#showStatus(
@@ -112,15 +127,20 @@ class SavedSettings {
         true,
       );
     else await this.#applyText(await chosen.text());
-    this.file.value = "";
+    this.#file.value = "";
   }
 
+  /** @param {string} text */
   async #applyText(text) {
     const answer = await this.ask({ action: "read", text });
     if (answer.error) return this.#showStatus(answer.error, true);
     this.tab.use(answer.values, "saved");
     const count = Object.keys(answer.params).length;
-    this.#showStatus([inUseSentence(count), ...answer.left_out.map((why) => said(why))].join(" "));
+    this.#showStatus(
+      [inUseSentence(count), ...answer.left_out.map((/** @type {string} */ why) => said(why))].join(
+        " ",
+      ),
+    );
   }
 
   #draw() {
@@ -130,14 +150,22 @@ class SavedSettings {
     );
   }
 
+  /** @param {SavedSettings[]} list */
   #sideBySide(list) {
     const names = [...new Set(list.flatMap((c) => Object.keys(c.params)))];
+    /** @param {string} name */
     const column = (name) => el("th", { scope: "col" }, name);
+    /** @param {string} name */
     const rowHead = (name) => el("th", { scope: "row" }, name);
+    /**
+     * @param {Record<string, any>} params
+     * @param {string} name
+     */
     const cell = (params, name) =>
       name in params
         ? el("td", {}, formatValue(params[name]))
         : el("td", { class: "ec-default" }, tr("default"));
+    /** @param {string} name */
     const row = (name) =>
       el(
         "tr",
@@ -163,6 +191,7 @@ class SavedSettings {
     );
   }
 
+  /** @param {SavedSettings} settings */
   #actionCell({ name, text }) {
     const remove = () => {
       deleteSettings(this.strategy, name);
@@ -176,4 +205,8 @@ class SavedSettings {
   }
 }
 
-export const mountSavedSettings = (root, tab) => new SavedSettings(root, tab);
+/**
+ * @param {HTMLElement} root
+ * @param {any} tab
+ */
+export const mountSavedSettings = (root, tab) => new SettingsTable(root, tab);

@@ -10,10 +10,13 @@ import {
   sendMedia,
 } from "../shell/visitor_media.mjs";
 
+/** @import { Kind } from "../shell/visitor_media.mjs" */
+
 const SENDING = tr("Sending…");
 const SENDING_THEN_RUN = tr("Sending… The run begins as soon as it is there.");
 const NOT_HERE = tr("What this run was given is known by its hash alone here.");
 
+/** @param {HTMLElement} node */
 const isVisible = (node) => node.isConnected && node.getClientRects().length > 0;
 
 /**
@@ -28,6 +31,7 @@ const isVisible = (node) => node.isConnected && node.getClientRects().length > 0
  */
 
 export class MediaField {
+  input = el("input", { type: "file", class: "dp-sr" });
   // Name of the media in a form, empty for none.
   #name = "";
   // Number of the latest upload; results of earlier ones are dropped.
@@ -38,13 +42,13 @@ export class MediaField {
   #changed;
 
   /**
-   * @param {import("../shell/visitor_media.mjs").Kind} kind
+   * @param {Kind} kind
    * @param {string} id
    * @param {Words} words
    * @param {() => void} changed
    */
   constructor(kind, id, words, changed) {
-    /** @type {import("../shell/visitor_media.mjs").Kind} */
+    /** @type {Kind} */
     this.kind = kind;
     /** @type {Words} */
     this.words = words;
@@ -70,17 +74,14 @@ export class MediaField {
     this.#draw();
   }
 
+  /** @param {string} id */
   #chooser(id) {
     const { types } = getDeclaration().media.limits[this.kind];
-    this.input = el("input", {
-      type: "file",
-      id: `${id}-file`,
-      accept: types.join(","),
-      class: "dp-sr",
-      "aria-label": tr("{title}: choose a file", { title: this.words.title }),
-    });
+    Object.assign(this.input, { id: `${id}-file`, accept: types.join(",") });
+    const label = tr("{title}: choose a file", { title: this.words.title });
+    this.input.setAttribute("aria-label", label);
     this.input.addEventListener("change", () => {
-      const [file] = this.input.files;
+      const [file] = this.input.files ?? [];
       if (file) this.take(file);
       this.input.value = "";
     });
@@ -118,6 +119,7 @@ export class MediaField {
 
   #listen() {
     const { zone } = this;
+    /** @param {boolean} on */
     const over = (on) => zone.classList.toggle("over", on);
     zone.addEventListener("dragover", (event) => {
       event.preventDefault();
@@ -127,7 +129,7 @@ export class MediaField {
     zone.addEventListener("drop", (event) => {
       event.preventDefault();
       over(false);
-      const [file] = event.dataTransfer.files;
+      const [file] = event.dataTransfer?.files ?? [];
       if (file) this.take(file);
     });
     document.addEventListener("paste", (event) => {
@@ -160,6 +162,10 @@ export class MediaField {
     }
   }
 
+  /**
+   * @param {Blob} blob
+   * @param {number} number
+   */
   async #send(blob, number) {
     try {
       const { given } = await sendMedia(this.kind, blob);
@@ -181,7 +187,10 @@ export class MediaField {
     this.box.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
-  /** Show an error sentence. */
+  /**
+   * Show an error sentence.
+   * @param {string} sentence
+   */
   wrong(sentence) {
     this.#showStatus(sentence, true);
   }
@@ -192,6 +201,7 @@ export class MediaField {
     this.#showStatus("");
   }
 
+  /** @param {string} sentence */
   #showStatus(sentence, bad = false) {
     this.say.textContent = sentence;
     this.say.classList.toggle("bad", bad);
@@ -246,12 +256,16 @@ export class MediaField {
     this.#setName(name);
   }
 
+  /** @param {string} name */
   #setName(name) {
     this.#name = name || "";
     this.#draw();
   }
 
-  /** Show the media with a name, and clear the status of the previous one. */
+  /**
+   * Show the media with a name, and clear the status of the previous one.
+   * @param {string} name
+   */
   show(name) {
     this.stop();
     this.#showStatus("");

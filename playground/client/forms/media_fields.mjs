@@ -6,6 +6,8 @@ import { PictureField } from "./picture_field.mjs";
 import { SoundField } from "./sound_field.mjs";
 import { SpeechFields } from "./speech_fields.mjs";
 
+/** @import { Kind } from "../shell/visitor_media.mjs" */
+
 const FIELD_CLASSES = { image: PictureField, audio: SoundField };
 
 export class MediaFields {
@@ -13,6 +15,7 @@ export class MediaFields {
   /** @type {Map<string, PictureField | SoundField>} */
   #fields = new Map();
   // Kind -> media named by a form before its field existed.
+  /** @type {Record<string, string>} */
   #namesByKind = {};
   /** @type {string[]} */
   #kinds = [];
@@ -66,6 +69,11 @@ export class MediaFields {
     if (open && takes.length) fetchMediaInputs(models).then((any) => any && this.learned());
   }
 
+  /**
+   * @param {Kind} kind
+   * @param {boolean} on
+   * @param {boolean} needed
+   */
   #offer(kind, on, needed) {
     if (on && !this.#fields.has(kind)) {
       const field = new FIELD_CLASSES[kind](`${this.#id}-${kind}`, this.#changed);
@@ -83,11 +91,13 @@ export class MediaFields {
   /** Return the media names and speech settings for a model; null for kinds it does not take. */
   ask(model = "") {
     const takes = model ? getMediaInputs(model).takes : this.#kinds;
+    /** @param {Kind} kind */
     const named = (kind) => (takes.includes(kind) && this.#fields.get(kind)?.value) || null;
     const told = takes.includes("audio") ? this.#told(model) : null;
     return { image: named("image"), audio: named("audio"), speech: told };
   }
 
+  /** @param {string} model */
   #told(model) {
     if (!model) return this.speech.ask();
     const { speech } = getMediaInputs(model);

@@ -22,10 +22,14 @@ const knownInputs = new Map();
  */
 export function getMediaInputs(model) {
   const offered = getDeclaration().models.find((m) => m.name === model);
-  return knownInputs.get(model) ?? (offered?.takes ? offered : TEXT_ONLY);
+  const { takes, needs, speech } = offered?.takes ? offered : TEXT_ONLY;
+  return knownInputs.get(model) ?? { takes, needs, speech };
 }
 
-/** Return whether a model's media inputs are known. */
+/**
+ * Return whether a model's media inputs are known.
+ * @param {string} model
+ */
 export const hasKnownInputs = (model) =>
   knownInputs.has(model) || getDeclaration().models.some((m) => m.name === model && m.takes);
 
@@ -56,6 +60,7 @@ export async function fetchMediaInputs(models) {
   await questionsReady;
   const { name: strategy } = getDeclaration().strategies[0];
   const about = { action: "preflight", strategy, here: true };
+  /** @param {string} model */
   const look = async (model) => saveMediaInputs(model, await askServer({ ...about, model }));
   await Promise.all(unknown.map(look));
   return true;

@@ -10,8 +10,11 @@ import { Field } from "./field.mjs";
 import { openMethodPanel } from "./method_navigation.mjs";
 import { downloadMethod, fetchMethodInfo, fetchMethodList, watchMethods } from "./methods.mjs";
 
+/** @import { Param } from "../shell/spec.mjs" */
+
 /** @typedef {import("./methods.mjs").Method} Method */
 
+/** @type {Record<string, string>} */
 const SOURCES = {
   shipped: tr("It comes along."),
   hub: tr("From the hub."),
@@ -22,14 +25,20 @@ const ASKING = tr("Looking…");
 export class MethodField extends Field {
   /** @type {Method | null} details of the chosen method */
   known = null;
+  /** @type {((found: Method | null) => void)[]} */
   #followers = [];
   // The method that the entered arguments belong to.
   #lastName = "";
   /** @type {(before: string, now: string) => void} */
   changed = () => {};
+  /** @type {any[]} */
   #offered = [];
   #press = "";
 
+  /**
+   * @param {Param} param
+   * @param {string} id
+   */
   constructor(param, id) {
     super(param, id);
     const select = /** @type {HTMLSelectElement} */ (this.input);
@@ -113,6 +122,7 @@ export class MethodField extends Field {
     if (value === this.value) this.#setInfo(found, found.error ?? "");
   }
 
+  /** @param {Method | null} found */
   #setInfo(found, words = "") {
     this.known = found;
     this.say.textContent = said(words);

@@ -5,20 +5,24 @@ import { getDeclaration } from "../shell/spec.mjs";
 import { getStrategyTab } from "../shell/strategy_tabs.mjs";
 import { openTab } from "../shell/tab_navigation.mjs";
 
+/** @import { Param } from "../shell/spec.mjs" */
+
 const FILE_LINE = /([\w./-]+\.py), line (\d+)/;
 
 /**
  * Whether a strategy runs custom methods.
  * @param {any} strategy
  */
-export const hasMethodParam = (strategy) => strategy.params.some(({ kind }) => kind === "method");
+export const hasMethodParam = (strategy) =>
+  strategy.params.some((/** @type {Param} */ { kind }) => kind === "method");
 
 /**
  * Open the method panel in its tab.
  * @param {{ name?: string, make?: boolean }} what a method's name, or make: the form for a new one
  */
 export function openMethodPanel(what) {
-  const { name: tab } = getDeclaration().strategies.find(hasMethodParam);
+  const tab = getDeclaration().strategies.find(hasMethodParam)?.name;
+  if (!tab) return;
   openTab(tab);
   waitUntilFound(
     () => getStrategyTab(tab),

@@ -31,6 +31,7 @@ const methodCache = new Map();
 let methodList = null;
 const watchers = new Set();
 
+/** @param {Record<string, unknown>} asked */
 const askWhenReady = async (asked) => {
   await questionsReady;
   return askServer(asked);

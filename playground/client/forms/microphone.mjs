@@ -11,6 +11,7 @@ export class MicrophoneRecorder {
   #context = null;
   /** @type {MediaRecorder | null} */
   #taking = null;
+  /** @type {Blob[]} */
   #parts = [];
   #timer = 0;
 
@@ -28,6 +29,7 @@ export class MicrophoneRecorder {
    * @param {(seconds: number, level: number) => void} tell level in decibels below full scale
    */
   watch(tell) {
+    if (!this.#context || !this.#stream) return;
     const began = performance.now();
     const hears = this.#context.createAnalyser();
     this.#context.createMediaStreamSource(this.#stream).connect(hears);
@@ -45,14 +47,16 @@ export class MicrophoneRecorder {
    */
   async end(most) {
     clearInterval(this.#timer);
+    const [taking, context] = [this.#taking, this.#context];
+    if (!taking || !context) throw new TypeError("#taking");
     const whole = new Promise((done) => {
-      this.#taking.addEventListener("stop", done, { once: true });
+      taking.addEventListener("stop", done, { once: true });
     });
-    this.#taking.stop();
+    taking.stop();
     await whole;
     this.#release();
     const bytes = await new Blob(this.#parts).arrayBuffer();
-    const heard = await this.#context.decodeAudioData(bytes);
+    const heard = await context.decodeAudioData(bytes);
     const samples = await resample(heard, Math.min(most, heard.duration));
     this.close();
     return new Blob([encodeWav(samples)], { type: "audio/wav" });

@@ -6,12 +6,16 @@ import { askServer, questionsReady } from "../shell/questions.mjs";
 import { findStrategy, getDeclaration } from "../shell/spec.mjs";
 import { ENDED_STATUSES, isSameValue, said as worded } from "./settings.mjs";
 
-/** @typedef {{ name: string, label: string, value: any, default: any }} Differing */
+/**
+ * @typedef {{ name: string, label: string, value: any, default: any }} Differing
+ */
 
+/** @param {string} name */
 const isEmbedded = (name) => getDeclaration().models.some((m) => m.name === name && m.embedded);
 
 const PANEL_TITLE = tr("The model's own settings");
 
+/** @param {number} count */
 const matchingCountText = (count) =>
   count === 1
     ? tr("1 setting more: the same as the defaults here.")
@@ -67,6 +71,7 @@ export class ModelDefaults {
     if (model === this.#model) this.#render(answer);
   }
 
+  /** @param {any} answer */
   #render({ error, differs = [], same: kept = 0, left_out: leftOut = [] }) {
     this.#differs = differs;
     this.box.hidden = !error && !differs.length && !kept && !leftOut.length;
@@ -96,8 +101,9 @@ export class ModelDefaults {
     const heads = [tr("Setting"), tr("The model's"), tr("Default here")];
     const head = heads.map((text) => el("th", { scope: "col" }, text));
     const { params = [] } = findStrategy(this.strategy) ?? {};
+    /** @param {string} name */
     const labelOf = (name) => params.find((param) => param.name === name)?.label;
-    const row = ({ name, label, value, default: first }) =>
+    const row = (/** @type {any} */ { name, label, value, default: first }) =>
       el(
         "tr",
         { "data-param": name },
@@ -110,6 +116,7 @@ export class ModelDefaults {
     return createScroller(tr("The model's own settings beside the defaults"), table);
   }
 
+  /** @param {string[]} sentences */
   #createUnusedList(sentences) {
     const title = tr("Not used here: {n} of its fields", { n: sentences.length });
     const list = sentences.map((text) => el("li", {}, said(text)));

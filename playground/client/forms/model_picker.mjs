@@ -6,8 +6,11 @@ import { afterRefusals, getDeclaration } from "../shell/spec.mjs";
 import { DraftFinder } from "./draft_models.mjs";
 import { Preflight } from "./preflight.mjs";
 
+/** @import { StrategySpec } from "../shell/spec.mjs" */
+
 const MODEL_ROLES = ["target", "seq2seq", "captions", "speech"];
 
+/** @param {string} name */
 const modelTitle = (name) => getDeclaration().models.find((m) => m.name === name)?.title ?? name;
 
 /** @param {string[]} names */
@@ -47,6 +50,11 @@ export const weightsSentence = (info) =>
   });
 
 class ModelChoice extends Choice {
+  /**
+   * @param {string} id
+   * @param {string} label
+   * @param {string} typed
+   */
   constructor(id, label, typed) {
     super(el("select", { id: `${id}-input` }), label, typed);
     const name = el("label", { for: `${id}-input` }, label);
@@ -56,7 +64,7 @@ class ModelChoice extends Choice {
 
 export class ModelPicker {
   /**
-   * @param {{ name: string, draft: string, model: string, assistant: string, refused: Record<string, string> }} strategy
+   * @param {Pick<StrategySpec, "name" | "model" | "assistant" | "refused" | "draft">} strategy
    * @param {string} id prefix of the elements' ids
    * @param {string[]} roles roles of the models to list
    */
@@ -66,6 +74,7 @@ export class ModelPicker {
     const offered = getDeclaration().models.filter((m) => roles.includes(m.role));
     this.model.offer(toChoices(offered.map((m) => m.name)), strategy.refused);
     afterRefusals(() => this.model.refuse(strategy.refused));
+    /** @type {ModelChoice | null} */
     this.draft = null;
     if (this.kind !== "none") {
       this.draft = new ModelChoice(`${id}-assistant`, tr("Draft model"), tr("hub id or folder"));
@@ -87,27 +96,34 @@ export class ModelPicker {
     this.model.own.addEventListener("change", () => this.model.value && this.about.look());
     this.model.box.append(this.note, this.about.box);
     this.#addDraftFinder(strategy);
-    this.boxes = [this.model, this.draft].filter(Boolean).map((choice) => choice.box);
+    this.boxes = [this.model, ...(this.draft ? [this.draft] : [])].map((choice) => choice.box);
     this.show(strategy.model, strategy.assistant);
   }
 
-  // Asks for further draft models only when the visitor chooses a model or opens the draft's list.
+  /**
+   * Asks for further draft models only when the visitor chooses a model or opens the draft's list.
+   * @param {{ name: string }} strategy
+   */
   #addDraftFinder({ name }) {
     if (!this.draft && name !== "early_exit") return;
     const chosen = () => this.draft?.value ?? "";
-    this.drafts = new DraftFinder(name, (names) => {
+    const finder = new DraftFinder(name, (names) => {
       const wanted = chosen();
       this.draft?.offer(toChoices(names.includes(wanted) || !wanted ? names : [...names, wanted]));
       if (this.draft) this.draft.value = wanted || names[0];
     });
-    (this.draft ?? this.model).box.append(this.drafts.say);
-    const look = () => this.drafts.look(this.model.value, chosen);
+    (this.draft ?? this.model).box.append(finder.say);
+    this.drafts = finder;
+    const look = () => finder.look(this.model.value, chosen);
     this.model.box.addEventListener("change", look);
     this.draft?.box.addEventListener("change", look);
     this.draft?.select.addEventListener("focus", look);
   }
 
-  // Lists the draft models that fit the chosen model.
+  /**
+   * Lists the draft models that fit the chosen model.
+   * @param {string} [wanted]
+   */
   #offerDrafts(wanted) {
     if (!this.draft) return;
     const { [this.kind]: drafts } = getDeclaration().drafts;
@@ -116,6 +132,10 @@ export class ModelPicker {
     this.draft.value = wanted || names[0] || "";
   }
 
+  /**
+   * @param {string} model
+   * @param {string} [assistant]
+   */
   show(model, assistant) {
     this.about.forget();
     this.model.value = model;

@@ -49,6 +49,7 @@ export class PictureField extends MediaField {
     addEventListener("pagehide", () => this.stop());
   }
 
+  /** @param {any} example */
   exampleButton({ title, alt, src }) {
     const picture = el("img", { src, alt: alt || title, loading: "lazy", width: 56, height: 56 });
     const attrs = { class: "dp-btn md-example", "aria-pressed": "false", title };
@@ -58,7 +59,7 @@ export class PictureField extends MediaField {
   /** @param {import("../shell/visitor_media.mjs").Given} given */
   figure({ src, bytes, width, height, title, alt: told }) {
     const alt = told || title || tr("The picture that the model is given");
-    const size = width && tr("{width} × {height} pixels", { width, height });
+    const size = width && height && tr("{width} × {height} pixels", { width, height });
     const facts = [title, size, bytes && formatSize(bytes)].filter(Boolean).join(" · ");
     return el(
       "figure",
@@ -85,6 +86,7 @@ export class PictureField extends MediaField {
     }
   }
 
+  /** @param {MediaStream} stream */
   async #showPreview(stream) {
     const screen = el("video", { playsinline: true, class: "md-video" });
     screen.muted = true;
@@ -108,10 +110,11 @@ export class PictureField extends MediaField {
     still.focus();
   }
 
+  /** @param {HTMLVideoElement} screen */
   #takePhoto(screen) {
     const { videoWidth: width, videoHeight: height } = screen;
     const canvas = el("canvas", { width, height });
-    canvas.getContext("2d").drawImage(screen, 0, 0, width, height);
+    canvas.getContext("2d")?.drawImage(screen, 0, 0, width, height);
     this.stop();
     canvas.toBlob((blob) => blob && this.take(blob), "image/jpeg", JPEG_QUALITY);
     this.photo.focus();
@@ -131,9 +134,13 @@ const stopTracks = (stream) => {
   for (const track of stream.getTracks()) track.stop();
 };
 
-/** Return why the browser gave no camera or microphone, in a few words. */
+/**
+ * Return why the browser gave no camera or microphone, in a few words.
+ * @param {unknown} error
+ */
 export function deviceErrorReason(error) {
-  if (error?.name === "NotAllowedError") return tr("it was not allowed");
-  if (error?.name === "NotFoundError") return tr("there is none");
+  const name = error instanceof Error ? error.name : "";
+  if (name === "NotAllowedError") return tr("it was not allowed");
+  if (name === "NotFoundError") return tr("there is none");
   return tr("it is in use or does not answer");
 }

@@ -9,6 +9,11 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
  * @param {(preset: any) => void} run
  */
 export class Presets {
+  /**
+   * @param {any[]} presets
+   * @param {(preset: any) => void} load
+   * @param {(preset: any) => void} run
+   */
   constructor(presets, load, run, heading = tr("Try")) {
     this.rows = presets.map((preset) => ({ preset, ...createRow(preset, load, run) }));
     this.box = el(
@@ -24,13 +29,21 @@ export class Presets {
     this.box.hidden = !presets.length;
   }
 
-  // Mark the preset whose settings are in the form.
+  /**
+   * Mark the preset whose settings are in the form.
+   * @param {any} chosen
+   */
   mark(chosen) {
     for (const { preset, pick } of this.rows)
       pick.setAttribute("aria-pressed", String(preset === chosen));
   }
 }
 
+/**
+ * @param {any} preset
+ * @param {(preset: any) => void} load
+ * @param {(preset: any) => void} run
+ */
 function createRow(preset, load, run) {
   const pick = createButton(preset.name, () => load(preset), {
     class: "dp-btn dp-preset",

@@ -49,6 +49,11 @@ export class PromptField {
       this.box.append(talk.box);
       return talk;
     };
+    /**
+     * @param {string} name
+     * @param {string} title
+     * @param {boolean} chat
+     */
     const kind = (name, title, chat) =>
       createButton(name, () => this.#chooseKind(chat), { class: "dp-btn pf-kind", title });
     this.asText = kind(tr("Text"), tr("The model continues a text"), false);
@@ -94,7 +99,7 @@ export class PromptField {
    */
   show({ prompt, messages, template }) {
     if (messages && this.#begin) {
-      this.#ensureChatField().show(messages, template);
+      this.#ensureChatField()?.show(messages, template);
       this.#setKind(true);
     } else if (prompt !== null && prompt !== undefined) {
       this.area.value = prompt;
@@ -122,7 +127,10 @@ export class PromptField {
     return this.#talk;
   }
 
-  // Switch between text and chat. The text becomes the first message of an empty chat.
+  /**
+   * Switch between text and chat. The text becomes the first message of an empty chat.
+   * @param {boolean} chat
+   */
   #chooseKind(chat) {
     if (chat === this.chat) return;
     const talk = chat ? this.#ensureChatField() : null;
@@ -132,6 +140,7 @@ export class PromptField {
     this.box.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
+  /** @param {boolean} chat */
   #setKind(chat) {
     this.asText?.setAttribute("aria-pressed", String(!chat));
     this.asChat?.setAttribute("aria-pressed", String(chat));

@@ -11,7 +11,10 @@ const MAX_NAMED = 3;
 /** Statuses of a run that has ended. */
 export const ENDED_STATUSES = ["finished", "stopped", "failed"];
 
-// A list may be typed as JSON or as words separated by commas.
+/**
+ * A list may be typed as JSON or as words separated by commas.
+ * @param {string} text
+ */
 function parseList(text) {
   try {
     const list = JSON.parse(text);
@@ -25,10 +28,15 @@ function parseList(text) {
     .filter(Boolean);
 }
 
+/** @param {string} text */
 const isList = (text) => /^\s*\[/.test(text);
+/** @param {string} text */
 const isObject = (text) => /^\s*\{/.test(text);
 
-// Rewrite a JSON object so that order of names and spaces make no difference.
+/**
+ * Rewrite a JSON object so that order of names and spaces make no difference.
+ * @param {string} text
+ */
 function canonicalJson(text) {
   try {
     return JSON.stringify(Object.entries(JSON.parse(text)).sort(([a], [b]) => (a < b ? -1 : 1)));
@@ -79,13 +87,17 @@ export function changedSettings(run) {
   ];
 }
 
-/** Return a control's value in words. */
+/**
+ * Return a control's value in words.
+ * @param {unknown} value
+ */
 export const said = (value) => {
   if (value === "" || value === null || value === undefined) return tr("off");
   if (typeof value === "boolean") return value ? tr("on") : tr("off");
   return String(value);
 };
 
+/** @param {string} name */
 const modelTitle = (name) =>
   getDeclaration()
     .models.find((m) => m.name === name)
@@ -102,6 +114,11 @@ export function describeDifferences(form, asked) {
   const known = form.messages || form.prompt !== null;
   if (known && (form.prompt !== asked.prompt || chatKey(form) !== chatKey(asked)))
     found.push(asked.messages ? tr("other messages") : tr("another prompt"));
+  /**
+   * @param {string} label
+   * @param {any} was
+   * @param {any} now
+   */
   const named = (label, was, now) => found.push(`${label} ${was} → ${now}`);
   if ((form.image ?? null) !== (asked.image ?? null)) found.push(tr("another picture"));
   if ((form.audio ?? null) !== (asked.audio ?? null)) found.push(tr("another sound"));
@@ -139,7 +156,10 @@ export function changesSentence(found) {
  * @param {any} preset
  */
 export function formFromPreset(strategy, preset) {
-  const values = strategy.params.map(({ name, value }) => [name, preset.params[name] ?? value]);
+  const values = strategy.params.map((/** @type {Param} */ { name, value }) => [
+    name,
+    preset.params[name] ?? value,
+  ]);
   return {
     strategy: strategy.name,
     prompt: preset.prompt,

@@ -27,6 +27,8 @@ const hasMicrophone = async () => {
 export class SoundField extends MediaField {
   /** @type {MicrophoneRecorder | null} */
   #recorder = null;
+  /** Longest recording in seconds. */
+  most = 0;
   // Number of the latest request for the microphone; an answer to an older one is dropped.
   #asked = 0;
 
@@ -65,7 +67,7 @@ export class SoundField extends MediaField {
     return el(
       "figure",
       { class: "md-figure md-sound" },
-      peaks?.length ? drawPeaks(peaks, seconds) : null,
+      peaks?.length ? drawPeaks(peaks, seconds ?? null) : null,
       src ? el("audio", { src, controls: true, preload: "metadata", "aria-label": name }) : null,
       el("figcaption", {}, facts.filter(Boolean).join(" · ")),
     );

@@ -6,20 +6,26 @@ import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
 import { Field } from "./field.mjs";
 
 /** @typedef {import("./media_inputs.mjs").Speech} Speech */
-/** @typedef {{ language: string, task: string, return_timestamps: boolean }} Said */
+/** @typedef {{ language: string, task: string, return_timestamps: boolean }} SpeechValues */
 
-/** @type {Said} */
+/** @type {SpeechValues} */
 const EMPTY_SPEECH = { language: "", task: "", return_timestamps: false };
-/** @type {Record<keyof Said, string>} */
+/** @type {Record<string, string>} */
 const HELP_TEXTS = {
   language: tr("What is spoken in it."),
   task: tr("Written in the language that is spoken, or in English."),
   return_timestamps: tr("It also writes when something is said, as tokens."),
 };
 
+/** @param {string[][]} lists */
 const uniqueItems = (lists) => [...new Set(lists.flat())];
 
-// Keep a form's value even if no model offers it: the server then answers why it does not fit.
+/**
+ * Keep a form's value even if no model offers it: the server then answers why it does not fit.
+ * @param {string[]} known
+ * @param {string} value
+ * @param {boolean} open
+ */
 const withCurrentValue = (known, value, open) =>
   value && !known.includes(value) && (known.length || open) ? [...known, value] : known;
 
@@ -27,7 +33,7 @@ const withCurrentValue = (known, value, open) =>
 export class SpeechFields {
   /** @type {Map<string, Field>} */
   #fields = new Map();
-  /** @type {Said} */
+  /** @type {SpeechValues} */
   #said = EMPTY_SPEECH;
   /** @type {Pick<Speech, "languages" | "tasks" | "timestamps">} */
   #known = { languages: [], tasks: [], timestamps: false };
@@ -74,7 +80,7 @@ export class SpeechFields {
     });
   }
 
-  /** @param {{ language: string[], task: string[], return_timestamps: boolean }} offered */
+  /** @param {Record<string, any>} offered */
   #render(offered) {
     const drawn = JSON.stringify(offered);
     if (drawn === this.#drawn) return;
@@ -83,16 +89,23 @@ export class SpeechFields {
     const there = SPEECH_PARAMETERS.filter(
       ({ name }) => offered[name] === true || offered[name].length,
     );
-    this.#fields = new Map(there.map((told) => [told.name, this.#createField(told, offered)]));
+    this.#fields = new Map(there.map((one) => [one.name, this.#createField(one, offered)]));
+    /** @type {Record<string, string | boolean>} */
+    const values = this.#said;
     for (const [name, field] of this.#fields) {
-      field.value = this.#said[name];
+      field.value = values[name];
       field.came(this.#origin);
     }
     this.box.replaceChildren(...[...this.#fields.values()].map((field) => field.box));
     this.box.hidden = !there.length;
   }
 
+  /**
+   * @param {(typeof SPEECH_PARAMETERS)[number]} parameter
+   * @param {Record<string, any>} offered
+   */
   #createField({ name, label, words }, offered) {
+    /** @param {string[]} codes */
     const sorted = (codes) =>
       [...codes].sort((a, b) => words(a).localeCompare(words(b), pageLanguage()));
     const common = { name, label, help: HELP_TEXTS[name], group: "", optional: false, term: null };
@@ -109,7 +122,7 @@ export class SpeechFields {
     return new Field(param, `${this.#id}-${name}`);
   }
 
-  /** @returns {Said} */
+  /** @returns {SpeechValues} */
   #currentValues() {
     const there = [...this.#fields].map(([name, field]) => [name, field.value]);
     return { ...this.#said, ...Object.fromEntries(there) };
@@ -128,12 +141,20 @@ export class SpeechFields {
     return told.length ? Object.fromEntries(told) : null;
   }
 
-  // A value that no model knows goes to every model with that option: each answers with an error.
+  /**
+   * A value that no model knows goes to every model with that option: each answers with an error.
+   * @param {Speech} model
+   * @param {string} name
+   * @param {string | boolean} value
+   */
   #isAcceptedBy(model, name, value) {
     if (name === "return_timestamps") return model.timestamps;
     const of = (/** @type {Pick<Speech, "languages" | "tasks">} */ one) =>
       name === "task" ? one.tasks : one.languages;
-    return of(model).includes(value) || (of(model).length > 0 && !of(this.#known).includes(value));
+    return (
+      of(model).includes(String(value)) ||
+      (of(model).length > 0 && !of(this.#known).includes(String(value)))
+    );
   }
 
   /**

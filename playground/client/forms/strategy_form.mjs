@@ -9,44 +9,55 @@ import { changedValues } from "./settings.mjs";
 
 let serial = 0;
 
+/**
+ * What a form is to show first.
+ * @typedef {{ strategy: string, model?: string, assistant?: string, params?: Record<string, any> }} StartForm
+ */
+
 class StrategyForm {
   // Changed settings by name. A setting that two strategies share keeps its value when the
   // visitor switches between them.
+  /** @type {Record<string, any>} */
   #changedValues = {};
 
+  /**
+   * @param {string} label
+   * @param {StartForm} start
+   * @param {() => void} changed
+   */
   constructor(label, start, changed) {
     this.label = label;
     this.changed = changed;
     this.box = el("div", { class: "cmp-form f-compact" });
-    this.#draw(start.strategy, start.params || {});
+    this.parts = this.#draw(start.strategy, start.params || {});
     if (start.model) this.#choose(start.model, start.assistant);
-    this.box.addEventListener("input", () => this.own.moved());
+    this.box.addEventListener("input", () => this.parts.own.moved());
   }
 
   title() {
-    return this.strategy.title;
+    return this.parts.strategy.title;
   }
 
   // The values of all controls.
   ask() {
     return {
-      strategy: this.strategy.name,
-      ...this.models.values(),
-      params: this.form.values(),
+      strategy: this.parts.strategy.name,
+      ...this.parts.models.values(),
+      params: this.parts.form.values(),
     };
   }
 
   // The same, with only those parameters that differ from the strategy's defaults.
   different() {
     const asked = this.ask();
-    return { ...asked, params: changedValues(this.strategy.params, asked.params) };
+    return { ...asked, params: changedValues(this.parts.strategy.params, asked.params) };
   }
 
   // The changed weight settings, by parameter name.
   held() {
-    const { weights } = this.form;
-    const own = weights ? this.strategy.params.filter((p) => p.group === WEIGHTS_GROUP) : [];
-    return changedValues(own, this.form.values());
+    const { weights } = this.parts.form;
+    const own = weights ? this.parts.strategy.params.filter((p) => p.group === WEIGHTS_GROUP) : [];
+    return changedValues(own, this.parts.form.values());
   }
 
   /**
@@ -54,59 +65,64 @@ class StrategyForm {
    * @param {Run} run
    */
   ran(run) {
-    this.own.ran(run);
+    this.parts.own.ran(run);
   }
 
+  /**
+   * @param {string} model
+   * @param {string} [assistant]
+   */
   #choose(model, assistant) {
-    this.models.show(model, assistant);
-    this.own.look(model);
+    this.parts.models.show(model, assistant);
+    this.parts.own.look(model);
   }
 
+  /**
+   * @param {string} name
+   * @param {Record<string, any>} given values by parameter
+   */
   #draw(name, given) {
-    this.strategy = findStrategy(name) || getDeclaration().strategies[0];
+    const strategy = findStrategy(name) || getDeclaration().strategies[0];
     const id = `form-${++serial}`;
-    this.models = new ModelPicker(this.strategy, id);
-    this.form = new Form(this.strategy.params, id, given, {
-      close: true,
-      only: this.strategy.only,
-    });
-    this.models.params = () => this.form.values();
+    const models = new ModelPicker(strategy, id);
+    const form = new Form(strategy.params, id, given, { close: true, only: strategy.only });
+    models.params = () => form.values();
     // Once the model's inputs are known, its fields depend on them as on a new model.
-    this.models.learned = () => this.box.dispatchEvent(new Event("change"));
-    this.own = new ModelDefaults(
-      this.strategy.name,
-      id,
-      () => this.form.values(),
-      (values) => {
-        this.form.take(values, "model");
-        this.own.moved();
-        this.changed();
-      },
-    );
-    const { model } = this.models;
-    model.box.addEventListener("change", () => this.own.look(model.value));
+    models.learned = () => this.box.dispatchEvent(new Event("change"));
+    const take = (/** @type {Record<string, any>} */ values) => {
+      form.take(values, "model");
+      own.moved();
+      this.changed();
+    };
+    const own = new ModelDefaults(strategy.name, id, () => form.values(), take);
+    const { model } = models;
+    model.box.addEventListener("change", () => own.look(model.value));
     const summary = el("summary", {}, tr("Parameters"));
-    const settings = el("details", { class: "cmp-settings", open: true }, summary, this.form.box);
-    const choice = this.#strategies();
+    const settings = el("details", { class: "cmp-settings", open: true }, summary, form.box);
+    const choice = this.#strategies(strategy.name);
     choice.addEventListener("change", () => {
       this.#rememberValues();
       this.#changeStrategy(choice.value);
       this.changed();
     });
-    const parts = [choice, ...this.models.boxes, this.form.weights, this.own.box, settings];
+    const parts = [choice, ...models.boxes, form.weights, own.box, settings];
     this.box.replaceChildren(...parts.filter((part) => part !== null));
+    return { strategy, models, form, own };
   }
 
-  // Switches the strategy and keeps a chosen model if the new strategy can use it.
+  /**
+   * Switches the strategy and keeps a chosen model if the new strategy can use it.
+   * @param {string} name
+   */
   #changeStrategy(name) {
-    const { model } = this.models.values();
-    const chosen = model !== this.strategy.model;
-    this.#draw(name, this.#changedValues);
-    if (chosen && !(model in this.strategy.refused)) this.#choose(model);
+    const { model } = this.parts.models.values();
+    const chosen = model !== this.parts.strategy.model;
+    this.parts = this.#draw(name, this.#changedValues);
+    if (chosen && !(model in this.parts.strategy.refused)) this.#choose(model);
   }
 
-  #strategies() {
-    const { name } = this.strategy;
+  /** @param {string} name */
+  #strategies(name) {
     const options = getDeclaration().strategies.map((s) =>
       el("option", { value: s.name, selected: s.name === name }, s.title),
     );
@@ -118,11 +134,16 @@ class StrategyForm {
   }
 
   #rememberValues() {
-    const values = this.form.values();
-    for (const { name, value } of this.strategy.params)
+    const values = this.parts.form.values();
+    for (const { name, value } of this.parts.strategy.params)
       if (values[name] !== (value ?? "")) this.#changedValues[name] = values[name];
   }
 }
 
+/**
+ * @param {string} label
+ * @param {StartForm} start
+ * @param {() => void} changed
+ */
 export const createStrategyForm = (label, start, changed) =>
   new StrategyForm(label, start, changed);

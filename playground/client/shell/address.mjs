@@ -5,8 +5,10 @@ const PAUSE_MS = 300;
 const PAGE_PARAMETERS = /^(__|lang$)/;
 
 // Each linkable element with a function that returns its link.
+/** @type {Set<{ root: Element, link: () => string }>} */
 const linkSources = new Set();
-let timer = null;
+/** @type {number | undefined} */
+let timer;
 // Until the visitor acts, the address stays as it was opened.
 let userActed = false;
 
@@ -26,7 +28,10 @@ export function registerLink(root, link) {
  */
 export const isPageParameter = (name) => PAGE_PARAMETERS.test(name);
 
-// Adds Gradio's own parameters and the language of the current address to a link.
+/**
+ * Adds Gradio's own parameters and the language of the current address to a link.
+ * @param {string} link
+ */
 function addPageParameters(link) {
   const query = new URLSearchParams(link);
   for (const [name, value] of new URLSearchParams(location.search))
@@ -34,12 +39,13 @@ function addPageParameters(link) {
   return `?${query}`;
 }
 
+/** @param {{ root: Element }} place */
 const isVisible = ({ root }) => root.isConnected && root.getClientRects().length > 0;
 
 /** Set the page's address to the link of the visible element. */
 export function updateAddress() {
   clearTimeout(timer);
-  timer = null;
+  timer = undefined;
   userActed = true;
   const place = [...linkSources].find(isVisible);
   const link = place?.link();
@@ -56,7 +62,10 @@ export function scheduleAddressUpdate() {
 
 /** Start to update the address at the visitor's first click, key or input. */
 export function watchUserInput() {
-  // Scripted clicks are not trusted: the page opens tabs by clicking their buttons.
+  /**
+   * Scripted clicks are not trusted: the page opens tabs by clicking their buttons.
+   * @param {Event} event
+   */
   const touch = (event) => {
     if (!event.isTrusted) return;
     userActed = true;
@@ -66,10 +75,14 @@ export function watchUserInput() {
     addEventListener(kind, touch, { capture: true, passive: true });
 }
 
+/** @param {unknown} template */
 const templateText = (template) =>
   typeof template === "string" ? template : JSON.stringify(template);
 
-// The task settings of a speech model as query parameters.
+/**
+ * The task settings of a speech model as query parameters.
+ * @param {Record<string, any> | null | undefined} speech
+ */
 const speechParameters = (speech) => ({
   language: speech?.language,
   task: speech?.task,

@@ -82,7 +82,10 @@ export class CodeEditor {
     this.#draw();
   }
 
-  // Selects a line and scrolls it into view.
+  /**
+   * Selects a line and scrolls it into view.
+   * @param {number} line
+   */
   goTo(line) {
     const lines = this.text.split("\n");
     const before = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
@@ -98,9 +101,12 @@ export class CodeEditor {
 
   #draw() {
     const { text } = this;
+    /** @type {[string, string][][]} */
     const parts =
       this.#python && text.length <= MAX_COLOURED_CHARS ? highlightLines(text) : [[["", text]]];
+    /** @type {[string, string][][]} */
     const lines = parts.length > 1 ? parts : text.split("\n").map((line) => [["", line]]);
+    /** @param {number} i */
     const bad = (i) => (i + 1 === this.#line ? " bad" : "");
     this.numbers.replaceChildren(
       ...lines.map((_, i) => el("span", { class: `ce-line${bad(i)}` }, i + 1)),
@@ -124,6 +130,10 @@ export class CodeEditor {
     Object.assign(this.behind, { scrollTop, scrollLeft });
   }
 
+  /**
+   * @param {KeyboardEvent} event
+   * @param {() => void} save
+   */
   #press(event, save) {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "s") {
       event.preventDefault();
@@ -143,7 +153,11 @@ export class CodeEditor {
     return this.#python && before.trimEnd().endsWith(":") ? own + INDENT : own;
   }
 
-  // execCommand keeps the browser's undo history; setRangeText does not.
+  /**
+   * execCommand keeps the browser's undo history; setRangeText does not.
+   * @param {Event} event
+   * @param {string} text
+   */
   #insert(event, text) {
     event.preventDefault();
     if (document.execCommand("insertText", false, text)) return;

@@ -22,6 +22,7 @@ export class FileTabs {
     );
   }
 
+  /** @param {string} path */
   choose(path) {
     this.chosen = path;
     for (const [i, node] of this.buttons.entries())

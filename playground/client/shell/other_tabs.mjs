@@ -16,4 +16,5 @@ const otherTabs = new Map();
  */
 export const registerOtherTab = (name, part) => otherTabs.set(name, part);
 
+/** @param {string} name */
 export const getOtherTab = (name) => otherTabs.get(name);

@@ -28,7 +28,7 @@ export const randomId = () =>
 function readPending() {
   try {
     const kept = JSON.parse(localStorage.getItem(PENDING_KEY) ?? "[]");
-    const fresh = (p) => typeof p?.press === "string" && p.until > Date.now();
+    const fresh = (/** @type {any} */ p) => typeof p?.press === "string" && p.until > Date.now();
     return Array.isArray(kept) ? kept.filter(fresh) : [];
   } catch {
     return [];

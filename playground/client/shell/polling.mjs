@@ -1,6 +1,11 @@
 // Waits for what Gradio draws later.
 
-/** Call `act` with the result of `find` once there is one. A click or a key cancels the wait. */
+/**
+ * Call `act` with the result of `find` once there is one. A click or a key cancels the wait.
+ * @template T
+ * @param {() => T | null | undefined | ""} find
+ * @param {(found: T) => void} act
+ */
 export function waitUntilFound(find, act) {
   const others = new AbortController();
   const stop = () => others.abort();

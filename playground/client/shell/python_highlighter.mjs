@@ -19,6 +19,10 @@ const TOKEN_PATTERN =
 export function highlightLines(text) {
   /** @type {[string, string][][]} */
   const lines = [[]];
+  /**
+   * @param {string} kind
+   * @param {string} words
+   */
   const add = (kind, words) => {
     for (const [i, part] of words.split("\n").entries()) {
       if (i) lines.push([]);
@@ -37,7 +41,10 @@ export function highlightLines(text) {
   return lines;
 }
 
-/** @param {any} groups named groups of a match; exactly one is set */
+/**
+ * @param {any} groups named groups of a match; exactly one is set
+ * @param {string} before
+ */
 function tokenKind({ comment, string, number, word }, before) {
   if (comment) return "comment";
   if (string) return "string";

@@ -22,7 +22,27 @@
  * @property {[number, number] | null} [reach] the ends of a slider, even if the control can be off
  */
 
-/** @type {any} */
+/**
+ * A strategy as the page declares it. The rest is for single views.
+ * @typedef {{
+ *   name: string, title: string, draft: string, model: string, assistant: string, params: Param[], presets: any[],
+ *   refused: Record<string, string>, [rest: string]: any,
+ * }} StrategySpec
+ */
+
+/** @typedef {{ name: string, title: string, [rest: string]: any }} ModelSpec */
+
+/**
+ * What the server declares for the page. The rest is for single tabs.
+ * @typedef {object} DeclaredParts
+ * @property {StrategySpec[]} strategies
+ * @property {ModelSpec[]} models
+ * @property {Record<string, any>} groups
+ * @property {Record<string, Record<string, string[]>>} drafts
+ * @typedef {DeclaredParts & Record<string, any>} Declaration
+ */
+
+/** @type {Declaration} */
 let declaration = { strategies: [], models: [], groups: {}, drafts: {}, compare: null, seed: null };
 
 /** Resolves when the page knows which models cannot run which strategies. */
@@ -34,13 +54,21 @@ let refusalsLoaded = Promise.resolve();
  * @param {string} [refusals] address of the list of unusable models, if the declaration lacks it
  */
 export function setDeclaration({ params, strategies, ...rest }, refusals) {
-  const withParams = (s) => ({ ...s, params: s.params.map((place) => params[place]) });
+  /** @param {any} s */
+  const withParams = (s) => ({
+    ...s,
+    params: s.params.map((/** @type {number} */ place) => params[place]),
+  });
   declaration = { ...rest, strategies: strategies.map(withParams) };
   if (refusals) refusalsLoaded = fetchRefusals(refusals);
 }
 
-// If the list cannot be fetched, the server still refuses an unusable model at the run.
+/**
+ * If the list cannot be fetched, the server still refuses an unusable model at the run.
+ * @param {string} address
+ */
 async function fetchRefusals(address) {
+  /** @type {Record<string, Record<string, string>>} strategy -> model -> reason */
   const found = await fetch(address).then((answer) => (answer.ok ? answer.json() : {}));
   for (const strategy of getDeclaration().strategies)
     Object.assign(strategy.refused, found[strategy.name]);
@@ -54,8 +82,9 @@ export const afterRefusals = (then) => refusalsLoaded.then(then, () => {});
 
 /**
  * Return the server's declaration.
- * @returns {any}
+ * @returns {Declaration}
  */
 export const getDeclaration = () => declaration;
 
+/** @param {string} name */
 export const findStrategy = (name) => getDeclaration().strategies.find((s) => s.name === name);

@@ -20,20 +20,28 @@ const COLUMNS = [
   "second_model_logprob_nats",
 ];
 
-// Spreadsheets run a cell that starts with one of these as a formula; a quote prevents that.
+/**
+ * Spreadsheets run a cell that starts with one of these as a formula; a quote prevents that.
+ * @param {string} text
+ */
 const escapeFormula = (text) => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text);
 
+/** @param {string | number | null | undefined} value */
 function csvCell(value) {
   if (value === null || value === undefined) return "";
-  return /[",\r\n]/.test(value) ? `"${String(value).replace(/"/g, '""')}"` : String(value);
+  const text = String(value);
+  return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
 }
 
 /**
  * Return the most probable candidate other than the chosen token.
  * @param {Step} step
+ * @param {number} last
  */
 function findRunnerUp(step, last) {
+  /** @param {Candidate} c */
   const value = (c) => c.raw_logprob ?? Number.NEGATIVE_INFINITY;
+  /** @type {Candidate | null} */
   let best = null;
   for (const c of step.candidates)
     if (c.token_id !== last && (best === null || value(c) > value(best))) best = c;
@@ -43,6 +51,7 @@ function findRunnerUp(step, last) {
 /**
  * Convert a recorded entropy from nats to bits.
  * @drawing
+ * @param {number} nats
  */
 const natsToBits = (nats) => Number((nats / Math.log(2)).toFixed(4));
 
@@ -53,6 +62,7 @@ const natsToBits = (nats) => Number((nats / Math.log(2)).toFixed(4));
  * @param {Run} run
  */
 export function csv(run) {
+  /** @param {number[]} ids */
   const text = (ids) => escapeFormula(ids.map((id) => run.pieces[id]).join(""));
   const rows = run.steps.map((s) => {
     const last = findDecidedToken(s);
@@ -69,7 +79,7 @@ export function csv(run) {
       own.processed_logprob,
       own.rank === undefined ? "" : own.rank + 1,
       natsToBits(s.entropy),
-      natsToBits(s.stages.length ? s.stages.at(-1).entropy : s.entropy),
+      natsToBits((s.stages.at(-1) ?? s).entropy),
       s.logsumexp,
       s.forward_passes,
       s.elapsed_s,

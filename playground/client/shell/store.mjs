@@ -69,7 +69,11 @@ export class Store extends Recordings {
    * @param {FailMessage | null} stopped the message that the run was stopped before it began
    */
   #endActivity(id, key = "", stopped = null) {
-    const shownAt = (k) => this.activity(k).run === id || (k === key && !this.activity(k).run);
+    /** @param {string} k */
+    const shownAt = (k) => {
+      const run = this.activity(k)?.run;
+      return run === id || (k === key && !run);
+    };
     for (const at of this.busyKeys().filter(shownAt))
       this.act(at, stopped && { phase: "stopped", says: stopped.error, run: "" });
   }
@@ -105,16 +109,19 @@ export class Store extends Recordings {
     this.tell("changed", run);
   }
 
-  // The server no longer has the run.
+  /**
+   * The server no longer has the run.
+   * @param {string} id
+   */
   #markLost(id) {
-    for (const key of this.busyKeys().filter((k) => this.activity(k).run === id))
+    for (const key of this.busyKeys().filter((k) => this.activity(k)?.run === id))
       this.act(key, { phase: "stopped", says: CONNECTION_LOST, run: "" });
   }
 
   /** @param {StartMessage | FailMessage} message */
   #addRun(message) {
     if (this.runs.has(message.run)) return;
-    this.keep(message.strategy, createRun(message.run, message.seq, "running"));
+    this.keep(message.strategy ?? "", createRun(message.run, message.seq, "running"));
     if (message.kind === "start")
       this.goesOn({ ...message, phase: "decoding", says: DECODING_TEXT });
   }
@@ -126,11 +133,13 @@ export class Store extends Recordings {
   #showRefusal(message) {
     this.#endActivity(message.run, message.strategy, message.stopped ? message : null);
     if (message.stopped) return;
-    if (!this.shown(message.strategy)) {
+    const key = message.strategy ?? "";
+    if (!this.shown(key)) {
       this.#addRun(message);
-      Object.assign(this.runs.get(message.run), REFUSED_RUN);
+      Object.assign(this.runs.get(message.run) ?? {}, REFUSED_RUN);
     }
-    const run = this.shown(message.strategy);
+    const run = this.shown(key);
+    if (!run) return;
     Object.assign(run, { error: message.error, again: message.again ?? false });
     this.tell("changed", run);
   }

@@ -4,6 +4,7 @@ import { waitUntilFound } from "./polling.mjs";
 import { findStrategy } from "./spec.mjs";
 import { getStrategyTab } from "./strategy_tabs.mjs";
 
+/** @param {HTMLElement} tab */
 const selectTab = (tab) => {
   if (tab.getAttribute("aria-selected") !== "true") tab.click();
 };

@@ -41,6 +41,7 @@ const sentMedia = new Map();
 /** @type {Map<string, Given>} */
 const seenMedia = new Map();
 
+/** @param {Kind} kind */
 const mediaLimit = (kind) => getDeclaration().media.limits[kind];
 
 /**
@@ -100,12 +101,12 @@ export async function sendMedia(kind, blob) {
   const told = await uploadMedia(kind, blob);
   const given = { ...told, src: URL.createObjectURL(blob) };
   const before = sentMedia.get(told.given);
-  if (before) URL.revokeObjectURL(before.given.src);
+  if (before) URL.revokeObjectURL(before.given.src ?? "");
   sentMedia.delete(told.given);
   sentMedia.set(told.given, { kind, blob, given });
   while (sentMedia.size > MAX_SENT) {
-    const [first] = sentMedia.keys();
-    URL.revokeObjectURL(sentMedia.get(first).given.src);
+    const [[first, oldest]] = sentMedia;
+    URL.revokeObjectURL(oldest.given.src ?? "");
     sentMedia.delete(first);
   }
   return given;
@@ -135,17 +136,28 @@ export function rememberMedia({ media = [] }) {
     if (info.example || seenMedia.has(name)) continue;
     const src = info.preview ? `data:image/jpeg;base64,${info.preview}` : "";
     seenMedia.set(name, { ...info, given: name, src });
-    if (seenMedia.size > MAX_SEEN) seenMedia.delete(seenMedia.keys().next().value);
+    if (seenMedia.size > MAX_SEEN) seenMedia.delete([...seenMedia.keys()][0]);
   }
 }
 
+/**
+ * @param {Kind} kind
+ * @returns {any[]}
+ */
 export const listExamples = (kind) => getDeclaration().media.examples[kind] ?? [];
 
+/**
+ * @param {Kind} kind
+ * @param {string} name
+ */
 const findExample = (kind, name) =>
   listExamples(kind).find((e) => `${EXAMPLE_PREFIX}${e.name}` === name) ?? null;
 
+/** @param {string} name */
 export const isExample = (name) => name.startsWith(EXAMPLE_PREFIX);
+/** @param {string} name */
 export const isUpload = (name) => name.startsWith(UPLOAD_PREFIX);
+/** @param {string} name */
 export const exampleId = (name) => `${EXAMPLE_PREFIX}${name}`;
 
 /**
@@ -154,6 +166,7 @@ export const exampleId = (name) => `${EXAMPLE_PREFIX}${name}`;
  * @returns {Record<Kind, string | null>}
  */
 export function runMediaNames({ media = [] }) {
+  /** @param {Kind} kind */
   const name = (kind) => {
     const info = media.find((m) => m.kind === kind);
     if (!info) return null;
@@ -162,9 +175,13 @@ export function runMediaNames({ media = [] }) {
   return { image: name("image"), audio: name("audio") };
 }
 
+/**
+ * @param {Record<string, any>} asked
+ * @returns {[Kind, string][]}
+ */
 const namedMedia = (asked) =>
   [asked, ...(asked.columns ?? [])].flatMap((one) =>
-    KINDS.map((kind) => /** @type {const} */ ([kind, one[kind]])).filter(([, name]) => name),
+    KINDS.flatMap((kind) => (one[kind] ? [/** @type {[Kind, string]} */ ([kind, one[kind]])] : [])),
   );
 
 /**
@@ -182,6 +199,7 @@ export async function withMedia(asked) {
   return { ...asked, visitor: visitorId() };
 }
 
+/** @param {string} name */
 async function uploadIfMissing(name) {
   const mine = sentMedia.get(name);
   if (!mine) return;

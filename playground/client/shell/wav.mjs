@@ -14,6 +14,10 @@ const SILENCE_DB = -60;
 export function encodeWav(samples, rate = SAMPLE_RATE) {
   const bytes = samples.length * 2;
   const view = new DataView(new ArrayBuffer(HEADER_BYTES + bytes));
+  /**
+   * @param {number} at
+   * @param {string} text
+   */
   const letters = (at, text) => {
     for (let i = 0; i < text.length; i++) view.setUint8(at + i, text.charCodeAt(i));
   };
@@ -35,6 +39,7 @@ export function encodeWav(samples, rate = SAMPLE_RATE) {
   return view.buffer;
 }
 
+/** @param {number} sample */
 const toInt16 = (sample) =>
   Math.max(-FULL_SCALE, Math.min(FULL_SCALE - 1, Math.round(sample * FULL_SCALE)));
 
@@ -49,5 +54,8 @@ export function measureLevel(samples) {
   return Math.max(SILENCE_DB, Math.min(0, Math.round(20 * Math.log10(rms || 1e-9))));
 }
 
-/** Convert a level in decibels to a share: 0 is silence, 1 is full scale. */
+/**
+ * Convert a level in decibels to a share: 0 is silence, 1 is full scale.
+ * @param {number} level
+ */
 export const levelShare = (level) => 1 - level / SILENCE_DB;

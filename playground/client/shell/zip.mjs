@@ -12,24 +12,41 @@ const LOCAL_BYTES = 30;
 const CENTRAL_BYTES = 46;
 const END_BYTES = 22;
 
+/** @typedef {[number, number][]} Fields sizes in bytes, and values */
+
+/**
+ * @typedef {object} ZipEntry
+ * @property {Uint8Array<ArrayBuffer>} name
+ * @property {Uint8Array<ArrayBuffer>} raw
+ * @property {Uint8Array<ArrayBuffer>} packed
+ * @property {number} method
+ * @property {number} crc
+ */
+
 const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, n) => {
   let c = n;
   for (let k = 0; k < 8; k++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1;
   return c;
 });
 
+/** @param {Uint8Array} bytes */
 function crc32(bytes) {
   let crc = 0xffffffff;
   for (const byte of bytes) crc = CRC_TABLE[(crc ^ byte) & 0xff] ^ (crc >>> 8);
   return (crc ^ 0xffffffff) >>> 0;
 }
 
+/** @param {Uint8Array<ArrayBuffer>} bytes */
 async function deflateBytes(bytes) {
   const stream = new Blob([bytes]).stream().pipeThrough(new CompressionStream("deflate-raw"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// Pack [bytes, value] pairs of two or four bytes, little-endian.
+/**
+ * Pack [bytes, value] pairs of two or four bytes, little-endian.
+ * @param {number} length
+ * @param {Fields} fields
+ */
 function packRecord(length, fields) {
   const view = new DataView(new ArrayBuffer(length));
   let at = 0;
@@ -41,6 +58,10 @@ function packRecord(length, fields) {
   return new Uint8Array(view.buffer);
 }
 
+/**
+ * @param {ZipEntry} entry
+ * @returns {Fields}
+ */
 const commonFields = ({ method, crc, packed, raw, name }) => [
   [2, VERSION],
   [2, UTF8_FLAG],
@@ -54,6 +75,11 @@ const commonFields = ({ method, crc, packed, raw, name }) => [
   [2, 0],
 ];
 
+/**
+ * @param {string} path
+ * @param {string | Uint8Array<ArrayBuffer>} content
+ * @returns {Promise<ZipEntry>}
+ */
 async function createEntry(path, content) {
   const raw = typeof content === "string" ? new TextEncoder().encode(content) : content;
   const small = await deflateBytes(raw);
@@ -64,16 +90,19 @@ async function createEntry(path, content) {
 
 /**
  * Create a zip archive.
- * @param {Record<string, string | Uint8Array>} files by path
+ * @param {Record<string, string | Uint8Array<ArrayBuffer>>} files by path
  * @returns {Promise<Blob>}
  */
 export async function createZip(files) {
+  /** @type {Uint8Array<ArrayBuffer>[]} */
   const parts = [];
+  /** @type {Uint8Array<ArrayBuffer>[]} */
   const index = [];
   let at = 0;
   for (const [path, content] of Object.entries(files)) {
     const entry = await createEntry(path, content);
     const about = commonFields(entry);
+    /** @type {Fields} */
     const rest = [
       [2, 0],
       [2, 0],
@@ -91,6 +120,7 @@ export async function createZip(files) {
   let size = 0;
   for (const part of index) size += part.length;
   const count = Object.keys(files).length;
+  /** @type {Fields} */
   const end = [
     [4, END_SIGNATURE],
     [2, 0],
