@@ -48,7 +48,7 @@ export class MicrophoneRecorder {
   async end(most) {
     clearInterval(this.#timer);
     const [taking, context] = [this.#taking, this.#context];
-    if (!taking || !context) throw new TypeError("#taking");
+    if (!taking || !context) throw new DOMException("", "InvalidStateError");
     const whole = new Promise((done) => {
       taking.addEventListener("stop", done, { once: true });
     });
