@@ -18,7 +18,7 @@ QUICK := $(addprefix tests/,test_audit.py test_computed.py test_languages.py tes
 	test_space_lock.py test_structure.py deploy/test_files.py scale/test_fair.py scale/test_page.py \
 	$(addprefix engine/,test_one_shot_thread.py test_forward_checks.py test_lesson_files.py test_lesson_path.py \
 	test_lesson_values.py test_media_hostile.py test_media_pictures.py test_media_shelf.py test_media_sounds.py \
-	test_media_traces.py test_settings.py) \
+	test_media_traces.py test_settings.py test_sources.py) \
 	$(addprefix playground/,test_audit.py test_body_budget.py test_page_words.py) \
 	$(addprefix visualizers/,test_compare.py test_bundle.py test_prefix_tree.py))
 PROFILE := .test_profile

@@ -23,9 +23,9 @@ from engine.messages import (
     join_messages,
     restore_templates,
 )
-from engine.models.files import missing_base_error
 from engine.run.progress import format_progress
 from engine.sources.lora_adapters import _UNSUPPORTED_FIELDS
+from engine.sources.source import Adapter, Folder, Hub
 from engine.strategies.compatibility import REQUIREMENTS
 from engine.strategies.shared_params import LengthParams, NextTokenParams, SamplingParams
 from engine.trace.checks import read_json_strict
@@ -243,10 +243,8 @@ def test_what_is_raised_is_german_from_end_to_end(act: Callable[[], Any], german
     ("error", "german"),
     [
         (
-            missing_base_error(
-                "/a",
-                "owner/b",
-                Message("hf download {name} brings it where the hub is reached", name="owner/b"),
+            Adapter("/a", Folder("/a")).missing_base_error(
+                "owner/b", Hub("owner/b").download_hint()
             ),
             "/a ist ein LoRA-Adapter von 'owner/b', das nicht auf diesem Rechner ist: hf download owner/b bringt "
             'es, wo der Hub zu erreichen ist, oder nenne seine Basis, wie in "/a on BASE".',

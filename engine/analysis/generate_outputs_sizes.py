@@ -17,10 +17,10 @@ from engine.analysis.generate_outputs_flags import (
 )
 from engine.errors import EngineError, ModelError
 from engine.messages import join_words
-from engine.models import files
 from engine.models import meta_model as descriptions
 from engine.models.loading import LoadedModel, find_recorded_model
 from engine.settings import SETTINGS
+from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.strategies.compatibility import uses_cache
 from engine.trace.records import Trace
@@ -193,13 +193,13 @@ def _config_and_cache(trace: Trace, loaded: LoadedModel | None) -> tuple[Any, bo
     strategy, name = STRATEGIES[trace.strategy], trace.model.id
     if loaded is not None:
         return loaded.model.config, uses_cache(strategy, loaded.capabilities)
-    files.check_name(name)
-    folder, known = files.local_folder(name), descriptions.describe_model(name)
-    if folder is None or known is None:
+    source = Source.parse(name)
+    folder, can = source.folder(), descriptions.describe_model(source)
+    if folder is None or can is None:
         raise ModelError(
             "{name} is not on this machine, so the size of its outputs is not known.", name=name
         )
-    return descriptions.auto_class(name, folder)[1], uses_cache(strategy, known[1])
+    return descriptions.auto_class(name, folder)[1], uses_cache(strategy, can)
 
 
 def _first_integer(config: Any, *names: str) -> Any:

@@ -27,7 +27,7 @@ from engine.run.generation import (
     generation_config,
     stop_criteria,
 )
-from engine.run.preparation import ModelLoader, encode_prompt, fit_request
+from engine.run.preparation import ModelLoader, encode_prompt, fit_request, parse_model
 from engine.run.request import CheckedRequest, DecodeRequest, check_request
 from engine.run.run import StopCriterion, build_media_processors, get_generate, prompt_arguments
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
@@ -71,9 +71,8 @@ def draw_many(
     cancelled = cancelled or threading.Event()
     checked = _check_request(request, count)
     try:
-        loaded = ModelLoader(cancelled, tell)(
-            request.model, checked.strategy.default_model, checked.weights[0]
-        )
+        model = parse_model(request.model, checked.strategy.default_model)
+        loaded = ModelLoader(cancelled, tell)(model, checked.weights[0])
     except Cancelled:
         return
     checked = fit_request(checked, loaded)

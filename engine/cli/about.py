@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.cli import weight_options
 from engine.cli.argument_values import escape_controls
+from engine.sources.source import Source
 
 
 def add(commands: Any) -> None:
@@ -26,7 +27,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from engine.run.preflight import preflight
 
     held, _ = parse_weights(weight_options.weight_request_fields(arguments), "", assistant=False)
-    found = preflight(arguments.model, held)
+    found = preflight(Source.parse(arguments.model), held)
     if arguments.json:
         print(json.dumps(found.to_dict()))
         return

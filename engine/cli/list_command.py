@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.cli.argument_values import escape_controls
 from engine.declare.params import Param
+from engine.sources.source import Source
 
 
 def add(commands: Any) -> None:
@@ -60,8 +61,8 @@ def _run(arguments: argparse.Namespace) -> None:
             "good_for": e.good_for,
             "available_offline": e.folder is not None and e.available,
             "how_to_fetch": fetch_command(e.name) if e.brought and not e.available else "",
-            "cannot_serve": _incompatibilities_by_strategy(e.name),
-            "own_settings": _defaults_by_strategy(e.name),
+            "cannot_serve": _incompatibilities_by_strategy(Source.from_entry(e)),
+            "own_settings": _defaults_by_strategy(Source.from_entry(e)),
         }
         for e in CATALOGUE.values()
     ]
@@ -71,8 +72,8 @@ def _run(arguments: argparse.Namespace) -> None:
             "parameters": "",
             "good_for": "",
             "how_to_fetch": "",
-            "cannot_serve": _incompatibilities_by_strategy(name),
-            "own_settings": _defaults_by_strategy(name),
+            "cannot_serve": _incompatibilities_by_strategy(Source.find(name)),
+            "own_settings": _defaults_by_strategy(Source.find(name)),
         }
         for name in arguments.model
     ]
@@ -91,7 +92,7 @@ def _print_tables(strategies: list[dict[str, Any]], models: list[dict[str, Any]]
             print(f"    not on this machine yet: {model['how_to_fetch']}")
         for sentence in dict.fromkeys(model["cannot_serve"].values()):
             print(f"    {sentence}")
-        for line in _format_model_defaults(model["name"]):
+        for line in _format_model_defaults(Source.find(model["name"])):
             print(escape_controls(f"    {line}"))
 
 
@@ -99,13 +100,12 @@ def _print_drafts(target: str, *, as_json: bool) -> None:
     from dataclasses import asdict
 
     from engine.models.draft_pairs import early_exit_reason, find_draft_pairs
-    from engine.models.files import check_name
 
-    check_name(target)
-    same = find_draft_pairs(target, "same_tokenizer")
+    source = Source.parse(target)
+    same = find_draft_pairs(source, "same_tokenizer")
     names = {pair.name for pair in same}
-    others = [pair for pair in find_draft_pairs(target, "any_tokenizer") if pair.name not in names]
-    exits = early_exit_reason(target)
+    others = [pair for pair in find_draft_pairs(source, "any_tokenizer") if pair.name not in names]
+    exits = early_exit_reason(source)
     if as_json:
         listed = {"speculative": same, "universal_assisted": others}
         drafts = {strategy: [asdict(pair) for pair in pairs] for strategy, pairs in listed.items()}
@@ -122,7 +122,7 @@ def _print_drafts(target: str, *, as_json: bool) -> None:
     )
 
 
-def _defaults_by_strategy(name: str) -> dict[str, Any]:
+def _defaults_by_strategy(source: Source | None) -> dict[str, Any]:
     """Return strategy -> settings of the model's generation_config; empty if damaged or unset."""
     from engine.errors import EngineError
     from engine.export.generation_config import model_defaults
@@ -130,22 +130,22 @@ def _defaults_by_strategy(name: str) -> dict[str, Any]:
     from engine.strategies import STRATEGIES
 
     try:
-        if not model_defaults(name):
+        if not model_defaults(source):
             return {}
-        found = [own_defaults(name, strategy) for strategy in STRATEGIES]
+        found = [own_defaults(source, strategy) for strategy in STRATEGIES]
     except EngineError:
         return {}
     return {o.strategy: {"params": o.params, "left_out": o.left_out} for o in found}
 
 
-def _format_model_defaults(name: str) -> list[str]:
+def _format_model_defaults(source: Source | None) -> list[str]:
     """Format the model's generation_config as lines, for the strategy that it selects."""
     from engine.errors import EngineError
     from engine.export.own_defaults import own_defaults
     from engine.strategies import STRATEGIES
 
     try:
-        own = own_defaults(name)
+        own = own_defaults(source)
     except EngineError as error:
         return [f"its own settings: {error}"]
     lines = list(own.left_out.values())
@@ -166,12 +166,12 @@ def _describe_params(kinds: dict[str, Param], defaults: dict[str, Any]) -> dict[
     }
 
 
-def _incompatibilities_by_strategy(name: str) -> dict[str, str]:
+def _incompatibilities_by_strategy(source: Source | None) -> dict[str, str]:
     """Return strategy -> why the model cannot run it; empty if the model is not on this machine."""
     from engine.strategies import STRATEGIES
     from engine.strategies.compatibility import incompatibility_reason
 
-    found = {
-        strategy.name: incompatibility_reason(strategy, name) for strategy in STRATEGIES.values()
-    }
+    if source is None:
+        return {}
+    found = {s.name: incompatibility_reason(s, source) for s in STRATEGIES.values()}
     return {strategy: sentence for strategy, sentence in found.items() if sentence}

@@ -19,8 +19,7 @@ from engine.declare.params import build_config, defaults_of, params_of
 from engine.errors import EngineError, ParameterError, TraceError, format_value
 from engine.messages import Message
 from engine.run.generation import config_values
-from engine.settings import SETTINGS
-from engine.sources.catalogue import CATALOGUE
+from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.strategies.shared_params import SamplingParams
@@ -156,7 +155,7 @@ def infer_strategy(fields: Mapping[str, Any]) -> str:
     return next((name for name, fits in choices if fits and name in STRATEGIES), "greedy")
 
 
-def model_defaults(model: str) -> dict[str, Any]:
+def model_defaults(source: Source | None) -> dict[str, Any]:
     """Return the settings in a model's own generation_config.json, without special token ids.
 
     Only files on this machine are read; empty if there are none. Runs do not use these values
@@ -165,7 +164,8 @@ def model_defaults(model: str) -> dict[str, Any]:
     Raises:
         ConfigError: the file is damaged.
     """
-    path = _defaults_file(model)
+    folder = None if source is None else source.folder()
+    path = None if folder is None else Path(folder) / FILE_NAME
     if path is None or not path.is_file():
         return {}
     # One byte more than allowed, so that ``_parse_object`` notices a larger file.
@@ -173,21 +173,6 @@ def model_defaults(model: str) -> dict[str, Any]:
         fields = _parse_object(file.read(MAX_BYTES + 1))
     ignored = (*SPECIAL_IDS, *_FILE_METADATA_FIELDS, "eos_token_id", BLOCK_KEY)
     return {n: v for n, v in fields.items() if n not in ignored and v is not None}
-
-
-def _defaults_file(model: str) -> Path | None:
-    from huggingface_hub import try_to_load_from_cache
-
-    entry = CATALOGUE.get(model)
-    if entry is not None and entry.folder is not None:
-        return entry.folder / FILE_NAME
-    if Path(model).is_absolute():
-        return None if SETTINGS.public else Path(model) / FILE_NAME
-    try:
-        found = try_to_load_from_cache(model, FILE_NAME)
-    except ValueError:  # not the form of a hub id
-        return None
-    return Path(found) if isinstance(found, str) else None
 
 
 def _parse_object(data: bytes | str) -> dict[str, Any]:

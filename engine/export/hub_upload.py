@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.errors import EngineError, ParameterError
 from engine.messages import Message
-from engine.models import files
+from engine.sources.hub_cache import is_hub_id, split_revision
 from engine.temporary_folder import TemporaryFolder
 
 TIMEOUT_S = 10.0
@@ -44,7 +44,7 @@ def check_target(to: str) -> None:
         ParameterError: `to` is no hub id.
         PushError: HF_HUB_OFFLINE is 1.
     """
-    if not files.is_hub_id(to) or files.split_revision(to)[1] is not None:
+    if not is_hub_id(to) or split_revision(to)[1] is not None:
         raise ParameterError("--to", to, "it must be a hub id like owner/name")
     if os.environ.get("HF_HUB_OFFLINE") == "1":
         raise PushError("HF_HUB_OFFLINE is 1: the hub is switched off, so nothing can be uploaded.")

@@ -17,6 +17,7 @@ from engine.export.generation_config import (
     parse_config,
 )
 from engine.messages import Message
+from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 
@@ -26,7 +27,6 @@ class OwnDefaults:
     """A model's own settings, read for one strategy.
 
     Attributes:
-        model: name of the model.
         strategy: the strategy for which the file was read.
         params: parameters that differ from the strategy's defaults, in normal form.
         defaults: default of each of these parameters.
@@ -34,7 +34,6 @@ class OwnDefaults:
         left_out: field -> one sentence why the strategy does not use it.
     """
 
-    model: str
     strategy: str
     params: Mapping[str, Any]
     defaults: Mapping[str, Any]
@@ -42,20 +41,20 @@ class OwnDefaults:
     left_out: Mapping[str, str]
 
 
-def own_defaults(model: str, strategy: str | None = None) -> OwnDefaults:
+def own_defaults(source: Source | None, strategy: str | None = None) -> OwnDefaults:
     """Return the settings in a model's own generation_config.json, read for a strategy.
 
     Special token ids are skipped, since every run takes them from the model. Runs use the other
     settings only on request.
 
     Args:
-        model: a name as in ``load``; without local files the result is empty.
+        source: where the model comes from; without local files the result is empty.
         strategy: one of STRATEGIES; None is the one that transformers would choose for the file.
 
     Raises:
         ConfigError: the file is damaged.
     """
-    fields = model_defaults(model)
+    fields = model_defaults(source)
     declared = STRATEGIES[strategy or infer_strategy(fields)]
     params: dict[str, Any] = {}
     left_out: dict[str, str] = {}
@@ -74,7 +73,6 @@ def own_defaults(model: str, strategy: str | None = None) -> OwnDefaults:
     defaults = defaults_of(declared.config)
     differs = non_default_params(declared.name, params)
     return OwnDefaults(
-        model,
         declared.name,
         differs,
         {name: defaults[name] for name in differs},

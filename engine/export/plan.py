@@ -12,7 +12,8 @@ from engine.declare.bundled_loop import BundledLoop
 from engine.declare.config import config_to_dict
 from engine.declare.params import build_config
 from engine.errors import EngineError, ExportError
-from engine.models.files import check_config, is_hub_id, local_folder, split_revision
+from engine.models.capabilities import Capabilities
+from engine.models.files import check_config
 from engine.models.meta_model import build_meta_model, describe_model
 from engine.models.readers import family_of, load_processors
 from engine.models.readers.families import PROMPTED
@@ -22,8 +23,9 @@ from engine.run.generation import config_values
 from engine.sandbox.folder import Method
 from engine.sandbox.method_lookup import find_method, is_local_method
 from engine.sources.build_key import SHA256, build_folder
-from engine.sources.catalogue import CATALOGUE, install_path
+from engine.sources.catalogue import install_path
 from engine.sources.installable import INSTALLABLE
+from engine.sources.source import Embedded, Hub, Installed, Source
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.strategies.bundled_loops import find_bundled_loop
@@ -193,7 +195,8 @@ def _media_source(trace: Trace) -> MediaSource | None:
         return None
     name, (info, *_) = trace.model.id, trace.media
     try:
-        folder = local_folder(name)
+        source = Source.find(name)
+        folder = None if source is None else source.folder()
         found = None if folder is None else build_meta_model(name, folder, check_config(folder))
     except EngineError as error:
         raise ExportError("The run cannot be written as code: {error}", error=error) from None
@@ -246,13 +249,9 @@ def _has_cache(strategy: Strategy, model: str) -> bool:
     Raises:
         ExportError: generate() cannot draft for the model.
     """
-    try:
-        found = describe_model(model)
-    except EngineError:
-        found = None
-    if found is None:
+    can = _find_capabilities(model)
+    if can is None:
         return True
-    _, can = found
     if "rewind" in strategy.needs and can.has_cache and not can.can_crop:
         raise ExportError(
             "{title} with {model} cannot be written as code: its running state has to be "
@@ -265,11 +264,17 @@ def _has_cache(strategy: Strategy, model: str) -> bool:
 
 
 def _attention_implementation(model: str) -> str:
+    can = _find_capabilities(model)
+    return "sdpa" if can is None else can.attention
+
+
+def _find_capabilities(model: str) -> Capabilities | None:
+    """Return a model's capabilities; None if no such model can be used on this machine."""
+    source = Source.find(model)
     try:
-        found = describe_model(model)
+        return None if source is None else describe_model(source)
     except EngineError:
-        found = None
-    return "sdpa" if found is None else found[1].attention
+        return None
 
 
 def _build_config(strategy: Strategy, trace: Trace) -> Any:
@@ -348,16 +353,16 @@ def _model_source(info: ModelInfo) -> ScriptModel:
         raise ExportError(
             "The model is a GGUF file, and the run does not say which: it has no sha256."
         )
-    entry = CATALOGUE.get(info.id)
-    if entry is not None and entry.embedded:
+    source = Source.find(info.id)
+    if isinstance(source, Embedded):
         return ScriptModel(info, f"assets/models/{info.id}", True)
-    if entry is not None and entry.brought:
+    if isinstance(source, Installed):
         return _fetched_source(info)
+    if isinstance(source, Hub):
+        return ScriptModel(info, source.repository, False, revision=source.asked_revision)
+    # The folder may be on another machine, where the trace was made.
     if info.id.startswith("/"):
         return ScriptModel(info, info.id, False)
-    if is_hub_id(info.id):
-        place, revision = split_revision(info.id)
-        return ScriptModel(info, place, False, revision=revision)
     raise ExportError(
         "The model {id} has no place to load it from: it was given as an object.",
         id=repr(info.id[:60]),

@@ -28,6 +28,7 @@ from engine.run.media_request import load_media_inputs
 from engine.run.preparation import ModelLoader
 from engine.run.scheduler import ignore_event, wait_for_turn
 from engine.run.weights import read_single_weights
+from engine.sources.source import Source
 from engine.trace.records import Trace
 
 _CACHE_SIZE = 12
@@ -114,7 +115,7 @@ def _load_run_model(trace: Trace, cancelled: threading.Event) -> LoadedModel:
         return there
     said = to_weights_request(trace, default_device(), assistant=False)
     held = read_single_weights(said, "attention")
-    return ModelLoader(cancelled, ignore_event)(trace.model.id, weights=held)
+    return ModelLoader(cancelled, ignore_event)(Source.parse(trace.model.id), held)
 
 
 def _compute_answer(

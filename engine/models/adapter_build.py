@@ -15,16 +15,16 @@ from engine.models.adapter_merge import merge_adapter
 from engine.models.build_cache import build_once
 from engine.models.hub import ByteProgress
 from engine.models.meta_model import build_meta_model
-from engine.sources.catalogue import CATALOGUE
 from engine.sources.lora_adapters import (
     BASE_SEPARATOR,
     CONFIG,
     GENERATION_CONFIG,
     WEIGHTS,
-    adapter_sources,
+    adapter_build_files,
     read_adapter,
     tokenizer_files,
 )
+from engine.sources.source import Embedded, Source
 
 _PREFIX = "base_model.model."
 _MAX_SHOWN = 80
@@ -33,7 +33,7 @@ _MAX_SHOWN = 80
 def ensure_merged(
     name: str,
     adapter: str,
-    base: str,
+    base: Source,
     under: str,
     cancelled: threading.Event | None = None,
     tell: ByteProgress | None = None,
@@ -43,7 +43,7 @@ def ensure_merged(
     Args:
         name: the adapter's name.
         adapter: the adapter's folder.
-        base: the name of its base model.
+        base: its base model.
         under: the base model's folder.
         cancelled: the build stops when this is set.
         tell: called with the bytes hashed so far and the total of both models.
@@ -53,7 +53,7 @@ def ensure_merged(
         ModelError: the two cannot be merged, or the disk is full. No partial result stays.
     """
     make = partial(_build_merged, name, adapter, base, under)
-    return build_once(name, adapter_sources(adapter, under), make, cancelled, tell)
+    return build_once(name, adapter_build_files(adapter, under), make, cancelled, tell)
 
 
 def build_meta_base(name: str, folder: str, base: str, under: str) -> Any:
@@ -132,20 +132,20 @@ def _check_shapes(name: str, weights: Path, base: str, model: Any) -> None:
 def _build_merged(
     name: str,
     adapter: str,
-    base: str,
+    base: Source,
     under: str,
     made: Path,
     own: Path,
     tell: Callable[[], None],
 ) -> dict[str, str]:
-    if base in CATALOGUE:
-        hashes.check_embedded_files(base)
-    build_meta_base(name, adapter, base, under)
+    if isinstance(base, Embedded):
+        hashes.check_embedded_files(base.name)
+    build_meta_base(name, adapter, base.name, under)
     # peft gets an empty folder with these two links, so it reads no other file of the adapter's.
     for file in (CONFIG, WEIGHTS):
         (own / file).symlink_to((Path(adapter) / file).resolve())
-    merge_adapter(name, own, under, sizes.count_values(base, under), made, tell)
+    merge_adapter(name, own, under, sizes.count_values(base.name, under), made, tell)
     for path in [*tokenizer_files(adapter, under), Path(under) / GENERATION_CONFIG]:
         if path.is_file():
             shutil.copyfile(path, made / path.name)
-    return {"adapter": adapter, "base": base}
+    return {"adapter": adapter, "base": base.name}

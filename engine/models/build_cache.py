@@ -14,7 +14,7 @@ from engine.errors import Cancelled, ModelError
 from engine.models import files
 from engine.models.hub import ByteProgress
 from engine.models.install import disk_errors, publish_folder, remove_leftovers
-from engine.sources.build_key import Sources, build_folder, build_key_file, find_build
+from engine.sources.build_key import BuildFiles, build_folder, build_key_file, find_build
 from engine.sources.catalogue import SOURCE_FILE
 
 _CHUNK_BYTES = 1 << 22
@@ -30,7 +30,7 @@ It calls its third argument regularly; that raises Cancelled when nobody waits a
 
 def build_once(
     name: str,
-    sources: Sources,
+    sources: BuildFiles,
     make: Builder,
     cancelled: threading.Event | None = None,
     tell: ByteProgress | None = None,
@@ -74,7 +74,7 @@ def _report_progress(stop: threading.Event, tell: ByteProgress, done: int, total
 
 def _find_or_build(
     name: str,
-    sources: Sources,
+    sources: BuildFiles,
     make: Callable[[Path, Callable[[], None]], None],
     tell: ByteProgress,
 ) -> Path:
@@ -94,14 +94,14 @@ def _find_or_build(
     return folder
 
 
-def _require_key_file(name: str, sources: Sources) -> Path:
+def _require_key_file(name: str, sources: BuildFiles) -> Path:
     try:
         return build_key_file(sources)
     except OSError:
         raise ModelError("{name} went away while it was read.", name=name) from None
 
 
-def _hash_sources(sources: Sources, tell: ByteProgress, total: int) -> str:
+def _hash_sources(sources: BuildFiles, tell: ByteProgress, total: int) -> str:
     done, sums = 0, {}
     for label, path in sorted(sources.items()):
         digest = hashlib.sha256()

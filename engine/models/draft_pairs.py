@@ -13,11 +13,12 @@ from typing import Any
 
 from engine.errors import EngineError
 from engine.messages import Message
-from engine.models import files, hub, sizes
+from engine.models import files, sizes
 from engine.models.vocabularies import Vocabulary, read_vocabulary
 from engine.settings import SETTINGS
-from engine.sources import catalogue
-from engine.sources.catalogue import CATALOGUE
+from engine.sources.catalogue import CATALOGUE, drafts_for
+from engine.sources.hub_cache import is_hub_id
+from engine.sources.source import Adapter, Embedded, Folder, Gguf, Hub, Source
 
 _PREFIX = "models--"
 _MAX_FOLDERS = 200
@@ -50,36 +51,31 @@ class _LocalDecoder:
     values: int
 
 
-def find_draft_pairs(target: str, tokenizer: str) -> list[DraftPair]:
+def find_draft_pairs(target: Source | None, tokenizer: str) -> list[DraftPair]:
     """Return the draft models for a target model, best fit first; nothing is downloaded or loaded.
 
     Args:
-        target: model name, as in ``load``.
+        target: where the model comes from; None for an unknown model.
         tokenizer: same_tokenizer (the draft model must share it) or any_tokenizer.
     """
-    listed = [entry.name for entry in catalogue.drafts_for(target, tokenizer)]
-    known = [name for name in listed if hub.is_model_offered(name)]
-    ours = _find_decoder(target)
+    title = "" if target is None else target.name
+    listed = [Source.from_entry(entry) for entry in drafts_for(title, tokenizer)]
+    known = [source for source in listed if source.is_offered]
+    ours = None if target is None else _find_decoder(target)
     found: list[DraftPair] = []
-    for name in dict.fromkeys([*known, *list_local_models(target)]):
-        theirs = _find_decoder(name) if name != target else None
+    for source in dict.fromkeys([*known, *list_local_models(target)]):
+        theirs = _find_decoder(source) if source != target else None
         if theirs is None:
-            if name in known and name != target and files.local_folder(name) is None:
-                found.append(_remote_pair(name, target))
+            if source in known and source != target and source.folder() is None:
+                found.append(_remote_pair(source.name, title))
         elif ours is not None:
-            found += _compare_models(ours, theirs, tokenizer, listed=name in known)
-        elif name in known:
-            found.append(
-                DraftPair(
-                    name,
-                    None,
-                    theirs.values,
-                    Message("{fault}.", fault=_catalogue_reason(name, target)),
-                )
-            )
+            found += _compare_models(ours, theirs, tokenizer, listed=source in known)
+        elif source in known:
+            reason = Message("{fault}.", fault=_catalogue_reason(source.name, title))
+            found.append(DraftPair(source.name, None, theirs.values, reason))
     if not found and tokenizer == "same_tokenizer":
         return _self_draft(ours)
-    place = {name: number for number, name in enumerate(known)}
+    place = {source.name: number for number, source in enumerate(known)}
     return sorted(found, key=lambda pair: (place.get(pair.name, len(place)), pair.values or 0))
 
 
@@ -139,17 +135,17 @@ def _catalogue_reason(name: str, target: str) -> str:
     return "A small model of the catalogue; nothing was compared"
 
 
-def list_local_models(target: str = "") -> list[str]:
+def list_local_models(target: Source | None = None) -> list[Source]:
     """List the models on this machine that a run could use, embedded ones first.
 
     The list includes the hub's cache; on a public deployment only the models it offers. If the target
     is a folder, model folders next to it are listed too.
     """
-    embedded = [e.name for e in CATALOGUE.values() if e.embedded and e.available]
+    embedded = [Embedded(e.name) for e in CATALOGUE.values() if e.embedded and e.available]
     return [*embedded, *_list_cached_hub_models(), *_list_sibling_folders(target)]
 
 
-def _list_cached_hub_models() -> list[str]:
+def _list_cached_hub_models() -> list[Source]:
     from huggingface_hub import constants
 
     try:
@@ -159,27 +155,29 @@ def _list_cached_hub_models() -> list[str]:
     names = [
         n.removeprefix(_PREFIX).replace("--", "/", 1) for n in folders if n.startswith(_PREFIX)
     ]
-    offered = [n for n in names if files.is_hub_id(n) and hub.is_model_offered(n)]
-    return [n for n in offered[:_MAX_FOLDERS] if files.local_folder(n) is not None]
+    offered = [name for name in names if is_hub_id(name) and Hub(name).is_offered]
+    found = map(Source.find, offered[:_MAX_FOLDERS])
+    return [source for source in found if source is not None and source.folder() is not None]
 
 
-def _list_sibling_folders(target: str) -> list[str]:
-    if SETTINGS.public or not Path(target).is_absolute():
+def _list_sibling_folders(target: Source | None) -> list[Source]:
+    place = target.place if isinstance(target, Adapter) else target
+    if not isinstance(place, Folder | Gguf):
         return []
     try:
-        folders = sorted(Path(target).resolve().parent.iterdir())[:_MAX_FOLDERS]
+        folders = sorted(Path(place.name).resolve().parent.iterdir())[:_MAX_FOLDERS]
     except OSError:
         return []
-    return [str(folder) for folder in folders if (folder / "config.json").is_file()]
+    return [Folder(str(folder)) for folder in folders if (folder / "config.json").is_file()]
 
 
-def _find_decoder(name: str) -> _LocalDecoder | None:
+def _find_decoder(source: Source) -> _LocalDecoder | None:
     """Return vocabulary and size of a local decoder-only model; None for any other."""
-    folder = files.local_folder(name)
+    folder = source.folder()
     if folder is None:
         return None
-    values = _count_decoder_values(name, folder, _modified_times(folder))
-    return None if not values else _LocalDecoder(name, read_vocabulary(folder), values)
+    values = _count_decoder_values(source.name, folder, _modified_times(folder))
+    return None if not values else _LocalDecoder(source.name, read_vocabulary(folder), values)
 
 
 def _modified_times(folder: str) -> tuple[int, ...]:
@@ -202,7 +200,7 @@ def _count_decoder_values(name: str, folder: str, stamp: tuple[int, ...]) -> int
         return 0
 
 
-def early_exit_reason(name: str) -> str | None:
+def early_exit_reason(source: Source) -> str | None:
     """Return why a model should draft well with its own first layers; None without evidence.
 
     LayerSkip (Elhoushi et al. 2024, arXiv 2404.16710) trains a model for early exit. Such a model is
@@ -210,9 +208,9 @@ def early_exit_reason(name: str) -> str | None:
     generation_config.json.
 
     Args:
-        name: model name, as in ``load``; nothing is downloaded.
+        source: where the model comes from; nothing is downloaded.
     """
-    folder = files.local_folder(name)
+    folder = source.folder()
     config = _read_json(folder, "config.json")
     layer = _read_json(folder, "generation_config.json").get("assistant_early_exit")
     if isinstance(layer, int):
@@ -227,7 +225,7 @@ def early_exit_reason(name: str) -> str | None:
             "Its config.json has the field {field}: its layers were trained to be left.",
             field=field[:40],
         )
-    names = (name, str(config.get("_name_or_path", "")))
+    names = (source.name, str(config.get("_name_or_path", "")))
     if any("layerskip" in text.lower() for text in names):
         return "By its name it was trained with LayerSkip, so that its layers can be left early."
     return None

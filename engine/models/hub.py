@@ -21,9 +21,10 @@ from typing import Any
 
 from engine.errors import BusyError, Cancelled, ModelError
 from engine.messages import Message
-from engine.models import files, memory_budget, partial_downloads
+from engine.models import memory_budget, partial_downloads
 from engine.settings import SETTINGS, child_environment
-from engine.sources.catalogue import CATALOGUE
+from engine.sources.hub_cache import has_complete_snapshot, repository_folder, split_revision
+from engine.sources.source import Hub
 
 ByteProgress = Callable[[int, int], None]
 """Called with the bytes received and the total bytes (0 if not known yet)."""
@@ -38,12 +39,12 @@ _LOG = logging.getLogger("engine")
 
 
 def fetch_snapshot(
-    name: str, cancelled: threading.Event | None = None, tell: ByteProgress | None = None
+    source: Hub, cancelled: threading.Event | None = None, tell: ByteProgress | None = None
 ) -> tuple[str, str]:
     """Return the folder and commit of a hub model; download it first if needed.
 
     Args:
-        name: a hub id ``owner/name`` or ``owner/name@revision``.
+        source: the repository.
         cancelled: waiting ends when this is set.
         tell: called with the download's progress.
 
@@ -52,10 +53,10 @@ def fetch_snapshot(
         Cancelled: ``cancelled`` was set.
         ModelError: the model is not allowed here or cannot be fetched.
     """
-    check_model_allowed(name)
-    found = files.find_cached_snapshot(name)
+    source.check_offered()
+    found, name = source.snapshot(), source.name
     if found is not None:
-        return found
+        return found, Path(found).name
     if os.environ.get("HF_HUB_OFFLINE") == "1":
         raise ModelError("{name} is not on this machine and the hub is switched off.", name=name)
     with _lock:
@@ -88,7 +89,7 @@ class _Download:
         self.until = time.monotonic() + SETTINGS.load_timeout_s
         order = build_hub_order(name)
         self.cache = Path(order["cache"])
-        self.folder = files.repository_folder(order["cache"], name)
+        self.folder = repository_folder(order["cache"], name)
         # Revisions share this folder: a failed download must not remove those that were here before.
         self.known = not partial_downloads.has_only_parts(self.folder)
         self.process = subprocess.Popen(
@@ -164,7 +165,7 @@ class _Download:
         others = [
             d for d in _ACTIVE_DOWNLOADS.values() if d is not self and d.folder == self.folder
         ]
-        return not (self.known or others or files.has_complete_snapshot(self.folder))
+        return not (self.known or others or has_complete_snapshot(self.folder))
 
     def _handle_message(self, message: dict[str, Any]) -> None:
         self.total = message.get("total", self.total)
@@ -186,35 +187,6 @@ def stop_downloads() -> None:
             download.end()
 
 
-def check_model_allowed(name: str) -> None:
-    """Check that this deployment offers a model.
-
-    Raises:
-        ModelError: it does not; the message lists the hub models it offers.
-    """
-    if is_model_offered(name):
-        return
-    known = ", ".join(list_allowed_models()) or "none"
-    raise ModelError(
-        "{name} is not offered here: of the hub's models, these are: {known}.",
-        name=name,
-        known=known,
-    )
-
-
-def is_model_offered(name: str) -> bool:
-    """Return True if this deployment offers the model: a public one only catalogue folders and allowed hub ids."""
-    # A revision must be listed too: anyone can open a pull request, which is a revision.
-    if not SETTINGS.public or name in list_allowed_models():
-        return True
-    return name in CATALOGUE and CATALOGUE[name].folder is not None
-
-
-def list_allowed_models() -> tuple[str, ...]:
-    """List the hub ids that a public deployment offers."""
-    return tuple(SETTINGS.allowed_models.split())
-
-
 def build_hub_order(name: str) -> dict[str, Any]:
     """Build the job for a subprocess that asks the hub about a model."""
     from huggingface_hub import constants
@@ -226,7 +198,7 @@ def build_hub_order(name: str) -> dict[str, Any]:
         "cache": str(cache),
         "probe_s": PROBE_S,
         "silence_s": SILENCE_S,
-        "most_bytes": _available_bytes(cache, files.repository_folder(cache, name)),
+        "most_bytes": _available_bytes(cache, repository_folder(cache, name)),
         # Visitors of a public deployment must not use the owner's token.
         "token": not SETTINGS.public,
     }
@@ -251,7 +223,7 @@ def _evict_cached_models(cache: Path, name: str, kept: int) -> None:
         for repo in sorted(found.repos, key=lambda repo: repo.last_accessed):
             if used <= SETTINGS.max_hub_gb * 1e9:
                 return
-            if repo.repo_id != files.split_revision(name)[0]:
+            if repo.repo_id != split_revision(name)[0]:
                 # A loaded model keeps working: its files stay open.
                 shutil.rmtree(repo.repo_path, ignore_errors=True)
                 used -= repo.size_on_disk

@@ -55,7 +55,7 @@ def main() -> None:
     """Run the job from standard input."""
     order = read_hub_order()
     from engine.errors import ModelError
-    from engine.models.files import repository_folder
+    from engine.sources.hub_cache import repository_folder
 
     own = repository_folder(order["cache"], order["name"])
     try:
@@ -74,10 +74,16 @@ def _download_snapshot(order: dict[str, Any], own: Path) -> tuple[str, str]:
     from huggingface_hub.utils import build_hf_headers
 
     from engine.models import files, sizes
-    from engine.sources.lora_adapters import CONFIG, check_weights, read_adapter
+    from engine.sources.hub_cache import DOWNLOAD_PATTERNS, split_revision
+    from engine.sources.lora_adapters import (
+        CONFIG,
+        check_merge_allowed,
+        check_weights,
+        read_adapter,
+    )
 
     name, probe_s = order["name"], order["probe_s"]
-    repository, asked = files.split_revision(name)
+    repository, asked = split_revision(name)
     # huggingface_hub: None uses the stored token, False sends none.
     token = None if order["token"] else False
     constants.DOWNLOAD_CHUNK_SIZE = _CHUNK_BYTES
@@ -94,7 +100,7 @@ def _download_snapshot(order: dict[str, Any], own: Path) -> tuple[str, str]:
         folder = snapshot_download(repository, revision=asked, allow_patterns=[first], **small)
         check_hashes(Path(folder), _list_small_files(info.siblings))
         if first == CONFIG:
-            files.check_merge_allowed(name)
+            check_merge_allowed(name)
             read_adapter(name, folder)
         else:
             # A value takes at least half a byte, so twice the bytes bound the number of values.
@@ -110,7 +116,7 @@ def _download_snapshot(order: dict[str, Any], own: Path) -> tuple[str, str]:
                 url = hf_hub_url(repository, file.path, revision=revision)
                 partial_downloads.complete_download(own, file, url, build_hf_headers(token=token))
             folder = snapshot_download(
-                repository, revision=revision, allow_patterns=files.DOWNLOAD_PATTERNS, **small
+                repository, revision=revision, allow_patterns=DOWNLOAD_PATTERNS, **small
             )
         if first == CONFIG:
             check_weights(name, folder)
@@ -179,9 +185,9 @@ def hub_errors(
     )
 
     from engine.errors import ModelError
-    from engine.models import files
+    from engine.sources.hub_cache import split_revision
 
-    repository, asked = files.split_revision(name)
+    repository, asked = split_revision(name)
 
     # The base class is an error of the hub's HTTP library, which has changed between versions.
     unreachable: Any = HfHubHTTPError.__bases__[0]
@@ -253,12 +259,10 @@ def _list_wanted_files(siblings: Any) -> list[Any]:
     """List the files of a repository that a download would fetch."""
     from fnmatch import fnmatch
 
-    from engine.models import files
+    from engine.sources.hub_cache import DOWNLOAD_PATTERNS
 
     return [
-        f
-        for f in siblings
-        if any(fnmatch(f.rfilename, pattern) for pattern in files.DOWNLOAD_PATTERNS)
+        f for f in siblings if any(fnmatch(f.rfilename, pattern) for pattern in DOWNLOAD_PATTERNS)
     ]
 
 

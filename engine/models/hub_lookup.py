@@ -15,6 +15,7 @@ from typing import Any
 from engine.errors import BusyError, Cancelled, ModelError
 from engine.models import hub
 from engine.settings import SETTINGS, child_environment
+from engine.sources.source import Hub
 
 LOOKUP_TIMEOUT_S = 20.0
 """Time limit for all requests about one model, in seconds."""
@@ -52,11 +53,11 @@ class HubFacts:
     room_bytes: int
 
 
-def look_up_model(name: str, into: str) -> HubFacts:
+def look_up_model(source: Hub, into: str) -> HubFacts:
     """Return the hub's facts about a model, from a subprocess with a time limit.
 
     Args:
-        name: a hub id ``owner/name``.
+        source: the repository.
         into: an empty folder for its config.json, adapter_config.json, tokenizer_config.json and
             generation_config.json. They stay out of the hub's cache, where they would look like a model.
 
@@ -64,8 +65,8 @@ def look_up_model(name: str, into: str) -> HubFacts:
         BusyError: too many lookups are running.
         ModelError: the model is not allowed here or does not exist, or the hub did not answer.
     """
-    hub.check_model_allowed(name)
-    order = hub.build_hub_order(name)
+    source.check_offered()
+    order = hub.build_hub_order(source.name)
     answer = ask_hub("engine.models.hub_lookup_job", order | {"into": into}, LOOKUP_TIMEOUT_S)
     return HubFacts(**answer["facts"], room_bytes=order["most_bytes"])
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.models import files
 from engine.models.hub_download_job import (
     count_download_bytes,
     hub_errors,
     read_hub_order,
     write_message,
 )
+from engine.sources.hub_cache import split_revision
 from engine.sources.lora_adapters import CONFIG as ADAPTER
 from engine.sources.lora_adapters import GENERATION_CONFIG
 
@@ -47,7 +47,7 @@ def _read_hub_facts(order: dict[str, Any]) -> dict[str, Any]:
     from engine.errors import ModelError
 
     name, token = order["name"], None if order["token"] else False
-    repository, asked = files.split_revision(name)
+    repository, asked = split_revision(name)
     with hub_errors(name):
         info = HfApi(token=token).model_info(
             repository, revision=asked, timeout=order["probe_s"], files_metadata=True
@@ -85,7 +85,7 @@ def _download_small_files(
         if sizes.get(file, most + 1) <= most:
             with hub_errors(order["name"]):
                 hf_hub_download(
-                    files.split_revision(order["name"])[0],
+                    split_revision(order["name"])[0],
                     file,
                     revision=revision,
                     local_dir=order["into"],

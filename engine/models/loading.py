@@ -27,7 +27,7 @@ from engine.models.devices import check_device, default_device
 from engine.models.load_checks import check_loaded_model, load_error
 from engine.models.memory_budget import trim_heap
 from engine.models.meta_model import CONSTRUCTION_LOCK, build_meta_model
-from engine.models.model_resolver import is_stale, resolve_model
+from engine.models.model_resolver import resolve_model
 from engine.models.model_views import special_ids_config
 from engine.models.openvino import model as on_openvino
 from engine.models.openvino.graph_loader import load_graph_model
@@ -36,7 +36,7 @@ from engine.models.text import Pieces
 from engine.models.tokenizers import load_tokenizer
 from engine.one_shot_thread import run_in_thread
 from engine.settings import SETTINGS
-from engine.sources.catalogue import CATALOGUE as CATALOGUE
+from engine.sources.source import Embedded, Source
 from engine.trace.records import HeldWeights, ModelInfo
 
 _LOAD_LOCK = threading.Lock()
@@ -57,6 +57,7 @@ class LoadedModel:
         lock: held by the one run that uses the model's forward passes.
         processor: prepares pictures or sounds: a processor, image processor or feature extractor of
             transformers; None for a model that reads text only.
+        source: where it was loaded from; None for a model given as an object.
         reader: turns pictures or sounds into its inputs; None if it takes none.
     """
 
@@ -69,6 +70,7 @@ class LoadedModel:
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     order: int = field(default_factory=lambda: next(_ORDER), repr=False)
     processor: Any = field(default=None, repr=False)
+    source: Source | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         self.pieces = Pieces(self.tokenizer)
@@ -202,30 +204,37 @@ def load(
         BusyError: too many downloads are running.
         ModelError: it cannot be found or loaded, or its files do not fit together.
     """
-    files.check_name(name)
-    key = _cache_key(name, device, weights or _to_weights_params(dtype, quantization))
-    there = _get_cached(key)
+    held = weights or _to_weights_params(dtype, quantization)
+    return load_source(Source.parse(name), device, held)
+
+
+def load_source(
+    source: Source, device: str | None = None, weights: WeightsParams | None = None
+) -> LoadedModel:
+    """Return a model by where it comes from, as ``load`` does by its name."""
+    key = _cache_key(source.name, device, weights)
+    there = _get_cached(source, key)
     if there is not None:
         return there
     # Fetch and convert before taking the lock, so that other loads do not wait for it.
-    folder, revision = resolve_model(name)
+    folder, revision = resolve_model(source)
     if key[2].backend != TORCH:
-        ensure_graph(name, folder, key[2].backend)
+        ensure_graph(source.name, folder, key[2].backend)
     with _LOAD_LOCK:
         # Another thread may have loaded it meanwhile.
-        there = _get_cached(key)
+        there = _get_cached(source, key)
         if there is None:
             # In a thread that ends: OpenMP keeps workers for every thread that ever computed.
-            there = run_in_thread(partial(_load_model, key, folder, revision))
+            there = run_in_thread(partial(_load_model, source, key, folder, revision))
             with _CACHE_LOCK:
                 _CACHE[key] = _CacheEntry(there)
-            _evict_models(name, keep=key)
+            _evict_models(source.name, keep=key)
         return there
 
 
-def get_cached_model(name: Any, weights: WeightsParams | None = None) -> LoadedModel | None:
-    """Return the model of ``load(name, weights=weights)`` if it is in memory, else None."""
-    return _get_cached(_cache_key(name, None, weights)) if isinstance(name, str) else None
+def get_cached_model(source: Source, weights: WeightsParams | None = None) -> LoadedModel | None:
+    """Return the model of ``load_source(source, weights=weights)`` if it is in memory, else None."""
+    return _get_cached(source, _cache_key(source.name, None, weights))
 
 
 def list_loaded_models() -> list[str]:
@@ -251,10 +260,10 @@ def _cache_key(name: str, device: str | None, weights: WeightsParams | None) -> 
     return name, device, holding.with_default_dtype(weights, device)
 
 
-def _get_cached(key: CacheKey) -> LoadedModel | None:
+def _get_cached(source: Source, key: CacheKey) -> LoadedModel | None:
     with _CACHE_LOCK:
         entry = _CACHE.get(key)
-        if entry is None or is_stale(key[0], entry.loaded.revision):
+        if entry is None or source.is_stale(entry.loaded.revision):
             return None
         _CACHE.move_to_end(key)
         return entry.loaded
@@ -268,14 +277,16 @@ def find_recorded_model(info: ModelInfo) -> LoadedModel | None:
     Args:
         info: the model record of a trace.
     """
-    found = [e.loaded for e in list(_CACHE.values())][::-1]
-    found = [m for m in found if (m.name, m.revision) == (info.id, info.revision)]
-    for loaded in found:
+    found = [(key, entry.loaded) for key, entry in list(_CACHE.items())][::-1]
+    found = [(k, m) for k, m in found if (m.name, m.revision) == (info.id, info.revision)]
+    for _, loaded in found:
         own = loaded.info()
         if (own.dtype, own.weights) == (info.dtype, info.weights):
             return loaded
-    plain = [m for m in found if info.weights is None and m is get_cached_model(m.name)]
-    return next((m for m in plain if m.device.type != info.device), None)
+    if not found or info.weights is not None:
+        return None
+    default = _cache_key(info.id, None, None)
+    return next((m for k, m in found if k == default and m.device.type != info.device), None)
 
 
 def find_loaded_model(name: str, revision: str | None = None) -> LoadedModel | None:
@@ -339,11 +350,12 @@ def _evict_models(room_for: str, keep: CacheKey | None = None, coming: float = 0
                 memory_budget.record_eviction(key[0], "memory", room_for)
 
 
-def _load_model(key: CacheKey, folder: str, revision: str | None) -> LoadedModel:
+def _load_model(source: Source, key: CacheKey, folder: str, revision: str | None) -> LoadedModel:
     holding.silence_libraries()
     started = time.perf_counter()
     name, device, weights = key
-    if name in CATALOGUE:
+    to_loaded = partial(LoadedModel, name=name, revision=revision, weights=weights, source=source)
+    if isinstance(source, Embedded):
         hashes.check_embedded_files(name)
     config = files.check_folder(folder)
     auto, described = build_meta_model(name, folder, config)
@@ -356,7 +368,7 @@ def _load_model(key: CacheKey, folder: str, revision: str | None) -> LoadedModel
     if weights.backend != TORCH:
         model, tokenizer = load_graph_model(name, folder, weights.backend, described)
         seconds = round(time.perf_counter() - started, 3)
-        return LoadedModel(model, tokenizer, name, revision, seconds, weights)
+        return to_loaded(model, tokenizer, load_s=seconds)
     options, offloaded = holding.loading_options(weights)
     try:
         with CONSTRUCTION_LOCK:
@@ -381,9 +393,7 @@ def _load_model(key: CacheKey, folder: str, revision: str | None) -> LoadedModel
         model.to(device)
     seconds = round(time.perf_counter() - started, 3)
     processor = readers.load_processors(name, folder) if readers.family_of(model) else None
-    loaded = LoadedModel(
-        model.eval(), tokenizer, name, revision, seconds, weights, processor=processor
-    )
+    loaded = to_loaded(model.eval(), tokenizer, load_s=seconds, processor=processor)
     # A repository's sampling defaults are never inherited silently: settings come from the request.
     # A speech model's reader has copied its rules before this.
     loaded.model.generation_config = special_ids_config(loaded.model)

@@ -13,6 +13,7 @@ import torch
 from engine.errors import ModelError
 from engine.models import files, sizes
 from engine.models.capabilities import Capabilities, capabilities_of
+from engine.sources.source import Source
 
 _REFUSALS: dict[tuple[Any, ...], str] = {}
 _MAX_REFUSALS = 256
@@ -21,19 +22,19 @@ CONSTRUCTION_LOCK = threading.RLock()
 """Lock around building a model: transformers is not thread-safe there, and a model can lose its weights."""
 
 
-def describe_model(name: str) -> tuple[str, Capabilities] | None:
-    """Return a model's name and capabilities; None if its files are not on this machine.
+def describe_model(source: Source) -> Capabilities | None:
+    """Return a model's capabilities; None if its files are not on this machine.
 
     Nothing is downloaded.
 
     Args:
-        name: model name, as in ``load``.
+        source: where the model comes from.
 
     Raises:
         ModelError: no usable model can be built from its config.json.
     """
-    folder = files.local_folder(name)
-    return None if folder is None else (name, _folder_capabilities(name, folder))
+    folder = source.folder()
+    return None if folder is None else _folder_capabilities(source.name, folder)
 
 
 def auto_class(name: str, folder: str) -> tuple[Any, Any]:

@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from engine.errors import ModelError
-from engine.models import files, hub
 from engine.models.text import Pieces
+from engine.sources.source import Source
 
 
 @dataclass(frozen=True)
@@ -29,23 +29,23 @@ class TokenizerOnly:
         object.__setattr__(self, "pieces", Pieces(self.tokenizer))
 
 
-def load_tokenizer_only(name: str) -> TokenizerOnly:
+def load_tokenizer_only(source: Source) -> TokenizerOnly:
     """Return the tokenizer of a model; nothing is fetched and no weights are read.
 
     Args:
-        name: a catalogue name, a folder or a hub id.
+        source: where the model comes from.
 
     Raises:
         ModelError: the model is not offered here, its files are not on this machine, or its tokenizer
             cannot be read.
     """
-    files.check_name(name)
-    if files.is_hub_id(name):
-        hub.check_model_allowed(name)
-    folder = files.local_folder(name)
+    source.check_offered()
+    folder = source.folder()
     if folder is None:
-        raise ModelError("{name} is not on this machine yet; the first run fetches it.", name=name)
-    return _load_from_folder(name, folder)
+        raise ModelError(
+            "{name} is not on this machine yet; the first run fetches it.", name=source.name
+        )
+    return _load_from_folder(source.name, folder)
 
 
 @lru_cache(maxsize=8)

@@ -15,14 +15,13 @@ from typing import Any
 from engine.declare.weights import TORCH, WeightsParams, parse_size
 from engine.errors import ModelError, ParameterError
 from engine.messages import Message
-from engine.models import files, hub, hub_lookup, hub_lookup_job, sizes
+from engine.models import files, hub_lookup, hub_lookup_job, sizes
 from engine.models import weights as holding
 from engine.models.adapter_build import build_meta_base
 from engine.models.adapter_merge import check_can_merge
 from engine.models.devices import default_device
 from engine.models.gguf_conversion import check_can_convert
 from engine.models.gguf_facts import read_gguf_facts
-from engine.models.gguf_paths import is_gguf
 from engine.models.hub_download_job import no_space_message
 from engine.models.loading import LoadedModel
 from engine.models.meta_model import build_from_config, build_meta_model
@@ -31,13 +30,15 @@ from engine.models.readers import family_of, read_speech_choices
 from engine.run.model_facts import ModelFacts, describe_weights, format_bytes
 from engine.settings import SETTINGS
 from engine.sources.catalogue import CATALOGUE, install_path
-from engine.sources.installable import download_hint
+from engine.sources.hub_cache import DOWNLOAD_PATTERNS
 from engine.sources.lora_adapters import (
+    check_merge_allowed,
     check_weights,
     has_adapter_files,
     read_adapter,
     tokenizer_files,
 )
+from engine.sources.source import Adapter, Embedded, Gguf, Hub, Source
 from engine.strategies import STRATEGIES
 from engine.strategies.compatibility import incompatibility_reason
 
@@ -47,12 +48,11 @@ _SMALLER_WEIGHTS = ({"dtype": "bfloat16"}, {"quantization": "8bit"}, {"quantizat
 """Smaller precisions to suggest when memory is short, least lossy first."""
 
 
-def preflight(name: Any, weights: WeightsParams | None = None) -> ModelFacts:
+def preflight(source: Source, weights: WeightsParams | None = None) -> ModelFacts:
     """Return what a model is and costs; no weights are read or downloaded.
 
     Args:
-        name: a catalogue name, a hub id, or the absolute path of a folder, a GGUF file or a LoRA
-            adapter (no paths on a public deployment).
+        source: where the model comes from.
         weights: requested precision; None for this machine's default.
 
     Raises:
@@ -60,38 +60,33 @@ def preflight(name: Any, weights: WeightsParams | None = None) -> ModelFacts:
         ModelError: the model is not allowed or not found, or the hub did not answer.
         ParameterError: this deployment does not offer the precision.
     """
-    files.check_name(name)
     device = default_device()
     held = holding.with_default_dtype(weights or holding.DEFAULT, device)
     holding.check_weights_allowed(held, device)
     holding.check_devices(held)
-    if files.is_hub_id(name):
-        hub.check_model_allowed(name)
-    place, said = files.parse_adapter_name(name) or (name, None)
-    folder = files.local_folder(name)
+    source.check_offered()
+    folder = source.folder()
     with TemporaryDirectory(prefix="preflight-") as small:
-        if is_gguf(name):
-            return _check_gguf(name, folder, small, held)
-        if files.parse_adapter_name(name) is not None:
-            there = files.find_cached_snapshot(place) if files.is_hub_id(place) else (place, "")
-            if there is not None:
-                found = ModelFacts(
-                    name, "unmade", describe_weights(held), licence=_read_licence(there[0])
-                )
-                return _add_adapter_facts(found, (place, there[0], said), held)
-        elif folder is not None:
-            return _check_local_model(name, folder, held)
-        return _check_hub_model(name, (place, small, said), held)
+        match source:
+            case Gguf():
+                return _check_gguf(source, folder, small, held)
+            case Adapter():
+                return _check_adapter(source, small, held)
+            case Hub() if folder is None:
+                return _check_hub_model(source, source, small, held)
+            case _:
+                assert folder is not None
+                return _check_local_model(source, folder, held)
 
 
-def _check_local_model(name: str, folder: str, held: WeightsParams) -> ModelFacts:
+def _check_local_model(source: Source, folder: str, held: WeightsParams) -> ModelFacts:
     """Return the facts of a model whose files are on this machine."""
-    entry = CATALOGUE.get(name)
+    name, entry = source.name, CATALOGUE.get(source.name)
     found = ModelFacts(
         name,
-        "embedded" if entry and entry.embedded else "here",
+        "embedded" if isinstance(source, Embedded) else "here",
         describe_weights(held),
-        revision=_get_revision(name, folder),
+        revision=source.revision(folder),
         licence=entry.licence if entry else _read_licence(folder),
         chat_template=_has_template(_template_files(folder)),
         disk_bytes=_disk_bytes(folder),
@@ -105,17 +100,18 @@ def _check_local_model(name: str, folder: str, held: WeightsParams) -> ModelFact
     return _add_class_facts(_add_speech_facts(found, model, folder), model, values, held)
 
 
-def _check_gguf(name: str, folder: str | None, small: str, held: WeightsParams) -> ModelFacts:
+def _check_gguf(source: Gguf, folder: str | None, small: str, held: WeightsParams) -> ModelFacts:
     """Return the facts of a GGUF file: from its header, and from its converted folder if any."""
+    name = source.name
     try:
         check_can_convert(name)
         facts = read_gguf_facts(name, small if folder is None else None)
     except ModelError as error:
         if folder is not None:
-            return _check_local_model(name, folder, held)
+            return _check_local_model(source, folder, held)
         return _mark_unusable(ModelFacts(name, "unmade", describe_weights(held)), str(error))
     if folder is not None:
-        found = _check_local_model(name, folder, held)
+        found = _check_local_model(source, folder, held)
         return dataclasses.replace(found, gguf=facts, licence=found.licence or facts.licence)
     found = ModelFacts(
         name,
@@ -137,32 +133,39 @@ def _check_gguf(name: str, folder: str | None, small: str, held: WeightsParams) 
     return _add_class_facts(found, model, facts.values, held)
 
 
-AdapterSource = tuple[str, str, str | None]
-"""An adapter's name, the folder of its adapter_config.json, and the base named in the request."""
+def _check_adapter(source: Adapter, small: str, held: WeightsParams) -> ModelFacts:
+    """Return the facts of a LoRA adapter; from the hub's listing if it is not fetched yet."""
+    folder = source.adapter_folder()
+    if folder is None and isinstance(source.place, Hub):
+        return _check_hub_model(source, source.place, small, held)
+    assert folder is not None
+    licence = _read_licence(folder)
+    found = ModelFacts(source.name, "unmade", describe_weights(held), licence=licence)
+    return _add_adapter_facts(found, source, folder, held)
 
 
 def _add_adapter_facts(
-    found: ModelFacts, adapter: AdapterSource, held: WeightsParams
+    found: ModelFacts, adapter: Adapter, folder: str, held: WeightsParams
 ) -> ModelFacts:
     """Add a LoRA adapter's facts: from its adapter_config.json, and from its base if local."""
-    place, folder, said = adapter
+    place = adapter.place.name
     try:
         found = dataclasses.replace(found, adapter=read_adapter(place, folder))
-        files.check_merge_allowed(place)
+        check_merge_allowed(place)
         if found.where != "hub":
             check_weights(place, folder)
-        base = files.find_base_name(place, folder, said)
-        found = dataclasses.replace(found, base=base)
-        under = files.local_folder(base)
+        base = adapter.find_base(folder)
+        found = dataclasses.replace(found, base=base.name)
+        under = base.folder()
         if under is None:
-            return _add_notes(found, _format_missing_base(place, base))
-        model = build_meta_base(place, folder, base, under)
-        values = sizes.count_values(base, under)
+            return _add_notes(found, _format_missing_base(adapter, base))
+        model = build_meta_base(place, folder, base.name, under)
+        values = sizes.count_values(base.name, under)
     except ModelError as error:
         return _mark_unusable(found, str(error))
     template = _has_template(tokenizer_files(folder, under))
     found = _add_speech_facts(dataclasses.replace(found, chat_template=template), model, under)
-    merged = files.local_folder(found.name)
+    merged = adapter.folder()
     if merged is None:
         return _add_class_facts(
             _add_build_size(_add_merge_note(found, place), values), model, values, held
@@ -173,12 +176,12 @@ def _add_adapter_facts(
     return _add_class_facts(found, model, values, held)
 
 
-def _format_missing_base(place: str, base: str) -> str:
-    if files.is_hub_id(base):
-        return str(files.missing_base_error(place, base, download_hint(base)))
+def _format_missing_base(adapter: Adapter, base: Source) -> str:
+    if isinstance(base, Hub):
+        return str(adapter.missing_base_error(base.name, base.download_hint()))
     return Message(
         "Its base {base} is made first, and what the adapter makes of it can be told then.",
-        base=base,
+        base=base.name,
     )
 
 
@@ -200,17 +203,17 @@ def _add_build_size(found: ModelFacts, values: int) -> ModelFacts:
     )
 
 
-def _check_hub_model(name: str, asked: AdapterSource, held: WeightsParams) -> ModelFacts:
+def _check_hub_model(source: Source, hub: Hub, small: str, held: WeightsParams) -> ModelFacts:
     """Return the facts of a hub model, from the hub's listing and its small config files.
 
     Args:
-        name: as requested.
-        asked: its hub id, a folder for its small files, and the base named in the request.
+        source: the model: the repository itself, or an adapter from it.
+        hub: the repository.
+        small: a folder for its small files.
         held: the requested precision.
     """
-    place, small, said = asked
-    facts = hub_lookup.look_up_model(place, small)
-    entry = CATALOGUE.get(name)
+    facts = hub_lookup.look_up_model(hub, small)
+    name, entry = source.name, CATALOGUE.get(source.name)
     room = facts.disk_bytes <= facts.room_bytes
     found = ModelFacts(
         name,
@@ -231,8 +234,10 @@ def _check_hub_model(name: str, asked: AdapterSource, held: WeightsParams) -> Mo
     found = dataclasses.replace(found, chat_template=template)
     if not facts.weights_bytes:
         return _mark_unusable(dataclasses.replace(found, fits_disk=None), files.NO_WEIGHTS_MESSAGE)
-    if has_adapter_files(small) or said is not None:
-        return _add_adapter_facts(found, asked, held)
+    if isinstance(source, Hub) and has_adapter_files(small):
+        source = Adapter(name, hub)
+    if isinstance(source, Adapter):
+        return _add_adapter_facts(found, source, small, held)
     if not (Path(small) / hub_lookup_job.CONFIG).is_file():
         return _mark_unusable(
             found, Message("{name} has no config.json that says what it is.", name=name)
@@ -351,12 +356,6 @@ def _add_notes(found: ModelFacts, *notes: str) -> ModelFacts:
     return dataclasses.replace(found, notes=(*found.notes, *notes))
 
 
-def _get_revision(name: str, folder: str) -> str | None:
-    if files.is_hub_id(name) or is_gguf(name):
-        return Path(folder).name
-    return files.installed_revision(name, folder)
-
-
 def _read_licence(folder: str) -> str | None:
     """Return the licence from the front matter of a folder's README."""
     from huggingface_hub import metadata_load
@@ -392,6 +391,5 @@ def _disk_bytes(folder: str) -> int:
     return sum(
         path.stat().st_size
         for path in Path(folder).iterdir()
-        if path.is_file()
-        and any(fnmatch(path.name, pattern) for pattern in files.DOWNLOAD_PATTERNS)
+        if path.is_file() and any(fnmatch(path.name, pattern) for pattern in DOWNLOAD_PATTERNS)
     )

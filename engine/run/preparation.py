@@ -16,15 +16,16 @@ import torch
 from engine.declare.weights import TORCH, WeightsParams
 from engine.errors import Cancelled, ModelError
 from engine.messages import Message
-from engine.models import files, memory_budget
-from engine.models.loading import LoadedModel, get_cached_model, load
-from engine.models.model_resolver import may_need_preparation, resolve_model
+from engine.models import memory_budget
+from engine.models.loading import LoadedModel, get_cached_model, load_source
+from engine.models.model_resolver import resolve_model
 from engine.models.openvino.graph_store import ensure_graph, find_graph
 from engine.run import media_request
 from engine.run.method_request import RequestedMethod, check_model_compatible, fetch_method
 from engine.run.rate import TransferRate
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model, tokenize_prompt
 from engine.run.scheduler import EventCallback
+from engine.sources.source import Source
 from engine.strategies.base import Strategy
 from engine.strategies.compatibility import incompatibility_reason, uses_cache
 from engine.trace.events import Loading
@@ -62,29 +63,24 @@ class Prepared:
 
 def prepare(
     checked: CheckedRequest,
-    get: Callable[[Any, str | None, WeightsParams], LoadedModel] | None = None,
+    get: Callable[[LoadedModel | Source, WeightsParams], LoadedModel] | None = None,
 ) -> Prepared:
     """Load the models of a validated request and validate it against them.
 
     Args:
         checked: the request.
-        get: returns a model for (requested model, the strategy's default, weights settings); None
-            for ``get_model``.
+        get: returns a loaded model; None for ``get_model``.
 
     Raises:
         EngineError: an error that the user can act on.
     """
-    get, request = get or get_model, checked.request
-    checked = fetch_request_method(checked)
-    own, draft = checked.weights
-    target = get(request.model, checked.strategy.default_model, own)
-    assistant = None
-    if checked.strategy.assistant != "none":
-        assistant = get(request.assistant, checked.strategy.default_assistant, draft)
+    checked = parse_models(fetch_request_method(checked))
+    loaded = map(get or get_model, checked.models, checked.weights)
+    target, assistant = next(loaded), next(loaded, None)
     checked = fit_request(checked, target, assistant)
     checked, ids, inputs = encode_prompt(checked, target)
     checked = _fit_length(checked, target, len(ids))
-    return Prepared(request, checked, target, assistant, ids, inputs)
+    return Prepared(checked.request, checked, target, assistant, ids, inputs)
 
 
 def encode_prompt(
@@ -141,18 +137,53 @@ def fetch_request_method(
     return dataclasses.replace(checked, method=method, config=config)
 
 
-def get_model(model: Any, default: str | None, weights: WeightsParams | None = None) -> LoadedModel:
-    """Return a loaded model: the given one, or the one with this name, or the default.
+def parse_model(model: Any, default: str | None = None) -> LoadedModel | Source:
+    """Return what a request gives as its model: a loaded model, or what a name or the default means.
 
     Raises:
-        ModelError: it cannot be loaded, or no name is given.
+        ModelError: the name is not allowed, or no name is given.
     """
     if isinstance(model, LoadedModel):
         return model
     name = default if model is None else model
     if name is None:
         raise ModelError("Name a model: this strategy has none of its own.")
-    return load(name, weights=weights)
+    return Source.parse(name)
+
+
+def parse_models(checked: CheckedRequest) -> CheckedRequest:
+    """Return a request with its models' names parsed, without network access.
+
+    Raises:
+        ModelError: a name is not allowed or missing.
+    """
+    if checked.models:
+        return checked
+    request, strategy = checked.request, checked.strategy
+    models = [parse_model(request.model, strategy.default_model)]
+    if strategy.assistant != "none":
+        models.append(parse_model(request.assistant, strategy.default_assistant))
+    return dataclasses.replace(checked, models=tuple(models))
+
+
+def named_models(checked: CheckedRequest) -> list[tuple[Source, WeightsParams]]:
+    """Return the models that a request names, each with its weights; given objects are left out."""
+    pairs = zip(checked.models, checked.weights, strict=False)
+    return [(model, weights) for model, weights in pairs if isinstance(model, Source)]
+
+
+def has_loaded_models(checked: CheckedRequest) -> bool:
+    """Return whether all models that a request names are in memory."""
+    return all(get_cached_model(*named) is not None for named in named_models(checked))
+
+
+def get_model(model: LoadedModel | Source, weights: WeightsParams | None = None) -> LoadedModel:
+    """Return a loaded model: the given one, or the one from a source.
+
+    Raises:
+        ModelError: it cannot be loaded.
+    """
+    return model if isinstance(model, LoadedModel) else load_source(model, weights=weights)
 
 
 class ModelLoader:
@@ -171,24 +202,22 @@ class ModelLoader:
         self._begun = memory_budget.eviction_mark()
 
     def __call__(
-        self, model: Any, default: str | None = None, weights: WeightsParams | None = None
+        self, model: LoadedModel | Source, weights: WeightsParams | None = None
     ) -> LoadedModel:
-        """Return a loaded model: the given one, or the one with this name, or the default.
+        """Return a loaded model: the given one, or the one from a source.
 
         Raises:
             Cancelled: the run was cancelled meanwhile.
             ModelError: see ``get_model``.
         """
-        name = default if model is None else model
-        if not isinstance(name, str) or get_cached_model(name, weights) is not None:
-            return get_model(model, default, weights)
-        files.check_name(name)
-        self.fetch([(name, weights or WeightsParams())])
-        told = Loading(name)
+        if isinstance(model, LoadedModel) or get_cached_model(model, weights) is not None:
+            return get_model(model, weights)
+        self.fetch([(model, weights or WeightsParams())])
+        told = Loading(model.name)
         self.tell(told)
         began = time.perf_counter()
         executor = ThreadPoolExecutor(1)
-        loading = executor.submit(load, name, weights=weights)
+        loading = executor.submit(load_source, model, weights=weights)
         # Not waited for: after a cancel the load continues and serves the next run.
         executor.shutdown(wait=False)
         while not wait([loading], _POLL_S).done:
@@ -199,35 +228,34 @@ class ModelLoader:
         self.load_s += time.perf_counter() - began
         return loading.result()
 
-    def fetch(self, named: Iterable[tuple[str, WeightsParams]]) -> None:
+    def fetch(self, named: Iterable[tuple[Source, WeightsParams]]) -> None:
         """Download or convert missing models without loading them or blocking other runs.
 
         Args:
-            named: names of models, each with its weights settings.
+            named: where models come from, each with its weights settings.
 
         Raises:
             BusyError: too many downloads are running.
             Cancelled: the run was cancelled meanwhile.
             ModelError: a model cannot be downloaded or converted.
         """
-        for name, weights in named:
+        for source, weights in named:
             began = time.perf_counter()
-            if may_need_preparation(name) and get_cached_model(name) is None:
-                self.tell(Loading(name))
-                resolve_model(
-                    name, self.cancelled, partial(self._report_progress, name, TransferRate())
-                )
-                self._report_evictions(Loading(name))
-            if weights.backend != TORCH and get_cached_model(name, weights) is None:
-                self._convert(name, weights.backend)
+            if source.needs_preparation and get_cached_model(source) is None:
+                self.tell(Loading(source.name))
+                report = partial(self._report_progress, source.name, TransferRate())
+                resolve_model(source, self.cancelled, report)
+                self._report_evictions(Loading(source.name))
+            if weights.backend != TORCH and get_cached_model(source, weights) is None:
+                self._convert(source, weights.backend)
             self.load_s += time.perf_counter() - began
 
-    def _convert(self, name: str, backend: str) -> None:
-        folder = files.local_folder(name)
+    def _convert(self, source: Source, backend: str) -> None:
+        folder = source.folder()
         if folder is None or find_graph(folder, backend) is not None:
             return
-        self.tell(Loading(name, converting=backend))
-        ensure_graph(name, folder, backend, self.cancelled)
+        self.tell(Loading(source.name, converting=backend))
+        ensure_graph(source.name, folder, backend, self.cancelled)
 
     def _report_evictions(self, told: Loading) -> Loading:
         """Send an event if models were evicted for this load; return the last event sent."""
@@ -244,38 +272,6 @@ class ModelLoader:
 
     def _report_progress(self, name: str, rate: TransferRate, got: int, total: int) -> None:
         self.tell(Loading(name, got, total, rate.per_second(got)))
-
-
-def check_model_names(checked: CheckedRequest) -> None:
-    """Check the names of a request's models without network access.
-
-    Raises:
-        ModelError: a name is not allowed.
-    """
-    for name, _ in named_models(checked):
-        files.check_name(name)
-
-
-def has_loaded_models(checked: CheckedRequest) -> bool:
-    """Return whether all models that a request names are in memory."""
-    return all(get_cached_model(*named) is not None for named in named_models(checked))
-
-
-def named_models(checked: CheckedRequest) -> list[tuple[str, WeightsParams]]:
-    """Return the models that a request names, each with its weights; given objects are left out."""
-    request, strategy = checked.request, checked.strategy
-    own, draft = checked.weights
-    named: list[tuple[Any, WeightsParams]] = [
-        (strategy.default_model if request.model is None else request.model, own)
-    ]
-    if strategy.assistant != "none":
-        given = request.assistant
-        named.append((strategy.default_assistant if given is None else given, draft))
-    return [
-        (model, weights)
-        for model, weights in named
-        if model is not None and not isinstance(model, LoadedModel)
-    ]
 
 
 def _fit_length(checked: CheckedRequest, target: LoadedModel, prompt_length: int) -> CheckedRequest:

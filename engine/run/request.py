@@ -17,6 +17,7 @@ from engine.errors import ParameterError
 from engine.media import Media
 from engine.messages import Message
 from engine.models.chat import ChatPrompt
+from engine.models.loading import LoadedModel
 from engine.models.spellings import ban_message, find_spellings
 from engine.models.text import decode_ids, encode_after, encode_inside, tokenize_text
 from engine.run.chat_request import render_conversation
@@ -25,6 +26,7 @@ from engine.run.method_request import RequestedMethod, parse_method_request
 from engine.run.prompt_request import check_integer, check_prompt_fields, check_prompt_length
 from engine.run.weights import drop_loaded_weights, read_request_weights, weights_from_trace
 from engine.settings import SETTINGS
+from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.strategies.shared_params import SamplingParams
@@ -92,6 +94,8 @@ class CheckedRequest:
     """The custom generation method, None for a built-in strategy."""
     media: Media = Media()
     """The opened image and sound."""
+    models: tuple[LoadedModel | Source, ...] = ()
+    """Its model, and the draft model if the strategy has one; empty until their names are parsed."""
 
 
 def request_from_trace(trace: Trace, model: Any = None, assistant: Any = None) -> DecodeRequest:

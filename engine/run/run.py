@@ -29,10 +29,10 @@ from engine.run.generation import (
 from engine.run.preparation import (
     ModelLoader,
     Prepared,
-    check_model_names,
     fetch_request_method,
     has_loaded_models,
     named_models,
+    parse_models,
     prepare,
 )
 from engine.run.recording import Recording, RunObserver
@@ -98,13 +98,8 @@ class Run:
             EngineError: an error that the user can act on.
             Cancelled: the run was stopped before it decoded.
         """
-        checked = check_request(self.request)
-        check_model_names(checked)
-        kind = (
-            checked.strategy.name,
-            _model_name(self.request.model),
-            _model_name(self.request.assistant),
-        )
+        checked = parse_models(check_request(self.request))
+        kind = (checked.strategy.name, *(model.name for model in checked.models))
         size = float(checked.config.max_new_tokens)
         models = ModelLoader(self.cancelled, self.send)
         with RUN_QUEUE.open_ticket(self.cancelled, self.send, kind, size) as place:
@@ -227,10 +222,6 @@ def batch_key(checked: CheckedRequest) -> Hashable:
         return None
     named = id(model) if isinstance(model, LoadedModel) else model or strategy.default_model
     return named, checked.weights[0]
-
-
-def _model_name(model: Any) -> Any:
-    return getattr(model, "name", model)
 
 
 def call_generate(

@@ -250,8 +250,8 @@ def _open_model_folder(
         target: the model.
         tokenizer: also save the tokenizer; not every working tokenizer can be saved.
     """
-    if target.weights is not None:
-        yield resolve_model(target.name)[0], target.weights.changed_values()
+    if target.source is not None and target.weights is not None:
+        yield resolve_model(target.source)[0], target.weights.changed_values()
         return
     with TemporaryFolder("model") as folder:
         try:

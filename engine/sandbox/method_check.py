@@ -11,12 +11,13 @@ from typing import Any
 
 from engine.errors import MethodError
 from engine.messages import Message, join_messages
-from engine.models.loading import LoadedModel, load
+from engine.models.loading import LoadedModel, load_source
 from engine.models.model_resolver import resolve_model
 from engine.sandbox.confinement import BARRIERS
 from engine.sandbox.folder import README, REQUIREMENTS, TAG, Method, read_method
 from engine.sandbox.outcome import Outcome
 from engine.sandbox.sandbox_parent import SandboxProcess, collect_steps
+from engine.sources.source import Source
 from engine.trace.details import ForwardDetail
 from engine.trace.records import Step
 
@@ -112,12 +113,13 @@ class _Trial:
         cancelled: threading.Event | None,
     ) -> None:
         self.method, self.arguments, self.cancelled = method, arguments, cancelled
-        self.loaded = load(model)
+        source = Source.parse(model)
+        self.loaded = load_source(source)
         if self.loaded.tokenizer is None:
             raise MethodError(
                 "model = {model} is not allowed: it has no tokenizer.", model=repr(model)
             )
-        self.folder = resolve_model(model)[0]
+        self.folder = resolve_model(source)[0]
         self.processes = ExitStack()
         self._left = _RUNS
         self._next: SandboxProcess | None = None

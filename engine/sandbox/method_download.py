@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError, format_value
-from engine.models import files
 from engine.models.hub_download_job import check_hashes, hub_errors, read_hub_order, write_message
 from engine.sandbox.catalogue import COMMIT_PATTERN
 from engine.sandbox.folder import (
@@ -24,6 +23,7 @@ from engine.sandbox.folder import (
     format_no_method,
     format_too_large,
 )
+from engine.sources.hub_cache import split_revision
 
 _PATH = re.compile(rf"{CODE}(/(?!\.\.?(/|$))[\w.-]{{1,96}}){{1,8}}", re.ASCII)
 
@@ -42,7 +42,7 @@ def _download_files(order: dict[str, Any]) -> str:
     from huggingface_hub import HfApi, hf_hub_download
 
     name, token = order["name"], None if order["token"] else False
-    repository, asked = files.split_revision(name)
+    repository, asked = split_revision(name)
     with hub_errors(name, still="methods that come along still work"):
         info = HfApi(token=token).model_info(
             repository, revision=asked, timeout=order["probe_s"], files_metadata=True

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from engine.errors import MethodError, ModelError, format_value
 from engine.messages import Message
-from engine.models import files, hub, hub_lookup, install
+from engine.models import hub, hub_lookup, install
 from engine.sandbox.catalogue import (
     COMMIT_PATTERN,
     RECIPES,
@@ -26,6 +26,7 @@ from engine.sandbox.folder import ENTRY, README, Method, extract_summary, read_m
 from engine.sandbox.method_store import PINS, methods_folder, read_records, write_record
 from engine.sandbox.method_templates import TEMPLATES_FOLDER, list_own_methods, list_templates
 from engine.settings import SETTINGS
+from engine.sources.hub_cache import is_hub_id, split_revision
 
 SHIPPED, HUB, FOLDER = "shipped", "hub", "folder"
 FETCH_S = 120.0
@@ -84,7 +85,7 @@ def find_method(name: str, cancelled: threading.Event | None = None) -> FoundMet
     known = list_templates()
     if name in known:
         return FoundMethod(name, read_method(known[name]), SHIPPED, None)
-    if files.is_hub_id(name):
+    if is_hub_id(name):
         folder, commit = _locate_hub_method(name, cancelled)
         return FoundMethod(name, read_method(folder), HUB, commit)
     own = {} if SETTINGS.public else list_own_methods()
@@ -107,12 +108,11 @@ def is_local_method(name: str) -> bool:
     Raises:
         MethodError: a hub method that is not offered here.
     """
-    if name in list_templates() or not files.is_hub_id(name):
+    if name in list_templates() or not is_hub_id(name):
         return True
     known = _known_commit(name)
     return (
-        known is not None
-        and (_hub_method_folder(files.split_revision(name)[0], known) / ENTRY).is_file()
+        known is not None and (_hub_method_folder(split_revision(name)[0], known) / ENTRY).is_file()
     )
 
 
@@ -126,7 +126,7 @@ def pin_commit(found: FoundMethod) -> None:
         MethodError: the pin cannot be written.
     """
     if found.revision is not None:
-        write_record(PINS, files.split_revision(found.name)[0], found.revision, anew=True)
+        write_record(PINS, split_revision(found.name)[0], found.revision, anew=True)
 
 
 def list_offers() -> dict[str, MethodOffer]:
@@ -204,7 +204,7 @@ def _locate_hub_method(name: str, cancelled: threading.Event | None) -> tuple[Pa
     Raises:
         MethodError: it is not offered here, or cannot be downloaded.
     """
-    repository, _ = files.split_revision(name)
+    repository, _ = split_revision(name)
     known = _known_commit(name)
     if known is not None:
         folder = _hub_method_folder(repository, known)
@@ -232,7 +232,7 @@ def _known_commit(name: str) -> str | None:
         return listed.commit
     if SETTINGS.public:
         raise MethodError(_format_unknown_method(name))
-    asked = files.split_revision(name)[1]
+    asked = split_revision(name)[1]
     if COMMIT_PATTERN.fullmatch(asked or ""):
         return asked
     return read_records(PINS).get(name) or (RECIPES[name].commit if name in RECIPES else None)
@@ -259,7 +259,7 @@ def _download_method(name: str, cancelled: threading.Event | None) -> str:
                 "engine.sandbox.method_download", order, FETCH_S, cancelled
             )["revision"]
             shutil.rmtree(made / ".cache", ignore_errors=True)  # huggingface_hub's download records
-            _move_into_place(made, _hub_method_folder(files.split_revision(name)[0], commit))
+            _move_into_place(made, _hub_method_folder(split_revision(name)[0], commit))
     return commit
 
 

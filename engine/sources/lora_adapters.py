@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError, format_value
-from engine.sources.build_key import Sources
+from engine.settings import SETTINGS
+from engine.sources.build_key import BuildFiles
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 BASE_SEPARATOR = " on "
@@ -71,9 +72,16 @@ def has_adapter_files(folder: str | Path) -> bool:
         return False
 
 
-def is_adapter_folder(name: str) -> bool:
-    """Return True if the name is the absolute path of an adapter's folder."""
-    return Path(name).is_absolute() and has_adapter_files(name)
+def check_merge_allowed(place: str) -> None:
+    """Check that this deployment merges adapters.
+
+    Raises:
+        ModelError: it is a public deployment.
+    """
+    if SETTINGS.public:
+        raise ModelError(
+            "{name} is a LoRA adapter, and none is merged on a public deployment.", name=place
+        )
 
 
 def read_adapter(name: str, folder: str | Path) -> LoraAdapter:
@@ -182,7 +190,7 @@ def tokenizer_files(adapter: str | Path, base: str | Path) -> list[Path]:
     return [path for path in (*found, template) if path is not None and path.is_file()]
 
 
-def adapter_sources(adapter: str, base: str) -> Sources:
+def adapter_build_files(adapter: str, base: str) -> BuildFiles:
     """Return the files whose content decides a merged model, by label.
 
     The base is identified by content, so it does not matter where it came from.

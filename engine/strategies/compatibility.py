@@ -9,6 +9,7 @@ from engine.errors import ModelError
 from engine.messages import Message
 from engine.models.capabilities import Capabilities
 from engine.models.meta_model import describe_model
+from engine.sources.source import Source
 from engine.strategies.base import Strategy
 
 Requirement = tuple[Callable[[Capabilities], bool], str]
@@ -40,7 +41,7 @@ def incompatibility_reason(strategy: Strategy, model: Any, assistant: Any = None
 
     Args:
         strategy: one of STRATEGIES' values.
-        model: a LoadedModel or a name; a name without files on this machine counts as compatible.
+        model: a LoadedModel or a Source; one without files on this machine counts as compatible.
         assistant: the draft model, likewise; None checks the model alone.
 
     Returns:
@@ -67,14 +68,11 @@ def _model_incompatibility(
     strategy: Strategy, model: Any, needs: tuple[str, ...], *, as_draft: bool
 ) -> str | None:
     try:
-        found = (
-            describe_model(model) if isinstance(model, str) else (model.name, model.capabilities)
-        )
+        can = describe_model(model) if isinstance(model, Source) else model.capabilities
     except ModelError as error:
         return str(error)
-    if found is None:  # the files are not on this machine, so nothing is known
+    if can is None:  # the files are not on this machine, so nothing is known
         return None
-    name, can = found
     reason = _unsupported_model_reason(can) or next(
         (REQUIREMENTS[n][1] for n in needs if not REQUIREMENTS[n][0](can)), None
     )
@@ -85,7 +83,7 @@ def _model_incompatibility(
         if as_draft
         else "{name} cannot be used with {method}: {reason}."
     )
-    return Message(template, name=name, method=strategy.title, reason=reason)
+    return Message(template, name=model.name, method=strategy.title, reason=reason)
 
 
 def _unsupported_model_reason(can: Capabilities) -> str | None:

@@ -24,12 +24,12 @@ from engine.glossary import glossary_texts, term_for_parameter
 from engine.inspection.processors import changeable_parameters
 from engine.inspection.what_if import refusal_reason
 from engine.messages import Message
-from engine.models.hub import is_model_offered
 from engine.processors import filter_titles
 from engine.run.request import MAX_SEED
 from engine.run.weights import list_weight_params
 from engine.sandbox.method_templates import list_templates
 from engine.sources.catalogue import CATALOGUE, CatalogueEntry, drafts_for
+from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Preset, Strategy
 from engine.strategies.chat_presets import CHAT_MODEL, CHAT_PRESETS
@@ -97,7 +97,7 @@ def _cached_spec(
 
 
 def _offered_models() -> tuple[CatalogueEntry, ...]:
-    return tuple(e for e in CATALOGUE.values() if e.available and is_model_offered(e.name))
+    return tuple(e for e in CATALOGUE.values() if e.available and Source.from_entry(e).is_offered)
 
 
 def stage_views(names: tuple[str, ...]) -> list[str]:
@@ -197,7 +197,9 @@ def _strategy_spec(
 
 def _refused_models(strategy: Strategy) -> dict[str, str]:
     """Map each offered model that cannot serve a strategy to the reason."""
-    reasons = {e.name: incompatibility_reason(strategy, e.name) for e in _offered_models()}
+    reasons = {
+        e.name: incompatibility_reason(strategy, Source.from_entry(e)) for e in _offered_models()
+    }
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
 

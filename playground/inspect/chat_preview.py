@@ -10,6 +10,7 @@ from typing import Any
 from engine.errors import BusyError, ModelError
 from engine.models.tokenizer_only import load_tokenizer_only
 from engine.run.chat_request import check_messages, render_conversation
+from engine.sources.source import Source
 
 ACTIONS = ("rendered",)
 _RENDER_SLOTS = threading.Semaphore(2)
@@ -38,7 +39,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     if not _RENDER_SLOTS.acquire(timeout=_WAIT_S):
         raise BusyError("Others are asking, too; try again in a moment.")
     try:
-        read = load_tokenizer_only(model)
+        read = load_tokenizer_only(Source.parse(model))
         found = render_conversation(messages, template, read)
     finally:
         _RENDER_SLOTS.release()

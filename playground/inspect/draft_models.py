@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.models.draft_pairs import early_exit_reason, find_draft_pairs
+from engine.sources.source import Source
 from playground.forms.form import read_strategy
 
 ACTIONS = ("drafts",)
@@ -25,13 +26,13 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         EngineError: The strategy does not exist.
     """
-    strategy, given = read_strategy(asked), asked.get("model")
-    model = given if isinstance(given, str) else ""
-    pairs = [] if strategy.assistant == "none" else find_draft_pairs(model, strategy.assistant)
+    strategy, source = read_strategy(asked), Source.find(asked.get("model"))
+    pairs = [] if strategy.assistant == "none" else find_draft_pairs(source, strategy.assistant)
+    early = None if strategy.name != "early_exit" or source is None else early_exit_reason(source)
     return {
         "drafts": [
             {"name": pair.name, "here": pair.values is not None, "reason": pair.reason}
             for pair in pairs
         ],
-        "early_exit": early_exit_reason(model) if strategy.name == "early_exit" else None,
+        "early_exit": early,
     }

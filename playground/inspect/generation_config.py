@@ -10,6 +10,7 @@ from engine.errors import ParameterError
 from engine.export import generation_config as config_io
 from engine.export.own_defaults import OwnDefaults, own_defaults
 from engine.messages import Message
+from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from playground.forms import controls
 from playground.forms.form import form_params, read_strategy
@@ -46,19 +47,18 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
             "values": control_values(strategy, found.params),
         }
     if action == "defaults":
-        given = asked.get("model")
         return _defaults_answer(
-            own_defaults(given if isinstance(given, str) else "", strategy.name)
+            asked.get("model"), own_defaults(Source.find(asked.get("model")), strategy.name)
         )
     raise ParameterError(
         "action", action, Message("it must be one of {choices}", choices=", ".join(ACTIONS))
     )
 
 
-def _defaults_answer(found: OwnDefaults) -> dict[str, Any]:
+def _defaults_answer(model: Any, found: OwnDefaults) -> dict[str, Any]:
     kinds = params_of(STRATEGIES[found.strategy].config)
     return {
-        "model": found.model,
+        "model": model if isinstance(model, str) else "",
         "differs": [
             {
                 "name": name,

@@ -12,6 +12,7 @@ from engine.errors import BusyError, Cancelled, ModelError, StoppedError
 from engine.export.model_comparison_csv import model_comparison_csv
 from engine.run.preparation import ModelLoader
 from engine.run.scheduler import ignore_event
+from engine.sources.source import Source
 from engine.trace.records import Trace
 from playground.forms.form import single_model_weights
 
@@ -45,7 +46,7 @@ def act(asked: Mapping[str, Any], trace: Trace, gone: Callable[[], bool]) -> dic
         _wait_for_turn(cancelled)
         try:
             models = ModelLoader(cancelled, ignore_event)
-            loaded = [models(name, weights=held) for name, held in (own, other)]
+            loaded = [models(Source.parse(name), held) for name, held in (own, other)]
             found = compare_models(trace, loaded[0], loaded[1], cancelled)
             return {**found.to_dict(), "csv": model_comparison_csv(found)}
         except Cancelled:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.declare.weights import parse_weights
-from engine.models import files
 from engine.run.preflight import preflight
+from engine.sources.source import Source
 from playground.forms.form import form_weights, read_strategy
 
 ACTIONS = ("preflight",)
@@ -32,15 +32,10 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     strategy = read_strategy(asked)
     said = form_weights(strategy, asked.get("params") or {})
     held, _ = parse_weights(said, strategy.name, assistant=True)
-    model = asked.get("model")
-    if asked.get("here") and not _is_local(model):
+    source = Source.parse(asked.get("model"))
+    if asked.get("here") and source.folder() is None:
         return {"told": [], "notes": []}
-    found = preflight(model, held)
+    found = preflight(source, held)
     speech = None if found.speech is None else dataclasses.asdict(found.speech)
     takes = {"takes": list(found.takes), "needs": found.needs, "speech": speech}
     return {"told": found.to_pairs(), "notes": list(found.notes), **takes}
-
-
-def _is_local(model: Any) -> bool:
-    files.check_name(model)
-    return files.local_folder(model) is not None

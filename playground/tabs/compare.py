@@ -15,7 +15,6 @@ from engine.analysis.likelihood import Scores, score_trace
 from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ParameterError
 from engine.messages import Message
-from engine.models import files
 from engine.models.loading import LoadedModel
 from engine.models.weights import weights_from_info
 from engine.one_shot_thread import run_in_thread
@@ -24,6 +23,7 @@ from engine.run.preparation import ModelLoader
 from engine.run.request import DecodeRequest, check_request
 from engine.run.scheduler import EventCallback
 from engine.run.weights import read_single_weights
+from engine.sources.source import Source
 from engine.statistics.text_divergence import diff_tokens, has_comparable_ids, output_tokens
 from engine.statistics.weights_summary import describe_weights
 from engine.strategies import STRATEGIES
@@ -171,7 +171,7 @@ def run_comparison(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | No
         requests = read_requests(asked)
         # Check the base model's name and weights before anything is decoded.
         named = asked.get("base") or requests[0].model
-        files.check_name(named)
+        base_source = Source.parse(named)
         held = read_single_weights(single_model_weights(asked.get("base_weights") or {}), "compare")
     except BaseException as error:
         yield None, {"kind": "refused", **about, "error": error_message(error)}
@@ -183,7 +183,9 @@ def run_comparison(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | No
         yield None, {"kind": "begin", **about}
         # The base model has its own weights setting: columns may load one model at several
         # precisions.
-        base = yield from _report_progress(about, comparison, partial(_load_base, named, held))
+        base = yield from _report_progress(
+            about, comparison, partial(_load_base, base_source, held)
+        )
         # Columns in parallel would share the processor, and their timings would mean nothing.
         for i, request in enumerate(requests):
             if comparison.stopped.is_set():
@@ -212,9 +214,9 @@ def run_comparison(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | No
 
 
 def _load_base(
-    name: str, weights: WeightsParams, tell: EventCallback, stopped: threading.Event
+    source: Source, weights: WeightsParams, tell: EventCallback, stopped: threading.Event
 ) -> LoadedModel:
-    return ModelLoader(stopped, tell)(name, weights=weights)
+    return ModelLoader(stopped, tell)(source, weights)
 
 
 def _report_progress(
@@ -307,7 +309,8 @@ def _judge_column(
             Message("{label} was not judged: it was stopped.", label=label)
         ]
     try:
-        writer = ModelLoader(stopped, tell)(trace.model.id, weights=weights_from_info(trace.model))
+        source, held = Source.parse(trace.model.id), weights_from_info(trace.model)
+        writer = ModelLoader(stopped, tell)(source, held)
         scores = run_in_thread(partial(score_trace, trace, base, writer, stopped, tell))
     except Cancelled:
         return ComparedRun(label, title, trace), [

@@ -12,9 +12,9 @@ from typing import Any
 from engine.analysis.fork import BranchPoint, make_branch
 from engine.errors import EngineError, ParameterError
 from engine.messages import Message
-from engine.models.loading import LoadedModel, load
+from engine.models.loading import LoadedModel
 from engine.run.jobs import JobStream
-from engine.run.preparation import ModelLoader
+from engine.run.preparation import ModelLoader, get_model, parse_model
 from engine.run.request import DecodeRequest, check_request
 from engine.trace.events import Failed, Started
 from playground.forms import controls, visitor_media
@@ -144,7 +144,9 @@ def _read_request_with_progress(
         yield progress_message(works[0].run_id, key, news), None
 
 
-def read_request(asked: Mapping[str, Any], get: Callable[..., LoadedModel] = load) -> DecodeRequest:
+def read_request(
+    asked: Mapping[str, Any], get: Callable[..., LoadedModel] = get_model
+) -> DecodeRequest:
     """Read the request of a branch.
 
     Args:
@@ -152,7 +154,7 @@ def read_request(asked: Mapping[str, Any], get: Callable[..., LoadedModel] = loa
             parent (``linked`` ids need no pieces); ``parse_token_id`` or ``text``; ``strategy``,
             ``model``, ``assistant``, ``params`` and ``seed`` of the branch; ``image`` and ``audio``
             of the parent.
-        get: returns the model of a name.
+        get: returns the model from a source.
 
     Raises:
         EngineError: a value is not valid, or the model's tokens differ from the parent's.
@@ -175,7 +177,7 @@ def read_request(asked: Mapping[str, Any], get: Callable[..., LoadedModel] = loa
     own, _ = check_request(
         check_method_is_local(DecodeRequest(strategy.name, input_ids=ids, **common))
     ).weights
-    loaded = get(asked.get("model") or strategy.default_model, weights=own)
+    loaded = get(parse_model(asked.get("model") or None, strategy.default_model), own)
     # A link holds ids without their texts.
     pieces = None if asked.get("linked") is True else asked.get("pieces") or {}
     _check_same_tokens(loaded, place, pieces)

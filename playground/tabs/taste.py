@@ -16,6 +16,7 @@ from engine.models.weights import weights_from_info
 from engine.one_shot_thread import run_in_thread
 from engine.run.preparation import ModelLoader
 from engine.run.request import DecodeRequest, check_request
+from engine.sources.source import Source
 from engine.strategies.base import STORY
 from engine.trace.records import Trace
 from playground.forms.form import check_method_is_local, form_request
@@ -122,7 +123,8 @@ def _decode_with_progress(
 
 
 def _measure_text(request: DecodeRequest, trace: Trace, tell: Any, stopped: Any) -> MeasuredText:
-    base = ModelLoader(stopped, tell)(trace.model.id, weights=weights_from_info(trace.model))
+    source, held = Source.parse(trace.model.id), weights_from_info(trace.model)
+    base = ModelLoader(stopped, tell)(source, held)
     return run_in_thread(partial(measure_continuation, trace, request.params, base, stopped, tell))
 
 

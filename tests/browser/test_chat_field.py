@@ -12,6 +12,7 @@ from playwright.sync_api import expect
 from engine import DecodeRequest
 from engine.models.tokenizer_only import load_tokenizer_only
 from engine.run.chat_request import render_conversation
+from engine.sources.source import Source
 from tests.helpers.pages import (
     address,
     finish,
@@ -80,7 +81,7 @@ def test_a_chat_is_written_read_answered_and_goes_on(open_page, folder):
     assert messages_of(page)["prompt"] is None
 
     box.locator("summary", has_text="What the model reads").click()
-    read = load_tokenizer_only(folder)
+    read = load_tokenizer_only(Source.parse(folder))
     found = render_conversation(asked, {}, read)
     expect(box.locator(".tk-preview-box .f-help")).to_contain_text(f"{len(found.ids)} tokens")
     roles = [turn.role for turn in found.turns if turn.role != "template"]
@@ -120,7 +121,9 @@ def test_a_chat_is_written_read_answered_and_goes_on(open_page, folder):
 
 @pytest.mark.nightly
 def test_a_special_token_that_was_written_is_in_a_box_and_says_so(open_page, folder, tmp_path):
-    start_id = load_tokenizer_only(folder).tokenizer.convert_tokens_to_ids("<|im_start|>")
+    start_id = load_tokenizer_only(Source.parse(folder)).tokenizer.convert_tokens_to_ids(
+        "<|im_start|>"
+    )
     own = {"max_new_tokens": 3, "sequence_bias": [[[start_id], 100.0]]}
     request = DecodeRequest("greedy", folder, messages=said("Hi"), params=own)
     trace = finished(request)

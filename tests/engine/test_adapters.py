@@ -23,14 +23,14 @@ from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ModelError
 from engine.export.plan import plan_export
 from engine.export.script import script_text
-from engine.models import adapter_build, files, hub, hub_lookup, subprocess_job
+from engine.models import adapter_build, hub, hub_lookup, subprocess_job
 from engine.models import loading as models
 from engine.models.meta_model import describe_model
 from engine.models.model_resolver import resolve_model
-from engine.run import preflight as flights
 from engine.run.preflight import preflight
-from engine.sources import catalogue
+from engine.sources import catalogue, lora_adapters, source
 from engine.sources.catalogue import MODEL_DIR
+from engine.sources.source import Adapter, Embedded, Folder, Source
 from engine.strategies import STRATEGIES
 from tests.helpers.adapters import BASE, change_config, make_adapter, merged_here, plain
 from tests.helpers.hub import serving
@@ -56,7 +56,7 @@ def merged(tmp_path_factory):
     adapted = make_adapter(place / "poet")
     with pytest.MonkeyPatch.context() as patch:
         set_home(patch, place / "models")
-        folder, _ = resolve_model(str(place / "poet"))
+        folder, _ = resolve_model(Source.parse(str(place / "poet")))
     return place / "poet", adapted, Path(folder)
 
 
@@ -78,7 +78,7 @@ def own(merged, tmp_path, monkeypatch):
 def refusal(name, tmp_path):
     """Return the sentence for an adapter, of which nothing stays."""
     with pytest.raises(ModelError) as caught:
-        resolve_model(str(name))
+        resolve_model(Source.parse(str(name)))
     assert not list(tmp_path.glob("models/made/*"))
     assert not list(tmp_path.glob("models/made/.*"))
     return clean(str(caught.value).replace(str(tmp_path), ""), most=300)
@@ -93,7 +93,7 @@ def test_what_is_merged_computes_and_writes_what_peft_does(home):
         assert (found - expected).abs().max() < NEAR * expected.abs().max()
         assert (plain()(ids).logits - expected).abs().max() > 0.1, "the adapter changes something"
     assert loaded.revision == folder.name
-    assert describe_model(str(path))[1] == loaded.capabilities
+    assert describe_model(Source.parse(str(path))) == loaded.capabilities
     own = {"do_sample": True, "top_k": 50, "top_p": 1.0, "temperature": 1.0, "num_beams": 1}
     for strategy, kwargs in (("greedy", {"do_sample": False}), ("sampling", own)):
         request = DecodeRequest(strategy, str(path), "The", params={"max_new_tokens": 12}, seed=4)
@@ -133,17 +133,17 @@ def test_base_and_adapter_stand_beside_each_other(home):
 def test_an_adapter_that_has_changed_is_another_model(home, tmp_path):
     path, _, folder = home
     copy = Path(shutil.copytree(path, tmp_path / "copy"))
-    assert files.local_folder(str(copy)) is None, "it has not been read yet"
-    assert resolve_model(str(copy)) == (str(folder), folder.name), (
+    assert Source.parse(str(copy)).folder() is None, "it has not been read yet"
+    assert resolve_model(Source.parse(str(copy))) == (str(folder), folder.name), (
         "the same content is not merged again"
     )
     loaded = models.load(str(copy))
     assert models.load(str(copy)) is loaded
     change_config(copy, lora_alpha=16)
-    assert files.local_folder(str(copy)) is None
-    assert models.get_cached_model(str(copy)) is None
+    assert Source.parse(str(copy)).folder() is None
+    assert models.get_cached_model(Source.parse(str(copy))) is None
     with pytest.raises(TypeError, match="NoneType"):
-        resolve_model(str(copy))
+        resolve_model(Source.parse(str(copy)))
 
 
 def test_its_base_can_stand_in_the_name(home, tmp_path):
@@ -153,8 +153,12 @@ def test_its_base_can_stand_in_the_name(home, tmp_path):
     said = str(failed(DecodeRequest("greedy", str(copy), "The")))
     assert "LoRA adapter of '/home/trainer/base', which is not on this machine" in said
     assert said.endswith(f'name its base, as in "{copy} on BASE".')
-    assert files.parse_adapter_name(f"{copy} on {BASE}") == (str(copy), BASE)
-    assert resolve_model(f"{path} on {MODEL_DIR / BASE}") == (str(folder), folder.name)
+    named = Source.parse(f"{copy} on {BASE}")
+    assert (named.place, named.named_base) == (Folder(str(copy)), Embedded(BASE))
+    assert resolve_model(Source.parse(f"{path} on {MODEL_DIR / BASE}")) == (
+        str(folder),
+        folder.name,
+    )
     assert "is not allowed" in str(failed(DecodeRequest("greedy", f"{copy} on nothing", "The")))
     stacked = f"{copy} on {path}"
     assert "which is one itself" in str(failed(DecodeRequest("greedy", stacked, "The")))
@@ -170,28 +174,28 @@ def test_the_hub_has_adapters_too(home, tmp_path, monkeypatch):
     monkeypatch.setattr(hub_lookup, "LOOKUP_TIMEOUT_S", PATIENCE_S)
     with serving(tmp_path) as served:
         monkeypatch.setattr(constants, "ENDPOINT", served.url)
-        told = preflight(HUB)
+        told = preflight(Source.parse(HUB))
         assert (told.where, told.base, told.adapter.r) == ("hub", BASE, 4)
         assert "adapter_model.safetensors" not in served.files()
-        assert resolve_model(HUB) == (str(folder), folder.name)
+        assert resolve_model(Source.parse(HUB)) == (str(folder), folder.name)
         assert models.load(HUB).revision == folder.name
-        assert preflight(HUB).where == "here"
+        assert preflight(Source.parse(HUB)).where == "here"
 
 
 def test_a_public_deployment_merges_no_adapter(tmp_path, monkeypatch):
     named = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "base_model_name_or_path": BASE}
     (tmp_path / "adapter_config.json").write_text(json.dumps(named | {"r": 4, "lora_alpha": 8}))
-    assert files.parse_adapter_name(str(tmp_path)) == (str(tmp_path), None)
-    for module in (files, hub, flights):
+    assert isinstance(Source.parse(str(tmp_path)), Adapter)
+    for module in (source, lora_adapters, hub):
         settings = dataclasses.replace(module.SETTINGS, public=True, allowed_models=HUB)
         monkeypatch.setattr(module, "SETTINGS", settings)
     for name in (str(tmp_path), f"{tmp_path} on {BASE}", f"{HUB} on {BASE}"):
         with pytest.raises(ModelError, match="is not allowed"):
-            resolve_model(name)
+            resolve_model(Source.parse(name))
     # Somebody has fetched it, or its owner's list has it.
     monkeypatch.setattr(hub, "fetch_snapshot", lambda *given: (str(tmp_path), "0" * 40))
     with pytest.raises(ModelError, match="none is merged on a public deployment"):
-        resolve_model(HUB)
+        resolve_model(Source.parse(HUB))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +231,7 @@ def test_files_that_are_no_adapter(own, tmp_path):
     for text in ("{", "[]", "[" * 100_000):
         config.write_text(text)
         assert refusal(own, tmp_path) == "/poet has an adapter_config.json that is not valid."
-        assert preflight(str(own)).notes[0].endswith("that is not valid.")
+        assert preflight(Source.parse(str(own))).notes[0].endswith("that is not valid.")
     config.write_text(json.dumps({"peft_type": "LORA", "task_type": "CAUSAL_LM"}))
     assert "has r = None" in refusal(own, tmp_path)
     change_config(own, r=4, lora_alpha=8, base_model_name_or_path=BASE)
@@ -235,7 +239,7 @@ def test_files_that_are_no_adapter(own, tmp_path):
     assert "has a damaged weights file" in refusal(own, tmp_path)
     weights.rename(own / "adapter_model.bin")
     assert "adapter_model.bin, a pickle that could run code; only" in refusal(own, tmp_path)
-    assert "pickle" in preflight(str(own)).notes[0]
+    assert "pickle" in preflight(Source.parse(str(own))).notes[0]
     (own / "adapter_model.bin").unlink()
     assert "no adapter_model.safetensors beside it" in refusal(own, tmp_path)
 
@@ -255,7 +259,7 @@ def test_without_peft_one_sentence_says_how_to_get_it(own, tmp_path, monkeypatch
     monkeypatch.setattr(subprocess_job, "version", missing)
     said = "peft that merges it is not installed: python -m pip install -r requirements-models.txt"
     assert said in refusal(own, tmp_path)
-    assert said in preflight(str(own)).notes[0]
+    assert said in preflight(Source.parse(str(own))).notes[0]
 
 
 def test_a_merge_that_is_broken_off_leaves_nothing(own, tmp_path, monkeypatch):
@@ -274,7 +278,7 @@ def test_a_merge_that_is_broken_off_leaves_nothing(own, tmp_path, monkeypatch):
     assert refusal(own, tmp_path).startswith("There is no room left on the disk for /poet")
     monkeypatch.setattr(adapter_build, "merge_adapter", stopped)
     with pytest.raises(Cancelled):
-        resolve_model(str(own), stop)
+        resolve_model(Source.parse(str(own)), stop)
     assert not list(tmp_path.glob("models/made/*"))
 
 
@@ -321,23 +325,23 @@ def test_what_only_one_of_the_two_has_is_refused(tmp_path):
 
 def test_it_is_told_before_and_after_it_is_merged(home, own, tmp_path, monkeypatch, capsys):
     held = WeightsParams(dtype="bfloat16")
-    before, base = preflight(str(own), held), preflight(BASE, held)
+    before, base = preflight(Source.parse(str(own)), held), preflight(Source.parse(BASE), held)
     assert (before.where, before.base, before.adapter.lora_alpha) == ("unmade", BASE, 8)
     assert before.adapter.target_modules == ("q_proj", "v_proj")
     assert before.disk_bytes == 4 * base.parameters
     assert before.fits
     same = ("architecture", "model_type", "parameters", "memory_bytes", "context_length")
     set_home(monkeypatch, home[2].parent.parent)
-    after = preflight(str(home[0]), held)
+    after = preflight(Source.parse(str(home[0])), held)
     assert (after.where, after.revision) == ("here", home[2].name)
     for field in (*same, "cannot_serve", "chat_template"):
         assert getattr(before, field) == getattr(base, field) == getattr(after, field), field
     change_config(own, base_model_name_or_path="no/base")
-    unknown = preflight(str(own))
+    unknown = preflight(Source.parse(str(own)))
     assert unknown.cannot_serve is None
     assert "hf download no/base brings it" in clean(unknown.notes[0].replace(str(tmp_path), ""))
     change_config(own, base_model_name_or_path="storyteller")
-    assert set(preflight(str(own)).cannot_serve) == set(STRATEGIES)
+    assert set(preflight(Source.parse(str(own))).cannot_serve) == set(STRATEGIES)
     assert main(["about", str(home[0])]) == 0
     said = capsys.readouterr().out
     assert "LoRA adapter:  rank 4, alpha 8, on q_proj, v_proj" in said

@@ -14,10 +14,11 @@ from huggingface_hub import constants
 from engine import DecodeRequest, load
 from engine.cli.main import main
 from engine.models import draft_pairs, vocabularies
-from engine.models import hub as hubs
 from engine.models.draft_pairs import early_exit_reason, find_draft_pairs, list_local_models
 from engine.models.vocabularies import read_vocabulary
+from engine.sources import source
 from engine.sources.catalogue import MODEL_DIR
+from engine.sources.source import Hub, Source
 from tests.helpers.hub import SHA
 from tests.helpers.models import fresh_model, tiny_llama
 from tests.helpers.runs import failed, finished
@@ -70,7 +71,7 @@ def names(found):
 
 @pytest.mark.usefixtures("nothing_loads")
 def test_what_shares_a_tokenizer_and_is_smaller_can_draft(shelf):
-    found = find_draft_pairs(str(shelf / "target"), "same_tokenizer")
+    found = find_draft_pairs(Source.parse(str(shelf / "target")), "same_tokenizer")
     assert names(found) == ["draft", "padded"]
     assert all(pair.shares for pair in found)
     for pair in found:
@@ -90,7 +91,7 @@ def test_what_is_offered_is_accepted_by_a_run_and_the_rest_is_not(shelf):
 
 
 def test_a_model_that_is_alone_with_its_tokenizer_drafts_for_itself(monkeypatch):
-    [pair] = find_draft_pairs("foreign-draft", "same_tokenizer")
+    [pair] = find_draft_pairs(Source.parse("foreign-draft"), "same_tokenizer")
     assert pair.name == "foreign-draft"
     assert "with fewer bits" in clean(pair.reason, most=200)
     asked = {"model": pair.name, "prompt": "the bear", "params": {"max_new_tokens": 8}}
@@ -110,12 +111,12 @@ def test_a_model_that_is_alone_with_its_tokenizer_drafts_for_itself(monkeypatch)
     monkeypatch.setattr(
         draft_pairs, "SETTINGS", dataclasses.replace(draft_pairs.SETTINGS, public=True)
     )
-    assert find_draft_pairs("foreign-draft", "same_tokenizer") == []
+    assert find_draft_pairs(Source.parse("foreign-draft"), "same_tokenizer") == []
 
 
 @pytest.mark.usefixtures("nothing_loads")
 def test_another_tokenizer_is_offered_to_what_translates(shelf):
-    found = find_draft_pairs(str(shelf / "target"), "any_tokenizer")
+    found = find_draft_pairs(Source.parse(str(shelf / "target")), "any_tokenizer")
     here = [pair for pair in found if pair.name.startswith(str(shelf))]
     assert set(names(here)) == {"foreign", "renumbered"}
     assert all("translated" in pair.reason for pair in here)
@@ -125,25 +126,25 @@ def test_another_tokenizer_is_offered_to_what_translates(shelf):
 def test_other_ends_of_a_text_are_named(shelf):
     path = shelf / "draft" / "generation_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "eos_token_id": [2, 7]}))
-    [draft, _] = find_draft_pairs(str(shelf / "target"), "same_tokenizer")
+    [draft, _] = find_draft_pairs(Source.parse(str(shelf / "target")), "same_tokenizer")
     assert "other ones end a text" in draft.reason
 
 
 def test_the_catalogue_alone_is_named_as_such(shelf):
-    [pair] = find_draft_pairs("HuggingFaceTB/SmolLM2-360M", "same_tokenizer")
+    [pair] = find_draft_pairs(Source.parse("HuggingFaceTB/SmolLM2-360M"), "same_tokenizer")
     assert pair.name == "HuggingFaceTB/SmolLM2-135M"
     assert (pair.shares, pair.values) == (None, None)
     assert "it would be fetched first" in pair.reason
-    assert [pair.name for pair in find_draft_pairs("storyteller", "same_tokenizer")] == [
-        "storyteller-draft"
-    ]
+    assert [
+        pair.name for pair in find_draft_pairs(Source.parse("storyteller"), "same_tokenizer")
+    ] == ["storyteller-draft"]
 
 
 def test_the_catalogue_is_not_believed_against_the_files(monkeypatch):
     entry = draft_pairs.CATALOGUE["foreign-draft"]
     wrong = dataclasses.replace(entry, fits=("storyteller",))
     monkeypatch.setitem(draft_pairs.CATALOGUE, "foreign-draft", wrong)
-    assert [p.name for p in find_draft_pairs("storyteller", "same_tokenizer")] == [
+    assert [p.name for p in find_draft_pairs(Source.parse("storyteller"), "same_tokenizer")] == [
         "storyteller-draft"
     ]
 
@@ -162,9 +163,9 @@ def test_the_hubs_cache_is_searched(shelf, tmp_path):
     into_cache(cache, "someone/half-fetched", shelf / "draft")
     for weights in (cache / "models--someone--half-fetched").rglob("*.safetensors"):
         weights.unlink()
-    assert "someone/small" in list_local_models()
-    assert "someone/half-fetched" not in list_local_models()
-    found = find_draft_pairs(str(shelf / "target"), "same_tokenizer")
+    assert Hub("someone/small") in list_local_models()
+    assert Hub("someone/half-fetched") not in list_local_models()
+    found = find_draft_pairs(Source.parse(str(shelf / "target")), "same_tokenizer")
     assert "someone/small" in [pair.name for pair in found]
 
 
@@ -172,13 +173,13 @@ def test_a_public_deployment_names_only_what_it_offers(shelf, tmp_path, monkeypa
     cache = tmp_path / "cache"
     for name in ("someone/offered", "someone/private"):
         into_cache(cache, name, shelf / "draft")
-    settings = dataclasses.replace(hubs.SETTINGS, public=True, allowed_models="someone/offered")
-    for module in (draft_pairs, draft_pairs.files, hubs):
+    settings = dataclasses.replace(source.SETTINGS, public=True, allowed_models="someone/offered")
+    for module in (draft_pairs, source):
         monkeypatch.setattr(module, "SETTINGS", settings)
-    found = list_local_models(str(shelf / "target"))
-    assert "someone/offered" in found
-    assert "someone/private" not in found
-    assert not [name for name in found if name.startswith("/")]
+    found = list_local_models(Source.find(str(shelf / "target")))
+    assert Hub("someone/offered") in found
+    assert Hub("someone/private") not in found
+    assert not [each for each in found if each.name.startswith("/")]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -225,14 +226,14 @@ def test_a_tokenizer_that_cannot_be_read_is_none(tmp_path):
 
 def test_models_made_for_early_exit_are_told_by_their_files(shelf):
     folder = shelf / "target"
-    assert early_exit_reason(str(folder)) is None
-    assert "LayerSkip" in early_exit_reason("facebook/layerskip-llama3.2-1B")
+    assert early_exit_reason(Source.parse(str(folder))) is None
+    assert "LayerSkip" in early_exit_reason(Source.parse("facebook/layerskip-llama3.2-1B"))
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "early_exit_layers": [4]}))
-    assert "has the field early_exit_layers" in early_exit_reason(str(folder))
+    assert "has the field early_exit_layers" in early_exit_reason(Source.parse(str(folder)))
     path = folder / "generation_config.json"
     path.write_text(json.dumps({"assistant_early_exit": 4}))
-    assert "assistant_early_exit = 4" in early_exit_reason(str(folder))
+    assert "assistant_early_exit = 4" in early_exit_reason(Source.parse(str(folder)))
 
 
 def test_the_command_names_the_drafts(shelf, capsys):

@@ -28,7 +28,7 @@ from engine.models import hub as hubs
 from engine.models import loading as models
 from engine.models.partial_downloads import folder_bytes
 from engine.sources import catalogue
-from engine.sources.catalogue import CATALOGUE, MODEL_DIR, SOURCE_FILE
+from engine.sources.catalogue import CATALOGUE, MODEL_DIR
 from engine.sources.installable import INSTALLABLE
 from tests.helpers.hub import SHA, serving
 from tests.helpers.models import tiny_llama
@@ -351,15 +351,6 @@ def test_before_it_is_there_a_request_and_the_list_say_how_to_get_it(home, capsy
     [found] = [model for model in listed if model["name"] == NAME]
     assert not found["available_offline"]
     assert found["how_to_fetch"] == "python -m engine fetch smollm2"
-
-
-def test_whose_weights_they_are_is_known_only_of_what_was_brought(home):
-    folder = home / NAME
-    folder.mkdir(parents=True)
-    assert hubs.files.installed_revision(NAME, str(folder)) is None
-    (folder / SOURCE_FILE).write_text('{"hub": "a/b", "revision": "c"}')
-    assert hubs.files.installed_revision(NAME, str(folder)) == "c"
-    assert hubs.files.installed_revision("storyteller", str(folder)) is None
 
 
 def test_a_terminal_has_one_line_with_rate_and_time(capsys, monkeypatch):

@@ -10,6 +10,7 @@ from transformers import GenerationConfig
 from engine.declare.params import build_config
 from engine.errors import EngineError
 from engine.export import generation_config as io
+from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from tests.helpers.bad_configs import REFUSED
 from tests.helpers.sentences import clean
@@ -127,12 +128,13 @@ def test_other_strategies_refuse_by_name():
 
 
 def test_a_models_own_defaults_are_shown_and_not_used(tmp_path):
-    assert io.model_defaults("storyteller") == {}
-    assert io.model_defaults("someone/unknown") == {}
-    assert io.model_defaults("not a name") == {}
+    assert io.model_defaults(Source.parse("storyteller")) == {}
+    assert io.model_defaults(Source.parse("someone/unknown")) == {}
+    assert io.model_defaults(Source.find("not a name")) == {}
     fields = {"temperature": 0.6, "top_p": 0.9, "do_sample": True, "eos_token_id": 2}
+    (tmp_path / "config.json").write_text("{}")
     (tmp_path / "generation_config.json").write_text(json.dumps(fields))
-    shown = io.model_defaults(str(tmp_path))
+    shown = io.model_defaults(Source.parse(str(tmp_path)))
     assert shown == {"temperature": 0.6, "top_p": 0.9, "do_sample": True}
     assert io.parse_config(json.dumps(shown), "sampling").params == {
         "temperature": 0.6,
@@ -140,4 +142,4 @@ def test_a_models_own_defaults_are_shown_and_not_used(tmp_path):
     }
     (tmp_path / "generation_config.json").write_text("{")
     with pytest.raises(EngineError, match="not valid JSON"):
-        io.model_defaults(str(tmp_path))
+        io.model_defaults(Source.parse(str(tmp_path)))

@@ -19,12 +19,13 @@ from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ExportError, ModelError
 from engine.export.plan import plan_export
 from engine.export.script import script_text
-from engine.models import files, gguf_build, gguf_conversion, gguf_paths, subprocess_job
+from engine.models import gguf_build, gguf_conversion, subprocess_job
 from engine.models import loading as models
 from engine.models.gguf_build import ensure_gguf_converted
 from engine.models.meta_model import describe_model
 from engine.run.preflight import preflight
-from engine.sources import catalogue
+from engine.sources import catalogue, source
+from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.trace.events import Loading
 from tests.helpers.nightly import mark_nightly
@@ -69,7 +70,7 @@ def sum_of(path):
 def refusal(path, home):
     """Return the sentence for a file, of which nothing stays."""
     with pytest.raises(ModelError) as caught:
-        ensure_gguf_converted(str(path))
+        ensure_gguf_converted(Source.parse(str(path)))
     assert not list(home.glob("*"))
     assert not list(home.glob(".*"))
     return clean(str(caught.value), most=400)
@@ -79,7 +80,7 @@ def test_a_file_is_converted_once_and_then_a_folder(path, home, monkeypatch):
     # What lies beside a file is not the file's.
     (path.parent / "config.json").write_text('{"model_type": "gpt2"}')
     (path.parent / "tokenizer_config.json").write_text("{}")
-    assert describe_model(str(path)) is None, "nothing is claimed before it is read"
+    assert describe_model(Source.parse(str(path))) is None, "nothing is claimed before it is read"
     events = list(decode(request(path)))
     told = [event for event in events if isinstance(event, Loading)]
     size = path.stat().st_size
@@ -96,7 +97,7 @@ def test_a_file_is_converted_once_and_then_a_folder(path, home, monkeypatch):
     ids = torch.tensor([trace.prompt_ids])
     expected = reference.generate(ids, max_new_tokens=4, do_sample=False)[0, ids.shape[1] :]
     assert list(trace.outputs[0].token_ids) == expected.tolist()
-    assert describe_model(str(path))[1] == loaded.capabilities
+    assert describe_model(Source.parse(str(path))) == loaded.capabilities
     models._CACHE.clear()
     monkeypatch.setattr(gguf_build, "convert_gguf", None)
     again = finished(request(path))
@@ -121,10 +122,9 @@ def test_a_changed_file_is_converted_anew(path, home, original):
     written = (folder / "config.json").stat().st_mtime_ns
     other = path.with_name("other.gguf")
     path.rename(other)
-    assert ensure_gguf_converted(str(other)) == (str(folder), second)
+    assert ensure_gguf_converted(Source.parse(str(other))) == (str(folder), second)
     assert (folder / "config.json").stat().st_mtime_ns == written
-    assert not files.is_hub_id(str(path))
-    assert describe_model(str(path)) is None
+    assert describe_model(Source.parse(str(path))) is None
 
 
 @pytest.mark.nightly
@@ -168,7 +168,7 @@ def test_a_file_that_cannot_be_used(path, home, damage, said):
 @pytest.mark.nightly
 def test_a_file_is_told_by_its_header_before_and_after_it_is_converted(path, home):
     (path.parent / "config.json").write_text('{"model_type": "gpt2"}')
-    before = preflight(str(path), WeightsParams(dtype="float32"))
+    before = preflight(Source.parse(str(path)), WeightsParams(dtype="float32"))
     assert not home.exists(), "nothing is converted"
     assert (before.where, before.revision, before.chat_template) == ("unmade", None, True)
     assert before.gguf.types == {"F32": 1.0}
@@ -176,19 +176,19 @@ def test_a_file_is_told_by_its_header_before_and_after_it_is_converted(path, hom
         "GGUF file",
         f"llama, {path.stat().st_size / 1e6:.1f} MB, 100 % F32",
     ) in before.to_pairs()
-    ensure_gguf_converted(str(path))
-    after = preflight(str(path), WeightsParams(dtype="float32"))
+    ensure_gguf_converted(Source.parse(str(path)))
+    after = preflight(Source.parse(str(path)), WeightsParams(dtype="float32"))
     assert (after.where, after.revision) == ("here", sum_of(path))
     same = ("gguf", "architecture", "model_type", "context_length", "cannot_serve", "parameters")
     for field in (*same, "memory_bytes", "chat_template"):
         assert getattr(before, field) == getattr(after, field), field
     path.write_bytes(path.read_bytes().replace(b"llama", b"zzama"))
-    told = preflight(str(path))
+    told = preflight(Source.parse(str(path)))
     assert told.gguf.architecture == "zzama"
     assert set(told.cannot_serve) == set(STRATEGIES)
     assert "zzama" in clean(told.notes[0])
     path.write_bytes(path.read_bytes()[:60])
-    assert preflight(str(path)).notes == (
+    assert preflight(Source.parse(str(path))).notes == (
         "tiny.gguf could not be read: the file is damaged or was cut off.",
     )
 
@@ -226,7 +226,7 @@ def test_whoever_stops_waits_no_longer(path, home):
     stopped = threading.Event()
     stopped.set()
     with pytest.raises(Cancelled):
-        ensure_gguf_converted(str(path), stopped)
+        ensure_gguf_converted(Source.parse(str(path)), stopped)
     assert not list(home.glob("*"))
 
 
@@ -235,7 +235,7 @@ def test_names_that_are_no_gguf_file(path, home, monkeypatch):
     fake.write_bytes(b"PK" + bytes(50))
     for name in (str(fake), str(path.with_name("none.gguf")), "tiny.gguf", "/a\0b.gguf"):
         assert "a model folder, a GGUF file or a LoRA adapter" in str(failed(request(name)))
-    settings = dataclasses.replace(gguf_paths.SETTINGS, public=True)
-    monkeypatch.setattr(gguf_paths, "SETTINGS", settings)
-    assert not gguf_paths.is_gguf(str(path))
+    settings = dataclasses.replace(source.SETTINGS, public=True)
+    monkeypatch.setattr(source, "SETTINGS", settings)
+    assert Source.find(str(path)) is None
     assert "is not allowed" in str(failed(request(path)))

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 from engine.errors import MethodError
-from engine.models.model_resolver import resolve_model
 from engine.sandbox import outcome
 from engine.sandbox import sandbox_parent as children
 from engine.sandbox.confinement import PROCESSES
 from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.sandbox.scratch_folder import ScratchFolder
+from engine.sources.source import Source
 from engine.temporary_folder import PREFIX, remove_abandoned_folders
 from tests.helpers.hostile import MARK, nothing_left, run_act, working_in
 from tests.helpers.method_processes import BARE, BareProcess
@@ -117,7 +117,7 @@ def _check_end(act, folder, monkeypatch, start):
 )
 def start(request):
     """Start a process: by day with all its limits but without a model, by night with its model."""
-    return lambda: request.param(resolve_model("storyteller")[0])
+    return lambda: request.param(Source.parse("storyteller").folder())
 
 
 @pytest.mark.parametrize("act", ENDS)
@@ -128,7 +128,7 @@ def test_every_act_ends_in_one_sentence(act, tmp_path, monkeypatch, start):
 @pytest.mark.nightly
 @pytest.mark.parametrize("act", WITH_A_MODEL)
 def test_every_act_with_a_model_ends_in_one_sentence(act, tmp_path, monkeypatch):
-    model = resolve_model("storyteller")[0]
+    model = Source.parse("storyteller").folder()
     _check_end(WITH_A_MODEL[act], tmp_path / "m", monkeypatch, lambda: SandboxProcess(model))
 
 
@@ -179,7 +179,7 @@ def generate(model, input_ids, **kwargs):
 def test_a_method_ends_with_whoever_started_it_and_its_folder_with_the_next(program):
     """Who started it is killed, and the method has tried to outlive that."""
     own = Path(tempfile.gettempdir())
-    model = resolve_model("storyteller")[0]
+    model = Source.parse("storyteller").folder()
     middle = subprocess.Popen(
         [sys.executable, "-c", MIDDLE, program, model, STAYS, json.dumps(job([[5, 9]]))],
         cwd=ROOT,

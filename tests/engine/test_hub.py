@@ -15,10 +15,11 @@ from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 
 from engine import DecodeRequest, decode
-from engine.models import files as model_files
 from engine.models import hub as hubs
 from engine.models import loading as models
 from engine.models import partial_downloads, sizes
+from engine.sources import source
+from engine.sources.hub_cache import repository_folder
 from engine.trace.events import Loading
 from tests.helpers.hub import GOOD, SHA, asked, kept_files, repository_at
 from tests.helpers.patience import comes_true
@@ -193,8 +194,8 @@ def load_file_of(data, path):
 def test_a_public_space_loads_no_folders(hub, monkeypatch):
     folder = str((hub.folder / GOOD).resolve())
     assert finished(request(folder)).steps
-    public = dataclasses.replace(model_files.SETTINGS, public=True)
-    monkeypatch.setattr(model_files, "SETTINGS", public)
+    public = dataclasses.replace(source.SETTINGS, public=True)
+    monkeypatch.setattr(source, "SETTINGS", public)
     models._CACHE.clear()
     assert "must be a name of the catalogue" in str(failed(request(folder)))
 
@@ -214,14 +215,14 @@ def test_a_space_keeps_the_models_of_late_within_its_budget(hub, monkeypatch, pu
     )
     monkeypatch.setattr(hubs, "SETTINGS", settings)
     for name in names[:2]:
-        hubs.fetch_snapshot(name)
+        hubs.fetch_snapshot(source.Hub(name))
     assert len(kept_models()) == 2
     # The second is the one that was not used of late.
     now = time.time()
     for age, name in ((10, names[0]), (1000, names[1])):
         for path in Path(constants.HF_HUB_CACHE).glob(f"models--{name.replace('/', '--')}/blobs/*"):
             os.utime(path, (now - age, now - age))
-    hubs.fetch_snapshot(names[2])
+    hubs.fetch_snapshot(source.Hub(names[2]))
     gone = {"models--someone--second"} if public else set()
     assert kept_models() == {f"models--{n.replace('/', '--')}" for n in names} - gone
 
@@ -256,7 +257,7 @@ def test_a_slow_download_keeps_nobody_from_running(dripping):
 
 def nothing_is_found():
     """Return whether nothing is on this machine that any program would take for a model or a part of it."""
-    folder = model_files.repository_folder(constants.HF_HUB_CACHE, GOOD)
+    folder = repository_folder(constants.HF_HUB_CACHE, GOOD)
     return all(f"/{partial_downloads.FOLDER}/" in path for path in kept_files(folder))
 
 
@@ -281,7 +282,7 @@ def test_a_download_has_a_time_and_leaves_nothing_to_be_found(dripping, monkeypa
 
 
 def change_settings(monkeypatch, **values):
-    for module in (hubs, model_files, sizes):
+    for module in (hubs, source, sizes):
         monkeypatch.setattr(module, "SETTINGS", dataclasses.replace(module.SETTINGS, **values))
 
 

@@ -12,6 +12,7 @@ from engine.export.files import export_files
 from engine.export.verify import verify_export
 from engine.models.meta_model import describe_model
 from engine.run.media_request import load_media_fields
+from engine.sources.source import Source
 from tests.helpers.media_models import KINDS, given, media_model, saved, wave
 from tests.helpers.runs import failed, finished, reread
 from tests.helpers.sentences import clean
@@ -37,7 +38,7 @@ def asked(model, name, strategy="greedy", **params):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_folder_gives_the_tokens_of_the_model_it_holds(name, folders):
-    assert describe_model(folders[name])[1].takes == {KINDS[name].given}
+    assert describe_model(Source.parse(folders[name])).takes == {KINDS[name].given}
     trace = finished(asked(folders[name], name))
     own = finished(asked(media_model(name), name))
     assert trace.outputs[0].token_ids == own.outputs[0].token_ids

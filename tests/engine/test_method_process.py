@@ -11,9 +11,9 @@ import pytest
 import transformers
 from transformers.utils.import_utils import create_import_structure_from_path
 
-from engine.models.model_resolver import resolve_model
 from engine.sandbox.confinement import FILES
 from engine.sandbox.sandbox_parent import SandboxProcess
+from engine.sources.source import Source
 from tests.helpers.methods import job, run_method, write_method
 from tests.helpers.patience import PATIENCE_S
 
@@ -60,7 +60,7 @@ def test_a_signal_finds_no_thread_that_is_outside(tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("of the owner")
     source = IN_EVERY_THREAD.format(path=str(secret), patience=PATIENCE_S)
-    child = SandboxProcess(resolve_model("storyteller")[0])
+    child = SandboxProcess(Source.parse("storyteller").folder())
     run_method(write_method(tmp_path / "m", source), job([[5, 9, 20, 33]]), child)
     if FILES not in child.barriers:
         pytest.skip("this machine has no Landlock")

@@ -7,10 +7,10 @@ import torch
 
 from engine.errors import MethodError, ParameterError
 from engine.models.loading import load
-from engine.models.model_resolver import resolve_model
 from engine.sandbox.arguments import check_arguments
 from engine.sandbox.folder import MAX_BYTES, read_method
 from engine.sandbox.return_value import read_return_value
+from engine.sources.source import Source
 from engine.trace.details import ForwardDetail
 from engine.trace.records import replay_ids
 from tests.helpers.method_processes import SharedProcess
@@ -30,7 +30,7 @@ PROMPT = [5, 9, 20, 33]
 @pytest.fixture(scope="module")
 def process():
     """One confined process with Storyteller in it for all runs of this file."""
-    shared = SharedProcess(resolve_model("storyteller")[0])
+    shared = SharedProcess(Source.parse("storyteller").folder())
     yield shared
     shared.end()
 

@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from engine.errors import Cancelled, MethodError
-from engine.models.model_resolver import resolve_model
 from engine.sandbox import sandbox_parent as children
 from engine.sandbox.confinement import BARRIERS, FILES, NETWORK, PROCESSES, SIGNALS
 from engine.sandbox.folder import read_method
 from engine.sandbox.sandbox_parent import SandboxProcess
+from engine.sources.source import Source
 from tests.helpers.hostile import KEY, MARK, nothing_left
 from tests.helpers.method_processes import BareProcess
 from tests.helpers.methods import job, run_method, write_method
@@ -150,7 +150,7 @@ def test_what_is_shut_is_shut_also_to_new_threads(tmp_path, monkeypatch):
         port = server.getsockname()[1]
         told = {"outside": str(outside), "canary": CANARY, "mark": MARK, "key": KEY}
         source = PROBES.format(port=port, **told)
-        child = SandboxProcess(resolve_model("storyteller")[0])
+        child = SandboxProcess(Source.parse("storyteller").folder())
         run_method(write_method(tmp_path / "m", source), job([PROMPT]), child)
     here, in_thread = json.loads(child.printed)
     shut = {name for barrier in child.barriers for name in SHUT_BY[barrier]} | {"env"}
@@ -194,7 +194,7 @@ def generate(model, input_ids, **kwargs):
 )
 def start(request):
     """Start a process: by day with all its limits but without a model, by night with its model."""
-    return lambda: request.param(resolve_model("storyteller")[0])
+    return lambda: request.param(Source.parse("storyteller").folder())
 
 
 @pytest.mark.parametrize(("act", "sentence"), ENDS, ids=[act.partition("(")[0] for act, _ in ENDS])

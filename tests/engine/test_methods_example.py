@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from engine.errors import MethodError, ParameterError
-from engine.models.model_resolver import resolve_model
 from engine.sandbox.arguments import check_arguments
 from engine.sandbox.folder import read_method
+from engine.sources.source import Source
 from tests.helpers.method_processes import SharedProcess
 from tests.helpers.methods import job, run_method, write_method
 from tests.helpers.outside import outside, run_here
@@ -38,7 +38,7 @@ def generate(model, input_ids, generation_config=None, left_padding: Optional[in
 @pytest.fixture(scope="module")
 def process():
     """One confined process with Storyteller in it for all runs of this file."""
-    shared = SharedProcess(resolve_model("storyteller")[0])
+    shared = SharedProcess(Source.parse("storyteller").folder())
     yield shared
     shared.end()
 
@@ -66,7 +66,7 @@ def test_it_makes_the_tokens_that_transformers_makes_and_its_message_is_kept(
     tmp_path, process, runner
 ):
     folder = write_method(tmp_path / "example", SOURCE)
-    model = resolve_model("storyteller")[0]
+    model = Source.parse("storyteller").folder()
     task = job([PROMPT], new=8, arguments={"left_padding": 2})
     run = {
         "method": str(folder),

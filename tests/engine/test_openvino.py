@@ -26,6 +26,7 @@ from engine.run.preflight import preflight
 from engine.run.progress import format_progress
 from engine.run.request import request_from_trace
 from engine.sources import catalogue
+from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.events import Loading
@@ -223,12 +224,12 @@ def test_models_without_a_graph_are_refused_with_the_reason(tmp_path):
     said = clean(str(failed(asked("greedy", str(folder)))))
     reason = "its layers keep a running state, or a cache that cannot be cut"
     assert said == f"{folder} cannot be converted for openvino: {reason}."
-    found = preflight("storyfixer", WeightsParams(**ON))
+    found = preflight(Source.parse("storyfixer"), WeightsParams(**ON))
     assert set(found.cannot_serve.values()) == {
         "storyfixer cannot be converted for openvino: it is an encoder-decoder, and only decoders"
         " are converted."
     }
-    assert preflight("storyteller", WeightsParams(**ON)).fits_memory
+    assert preflight(Source.parse("storyteller"), WeightsParams(**ON)).fits_memory
 
 
 def test_a_custom_method_needs_torch():

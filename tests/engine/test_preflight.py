@@ -18,7 +18,9 @@ from engine.models import hub_lookup, loading, sizes
 from engine.models.readers import SpeechChoices
 from engine.run import preflight as flights
 from engine.run.preflight import preflight
+from engine.sources import source
 from engine.sources.catalogue import MODEL_DIR
+from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from tests.helpers.hub import SHA, serving
 from tests.helpers.patience import PATIENCE_S
@@ -46,14 +48,14 @@ def hub(tmp_path, monkeypatch):
 
 def limited(monkeypatch, **limits):
     """Set limits for whatever of the engine is asked."""
-    for module in (flights, hubs, hub_lookup, sizes, flights.files, flights.holding):
+    for module in (flights, hubs, hub_lookup, sizes, source, flights.holding):
         settings = dataclasses.replace(module.SETTINGS, **limits)
         monkeypatch.setattr(module, "SETTINGS", settings)
 
 
 def refused(name, **held):
     with pytest.raises(EngineError) as caught:
-        preflight(name, WeightsParams(**held))
+        preflight(Source.parse(name), WeightsParams(**held))
     text = clean(str(caught.value), most=300)
     assert "127.0.0.1" not in text
     return text
@@ -71,7 +73,7 @@ def unloaded(monkeypatch):
 def test_an_embedded_model_is_told_as_it_would_be_loaded(monkeypatch):
     loaded = loading.load("storyfixer")
     unloaded(monkeypatch)
-    found = preflight("storyfixer", WeightsParams(dtype="float32"))
+    found = preflight(Source.parse("storyfixer"), WeightsParams(dtype="float32"))
     assert (found.where, found.licence, found.chat_template) == ("embedded", "Apache-2.0", False)
     assert (found.model_type, found.architecture) == ("t5", "T5ForConditionalGeneration")
     assert found.memory_bytes == loaded.memory_bytes()
@@ -92,7 +94,7 @@ def test_a_folder_names_its_licence_and_its_template(tmp_path):
     card = (folder / "README.md").read_text()
     (folder / "README.md").write_text(card.replace("apache-2.0", "cc-by-4.0"))
     (folder / "chat_template.jinja").write_text("{{ messages[0].content }}")
-    found = preflight(str(folder), WeightsParams(dtype="bfloat16"))
+    found = preflight(Source.parse(str(folder)), WeightsParams(dtype="bfloat16"))
     assert (found.where, found.licence, found.chat_template) == ("here", "cc-by-4.0", True)
     assert found.memory_bytes == 2 * found.parameters
     assert found.context_length == json.loads((folder / "config.json").read_text()).get(
@@ -100,7 +102,7 @@ def test_a_folder_names_its_licence_and_its_template(tmp_path):
     )
     (folder / "README.md").write_text("---\nlicense: [\n---\n")
     (folder / "config.json").write_text("{")
-    broken = preflight(str(folder))
+    broken = preflight(Source.parse(str(folder)))
     assert broken.licence is None
     assert broken.notes == ("The model's config.json is not valid.",)
     assert set(broken.cannot_serve) == set(STRATEGIES)
@@ -108,10 +110,10 @@ def test_a_folder_names_its_licence_and_its_template(tmp_path):
 
 def test_of_the_hub_only_small_files_come_and_nothing_stays(hub):
     hub.about[NAME] = {"cardData": {"license": "mit"}, "private": False}
-    found = preflight(NAME, WeightsParams(dtype="float32"))
+    found = preflight(Source.parse(NAME), WeightsParams(dtype="float32"))
     assert set(hub.files()) == {"config.json", "tokenizer_config.json", "generation_config.json"}
     assert not Path(constants.HF_HUB_CACHE).exists()
-    own = preflight("storyteller-draft", WeightsParams(dtype="float32"))
+    own = preflight(Source.parse("storyteller-draft"), WeightsParams(dtype="float32"))
     same = ("model_type", "architecture", "parameters", "memory_bytes", "context_length")
     for field in (*same, "disk_bytes", "cannot_serve", "chat_template"):
         assert getattr(found, field) == getattr(own, field), field
@@ -122,7 +124,7 @@ def test_of_the_hub_only_small_files_come_and_nothing_stays(hub):
 
 def test_a_gated_model_is_told_as_far_as_the_hub_tells(hub):
     hub.about[NAME] = {"gated": "manual", "safetensors": {"parameters": {"F32": 7}, "total": 7}}
-    found = preflight(NAME)
+    found = preflight(Source.parse(NAME))
     assert found.gated
     assert found.parameters == 7
     assert found.disk_bytes > 1_000_000
@@ -133,7 +135,7 @@ def test_a_gated_model_is_told_as_far_as_the_hub_tells(hub):
 
 def test_what_does_not_fit_says_what_would(hub, monkeypatch):
     limited(monkeypatch, max_model_memory_gb=0.004, max_model_files_gb=0.001)
-    found = preflight(NAME, WeightsParams(dtype="float32"))
+    found = preflight(Source.parse(NAME), WeightsParams(dtype="float32"))
     assert found.fits is False
     disk, memory = found.notes
     assert disk == f"{NAME} has 0.00 GB of files, and there is room for 0.00 GB here."
@@ -141,7 +143,11 @@ def test_what_does_not_fit_says_what_would(hub, monkeypatch):
         memory
     )
     limited(monkeypatch, max_model_memory_gb=0.0001)
-    assert preflight(NAME).notes[-1].endswith("no way to hold it that is offered here would fit.")
+    assert (
+        preflight(Source.parse(NAME))
+        .notes[-1]
+        .endswith("no way to hold it that is offered here would fit.")
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,18 +180,18 @@ def test_no_network_no_answer_and_no_room_to_ask(hub, monkeypatch):
 
 def test_a_model_without_safe_weights_says_so(hub):
     (hub.folder / NAME / "model.safetensors").unlink()
-    found = preflight(NAME)
+    found = preflight(Source.parse(NAME))
     assert found.notes == (flights.files.NO_WEIGHTS_MESSAGE,)
     assert set(found.cannot_serve) == set(STRATEGIES)
 
 
 def test_a_public_deployment_asks_only_about_what_it_offers_and_without_a_token(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    preflight(NAME)
+    preflight(Source.parse(NAME))
     assert hub.tokens == {"Bearer hf_secret"}
     hub.tokens.clear()
     limited(monkeypatch, public=True, allowed_models=NAME)
-    assert preflight(NAME).where == "hub"
+    assert preflight(Source.parse(NAME)).where == "hub"
     assert not hub.tokens
     asked = len(hub.asked)
     assert "is not offered here" in refused("someone/else")
@@ -200,7 +206,7 @@ def test_the_command_line_tells_it_in_lines_or_as_json(capsys):
     assert "24.1 MB as bfloat16" in said
     assert f"all {len(STRATEGIES)} can use it" in said
     assert main(["about", "storyteller", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == preflight("storyteller").to_dict()
+    assert json.loads(capsys.readouterr().out) == preflight(Source.parse("storyteller")).to_dict()
     assert main(["about", "nonsense"]) == 2
     clean(capsys.readouterr().err.strip(), most=400)
 
@@ -225,21 +231,23 @@ def test_what_a_speech_model_can_be_told_is_read_of_its_file_whatever_stands_the
     folder = listener(tmp_path)
     text = fields if isinstance(fields, str) else json.dumps(fields)
     (tmp_path / "generation_config.json").write_text(text)
-    found = preflight(folder)
+    found = preflight(Source.parse(folder))
     assert found.takes == ("audio",)
     assert found.speech == SpeechChoices(languages, tasks, timestamps, seconds=30)
     for window, seconds in ((10, 10), ("x", None), (-1, None)):
         (tmp_path / "preprocessor_config.json").write_text(json.dumps({"chunk_length": window}))
-        assert preflight(folder).speech.seconds == seconds
-    assert preflight("storyteller-draft").speech is None
+        assert preflight(Source.parse(folder)).speech.seconds == seconds
+    assert preflight(Source.parse("storyteller-draft")).speech is None
 
 
 def test_of_a_speech_model_of_the_hub_the_same_is_told_before_it_is_fetched(hub, tmp_path):
     folder = tmp_path / "someone" / "ears"
     listener(folder, LANGUAGES, TASKS, times=True)
-    found = preflight("someone/ears")
+    found = preflight(Source.parse("someone/ears"))
     assert found.where == "hub"
     # The file that says how much it hears is not brought.
-    assert found.speech == dataclasses.replace(preflight(str(folder)).speech, seconds=None)
+    assert found.speech == dataclasses.replace(
+        preflight(Source.parse(str(folder))).speech, seconds=None
+    )
     assert set(found.speech.languages) == set(LANGUAGES)
     assert found.to_dict()["speech"]["timestamps"] is True

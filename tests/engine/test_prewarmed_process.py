@@ -20,11 +20,11 @@ import pytest
 
 from engine.errors import Cancelled, MethodError
 from engine.models import loading, memory_budget
-from engine.models.model_resolver import resolve_model
 from engine.sandbox import prewarmed_process
 from engine.sandbox import sandbox_parent as children
 from engine.sandbox.folder import Method, read_method
 from engine.sandbox.sandbox_parent import SandboxProcess, collect_steps
+from engine.sources.source import Source
 from tests.helpers.methods import PLAIN, STAND_IN, job, plain_model, write_method
 from tests.helpers.patience import PATIENCE_S, comes_true
 
@@ -112,7 +112,7 @@ def one_waits():
 
 
 def test_cold_and_warm_write_the_same_in_two_processes(tmp_path, monkeypatch):
-    folder, _ = resolve_model("storyteller")
+    folder = Source.parse("storyteller").folder()
     method = read_method(write_method(tmp_path / "m", PLAIN))
 
     def run():

@@ -14,10 +14,11 @@ import pytest
 from huggingface_hub import constants
 
 from engine import DecodeRequest, decode
-from engine.models import files as model_files
 from engine.models import hub as hubs
 from engine.models import partial_downloads
 from engine.run.progress import format_progress
+from engine.sources.hub_cache import repository_folder
+from engine.sources.source import Source
 from engine.trace.events import Finished, Loading
 from tests.helpers.hub import GOOD, asked, kept_files, repository_at
 from tests.helpers.patience import PATIENCE_S, comes_true
@@ -67,7 +68,7 @@ def refusal():
 
 
 def own():
-    return model_files.repository_folder(constants.HF_HUB_CACHE, GOOD)
+    return repository_folder(constants.HF_HUB_CACHE, GOOD)
 
 
 def part_of(hub):
@@ -231,4 +232,4 @@ def test_a_space_counts_parts_and_says_which_model_left_its_disk(hub, monkeypatc
         format_progress(told[-1]) == f"Loading {names[1]}; {names[0]} left the disk to make room…"
     )
     assert part_of(hub).exists()
-    assert model_files.local_folder(names[0]) is None
+    assert Source.parse(names[0]).folder() is None

@@ -16,10 +16,11 @@ from engine.export.plan import plan_export
 from engine.export.push import prepare_upload
 from engine.export.script import script_text
 from engine.export.short_script import short_code
-from engine.models import files
 from engine.models import hub as hubs
 from engine.models import loading as models
 from engine.models.meta_model import describe_model
+from engine.sources import hub_cache, source
+from engine.sources.source import Source
 from tests.helpers.hub import GOOD, SHA, asked, repository_at
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.runs import failed, finished
@@ -58,7 +59,7 @@ def test_each_revision_is_a_model_of_its_own(hub):
     assert (newest.model.id, newest.model.revision) == (GOOD, SHA)
     assert (tagged.model.id, tagged.model.revision) == (f"{GOOD}@v1", OLD)
     assert (weight_of(GOOD) == -weight_of(f"{GOOD}@v1")).all()
-    assert describe_model(f"{GOOD}@v1")[1] == describe_model(GOOD)[1]
+    assert describe_model(Source.parse(f"{GOOD}@v1")) == describe_model(Source.parse(GOOD))
     assert finished(request(f"{GOOD}@refs/pr/1")).model.revision == OLD
     asked = len(hub.asked)
     models._CACHE.clear()
@@ -69,14 +70,14 @@ def test_each_revision_is_a_model_of_its_own(hub):
 
 def test_a_commit_is_fetched_without_the_newest(hub):
     assert finished(request(f"{GOOD}@{OLD}")).model.revision == OLD
-    assert files.local_folder(GOOD) is None
+    assert Source.parse(GOOD).folder() is None
     assert not any(SHA in path for path in hub.asked)
 
 
 def test_a_revision_that_was_removed(hub):
     text = clean(str(failed(request(f"{GOOD}@gone"))), most=300)
     assert text.startswith("someone/tiny has no revision gone on the hub: ")
-    assert not files.repository_folder(constants.HF_HUB_CACHE, GOOD).exists()
+    assert not hub_cache.repository_folder(constants.HF_HUB_CACHE, GOOD).exists()
     finished(request(f"{GOOD}@v1"))
     hub.tags = {}
     assert "has no revision v2" in str(failed(request(f"{GOOD}@v2")))
@@ -91,7 +92,7 @@ def test_a_download_that_fails_leaves_what_another_one_brought(hub):
     assert begun.over.wait(PATIENCE_S)
     finished(request(f"{GOOD}@v1"))
     assert not begun._is_alone()
-    shutil.rmtree(files.repository_folder(constants.HF_HUB_CACHE, GOOD))
+    shutil.rmtree(hub_cache.repository_folder(constants.HF_HUB_CACHE, GOOD))
     assert begun._is_alone()
 
 
@@ -110,7 +111,7 @@ def test_a_download_that_fails_leaves_what_another_one_brought(hub):
     ],
 )
 def test_names_that_name_no_revision(name):
-    assert not files.is_hub_id(name)
+    assert not hub_cache.is_hub_id(name)
     assert "owner/name@revision" in clean(str(failed(request(name))), most=600)
 
 
@@ -125,9 +126,9 @@ def test_code_names_the_revision(hub):
 
 
 def test_a_public_deployment_offers_a_revision_only_by_its_full_name(hub, monkeypatch):
-    settings = dataclasses.replace(hubs.SETTINGS, public=True, allowed_models=f"{GOOD}@v1")
-    monkeypatch.setattr(hubs, "SETTINGS", settings)
-    assert hubs.is_model_offered(f"{GOOD}@v1")
+    settings = dataclasses.replace(source.SETTINGS, public=True, allowed_models=f"{GOOD}@v1")
+    monkeypatch.setattr(source, "SETTINGS", settings)
+    assert Source.parse(f"{GOOD}@v1").is_offered
     assert "is not offered here" in str(failed(request(f"{GOOD}@refs/pr/1")))
     assert "is not offered here" in str(failed(request(GOOD)))
 

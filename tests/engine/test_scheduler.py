@@ -188,14 +188,14 @@ def test_a_model_that_is_loading_holds_up_nobody_else(first, monkeypatch):
     held, run = first
     begun, go_on = threading.Event(), threading.Event()
 
-    def load(name, weights):
+    def load(source, weights):
         del weights
         begun.set()
         wait_for(go_on)
-        return LoadedModel(fresh_model("llama"), name=name)
+        return LoadedModel(fresh_model("llama"), name=source.name)
 
     monkeypatch.setattr("engine.run.preparation.resolve_model", lambda *_: None)
-    monkeypatch.setattr("engine.run.preparation.load", load)
+    monkeypatch.setattr("engine.run.preparation.load_source", load)
     slow = decode(request("nobody/slow"))
     # The next in line loads while the first computes.
     assert next(slow) == Loading("nobody/slow")
@@ -215,7 +215,9 @@ def test_a_model_that_is_loading_holds_up_nobody_else(first, monkeypatch):
 def test_a_run_that_is_stopped_does_not_wait_for_its_model(monkeypatch):
     go_on = threading.Event()
     monkeypatch.setattr("engine.run.preparation.resolve_model", lambda *_: None)
-    monkeypatch.setattr("engine.run.preparation.load", lambda name, weights: wait_for(go_on))
+    monkeypatch.setattr(
+        "engine.run.preparation.load_source", lambda source, weights: wait_for(go_on)
+    )
     run = decode(request("nobody/slow"))
     assert next(run) == Loading("nobody/slow")
     run.cancel()

@@ -149,11 +149,14 @@ def long_lines(path: Path) -> int:
 
 
 class NamePath:
-    """Records which functions of the engine a model's name passes through while it is loaded."""
+    """Records which functions get a model's name, and which get its Source, while it is loaded."""
 
     def __init__(self, name: str) -> None:
         """Watch for one name."""
-        self.name, self.stops = name, Counter[tuple[str, str]]()
+        self.name = name
+        self.stops = Counter[tuple[str, str]]()
+        self.source_stops = Counter[tuple[str, str]]()
+        self.lines = set[tuple[str, int]]()
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         """Count a call that gets the name; the signature is that of ``sys.setprofile``."""
@@ -164,6 +167,19 @@ class NamePath:
             given = [frame.f_locals.get(name) for name in code.co_varnames[: code.co_argcount]]
             if any(isinstance(each, str) and each == self.name for each in given):
                 self.stops[module, code.co_name] += 1
+                self.lines.add((code.co_filename, code.co_firstlineno))
+            elif any(type(each).__module__ == "engine.sources.source" for each in given):
+                self.source_stops[module, code.co_name] += 1
+
+    def count_returns(self) -> int:
+        """Return how many return statements the functions that get the name have."""
+        found = 0
+        for file in {file for file, _ in self.lines if Path(file).is_file()}:
+            for node in functions([Path(file)]):
+                first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+                if (file, first) in self.lines:
+                    found += sum(isinstance(each, ast.Return) for each in ast.walk(node))
+        return found
 
 
 def follow_model_name(name: str) -> NamePath:
@@ -239,7 +255,11 @@ def main() -> None:
         modules = Counter(module for module, _ in path.stops.elements())
         print_table(f"module that {model} passes | calls", modules.most_common())
         calls, stops = path.stops.total(), len(path.stops)
-        print(f"\n{stops} functions in {len(modules)} modules get the name, in {calls} calls")
+        print(f"\n{stops} functions in {len(modules)} modules get the name, in {calls} calls;")
+        print(f"they have {path.count_returns()} return statements.")
+        modules = Counter(module for module, _ in path.source_stops)
+        stops = len(path.source_stops)
+        print(f"{stops} functions in {len(modules)} modules get its Source and not the name.")
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ import torch
 from safetensors.torch import save_file
 
 from engine.models import hub, hub_lookup
-from engine.models.model_resolver import resolve_model
 from engine.sandbox import catalogue, method_lookup, method_store, trust
 from engine.sandbox.folder import read_method
 from engine.sandbox.outcome import Outcome
 from engine.sandbox.sandbox_parent import SandboxProcess, collect_steps
+from engine.sources.source import Source
 from engine.trace.records import Step
 
 PLAIN = """
@@ -79,7 +79,7 @@ def run_method(
     folder: Path, task: dict[str, Any], child: SandboxProcess | None = None
 ) -> tuple[list[Step], Outcome]:
     """Run a method on Storyteller in a process of its own."""
-    with child or SandboxProcess(resolve_model("storyteller")[0]) as process:
+    with child or SandboxProcess(Source.parse("storyteller").folder()) as process:
         return collect_steps(process.run(read_method(folder), task))
 
 

@@ -8,9 +8,9 @@ import pytest
 from transformers import LlamaForCausalLM
 
 from engine.errors import EngineError
-from engine.models.files import local_folder
 from engine.models.install import install_model
 from engine.models.loading import LoadedModel, load
+from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 
 NAME = "smollm2"
@@ -30,7 +30,8 @@ def real_folder() -> str:
     reason = _missing()
     if reason is not None:
         pytest.skip(reason)
-    folder = local_folder(NAME)
+    source = Source.find(NAME)
+    folder = None if source is None else source.folder()
     assert folder is not None
     return folder
 

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from engine.models.loading import load
-from engine.models.model_resolver import resolve_model
 from engine.sandbox.folder import ENTRY
+from engine.sources.source import Source
 from tests.helpers.outside import outside
 
 METHODS = Path(__file__).parents[2] / "assets" / "methods"
@@ -137,4 +137,4 @@ def _batches() -> dict[str, dict[str, Any]]:
 def ran(own: Path) -> dict[str, dict[str, Any]]:
     """Return what came of all runs; ``own`` is a folder for copies of their code."""
     runs = {**RUNS, **EFFECTS, **REFUSED, **_batches()}
-    return outside(resolve_model("storyteller")[0], runs, own, torch.get_num_threads())
+    return outside(Source.parse("storyteller").folder(), runs, own, torch.get_num_threads())

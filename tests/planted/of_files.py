@@ -8,7 +8,7 @@ FILES = (
     Defect(
         "pickles-fetched",
         "A repository's pickles are fetched, and opening them runs a stranger's code.",
-        "engine/models/files.py",
+        "engine/sources/hub_cache.py",
         'PATTERNS = ["*.safetensors", ',
         'PATTERNS = ["*.safetensors", "*.bin", ',
         (
@@ -83,26 +83,21 @@ FILES = (
     Defect(
         "allow-list-ignored",
         "A public Space fetches any model that a visitor names.",
-        "engine/models/hub.py",
-        "    if not SETTINGS.public or name in list_allowed_models():\n",
-        "    if not SETTINGS.public or list_allowed_models():\n",
+        "engine/sources/source.py",
+        " or self.name in SETTINGS.allowed_models.split()\n",
+        " or bool(SETTINGS.allowed_models.split())\n",
         ("tests/engine/test_hub.py::test_a_public_deployment_offers_the_models_of_its_list",),
     ),
     Defect(
         "folders-on-a-space",
-        "A visitor of a public Space names a folder of the machine as a model.",
-        "engine/models/files.py",
-        "    elif folder is None and not SETTINGS.public and Path(name).is_absolute():\n",
-        "    elif folder is None and Path(name).is_absolute():\n",
-        ("tests/engine/test_hub.py::test_a_public_space_loads_no_folders",),
-    ),
-    Defect(
-        "adapters-on-a-space",
-        "A visitor of a public Space names an adapter's folder of the machine as a model.",
-        "engine/models/files.py",
-        "    if not isinstance(name, str) or SETTINGS.public:\n",
-        "    if not isinstance(name, str):\n",
-        ("tests/engine/test_adapters.py::test_a_public_deployment_merges_no_adapter",),
+        "A visitor of a public Space names a folder or an adapter of the machine as a model.",
+        "engine/sources/source.py",
+        "    return None if SETTINGS.public else _parse_path(name)\n",
+        "    return _parse_path(name)\n",
+        (
+            "tests/engine/test_hub.py::test_a_public_space_loads_no_folders",
+            "tests/engine/test_adapters.py::test_a_public_deployment_merges_no_adapter",
+        ),
     ),
     Defect(
         "adapter-in-part",

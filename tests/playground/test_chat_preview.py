@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from engine.errors import ModelError
-from engine.models import hub
+from engine.sources import source
 from playground.inspect.questions import answer_question
 from tests.helpers.talker import said, talker
 
@@ -32,6 +32,6 @@ def test_a_public_page_reads_with_the_models_it_offers_alone(monkeypatch):
     asked = {"action": "rendered", "model": "someone/else", "messages": TALK, "template": {}}
     with pytest.raises(ModelError, match="is not on this machine yet"):
         answer_question(asked)
-    monkeypatch.setattr(hub, "SETTINGS", dataclasses.replace(hub.SETTINGS, public=True))
+    monkeypatch.setattr(source, "SETTINGS", dataclasses.replace(source.SETTINGS, public=True))
     with pytest.raises(ModelError, match="is not offered here"):
         answer_question(asked)

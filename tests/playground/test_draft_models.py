@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from engine.models.draft_pairs import find_draft_pairs
+from engine.sources.source import Source
 from playground.inspect.questions import answer_question
 
 
 def test_the_page_is_told_what_the_engine_finds():
     told = answer_question({"action": "drafts", "strategy": "speculative", "model": "storyteller"})
-    [found] = find_draft_pairs("storyteller", "same_tokenizer")
+    [found] = find_draft_pairs(Source.parse("storyteller"), "same_tokenizer")
     assert told == {
         "drafts": [{"name": found.name, "here": True, "reason": found.reason}],
         "early_exit": None,

@@ -8,6 +8,7 @@ from engine.declare.weights import WeightsParams
 from engine.errors import EngineError
 from engine.models import hub_lookup
 from engine.run.preflight import preflight
+from engine.sources.source import Source
 from playground.inspect.questions import answer_question
 from tests.helpers.seers import LANGUAGES, TASKS, listener, seer
 from tests.helpers.sentences import clean
@@ -17,7 +18,7 @@ ASKED = {"action": "preflight", "strategy": "greedy", "model": "storyteller"}
 
 def test_the_page_is_told_what_the_engine_finds_for_the_weights_of_its_form():
     told = answer_question({**ASKED, "params": {"dtype": "bfloat16", "max_new_tokens": 5}})
-    found = preflight("storyteller", WeightsParams(dtype="bfloat16"))
+    found = preflight(Source.parse("storyteller"), WeightsParams(dtype="bfloat16"))
     assert told == {
         "told": found.to_pairs(),
         "notes": [],

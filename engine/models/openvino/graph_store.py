@@ -24,11 +24,11 @@ from engine.models.openvino.installation import (
     is_installed,
 )
 from engine.models.subprocess_job import run_job
-from engine.sources.build_key import Sources, find_build
+from engine.sources.build_key import BuildFiles, find_build
 from engine.sources.catalogue import SOURCE_FILE, install_path
 
 
-def graph_sources(folder: str, backend: str) -> Sources:
+def graph_build_files(folder: str, backend: str) -> BuildFiles:
     """Return the files whose content decides a model's graph, labelled with backend and versions."""
     place = Path(folder)
     paths = [place / "config.json", *sorted(place.glob("*.safetensors"))]
@@ -37,7 +37,7 @@ def graph_sources(folder: str, backend: str) -> Sources:
 
 def find_graph(folder: str, backend: str) -> Path | None:
     """Return the folder of a model's graph, None if it is not built yet."""
-    return find_build(graph_sources(folder, backend))
+    return find_build(graph_build_files(folder, backend))
 
 
 def ensure_graph(
@@ -60,7 +60,7 @@ def ensure_graph(
         Cancelled: ``cancelled`` was set.
         ModelError: it cannot be converted, or the disk is full. No partial result stays.
     """
-    sources = graph_sources(folder, backend)
+    sources = graph_build_files(folder, backend)
     found = find_build(sources)
     if found is not None:
         return found

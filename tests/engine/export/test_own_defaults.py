@@ -10,6 +10,7 @@ from engine import DecodeRequest, load
 from engine.cli.main import main
 from engine.export.generation_config import ConfigError
 from engine.export.own_defaults import own_defaults
+from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from tests.helpers.models import with_settings
 from tests.helpers.runs import finished
@@ -32,7 +33,7 @@ def folder(tmp_path):
 
 
 def test_what_differs_and_what_agrees_is_told_apart(folder):
-    found = own_defaults(folder(**FIELDS), "sampling")
+    found = own_defaults(Source.parse(folder(**FIELDS)), "sampling")
     assert found.params == {"temperature": 0.6, "top_p": 0.95}
     assert found.defaults == {"temperature": 1.0, "top_p": 1.0}
     assert found.same == ("top_k",)
@@ -40,12 +41,12 @@ def test_what_differs_and_what_agrees_is_told_apart(folder):
 
 
 def test_the_strategy_is_the_one_transformers_would_choose(folder):
-    assert own_defaults(folder(**FIELDS)).strategy == "sampling"
-    assert own_defaults("storyteller").strategy == "greedy"
+    assert own_defaults(Source.parse(folder(**FIELDS))).strategy == "sampling"
+    assert own_defaults(Source.parse("storyteller")).strategy == "greedy"
 
 
 def test_every_field_that_a_strategy_does_not_use_is_named(folder):
-    found = own_defaults(folder(**FIELDS, repetition_penalty=1.1), "greedy")
+    found = own_defaults(Source.parse(folder(**FIELDS, repetition_penalty=1.1)), "greedy")
     assert found.params == {"repetition_penalty": 1.1}
     # 50 is what transformers gives top_k anyway.
     assert set(found.left_out) == {"do_sample", "temperature", "top_p"}
@@ -64,21 +65,25 @@ def test_every_field_that_a_strategy_does_not_use_is_named(folder):
     ],
 )
 def test_a_field_that_cannot_be_used_keeps_no_other_out(folder, field, value, said):
-    found = own_defaults(folder(do_sample=True, top_p=0.9, **{field: value}), "sampling")
+    found = own_defaults(
+        Source.parse(folder(do_sample=True, top_p=0.9, **{field: value})), "sampling"
+    )
     assert found.params == {"top_p": 0.9}
     assert said in clean(found.left_out[field], most=300)
 
 
 def test_values_that_do_not_go_together_are_not_both_taken(folder):
     both = {"num_beams": 4, "num_return_sequences": 6}
-    found = own_defaults(folder(**both), "beam_search")
+    found = own_defaults(Source.parse(folder(**both)), "beam_search")
     assert "num_return_sequences" in found.left_out
     assert "num_return_sequences" not in found.params
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_what_is_offered_is_accepted_by_the_run(folder, strategy):
-    found = own_defaults(folder(**FIELDS, repetition_penalty=1.1, min_p=0.05), strategy)
+    found = own_defaults(
+        Source.parse(folder(**FIELDS, repetition_penalty=1.1, min_p=0.05)), strategy
+    )
     config = STRATEGIES[strategy].config(**found.params)
     config.check()
     assert found.params["repetition_penalty"] == 1.1
@@ -89,7 +94,7 @@ def test_a_damaged_file_is_named(folder):
     with open(f"{place}/generation_config.json", "w") as file:
         file.write("{")
     with pytest.raises(ConfigError, match="not valid JSON"):
-        own_defaults(place)
+        own_defaults(Source.parse(place))
 
 
 def test_a_run_uses_them_only_where_it_asks_for_them(folder):
@@ -98,7 +103,7 @@ def test_a_run_uses_them_only_where_it_asks_for_them(folder):
     asked = {"prompt": "Once upon a time", "params": {"max_new_tokens": 12}}
     plain = finished(DecodeRequest("greedy", model, **asked))
     assert plain.config["repetition_penalty"] == 1.0
-    asked["params"] |= own_defaults(place, "greedy").params
+    asked["params"] |= own_defaults(Source.parse(place), "greedy").params
     penalised = finished(DecodeRequest("greedy", model, **asked))
     assert penalised.outputs[0].token_ids != plain.outputs[0].token_ids
 
