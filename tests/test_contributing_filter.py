@@ -51,7 +51,9 @@ for arguments in json.loads(commands):
 print("\\n" + json.dumps({"commands": answers}))
 os.chdir(copy)
 import pytest
-sys.exit(pytest.main(["-q", "-p", "no:xdist", *paths]))
+# A command has imported anyio, whose plugin pytest would have liked to import first.
+late = "ignore::pytest.PytestAssertRewriteWarning"
+sys.exit(pytest.main(["-q", "-W", late, "-p", "no:xdist", *paths]))
 """
 
 
