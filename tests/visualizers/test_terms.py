@@ -40,7 +40,7 @@ def test_every_term_that_is_marked_has_an_entry():
 
 
 # What stands in the brackets of a selector.
-SELECTORS = {"tabindex": None, "hidden": None, "data-lesson": None}
+SELECTORS = {"tabindex": None, "hidden": None, "data-lesson": None, "data-templates": None}
 
 
 def test_every_entry_is_used():
