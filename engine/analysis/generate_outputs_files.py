@@ -160,11 +160,6 @@ def read_metadata(path: str | Path) -> dict[str, str]:
     return _read_file(Path(path), tensors=False)[0]
 
 
-def file_metadata(kind: str, metadata: Mapping[str, str] | None) -> dict[str, str]:
-    """Return the complete metadata of a file for an output object of the class `kind`."""
-    return {"format": FORMAT, "class": kind, **(metadata or {})}
-
-
 def _checked_file_metadata(output: Any, metadata: Mapping[str, str] | None) -> dict[str, str]:
     kind = type(output).__name__
     if kind not in OUTPUT_CLASSES:
@@ -173,7 +168,7 @@ def _checked_file_metadata(output: Any, metadata: Mapping[str, str] | None) -> d
             kind=kind,
             expected=OUTPUT_CLASSES[0],
         )
-    return file_metadata(kind, metadata)
+    return {"format": FORMAT, "class": kind, **(metadata or {})}
 
 
 def _named_tensors(output: Any) -> Iterator[tuple[str, torch.Tensor]]:

@@ -1,14 +1,13 @@
-"""Predict the file size of transformers' outputs from their shapes, without running the model."""
+"""Estimate the file size of transformers' outputs from their shapes, without running the model."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-from engine.analysis.generate_outputs_files import ENCODER_FIELDS, file_metadata, output_metadata
+from engine.analysis.generate_outputs_files import ENCODER_FIELDS, output_metadata
 from engine.analysis.generate_outputs_flags import (
     OutputFlags,
     count_passes,
@@ -25,11 +24,12 @@ from engine.strategies import STRATEGIES
 from engine.strategies.compatibility import uses_cache
 from engine.trace.records import Trace
 
-_BYTES_PER_NUMBER = {"I64": 8, "F32": 4, "I32": 4, "BF16": 2, "F16": 2}
-"""Number type -> bytes of a number, in the order in which a safetensors file sorts tensors."""
-_SAFETENSORS_KINDS = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
+_ID_BYTES, _NUMBER_BYTES = 8, 4
+"""Bytes of a token id, and of a score or a beam index."""
+_HALF_DTYPES = ("bfloat16", "float16")
+_ENTRY_BYTES = 66
+"""Bytes of a small tensor's entry in the file's header besides its name; in a large file the header hardly counts."""
 _ATTENTION_LAYER_TYPES = ("full_attention", "sliding_attention", "chunked_attention", "attention")
-_ALIGNMENT = 8
 
 
 class TooLargeError(EngineError):
@@ -38,29 +38,12 @@ class TooLargeError(EngineError):
     code = "too_large"
 
 
-class PlannedTensor(NamedTuple):
-    """A tensor that the output file will contain."""
-
-    field: str
-    """Field of the output object."""
-    name: str
-    """Name in the file."""
-    kind: str
-    """Number type in safetensors' terms, such as ``F32``."""
-    shape: tuple[int, ...]
-
-    @property
-    def bytes(self) -> int:
-        """Size of its numbers in bytes."""
-        return math.prod(self.shape) * _BYTES_PER_NUMBER[self.kind]
-
-
 @dataclass(frozen=True)
 class _Dimensions:
     """The dimensions that determine the shapes of a run's outputs.
 
     Attributes:
-        kind: number type of the layers' tensors.
+        bytes: bytes of a number in the layers' tensors.
         start: number of ids before the text in every sequence.
         read: positions that the encoder reads, 0 without an encoder.
         encoder: number of encoder layers and of their heads.
@@ -70,7 +53,7 @@ class _Dimensions:
     """
 
     config: Any
-    kind: str
+    bytes: int
     vocab: int
     start: int
     read: int
@@ -88,9 +71,9 @@ def output_file_size(
     model: LoadedModel | None = None,
     flags: OutputFlags | Mapping[str, Any] | None = None,
 ) -> int:
-    """Return the size in bytes of the file with a run's outputs, without running the model.
+    """Return the size in bytes, within 1 %, of the file with a run's outputs, without running the model.
 
-    The size is exact for models with identical layers and an upper bound for others.
+    For models whose layers differ it is an upper bound.
 
     Args:
         trace: the run; its steps are not needed.
@@ -106,9 +89,9 @@ def output_file_size(
         else parse_flags({"output_scores": True} if flags is None else flags)
     )
     sizes = _output_dimensions(trace, model)
-    tensors = list(_planned_tensors(trace, sizes, wanted))
-    about = file_metadata(_output_class(trace, sizes), output_metadata(trace, wanted))
-    return _header_size(tensors, about) + sum(tensor.bytes for tensor in tensors)
+    about = len(json.dumps(output_metadata(trace, wanted)))
+    tensors = _planned_tensors(trace, sizes, wanted)
+    return about + sum(len(name) + _ENTRY_BYTES + size for name, size in tensors)
 
 
 def max_output_bytes() -> int:
@@ -165,7 +148,7 @@ def _output_dimensions(trace: Trace, model: LoadedModel | None) -> _Dimensions:
     layers = int(_first_integer(text, "num_decoder_layers", "decoder_layers", "num_hidden_layers"))
     return _Dimensions(
         config=config,
-        kind=_SAFETENSORS_KINDS.get(dtype, "F32"),
+        bytes=2 if dtype in _HALF_DTYPES else _NUMBER_BYTES,
         vocab=int(text.vocab_size),
         start=1 if feeds else len(trace.prompt_ids),
         read=(len(trace.prompt_ids) if feeds else _encoder_positions(encoder)) if apart else 0,
@@ -241,89 +224,51 @@ def _attention_windows(config: Any, layers: int) -> tuple[int | None, ...]:
     return tuple(window if kind in _ATTENTION_LAYER_TYPES[1:3] else None for kind in seeing)
 
 
-def _output_class(trace: Trace, sizes: _Dimensions) -> str:
-    beams = "Beam" if (trace.config.get("num_beams") or 1) > 1 else ""
-    built = "EncoderDecoder" if sizes.config.is_encoder_decoder else "DecoderOnly"
-    return f"Generate{beams}{built}Output"
-
-
 def _planned_tensors(
     trace: Trace, sizes: _Dimensions, flags: OutputFlags
-) -> Iterator[PlannedTensor]:
-    """Yield every tensor of the outputs."""
+) -> Iterator[tuple[str, int]]:
+    """Yield the name and the bytes of every tensor of the outputs."""
     rows, passes = count_rows(trace), count_passes(trace)
     longest = max(len(output.token_ids) for output in trace.outputs)
     searched = (trace.config.get("num_beams") or 1) > 1
     returned = trace.config.get("num_return_sequences") or 1 if searched else rows
-    yield PlannedTensor("sequences", "sequences", "I64", (returned, sizes.start + longest))
+    yield "sequences", _ID_BYTES * returned * (sizes.start + longest)
     if searched:
-        yield PlannedTensor("beam_indices", "beam_indices", "I32", (returned, longest))
-        if flags.output_scores:
-            yield PlannedTensor("sequences_scores", "sequences_scores", "F32", (returned,))
+        yield "beam_indices", _NUMBER_BYTES * returned * longest
     for field in ("scores", "logits"):
         if getattr(flags, f"output_{field}"):
             for step in range(passes):
-                yield PlannedTensor(field, f"{field}.{step}", "F32", (rows, sizes.vocab))
+                yield f"{field}.{step}", _NUMBER_BYTES * rows * sizes.vocab
     prefix = "decoder_" if sizes.config.is_encoder_decoder else ""
     for step in range(passes):
         seen = sizes.start + step
         new = 1 if sizes.cached and step else seen
         if flags.output_hidden_states:
-            shape = (rows, new, sizes.hidden)
-            yield from _layer_tensors(
-                f"{prefix}hidden_states", step, sizes.kind, [shape] * (sizes.layers + 1)
-            )
+            hidden = [sizes.bytes * rows * new * sizes.hidden] * (sizes.layers + 1)
+            yield from _layer_tensors(f"{prefix}hidden_states.{step}", hidden)
         if flags.output_attentions:
-            yield from _attention_tensors(sizes, prefix, step, (rows, new, seen))
+            # A sliding-window cache drops earlier positions only after the first pass.
+            cut = sizes.cached and step > 0
+            widths = [min(seen, window or seen) if cut else seen for window in sizes.windows]
+            each = sizes.bytes * rows * sizes.heads * new
+            yield from _layer_tensors(f"{prefix}attentions.{step}", [each * w for w in widths])
+            if sizes.config.is_encoder_decoder:
+                across = [each * sizes.read] * sizes.layers
+                yield from _layer_tensors(f"cross_attentions.{step}", across)
     yield from _encoder_tensors(sizes, flags)
 
 
-def _attention_tensors(
-    sizes: _Dimensions, prefix: str, step: int, seen: tuple[int, int, int]
-) -> Iterator[PlannedTensor]:
-    """Yield the attentions of a step; `seen` is (rows, positions read, positions attended to)."""
-    rows, new, whole = seen
-    # A sliding-window cache drops earlier positions only after the first pass.
-    cut = sizes.cached and step > 0
-    shapes = [
-        (rows, sizes.heads, new, min(whole, window) if window is not None and cut else whole)
-        for window in sizes.windows
-    ]
-    yield from _layer_tensors(f"{prefix}attentions", step, sizes.kind, shapes)
-    if sizes.config.is_encoder_decoder:
-        across = (rows, sizes.heads, new, sizes.read)
-        yield from _layer_tensors("cross_attentions", step, sizes.kind, [across] * sizes.layers)
-
-
-def _encoder_tensors(sizes: _Dimensions, flags: OutputFlags) -> Iterator[PlannedTensor]:
-    """Yield the tensors of the encoder."""
+def _encoder_tensors(sizes: _Dimensions, flags: OutputFlags) -> Iterator[tuple[str, int]]:
     # generate() runs the encoder once, before it repeats the batch for beams: always one row.
     layers, heads = sizes.encoder
     if layers and flags.output_hidden_states:
-        shapes = [(1, sizes.read, sizes.width)] * (layers + 1)
-        yield from _layer_tensors(ENCODER_FIELDS[1], None, sizes.kind, shapes)
+        hidden = [sizes.bytes * sizes.read * sizes.width] * (layers + 1)
+        yield from _layer_tensors(ENCODER_FIELDS[1], hidden)
     if layers and flags.output_attentions:
-        shapes = [(1, heads, sizes.read, sizes.read)] * layers
-        yield from _layer_tensors(ENCODER_FIELDS[0], None, sizes.kind, shapes)
+        each = sizes.bytes * heads * sizes.read**2
+        yield from _layer_tensors(ENCODER_FIELDS[0], [each] * layers)
 
 
-def _layer_tensors(
-    field: str, step: int | None, kind: str, shapes: list[tuple[int, ...]]
-) -> Iterator[PlannedTensor]:
-    at = field if step is None else f"{field}.{step}"
-    for layer, shape in enumerate(shapes):
-        yield PlannedTensor(field, f"{at}.layer.{layer}", kind, shape)
-
-
-def _header_size(tensors: list[PlannedTensor], about: Mapping[str, str]) -> int:
-    """Return the size in bytes of the file's header: a length and JSON with all offsets."""
-    listed: dict[str, Any] = {"__metadata__": dict(about)}
-    order = list(_BYTES_PER_NUMBER)
-    at = 0
-    for tensor in sorted(tensors, key=lambda t: (order.index(t.kind), t.name)):
-        place = [at, at + tensor.bytes]
-        listed[tensor.name] = {"dtype": tensor.kind, "shape": tensor.shape, "data_offsets": place}
-        at = place[1]
-    text = json.dumps(listed, ensure_ascii=False, separators=(",", ":"))
-    # safetensors pads the JSON to a multiple of 8 bytes.
-    return _ALIGNMENT + math.ceil(len(text.encode()) / _ALIGNMENT) * _ALIGNMENT
+def _layer_tensors(field: str, layers: list[int]) -> Iterator[tuple[str, int]]:
+    for layer, size in enumerate(layers):
+        yield f"{field}.layer.{layer}", size

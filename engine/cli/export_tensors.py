@@ -52,7 +52,7 @@ def _run(arguments: argparse.Namespace) -> int:
     media_options.open_media_files(arguments)
     flags = parse_flags({f"output_{name}": getattr(arguments, name) for name in _FLAGS})
     check_has_outputs(trace)
-    sys.stdout.write(f"{check_size(trace, flags):,} bytes\n")
+    sys.stdout.write(f"about {check_size(trace, flags):,} bytes\n")
     sys.stdout.flush()  # the size is visible before the repeated run, which takes long
     if arguments.to is None:
         return 0

@@ -127,7 +127,9 @@ export class GenerateOutputs {
     });
     if (number !== this.#asked) return;
     this.#fits = !answer.error;
-    this.say.textContent = answer.error ? `⚠ ${said(answer.error)}` : formatSize(answer.size);
+    this.say.textContent = answer.error
+      ? `⚠ ${said(answer.error)}`
+      : tr("About {size}", { size: formatSize(answer.size) });
     this.#updateControls();
   }
 
