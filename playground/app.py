@@ -44,7 +44,7 @@ from playground.storage.uploads import OWN_FOLDER
 from playground.tabs import draws, lessons, recorded_runs, replay, taste, watermark_bench
 from playground.tabs.compare import build_compare
 from playground.tabs.fork import build_fork
-from playground.tabs.strategy_tab import RUN_QUEUE_ID, build_tab
+from playground.tabs.strategy_tab import build_tab
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _SWITCH_INTERVAL_S = 0.0005
@@ -72,19 +72,19 @@ def build_app() -> gr.Blocks:
         )
         bus.input(guard_handler(_resync), None, bus, concurrency_limit=None, **PAGE_EVENT)
         build_question_bus()
-        build_fork(bus, RUN_QUEUE_ID)
+        build_fork(bus)
         with gr.Tabs(elem_id="strategies"):
             for family in FAMILIES:
                 for strategy in STRATEGIES.values():
                     if strategy.family == family:
                         build_tab(strategy, bus)
-            watermark_bench.build_watermark_bench(RUN_QUEUE_ID)
-            build_compare(bus, RUN_QUEUE_ID)
-            draws.build_draws(RUN_QUEUE_ID)
-            taste.build_taste(RUN_QUEUE_ID)
+            watermark_bench.build_watermark_bench()
+            build_compare(bus)
+            draws.build_draws()
+            taste.build_taste()
             replay.build_replay()
-            lessons.build_lessons(RUN_QUEUE_ID)
-        add_endpoints(RUN_QUEUE_ID)
+            lessons.build_lessons()
+        add_endpoints()
     # The engine's queue decides who waits; a limit on Gradio's queue would refuse Stop as well.
     return demo.queue(max_size=None, api_open=False)
 

@@ -1,4 +1,4 @@
-"""A page without a browser: asks, listens, loses its line and comes back as ``press.mjs`` and ``store.mjs`` do.
+"""A page without a browser: asks, listens, loses its line and comes back as ``job.mjs`` and ``store.mjs`` do.
 
 What it hears is numbered: what comes twice is left alone, and after a gap the whole run is asked for.
 """

@@ -151,15 +151,6 @@ def load_output(path: str | Path) -> Any:
         ) from None
 
 
-def read_metadata(path: str | Path) -> dict[str, str]:
-    """Return the metadata of a file, see ``output_metadata``; tensors are not read.
-
-    Raises:
-        RichFileError: the file is no safetensors file.
-    """
-    return _read_file(Path(path), tensors=False)[0]
-
-
 def _checked_file_metadata(output: Any, metadata: Mapping[str, str] | None) -> dict[str, str]:
     kind = type(output).__name__
     if kind not in OUTPUT_CLASSES:
@@ -198,12 +189,12 @@ def _copy_to_cpu(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().to("cpu").clone(memory_format=torch.contiguous_format)
 
 
-def _read_file(path: Path, tensors: bool = True) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
+def _read_file(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="pt") as file:
-            names = file.keys() if tensors else ()
+            names = file.keys()
             found = {name: file.get_tensor(name) for name in names}
             return dict(file.metadata() or {}), found
     except (SafetensorError, OSError):

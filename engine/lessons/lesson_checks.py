@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from engine.errors import EngineError
 from engine.lessons.answer_key import LessonWithRuns
-from engine.lessons.lesson import INFLUENCE_PICTURE, Card, Lesson, LessonError
+from engine.lessons.lesson import INFLUENCE_PICTURE, Card, LessonError
 from engine.lessons.value_text import quoted_expressions
 from engine.messages import Message
 from engine.strategies import STRATEGIES
@@ -109,33 +109,3 @@ def card_texts(card: Card) -> Iterator[str]:
         yield card.bet.question
         # The option of a token bet is the token's text and quotes nothing.
         yield from (o.text for o in card.bet.options if card.bet.kind != "token")
-
-
-def find_differences(lesson: Lesson, original: Lesson) -> list[str]:
-    """Return one sentence for each difference between a translation and the original lesson."""
-    found = []
-    if lesson.runs != original.runs:
-        found.append("Its runs are others.")
-    if len(lesson.cards) != len(original.cards):
-        return [*found, f"It has {len(lesson.cards)} cards, the original {len(original.cards)}."]
-    for one, other in zip(lesson.cards, original.cards, strict=True):
-        own, theirs = _language_free_facts(one), _language_free_facts(other)
-        name = next((name for name in theirs if own.get(name) != theirs[name]), None)
-        if name:
-            found.append(f"Card {one.number}: its {name} is another.")
-    return found
-
-
-def _language_free_facts(card: Card) -> dict[str, object]:
-    """Return name -> value of everything in a card that must be equal in all languages."""
-    facts: dict[str, object] = {n: getattr(card, n) for n in ("scenes", "hide", "holds", "opens")}
-    facts |= {name: bool(getattr(card, name)) for name in ("myth", "why", "turn")}
-    facts["bet"] = card.bet and card.bet.kind
-    if card.bet:
-        for name in ("answer", "among", "low", "high", "by", "tolerance", "unit"):
-            facts[f"bet's {name}"] = getattr(card.bet, name)
-        tokens = card.bet.kind == "token"
-        facts["bet's options"] = [o.text if tokens else o.when for o in card.bet.options]
-    for name, text in zip(("situation", "reveal", "why", "turn"), card_texts(card), strict=False):
-        facts[f"{name}'s values"] = sorted(quoted_expressions(text))
-    return facts

@@ -13,20 +13,14 @@ RowValues = Mapping[str, tuple[float, ...]]
 """Name -> the numbers of one row, further dimensions flattened; integers stay int."""
 
 
-def to_host(columns: Columns) -> list[dict[str, tuple[float, ...]]]:
-    """Return one dictionary of numbers per row of the batch; waits for the device once.
-
-    Args:
-        columns: at least one tensor; all have the same batch size.
-    """
-    return start_transfer(columns)()
-
-
 def start_transfer(columns: Columns) -> Callable[[], list[dict[str, tuple[float, ...]]]]:
     """Start the copy to the host.
 
+    Args:
+        columns: at least one tensor; all have the same batch size.
+
     Returns:
-        A function that waits for the copy and returns the rows of ``to_host``.
+        A function that waits for the copy and returns one dictionary of numbers per row.
     """
     flat = {n: v.flatten(1) if v.dim() > 1 else v[:, None] for n, v in columns.items()}
     flat = {n: v.float() if v.is_floating_point() else v for n, v in flat.items()}

@@ -104,12 +104,6 @@ class MediaStore:
             self._kept.move_to_end((visitor, kind, sha256))
             return kept.data
 
-    @property
-    def used_bytes(self) -> int:
-        """Bytes that all stored files count for."""
-        with self._lock:
-            return sum(kept.size for kept in self._kept.values())
-
     def clear(self) -> None:
         """Remove all files."""
         with self._lock:

@@ -7,7 +7,7 @@ translations, see ``playground.i18n.languages``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from playground.i18n import languages
@@ -55,18 +55,6 @@ def translate_spec(spec: Mapping[str, Any], language: str) -> Mapping[str, Any]:
     """
     words = languages.spec_catalogue(language)
     return _map_texts(spec, lambda text: words.get(text, text)) if words else spec
-
-
-def spec_texts(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Yield every English text that ``translate_spec`` looks up, some more than once."""
-    found: list[str] = []
-
-    def keep(text: str) -> str:
-        found.append(text)
-        return text
-
-    _map_texts(spec, keep)
-    yield from found
 
 
 def _map_texts(value: Any, say: _Translate, inside: str = "") -> Any:

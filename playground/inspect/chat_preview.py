@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from engine.errors import BusyError, ModelError
+from engine.errors import ModelError
 from engine.models.tokenizer_only import load_tokenizer_only
 from engine.run.chat_request import check_messages, render_conversation
 from engine.sources.source import Source
+from playground.jobs.registry import JOBS, OTHERS_ASK_MESSAGE, QUESTION_WAIT_S, JobKind
 
 ACTIONS = ("rendered",)
-_RENDER_SLOTS = threading.Semaphore(2)
-"""Conversations rendered at once. Few, so that runs keep the processor."""
-_WAIT_S = 20.0
+# Few conversations are rendered at once, so that runs keep the processor.
+_KIND = JobKind("rendered", slots=2, wait_s=QUESTION_WAIT_S, busy=OTHERS_ASK_MESSAGE)
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -36,13 +35,9 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     check_messages(messages, template)
     if not isinstance(model, str) or not model:
         raise ModelError("Choose a model: each has a chat template of its own.")
-    if not _RENDER_SLOTS.acquire(timeout=_WAIT_S):
-        raise BusyError("Others are asking, too; try again in a moment.")
-    try:
+    with JOBS.run(_KIND):
         read = load_tokenizer_only(Source.parse(model))
         found = render_conversation(messages, template, read)
-    finally:
-        _RENDER_SLOTS.release()
     pieces = read.pieces
     return {
         "tokens": [{"text": pieces[i], "special": i in pieces.special} for i in found.ids],

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
+import uuid
 from collections.abc import Mapping
 from contextvars import copy_context
 from dataclasses import asdict
@@ -23,7 +23,7 @@ from engine.analysis.generate_outputs import rerun_generate
 from engine.analysis.generate_outputs_files import output_metadata, output_to_bytes
 from engine.analysis.generate_outputs_flags import check_has_outputs, parse_flags
 from engine.analysis.generate_outputs_sizes import check_size
-from engine.errors import BusyError, Cancelled, EngineError, StoppedError
+from engine.errors import BusyError, EngineError
 from engine.messages import add_templates
 from engine.one_shot_thread import run_in_thread
 from engine.run.visitor import VISITOR, Visitor
@@ -31,16 +31,20 @@ from engine.settings import SETTINGS
 from engine.trace.checks import read_json_strict
 from playground.forms import visitor_media
 from playground.inspect.trace_input import parse_trace
+from playground.jobs.registry import JOBS, QUESTION_WAIT_S, JobKind
 from playground.shell.guard import error_message
 from playground.shell.visitors import VISITOR_HEADER, visitor_address
 
 ACTIONS = ("rich_size",)
 RICH_PATH = "/rich"
 _REQUEST_FIELDS = ("trace", "flags")
-_FILE_SLOT = threading.Semaphore(1)
-"""One file at a time: each is in memory as a whole, and so are its outputs."""
-_WAIT_S = 20.0
-_POLL_S = 0.05
+# One file at a time: each is in memory as a whole, and so are its outputs.
+_KIND = JobKind(
+    "rich",
+    slots=1,
+    wait_s=QUESTION_WAIT_S,
+    busy="Somebody else fetches outputs of a run; try again in a moment.",
+)
 _BUSY, _REFUSED, _FAILED = 503, 400, 500
 
 
@@ -71,17 +75,15 @@ async def serve_rich_output(request: Request) -> Response:
     """
     host = request.client.host if request.client else ""
     address = visitor_address(host, request.headers.get("x-forwarded-for", ""), SETTINGS.public)
-    body, cancelled = await request.body(), threading.Event()
+    body, job_id = await request.body(), uuid.uuid4().hex
     reader = request.headers.get(VISITOR_HEADER, "")
-    watching = asyncio.create_task(_cancel_on_disconnect(request, cancelled))
+    watching = asyncio.create_task(_stop_on_disconnect(request, job_id))
     try:
-        data = await asyncio.to_thread(_make_file, body, cancelled, Visitor(address, ""), reader)
+        data = await asyncio.to_thread(_make_file, body, job_id, Visitor(address, ""), reader)
     except BusyError as error:
         return _error_response(str(error), _BUSY)
     except EngineError as error:
         return _error_response(str(error), _REFUSED)
-    except Cancelled:
-        return _error_response(str(StoppedError("Stopped.")), _REFUSED)
     except Exception as error:
         return _error_response(error_message(error), _FAILED)
     finally:
@@ -93,16 +95,14 @@ async def serve_rich_output(request: Request) -> Response:
     )
 
 
-async def _cancel_on_disconnect(request: Request, cancelled: threading.Event) -> None:
-    """Set ``cancelled`` when the client disconnects."""
+async def _stop_on_disconnect(request: Request, job_id: str) -> None:
+    """Stop the job when the client disconnects."""
     while (await request.receive())["type"] != "http.disconnect":
         continue
-    cancelled.set()
+    JOBS.stop(job_id)
 
 
-def _make_file(
-    body: bytes, cancelled: threading.Event, visitor: Visitor, reader: str = ""
-) -> bytes:
+def _make_file(body: bytes, job_id: str, visitor: Visitor, reader: str = "") -> bytes:
     asked = read_json_strict(body, SETTINGS.max_request_bytes)
     if not isinstance(asked, dict):
         raise EngineError(
@@ -114,24 +114,12 @@ def _make_file(
     # ``run_in_thread`` computes in another thread, which does not inherit context variables.
     context = copy_context()
 
-    def work() -> bytes:
+    def work(cancelled: threading.Event) -> bytes:
         output = rerun_generate(trace, **asdict(flags), cancelled=cancelled)
         return output_to_bytes(output, output_metadata(trace, flags))
 
-    _wait_for_turn(cancelled)
-    try:
-        return run_in_thread(lambda: context.run(work))
-    finally:
-        _FILE_SLOT.release()
-
-
-def _wait_for_turn(cancelled: threading.Event) -> None:
-    until = time.monotonic() + _WAIT_S
-    while not _FILE_SLOT.acquire(timeout=_POLL_S):
-        if cancelled.is_set():
-            raise Cancelled
-        if time.monotonic() > until:
-            raise BusyError("Somebody else fetches outputs of a run; try again in a moment.")
+    with JOBS.run(_KIND, job_id) as job:
+        return run_in_thread(lambda: context.run(work, job.cancelled))
 
 
 def _error_response(error: str, status: int) -> JSONResponse:

@@ -5,39 +5,36 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from engine.errors import Cancelled, ParameterError
+from engine.errors import ParameterError
 from engine.inspection.influence import InfluenceQuestion, compute_influence
 from engine.inspection.influence_methods import ATTENTION
 from engine.inspection.influence_values import influence_to_dict
 from playground.inspect.question_fields import find_run, read_int_field
-from playground.jobs.latest_only import LatestOnlyLimiter
+from playground.jobs.registry import JOBS, JobKind
 
-_STOP_ACTION = "looked_stop"
-ACTIONS = ("looked", _STOP_ACTION)
-_LIMITER = LatestOnlyLimiter(2)
-"""Two questions at a time: runs have priority."""
+ACTIONS = ("looked",)
+# Two questions at a time: runs have priority.
+_KIND = JobKind("looked", slots=2, latest_only=True)
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the influence of each earlier position on a step's attention or token.
 
     Args:
-        asked: ``action``, looked, or looked_stop, which cancels the question of ``asker``; ``run``,
-            the id of a run decoded here, or ``trace``, a trace as JSON values up to the step;
-            ``step`` from 0; ``method``, one of ``engine.inspection.influence_methods.METHODS``; ``node_id``, a
-            node of a search; ``at``, a position in a draft round; ``layer`` and ``head`` from 0,
-            None for the mean over all; ``asker``, the client, whose previous question is cancelled.
+        asked: ``run``, the id of a run decoded here, or ``trace``, a trace as JSON values up to the
+            step; ``step`` from 0; ``method``, one of
+            ``engine.inspection.influence_methods.METHODS``; ``node_id``, a node of a search;
+            ``at``, a position in a draft round; ``layer`` and ``head`` from 0, None for the mean
+            over all; ``asker``, the client, whose previous question is cancelled.
 
     Returns:
         The answer as JSON values. Only ``forgotten`` if the run is not cached; the page then sends
-        its trace. Only ``superseded`` if the client asked again or cancelled.
+        its trace.
 
     Raises:
+        Cancelled: the client asked again or cancelled.
         EngineError: a value is not valid, or the question cannot be answered.
     """
-    if asked.get("action") == _STOP_ACTION:
-        _LIMITER.cancel(asked.get("asker"))
-        return {}
     method = asked.get("method", ATTENTION)
     if not isinstance(method, str):
         raise ParameterError("method", method, "it must be text")
@@ -52,8 +49,5 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     run = find_run(asked)
     if run is None:
         return {"forgotten": True}
-    try:
-        with _LIMITER.acquire(asked.get("asker")) as cancelled:
-            return influence_to_dict(compute_influence(run, look, cancelled), layer, head)
-    except Cancelled:
-        return {"superseded": True}
+    with JOBS.run(_KIND, asked.get("asker")) as job:
+        return influence_to_dict(compute_influence(run, look, job.cancelled), layer, head)

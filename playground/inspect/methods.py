@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from engine.errors import Cancelled, MethodError, StoppedError
+from engine.errors import MethodError
 from engine.messages import Message, join_messages
 from engine.sandbox.confinement import BARRIERS, expected_barriers
 from engine.sandbox.folder import ENTRY, README, extract_summary, read_method
@@ -29,6 +28,7 @@ from engine.sandbox.method_templates import (
 from engine.sandbox.trust import check_trusted, is_trusted, trust_code
 from engine.settings import SETTINGS
 from playground.inspect import method_checks
+from playground.jobs.registry import JOBS, JobKind
 
 ACTIONS = (
     "methods",
@@ -38,7 +38,6 @@ ACTIONS = (
     "method_new",
     "method_save",
     "method_check",
-    "method_stop",
 )
 _GROUPS = {
     "template": "Templates",
@@ -55,9 +54,7 @@ _BARRIER_WORDS = {
     "processes": "starting programs",
     "signals": "signals to other processes",
 }
-_MAX_STOP_EVENTS = 64
-_STOP_EVENTS: dict[str, threading.Event] = {}
-"""Events that stop a download, by the unguessable id that the page generated."""
+_FETCH = JobKind("method", stopped="Stopped; nothing was kept of it.")
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,8 +66,8 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
             and the ``sha256`` that was shown. ``method_files`` reads the files of a user's own
             method. ``method_new`` takes a ``name`` and a ``template``. ``method_save`` takes a
             ``name``, a ``file``, its ``text`` and the mark of the text ``before``. ``method_check``
-            takes a ``name`` (see ``method_checks.act``). ``method_stop`` stops the download or
-            check with the id ``press``.
+            takes a ``name`` (see ``method_checks.poll_check``). The general question ``stop``
+            stops the download or check with the id ``press``.
 
     Raises:
         EngineError: One sentence naming what is wrong.
@@ -83,7 +80,6 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         "method_new": _create_method,
         "method_save": _save_method_file,
         "method_check": _poll_check,
-        "method_stop": _stop_fetch_or_check,
     }
     return acts[asked["action"]](asked)
 
@@ -129,17 +125,8 @@ def _open_method(asked: Mapping[str, Any]) -> dict[str, Any]:
     name = asked.get("name")
     if isinstance(name, str) and not is_local_method(name) and asked.get("fetch") is not True:
         return {"name": name, "to_fetch": True}
-    press = str(asked.get("press", ""))[:64]
-    stopped = threading.Event()
-    _STOP_EVENTS[press] = stopped
-    while len(_STOP_EVENTS) > _MAX_STOP_EVENTS:
-        _STOP_EVENTS.pop(next(iter(_STOP_EVENTS)))
-    try:
-        return method_to_dict(find_method(name, stopped))  # type: ignore[arg-type]
-    except Cancelled:
-        raise StoppedError("Stopped; nothing was kept of it.") from None
-    finally:
-        _STOP_EVENTS.pop(press, None)
+    with JOBS.run(_FETCH, asked.get("press")) as job:
+        return method_to_dict(find_method(name, job.cancelled))  # type: ignore[arg-type]
 
 
 def method_to_dict(found: FoundMethod) -> dict[str, Any]:
@@ -226,15 +213,6 @@ def _own_method_state(name: Any, read: Callable[[Path], Any]) -> dict[str, Any]:
 def _poll_check(asked: Mapping[str, Any]) -> dict[str, Any]:
     _check_not_public("Methods are not checked on a public deployment; its owner lists them.")
     return method_checks.poll_check(asked)
-
-
-def _stop_fetch_or_check(asked: Mapping[str, Any]) -> dict[str, Any]:
-    press = str(asked.get("press", ""))[:64]
-    fetching = _STOP_EVENTS.get(press)
-    if fetching is not None:
-        fetching.set()
-    method_checks.stop_check(press)
-    return {}
 
 
 def _check_not_public(refusal: str) -> None:

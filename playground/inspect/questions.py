@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Mapping
 from typing import Any
 
 import gradio as gr
 
-from engine.errors import ParameterError
+from engine.errors import Cancelled, ParameterError
 from engine.export.files import CONFIG, export_files, generation_config_text, pipeline_refusal
 from engine.export.verify import verify_export
 from engine.messages import to_json
-from engine.settings import SETTINGS
-from engine.trace.records import Trace
 from playground.forms.links import open_link
 from playground.forms.visitor_media import VISITOR_FIELD, hide_foreign_media
 from playground.inspect import (
@@ -30,12 +26,12 @@ from playground.inspect import (
     why,
 )
 from playground.inspect.trace_input import parse_trace
+from playground.jobs.registry import JOBS, JobKind
 from playground.runs.stream import run_state_or_empty
 from playground.shell.elements import PAGE_EVENT, add_hidden_element, event_data
 from playground.shell.guard import error_message
-from playground.shell.listeners import LISTENERS
 from playground.shell.scripts import on_message
-from playground.shell.visitors import current_session, set_current_visitor
+from playground.shell.visitors import set_current_visitor
 
 _MAX_ID = 2**31
 _QUESTION_MODULES = (
@@ -50,12 +46,7 @@ _QUESTION_MODULES = (
     why,
 )
 """Modules that answer further actions. Each has ``ACTIONS`` and ``act(asked)``."""
-_STOP_EVENTS: dict[str, threading.Event] = {}
-"""Stop events by the unguessable id that the page generated.
-
-A stop may arrive before its check begins.
-"""
-_MAX_STOP_EVENTS = 64
+_VERIFY = JobKind("verify")
 
 
 def build_question_bus() -> None:
@@ -80,6 +71,8 @@ def _handle_event(event: gr.EventData) -> str:
     number = asked.get("id")
     try:
         return format_reply(number, **answer_question(asked))
+    except Cancelled:
+        return format_reply(number, superseded=True)
     except BaseException as error:  # without a reply the page would wait for ever
         return format_reply(number, error=error_message(error))
 
@@ -91,13 +84,14 @@ def answer_question(asked: Mapping[str, Any]) -> dict[str, Any]:
         asked: ``action`` and its fields. ``files`` returns exported texts by path, and the reason
             if there is no pipeline. ``verify_export`` runs the code of ``form`` generate or pipeline.
             ``beside`` scores a run with another model (see ``beside.act``). These three take a
-            ``trace`` as JSON values whose steps may be left out. ``stop`` stops the check or
-            scoring with the id ``press``. ``state`` returns all messages of a ``run``, empty for an
+            ``trace`` as JSON values whose steps may be left out. ``stop`` stops the job with the
+            id ``press``. ``state`` returns all messages of a ``run``, empty for an
             unknown one. ``link`` opens the query string ``search`` for ``visitor``. Other actions
             belong to one of ``_QUESTION_MODULES``.
 
     Raises:
         EngineError: One sentence naming what is not valid.
+        Cancelled: The same part of the page has asked again.
     """
     action = asked.get("action")
     if action == "files":
@@ -105,12 +99,11 @@ def answer_question(asked: Mapping[str, Any]) -> dict[str, Any]:
         files = {**export_files(trace), CONFIG: generation_config_text(trace)}
         return {"files": files, "no_pipeline": pipeline_refusal(trace)}
     if action == "verify":
-        form = str(asked.get("form", "generate"))[:20]
-        return _verify_code(parse_trace(asked.get("trace")), str(asked.get("press", "")), form)
+        return _verify_code(asked)
     if action == "beside":
-        return _score_with_other_model(asked)
+        return model_comparison.act(asked, parse_trace(asked.get("trace")))
     if action == "stop":
-        _stop_event(str(asked.get("press", ""))).set()
+        JOBS.stop(str(asked.get("press", "")))
         return {}
     if action == "state":
         return {"state": run_state_or_empty(str(asked.get("run", ""))[:64])}
@@ -122,36 +115,9 @@ def answer_question(asked: Mapping[str, Any]) -> dict[str, Any]:
     raise ParameterError("action", action, "there is no such question")
 
 
-def _score_with_other_model(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Score a run with another model, until stopped or the page has been gone for ``away_s``."""
-    press = str(asked.get("press", ""))
-    stopped, own, began = _stop_event(press), current_session(), time.monotonic()
-
-    def gone() -> bool:
-        return stopped.is_set() or LISTENERS.idle_s(own, began) > SETTINGS.away_s
-
-    try:
-        return model_comparison.act(asked, parse_trace(asked.get("trace")), gone)
-    finally:
-        _STOP_EVENTS.pop(press[:64], None)
-
-
-def _verify_code(trace: Trace, press: str, form: str) -> dict[str, Any]:
-    """Run the exported code, until it is stopped or the page has been gone for ``away_s``."""
-    stopped, own, began = _stop_event(press), current_session(), time.monotonic()
-    try:
-        found = verify_export(
-            trace,
-            lambda: stopped.is_set() or LISTENERS.idle_s(own, began) > SETTINGS.away_s,
-            form,
-        )
-    finally:
-        _STOP_EVENTS.pop(press[:64], None)
+def _verify_code(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Run the exported code, until it is stopped or its page is gone."""
+    form = str(asked.get("form", "generate"))[:20]
+    with JOBS.run(_VERIFY, asked.get("press")) as job:
+        found = verify_export(parse_trace(asked.get("trace")), job.cancelled.is_set, form)
     return {"equal": found.equal, "seconds": found.seconds, "message": found.message}
-
-
-def _stop_event(press: str) -> threading.Event:
-    found = _STOP_EVENTS.setdefault(press[:64], threading.Event())
-    while len(_STOP_EVENTS) > _MAX_STOP_EVENTS:
-        _STOP_EVENTS.pop(next(iter(_STOP_EVENTS)), None)
-    return found

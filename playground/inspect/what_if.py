@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.declare.config import config_to_dict
 from engine.declare.params import params_of
-from engine.errors import Cancelled, ParameterError
+from engine.errors import ParameterError
 from engine.inspection.logits_cache import CachedRun
 from engine.inspection.step_logits import RunNotCachedError, find_logits
 from engine.inspection.what_if import (
@@ -25,12 +25,12 @@ from engine.run.weights import weights_from_trace
 from playground.forms import controls
 from playground.forms.spec import control_values
 from playground.inspect.question_fields import find_run
-from playground.jobs.latest_only import LatestOnlyLimiter
+from playground.jobs.registry import JOBS, JobKind
 from visualizers.base import nats_to_bits
 
 ACTIONS = ("what_if", "what_if_first")
-_LIMITER = LatestOnlyLimiter(2)
-"""Questions computed at once. Few, so that runs keep the processor."""
+# Few questions are computed at once, so that runs keep the processor.
+_KIND = JobKind("what_if", slots=2, latest_only=True)
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,19 +44,18 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         The answer. Only ``forgotten`` if the run is not cached any more and the page must send its
-        trace. Only ``superseded`` if the asker has sent a newer question.
+        trace.
 
     Raises:
+        Cancelled: The asker has sent a newer question.
         EngineError: One sentence naming the problem.
     """
     make = _find_first_change if asked.get("action") == "what_if_first" else _answer_step
     try:
-        with _LIMITER.acquire(asked.get("asker")) as cancelled:
-            return run_in_thread(lambda: make(asked, cancelled))
+        with JOBS.run(_KIND, asked.get("asker")) as job:
+            return run_in_thread(lambda: make(asked, job.cancelled))
     except RunNotCachedError as error:
         return {"forgotten": str(error)}
-    except Cancelled:
-        return {"superseded": True}
 
 
 def _answer_step(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
-from engine.errors import BusyError, ParameterError
+from engine.errors import ParameterError
 from engine.inspection.step_questions import StepQuestion, answer_question, score_typed_text
 from playground.inspect.question_fields import find_run, read_int_field
+from playground.jobs.registry import JOBS, OTHERS_ASK_MESSAGE, QUESTION_WAIT_S, JobKind
 
-Answer = TypeVar("Answer")
 _PROBABILITY_ACTION = "odds"
 ACTIONS = ("why", _PROBABILITY_ACTION)
-_ANSWER_SLOTS = threading.Semaphore(2)
-"""Questions computed at once. Few, so that runs keep the processor."""
-_WAIT_S = 20.0
+# Few questions are computed at once, so that runs keep the processor.
+_KIND = JobKind("why", slots=2, wait_s=QUESTION_WAIT_S, busy=OTHERS_ASK_MESSAGE)
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,11 +42,8 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         raise ParameterError("text", text, "it must be text")
     if asked.get("action") == _PROBABILITY_ACTION:
         step = read_int_field(asked, "step") or 0
-        return {
-            "odds": dataclasses.asdict(
-                _compute_in_turn(lambda: score_typed_text(run, step, text or ""))
-            )
-        }
+        with JOBS.run(_KIND):
+            return {"odds": dataclasses.asdict(score_typed_text(run, step, text or ""))}
     question = StepQuestion(
         step=read_int_field(asked, "step") or 0,
         token_id=read_int_field(asked, "token_id"),
@@ -57,22 +52,9 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         at=read_int_field(asked, "at"),
         quick=asked.get("quick") is True,
     )
-    answer, said = _compute_in_turn(lambda: answer_question(run, question))
+    with JOBS.run(_KIND):
+        answer, said = answer_question(run, question)
     told = {f.name: getattr(answer, f.name) for f in dataclasses.fields(answer)}
     del told["claim"]
     facts = [dataclasses.asdict(fact) for fact in answer.facts]
     return {"answer": {**told, "facts": facts, "said": said}}
-
-
-def _compute_in_turn(answer: Callable[[], Answer]) -> Answer:
-    """Compute an answer when a slot is free.
-
-    Raises:
-        BusyError: No slot became free in time.
-    """
-    if not _ANSWER_SLOTS.acquire(timeout=_WAIT_S):
-        raise BusyError("Others are asking, too; try again in a moment.")
-    try:
-        return answer()
-    finally:
-        _ANSWER_SLOTS.release()

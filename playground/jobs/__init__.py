@@ -1,1 +1,1 @@
-"""Work in the background: begin, resume, stop and report progress."""
+"""The registry of work: begin, resume, stop, limit and report progress."""

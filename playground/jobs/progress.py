@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator
 from contextlib import closing
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from engine.run.jobs import FunctionJob, JobStream
 from engine.run.progress import format_progress
 from engine.run.scheduler import RUN_QUEUE, EventCallback
 from engine.settings import SETTINGS
 from engine.trace.events import Checking, Failed, Loading, Progress, Waiting
+
+if TYPE_CHECKING:
+    from playground.jobs.registry import PageJob
 
 T = TypeVar("T")
 HEARTBEAT_S = 1.0
@@ -35,14 +38,16 @@ def to_message(event: Progress) -> dict[str, str]:
 
 
 def with_progress(
-    do: Callable[[EventCallback, threading.Event], T],
-    begin: Callable[[JobStream], None] = lambda work: None,
-) -> Generator[dict[str, str], None, T]:
-    """Run a function in a separate thread and yield progress messages until it returns.
+    job: PageJob, do: Callable[[EventCallback, threading.Event], T]
+) -> Generator[Any, None, T]:
+    """Run a function in a separate thread as the job's work until it returns.
 
     Args:
+        job: The job; its ``stop`` cancels the function.
         do: Called with a function that takes its events, and an event that is set to cancel it.
-        begin: Called with the work, which can be cancelled.
+
+    Yields:
+        Progress messages, and the other events of ``do`` as they are.
 
     Returns:
         What ``do`` returned.
@@ -52,18 +57,20 @@ def with_progress(
     """
     results: list[T] = []
 
-    def job(send: EventCallback, cancelled: threading.Event) -> None:
+    def execute(send: EventCallback, cancelled: threading.Event) -> None:
         results.append(do(send, cancelled))
 
-    with closing(JobStream(lambda send, cancelled: FunctionJob(job, send, cancelled))) as work:
-        begin(work)
+    with closing(JobStream(lambda send, cancelled: FunctionJob(execute, send, cancelled))) as work:
+        job.set_work(work)
         last = STARTING
         for events in work.batches(1 / SETTINGS.updates_per_s, heartbeat_interval_s()):
             for event in events:
                 if isinstance(event, Failed):
                     raise event.error
-                last = to_message(event)
-            yield last
+                if not isinstance(event, Waiting | Loading | Checking):
+                    yield event
+            last = last_progress_message(events) or last
+            yield {"kind": "progress", **last}
     return results[0]
 
 

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from engine.messages import Message
-from engine.run.jobs import JobStream
 from engine.serving.delivery_log import DeliveryLog, RunMismatch
 from engine.trace.events import RunReplaced, TextDelta
 from engine.trace.json_io import step_from_dict, trace_from_dict
 from engine.trace.records import Step, Trace
-from playground.storage.journal import JOURNAL, RunMessages
 from playground.storage.run_store import StoredRun
 
 
@@ -42,10 +40,6 @@ class ResumedRun:
     def steps(self) -> Sequence[Step]:
         """The stored steps."""
         return self._repeat.steps if self._repeat else ()
-
-    def reopen_journal(self, run: JobStream) -> RunMessages:
-        """Reopen the run's journal entry and return its messages."""
-        return JOURNAL.reopen(run, self.known, self.run_id)
 
     def new_events(self, events: list[Any]) -> tuple[list[Any], int | None]:
         """Return the events that the page does not have yet, and None.

@@ -17,8 +17,8 @@ from typing import Any
 from engine.errors import format_value
 from engine.messages import Message
 from engine.settings import SETTINGS, Settings
+from playground.jobs.rate_limit import RateLimiter
 from playground.rooms.cards import Deck, load_deck
-from playground.rooms.rate_limit import RateLimiter
 from playground.rooms.room import TEACHER, Room, RoomError, hash_secret
 from playground.rooms.state import RoomNotFoundError, RoomState, RoomStore
 from playground.rooms.watch import RoomWatch

@@ -11,20 +11,20 @@ from engine.serving import decode
 from engine.trace.events import Failed, Finished, RunReplaced, Started, TextDelta
 from engine.trace.records import Trace
 from playground.jobs.progress import DECODING, STARTING, heartbeat_interval_s, last_progress_message
-from playground.storage.journal import JOURNAL
+from playground.jobs.registry import PageJob
 
 _UPDATE_INTERVAL_S = 0.3
 
 
-def stream_text(request: DecodeRequest) -> Iterator[Trace | str | dict[str, Any]]:
-    """Decode a request; yield progress messages (dict), the text so far (str) and, last, the trace.
+def stream_text(job: PageJob, request: DecodeRequest) -> Iterator[Trace | str | dict[str, Any]]:
+    """Decode a request as the job's work; yield progress messages (dict), the text so far (str) and, last, the trace.
 
     Raises:
         EngineError: The run failed.
     """
     text, last = "", STARTING
     with closing(decode(request)) as run:
-        JOURNAL.open(run)
+        job.set_work(run)
         for events in run.batches(_UPDATE_INTERVAL_S, heartbeat_interval_s()):
             for event in events:
                 match event:
@@ -32,7 +32,6 @@ def stream_text(request: DecodeRequest) -> Iterator[Trace | str | dict[str, Any]
                         last = DECODING
                     case RunReplaced():
                         text = ""
-                        JOURNAL.open(run)
                     case TextDelta(_, keep, new):
                         text = text[:keep] + new
                     case Failed(error):
@@ -41,6 +40,6 @@ def stream_text(request: DecodeRequest) -> Iterator[Trace | str | dict[str, Any]
                         yield trace
                         return
             last = last_progress_message(events) or last
-            yield {"id": run.run_id, **last}
+            yield {"kind": "progress", **last}
             if text:
                 yield text

@@ -16,7 +16,6 @@ from engine import DecodeRequest
 from engine.errors import BusyError, StoppedError
 from engine.inspection.logits_cache import LOGITS_CACHE
 from engine.messages import Message, to_json
-from engine.run.jobs import JobStream
 from engine.run.progress import format_evictions, format_restart
 from engine.serving import decode
 from engine.settings import SETTINGS
@@ -34,6 +33,7 @@ from engine.trace.json_io import step_to_dict, to_dict, trace_header
 from engine.trace.records import Step, Trace
 from playground.forms.links import to_form, to_link
 from playground.jobs.progress import DECODING, STARTING, heartbeat_interval_s, last_progress_message
+from playground.jobs.registry import JOBS, PageJob
 from playground.jobs.resumed_run import ResumedRun, diverged_note
 from playground.shell.guard import error_message
 from playground.storage.journal import JOURNAL, Press, RunMessages
@@ -47,8 +47,8 @@ _LOG = logging.getLogger("playground")
 class RunFollower(Protocol):
     """An observer of a run, in addition to the page."""
 
-    def begin(self, run: JobStream) -> None:
-        """Receive the run when it has started."""
+    def begin(self, run_id: str) -> None:
+        """Receive the id of the run when it has started."""
 
     def observe_events(self, events: list[Any]) -> dict[str, Any]:
         """Receive a batch of events; return fields to add to their messages."""
@@ -56,6 +56,7 @@ class RunFollower(Protocol):
 
 
 def stream_run(  # noqa: C901
+    job: PageJob,
     request: DecodeRequest,
     key: str | None = None,
     follow: RunFollower | None = None,
@@ -65,6 +66,7 @@ def stream_run(  # noqa: C901
     """Decode and yield messages as JSON strings; never raises, the last one says how it ended.
 
     Args:
+        job: The job that decodes it.
         request: What to decode.
         key: Where the page shows the run; None for its strategy's tab and the address bar.
         follow: Observer of the run and its events.
@@ -75,13 +77,13 @@ def stream_run(  # noqa: C901
     run = decode(request, LOGITS_CACHE.start_writer if remade is None else None)
     messages = RunMessages(run.run_id)
     elsewhere = {} if key is None else {"strategy": key, "link": ""}
-    writer = _MessageWriter(request, remade)
     shown_at = key or request.strategy
-    last = STARTING
+    writer, last = _MessageWriter(request, remade), STARTING
     try:
-        messages = JOURNAL.open(run, press) if remade is None else remade.reopen_journal(run)
+        messages = _open_record(run.run_id, press, remade)
+        job.set_work(run)
         if follow is not None:
-            follow.begin(run)
+            follow.begin(run.run_id)
         for batch in run.batches(1 / SETTINGS.updates_per_s, heartbeat_interval_s()):
             events = batch
             if press is not None and JOURNAL.leaving:
@@ -91,29 +93,34 @@ def stream_run(  # noqa: C901
                 events, step = remade.new_events(events)
                 if step is not None:
                     yield messages.add(_restart_message(diverged_note(step), request, run.run_id))
-                    messages, writer = JOURNAL.open(run, press), _MessageWriter(request)
+                    messages, writer = JOURNAL.open(run.run_id, press), _MessageWriter(request)
             more = {} if follow is None else follow.observe_events(events)
             for message in writer.messages(events):
-                besides = {} if message["kind"] == "start" else more
-                sent = message | besides
                 last = DECODING
+                sent = message if message["kind"] == "start" else message | more
                 yield messages.add(sent | {k: v for k, v in elsewhere.items() if k in sent})
                 if "anew" in message:
                     # The events that follow belong to a new run with its own id.
-                    messages = JOURNAL.open(run, press)
+                    messages = JOURNAL.open(run.run_id, press)
             news = last_progress_message(events)
             if news is not None or not events:
                 # Without a number: a lost progress message is replaced by the next.
                 last = news or last
                 yield progress_message(messages.run_id, shown_at, last)
     except GeneratorExit:
-        messages.add({"kind": "fail", "error": NO_LISTENER})
+        job.add(messages.add({"kind": "fail", "error": NO_LISTENER}))
         raise
     except BaseException as error:
         # The page may not know the run yet, so the message says where to show it.
         yield messages.add({"kind": "fail", "error": error_message(error), "strategy": shown_at})
     finally:
         run.close()
+
+
+def _open_record(run_id: str, press: Press | None, remade: ResumedRun | None) -> RunMessages:
+    if remade is not None:
+        return JOURNAL.reopen(remade.run_id, remade.known)
+    return JOURNAL.open(run_id, press)
 
 
 def progress_message(run_id: str, key: str, news: Mapping[str, str]) -> str:
@@ -229,7 +236,12 @@ def _header_values(header: Any) -> dict[str, Any]:
 
 def run_state(run_id: str) -> str:
     """Return one message with everything sent so far, for a page that missed some."""
-    return state_from_messages(run_id, JOURNAL.messages(run_id))
+    return state_from_messages(run_id, JOBS.run_messages(run_id))
+
+
+def stored_state(asked: Mapping[str, Any]) -> str:
+    """Return the state of the run that a resuming page names."""
+    return run_state(str(asked.get("run", ""))[:64])
 
 
 def state_from_messages(run_id: str, texts: Iterable[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -11,22 +10,23 @@ import gradio as gr
 
 from engine import DecodeRequest
 from engine.declare.weights import weights_params
-from engine.errors import ParameterError, StoppedError
+from engine.errors import Cancelled, ParameterError
 from engine.serving import decode
-from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished
 from engine.trace.json_io import trace_to_dict
 from playground.forms import visitor_media
+from playground.jobs.page_events import RUN_QUEUE_ID
+from playground.jobs.registry import JOBS, JobKind
 from playground.jobs.zerogpu import queue_options
 from playground.shell.guard import guard_handler
-from playground.shell.listeners import LISTENERS
-from playground.shell.visitors import current_session, set_current_visitor
+from playground.shell.visitors import set_current_visitor
 
 # A prompt object has the fields of one of these sets.
 _PROMPT_FORMS = ({"messages", "template"}, {"prompt"})
 _POLL_S = 0.25
 """Seconds between checks that the caller is still connected."""
+_CALL = JobKind("api", reconnects=False, stopped="Stopped: nobody waits for it any more.")
 
 
 def decode_to_end(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
@@ -52,13 +52,13 @@ def decode_to_end(strategy: str, prompt: Any, model: Any, params: Any, seed: Any
     params, weights = split_params(params if params is not None else {})
     read = _prompt_fields(prompt)
     run = decode(DecodeRequest(strategy, model, params=params, seed=seed, weights=weights, **read))
-    began, own, last = time.monotonic(), current_session(), None
-    with closing(run):
+    last = None
+    with JOBS.run(_CALL) as job, closing(run):
         for events in run.batches(0.0, _POLL_S):
             last = events[-1] if events else last
             # Gradio continues an event after its caller has disconnected.
-            if LISTENERS.idle_s(own, began) > SETTINGS.unheard_s:
-                raise StoppedError("Stopped: nobody waits for it any more.")
+            if job.cancelled.is_set():
+                raise Cancelled
     if isinstance(last, Failed):
         raise last.error
     assert isinstance(last, Finished)
@@ -99,12 +99,8 @@ def split_params(params: Any) -> tuple[Any, dict[str, Any]]:
     return {name: value for name, value in params.items() if name not in kinds}, weights
 
 
-def add_endpoints(queue: str) -> None:
-    """Register ``/<strategy>`` for every strategy; see ``decode_to_end`` for the four inputs.
-
-    Args:
-        queue: the Gradio concurrency id that all runs share.
-    """
+def add_endpoints() -> None:
+    """Register ``/<strategy>`` for every strategy; see ``decode_to_end`` for the four inputs."""
     fields = [gr.JSON(visible=False) for _ in range(4)]
     button, answer = gr.Button(visible=False), gr.JSON(visible=False)
     for name in STRATEGIES:
@@ -113,5 +109,5 @@ def add_endpoints(queue: str) -> None:
             fields,
             answer,
             api_name=name,
-            **queue_options(queue),
+            **queue_options(RUN_QUEUE_ID),
         )

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any
 
 import gradio as gr
-
-from engine.messages import to_json
 
 PAGE_EVENT: dict[str, Any] = {"api_visibility": "private", "show_progress": "hidden"}
 """Options of an event that only the page triggers, and whose progress the page shows itself."""
@@ -43,12 +40,3 @@ def add_hidden_element(name: str, script: str) -> gr.HTML:
 def event_data(event: gr.EventData) -> dict[str, Any]:
     """Return the data that a script sent with an event, or an empty dict if it is not an object."""
     return event._data if isinstance(event._data, dict) else {}
-
-
-def to_outputs(told: Iterable[tuple[str | None, Any]]) -> Iterator[tuple[Any, Any]]:
-    """Convert (text, message) pairs to updates of two elements; None means no update."""
-    for text, message in told:
-        yield (
-            gr.skip() if text is None else text,
-            gr.skip() if message is None else to_json(message),
-        )

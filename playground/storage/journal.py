@@ -1,24 +1,19 @@
-"""The journal: messages of recent runs by unguessable id, in memory and optionally a database."""
+"""The journal: the messages of runs by unguessable id, for the processes that share a database."""
 
 from __future__ import annotations
 
 import json
 import logging
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from engine.messages import to_json
-from engine.run.jobs import JobStream
 from engine.settings import SETTINGS
 from playground.storage.database import DATABASE, Database
-from playground.storage.run_store import ATTEMPT_STRIDE, RunStart, RunStore, SentMessage, StoredRun
+from playground.storage.run_store import ATTEMPT_STRIDE, RunMessage, RunStart, RunStore, StoredRun
 
 _LOG = logging.getLogger("playground")
-_MAX_RUNS = 32 + SETTINGS.max_waiting_runs
-"""Waiting runs count too: Stop must find them."""
 _FLUSH_S = 2.0
 RESTARTED_MESSAGE = (
     "This ended when the server was started anew; what had come is kept. Press Run to start again."
@@ -40,36 +35,32 @@ class Press:
 
 
 class RunMessages:
-    """The messages of one run, as JSON texts.
+    """Numbers the messages of one run and stores them in the database, if there is one.
 
     Args:
         run_id: the run's id.
-        kept: the database store, or None for memory only.
-        texts: messages that earlier attempts sent.
+        kept: the database store, or None.
+        sent: how many messages earlier attempts sent.
         making: number of takeovers before this attempt.
     """
 
     def __init__(
-        self,
-        run_id: str,
-        kept: RunStore | None = None,
-        texts: list[str] | None = None,
-        making: int = 0,
+        self, run_id: str, kept: RunStore | None = None, sent: int = 0, making: int = 0
     ) -> None:
-        self.run_id, self.texts = run_id, list(texts or ())
+        self.run_id = run_id
         # Each attempt has its own number range: a page may hold messages that were never stored.
-        self._first = making * ATTEMPT_STRIDE
+        self._next = making * ATTEMPT_STRIDE + sent
         self._kept = kept
 
-    def add(self, message: dict[str, Any]) -> str:
+    def add(self, message: dict[str, Any]) -> RunMessage:
         """Add run id and sequence number to a message, store it, and return it as JSON."""
-        seq = self._first + len(self.texts)
+        seq, self._next = self._next, self._next + 1
         text = to_json({"run": self.run_id, "seq": seq, **message})
-        self.texts.append(text)
-        self.store(SentMessage(self.run_id, seq, text, message["kind"] in _FINAL_KINDS))
-        return text
+        sent = RunMessage(self.run_id, seq, text, message["kind"] in _FINAL_KINDS)
+        self.store(sent)
+        return sent
 
-    def store(self, line: RunStart | SentMessage) -> None:
+    def store(self, line: RunStart | RunMessage) -> None:
         """Queue a line for the database; a failure never stops the run."""
         if self._kept is None:
             return
@@ -83,10 +74,10 @@ class RunMessages:
 
 
 class Journal:
-    """The messages of recent runs.
+    """The database copy of the messages of runs; without a database they are in memory only.
 
     Args:
-        kept: the database store, or None for memory only.
+        kept: the database store, or None.
 
     Attributes:
         leaving: True while this process shuts down and leaves its unfinished runs to another one.
@@ -95,56 +86,35 @@ class Journal:
     def __init__(self, kept: RunStore | None = None) -> None:
         self._kept = kept
         self.leaving = False
-        self._runs: OrderedDict[str, tuple[JobStream, RunMessages]] = OrderedDict()
-        self._lock = threading.Lock()
 
-    def open(self, run: JobStream, press: Press | None = None) -> RunMessages:
-        """Start the record of a run and return its messages.
+    def open(self, run_id: str, press: Press | None = None) -> RunMessages:
+        """Start the record of a run.
 
         Args:
-            run: the run.
+            run_id: the run's id.
             press: the press it came from; None if it cannot be repeated.
         """
-        messages = RunMessages(run.run_id, self._kept)
+        messages = RunMessages(run_id, self._kept)
         if press is not None:
             # NaN is allowed here: only Python reads this back, and the engine rejects it then.
             asked = json.dumps(dict(press.asked), separators=(",", ":"))
-            messages.store(RunStart(run.run_id, press.name, asked))
-        self._add_run(run, messages)
+            messages.store(RunStart(run_id, press.name, asked))
         return messages
 
-    def reopen(self, run: JobStream, known: StoredRun, run_id: str) -> RunMessages:
-        """Continue the record of a run that is repeated after a takeover.
+    def reopen(self, run_id: str, known: StoredRun) -> RunMessages:
+        """Continue the record of a stored run that is repeated after a takeover."""
+        return RunMessages(run_id, self._kept, len(known.texts), known.making)
 
-        Args:
-            run: the repeated run.
-            known: the stored run.
-            run_id: the run's original id.
+    def stored_messages(self, run_id: str) -> list[RunMessage]:
+        """Return all messages of a stored run; empty for an unknown run.
+
+        A run without an end whose process died gets a final ``fail`` message.
         """
-        messages = RunMessages(run_id, self._kept, known.texts, known.making)
-        self._add_run(run, messages)
-        return messages
-
-    def _add_run(self, run: JobStream, messages: RunMessages) -> None:
-        with self._lock:
-            self._runs[messages.run_id] = (run, messages)
-            while len(self._runs) > _MAX_RUNS:
-                self._runs.popitem(last=False)
-
-    def messages(self, run_id: str) -> list[str]:
-        """Return all messages of a run as JSON texts; empty for an unknown run.
-
-        A stored run without an end whose process died gets a final ``fail`` message.
-        """
-        with self._lock:
-            known = self._runs.get(run_id)
-        if known is not None:
-            return list(known[1].texts)
         found = self.find_stored(run_id)
         if found is None or not found.texts or not found.is_over or found.ended:
             return found.texts if found else []
         failed = {"run": run_id, "seq": found.seq, "kind": "fail", "error": RESTARTED_MESSAGE}
-        return [*found.texts, to_json(failed)]
+        return [*found.texts, RunMessage(run_id, found.seq, to_json(failed), last=True)]
 
     def find_stored(self, run_id: str) -> StoredRun | None:
         """Return the stored run after flushing pending writes, or None if the database has none."""
@@ -159,18 +129,6 @@ class Journal:
         if self._kept is None or not self._kept.claim(run_id, known.process):
             return None
         return self._kept.find(run_id)
-
-    def has(self, run_id: str) -> bool:
-        """Return whether this process has or recently had the run."""
-        with self._lock:
-            return run_id in self._runs
-
-    def cancel(self, run_id: str) -> None:
-        """Stop a run within one step; unknown ids are ignored."""
-        with self._lock:
-            known = self._runs.get(run_id)
-        if known is not None:
-            known[0].cancel()
 
     @property
     def run_store(self) -> RunStore | None:

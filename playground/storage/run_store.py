@@ -42,14 +42,24 @@ class RunStart:
     asked: str
 
 
-@dataclass(frozen=True)
-class SentMessage:
-    """One message of a run."""
+class RunMessage(str):
+    """One message of a run, as JSON text.
+
+    Attributes:
+        run: the run's id.
+        seq: its number.
+        last: whether it is the run's last message.
+    """
 
     run: str
     seq: int
-    text: str
     last: bool
+
+    def __new__(cls, run: str, seq: int, text: str, last: bool) -> RunMessage:
+        """Return the text with the run, the number and whether it is the last."""
+        made = super().__new__(cls, text)
+        made.run, made.seq, made.last = run, seq, last
+        return made
 
 
 @dataclass(frozen=True)
@@ -67,7 +77,7 @@ class StoredRun:
         asked: The page's request as JSON, "" for a run that cannot be repeated.
     """
 
-    texts: list[str]
+    texts: list[RunMessage]
     seq: int
     ended: bool
     process: str
@@ -99,7 +109,7 @@ class RunStore:
 
     def _reset_queue(self) -> None:
         """Reset after a fork: the parent writes its own queue."""
-        self._lines: queue.SimpleQueue[RunStart | SentMessage | threading.Event] = (
+        self._lines: queue.SimpleQueue[RunStart | RunMessage | threading.Event] = (
             queue.SimpleQueue()
         )
         self._waiting = 0
@@ -109,7 +119,7 @@ class RunStore:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
 
-    def add(self, line: RunStart | SentMessage) -> None:
+    def add(self, line: RunStart | RunMessage) -> None:
         """Queue a line for the writer thread."""
         with self._lock:
             if self._thread is None:
@@ -160,7 +170,8 @@ class RunStore:
         if known is None or [seq % ATTEMPT_STRIDE for seq, _ in found] != list(range(len(found))):
             return None
         following = found[-1].seq + 1 if found else 0
-        texts = [text for _, text in found]
+        final = len(found) - 1 if known.ended else None
+        texts = [RunMessage(run, seq, text, at == final) for at, (seq, text) in enumerate(found)]
         return StoredRun(
             texts,
             following,
@@ -205,7 +216,7 @@ class RunStore:
                 if isinstance(item, threading.Event):
                     item.set()
 
-    def _next_batch(self) -> list[RunStart | SentMessage | threading.Event]:
+    def _next_batch(self) -> list[RunStart | RunMessage | threading.Event]:
         """Return the next batch of queued lines, empty when it is time to sweep."""
         batch = []
         with suppress(queue.Empty):
@@ -216,7 +227,7 @@ class RunStore:
             self._waiting -= sum(_line_size(x) for x in batch if not isinstance(x, threading.Event))
         return batch
 
-    def _write_batch(self, lines: list[RunStart | SentMessage]) -> None:
+    def _write_batch(self, lines: list[RunStart | RunMessage]) -> None:
         if not lines:
             return
         with self.database.write_transaction() as db:
@@ -226,15 +237,15 @@ class RunStore:
                 for run in dict.fromkeys(x.run for x in lines)
                 if not self._upsert_run(db, run, lines)
             }
-            sent = [x for x in lines if isinstance(x, SentMessage) and x.run not in taken]
+            sent = [x for x in lines if isinstance(x, RunMessage) and x.run not in taken]
             if sent:
-                values = [{"run": x.run, "seq": x.seq, "text": x.text} for x in sent]
+                values = [{"run": x.run, "seq": x.seq, "text": str(x)} for x in sent]
                 db.execute(sa.insert(tables.MESSAGES), values)
         with self._lock:
             self._left_out |= taken
 
     def _upsert_run(
-        self, db: sa.Connection, run: str, lines: Iterable[RunStart | SentMessage]
+        self, db: sa.Connection, run: str, lines: Iterable[RunStart | RunMessage]
     ) -> bool:
         """Insert or update a run's row; return whether this process still owns the run."""
         own = [line for line in lines if line.run == run]
@@ -246,7 +257,7 @@ class RunStore:
             press=begun.press,
             asked=begun.asked,
             began=time.time(),
-            ended=any(isinstance(line, SentMessage) and line.last for line in own),
+            ended=any(isinstance(line, RunMessage) and line.last for line in own),
             bytes=sum(_line_size(line) for line in own),
         )
         runs, added = tables.RUNS.c, new.excluded
@@ -280,7 +291,7 @@ class RunStore:
                     db.execute(sa.delete(tables.RUNS).where(runs.id.in_(ids)))
         self.database.reclaim_disk_space()
 
-    def _drop_runs(self, lines: list[RunStart | SentMessage], why: str) -> None:
+    def _drop_runs(self, lines: list[RunStart | RunMessage], why: str) -> None:
         """Store nothing more of runs that lost a message."""
         if not self._failed:
             _LOG.error("the journal of runs cannot be written: %s", why)
@@ -290,5 +301,5 @@ class RunStore:
         self.database.close_connections()
 
 
-def _line_size(line: RunStart | SentMessage) -> int:
-    return len(line.asked if isinstance(line, RunStart) else line.text)
+def _line_size(line: RunStart | RunMessage) -> int:
+    return len(line.asked if isinstance(line, RunStart) else line)

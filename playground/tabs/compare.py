@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import threading
-import uuid
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import gradio as gr
 
 from engine.analysis.comparisons import LABELS
 from engine.analysis.likelihood import Scores, score_trace
-from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ParameterError
 from engine.messages import Message
 from engine.models.loading import LoadedModel
 from engine.models.weights import weights_from_info
 from engine.one_shot_thread import run_in_thread
-from engine.run.jobs import JobStream
 from engine.run.preparation import ModelLoader
 from engine.run.request import DecodeRequest, check_request
 from engine.run.scheduler import EventCallback
@@ -31,46 +28,29 @@ from engine.trace.events import Checking, Failed, Finished, Started, StepRecorde
 from engine.trace.records import ModelInfo, Trace
 from playground.forms.form import check_method_is_local, form_request, single_model_weights
 from playground.forms.visitor_media import VISITOR_FIELD
-from playground.jobs.background_jobs import ENDED_MESSAGE, resumable
-from playground.jobs.progress import with_progress
-from playground.jobs.zerogpu import on_gpu, queue_options
+from playground.jobs.page_events import connect_jobs
+from playground.jobs.progress import STARTING, with_progress
+from playground.jobs.registry import JobKind, PageJob
 from playground.runs.stream import stream_run
-from playground.shell.elements import (
-    PAGE_EVENT,
-    PRESS_EVENT,
-    add_scripted_element,
-    event_data,
-    to_outputs,
-)
+from playground.shell.elements import add_scripted_element
 from playground.shell.guard import error_message
 from playground.shell.scripts import on_message
 from visualizers.compare.summary import ComparedRun, TextComparison, comparison_view
 
-T = TypeVar("T")
 _MAX_NUMBER = 2**31
-_MAX_ACTIVE = 64
 
 
 class Comparison:
-    """The state of one comparison: current work, finished traces, and whether it was stopped."""
+    """Finished traces of a comparison, and where their texts diverge so far."""
 
     def __init__(self) -> None:
-        self.id = uuid.uuid4().hex
-        self.stopped = threading.Event()
-        self.run: JobStream | None = None
         self.traces: list[Trace | None] = []
         self.texts = TextComparison()
 
-    def begin(self, run: JobStream) -> None:
-        """Register the run of the next column; cancel it if the comparison was stopped."""
+    def begin(self, run_id: str) -> None:
+        """Add the next column."""
+        del run_id
         self.traces.append(None)
-        self.set_current_work(run)
-        if self.stopped.is_set():
-            run.cancel()
-
-    def set_current_work(self, work: JobStream) -> None:
-        """Set the work that ``stop`` cancels."""
-        self.run = work
 
     def observe_events(self, events: list[Any]) -> dict[str, Any]:
         """Process a batch of events; return ``parting``, where the texts diverge so far."""
@@ -87,23 +67,9 @@ class Comparison:
                     self.texts.end()
         return {"parting": self.texts.find_divergence()}
 
-    def stop(self) -> None:
-        """Cancel the current work within one step and start no further column."""
-        self.stopped.set()
-        if self.run is not None:
-            self.run.cancel()
 
-
-_ACTIVE: dict[str, Comparison] = {}
-
-
-def build_compare(bus: Any, queue: str) -> None:
-    """Build the tab.
-
-    Args:
-        bus: the hidden element that carries run messages.
-        queue: the Gradio concurrency id that all runs share.
-    """
+def build_compare(bus: Any) -> None:
+    """Build the tab; ``bus`` is the hidden element that carries run messages."""
     with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
         gr.HTML(
             "<h2 class='dp-sr'>Compare</h2>"
@@ -116,34 +82,7 @@ def build_compare(bus: Any, queue: str) -> None:
             on_message("p.compare(element.querySelector('.dp-compare'), trigger)"),
             '<div class="dp-compare"></div>',
         )
-    page.input(
-        on_gpu(resumable(_start_comparison, _ended_message)),
-        None,
-        [bus, page],
-        **queue_options(queue),
-        **PRESS_EVENT,
-    )
-    page.stop(_stop_comparison, None, None, concurrency_limit=None, **PAGE_EVENT)
-
-
-def _stop_comparison(event: gr.EventData) -> None:
-    comparison = _ACTIVE.get(str(event_data(event).get("id", ""))[:64])
-    if comparison is not None:
-        comparison.stop()
-
-
-def _start_comparison(asked: dict[str, Any]) -> Generator[tuple[Any, Any], None, None]:
-    yield from to_outputs(run_comparison(asked))
-
-
-def _ended_message(asked: dict[str, Any]) -> tuple[Any, Any]:
-    refused = {
-        "kind": "refused",
-        "number": _comparison_number(asked),
-        "id": "",
-        "error": ENDED_MESSAGE,
-    }
-    return next(to_outputs([(None, refused)]))
+    connect_jobs(COMPARE, page, bus=bus)
 
 
 def _comparison_number(asked: Any) -> int:
@@ -153,82 +92,52 @@ def _comparison_number(asked: Any) -> int:
     return number if type(number) is int and 0 <= number < _MAX_NUMBER else 0
 
 
-def run_comparison(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
+def run_comparison(job: PageJob, asked: Any) -> Iterator[str | dict[str, Any]]:
     """Decode the columns one after another, then score all texts with the base model.
 
     Args:
+        job: the job that does it.
         asked: what the page sent: ``number``, ``prompt`` or ``messages`` with ``template``,
             ``seed``, and ``columns``, each with its models, weight parameters and media; ``base``,
             the scoring model, and ``base_weights``.
 
     Yields:
-        (run message or None, message for the tab or None). Errors become messages; it never raises.
+        Messages of the columns' runs, and for the tab ``progress`` and at last ``figures``.
+
+    Raises:
+        EngineError: A value is not valid, or the base model cannot be loaded.
     """
     comparison = Comparison()
-    number = _comparison_number(asked)
-    about = {"number": number, "id": comparison.id}
-    try:
-        requests = read_requests(asked)
-        # Check the base model's name and weights before anything is decoded.
-        named = asked.get("base") or requests[0].model
-        base_source = Source.parse(named)
-        held = read_single_weights(single_model_weights(asked.get("base_weights") or {}), "compare")
-    except BaseException as error:
-        yield None, {"kind": "refused", **about, "error": error_message(error)}
-        return
-    _ACTIVE[comparison.id] = comparison
-    while len(_ACTIVE) > _MAX_ACTIVE:
-        _ACTIVE.pop(next(iter(_ACTIVE)))
-    try:
-        yield None, {"kind": "begin", **about}
-        # The base model has its own weights setting: columns may load one model at several
-        # precisions.
-        base = yield from _report_progress(
-            about, comparison, partial(_load_base, base_source, held)
+    requests = read_requests(asked)
+    # Check the base model's name and weights before anything is decoded.
+    named = asked.get("base") or requests[0].model
+    source = Source.parse(named)
+    held = read_single_weights(single_model_weights(asked.get("base_weights") or {}), "compare")
+    yield {"kind": "progress", **STARTING}
+    # The base model has its own weights setting: columns may load one model at several precisions.
+    base = yield from with_progress(
+        job, lambda tell, stopped: ModelLoader(stopped, tell)(source, held)
+    )
+    # Columns in parallel would share the processor, and their timings would mean nothing.
+    for i, request in enumerate(requests):
+        if job.cancelled.is_set():
+            break
+        says = Message(
+            "Decoding column {label}, {i} of {columns}…",
+            label=LABELS[i],
+            i=i + 1,
+            columns=len(requests),
         )
-        # Columns in parallel would share the processor, and their timings would mean nothing.
-        for i, request in enumerate(requests):
-            if comparison.stopped.is_set():
-                break
-            says = Message(
-                "Decoding column {label}, {i} of {columns}…",
-                label=LABELS[i],
-                i=i + 1,
-                columns=len(requests),
-            )
-            yield None, {"kind": "progress", **about, "phase": "decoding", "says": says}
-            for text in stream_run(request, key=f"compare-{number}-{i}", follow=comparison):
-                yield text, None
-        found = yield from _report_progress(
-            about, comparison, partial(judge_texts, comparison, base)
-        )
-        yield None, {"kind": "figures", **about, **found}
-    # The page is gone: stop the run, too.
-    except GeneratorExit:
-        comparison.stop()
-        raise
-    except BaseException as error:
-        yield None, {"kind": "refused", **about, "error": error_message(error)}
-    finally:
-        _ACTIVE.pop(comparison.id, None)
+        yield {"kind": "progress", "phase": "decoding", "says": says}
+        key = f"compare-{_comparison_number(asked)}-{i}"
+        yield from stream_run(job, request, key=key, follow=comparison)
+    found = yield from with_progress(job, partial(judge_texts, comparison, base))
+    yield {"kind": "figures", **found}
 
 
-def _load_base(
-    source: Source, weights: WeightsParams, tell: EventCallback, stopped: threading.Event
-) -> LoadedModel:
-    return ModelLoader(stopped, tell)(source, weights)
-
-
-def _report_progress(
-    about: dict[str, Any], comparison: Comparison, do: Callable[[EventCallback, threading.Event], T]
-) -> Generator[tuple[None, dict[str, Any]], None, T]:
-    """Run ``do`` as the comparison's current work; yield its progress and return its result."""
-    news = with_progress(do, comparison.set_current_work)
-    while True:
-        try:
-            yield None, {"kind": "progress", **about, **next(news)}
-        except StopIteration as done:
-            return done.value
+COMPARE = JobKind(
+    "compare", run_comparison, about=lambda asked: {"number": _comparison_number(asked)}
+)
 
 
 def read_requests(asked: Any) -> list[DecodeRequest]:

@@ -4,36 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-import uuid
-from collections.abc import Generator, Iterator
-from contextlib import closing
+from collections.abc import Iterator
 from typing import Any
 
 import gradio as gr
 
 from engine.analysis.many_draws import MAX_DRAWS, MAX_TOKENS, DrawBatch, draw_many
 from engine.declare.params import Integer, defaults_of, params_of
-from engine.messages import to_json
-from engine.run.jobs import FunctionJob, JobStream
-from engine.run.request import DecodeRequest
 from engine.run.scheduler import EventCallback
-from engine.settings import SETTINGS
 from engine.statistics.prefix_tree import SampledText
 from engine.strategies.base import STORY
 from engine.strategies.sampling import STRATEGY
-from engine.trace.events import Failed
 from playground.forms import controls
 from playground.forms.form import form_request
 from playground.forms.spec import param_spec, weights_controls
-from playground.jobs.background_jobs import ENDED_MESSAGE, resumable
-from playground.jobs.progress import STARTING, heartbeat_interval_s, last_progress_message
-from playground.jobs.zerogpu import on_gpu, queue_options
-from playground.shell.elements import PAGE_EVENT, PRESS_EVENT, add_scripted_element, event_data
-from playground.shell.guard import error_message, guard_handler
+from playground.jobs.page_events import connect_jobs
+from playground.jobs.progress import with_progress
+from playground.jobs.registry import JobKind, PageJob
+from playground.shell.elements import add_scripted_element
 from playground.shell.scripts import on_message
 from visualizers.prefix_tree.summary import prefix_tree_view
 
-_MAX_RUNNING = 64
 _TAB_PARAMS = ("max_new_tokens", "temperature", "top_k", "top_p")
 """The sampling parameters in the tab's form."""
 _LENGTH_LIMITS = {"maximum": MAX_TOKENS, "slider_maximum": None}
@@ -44,23 +35,15 @@ _DRAWS_PARAM = Integer(
 )
 _DEFAULT_DRAWS = 128
 _DRAWING_MESSAGE = {"phase": "decoding", "says": ""}
-_RUNNING: dict[str, threading.Event] = {}
 
 
-def build_draws(queue: str) -> None:
-    """Build the tab; ``queue`` is the Gradio concurrency id that all runs share."""
+def build_draws() -> None:
+    """Build the tab."""
     with gr.Tab("Draws", id="draws", elem_id="tab-draws"):
         page = add_scripted_element(
             "page-draws", on_message("p.draws(element.querySelector('.dp-tab'), trigger)")
         )
-    page.input(
-        on_gpu(resumable(stream_draws, _ended_message)),
-        None,
-        page,
-        **queue_options(queue),
-        **PRESS_EVENT,
-    )
-    page.stop(guard_handler(_stop_draws), None, None, concurrency_limit=None, **PAGE_EVENT)
+    connect_jobs(DRAWS, page)
 
 
 def declaration() -> dict[str, Any]:
@@ -80,90 +63,42 @@ def declaration() -> dict[str, Any]:
     }
 
 
-def _ended_message(asked: dict[str, Any]) -> str:
-    del asked
-    return to_json({"kind": "failed", "id": "", "error": ENDED_MESSAGE})
-
-
-def _stop_draws(event: gr.EventData) -> None:
-    cancel_draws(event_data(event).get("id"))
-
-
-def cancel_draws(run_id: Any) -> None:
-    """Stop a run within one step; unknown ids are ignored."""
-    event = _RUNNING.get(run_id) if isinstance(run_id, str) else None
-    if event is not None:
-        event.set()
-
-
-def stream_draws(asked: Any) -> Generator[str, None, None]:
-    """Sample in batches and yield messages for the page as JSON; never raises.
+def stream_draws(job: PageJob, asked: Any) -> Iterator[dict[str, Any]]:
+    """Sample in batches.
 
     Args:
+        job: the job that does it.
         asked: what the page sent: ``prompt`` or ``messages`` with ``template``, ``model``,
             ``draws``, ``seed`` and ``params`` of sampling.
 
     Yields:
-        Messages of kind ``running`` or ``progress``; the last is ``done``, ``stopped`` or
-        ``failed``.
+        Messages of kind ``running`` or ``progress``; the last is ``done`` or ``stopped``.
+
+    Raises:
+        EngineError: A value is not valid, or nothing can be drawn.
     """
-    run_id, cancelled = uuid.uuid4().hex, threading.Event()
-    _RUNNING[run_id] = cancelled
-    while len(_RUNNING) > _MAX_RUNNING:
-        _RUNNING.pop(next(iter(_RUNNING)))
+    request = form_request({**asked, "strategy": STRATEGY.name})
+    count = controls.to_int(asked.get("draws"))
     draws: list[SampledText] = []
     pieces: dict[int, str] = {}
-    try:
-        form = asked if isinstance(asked, dict) else {}
-        request = form_request({**form, "strategy": STRATEGY.name})
-        count = controls.to_int(form.get("draws"))
-        state: dict[str, Any] = {"id": run_id, "wanted": count}
-        yield _tree_message("running", state, prefix_tree_view(draws, pieces))
-        for batch, news in _stream_batches(request, count, cancelled):
-            if batch is None:
-                yield to_json({"kind": "progress", **state, **news})
-                continue
-            draws += batch.draws
-            pieces |= batch.pieces
-            state["seconds"] = batch.elapsed_s
-            yield _tree_message("running", state, prefix_tree_view(draws, pieces))
-        status = "stopped" if cancelled.is_set() and len(draws) < count else "done"
-        yield _tree_message(status, state, prefix_tree_view(draws, pieces))
-    # The page is gone: stop drawing.
-    except GeneratorExit:
-        cancelled.set()
-        raise
-    # A panic of the tokenizer library is no Exception, see ``guard``.
-    except BaseException as error:
-        failed = {"kind": "failed", "id": run_id, "error": error_message(error)}
-        yield to_json(failed)
-    finally:
-        _RUNNING.pop(run_id, None)
+    state: dict[str, Any] = {"wanted": count}
+    yield {"kind": "running", **_DRAWING_MESSAGE, **state, **prefix_tree_view(draws, pieces)}
 
-
-def _stream_batches(
-    request: DecodeRequest, count: Any, cancelled: threading.Event
-) -> Iterator[tuple[DrawBatch | None, dict[str, str]]]:
-    """Yield each batch of draws, or None, with the newest progress message."""
-
-    def do(send: EventCallback, left: threading.Event) -> None:
-        del left  # ``stream_draws`` sets ``cancelled`` when its reader goes away.
+    def draw(send: EventCallback, cancelled: threading.Event) -> None:
         for batch in draw_many(request, count, cancelled, send):
             send(batch)
 
-    with closing(JobStream(lambda send, left: FunctionJob(do, send, left))) as work:
-        last = STARTING
-        for events in work.batches(1 / SETTINGS.updates_per_s, heartbeat_interval_s()):
-            for event in events:
-                if isinstance(event, Failed):
-                    raise event.error
-                if isinstance(event, DrawBatch):
-                    last = _DRAWING_MESSAGE
-                    yield event, last
-            last = last_progress_message(events) or last
-            if not events or not isinstance(events[-1], DrawBatch):
-                yield None, last
+    for news in with_progress(job, draw):
+        if isinstance(news, DrawBatch):
+            draws += news.draws
+            pieces |= news.pieces
+            state["seconds"] = news.elapsed_s
+            view = prefix_tree_view(draws, pieces)
+            yield {"kind": "running", **_DRAWING_MESSAGE, **state, **view}
+        else:
+            yield {**news, **(_DRAWING_MESSAGE if draws else {})}
+    status = "stopped" if job.cancelled.is_set() and len(draws) < count else "done"
+    yield {"kind": status, **state, **prefix_tree_view(draws, pieces)}
 
 
-def _tree_message(kind: str, state: dict[str, Any], seen: dict[str, Any]) -> str:
-    return to_json({"kind": kind, **state, **seen})
+DRAWS = JobKind("draws", stream_draws)

@@ -13,7 +13,6 @@ from engine.analysis.fork import BranchPoint, make_branch
 from engine.errors import EngineError, ParameterError
 from engine.messages import Message
 from engine.models.loading import LoadedModel
-from engine.run.jobs import JobStream
 from engine.run.preparation import ModelLoader, get_model, parse_model
 from engine.run.request import DecodeRequest, check_request
 from engine.trace.events import Failed, Started
@@ -25,14 +24,13 @@ from playground.forms.form import (
     read_assistant,
     read_strategy,
 )
-from playground.jobs.background_jobs import resumable
+from playground.jobs.page_events import connect_jobs
 from playground.jobs.progress import with_progress
-from playground.jobs.zerogpu import on_gpu, queue_options
-from playground.runs.stream import progress_message, refusal_message, run_state, stream_run
-from playground.shell.elements import PRESS_EVENT, add_hidden_element, to_outputs
+from playground.jobs.registry import Asked, JobKind, PageJob
+from playground.runs.stream import progress_message, refusal_message, stored_state, stream_run
+from playground.shell.elements import add_hidden_element
 from playground.shell.guard import error_message
 from playground.shell.scripts import on_message
-from playground.storage.journal import JOURNAL
 
 _MAX_NUMBER = 2**31
 _MAX_RUN_ID = 64
@@ -46,9 +44,9 @@ class _BranchStart:
         self.begun = False
         self.error = ""
 
-    def begin(self, run: JobStream) -> None:
+    def begin(self, run_id: str) -> None:
         """Store the id of the branch's run."""
-        self.run_id = run.run_id
+        self.run_id = run_id
 
     def observe_events(self, events: list[Any]) -> dict[str, Any]:
         """Look for the start or a refusal; adds nothing to the messages."""
@@ -59,78 +57,67 @@ class _BranchStart:
         return {}
 
 
-def build_fork(bus: Any, queue: str) -> None:
+def build_fork(bus: Any) -> None:
     """Build the hidden element through which the page requests a branch.
 
     Args:
         bus: the hidden element that carries run messages.
-        queue: the Gradio concurrency id that all runs share.
     """
     asking = add_hidden_element(
         "dp-fork-bus", on_message("p.family((data) => trigger('input', data))")
     )
-    asking.input(
-        on_gpu(resumable(_start_branch, _ended_state)),
-        None,
-        [bus, asking],
-        **queue_options(queue),
-        **PRESS_EVENT,
-    )
+    connect_jobs(FORK, asking, bus=bus)
 
 
-def _start_branch(asked: dict[str, Any]) -> Generator[tuple[Any, Any], None, None]:
-    yield from to_outputs(run_branch(asked))
-
-
-def _ended_state(asked: dict[str, Any]) -> tuple[Any, Any]:
-    return next(to_outputs([(run_state(str(asked.get("run", ""))[:64]), None)]))
-
-
-def run_branch(asked: Any) -> Iterator[tuple[str | None, dict[str, Any] | None]]:
+def run_branch(job: PageJob, asked: Asked) -> Iterator[str | dict[str, Any]]:
     """Decode a branch.
 
     Args:
-        asked: what the page sent; see ``read_request``. The answers repeat its ``number``.
+        job: the job that decodes it.
+        asked: what the page sent; see ``read_request``.
 
     Yields:
-        (run message or None, answer or None). The first answer has the id of the run, or the error
-        if it cannot start. It never raises.
+        Messages of its run, and one answer for the page: the id of the ``run``, or the ``error``
+        that prevented it.
+
+    Raises:
+        EngineError: The branch cannot start.
     """
-    asked = asked if isinstance(asked, dict) else {}
-    number = asked.get("number")
-    known = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < _MAX_NUMBER
-    about = {"number": number if known else 0}
     start = _BranchStart()
     told = False
-    try:
-        key = read_strategy(asked).name
-        request = yield from _read_request_with_progress(asked, key)
-        for text in stream_run(request, follow=start):
-            if start.error and not told:
-                yield None, {**about, "error": start.error}
-                return
-            yield text, None if told else {**about, "run": start.run_id}
-            told = True
-    except GeneratorExit:
-        raise
-    # A panic of the tokenizer library is no Exception, see ``guard``.
-    except BaseException as error:
-        yield None, {**about, "error": error_message(error)}
+    key = read_strategy(asked).name
+    request = yield from _read_request_with_progress(job, asked, key)
+    for text in stream_run(job, request, follow=start):
+        if start.error and not told:
+            yield {"error": start.error}
+            return
+        yield text
+        if not told:
+            yield {"run": start.run_id}
+        told = True
+
+
+def _answer_fields(asked: Asked) -> dict[str, Any]:
+    """Return the page's ``number`` of a request, 0 if it is not valid; the answers repeat it."""
+    number = asked.get("number")
+    return {"number": number if type(number) is int and 0 <= number < _MAX_NUMBER else 0}
+
+
+FORK = JobKind(
+    "fork",
+    run_branch,
+    about=_answer_fields,
+    failure=lambda asked, error: {"error": error_message(error)},
+    unknown=stored_state,
+)
 
 
 def _read_request_with_progress(
-    asked: Mapping[str, Any], key: str
-) -> Generator[tuple[str, None], None, DecodeRequest]:
+    job: PageJob, asked: Asked, key: str
+) -> Generator[str, None, DecodeRequest]:
     """Read the request and yield progress while its model loads; Stop works during the load."""
-    works: list[JobStream] = []
     said = False
-
-    def begin(work: JobStream) -> None:
-        works.append(work)
-        # Stop finds the work by its id in the journal.
-        JOURNAL.open(work)
-
-    reading = with_progress(lambda tell, left: read_request(asked, ModelLoader(left, tell)), begin)
+    reading = with_progress(job, lambda tell, left: read_request(asked, ModelLoader(left, tell)))
     while True:
         try:
             news = next(reading)
@@ -138,10 +125,10 @@ def _read_request_with_progress(
             return done.value
         except EngineError as error:
             if said:
-                yield refusal_message(key, error, works[0].run_id), None
+                yield refusal_message(key, error, job.id)
             raise
         said = True
-        yield progress_message(works[0].run_id, key, news), None
+        yield progress_message(job.id, key, news)
 
 
 def read_request(

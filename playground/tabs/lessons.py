@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import hashlib
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -27,11 +27,11 @@ from engine.trace.records import Trace
 from playground.forms.form import check_method_is_local
 from playground.forms.lesson_data import card_after_bet, card_before_bet, lesson_summary, media_json
 from playground.i18n import languages
-from playground.jobs.background_jobs import ENDED_MESSAGE, resumable
-from playground.jobs.zerogpu import on_gpu, queue_options
+from playground.jobs.page_events import connect_jobs
+from playground.jobs.registry import JobKind, PageJob
 from playground.runs.run_text import stream_text
 from playground.shell import scripts
-from playground.shell.elements import PRESS_EVENT, add_scripted_element
+from playground.shell.elements import add_scripted_element
 from playground.shell.guard import error_message
 from playground.shell.scripts import on_message
 from playground.tabs.replay import trace_with_visuals
@@ -44,18 +44,12 @@ _MAX_PACKED = 64
 """Compressed lessons in the cache."""
 
 
-def build_lessons(queue: str) -> None:
-    """Build the tab; ``queue`` is the Gradio concurrency id that all runs share."""
+def build_lessons() -> None:
+    """Build the tab."""
     with gr.Tab("Lessons", id="lessons", elem_id="tab-lessons"):
         script = "p.lessons(element.querySelector('.dp-tab'), trigger)"
         page = add_scripted_element("page-lessons", on_message(script))
-    page.input(
-        on_gpu(resumable(open_lesson, _ended_message)),
-        None,
-        page,
-        **queue_options(queue),
-        **PRESS_EVENT,
-    )
+    connect_jobs(LESSONS, page)
 
 
 def routes() -> list[Route]:
@@ -195,56 +189,52 @@ def _run_json(opened: LessonWithRuns, name: str) -> dict[str, Any]:
     return {**trace_with_visuals(trace), **more}
 
 
-def open_lesson(asked: Any) -> Generator[str, None, None]:
-    """Decode the runs of a lesson file and yield messages for the page as JSON; never raises.
+def open_lesson(job: PageJob, asked: Any) -> Iterator[dict[str, Any]]:
+    """Decode the runs of a lesson file.
 
     Args:
+        job: the job that does it.
         asked: ``text``, the content of the file.
 
     Yields:
-        ``progress`` messages; the last is the ``lesson``, or ``failed`` with the reason.
+        ``progress`` messages; the last one is the ``lesson``.
+
+    Raises:
+        EngineError: The file is not a lesson, or one of its runs failed.
     """
-    form = asked if isinstance(asked, dict) else {}
-    try:
-        text = form.get("text")
-        if not isinstance(text, str):
-            raise ParameterError("text", text, "it must be the text of a lesson")
-        lesson = parse_lesson(text, _UPLOAD_NAME)
-        traces: dict[str, Trace] = {}
-        looked: dict[str, list[InfluenceRecord]] = {}
-        wanted = [run for run in lesson.runs.values() if not run.recorded]
-        if len(wanted) > _MAX_RUNS:
-            raise LessonError(
-                "A lesson that is opened here makes {most} runs at most, this one {wanted}.",
-                most=_MAX_RUNS,
-                wanted=len(wanted),
-            )
-        for number, run in enumerate(lesson.runs.values(), 1):
-            says = Message("Making run {number} of {total}…", number=number, total=len(lesson.runs))
-            yield from _make_run(run, traces, says)
-            looked[run.name] = measure_influence(run, traces[run.name])
-        lesson_told = lesson_json(LessonWithRuns(lesson, traces, looked))
-        yield to_json({"kind": "lesson", "lesson": lesson_told})
-    # A panic of the tokenizer library is no Exception, see ``guard``.
-    except BaseException as error:
-        if isinstance(error, GeneratorExit):
-            raise
-        yield to_json({"kind": "failed", "error": error_message(error)})
+    text = asked.get("text")
+    if not isinstance(text, str):
+        raise ParameterError("text", text, "it must be the text of a lesson")
+    lesson = parse_lesson(text, _UPLOAD_NAME)
+    traces: dict[str, Trace] = {}
+    looked: dict[str, list[InfluenceRecord]] = {}
+    wanted = [run for run in lesson.runs.values() if not run.recorded]
+    if len(wanted) > _MAX_RUNS:
+        raise LessonError(
+            "A lesson that is opened here makes {most} runs at most, this one {wanted}.",
+            most=_MAX_RUNS,
+            wanted=len(wanted),
+        )
+    for number, run in enumerate(lesson.runs.values(), 1):
+        says = Message("Making run {number} of {total}…", number=number, total=len(lesson.runs))
+        yield from _make_run(job, run, traces, says)
+        looked[run.name] = measure_influence(run, traces[run.name])
+    yield {"kind": "lesson", "lesson": lesson_json(LessonWithRuns(lesson, traces, looked))}
 
 
-def _make_run(run: LessonRun, traces: dict[str, Trace], says: str) -> Iterator[str]:
+LESSONS = JobKind("lessons", open_lesson)
+
+
+def _make_run(
+    job: PageJob, run: LessonRun, traces: dict[str, Trace], says: str
+) -> Iterator[dict[str, Any]]:
     """Decode a run, or open its recording, into ``traces``; yield progress messages."""
-    yield to_json({"kind": "progress", "says": says})
+    yield {"kind": "progress", "phase": "decoding", "says": says}
     if run.recorded:
         traces[run.name] = library.load_gallery_run(run)
         return
-    for news in stream_text(check_method_is_local(library.build_run_request(run))):
+    for news in stream_text(job, check_method_is_local(library.build_run_request(run))):
         if isinstance(news, Trace):
             traces[run.name] = news
         elif isinstance(news, dict):
-            yield to_json({"kind": "progress", "says": join_messages([says, news["says"]])})
-
-
-def _ended_message(asked: dict[str, Any]) -> str:
-    del asked
-    return to_json({"kind": "failed", "error": ENDED_MESSAGE})
+            yield {**news, "says": join_messages([says, news["says"]])}

@@ -11,7 +11,7 @@ import gradio as gr
 
 from engine.analysis.taste import MeasuredText, measure_continuation
 from engine.errors import ParameterError, StoppedError
-from engine.messages import Message, to_json
+from engine.messages import Message
 from engine.models.weights import weights_from_info
 from engine.one_shot_thread import run_in_thread
 from engine.run.preparation import ModelLoader
@@ -20,32 +20,23 @@ from engine.sources.source import Source
 from engine.strategies.base import STORY
 from engine.trace.records import Trace
 from playground.forms.form import check_method_is_local, form_request
-from playground.jobs.background_jobs import ENDED_MESSAGE, resumable
+from playground.jobs.page_events import connect_jobs
 from playground.jobs.progress import with_progress
-from playground.jobs.zerogpu import on_gpu, queue_options
+from playground.jobs.registry import JobKind, PageJob
 from playground.runs.run_text import stream_text
-from playground.shell.elements import PAGE_EVENT, PRESS_EVENT, add_scripted_element, event_data
-from playground.shell.guard import error_message, guard_handler
+from playground.shell.elements import add_scripted_element
 from playground.shell.scripts import on_message
-from playground.storage.journal import JOURNAL
 
 _TEXT_COUNT = 2
 
 
-def build_taste(queue: str) -> None:
-    """Build the Taste tab; ``queue`` is the queue id that all runs share."""
+def build_taste() -> None:
+    """Build the Taste tab."""
     with gr.Tab("Taste", id="taste", elem_id="tab-taste"):
         page = add_scripted_element(
             "page-taste", on_message("p.taste(element.querySelector('.dp-tab'), trigger)")
         )
-    page.input(
-        on_gpu(resumable(_stream_pair, _ended_message)),
-        None,
-        page,
-        **queue_options(queue),
-        **PRESS_EVENT,
-    )
-    page.stop(guard_handler(_stop_run), None, None, concurrency_limit=None, **PAGE_EVENT)
+    connect_jobs(TASTE, page)
 
 
 def declaration() -> dict[str, Any]:
@@ -53,36 +44,17 @@ def declaration() -> dict[str, Any]:
     return {"prompt": STORY}
 
 
-def _ended_message(asked: dict[str, Any]) -> str:
-    del asked
-    return to_json({"failed": ENDED_MESSAGE})
-
-
-def _stop_run(event: gr.EventData) -> None:
-    JOURNAL.cancel(str(event_data(event).get("id", ""))[:64])
-
-
-def _stream_pair(asked: dict[str, Any]) -> Generator[str, None, None]:
-    try:
-        for message in decode_pair(asked):
-            yield to_json(message)
-    except GeneratorExit:
-        raise
-    except BaseException as error:
-        stopped = {"stopped": True} if isinstance(error, StoppedError) else {}
-        yield to_json({"failed": error_message(error), **stopped})
-
-
-def decode_pair(asked: Any) -> Iterator[dict[str, Any]]:
+def decode_pair(job: PageJob, asked: Any) -> Iterator[dict[str, Any]]:
     """Decode one prompt with two strategies and measure both texts.
 
     Args:
+        job: The job that does it.
         asked: What the page sent: prompt, seed and two ``columns``, each a strategy with its models
             and params.
 
     Yields:
-        Progress messages, ``phase`` and ``says`` with the ``id`` for Stop. At the end the ``pair``:
-        its prompt and two ``texts``, in the order of the columns.
+        Progress messages, and at the end the ``pair``: its prompt and two ``texts``, in the order
+        of the columns.
 
     Raises:
         EngineError: One sentence naming the problem.
@@ -90,26 +62,23 @@ def decode_pair(asked: Any) -> Iterator[dict[str, Any]]:
     requests = read_requests(asked)
     found: list[MeasuredText] = []
     for number, request in enumerate(requests, 1):
-        trace = yield from _decode_with_progress(request, number)
-        task = partial(_measure_text, request, trace)
-        news = with_progress(task)
-        while True:
-            try:
-                yield {"id": "", **next(news)}
-            except StopIteration as done:
-                found.append(done.value)
-                break
-    yield {"pair": {"prompt": requests[0].prompt, "texts": [asdict(one) for one in found]}}
+        trace = yield from _decode_with_progress(job, request, number)
+        found.append((yield from with_progress(job, partial(_measure_text, request, trace))))
+    pair = {"prompt": requests[0].prompt, "texts": [asdict(one) for one in found]}
+    yield {"kind": "pair", "pair": pair}
+
+
+TASTE = JobKind("taste", decode_pair)
 
 
 def _decode_with_progress(
-    request: DecodeRequest, number: int
+    job: PageJob, request: DecodeRequest, number: int
 ) -> Generator[dict[str, Any], None, Trace]:
     """Decode a request with progress only: no text is shown before both are complete."""
-    for news in stream_text(request):
+    for news in stream_text(job, request):
         if isinstance(news, Trace):
             if news.outputs[0].finish_reason == "cancelled":
-                raise StoppedError("Stopped before both texts were written.")
+                break
             return news
         if isinstance(news, dict):
             says = Message(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from html import escape
 from typing import Any
 
@@ -20,19 +20,17 @@ from engine.trace.records import Trace
 from playground.forms.form import form_params, form_request, form_weights
 from playground.forms.spec import param_spec, weights_controls
 from playground.i18n.message_html import message_html
-from playground.jobs.background_jobs import ENDED_MESSAGE, resumable
-from playground.jobs.zerogpu import on_gpu, queue_options
+from playground.jobs.page_events import connect_jobs
+from playground.jobs.registry import JobKind, PageJob
 from playground.runs.run_text import stream_text
 from playground.shell.elements import (
     PAGE_EVENT,
-    PRESS_EVENT,
     add_hidden_element,
     add_scripted_element,
     event_data,
 )
-from playground.shell.guard import error_message, guard_handler
+from playground.shell.guard import error_message
 from playground.shell.scripts import on_message
-from playground.storage.journal import JOURNAL
 from playground.tabs.watermark_view import detection_html, pair_html, prompt_text
 
 _FIRST_PRESET = STRATEGY.presets[0]
@@ -56,21 +54,14 @@ _DEVICE_CHOICE = Choice(
 _CARD_TITLES = ("With the mark", "Without it, same seed")
 
 
-def build_watermark_bench(queue: str) -> None:
-    """Build the Bench tab; ``queue`` is the queue id that all runs share."""
+def build_watermark_bench() -> None:
+    """Build the Bench tab."""
     with gr.Tab("Bench", id="watermark_bench", elem_id="tab-watermark_bench"):
         page = add_scripted_element(
             "page-watermark_bench", on_message("p.bench(element.querySelector('.dp-tab'), trigger)")
         )
         judge = add_hidden_element("dp-judge-bus", on_message("p.judge(trigger)"))
-    page.input(
-        on_gpu(resumable(_stream_bench, _ended_message)),
-        None,
-        page,
-        **queue_options(queue),
-        **PRESS_EVENT,
-    )
-    page.stop(guard_handler(_stop_run), None, None, concurrency_limit=None, **PAGE_EVENT)
+    connect_jobs(BENCH, page)
     judge.input(
         _handle_judge, None, judge, concurrency_limit=None, trigger_mode="always_last", **PAGE_EVENT
     )
@@ -93,26 +84,6 @@ def declaration() -> dict[str, Any]:
     }
 
 
-def _ended_message(asked: dict[str, Any]) -> str:
-    del asked
-    return to_json({"failed": ENDED_MESSAGE})
-
-
-def _stream_bench(asked: dict[str, Any]) -> Generator[str, None, None]:
-    try:
-        for message in decode_marked_and_plain(asked):
-            yield to_json(message)
-    except GeneratorExit:
-        raise
-    except BaseException as error:
-        stopped = {"stopped": True} if isinstance(error, StoppedError) else {}
-        yield to_json({"failed": error_message(error), **stopped})
-
-
-def _stop_run(event: gr.EventData) -> None:
-    JOURNAL.cancel(str(event_data(event).get("id", ""))[:64])
-
-
 def _handle_judge(event: gr.EventData) -> str:
     try:
         return to_json({"judged": judge_text(event_data(event))})
@@ -120,16 +91,16 @@ def _handle_judge(event: gr.EventData) -> str:
         return to_json({"failed": error_message(error)})
 
 
-def decode_marked_and_plain(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def decode_marked_and_plain(job: PageJob, form: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Decode one prompt with and without the watermark, from the same seed.
 
     Args:
+        job: The job that does it.
         form: What the page sent: prompt or messages with their template, model, seed and params.
 
     Yields:
-        Messages for the page: the texts so far as HTML in ``pair``, or progress as ``phase`` and
-        ``says`` with the ``id`` for Stop. The last one has the marked ``text`` and its verdict as
-        HTML in ``judged``.
+        ``progress``, with the texts so far as HTML in ``pair``. The last one, ``done``, also has
+        the marked ``text`` and its verdict as HTML in ``judged``.
 
     Raises:
         EngineError: One sentence naming the problem.
@@ -139,31 +110,34 @@ def decode_marked_and_plain(form: Mapping[str, Any]) -> Iterator[dict[str, Any]]
     mark = {n: v for n, v in params.items() if n in _MARK_PARAMS}
     held = form_weights(STRATEGY, form.get("params") or {})
     traces: list[Trace] = []
+    progress: dict[str, Any] = {}
     for strategy, given in (
         (STRATEGY.name, {**mark, **length, **held}),
         ("sampling", {**length, **held}),
     ):
         request = form_request({**form, "strategy": strategy, "params": given})
-        for found in stream_text(request):
+        for found in stream_text(job, request):
             if isinstance(found, Trace):
                 traces.append(found)
             elif isinstance(found, str):
-                yield {
-                    "pair": _draft_html(
-                        prompt_text(request.prompt, request.messages), traces, found
-                    )
-                }
+                prompt = prompt_text(request.prompt, request.messages)
+                yield {**progress, "pair": _draft_html(prompt, traces, found)}
             else:
-                yield found
+                progress = found
+                yield progress
         if traces[-1].outputs[0].finish_reason == "cancelled":
             raise StoppedError("Stopped; what was written stands below.")
     marked, plain = traces
-    yield {"phase": "checking", "says": "Checking both texts for the mark…"}
+    yield {"kind": "progress", "phase": "checking", "says": "Checking both texts for the mark…"}
     body = marked.outputs[0].text
     judged = judge_text(
         {**form, "prompt": None, "messages": None, "text": body, "params": {**mark, **held}}
     )
-    yield {"pair": pair_html(marked, plain, mark), "text": body, "judged": judged}
+    pair = pair_html(marked, plain, mark)
+    yield {"kind": "done", "pair": pair, "text": body, "judged": judged}
+
+
+BENCH = JobKind("watermark_bench", decode_marked_and_plain)
 
 
 def _draft_html(prompt: str, traces: list[Trace], text: str) -> str:

@@ -15,7 +15,7 @@ from engine.models.loading import load
 from engine.run import jobs
 from engine.run import run as engine_run
 from engine.run.scheduler import RUN_QUEUE
-from playground.jobs import background_jobs
+from playground.jobs import registry
 from tests.helpers.gates import gate
 from tests.helpers.pages import (
     fill,
@@ -162,9 +162,7 @@ def test_a_branch_waits_where_it_will_be_shown(held, visit):
 @pytest.fixture
 def soon(monkeypatch):
     """Have the server give up a page that is gone after a moment, and not after half a minute."""
-    monkeypatch.setattr(
-        background_jobs, "SETTINGS", dataclasses.replace(background_jobs.SETTINGS, away_s=3.0)
-    )
+    monkeypatch.setattr(registry, "SETTINGS", dataclasses.replace(registry.SETTINGS, away_s=3.0))
 
 
 @pytest.mark.nightly

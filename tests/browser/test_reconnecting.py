@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from engine.models.loading import load
 from engine.run.scheduler import RUN_QUEUE
-from playground.jobs import background_jobs
+from playground.jobs import registry
 from tests.helpers.gates import gate
 from tests.helpers.pages import link, tokens
 from tests.helpers.patience import comes_true
@@ -90,8 +90,8 @@ def test_a_line_that_is_cut_loses_nothing(browser, here, held):
 
 @pytest.mark.nightly
 def test_what_nobody_comes_back_to_ends(visit, held, monkeypatch):
-    short = dataclasses.replace(background_jobs.SETTINGS, away_s=0.5)
-    monkeypatch.setattr(background_jobs, "SETTINGS", short)
+    short = dataclasses.replace(registry.SETTINGS, away_s=0.5)
+    monkeypatch.setattr(registry, "SETTINGS", short)
     page, _ = begun(visit)
     page.goto("about:blank")
     comes_true(lambda: any(place.cancelled.is_set() for place in RUN_QUEUE._places))

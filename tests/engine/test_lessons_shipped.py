@@ -7,7 +7,7 @@ from functools import cache
 
 from engine.lessons import library
 from engine.lessons.influence_records import influence_file
-from engine.lessons.lesson_checks import card_texts, find_differences, find_faults
+from engine.lessons.lesson_checks import card_texts, find_faults
 from engine.lessons.value_text import quoted_expressions
 from playground.forms import markdown
 
@@ -153,11 +153,40 @@ def test_nothing_that_is_read_before_the_bet_holds_the_token_that_is_bet_on():
     assert all_of(betrayed_tokens) == []
 
 
+def differences(lesson, original):
+    found = []
+    if lesson.runs != original.runs:
+        found.append("Its runs are others.")
+    if len(lesson.cards) != len(original.cards):
+        return [*found, f"It has {len(lesson.cards)} cards, the original {len(original.cards)}."]
+    for one, other in zip(lesson.cards, original.cards, strict=True):
+        own, theirs = facts_of(one), facts_of(other)
+        name = next((name for name in theirs if own.get(name) != theirs[name]), None)
+        if name:
+            found.append(f"Card {one.number}: its {name} is another.")
+    return found
+
+
+def facts_of(card):
+    """Return name -> value of everything in a card that must be equal in all languages."""
+    facts = {n: getattr(card, n) for n in ("scenes", "hide", "holds", "opens")}
+    facts |= {name: bool(getattr(card, name)) for name in ("myth", "why", "turn")}
+    facts["bet"] = card.bet and card.bet.kind
+    if card.bet:
+        for name in ("answer", "among", "low", "high", "by", "tolerance", "unit"):
+            facts[f"bet's {name}"] = getattr(card.bet, name)
+        tokens = card.bet.kind == "token"
+        facts["bet's options"] = [o.text if tokens else o.when for o in card.bet.options]
+    for name, text in zip(("situation", "reveal", "why", "turn"), card_texts(card), strict=False):
+        facts[f"{name}'s values"] = sorted(quoted_expressions(text))
+    return facts
+
+
 def changed_by_translation(file):
     translated = library.load_lesson(file.path)
     if translated.language != file.language:
         yield f"is in {translated.language}"
-    yield from find_differences(
+    yield from differences(
         translated, library.load_lesson(library.find_lesson_file(file.name).path)
     )
 

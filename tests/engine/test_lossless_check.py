@@ -15,7 +15,7 @@ from engine.errors import EngineError
 from engine.loops.drafting import assisted, lossless_check
 from engine.loops.drafting.assistant import AssistantDrafter
 from engine.loops.drafting.drafter import RunContext
-from engine.loops.host_transfer import to_host
+from engine.loops.host_transfer import start_transfer
 from engine.loops.recorder import Observation, Recorder, Row
 from engine.trace.details import DraftReport
 from tests.helpers.drafting import finish
@@ -67,7 +67,7 @@ class Quick(Recorder):
         return Observation(logits, logits, logits, [])
 
     def record(self, seen: Any, chosen: Any, step: int, extra: Any = None) -> list[Row]:
-        return [Row((), (), 0.0, 0.0, to_host(extra)[0])]
+        return [Row((), (), 0.0, 0.0, start_transfer(extra)()[0])]
 
 
 def tables(noise: float) -> tuple[torch.Tensor, torch.Tensor]:

@@ -10,7 +10,7 @@ import torch
 
 from engine import STRATEGIES
 from engine.errors import TraceError
-from engine.loops.host_transfer import start_packed_copy, to_host
+from engine.loops.host_transfer import start_packed_copy, start_transfer
 from engine.run.recording import collect_token_ids
 from engine.trace import json_io
 from engine.trace.details import DETAIL_TYPES, DistributionCheck, DraftReport, Parting
@@ -91,7 +91,7 @@ def test_columns_come_back_under_their_names():
         "none": torch.zeros(2, 0),
         "square": torch.arange(8).reshape(2, 2, 2),
     }
-    assert to_host(columns) == [
+    assert start_transfer(columns)() == [
         {"one": (1.0,), "none": (), "square": (0.0, 1.0, 2.0, 3.0)},
         {"one": (2.0,), "none": (), "square": (4.0, 5.0, 6.0, 7.0)},
     ]

@@ -16,7 +16,7 @@ from engine.loops.drafting.lossless_check import (
     chi_square_p_value,
     chi_square_statistic,
 )
-from engine.loops.host_transfer import to_host
+from engine.loops.host_transfer import start_transfer
 from engine.loops.recorder import Observation, Recorder, Row
 
 
@@ -128,7 +128,7 @@ class Quick(Recorder):
         return Observation(logits, logits, logits, [])
 
     def record(self, seen: Any, chosen: Any, step: int, extra: Any = None) -> list[Row]:
-        return [Row((), (), 0.0, 0.0, to_host(extra)[0])]
+        return [Row((), (), 0.0, 0.0, start_transfer(extra)()[0])]
 
 
 def p_of_steps(texts: Iterable[Sequence[int]], probs: torch.Tensor) -> float:

@@ -21,9 +21,9 @@ from engine.loops.recorder import Recorder
 from engine.models import loading
 from engine.run.streamer import QueueStreamer
 from playground.inspect import questions
-from playground.runs.stream import stream_run
 from playground.storage.journal import Journal, RunMessages
 from playground.storage.run_store import RunStore
+from tests.helpers.jobs import read_run
 
 Place = tuple[Any, str]
 
@@ -107,7 +107,7 @@ def failing(place: str, nth: int = 0, error: BaseException | None = None) -> Ite
 
 def messages_of(request: DecodeRequest) -> list[dict[str, Any]]:
     """Return all that a page is told of a run."""
-    return [json.loads(text) for text in stream_run(request)]
+    return [json.loads(text) for text in read_run(request)]
 
 
 def exported(trace: dict[str, Any]) -> dict[str, Any]:

@@ -216,13 +216,11 @@ test("another run's end ends nothing here", () => {
   assert.equal(store.activity(KEY).run, "mine");
 });
 
-test("who stopped it before it had a name is remembered until it has one", () => {
-  const stopped = [];
-  const wanted = (run) => stopped.push(run);
-  store.act(KEY, { phase: "stopping", says: "Stopping…", run: "", wanted });
+test("a run that is being stopped says so until its end", () => {
+  store.act(KEY, { phase: "stopping", says: "Stopping…", run: "" });
   send(goesOn("waiting", "Waiting: 1 run before yours"), goesOn("waiting", "Waiting"));
-  assert.deepEqual(stopped, ["a"]);
-  assert.equal(store.activity(KEY).says, "Stopping…");
+  const { phase, says, run } = store.activity(KEY);
+  assert.deepEqual([phase, says, run], ["stopping", "Stopping…", "a"]);
 });
 
 test("what was missed ends what went on as well", () => {

@@ -13,10 +13,10 @@ from engine.run.request import check_request
 from playground.forms import links
 from playground.forms.form import form_request
 from playground.forms.links import open_link, to_form, to_link, trace_form
-from playground.runs.stream import stream_run
 from playground.server.api import decode_to_end
 from playground.tabs import compare, draws, fork
 from playground.tabs import watermark_bench as bench
+from tests.helpers.jobs import read, read_run
 from tests.helpers.runs import finished
 from tests.helpers.talker import TOOLS, said, talker
 
@@ -88,7 +88,7 @@ def test_a_bad_link_names_the_field(query, parameter):
 
 
 def test_a_run_streams_its_conversation_and_is_asked_for_again(place):
-    told = [json.loads(text) for text in stream_run(form_request(form(place)))]
+    told = [json.loads(text) for text in read_run(form_request(form(place)))]
     messages = [m for m in told if m["kind"] != "progress"]
     start = messages[0]
     assert start["form"]["messages"] == TALK
@@ -138,20 +138,20 @@ def test_columns_share_a_conversation(place):
         column["params"] = {"max_new_tokens": 2}
     shared = {"messages": TALK, "template": TEMPLATE, "prompt": "", "seed": 3, "number": 1}
     asked = {**shared, "columns": columns}
-    told = list(compare.run_comparison(asked))
-    figures = [m for _, m in told if m is not None and m["kind"] == "figures"]
+    told = list(read(compare.COMPARE, asked))
+    figures = [m for m in told if isinstance(m, dict) and m["kind"] == "figures"]
     assert figures, told[-1]
     assert figures[0]["notes"] == []
     query = urlencode({"tab": "compare", "form": json.dumps(asked)})
     found = open_link("?" + query)["form"]
     assert (found["messages"], found["template"], found["prompt"]) == (TALK, TEMPLATE, None)
-    refused = list(compare.run_comparison({**asked, "messages": []}))
-    assert "a list of 1 to 64 messages" in refused[0][1]["error"]
+    [refused] = read(compare.COMPARE, {**asked, "messages": []})
+    assert "a list of 1 to 64 messages" in refused["error"]
 
 
 def test_many_draws_of_a_conversation(place):
     asked = form(place, draws=3, seed=0)
-    last = json.loads(list(draws.stream_draws(asked))[-1])
+    *_, last = read(draws.DRAWS, asked)
     assert (last["kind"], last["draws"]) == ("done", 3)
     query = urlencode({"tab": "draws", "form": json.dumps(asked)})
     assert open_link("?" + query)["form"]["messages"] == TALK
@@ -159,7 +159,7 @@ def test_many_draws_of_a_conversation(place):
 
 def test_the_bench_marks_an_answer(place):
     asked = form(place, params={"max_new_tokens": 12})
-    last = list(bench.decode_marked_and_plain(asked))[-1]
+    *_, last = read(bench.BENCH, asked)
     assert "<b>Prompt, never counted:</b> <span class='t'>why</span></p>" in last["pair"]
     assert "be kind" not in last["pair"]
 

@@ -12,8 +12,10 @@ from engine.analysis.likelihood import score_ids, score_trace
 from engine.errors import ParameterError
 from engine.models.loading import load
 from engine.run.request import check_request
+from playground.jobs.registry import JOBS
 from playground.tabs import compare
 from tests.helpers.gates import gate
+from tests.helpers.jobs import begin, read
 from tests.helpers.runs import finished, parts_at
 
 PROMPT = "Once upon a time, there was a little girl"
@@ -70,11 +72,11 @@ def test_the_other_presets_show_what_they_say():
 
 @pytest.fixture(scope="module")
 def ran():
-    return list(compare.run_comparison(asked(GREEDY, HOT, GREEDY)))
+    return list(read(compare.COMPARE, asked(GREEDY, HOT, GREEDY)))
 
 
 def test_every_column_streams_under_its_own_key(ran):
-    texts = [json.loads(text) for text, _ in ran if text is not None]
+    texts = [json.loads(text) for text in ran if isinstance(text, str)]
     starts = [m["strategy"] for m in texts if m["kind"] == "start"]
     assert starts == ["compare-7-0", "compare-7-1", "compare-7-2"]
     assert all(m["link"] == "" for m in texts if m["kind"] == "start")
@@ -82,9 +84,9 @@ def test_every_column_streams_under_its_own_key(ran):
 
 
 def test_the_figures_are_those_of_a_forward_of_the_base_model(ran):
-    texts = [json.loads(text) for text, _ in ran if text is not None]
+    texts = [json.loads(text) for text in ran if isinstance(text, str)]
     outputs = [m["rest"]["outputs"][0]["token_ids"] for m in texts if m["kind"] == "finish"]
-    figures = ran[-1][1]
+    figures = ran[-1]
     assert figures["kind"] == "figures"
     assert figures["notes"] == []
     base = load("storyteller")
@@ -108,7 +110,7 @@ def test_the_figures_are_those_of_a_forward_of_the_base_model(ran):
 def test_every_column_and_the_judge_are_held_as_they_say():
     rough = {**GREEDY, "params": {**GREEDY["params"], "dtype": "bfloat16"}}
     sent = {"base": "storyteller", "base_weights": {"dtype": "bfloat16", "max_memory": ""}}
-    *_, (_, figures) = compare.run_comparison(asked(GREEDY, rough, **sent))
+    *_, figures = read(compare.COMPARE, asked(GREEDY, rough, **sent))
     assert figures["base_held"] == "bfloat16"
     named = [dict(zip(figures["columns"], row, strict=True)) for row in figures["rows"]]
     assert [column["weights"] for column in named] == ["float32", "bfloat16"]
@@ -122,7 +124,7 @@ def test_every_column_and_the_judge_are_held_as_they_say():
 
 def test_a_text_of_another_tokenizer_is_judged_and_said():
     foreign = {**GREEDY, "model": "foreign-draft"}
-    *_, (_, figures) = compare.run_comparison(asked(GREEDY, foreign, base="storyteller"))
+    *_, figures = read(compare.COMPARE, asked(GREEDY, foreign, base="storyteller"))
     [note] = figures["notes"]
     assert note.startswith("B: its text was cut anew by the tokenizer of storyteller")
     assert len(figures["rows"]) == 2
@@ -137,7 +139,7 @@ def test_a_text_that_cannot_be_judged_takes_no_other_with_it(monkeypatch):
         return right(trace, *others)
 
     monkeypatch.setattr(compare, "score_trace", failing)
-    *_, (_, figures) = compare.run_comparison(asked(GREEDY, HOT))
+    *_, figures = read(compare.COMPARE, asked(GREEDY, HOT))
     [note] = figures["notes"]
     assert note.startswith("B was not judged: ")
     assert "secret" not in note
@@ -150,22 +152,19 @@ def test_a_text_that_cannot_be_judged_takes_no_other_with_it(monkeypatch):
 def test_a_stopped_comparison_judges_what_there_is():
     long = {"strategy": "greedy", "params": {"max_new_tokens": 200}}
     with gate(load("storyteller").model, free=3) as held:
-        going = compare.run_comparison(asked(long, GREEDY))
-        _, begun = next(going)
-        while not (next(going)[0] or "").count('"kind":"start"'):
-            pass
+        going = begin(compare.COMPARE, asked(long, GREEDY))
         held.wait()
-        compare._ACTIVE[begun["id"]].stop()
+        JOBS.stop(going.id)
         held.open()
-        texts, messages = zip(*going, strict=True)
-    [end] = [json.loads(text) for text in texts if text and '"kind":"finish"' in text]
+        messages = list(going.read())
+    texts = [text for text in messages if isinstance(text, str)]
+    [end] = [json.loads(text) for text in texts if '"kind":"finish"' in text]
     [output] = end["rest"]["outputs"]
     assert output["finish_reason"] == "cancelled"
     assert len(output["token_ids"]) == 4
     assert messages[-1]["kind"] == "figures"
     [row] = messages[-1]["rows"]
     assert dict(zip(messages[-1]["columns"], row, strict=True))["tokens"] == 4
-    assert not compare._ACTIVE
 
 
 @pytest.mark.parametrize(
@@ -192,14 +191,14 @@ def test_a_stopped_comparison_judges_what_there_is():
     ids=str,
 )
 def test_bad_requests_get_one_sentence(changes, says):
-    messages = list(compare.run_comparison({**asked(GREEDY, HOT), **changes}))
-    assert len(messages) == 1
-    assert messages[0][1]["kind"] == "refused"
-    assert says in messages[0][1]["error"]
-    assert "Something went wrong" not in messages[0][1]["error"]
+    [message] = read(compare.COMPARE, {**asked(GREEDY, HOT), **changes})
+    assert (message["kind"], message["number"]) == ("failed", 7)
+    assert says in message["error"]
+    assert "Something went wrong" not in message["error"]
 
 
 def test_what_is_no_request_at_all():
     with pytest.raises(ParameterError):
         compare.read_requests(None)
-    assert next(compare.run_comparison("nonsense"))[1]["kind"] == "refused"
+    [message] = read(compare.COMPARE, {})
+    assert (message["kind"], message["number"]) == ("failed", 0)

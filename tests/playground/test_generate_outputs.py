@@ -18,6 +18,7 @@ from engine.analysis.generate_outputs_files import load_output
 from engine.settings import SETTINGS
 from engine.trace import json_io
 from playground.inspect import generate_outputs, questions
+from playground.jobs.registry import JOBS
 from playground.storage.uploads import UPLOADS
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.rich import EVERYTHING, differs
@@ -86,8 +87,8 @@ def test_nothing_is_left_of_it(here, sent):
     assert post(here, {"trace": sent, "flags": SCORES})[0] == 200
     left = [p for p in UPLOADS.folder.rglob("*") if p.is_file()] if UPLOADS.folder.exists() else []
     assert not [p for p in left if p.suffix == ".safetensors" or p.stat().st_size > 100_000]
-    assert generate_outputs._FILE_SLOT.acquire(blocking=False)
-    generate_outputs._FILE_SLOT.release()
+    with JOBS.run(generate_outputs._KIND):
+        pass
 
 
 @pytest.mark.parametrize(
@@ -165,8 +166,9 @@ def test_whoever_leaves_stops_it(monkeypatch, here, sent):
 
 
 def test_one_file_is_made_at_a_time(monkeypatch, here, sent):
-    monkeypatch.setattr(generate_outputs, "_WAIT_S", 0.0)
-    with generate_outputs._FILE_SLOT:
+    at_once = dataclasses.replace(generate_outputs._KIND, wait_s=0.0)
+    monkeypatch.setattr(generate_outputs, "_KIND", at_once)
+    with JOBS.run(at_once):
         said = refused(here, {"trace": sent, "flags": SCORES}, 503)
     assert said.startswith("Somebody else fetches outputs")
 

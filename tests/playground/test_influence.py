@@ -121,7 +121,7 @@ def test_whoever_asks_again_or_stops_gives_up_what_was_asked_before(run, monkeyp
         wait_for(cancelled)
         raise Cancelled
 
-    for then in ({"action": "looked_stop"}, {"step": 1}):
+    for then in ({"action": "stop", "press": "me"}, {"step": 1}):
         begun.clear()
         with monkeypatch.context() as patched:
             patched.setattr(influence, "compute_influence", waiting)

@@ -9,19 +9,19 @@ import sqlite3
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
 
 from engine import DecodeRequest
 from playground.runs import stream as streaming
-from playground.runs.stream import run_state, stream_run
+from playground.runs.stream import run_state
 from playground.storage import journal, run_store
 from playground.storage.database import Database, open_database
 from playground.storage.journal import RESTARTED_MESSAGE, Journal
-from playground.storage.run_store import ATTEMPT_STRIDE, RunStart, RunStore, SentMessage
+from playground.storage.run_store import ATTEMPT_STRIDE, RunMessage, RunStart, RunStore
 from playground.storage.tables import MESSAGES, PROCESSES
+from tests.helpers.jobs import read_run
 from tests.helpers.patience import PATIENCE_S, comes_true
 
 REQUEST = DecodeRequest("greedy", prompt="Once upon", params={"max_new_tokens": 3})
@@ -45,7 +45,7 @@ def read(file, run):
 def filled(file, run, count, ended=True, text="{}"):
     """Write messages of a run."""
     for seq in range(count):
-        file.add(SentMessage(run, seq, text, ended and seq == count - 1))
+        file.add(RunMessage(run, seq, text, ended and seq == count - 1))
     assert file.flush(PATIENCE_S)
 
 
@@ -55,7 +55,7 @@ def messages_of(state):
 
 def test_a_run_is_read_back_whole_by_a_later_server(path, monkeypatch):
     monkeypatch.setattr(streaming, "JOURNAL", Journal(file_at(path)))
-    sent = [json.loads(text) for text in stream_run(REQUEST)]
+    sent = [json.loads(text) for text in read_run(REQUEST)]
     streaming.JOURNAL.close(PATIENCE_S)
     monkeypatch.setattr(streaming, "JOURNAL", Journal(file_at(path, process="another")))
     numbered = [message for message in sent if "seq" in message]
@@ -65,21 +65,21 @@ def test_a_run_is_read_back_whole_by_a_later_server(path, monkeypatch):
 
 def test_a_run_that_a_server_did_not_end_is_said_to_have_ended(path):
     own = Journal(file_at(path))
-    messages = own.open(SimpleNamespace(run_id="r"))
+    messages = own.open("r")
     messages.add({"kind": "start"})
     messages.add({"kind": "delta"})
     assert own._kept.flush(PATIENCE_S)
     other = Journal(file_at(path, process="another"))
-    assert [json.loads(t)["kind"] for t in other.messages("r")] == ["start", "delta"]
+    assert [json.loads(t)["kind"] for t in other.stored_messages("r")] == ["start", "delta"]
     own.close(PATIENCE_S)
-    *_, last = [json.loads(text) for text in other.messages("r")]
+    *_, last = [json.loads(text) for text in other.stored_messages("r")]
     assert last == {"run": "r", "seq": 2, "kind": "fail", "error": RESTARTED_MESSAGE}
 
 
 def test_a_run_of_which_a_message_is_missing_is_not_shown(path):
     file = file_at(path)
-    file.add(SentMessage("r", 0, "{}", False))
-    file.add(SentMessage("r", 2, "{}", True))
+    file.add(RunMessage("r", 0, "{}", False))
+    file.add(RunMessage("r", 2, "{}", True))
     assert file.flush(PATIENCE_S)
     assert read(file, "r") == ([], True)
 
@@ -134,7 +134,7 @@ def test_a_file_of_another_form_is_begun_anew(path):
 def test_a_run_is_taken_over_once_and_its_first_process_writes_no_more_of_it(path):
     first = file_at(path)
     first.add(RunStart("r", "p", "{}"))
-    first.add(SentMessage("r", 0, '{"a":0}', False))
+    first.add(RunMessage("r", 0, '{"a":0}', False))
     assert first.flush(PATIENCE_S)
     others = [file_at(path, process=f"other {n}") for n in range(8)]
     assert not others[0].claim("r", "one"), "its process is there"
@@ -142,10 +142,10 @@ def test_a_run_is_taken_over_once_and_its_first_process_writes_no_more_of_it(pat
     with ThreadPoolExecutor(len(others)) as pool:
         claimed = list(pool.map(lambda file: file.claim("r", "one"), others))
     assert sum(claimed) == 1
-    first.add(SentMessage("r", 1, "late", True))
+    first.add(RunMessage("r", 1, "late", True))
     assert first.flush(PATIENCE_S)
     other = others[claimed.index(True)]
-    other.add(SentMessage("r", ATTEMPT_STRIDE + 1, '{"a":1}', True))
+    other.add(RunMessage("r", ATTEMPT_STRIDE + 1, '{"a":1}', True))
     assert other.flush(PATIENCE_S)
     found = first.find("r")
     assert (found.texts, found.ended, found.making) == (['{"a":0}', '{"a":1}'], True, 1)
@@ -169,7 +169,7 @@ def test_a_disk_that_takes_nothing_costs_no_run(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(streaming, "JOURNAL", Journal(file))
     with caplog.at_level(logging.ERROR, "playground"):
         for _ in range(2):
-            assert json.loads(list(stream_run(REQUEST))[-1])["kind"] == "finish"
+            assert json.loads(list(read_run(REQUEST))[-1])["kind"] == "finish"
             assert file.flush(PATIENCE_S)
     assert len([r for r in caplog.records if "journal" in r.message]) == 1
 
@@ -180,7 +180,7 @@ def test_a_copy_that_fails_costs_no_run(path, monkeypatch):
 
     monkeypatch.setattr(RunStore, "add", broken)
     monkeypatch.setattr(streaming, "JOURNAL", Journal(file_at(path)))
-    sent = [json.loads(text) for text in stream_run(REQUEST)]
+    sent = [json.loads(text) for text in read_run(REQUEST)]
     assert sent[-1]["kind"] == "finish"
     assert messages_of(run_state(sent[0]["run"])) == [m for m in sent if "seq" in m]
 
@@ -192,7 +192,7 @@ def test_no_run_waits_for_a_slow_disk(path, monkeypatch):
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         for seq in range(100):  # more than may wait
-            file.add(SentMessage("r", seq, "x" * 100, False))
+            file.add(RunMessage("r", seq, "x" * 100, False))
         assert file._waiting <= 1000
         other.execute("COMMIT")
     assert file.flush(PATIENCE_S)
@@ -207,7 +207,7 @@ def test_a_process_that_is_forked_writes_for_itself(path):
     child = os.fork()
     if child == 0:
         try:
-            file.add(SentMessage("child", 0, "{}", False))
+            file.add(RunMessage("child", 0, "{}", False))
             os._exit(0 if file.flush(PATIENCE_S) else 1)
         finally:
             os._exit(2)
@@ -220,7 +220,6 @@ def test_a_process_that_is_forked_writes_for_itself(path):
 def test_without_a_place_runs_are_kept_in_memory_alone(monkeypatch):
     monkeypatch.setattr(journal, "RunStore", None)
     kept = journal.open_journal(open_database(""))
-    kept.open(SimpleNamespace(run_id="r")).add({"kind": "start"})
-    assert len(kept.messages("r")) == 1
-    assert kept.messages("unknown") == []
+    assert kept.open("r").add({"kind": "start"}) == '{"run":"r","seq":0,"kind":"start"}'
+    assert kept.stored_messages("r") == []
     kept.close(0.0)

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 from engine.lessons import library
 from playground.forms.lesson_data import card_after_bet, card_before_bet
 from playground.tabs import lessons
+from tests.helpers.jobs import read
 from tests.helpers.lessons import CARD, HEAD
 
 ROOT = Path(__file__).parents[2]
@@ -95,10 +96,10 @@ def test_the_right_answer_is_told_in_the_words_that_were_offered():
 
 
 def messages(asked):
-    return [json.loads(text) for text in lessons.open_lesson(asked)]
+    return list(read(lessons.LESSONS, asked))
 
 
-@pytest.mark.parametrize("asked", [None, {}, {"text": 3}, {"text": ""}, {"text": "x" * 200_000}])
+@pytest.mark.parametrize("asked", [{}, {"text": 3}, {"text": ""}, {"text": "x" * 200_000}])
 def test_what_is_no_lesson_is_one_sentence(asked):
     [said] = messages(asked)
     assert said["kind"] == "failed"

@@ -14,7 +14,8 @@ from engine import DecodeRequest
 from engine.models import loading
 from engine.strategies import STRATEGIES
 from engine.trace.json_io import step_to_dict
-from playground.runs.stream import run_state, stream_run
+from playground.runs.stream import run_state
+from tests.helpers.jobs import read_run
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
 from tests.helpers.strategies import make
@@ -38,7 +39,7 @@ KINDS = {
 
 
 def sent(request, **options):
-    return [json.loads(text) for text in stream_run(request, **options)]
+    return [json.loads(text) for text in read_run(request, **options)]
 
 
 def check(message):

@@ -6,14 +6,15 @@ import threading
 
 import pytest
 
-from engine.errors import EngineError, MethodError
+from engine.errors import Cancelled, EngineError, MethodError
 from engine.sandbox.method_check import PASSED, Check
 from engine.sandbox.method_templates import own_methods_folder
 from playground.forms.form import check_method_is_local, form_request
 from playground.inspect import method_checks, methods
 from playground.inspect.questions import answer_question
+from playground.jobs import registry
 from tests.helpers.methods import PLAIN, set_for_methods, write_method
-from tests.helpers.patience import PATIENCE_S
+from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.sentences import clean
 
 CODE = "custom_generate/generate.py"
@@ -31,8 +32,7 @@ def kept(tmp_path, monkeypatch):
 def public(tmp_path, monkeypatch):
     """Be a deployment that anybody may visit."""
     set_for_methods(monkeypatch, tmp_path / "kept", public=True)
-    for module in (methods, method_checks):
-        monkeypatch.setattr(module, "SETTINGS", methods.SETTINGS.__class__(public=True))
+    monkeypatch.setattr(methods, "SETTINGS", methods.SETTINGS.__class__(public=True))
 
 
 def asked(action, **more):
@@ -206,9 +206,8 @@ def test_a_check_is_told_as_it_goes_on_and_can_be_stopped(monkeypatch):
         begun.append((folder, arguments))
         yield Check("source", PASSED, "2 files")
         assert go_on.wait(PATIENCE_S)
-        while not cancelled.wait(0.01):
-            pass
-        raise methods.Cancelled
+        comes_true(cancelled.is_set)
+        raise Cancelled
 
     monkeypatch.setattr(method_checks, "check_method", check)
     given = {"name": "mine", "press": "one", "arguments": {"penalty": 2}}
@@ -218,7 +217,7 @@ def test_a_check_is_told_as_it_goes_on_and_can_be_stopped(monkeypatch):
         "over": False,
         "error": "",
     }
-    asked("method_stop", press="one")
+    asked("stop", press="one")
     go_on.set()
     assert asked("method_check", **given, known=1) == {
         "checks": [],
@@ -230,14 +229,16 @@ def test_a_check_is_told_as_it_goes_on_and_can_be_stopped(monkeypatch):
 
 def test_a_check_that_nobody_listens_to_ends(monkeypatch):
     made()
-    monkeypatch.setattr(method_checks, "SETTINGS", methods.SETTINGS.__class__(away_s=0.05))
+    monkeypatch.setattr(registry, "SETTINGS", methods.SETTINGS.__class__(unheard_s=0.05))
+    monkeypatch.setattr(registry, "current_session", lambda: "gone")
+    monkeypatch.setattr(method_checks, "current_session", lambda: "gone")
     ended = threading.Event()
 
     def check(folder, arguments, cancelled):
         yield Check("source", PASSED, "2 files")
-        assert cancelled.wait(PATIENCE_S)
+        comes_true(cancelled.is_set)
         ended.set()
-        raise methods.Cancelled
+        raise Cancelled
 
     monkeypatch.setattr(method_checks, "check_method", check)
     asked("method_check", name="mine", press="two")

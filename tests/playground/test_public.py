@@ -21,8 +21,8 @@ from engine.models.loading import load
 from engine.run import scheduler
 from engine.run.scheduler import RUN_QUEUE
 from engine.settings import SETTINGS
-from playground.jobs import background_jobs
-from playground.server import api, idle_timeout, middleware
+from playground.jobs import registry
+from playground.server import idle_timeout, middleware
 from playground.shell.listeners import LISTENERS, Listeners
 from playground.shell.visitors import visitor_address
 from playground.storage.uploads import UploadFolder
@@ -75,28 +75,28 @@ def test_gradio_keeps_a_bounded_number_of_visits(open_server):
 
 
 def test_what_controls_or_reads_is_answered_while_the_line_is_full(client, held, monkeypatch):
-    monkeypatch.setattr(api, "SETTINGS", dataclasses.replace(SETTINGS, unheard_s=PATIENCE_S))
+    monkeypatch.setattr(registry, "SETTINGS", dataclasses.replace(SETTINGS, unheard_s=PATIENCE_S))
     monkeypatch.setattr(scheduler, "SETTINGS", dataclasses.replace(SETTINGS, max_waiting_runs=3))
     # More than the line takes, and more than Gradio's own queue would have taken.
     data = {"data": ["Once", None, {}, 0]}
     calls = [client.post("/gradio_api/call/greedy", json=data).json() for _ in range(45)]
     comes_true(lambda: len(RUN_QUEUE._places) == 4)
-    config = client.get("/config").json()
-    inputs, stops = events_of(config), events_of(config, "stop")
+    inputs = events_of(client.get("/config").json())
     link = {"action": "link", "id": 7, "search": "?tab=greedy"}
     assert '"id": 7' in json.loads(client.join(inputs["dp-ask-bus"], link))["data"][0]
     state = json.loads(client.join(inputs["dp-bus"], {"run": "nobody's"}))["data"][0]
     assert json.loads(state)["messages"] == []
-    client.join(stops["greedy"], {"run": "nobody's"})
+    stop = {"action": "stop", "id": 8, "press": "nobody's"}
+    assert json.loads(client.join(inputs["dp-ask-bus"], stop))["data"][0] == '{"id": 8}'
     refused = client.get(f"/gradio_api/call/greedy/{calls[-1]['event_id']}").text
     assert "The queue is full: 3 runs wait already." in refused
-    monkeypatch.setattr(api, "SETTINGS", dataclasses.replace(SETTINGS, unheard_s=0.0))
+    monkeypatch.setattr(registry, "SETTINGS", dataclasses.replace(SETTINGS, unheard_s=0.0))
 
 
 @pytest.mark.parametrize("listened", [False, True], ids=["never fetched", "dropped"])
 def test_a_call_that_nobody_waits_for_ends(client, held, monkeypatch, listened):
     short = dataclasses.replace(SETTINGS, unheard_s=PATIENCE_S if listened else 0.2)
-    monkeypatch.setattr(api, "SETTINGS", short)
+    monkeypatch.setattr(registry, "SETTINGS", short)
     data = {"data": ["Once", None, {}, 0]}
     event = client.post("/gradio_api/call/greedy", json=data).json()["event_id"]
     held.wait()
@@ -104,7 +104,7 @@ def test_a_call_that_nobody_waits_for_ends(client, held, monkeypatch, listened):
     if listened:
         with client.http.stream("GET", f"/gradio_api/call/greedy/{event}") as answer:
             next(answer.iter_raw())
-        monkeypatch.setattr(api, "SETTINGS", dataclasses.replace(SETTINGS, unheard_s=0.2))
+        monkeypatch.setattr(registry, "SETTINGS", dataclasses.replace(SETTINGS, unheard_s=0.2))
     comes_true(place.cancelled.is_set)
     held.open()
     comes_true(lambda: not RUN_QUEUE._places)
@@ -112,7 +112,7 @@ def test_a_call_that_nobody_waits_for_ends(client, held, monkeypatch, listened):
 
 
 def test_what_a_page_that_never_listens_asks_for_ends(client, held, monkeypatch):
-    monkeypatch.setattr(background_jobs, "SETTINGS", dataclasses.replace(SETTINGS, unheard_s=0.2))
+    monkeypatch.setattr(registry, "SETTINGS", dataclasses.replace(SETTINGS, unheard_s=0.2))
     number = events_of(client.get("/config").json())["greedy"]
     ask(client, number, GREEDY, "ghost")
     held.wait()
@@ -125,7 +125,7 @@ def test_what_a_page_that_never_listens_asks_for_ends(client, held, monkeypatch)
 
 def test_a_page_that_said_it_would_come_is_waited_for(client, held, monkeypatch):
     short = dataclasses.replace(SETTINGS, unheard_s=0.0, away_s=PATIENCE_S)
-    monkeypatch.setattr(background_jobs, "SETTINGS", short)
+    monkeypatch.setattr(registry, "SETTINGS", short)
     number = events_of(client.get("/config").json())["greedy"]
     assert client.get("/here?press=mine").status_code == 204
     ask(client, number, {**GREEDY, "press": "mine", "params": {"max_new_tokens": 3}}, "slow")

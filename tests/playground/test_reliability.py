@@ -36,7 +36,7 @@ from engine.export import generation_config
 from engine.loops.recorder import Recorder
 from engine.models import loading
 from engine.run.run import Run
-from playground.jobs import background_jobs
+from playground.jobs import registry
 from playground.runs import stream
 from playground.server import api
 from tests.helpers.faults import PLACES, failing, messages_of
@@ -110,9 +110,9 @@ def test_a_step_that_is_lost_or_doubled_is_noticed(here, ended):
 def test_a_run_that_is_decoded_twice_is_noticed(here, ended):
     begun = []
 
-    def begin_again(known, begin, name, messages, session):
-        known._known.pop(name, None)
-        going = begin(known, name, messages, session)
+    def begin_again(known, begin, kind, name, *asked):
+        known._jobs.pop(name, None)
+        going = begin(known, kind, name, *asked)
         begun.append(name)
         return going
 
@@ -127,7 +127,7 @@ def test_a_run_that_is_decoded_twice_is_noticed(here, ended):
 
     # Every line is cut before anything has been heard, so every page presses again.
     with (
-        broken(background_jobs.JobRegistry, "start", begin_again),
+        broken(registry.JobRegistry, "start", begin_again),
         broken(load._Trip, "_cut", cut_once_begun),
         patch.object(load, "_MOST_MESSAGES", 1),
         patch.object(load, "_CUT_WHILE_ASKING", 0),

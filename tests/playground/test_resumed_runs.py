@@ -13,10 +13,12 @@ from engine.serving.client import RemoteRun
 from engine.serving.protocol import ReplicaLost
 from engine.trace.events import StepRecorded
 from engine.trace.records import Trace
+from playground.jobs.registry import JobKind, PageJob
 from playground.runs import run_text as writing
 from playground.runs import stream as streaming
 from playground.runs.run_text import stream_text
-from playground.runs.stream import run_state, stream_run
+from playground.runs.stream import run_state
+from tests.helpers.jobs import read_run
 
 REQUEST = DecodeRequest("greedy", "storyteller", "Once", params={"max_new_tokens": 6})
 
@@ -57,7 +59,7 @@ def two_replicas(monkeypatch):
 
 
 def test_the_page_is_told_an_end_and_another_beginning():
-    told = [json.loads(text) for text in stream_run(REQUEST)]
+    told = [json.loads(text) for text in read_run(REQUEST)]
     told = [message for message in told if message["kind"] != "progress"]
     end = next(number for number, message in enumerate(told) if message["kind"] == "fail")
     first, second = told[: end + 1], told[end + 1 :]
@@ -73,6 +75,6 @@ def test_the_page_is_told_an_end_and_another_beginning():
 
 
 def test_a_text_that_is_written_begins_again():
-    *_, trace = stream_text(REQUEST)
+    *_, trace = stream_text(PageJob(JobKind("test")), REQUEST)
     assert isinstance(trace, Trace)
     assert len(trace.steps) == 6

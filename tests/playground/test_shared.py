@@ -15,7 +15,7 @@ from playground.rooms.registry import NO_ROOM
 from playground.rooms.room import TEACHER, RoomError
 from playground.rooms.store import DatabaseRoomStore
 from playground.storage.database import Database
-from playground.storage.run_store import ATTEMPT_STRIDE, RunStart, RunStore, SentMessage
+from playground.storage.run_store import ATTEMPT_STRIDE, RunMessage, RunStart, RunStore
 from playground.storage.tables import LISTENERS, PROCESSES, ROOMS
 from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.postgres import missing, postgres
@@ -214,7 +214,7 @@ def test_so_many_rooms_of_all_processes(make):
 def test_a_run_is_read_and_gone_on_with_by_another_process(address):
     one, other = (RunStore(Database(address, name), 3600.0, 10**6) for name in ("one", "other"))
     one.add(RunStart("r", "press", '{"prompt":"x"}'))
-    one.add(SentMessage("r", 0, "{}", False))
+    one.add(RunMessage("r", 0, "{}", False))
     assert one.flush(PATIENCE_S)
     found = other.find("r")
     assert (found.texts, found.is_over, found.press) == (["{}"], False, "press")
@@ -223,8 +223,8 @@ def test_a_run_is_read_and_gone_on_with_by_another_process(address):
     assert other.find("r").is_over
     assert other.claim("r", "one")
     assert not other.claim("r", "one")
-    one.add(SentMessage("r", 1, "late", True))
-    other.add(SentMessage("r", ATTEMPT_STRIDE + 1, '{"a":1}', True))
+    one.add(RunMessage("r", 1, "late", True))
+    other.add(RunMessage("r", ATTEMPT_STRIDE + 1, '{"a":1}', True))
     assert one.flush(PATIENCE_S)
     assert other.flush(PATIENCE_S)
     assert one.find("r").texts == ["{}", '{"a":1}']

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
-from engine.errors import StoppedError
 from playground.forms import links
-from playground.storage.journal import JOURNAL
+from playground.jobs.registry import JOBS
 from playground.tabs import taste
+from tests.helpers.jobs import begin, read
 from tests.helpers.sentences import clean
 
 SHORT = {"max_new_tokens": 6}
@@ -24,8 +22,8 @@ GOOD = {
 
 
 def test_two_texts_come_together_and_nothing_of_one_before_the_other():
-    *told, last = taste.decode_pair(GOOD)
-    assert all(set(message) == {"id", "phase", "says"} for message in told)
+    *told, last = read(taste.TASTE, GOOD)
+    assert all(set(message) == {"kind", "phase", "says"} for message in told)
     first, second = last["pair"]["texts"]
     assert (first["strategy"], second["strategy"]) == ("greedy", "sampling")
     assert last["pair"]["prompt"] == GOOD["prompt"]
@@ -35,22 +33,20 @@ def test_two_texts_come_together_and_nothing_of_one_before_the_other():
     assert all(first["text"].strip() not in message["says"] for message in told)
 
 
-def test_a_stop_ends_it_with_a_sentence(monkeypatch):
+def test_a_stop_ends_it_with_a_sentence():
     long = {**GOOD, "columns": [{**c, "params": {"max_new_tokens": 400}} for c in GOOD["columns"]]}
-    told = taste.decode_pair(long)
-
-    def stopped_at_once():
-        for message in told:
-            JOURNAL.cancel(message["id"])
-
-    with pytest.raises(StoppedError, match="before both texts"):
-        stopped_at_once()
+    job = begin(taste.TASTE, long)
+    JOBS.stop(job.id)
+    *_, message = job.read()
+    assert message["kind"] == "failed"
+    assert message["stopped"]
+    assert message["error"].startswith("Stopped before")
 
 
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        (None, "two strategies"),
+        ({}, "two strategies"),
         ({**GOOD, "columns": GOOD["columns"][:1]}, "two strategies"),
         ({**GOOD, "columns": ["x", "y"]}, "must be an object"),
         ({**GOOD, "prompt": ""}, "prompt"),
@@ -60,9 +56,9 @@ def test_a_stop_ends_it_with_a_sentence(monkeypatch):
     ids=str,
 )
 def test_what_cannot_be_written_is_refused_in_a_sentence(asked, says):
-    *_, last = (json.loads(text) for text in taste._stream_pair(asked))
-    assert says in last["failed"]
-    clean(last["failed"])
+    *_, last = read(taste.TASTE, asked)
+    assert says in last["error"]
+    clean(last["error"])
 
 
 def test_the_tab_has_an_address():

@@ -14,10 +14,11 @@ from engine.sources.catalogue import CATALOGUE, drafts_for
 from engine.strategies import STRATEGIES
 from playground.forms import controls
 from playground.forms.links import request_from_link, to_link
-from playground.runs.stream import run_state, stream_run
+from playground.jobs.registry import JOBS
+from playground.runs.stream import run_state
 from playground.shell.guard import error_message, guard_handler
-from playground.storage.journal import JOURNAL
 from tests.helpers.gates import gate
+from tests.helpers.jobs import begin_run, read_run
 from tests.helpers.models import fresh_model, golden_model
 
 
@@ -68,7 +69,7 @@ def test_messages_are_numbered_and_complete():
     request = DecodeRequest(
         "greedy", golden_model("llama"), input_ids=[5, 9], params={"max_new_tokens": 30}
     )
-    messages = [json.loads(text) for text in stream_run(request)]
+    messages = [json.loads(text) for text in read_run(request)]
     assert [m["seq"] for m in messages] == list(range(len(messages)))
     assert (messages[0]["kind"], messages[-1]["kind"]) == ("start", "finish")
     steps = [s for m in messages for s in m.get("steps", [])]
@@ -76,19 +77,17 @@ def test_messages_are_numbered_and_complete():
     state = json.loads(run_state(messages[0]["run"]))
     assert state["messages"] == messages
     assert json.loads(run_state("unknown"))["messages"] == []
-    JOURNAL.cancel("unknown")
 
 
 def test_a_run_is_stopped_by_its_id():
     loaded = LoadedModel(fresh_model("llama"))
     request = DecodeRequest("greedy", loaded, input_ids=[5, 9], params={"max_new_tokens": 50})
     with gate(loaded.model, free=2) as held:
-        messages = stream_run(request)
-        run = json.loads(next(messages))["run"]
+        job = begin_run(request)
         held.wait()
-        JOURNAL.cancel(run)
+        JOBS.stop(job.id)
         held.open()
-        *_, last = map(json.loads, messages)
+        *_, last = map(json.loads, job.read())
     assert last["rest"]["outputs"][0]["finish_reason"] == "cancelled"
     assert held.passes == 3
 

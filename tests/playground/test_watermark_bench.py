@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from html import escape
 from itertools import pairwise
@@ -11,10 +10,10 @@ import pytest
 import torch
 
 from engine import decode
-from engine.errors import EngineError
 from playground.runs import run_text as writing
 from playground.tabs import watermark_bench as bench
 from playground.tabs import watermark_view as view
+from tests.helpers.jobs import read
 
 MARK = {
     "scheme": "greenlist",
@@ -41,7 +40,7 @@ def judge(text, mark=MARK, **other):
 
 def write(tokens, mark=MARK):
     form = asked(mark=mark, prompt=PROMPT, params={"max_new_tokens": tokens})
-    return list(bench.decode_marked_and_plain(form))
+    return list(read(bench.BENCH, form))
 
 
 def z_of(html):
@@ -77,9 +76,7 @@ def test_both_texts_are_written_and_judged_as_the_weights_are_held(monkeypatch):
         lambda name, weights: judges.append(weights.dtype) or loaded(name, weights=weights),
     )
     params = {"max_new_tokens": 4, "dtype": "bfloat16", "quantization": ""}
-    *_, last = bench.decode_marked_and_plain(
-        {"prompt": "Once upon a time", "seed": 0, "params": params}
-    )
+    *_, last = read(bench.BENCH, {"prompt": "Once upon a time", "seed": 0, "params": params})
     assert last["text"]
     assert runs == [{"dtype": "bfloat16"}] * 2
     assert judges == ["bfloat16"]
@@ -245,9 +242,8 @@ def test_a_text_too_short_and_no_text():
 
 
 def test_a_bad_run_is_one_sentence():
-    with pytest.raises(EngineError, match="bias"):
-        write(20, {**MARK, "bias": float("inf")})
-    (answer,) = bench._stream_bench(asked(mark={**MARK, "bias": "x"}, prompt=PROMPT))
-    assert "bias" in json.loads(answer)["failed"]
-    (answer,) = bench._stream_bench({})
-    assert "prompt" in json.loads(answer)["failed"]
+    for bias in (float("inf"), "x"):
+        (answer,) = write(20, {**MARK, "bias": bias})
+        assert "bias" in answer["error"]
+    (answer,) = read(bench.BENCH, {})
+    assert "prompt" in answer["error"]

@@ -12,7 +12,7 @@ from engine.inspection.rerun import replay_to_step
 from engine.inspection.why import explain_token
 from engine.trace import json_io
 from playground.inspect import questions
-from playground.runs.stream import stream_run
+from tests.helpers.jobs import read_run
 from tests.helpers.sentences import clean
 
 REQUEST = DecodeRequest(
@@ -28,7 +28,7 @@ REQUEST = DecodeRequest(
 def run():
     """The id of a run, and its trace as a page sends it: up to a step, without later ones."""
     # Whether a model has to be loaded first, and is told of, depends on what was tested before.
-    told = [json.loads(text) for text in stream_run(REQUEST)]
+    told = [json.loads(text) for text in read_run(REQUEST)]
     messages = [message for message in told if message["kind"] != "progress"]
     header = {k: v for k, v in messages[0]["header"].items() if k != "fields"}
     steps = [step for message in messages for step in message.get("steps", [])]

@@ -8,8 +8,8 @@ import json
 import pytest
 
 from engine.strategies import STRATEGIES
-from playground.runs.stream import stream_run
 from playground.tabs.replay import trace_with_visuals
+from tests.helpers.jobs import read_run
 from tests.helpers.strategies import make, trace_of
 from visualizers import COMMON_VISUALS, VISUALS, start_summaries
 
@@ -18,7 +18,7 @@ FOLDED = frozenset(name for name, visual in VISUALS.items() if visual.fold is no
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_step_comes_with_what_its_pictures_show(name):
-    messages = [json.loads(text) for text in stream_run(make(name))]
+    messages = [json.loads(text) for text in read_run(make(name))]
     deltas = [message for message in messages if message["kind"] == "delta"]
     shown = [values for delta in deltas for values in delta["shown"]]
     steps = [step for delta in deltas for step in delta["steps"]]

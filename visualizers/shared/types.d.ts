@@ -79,12 +79,10 @@ declare global {
       | "stopped";
     /** A few words for the reader. */
     says: string;
-    /** What Stop names, empty until the server has said it. */
+    /** Id of the run, empty until the server has said it. */
     run: string;
     /** The press that began it. */
     press?: object;
-    /** Stops it as soon as its name is known. */
-    wanted?: ((run: string) => void) | null;
   }
 
   /** The record of a run as far as it is known, and what is looked at in it. */

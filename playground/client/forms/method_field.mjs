@@ -3,9 +3,8 @@ import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { methodSummary } from "../../../visualizers/stage/about.mjs";
+import { StoppableQuestion } from "../jobs/question.mjs";
 import { Choice } from "../shell/name_choice.mjs";
-import { randomId } from "../shell/pending_runs.mjs";
-import { askServer } from "../shell/questions.mjs";
 import { Field } from "./field.mjs";
 import { openMethodPanel } from "./method_navigation.mjs";
 import { downloadMethod, fetchMethodInfo, fetchMethodList, watchMethods } from "./methods.mjs";
@@ -33,7 +32,7 @@ export class MethodField extends Field {
   changed = () => {};
   /** @type {any[]} */
   #offered = [];
-  #press = "";
+  #download = new StoppableQuestion();
 
   /**
    * @param {Param} param
@@ -151,7 +150,8 @@ export class MethodField extends Field {
     const made = this.makes
       ? [createButton(tr("New method…"), () => openMethodPanel({ make: true }), small)]
       : [];
-    if (this.#press) return [createButton(tr("Stop"), () => this.#stop(), small)];
+    if (this.#download.isOpen)
+      return [createButton(tr("Stop"), () => this.#download.stop(), small)];
     if (known?.to_fetch)
       return [createButton(tr("Fetch its code"), () => this.#fetch(), small), ...made];
     const broken = this.#offered.some(
@@ -164,18 +164,13 @@ export class MethodField extends Field {
 
   async #fetch() {
     const { value } = this;
-    this.#press = randomId();
+    const answer = this.#download.ask((press) => downloadMethod(value, press));
     this.say.textContent = tr("Fetching its code…");
     this.acts.replaceChildren(...this.#buttons());
     /** @type {HTMLElement | null} */ (this.acts.firstElementChild)?.focus();
-    const { error } = await downloadMethod(value, this.#press);
-    this.#press = "";
+    const { error } = await answer;
     this.#draw();
     if (error) this.say.textContent = said(error);
     else openMethodPanel({ name: value });
-  }
-
-  #stop() {
-    askServer({ action: "method_stop", press: this.#press });
   }
 }

@@ -4,9 +4,9 @@ import { toTrace, toTraceJson } from "../../../visualizers/shared/record.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { saveTrace } from "../../../visualizers/stage/download.mjs";
+import { StoppableQuestion } from "../jobs/question.mjs";
 import { formatSize } from "../shell/file_sizes.mjs";
 import { stages } from "../shell/page_state.mjs";
-import { randomId } from "../shell/pending_runs.mjs";
 import { askServer } from "../shell/questions.mjs";
 import { csv } from "../shell/steps_csv.mjs";
 import { createZip } from "../shell/zip.mjs";
@@ -56,8 +56,7 @@ class ExportPanel {
   #known = null;
   #files = null;
   #buttons = [];
-  // Id that stops the check in progress.
-  #press = "";
+  #verification = new StoppableQuestion();
 
   constructor(root) {
     this.root = root;
@@ -131,9 +130,7 @@ class ExportPanel {
       () => this.#verify(),
       tr("Run the exported code in a fresh process and compare the tokens"),
     );
-    this.halt = createButton(tr("Stop the check"), () =>
-      askServer({ action: "stop", press: this.#press }),
-    );
+    this.halt = createButton(tr("Stop the check"), () => this.#verification.stop());
     this.halt.hidden = true;
     this.form = el(
       "select",
@@ -290,18 +287,15 @@ class ExportPanel {
 
   async #verify() {
     const asked = this.#run;
-    this.#press = randomId();
     this.check.disabled = true;
     this.form.disabled = true;
     this.halt.hidden = false;
     this.#mark("busy", tr("Running the code in a fresh process…"));
     const form = this.form.value;
-    const answer = await askServer({
-      action: "verify",
-      trace: withoutSteps(asked),
-      press: this.#press,
-      form,
-    });
+    const trace = withoutSteps(asked);
+    const answer = await this.#verification.ask((press) =>
+      askServer({ action: "verify", trace, press, form }),
+    );
     this.check.disabled = false;
     this.form.disabled = false;
     this.halt.hidden = true;

@@ -4,7 +4,7 @@ import { findDecidedIndex, findSelectedNode } from "../../../visualizers/shared/
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tokenLabel } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { askServer } from "../shell/questions.mjs";
+import { StoppableQuestion } from "../jobs/question.mjs";
 import { renderInfluence } from "./influence_parts.mjs";
 import { askAboutStep } from "./step_questions.mjs";
 
@@ -40,12 +40,10 @@ class InfluencePanel {
   #node = {};
   #key = "";
   #timer = 0;
-  // Number of the latest question; answers to earlier ones are dropped.
-  #newest = 0;
+  #question = new StoppableQuestion({ latestOnly: true });
   #method = "";
 
   constructor(root) {
-    this.asker = crypto.randomUUID?.() ?? `${Math.random()}`.slice(2);
     this.methods = INFLUENCE_METHODS.map(([name, title]) =>
       createButton(title, () => this.#choose(name), {
         "aria-pressed": "false",
@@ -98,7 +96,7 @@ class InfluencePanel {
     if (!able) return this.#showIdle(running ? RUNNING : "");
     if (this.#method === MANUAL_METHOD) return this.#showIdle(ASK_AGAIN);
     if (!this.#method) return this.#showIdle(HINT);
-    this.#newest += 1;
+    this.#question.forget();
     this.root.setAttribute("aria-busy", "true");
     clearTimeout(this.#timer);
     this.#timer = window.setTimeout(() => this.#ask(), PAUSE_MS);
@@ -128,7 +126,7 @@ class InfluencePanel {
 
   // Shows that no question is open, and why.
   #showIdle(sentence, kind = "") {
-    this.#newest += 1;
+    this.#question.forget();
     clearTimeout(this.#timer);
     this.root.removeAttribute("aria-busy");
     this.stop.hidden = true;
@@ -150,7 +148,7 @@ class InfluencePanel {
   }
 
   #stopQuestion() {
-    askServer({ action: "looked_stop", asker: this.asker });
+    this.#question.stop();
     if (this.#method === MANUAL_METHOD) this.#method = "";
     this.#showIdle(STOPPED);
     this.methods[0].focus();
@@ -166,24 +164,21 @@ class InfluencePanel {
       return;
     }
     clearTimeout(this.#timer);
-    this.#newest += 1;
-    const mine = this.#newest;
     this.root.setAttribute("aria-busy", "true");
     this.stop.hidden = false;
     this.#pressed();
     this.#showStatus(tr("Asking…"));
     const { select } = this.at;
-    const answer = await askAboutStep(run, {
+    const asked = {
       action: "looked",
       step: index,
       method: this.#method,
-      asker: this.asker,
       ...this.#node,
       ...(select.options.length ? { at: Number(select.value) } : {}),
       ...this.#heads(),
-    });
-    if (mine !== this.#newest || answer.superseded) return;
-    if (!run.steps[index]) return;
+    };
+    const answer = await this.#question.ask((press) => askAboutStep(run, { ...asked, press }));
+    if (!answer || !run.steps[index]) return;
     if (answer.error) return this.#showIdle(`⚠ ${said(answer.error)}`, "bad");
     this.#show(run, answer);
   }

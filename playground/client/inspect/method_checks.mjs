@@ -2,14 +2,13 @@
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { randomId } from "../shell/pending_runs.mjs";
+import { StoppableQuestion } from "../jobs/question.mjs";
 import { askServer } from "../shell/questions.mjs";
 
 const RESULTS = { passed: tr("✓ passed"), failed: tr("✗ failed"), noted: tr("· noted") };
 
 export class MethodChecks {
-  // Id that stops the running check, empty if none runs.
-  #press = "";
+  #question = new StoppableQuestion();
 
   /**
    * @param {string} name
@@ -23,7 +22,7 @@ export class MethodChecks {
     this.go = createButton(tr("Check"), () => this.check(), {
       title: tr("Reads it, and runs it four times on the small model, shut in"),
     });
-    this.halt = createButton(tr("Stop the check"), () => this.stop());
+    this.halt = createButton(tr("Stop the check"), () => this.#question.stop());
     this.halt.hidden = true;
     this.say = el("p", { class: "dp-note", role: "status" });
     this.list = el("ul", { class: "me-checks", "aria-label": tr("What the check found") });
@@ -31,31 +30,30 @@ export class MethodChecks {
   }
 
   async check() {
-    if (this.#press || !(await this.before())) return;
-    const press = randomId();
-    this.#press = press;
+    if (this.#question.isOpen || !(await this.before())) return;
     this.list.replaceChildren();
     this.#busy(true);
+    const sentence = await this.#question.ask((press) => this.#followCheck(press));
+    if (sentence === null) return;
+    this.say.textContent = sentence;
+    this.#busy(false);
+  }
+
+  // Show the results as they come; return the sentence about all of them.
+  async #followCheck(press) {
     const found = [];
     for (;;) {
       this.say.textContent = tr("Checking: {n} looked at; it takes up to a minute…", {
         n: found.length,
       });
       const asked = { action: "method_check", name: this.name, arguments: this.given() };
-      const {
-        checks = [],
-        over,
-        error,
-      } = await askServer({ ...asked, press, known: found.length });
+      const answer = await askServer({ ...asked, press, known: found.length });
+      const { checks = [], over, error } = answer;
       found.push(...checks);
       this.list.append(...checks.map(checkRow));
-      if (over || error) {
-        this.say.textContent = error ? said(error) : verdictSentence(found);
-        break;
-      }
+      if (error) return said(error);
+      if (over) return verdictSentence(found);
     }
-    this.#press = "";
-    this.#busy(false);
   }
 
   #busy(on) {
@@ -64,7 +62,7 @@ export class MethodChecks {
   }
 
   stop() {
-    if (this.#press) askServer({ action: "method_stop", press: this.#press });
+    this.#question.stop();
   }
 }
 

@@ -5,7 +5,7 @@ import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Form } from "../forms/form.mjs";
 import { ModelPicker } from "../forms/model_picker.mjs";
-import { randomId } from "../shell/pending_runs.mjs";
+import { StoppableQuestion } from "../jobs/question.mjs";
 import { askServer } from "../shell/questions.mjs";
 import { getDeclaration } from "../shell/spec.mjs";
 import { withoutSteps } from "./export.mjs";
@@ -26,8 +26,7 @@ class ModelComparison {
   /** @type {Run | null} */
   #run = null;
   #runId = "";
-  // Id that stops the open question, empty if none is open.
-  #press = "";
+  #question = new StoppableQuestion();
   #found = null;
 
   /** @param {Context} ctx */
@@ -77,7 +76,7 @@ class ModelComparison {
       if (run.model?.id) this.#offer(run);
     }
     this.#run = run;
-    this.go.disabled = !idle || this.#press !== "";
+    this.go.disabled = !idle || this.#question.isOpen;
   }
 
   select() {}
@@ -90,8 +89,8 @@ class ModelComparison {
   }
 
   #forget() {
-    if (this.#press) this.#stop();
-    this.#press = "";
+    this.#question.stop();
+    this.#question.forget();
     this.#found = null;
     this.halt.hidden = true;
     this.say.textContent = "";
@@ -104,30 +103,24 @@ class ModelComparison {
   }
 
   #stop() {
-    askServer({ action: "stop", press: this.#press });
+    this.#question.stop();
     this.say.textContent = tr("Stopping…");
   }
 
   async #ask() {
     const run = this.#run;
     if (!run) return;
-    const press = randomId();
-    this.#press = press;
     this.go.disabled = true;
     this.halt.hidden = false;
     this.say.textContent = READING;
     const { model } = this.models.values();
     const weights = this.weights.values();
-    const answer = await askServer({
-      action: "beside",
-      trace: withoutSteps(run),
-      model,
-      weights,
-      press,
-    });
+    const trace = withoutSteps(run);
+    const answer = await this.#question.ask((press) =>
+      askServer({ action: "beside", trace, model, weights, press }),
+    );
     // Another run is shown by now.
-    if (press !== this.#press) return;
-    this.#press = "";
+    if (!answer) return;
     this.halt.hidden = true;
     this.update(run);
     if (answer.error) {

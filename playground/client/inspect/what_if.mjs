@@ -6,6 +6,7 @@ import { said } from "../../../visualizers/shared/server_text.mjs";
 import { formatPercent, tokenText } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Form } from "../forms/form.mjs";
+import { StoppableQuestion } from "../jobs/question.mjs";
 import { waitUntilFound } from "../shell/polling.mjs";
 import { askServer } from "../shell/questions.mjs";
 import { findStrategy } from "../shell/spec.mjs";
@@ -37,8 +38,6 @@ const NO_MATCHING_SETTINGS = tr(
 );
 const BRANCH_REASON = tr("A branch continues tokens, not a prompt, so the form cannot hold it.");
 
-let questionCount = 0;
-
 /**
  * Give a control a slider, even if the control can be off.
  * @param {import("../shell/spec.mjs").Param} param
@@ -67,8 +66,7 @@ class WhatIfPanel {
   #run = null;
   #index = 0;
   #timer = 0;
-  // Number of the newest question; answers to older ones are dropped.
-  #asking = 0;
+  #question = new StoppableQuestion({ latestOnly: true });
   #key = "";
   /** @type {any} */
   #form = null;
@@ -78,7 +76,6 @@ class WhatIfPanel {
   /** @param {Context} ctx */
   constructor(root, ctx) {
     this.ctx = ctx;
-    this.asker = `${Math.random()}`.slice(2);
     this.say = el("p", { class: "wi-status", role: "status" });
     this.first = el("span", {});
     this.jump = createButton("", () => this.ctx.select(this.goal), { class: "dp-btn wi-jump" });
@@ -149,13 +146,13 @@ class WhatIfPanel {
   clear() {
     this.#key = "";
     this.#run = null;
-    this.#asking = ++questionCount;
+    this.#question.forget();
     clearTimeout(this.#timer);
   }
 
   // Hide the controls and show why nothing can be asked.
   #showReason(sentence) {
-    this.#asking = ++questionCount;
+    this.#question.forget();
     clearTimeout(this.#timer);
     this.root.removeAttribute("aria-busy");
     this.all.hidden = true;
@@ -198,7 +195,7 @@ class WhatIfPanel {
   }
 
   #resetAll() {
-    this.#asking = ++questionCount;
+    this.#question.forget();
     clearTimeout(this.#timer);
     this.#resetForm();
     this.#showRecorded();
@@ -211,28 +208,27 @@ class WhatIfPanel {
   }
 
   #scheduleQuestion() {
-    this.#asking = ++questionCount;
+    this.#question.forget();
     clearTimeout(this.#timer);
     this.root.setAttribute("aria-busy", "true");
     this.#timer = window.setTimeout(() => this.#askServer(), PAUSE_MS);
   }
 
   async #askServer() {
-    const mine = this.#asking;
-    const answer = await this.#fetchAnswer("what_if");
-    if (mine !== this.#asking || answer.superseded) return;
+    const answer = await this.#question.ask((press) => this.#fetchAnswer("what_if", press));
+    if (!answer) return;
     this.root.removeAttribute("aria-busy");
     if (answer.error) return this.#showError(answer.error);
     this.#drawAnswer(answer);
     if (answer.changed.length || this.cards.changed) {
       this.first.textContent = tr("Looking through the run…");
-      const found = await this.#fetchAnswer("what_if_first");
-      if (mine === this.#asking && !found.superseded) this.#drawFirst(found);
+      const found = await this.#question.ask((press) => this.#fetchAnswer("what_if_first", press));
+      if (found) this.#drawFirst(found);
     }
   }
 
   // Ask the server; send the run along if the server no longer has it.
-  async #fetchAnswer(action) {
+  async #fetchAnswer(action, press) {
     const run = this.#run;
     const question = {
       action,
@@ -241,7 +237,7 @@ class WhatIfPanel {
       params: this.#form.values(),
       off: this.cards.off,
       order: this.cards.order,
-      asker: this.asker,
+      press,
     };
     if (!run.source && !this.#forgotten.has(run.id)) {
       const answer = await withTimeout(askServer(question));

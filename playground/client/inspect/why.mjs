@@ -4,6 +4,7 @@ import { findDecidedToken, findSelectedNode } from "../../../visualizers/shared/
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tokenLabel } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
+import { StoppableQuestion } from "../jobs/question.mjs";
 import { askAboutStep } from "./step_questions.mjs";
 
 const PAUSE_MS = 250;
@@ -18,8 +19,7 @@ class WhyPanel {
   #node = {};
   #key = "";
   #timer = 0;
-  // Number of the newest question; answers to older ones are dropped.
-  #newest = 0;
+  #question = new StoppableQuestion();
   #last = {};
   /** @type {Asked | null} */
   #wanted = null;
@@ -91,7 +91,7 @@ class WhyPanel {
     this.#run = null;
     this.#key = "";
     this.#last = {};
-    this.#newest += 1;
+    this.#question.forget();
     clearTimeout(this.#timer);
     this.#showText("");
   }
@@ -140,13 +140,13 @@ class WhyPanel {
     const index = this.#index;
     if (!run?.steps[index]) return;
     clearTimeout(this.#timer);
-    this.#newest += 1;
-    const mine = this.#newest;
     this.#last = what;
     this.root.setAttribute("aria-busy", "true");
     if (!what.quick) this.#showText(tr("Asking…"));
-    const answer = await askAboutStep(run, { action: "why", step: index, ...what });
-    if (mine !== this.#newest) return;
+    const answer = await this.#question.ask((press) =>
+      askAboutStep(run, { action: "why", step: index, press, ...what }),
+    );
+    if (!answer) return;
     this.root.removeAttribute("aria-busy");
     // A player may have rewound to before the step meanwhile.
     if (!run.steps[index]) return;

@@ -4,6 +4,7 @@ import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs"
 import { makeVisible, tokensText, tokenText } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { createStrategyForm } from "../forms/strategy_form.mjs";
+import { ALREADY_RUNNING, beginJob } from "../jobs/job.mjs";
 import { store } from "../shell/page_state.mjs";
 import { findStrategy } from "../shell/spec.mjs";
 import { openTab } from "../shell/tab_navigation.mjs";
@@ -16,7 +17,6 @@ import {
   suggestedIndex,
 } from "./branch_choices.mjs";
 import { BranchTree } from "./branch_tree.mjs";
-import { ALREADY_RUNNING, requestRun } from "./press.mjs";
 import { relatedRuns, rememberRun, strategyTitle } from "./related_runs.mjs";
 
 const CONTEXT_TOKENS = 12;
@@ -57,9 +57,12 @@ function receiveAnswer(text) {
 export async function startLinkedBranch(branch, asked) {
   await forkReady;
   const { prompt: _, messages: __, template: ___, ...controls } = await withMedia(asked);
+  // A reloaded page has resumed the branch already.
+  if (store.busy(asked.strategy)) return "";
   return new Promise((done) => {
     waiting.set(++number, ({ error }) => done(error ?? ""));
-    send({ number, linked: true, run_id: "", end_ids: [], ...branch, ...controls });
+    const question = { number, linked: true, run_id: "", end_ids: [], ...branch, ...controls };
+    beginJob(asked.strategy, (more) => send({ ...question, ...more }));
   });
 }
 
@@ -273,7 +276,7 @@ class ForkPanel {
     this.say.textContent = tr("Starting…");
     waiting.set(this.#asked, (answer) => this.#handleAnswer(answer, question));
     const asked = { number: this.#asked, ...question };
-    requestRun(question.strategy, async (more) => send({ ...(await withMedia(asked)), ...more }));
+    beginJob(question.strategy, async (more) => send({ ...(await withMedia(asked)), ...more }));
   }
 
   // Sends the kept ids and their texts: the server does not look a parent run up by its id.

@@ -57,9 +57,8 @@ export class Store extends Recordings {
    */
   goesOn({ strategy: key, run, phase, says }) {
     const now = this.activity(key);
-    now?.wanted?.(run);
-    const stopping = now?.phase === "stopping" && (!now.run || now.run === run);
-    const words = stopping ? { phase: now.phase, says: now.says } : { phase, says };
+    const words =
+      now?.phase === "stopping" ? { phase: now.phase, says: now.says } : { phase, says };
     this.act(key, { ...words, run });
   }
 

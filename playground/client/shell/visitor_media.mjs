@@ -2,7 +2,7 @@
 import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { formatSize } from "./file_sizes.mjs";
-import { browserTabId, randomId } from "./pending_runs.mjs";
+import { browserTabId, randomId } from "./ids.mjs";
 import { getDeclaration } from "./spec.mjs";
 
 /**

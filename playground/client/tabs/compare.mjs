@@ -11,12 +11,12 @@ import { Presets } from "../forms/presets.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
 import { changedValues } from "../forms/settings.mjs";
 import { createStrategyForm } from "../forms/strategy_form.mjs";
-import { bindButtons, requestRun, stopRun } from "../runs/press.mjs";
+import { beginJob, createJobButtons, receiveProgress } from "../jobs/job.mjs";
+import { findPendingByLink } from "../jobs/pending_jobs.mjs";
 import { fetchRecorded } from "../runs/recorded_runs.mjs";
 import { buildFormLink, registerLink } from "../shell/address.mjs";
 import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { stages, store } from "../shell/page_state.mjs";
-import { findPendingByLink } from "../shell/pending_runs.mjs";
 import { withMedia } from "../shell/visitor_media.mjs";
 import { columnWatchers } from "./compare_observer.mjs";
 import {
@@ -133,9 +133,6 @@ class Comparison {
     );
     const { params, only } = spec.weights;
     this.judge = new Form(params, "compare-judge", {}, { only });
-    const run = createButton(tr("Run all"), () => this.#press(), { class: "dp-btn f-go" });
-    const halt = createButton(tr("Stop"), () => stopRun(KEY, (id) => this.trigger("stop", { id })));
-    bindButtons(run, halt, KEY);
     store.watch({ active: (key) => key === KEY && this.#follow(store.activity(KEY)) });
     this.more = createButton(tr("Add a column"), () => {
       this.#add(this.#columns.at(-1).form.ask());
@@ -151,8 +148,7 @@ class Comparison {
     const line = el(
       "div",
       { class: "dp-row cmp-line" },
-      run,
-      halt,
+      createJobButtons(KEY, tr("Run all"), () => this.#press()),
       el("label", {}, tr("Seed"), this.seed),
       el("label", {}, tr("Judged by"), this.base),
       this.more,
@@ -289,7 +285,7 @@ class Comparison {
     const number = this.#number;
     const send = async (more) =>
       this.trigger("input", { number, ...(await withMedia(asked)), ...more });
-    requestRun(KEY, send, link, { linked, number });
+    beginJob(KEY, send, link, { linked, number });
   }
 
   /** @param {Activity | undefined} activity */
@@ -341,16 +337,9 @@ class Comparison {
     if (!text) return;
     const message = parseMessage(text);
     if (message.number !== this.#number) return;
-    store.heard = performance.now();
-    const { id: run, phase = "starting", says = tr("Starting…") } = message;
-    if (message.kind === "begin" || message.kind === "progress")
-      store.goesOn({ strategy: KEY, run, phase, says });
-    if (message.kind === "refused") {
-      store.act(KEY, null);
-      this.#say(said(message.error), true);
-    }
+    receiveProgress(KEY, message);
+    if (message.kind === "failed" && !message.stopped) this.#say(said(message.error), true);
     if (message.kind === "figures") {
-      store.act(KEY, null);
       this.note.textContent = [tr("Done."), ...message.notes.map((note) => said(note))].join(" ");
       this.figures.show(message);
     }

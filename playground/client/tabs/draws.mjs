@@ -9,7 +9,7 @@ import { Form } from "../forms/form.mjs";
 import { MediaFields } from "../forms/media_fields.mjs";
 import { ModelPicker } from "../forms/model_picker.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
-import { createRunButtons, requestRun } from "../runs/press.mjs";
+import { beginJob, createJobButtons, receiveProgress } from "../jobs/job.mjs";
 import { fetchRecorded } from "../runs/recorded_runs.mjs";
 import { buildFormLink, registerLink } from "../shell/address.mjs";
 import { registerOtherTab } from "../shell/other_tabs.mjs";
@@ -46,7 +46,7 @@ export function mountDraws(root, trigger) {
       const wanted = asked();
       latest = wanted;
       const send = async (more) => trigger("input", { ...(await withMedia(wanted)), ...more });
-      requestRun(KEY, send, buildFormLink("draws", wanted), { linked });
+      beginJob(KEY, send, buildFormLink("draws", wanted), { linked });
     });
   const prompt = new PromptField("draws-prompt", {
     prompt: draws.prompt,
@@ -60,9 +60,9 @@ export function mountDraws(root, trigger) {
   };
   for (const one of [models, media]) one.learned = follow;
   models.model.box.addEventListener("change", follow);
-  const stop = (id) => trigger("stop", { id });
+  const buttons = createJobButtons(KEY, tr("Draw"), () => run());
   mountLayout(root, tr("Many draws"), ABOUT, {
-    ask: [media.box, prompt.box, createRunButtons("draws", tr("Draw"), KEY, () => run(), stop)],
+    ask: [media.box, prompt.box, el("div", { class: "f-acts" }, buttons)],
     right: tree,
     settings: [...models.boxes, form.weights, first.box, form.box],
   });
@@ -96,10 +96,6 @@ export function mountDraws(root, trigger) {
 }
 
 function receiveMessage(message, shown) {
-  const { kind, id: run, phase, says } = message;
-  store.heard = performance.now();
-  if (kind === "progress") store.goesOn({ strategy: KEY, run, phase, says });
-  else if (kind === "running") store.goesOn({ strategy: KEY, run, phase: "decoding", says: "" });
-  else store.act(KEY, null);
-  if (kind !== "progress") shown.show(message);
+  receiveProgress(KEY, message);
+  if (message.kind !== "progress") shown.show(message);
 }

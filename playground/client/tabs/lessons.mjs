@@ -7,12 +7,12 @@ import { Stages } from "../../../visualizers/stage/stage.mjs";
 import { VIEWS } from "../../../visualizers/stage/views.mjs";
 import { whatIf } from "../inspect/what_if.mjs";
 import { why } from "../inspect/why.mjs";
+import { beginJob, receiveProgress } from "../jobs/job.mjs";
 import { createHandout } from "../lessons/handout.mjs";
 import { LessonView } from "../lessons/lesson.mjs";
 import { recordedInfluence } from "../lessons/recorded_influence.mjs";
 import { ClassFollower } from "../rooms/class_follower.mjs";
 import { presentLesson } from "../rooms/presenter.mjs";
-import { requestRun } from "../runs/press.mjs";
 import { registerLink, scheduleAddressUpdate } from "../shell/address.mjs";
 import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { store } from "../shell/page_state.mjs";
@@ -284,7 +284,7 @@ class LessonsTab {
     if (chosen.size > 4 * MAX_CHARACTERS)
       return this.refuse(tr("A lesson has 100,000 characters at most."));
     const text = await chosen.text();
-    requestRun(TAB_KEY, (more) => this.#trigger("input", { text, ...more }));
+    beginJob(TAB_KEY, (more) => this.#trigger("input", { text, ...more }));
   }
 
   #showActivity(activity) {
@@ -293,11 +293,10 @@ class LessonsTab {
 
   receive(text) {
     if (!text) return;
-    const { kind, says, error, lesson } = parseMessage(text);
-    store.heard = performance.now();
-    if (kind === "progress")
-      return store.goesOn({ strategy: TAB_KEY, run: "", phase: "decoding", says });
-    store.act(TAB_KEY, null);
+    const message = parseMessage(text);
+    const { kind, error, lesson } = message;
+    receiveProgress(TAB_KEY, message);
+    if (kind === "progress") return;
     if (kind === "failed") return this.refuse(said(error));
     this.#showNote("");
     this.#showLesson({ ...lesson, itself: false }, 1);

@@ -12,12 +12,12 @@ import { Presets } from "../forms/presets.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
 import { ENDED_STATUSES, findPreset } from "../forms/settings.mjs";
 import { MethodPanel } from "../inspect/method_panel.mjs";
-import { createRunButtons, pendingLink, requestRun, resumeRun } from "../runs/press.mjs";
+import { beginJob, createJobButtons, pendingLink, resumeJob } from "../jobs/job.mjs";
+import { endedRunAt, findPendingAt, saveEndedRun } from "../jobs/pending_jobs.mjs";
 import { showRecorded } from "../runs/recorded_runs.mjs";
 import { updateSettingsLine } from "../runs/settings_changes.mjs";
 import { buildRunLink, isPageParameter, registerLink } from "../shell/address.mjs";
 import { stages, store } from "../shell/page_state.mjs";
-import { endedRunAt, findPendingAt, saveEndedRun } from "../shell/pending_runs.mjs";
 import { askServer, questionsReady } from "../shell/questions.mjs";
 import { findStrategy, getDeclaration } from "../shell/spec.mjs";
 import { registerStrategyTab } from "../shell/strategy_tabs.mjs";
@@ -94,9 +94,9 @@ class StrategyTab {
         this.#updateAfterChange();
       },
     );
-    const stop = (run) => trigger("stop", { run });
     const configs = el("div", { id: `${name}-configs`, class: "dp-configs" });
-    const acts = createRunButtons(name, tr("Run"), name, () => this.run(), stop);
+    const buttons = createJobButtons(name, tr("Run"), () => this.run());
+    const acts = el("div", { class: "f-acts" }, buttons);
     this.presets = new Presets(
       strategy.presets,
       (preset) => this.choose(preset),
@@ -226,7 +226,7 @@ class StrategyTab {
   #resumeRun() {
     const { name } = this.strategy;
     const send = (more) => this.trigger("input", { strategy: name, ...more });
-    if (!resumeRun(name, send, findPendingAt(name))) return;
+    if (!resumeJob(name, send, findPendingAt(name))) return;
     this.#fillFromRun(store.activity(name).run);
   }
 
@@ -377,7 +377,7 @@ class StrategyTab {
   #sendRequest(linked) {
     const asked = this.ask();
     const send = async (more) => this.trigger("input", { ...(await withMedia(asked)), ...more });
-    requestRun(this.strategy.name, send, buildRunLink(asked), { linked });
+    beginJob(this.strategy.name, send, buildRunLink(asked), { linked });
   }
 }
 

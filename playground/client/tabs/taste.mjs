@@ -6,7 +6,7 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Field } from "../forms/field.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
 import { createStrategyForm } from "../forms/strategy_form.mjs";
-import { createRunButtons, requestRun } from "../runs/press.mjs";
+import { beginJob, createJobButtons, receiveProgress } from "../jobs/job.mjs";
 import { fetchRecorded } from "../runs/recorded_runs.mjs";
 import { registerLink } from "../shell/address.mjs";
 import { registerOtherTab } from "../shell/other_tabs.mjs";
@@ -82,8 +82,8 @@ class TasteTab {
     );
     this.seed = new Field(getDeclaration().seed, "taste-seed");
     this.seed.value = 0;
-    const stop = (id) => trigger("stop", { id });
-    const acts = createRunButtons("taste", tr("Write two"), KEY, () => this.#requestPair(), stop);
+    const buttons = createJobButtons(KEY, tr("Write two"), () => this.#requestPair());
+    const acts = el("div", { class: "f-acts" }, buttons);
     mountLayout(root, tr("Blind taste test"), ABOUT, {
       ask: [el("p", { class: "dp-note" }, LIVE_NOTE), this.prompt.box, acts],
       right: stage,
@@ -199,21 +199,15 @@ class TasteTab {
       seed: this.seed.value,
       columns: this.forms.map((form) => form.ask()),
     };
-    requestRun(KEY, (more) => this.trigger("input", { ...asked, ...more }));
+    beginJob(KEY, (more) => this.trigger("input", { ...asked, ...more }));
   }
 
   receive(text) {
     if (!text) return;
-    const { id: run = "", phase, says, pair, failed, stopped } = parseMessage(text);
-    store.heard = performance.now();
-    if (phase) return store.goesOn({ strategy: KEY, run, phase, says });
-    if (failed) {
-      store.act(KEY, stopped ? { phase: "stopped", says: failed, run: "" } : null);
-      if (!stopped) this.#showStatus(failed, true);
-      return;
-    }
-    store.act(KEY, null);
-    this.#addPair(pair);
+    const message = parseMessage(text);
+    receiveProgress(KEY, message);
+    if (message.kind === "pair") this.#addPair(message.pair);
+    if (message.error && !message.stopped) this.#showStatus(message.error, true);
   }
 
   // Show the visitor's own pair before the recorded ones.

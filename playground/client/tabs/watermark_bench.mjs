@@ -6,7 +6,7 @@ import { Field } from "../forms/field.mjs";
 import { Form } from "../forms/form.mjs";
 import { ModelPicker } from "../forms/model_picker.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
-import { createRunButtons, requestRun } from "../runs/press.mjs";
+import { beginJob, createJobButtons, receiveProgress } from "../jobs/job.mjs";
 import { fetchRecorded } from "../runs/recorded_runs.mjs";
 import { buildFormLink, registerLink } from "../shell/address.mjs";
 import { registerOtherTab } from "../shell/other_tabs.mjs";
@@ -63,18 +63,9 @@ class WatermarkBench {
     this.say = el("p", { class: "dp-status", role: "status" });
     this.judged = el("div", { id: "wb-judged", class: "wb-part" }, createNote(NO_VERDICT));
     this.pair = el("div", { id: "wb-pair", class: "wb-part" }, createNote(NO_PAIR));
+    const buttons = createJobButtons(KEY, tr("Write both"), () => this.#write(), "wb");
     mountLayout(root, tr("Watermark bench"), ABOUT, {
-      ask: [
-        this.prompt.box,
-        createRunButtons(
-          "wb",
-          tr("Write both"),
-          KEY,
-          () => this.#write(),
-          (id) => trigger("stop", { id }),
-        ),
-        this.say,
-      ],
+      ask: [this.prompt.box, el("div", { class: "f-acts" }, buttons), this.say],
       right: [this.#textField(), this.judged, this.pair],
       settings: [...this.models.boxes, this.form.weights, this.seed.box, this.form.box],
     });
@@ -156,7 +147,7 @@ class WatermarkBench {
     const asked = this.#ask();
     this.#touched = true;
     const send = (more) => this.trigger("input", { ...asked, ...more });
-    requestRun(KEY, send, this.#link(), { linked });
+    beginJob(KEY, send, this.#link(), { linked });
   }
 
   #judge() {
@@ -176,20 +167,13 @@ class WatermarkBench {
   receive(text) {
     if (!text) return;
     const message = parseMessage(text);
-    store.heard = performance.now();
-    const { phase, says, failed } = message;
-    const run = message.id ?? store.activity(KEY)?.run ?? "";
-    if (phase) store.goesOn({ strategy: KEY, run, phase, says });
+    receiveProgress(KEY, message);
     if (message.pair) setHtml(this.pair, message.pair);
     if (message.text !== undefined) this.#showText(message.text);
     if (message.judged !== undefined) this.judgedAs(message.judged);
-    if (failed) this.#failed(failed, message.stopped);
-  }
-
-  #failed(sentence, stopped) {
+    if (!message.error) return;
     this.pair.querySelector(".wm-writing")?.remove();
-    store.act(KEY, stopped ? { phase: "stopped", says: sentence, run: "" } : null);
-    if (!stopped) this.#showStatus(sentence, true);
+    if (!message.stopped) this.#showStatus(message.error, true);
   }
 
   // Shows a verdict without ending the run that may be active.
@@ -206,7 +190,6 @@ class WatermarkBench {
 
   #showText(text) {
     this.text.value = text;
-    store.act(KEY, null);
     this.form.show({
       ...this.form.values(),
       device: getDeclaration().watermark_bench.params[0].value,

@@ -1,28 +1,22 @@
-// Unfinished runs that this browser requested. After a reload, or when their link is opened again,
-// the page reattaches to them instead of starting a second run.
+// Unfinished jobs that this browser requested. After a reload, or when their link is opened again,
+// the page reattaches to them instead of starting a second one.
+import { browserTabId } from "../shell/ids.mjs";
 
 /**
  * @typedef {object} Pressed
- * @property {string} press random id of the request
- * @property {string} key stage that shows the run
- * @property {string} link address that requests the same run
- * @property {string} run id of the run on the server, empty until it is known
+ * @property {string} press random id of the job
+ * @property {string} key stage or tab that shows it
+ * @property {string} link address that requests the same
+ * @property {string} run id of its run on the server, or its own; empty until the server answered
  * @property {number} number number that the page gave it, for a comparison
  * @property {string} page id of the browser tab that requested it
  * @property {number} until expiry, in milliseconds since the epoch
  */
 
 const PENDING_KEY = "dp-going";
-const TAB_KEY = "dp-page";
 const ENDED_KEY = "dp-ended";
-// The server stops an idle run much earlier.
+// The server stops an idle job much earlier.
 const PENDING_TTL_MS = 600_000;
-
-/** Return a random id of 128 bits, as hexadecimal digits. */
-export const randomId = () =>
-  [...crypto.getRandomValues(new Uint8Array(16))]
-    .map((byte) => byte.toString(16).padStart(2, "0"))
-    .join("");
 
 // The browser may block storage, and stored data may come from another program: check everything.
 function readPending() {
@@ -36,7 +30,7 @@ function readPending() {
 }
 
 /**
- * Store the unfinished runs.
+ * Store the unfinished jobs.
  * @param {Pressed[]} list
  */
 function writePending(list) {
@@ -44,17 +38,6 @@ function writePending(list) {
     localStorage.setItem(PENDING_KEY, JSON.stringify(list));
   } catch {
     // Without storage a reload starts from nothing.
-  }
-}
-
-/** Return the id of this browser tab, stable across reloads; empty if storage is blocked. */
-export function browserTabId() {
-  try {
-    const known = sessionStorage.getItem(TAB_KEY) ?? randomId();
-    sessionStorage.setItem(TAB_KEY, known);
-    return known;
-  } catch {
-    return "";
   }
 }
 
@@ -90,7 +73,7 @@ export function deletePending(press) {
 }
 
 /**
- * Return the latest unfinished run that this tab requested for a stage.
+ * Return the latest unfinished job that this browser tab requested for a stage or a tab.
  * @param {string} key
  * @returns {Pressed | undefined}
  */
@@ -98,7 +81,7 @@ export const findPendingAt = (key) =>
   readPending().findLast((p) => p.key === key && p.page === browserTabId());
 
 /**
- * Return the latest unfinished run that a link requests.
+ * Return the latest unfinished job that a link requests.
  * @param {string} link
  * @returns {Pressed | undefined}
  */

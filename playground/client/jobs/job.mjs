@@ -1,16 +1,12 @@
-// A run from the press of Run to its end, including lost connections and Stop. The page shows the
-// first status itself, at once; later ones come from the server.
-import { createButton, el } from "../../../visualizers/shared/dom.mjs";
+// A job from the press of its button to its end, including lost connections, reloads and Stop. The
+// page shows the first status itself, at once; later ones come from the server.
+import { createButton } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
+import { randomId } from "../shell/ids.mjs";
 import { store } from "../shell/page_state.mjs";
-import {
-  deletePending,
-  findPendingByLink,
-  randomId,
-  savePending,
-  setRunId,
-} from "../shell/pending_runs.mjs";
+import { askServer } from "../shell/questions.mjs";
 import { CONNECTION_LOST } from "../shell/store.mjs";
+import { deletePending, findPendingByLink, savePending, setRunId } from "./pending_jobs.mjs";
 
 const STARTING = tr("Starting…");
 const NO_ANSWER_YET = tr("Sent; the server has not answered yet…");
@@ -39,7 +35,7 @@ export const setPingAddress = (address) => {
   pingAddress = address;
 };
 
-// The request carries the name of the run to come: the server learns that a page will listen to it.
+// The request carries the id of the job to come: the server learns that a page will listen to it.
 async function pingServer(name = "") {
   try {
     await fetch(new URL(`${pingAddress}?press=${name}`, document.baseURI), { cache: "no-store" });
@@ -50,7 +46,7 @@ async function pingServer(name = "") {
 }
 
 /**
- * Sends a request to the server, with the press's name or with what is needed to resume its run.
+ * Sends a request to the server, with the job's id or with what is needed to resume it.
  * @typedef {(more: { press: string, resume?: boolean, run?: string, next?: number }) => void} Send
  */
 
@@ -58,7 +54,7 @@ const linksByKey = new Map();
 /** @type {Map<string, { name: string, send: Send }>} the latest press under a key */
 const pressesByKey = new Map();
 
-// Keys of the runs that this page has resumed since it was loaded.
+// Keys of the jobs that this page has resumed since it was loaded.
 const resumedKeys = new Set();
 
 store.watch({
@@ -88,20 +84,20 @@ export function pendingLink(key) {
 const delay = (ms) => new Promise((done) => setTimeout(done, ms));
 
 /**
- * Start a run. Each key has one run at a time: a second press does nothing, so that a double click
- * neither fills the queue nor replaces the first run.
- * @param {string} key where the run is shown
+ * Begin a job. Each key has one at a time: a second press does nothing, so that a double click
+ * neither fills the queue nor replaces the first job.
+ * @param {string} key the stage or tab that shows it
  * @param {Send} send
  * @param {string} [link] the page's address for the same request
  * @param {{ linked?: boolean, number?: number }} [about] linked: whether the page was opened
- *   with that address, so that the run may exist already; number: the page's own number for it
+ *   with that address, so that the job may exist already; number: the page's own number for it
  */
-export async function requestRun(key, send, link = "", { linked = false, number = 0 } = {}) {
+export async function beginJob(key, send, link = "", { linked = false, number = 0 } = {}) {
   if (store.busy(key)) return;
-  // The address of a reloaded page names the run that it has resumed already.
+  // The address of a reloaded page names the job that it has resumed already.
   if (linked && resumedKeys.delete(key)) return;
   const going = linked ? findPendingByLink(link) : undefined;
-  if (resumeRun(key, send, going)) return;
+  if (resumeJob(key, send, going)) return;
   linksByKey.set(key, link);
   const own = {};
   const name = going?.press ?? randomId();
@@ -125,13 +121,13 @@ export async function requestRun(key, send, link = "", { linked = false, number 
 }
 
 /**
- * Resume a run that was started before this page was loaded.
- * @param {string} key where the run is shown
+ * Resume a job that was begun before this page was loaded.
+ * @param {string} key the stage or tab that shows it
  * @param {Send} send
- * @param {import("../shell/pending_runs.mjs").Pressed | undefined} going
- * @returns {boolean} whether there was a run to resume
+ * @param {import("./pending_jobs.mjs").Pressed | undefined} going
+ * @returns {boolean} whether there was a job to resume
  */
-export function resumeRun(key, send, going) {
+export function resumeJob(key, send, going) {
   if (!going?.run || store.busy(key)) return false;
   resumedKeys.add(key);
   const { press: name, run, link } = going;
@@ -144,7 +140,7 @@ export function resumeRun(key, send, going) {
   return true;
 }
 
-// Request a run's messages from the first one that this page lacks.
+// Request the messages of a job from the first one that this page lacks.
 async function requestResume(key) {
   const { name, send } = pressesByKey.get(key) ?? {};
   const run = store.activity(key)?.run ?? "";
@@ -154,23 +150,32 @@ async function requestResume(key) {
 }
 
 /**
- * Stop the run of a key: at once, or as soon as the server has sent the run's id.
+ * Take a message of a job that has no run of its own, such as a comparison: show its progress, or
+ * its end if the message has no phase.
  * @param {string} key
- * @param {(run: string) => void} tell sends the stop request
+ * @param {{ phase?: Activity["phase"], says?: string, error?: string, stopped?: boolean }} message
  */
-export function stopRun(key, tell) {
+export function receiveProgress(key, { phase, says, error, stopped }) {
+  store.heard = performance.now();
+  // Such a job has its id where others have that of their run.
+  const run = pressesByKey.get(key)?.name ?? "";
+  if (phase) store.goesOn({ strategy: key, run, phase, says });
+  else store.act(key, stopped ? { phase: "stopped", says: error, run: "" } : null);
+}
+
+/**
+ * Stop the job of a key.
+ * @param {string} key
+ */
+export function stopJob(key) {
   const now = store.activity(key);
   if (!store.busy(key)) return;
   const unsent = now.phase === "away";
   const again = now.phase === "stopping" && !now.run;
   if (unsent || again) return store.act(key, { phase: "stopped", says: STOPPED_UNSENT, run: "" });
-  store.act(key, {
-    ...now,
-    phase: "stopping",
-    says: tr("Stopping…"),
-    wanted: now.run ? null : tell,
-  });
-  if (now.run) tell(now.run);
+  store.act(key, { ...now, phase: "stopping", says: tr("Stopping…") });
+  // The server keeps a stop that arrives before the job itself.
+  askServer({ action: "stop", press: pressesByKey.get(key)?.name ?? "" });
 }
 
 let isWatching = false;
@@ -209,34 +214,24 @@ function setButtonEnabled(node, on, why) {
 }
 
 /**
- * Enable a Run and a Stop button according to whether a run is active.
- * @param {HTMLElement} go
- * @param {HTMLElement} halt
- * @param {string} key of the run that they start and stop
- */
-export function bindButtons(go, halt, key) {
-  const look = () => {
-    setButtonEnabled(go, !store.busy(key), ALREADY_RUNNING);
-    setButtonEnabled(halt, store.busy(key), NOTHING_RUNS);
-  };
-  store.watch({ active: (changed) => changed === key && look() });
-  look();
-}
-
-/**
- * Create the Run and Stop buttons of a tab.
- * @param {string} id
- * @param {string} go text of the Run button
+ * Create a button that begins the job of a key, and one that stops it.
  * @param {string} key
+ * @param {string} go text of the first button
  * @param {() => void} onGo
- * @param {(run: string) => void} onStop
+ * @param {string} [id] prefix of their ids
+ * @returns {HTMLElement[]}
  */
-export function createRunButtons(id, go, key, onGo, onStop) {
+export function createJobButtons(key, go, onGo, id = key) {
   const run = createButton(go, () => store.busy(key) || onGo(), {
     id: `${id}-run`,
     class: "dp-btn f-go",
   });
-  const halt = createButton(tr("Stop"), () => stopRun(key, onStop), { id: `${id}-stop` });
-  bindButtons(run, halt, key);
-  return el("div", { class: "f-acts" }, run, halt);
+  const halt = createButton(tr("Stop"), () => stopJob(key), { id: `${id}-stop` });
+  const look = () => {
+    setButtonEnabled(run, !store.busy(key), ALREADY_RUNNING);
+    setButtonEnabled(halt, store.busy(key), NOTHING_RUNS);
+  };
+  store.watch({ active: (changed) => changed === key && look() });
+  look();
+  return [run, halt];
 }
