@@ -19,6 +19,8 @@ from engine.statistics.prefix_tree import SampledText
 from engine.strategies.base import STORY
 from engine.trace import json_io
 from engine.trace.records import Trace
+from engine.trace.value_types import JsonObject
+from engine.type_guards import is_list
 
 FOLDER = gallery.FOLDER / "examples"
 DRAWS_PROMPT, DRAWS_COUNT, DRAWS_TOKENS = STORY, 128, 6
@@ -124,7 +126,8 @@ def _record_comparison(preset: ComparePreset) -> dict[str, Any]:
     from engine.analysis.likelihood import score_trace
     from engine.models.loading import load
 
-    columns, base = [], None
+    columns: list[JsonObject] = []
+    base = None
     for strategy, params in preset.columns:
         trace = gallery.record_run(strategy, preset.prompt, params, preset.seed)
         base = base or load(trace.model.id)
@@ -147,7 +150,9 @@ def _record_draws() -> dict[str, Any]:
     request = DecodeRequest(
         "sampling", prompt=DRAWS_PROMPT, params={"max_new_tokens": DRAWS_TOKENS}
     )
-    made, pieces, seconds = [], {}, 0.0
+    made: list[list[Any]] = []
+    pieces: dict[int, str] = {}
+    seconds = 0.0
     for batch in draw_many(request, DRAWS_COUNT):
         made += [[d.seed, d.token_ids, d.logprobs] for d in batch.draws]
         pieces |= batch.pieces
@@ -167,11 +172,11 @@ def _read_json(path: Path) -> Any:
     return json.loads(gzip.decompress(path.read_bytes()))
 
 
-def _write_json(path: Path, data: Any) -> None:
+def _write_json(path: Path, data: object) -> None:
     text = json.dumps(data, allow_nan=False, separators=(",", ":"))
     # mtime=0: the same record gives the same bytes.
     path.write_bytes(gzip.compress(text.encode(), mtime=0))
 
 
 def _list_to_tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(value) if is_list(value) else value

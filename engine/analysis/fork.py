@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from engine.declare.params import defaults_of, params_of
 from engine.declare.weights import ASSISTANT_PREFIX
 from engine.errors import EngineError, ParameterError
 from engine.messages import Message
+from engine.models.model_types import Tokenizer
 from engine.models.text import decode_ids, encode_after
 from engine.run.media_request import load_media_fields
 from engine.run.request import DecodeRequest
@@ -24,6 +25,9 @@ from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.trace.details import BeamDetail, BeamNode
 from engine.trace.records import Parent, Step, Trace, chosen_emit_index, replay_ids
+
+if TYPE_CHECKING:
+    from engine.run.weights import RequestedModel
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,9 @@ class Branch:
     parent: Parent
 
 
-def branch_point(trace: Trace, step: Any, *, node_id: Any = None, run_id: str = "") -> BranchPoint:
+def branch_point(
+    trace: Trace, step: object, *, node_id: int | None = None, run_id: str = ""
+) -> BranchPoint:
     """Return the position that a step decided; it keeps all tokens before the step's last one.
 
     Args:
@@ -90,7 +96,7 @@ def branch_point(trace: Trace, step: Any, *, node_id: Any = None, run_id: str = 
     return BranchPoint(trace.prompt_ids, kept, step, run_id, trace.eos_token_ids, vocab)
 
 
-def _path_before(trace: Trace, step: Step, detail: BeamDetail, node_id: Any) -> list[int]:
+def _path_before(trace: Trace, step: Step, detail: BeamDetail, node_id: int | None) -> list[int]:
     nodes: dict[int, BeamNode] = {
         node.node_id: node
         for earlier in trace.steps[: step.index + 1]
@@ -105,14 +111,18 @@ def _path_before(trace: Trace, step: Step, detail: BeamDetail, node_id: Any) -> 
             node_id,
             Message("step {index} has no such node in its pool", index=step.index),
         )
-    path = []
+    path: list[int] = []
     while (node := nodes.get(node.parent_id)) is not None:
         path.append(node.token_id)
     return path[::-1]
 
 
 def make_branch(
-    place: BranchPoint, *, token_id: Any = None, text: str | None = None, tokenizer: Any = None
+    place: BranchPoint,
+    *,
+    token_id: object = None,
+    text: str | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> Branch:
     """Append a token or a text at a branch point.
 
@@ -139,7 +149,7 @@ def make_branch(
     )
 
 
-def _check_token(token_id: Any, place: BranchPoint) -> int:
+def _check_token(token_id: object, place: BranchPoint) -> int:
     limit = place.vocab_size
     allowed = "a token id of the model"
     if limit:
@@ -153,7 +163,9 @@ def _check_token(token_id: Any, place: BranchPoint) -> int:
     return token_id
 
 
-def _encode_typed_text(text: Any, tokenizer: Any, before: Sequence[int]) -> tuple[int, ...]:
+def _encode_typed_text(
+    text: object, tokenizer: Tokenizer | None, before: Sequence[int]
+) -> tuple[int, ...]:
     limit = SETTINGS.max_prompt_chars
     if not isinstance(text, str) or not 1 <= len(text) <= limit:
         raise ParameterError("text", text, Message("write 1 to {limit} characters", limit=limit))
@@ -169,7 +181,7 @@ def _encode_typed_text(text: Any, tokenizer: Any, before: Sequence[int]) -> tupl
     return tuple(ids)
 
 
-def shared_params(config: Mapping[str, Any], strategy: Strategy) -> dict[str, Any]:
+def shared_params(config: Mapping[str, object], strategy: Strategy) -> dict[str, object]:
     """Return a run's settings that a strategy also has and that differ from its defaults.
 
     Args:
@@ -177,7 +189,7 @@ def shared_params(config: Mapping[str, Any], strategy: Strategy) -> dict[str, An
         strategy: the strategy of the branch; may differ from the run's.
     """
     kinds, defaults = params_of(strategy.config), defaults_of(strategy.config)
-    shared = {}
+    shared: dict[str, object] = {}
     for name, value in config.items():
         if name not in kinds or value is None:
             continue
@@ -195,11 +207,11 @@ def branch_request(
     made: Branch,
     strategy: str | None = None,
     *,
-    model: Any = None,
-    params: Mapping[str, Any] | None = None,
-    seed: Any = None,
-    assistant: Any = None,
-    weights: Mapping[str, Any] | None = None,
+    model: RequestedModel = None,
+    params: Mapping[str, object] | None = None,
+    seed: int | None = None,
+    assistant: RequestedModel = None,
+    weights: Mapping[str, object] | None = None,
 ) -> DecodeRequest:
     """Return the request of a branch; arguments that are None are copied from the parent.
 

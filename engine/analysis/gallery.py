@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.errors import TraceError
 from engine.statistics.run_figures import quotable_figures
@@ -109,7 +109,7 @@ def record_gallery(
 def _record_presets(folder: Path) -> list[GalleryEntry]:
     from engine.strategies import STRATEGIES
 
-    made = []
+    made: list[GalleryEntry] = []
     for strategy in STRATEGIES.values():
         for number, preset in enumerate(strategy.presets[:PRESETS_PER_STRATEGY]):
             file = f"{strategy.name}-{number + 1}{_FILE_SUFFIX}"
@@ -187,7 +187,7 @@ def record_preset(strategy: str, preset: Preset | ChatPreset) -> Trace:
 def record_run(
     strategy: str,
     prompt: str | None,
-    params: dict[str, Any],
+    params: Mapping[str, object],
     seed: int = 0,
     model: str | None = None,
     messages: list[dict[str, str]] | None = None,

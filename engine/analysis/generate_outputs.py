@@ -4,6 +4,8 @@ transformers' generate() repeats the run from its request and seed, with the fla
 outputs. They are returned only if the tokens equal those of the run.
 """
 
+# pyright: reportUnknownMemberType=false
+# transformers says nothing about the fields of a GenerationConfig.
 from __future__ import annotations
 
 import dataclasses
@@ -26,6 +28,7 @@ from engine.analysis.thread_generator import use_generator
 from engine.errors import Cancelled, DecodeError, ParameterError
 from engine.messages import Message
 from engine.models.loading import LoadedModel, pin_models
+from engine.models.model_types import Outputs
 from engine.models.model_views import build_generation_view
 from engine.models.openvino import model as on_openvino
 from engine.run.preparation import ModelLoader, Prepared, prepare
@@ -115,7 +118,9 @@ class _StopAtLength:
     def __init__(self, length: int) -> None:
         self.length = length
 
-    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
+    def __call__(
+        self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any
+    ) -> torch.Tensor:
         """Return a (batch,) bool tensor, True once the ids have the length."""
         del scores, kwargs
         stop = input_ids.shape[1] >= self.length
@@ -181,14 +186,14 @@ def _text_start(run: Prepared) -> int:
     return 1 if run.target.is_encoder_decoder else len(run.prompt_ids)
 
 
-def _check_same_tokens(output: Any, run: Prepared, trace: Trace, flags: OutputFlags) -> None:
+def _check_same_tokens(output: Outputs, run: Prepared, trace: Trace, flags: OutputFlags) -> None:
     """Compare the tokens of generate() with those of the run.
 
     Raises:
         DecodeError: they differ.
     """
     start, own = _text_start(run), run.target.model.generation_config
-    padding = {own.pad_token_id, *trace.eos_token_ids}
+    padding: set[int | None] = {own.pad_token_id, *trace.eos_token_ids}
     rows = [row[start:] for row in output.sequences.tolist()]
     wanted = [list(entry.token_ids) for entry in trace.outputs]
     parts = [_first_difference(row, ids, padding) for row, ids in zip(rows, wanted, strict=False)]
@@ -210,7 +215,7 @@ def _check_same_tokens(output: Any, run: Prepared, trace: Trace, flags: OutputFl
     )
 
 
-def _first_difference(row: list[int], ids: list[int], padding: set[Any]) -> int | None:
+def _first_difference(row: list[int], ids: list[int], padding: set[int | None]) -> int | None:
     """Return the first index where `row` and `ids` differ; None if only padding follows `ids`."""
     for at, (ours, theirs) in enumerate(zip(ids, row, strict=False)):
         if ours != theirs:
@@ -228,7 +233,7 @@ def _check_has_attentions(loaded: LoadedModel, flags: OutputFlags) -> None:
         raise ParameterError("output_attentions", True, shown, "leave it out")
 
 
-def _check_complete(output: Any, loaded: LoadedModel, flags: OutputFlags) -> None:
+def _check_complete(output: Outputs, loaded: LoadedModel, flags: OutputFlags) -> None:
     """Check that the model returned every hidden state and attention that was requested.
 
     Raises:
@@ -238,7 +243,8 @@ def _check_complete(output: Any, loaded: LoadedModel, flags: OutputFlags) -> Non
         if not getattr(flags, flag):
             continue
         name = flag.removeprefix("output_")
-        found = [steps for field, steps in output.items() if field.endswith(name)]
+        fields: dict[str, Any] = {**output}
+        found = [steps for field, steps in fields.items() if field.endswith(name)]
         layers = [layer for steps in found for step in steps for layer in _layer_tensors(step)]
         if not layers or any(layer is None for layer in layers):
             raise ParameterError(

@@ -5,12 +5,14 @@ A tensor's name gives its position in the output object: ``scores.0``, ``hidden_
 metadata describe the run and the software.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# safetensors has no types for an open file.
 from __future__ import annotations
 
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ import torch
 
 from engine.analysis.generate_outputs_flags import OutputFlags
 from engine.errors import EngineError
+from engine.models.model_types import Outputs
 from engine.run.recording import library_versions
 from engine.trace.records import Trace
 
@@ -73,7 +76,7 @@ def output_metadata(trace: Trace, flags: OutputFlags) -> dict[str, str]:
     return told
 
 
-def output_to_bytes(output: Any, metadata: Mapping[str, str] | None = None) -> bytes:
+def output_to_bytes(output: Outputs, metadata: Mapping[str, str] | None = None) -> bytes:
     """Return outputs of generate() as the bytes of a safetensors file.
 
     Args:
@@ -89,7 +92,9 @@ def output_to_bytes(output: Any, metadata: Mapping[str, str] | None = None) -> b
     return save(tensors, metadata=_checked_file_metadata(output, metadata))
 
 
-def save_output(output: Any, path: str | Path, metadata: Mapping[str, str] | None = None) -> None:
+def save_output(
+    output: Outputs, path: str | Path, metadata: Mapping[str, str] | None = None
+) -> None:
     """Write outputs of generate() to a file, completely or not at all.
 
     Args:
@@ -151,7 +156,7 @@ def load_output(path: str | Path) -> Any:
         ) from None
 
 
-def _checked_file_metadata(output: Any, metadata: Mapping[str, str] | None) -> dict[str, str]:
+def _checked_file_metadata(output: Outputs, metadata: Mapping[str, str] | None) -> dict[str, str]:
     kind = type(output).__name__
     if kind not in OUTPUT_CLASSES:
         raise OutputFileError(
@@ -162,16 +167,18 @@ def _checked_file_metadata(output: Any, metadata: Mapping[str, str] | None) -> d
     return {"format": FORMAT, "class": kind, **(metadata or {})}
 
 
-def _named_tensors(output: Any) -> Iterator[tuple[str, torch.Tensor]]:
+def _named_tensors(output: Outputs) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield (name, copy) of every tensor."""
     _checked_file_metadata(output, None)
-    for field, value in output.items():
+    fields: dict[str, Any] = {**output}
+    for field, value in fields.items():
         if field in SINGLE_TENSOR_FIELDS:
             yield field, _copy_to_cpu(value)
         elif field in ENCODER_FIELDS:
             yield from _named_layers(field, value)
         elif isinstance(value, tuple):
-            for step, found in enumerate(value):
+            steps: tuple[Any, ...] = value
+            for step, found in enumerate(steps):
                 if isinstance(found, torch.Tensor):
                     yield f"{field}.{step}", _copy_to_cpu(found)
                 else:
@@ -194,9 +201,10 @@ def _read_file(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
 
     try:
         with safe_open(path, framework="pt") as file:
-            names = file.keys()
-            found = {name: file.get_tensor(name) for name in names}
-            return dict(file.metadata() or {}), found
+            names: Iterable[str] = file.keys()
+            found: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in names}
+            metadata: dict[str, str] = file.metadata() or {}
+            return metadata, found
     except (SafetensorError, OSError):
         raise OutputFileError(
             "{name} is no safetensors file that can be read.", name=path.name
@@ -242,5 +250,5 @@ def _nest_tensors(found: dict[tuple[int, ...], Any], gaps: bool = False) -> tupl
     return tuple(_nest_tensors(steps[at], gaps=True) for at in range(count))
 
 
-def _to_json(value: Any) -> str:
+def _to_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -13,6 +12,7 @@ from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
 from engine.strategies.bundled_loops import find_bundled_loop
 from engine.trace.records import Trace
+from engine.type_guards import is_mapping
 
 _EARLY_FINISH_REASONS = ("cancelled", "error")
 
@@ -50,21 +50,22 @@ class OutputFlags:
         return [name for name, value in asdict(self).items() if value]
 
 
-def parse_flags(values: Any) -> OutputFlags:
+def parse_flags(values: object) -> OutputFlags:
     """Return flags from a mapping of names to bools; missing names are False.
 
     Raises:
         ParameterError: a name is unknown, or see ``OutputFlags``.
     """
     known = [field.name for field in fields(OutputFlags)]
-    if not isinstance(values, Mapping):
+    if not is_mapping(values):
         raise ParameterError("flags", values, "it must be an object of names and true or false")
     for name in values:
         if name not in known:
             raise ParameterError(
                 "flags", name, Message("it must be one of {choices}", choices=", ".join(known))
             )
-    return OutputFlags(**{name: values.get(name, False) for name in known})
+    flags: dict[str, Any] = {name: values.get(name, False) for name in known}
+    return OutputFlags(**flags)
 
 
 def check_has_outputs(trace: Trace) -> None:

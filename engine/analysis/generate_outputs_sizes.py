@@ -69,7 +69,7 @@ class _Dimensions:
 def output_file_size(
     trace: Trace,
     model: LoadedModel | None = None,
-    flags: OutputFlags | Mapping[str, Any] | None = None,
+    flags: OutputFlags | Mapping[str, bool] | None = None,
 ) -> int:
     """Return the size in bytes, within 1 %, of the file with a run's outputs, without running the model.
 
@@ -112,7 +112,8 @@ def check_size(trace: Trace, flags: OutputFlags, model: LoadedModel | None = Non
     if size <= most:
         return size
     alone = {name: output_file_size(trace, model, {name: True}) for name in flags.enabled_names()}
-    left, out = size, []
+    left = size
+    out: list[str] = []
     for name in sorted(alone, key=lambda name: alone[name], reverse=True):
         out.append(name)
         left -= alone[name]
@@ -203,7 +204,7 @@ def _first_integer(config: Any, *names: str) -> Any:
     return value
 
 
-def _encoder_positions(encoder: Any) -> int:
+def _encoder_positions(encoder: object) -> int:
     """Return the number of positions that an encoder reads for a picture or a sound."""
     sound = getattr(encoder, "max_source_positions", None)
     if isinstance(sound, int):
@@ -212,7 +213,7 @@ def _encoder_positions(encoder: Any) -> int:
     return (int(image) // int(patch)) ** 2 + 1  # the patches and a class token
 
 
-def _attention_windows(config: Any, layers: int) -> tuple[int | None, ...]:
+def _attention_windows(config: object, layers: int) -> tuple[int | None, ...]:
     """Return the attention window of each layer that returns attentions; None is unlimited."""
     window = getattr(config, "sliding_window", None) or getattr(
         config, "attention_chunk_size", None

@@ -1,5 +1,7 @@
 """Teacher-forced scoring: the likelihood of a text under one model, whichever strategy wrote it."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 import math
@@ -137,7 +139,9 @@ def score_ids(
         logprobs = torch.log_softmax(logits, dim=-1)
         wanted = torch.tensor(new_ids, device=logprobs.device)[:, None]
         entropies = torch.special.entr(logprobs.exp()).sum(-1)
-        rows = torch.stack([logprobs.gather(-1, wanted)[:, 0], entropies]).cpu().tolist()
+        rows: list[list[float]] = (
+            torch.stack([logprobs.gather(-1, wanted)[:, 0], entropies]).cpu().tolist()
+        )
     own, spread = (tuple(round_decimals(value) for value in row) for row in rows)
     return Scores(base.name, tuple(new_ids), own, spread)
 

@@ -1,5 +1,7 @@
 """Sample one text for each of many seeds, in batches; row i equals a single run with seed i."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 import math
@@ -19,6 +21,7 @@ from engine.loops.recorder import round_decimals
 from engine.loops.rows import append_tokens
 from engine.messages import Message
 from engine.models.loading import LoadedModel, pin_models
+from engine.models.model_types import GenerationConfig, Model, Processor, StoppingCriteria
 from engine.models.model_views import copy_without_defaults
 from engine.one_shot_thread import run_in_thread
 from engine.run.generation import (
@@ -110,7 +113,7 @@ def draw_many(
         yield DrawBatch(draws, tuple(ids), pieces, round_decimals(busy_s))
 
 
-def _check_request(request: DecodeRequest, count: Any) -> CheckedRequest:
+def _check_request(request: DecodeRequest, count: object) -> CheckedRequest:
     if isinstance(count, bool) or not isinstance(count, int) or not 2 <= count <= MAX_DRAWS:
         raise ParameterError(
             "draws",
@@ -144,7 +147,7 @@ def _draw_batch(
     """Draw one batch through transformers' generate(), which prepares caches and processors."""
     strategy, config = checked.strategy, replace(checked.config, num_return_sequences=len(seeds))
     prompt = torch.tensor([ids], device=loaded.device)
-    kept: list[list[float]] = []
+    kept: list[list[float | None]] = []
 
     def loop(*args: Any, **kwargs: Any) -> torch.Tensor:
         return _draw_rows(*args, seeds=seeds, kept=kept, **kwargs)
@@ -173,14 +176,14 @@ def _draw_batch(
 
 
 def _draw_rows(
-    model: Any,
+    model: Model,
     input_ids: torch.Tensor,
-    logits_processor: Any,
-    stopping_criteria: Any,
-    generation_config: Any,
+    logits_processor: Processor,
+    stopping_criteria: StoppingCriteria,
+    generation_config: GenerationConfig,
     *,
     seeds: list[int],
-    kept: list[list[Any]],
+    kept: list[list[float | None]],
     **model_kwargs: Any,
 ) -> torch.Tensor:
     """Sample every row with a separate generator, as the sampling loop does for a single row.
@@ -204,13 +207,15 @@ def _draw_rows(
             row.exponential_(1, generator=generator)
         # torch.multinomial(p, 1) is argmax(p / e) with exponential noise e.
         tokens = (probs / noise).argmax(-1)
-        chosen = torch.log_softmax(scores, dim=-1).gather(-1, tokens[:, None])[:, 0].tolist()
+        chosen: list[float] = (
+            torch.log_softmax(scores, dim=-1).gather(-1, tokens[:, None])[:, 0].tolist()
+        )
         # Only NaN differs from itself.
         if any(value != value for value in chosen):
             raise DecodeError(
                 "The model's logits are not finite at token {length}.", length=len(kept)
             )
-        active = unfinished.tolist()
+        active: list[int] = unfinished.tolist()
         kept.append([v if on else None for v, on in zip(chosen, active, strict=True)])
         input_ids = append_tokens(input_ids, tokens, unfinished, generation_config)
         unfinished = unfinished & ~stopping_criteria(input_ids, None)

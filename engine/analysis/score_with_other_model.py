@@ -6,6 +6,8 @@ context. Their distance at a token is the Kullback-Leibler divergence KL(run's m
 Each model also writes its own continuation of the prompt in a separate greedy run.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 import math
@@ -163,7 +165,7 @@ NameAndWeights = tuple[str, WeightsParams]
 
 
 def models_to_load(
-    trace: Trace, model: str | None, weights: Mapping[str, Any]
+    trace: Trace, model: str | None, weights: Mapping[str, object]
 ) -> tuple[NameAndWeights, NameAndWeights]:
     """Return names and weight formats of the run's model and of the model to compare.
 
@@ -199,7 +201,7 @@ def _score_both(
     new: list[int],
     cancelled: threading.Event,
 ) -> _PairScores:
-    logits = []
+    logits: list[torch.Tensor] = []
     for loaded in models:
         if cancelled.is_set():
             raise Cancelled
@@ -222,9 +224,12 @@ def _score_both(
         found.kl += [round_decimals(max(0.0, value)) for value in _kl_divergence(*parts)]
         for place, part in enumerate(parts):
             of_token = part.gather(-1, wanted)
-            found.logprobs[place].extend(round_decimals(v) for v in of_token[:, 0].tolist())
-            found.ranks[place].extend((1 + (part > of_token).sum(-1)).tolist())
-            found.tops[place].extend(part.argmax(-1).tolist())
+            logprobs: list[float] = of_token[:, 0].tolist()
+            ranks: list[int] = (1 + (part > of_token).sum(-1)).tolist()
+            tops: list[int] = part.argmax(-1).tolist()
+            found.logprobs[place].extend(map(round_decimals, logprobs))
+            found.ranks[place].extend(ranks)
+            found.tops[place].extend(tops)
     return found
 
 
@@ -232,7 +237,8 @@ def _kl_divergence(own: torch.Tensor, other: torch.Tensor) -> list[float]:
     """Return KL(own || other) in nats for each row of two (rows, vocabulary) log-probabilities."""
     p = own.exp()
     # 0 * log(0 / q) is 0 by definition, but NaN in floating point.
-    return torch.where(p > 0, p * (own - other), torch.zeros_like(p)).sum(-1).tolist()
+    rows: list[float] = torch.where(p > 0, p * (own - other), torch.zeros_like(p)).sum(-1).tolist()
+    return rows
 
 
 def _run_greedy(trace: Trace, loaded: LoadedModel, count: int, cancelled: threading.Event) -> Trace:

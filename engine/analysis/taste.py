@@ -12,6 +12,7 @@ from engine.models.loading import LoadedModel
 from engine.run.scheduler import EventCallback, ignore_event
 from engine.statistics.metrics import repetition_rate
 from engine.trace.records import Trace
+from engine.trace.value_types import JsonObject, JsonValue
 
 TOKENS = 60
 TASTE_STRATEGIES: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -72,7 +73,7 @@ class MeasuredText:
 
 def measure_continuation(
     trace: Trace,
-    params: Mapping[str, Any],
+    params: Mapping[str, object],
     base: LoadedModel,
     cancelled: threading.Event | None = None,
     tell: EventCallback = ignore_event,
@@ -111,9 +112,9 @@ def record_continuations() -> dict[str, Any]:
     """
     from engine.models.loading import load
 
-    prompts = []
+    prompts: list[JsonObject] = []
     for seed, prompt in enumerate(PROMPTS):
-        texts = []
+        texts: list[JsonValue] = []
         for strategy, params in TASTE_STRATEGIES:
             given = {**params, "max_new_tokens": TOKENS}
             trace = gallery.record_run(strategy, prompt, given, seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -34,7 +35,7 @@ def _generator_mode() -> type:
             self.generator = generator
 
         def __torch_function__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+            self, func: Callable[..., Any], types: object, args: Any = (), kwargs: Any = None
         ) -> Any:
             del types
             named = dict(kwargs or {})

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -14,6 +14,7 @@ from engine.declare.config import config_to_dict
 from engine.declare.params import build_config, params_of
 from engine.errors import EngineError, ParameterError
 from engine.messages import Message
+from engine.models.model_types import Tokenizer
 from engine.models.text import encode_after, encode_inside, encode_pair
 from engine.one_shot_thread import run_in_thread
 from engine.settings import SETTINGS
@@ -33,6 +34,9 @@ from engine.watermark.marks import (
     z_score_curve,
 )
 from engine.watermark.schemes import GreenList, Scheme, scheme_from_config
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
 
 
 class DetectError(EngineError):
@@ -176,7 +180,7 @@ def _check_device(device: str) -> None:
 
 def detect_trace(
     trace: Trace,
-    overrides: Mapping[str, Any] | None = None,
+    overrides: Mapping[str, object] | None = None,
     *,
     sequence: int = 0,
     device: str | None = None,
@@ -228,8 +232,8 @@ _IGNORED_SETTINGS = ("prefix_allowed_tokens_fn", "max_new_tokens", "min_new_toke
 
 
 def detect_text(
-    text: str,
-    loaded: Any,
+    text: object,
+    loaded: LoadedModel,
     config: WatermarkConfig,
     *,
     prompt: str | None = None,
@@ -268,7 +272,7 @@ def detect_text(
     )
 
 
-def _encode_text(text: str, tokenizer: Any, prompt: str | None) -> list[int]:
+def _encode_text(text: str, tokenizer: Tokenizer, prompt: str | None) -> list[int]:
     if prompt and text.startswith(prompt):
         return encode_after(tokenizer, prompt, text[len(prompt) :])
     # A leading space means that the text was copied out of a longer one.
@@ -277,6 +281,6 @@ def _encode_text(text: str, tokenizer: Any, prompt: str | None) -> list[int]:
     )
 
 
-def build_watermark_config(values: Mapping[str, Any]) -> WatermarkConfig:
+def build_watermark_config(values: Mapping[str, object]) -> WatermarkConfig:
     """Return a validated config from parameters of the watermark strategy."""
     return build_config(WatermarkConfig, values, "watermark")

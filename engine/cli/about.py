@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
 
 from engine.cli import weight_options
-from engine.cli.argument_values import escape_controls
+from engine.cli.argument_values import Commands, escape_controls
 from engine.sources.source import Source
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``about``."""
     about = commands.add_parser(
         "about", help="show a model's facts and memory needs without loading it"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import unicodedata
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from engine.errors import ParameterError
 
 _BIDI_CONTROLS = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""The commands that a parser has; argparse has no public name for their type."""
 
 
 def parse_value(text: str) -> Any:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from engine.cli import media_options
-from engine.cli.argument_values import escape_controls
+from engine.cli.argument_values import Commands, escape_controls
 from engine.inspection.influence_methods import ATTENTION, METHODS
 from engine.trace import json_io
 
@@ -24,7 +24,7 @@ _TITLES = {
 }
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``attention``."""
     command = commands.add_parser(
         "attention", help="show which earlier tokens influenced one step of a recorded run"

@@ -13,7 +13,7 @@ from engine.messages import Message
 from engine.settings import SETTINGS
 
 
-def add_chat_options(parser: Any) -> None:
+def add_chat_options(parser: argparse.ArgumentParser) -> None:
     """Add the conversation options to a parser."""
     chat = parser.add_argument_group(
         "conversation in the model's chat template, instead of --prompt"

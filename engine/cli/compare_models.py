@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.cli import weight_options
-from engine.cli.argument_values import escape_controls
+from engine.cli.argument_values import Commands, escape_controls
 from engine.export.model_comparison_csv import model_comparison_csv
 from engine.trace import json_io
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``compare-models``."""
     command = commands.add_parser(
         "compare-models",

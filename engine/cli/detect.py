@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from engine.cli.argument_values import parse_settings
+from engine.cli.argument_values import Commands, parse_settings
 from engine.trace import json_io
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``detect``."""
     command = commands.add_parser("detect", help="test a text for a watermark; prints JSON")
     source = command.add_mutually_exclusive_group(required=True)

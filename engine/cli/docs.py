@@ -7,8 +7,9 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from engine.cli.argument_values import Commands
 from engine.errors import EngineError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ tab opens with that run, or the list under *Replay* has it. Another model gives 
 _ENTRY_HEAD = re.compile(r"^\*\*(.+?)\*\*", re.MULTILINE)
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``docs``."""
     command = commands.add_parser(
         "docs",

@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
+from engine.cli.argument_values import Commands
 from engine.errors import ExportError
 from engine.trace import json_io
 
 _FORMS = ("code", "pipeline", "csv", "config", "zip")
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``export``."""
     export = commands.add_parser(
         "export", help="write a recorded run as code, a table or an archive"

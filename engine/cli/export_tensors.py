@@ -9,9 +9,9 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import asdict
-from typing import Any
 
 from engine.cli import media_options
+from engine.cli.argument_values import Commands
 from engine.cli.status_line import StatusLine
 from engine.trace import json_io
 
@@ -23,7 +23,7 @@ _FLAGS = {
 }
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``export-tensors``."""
     rich = commands.add_parser(
         "export-tensors",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
+from engine.cli.argument_values import Commands
 from engine.cli.status_line import DownloadBar, StatusLine
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``fetch``."""
     fetch = commands.add_parser(
         "fetch", help="download or build a model of the catalogue, such as smollm2"

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+
+from engine.cli.argument_values import Commands
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``gallery``."""
     gallery = commands.add_parser(
         "gallery", help="record the shipped presets and examples again; takes minutes"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from engine.cli.argument_values import escape_controls
+from engine.cli.argument_values import Commands, escape_controls
 from engine.cli.push import print_escaped
 from engine.errors import EngineError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from engine.lessons.library import LessonFile
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``lesson`` and its subcommands."""
     lesson = commands.add_parser("lesson", help="list, check, record or show lessons")
     acts = lesson.add_subparsers(dest="act", required=True)

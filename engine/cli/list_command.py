@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from typing import Any
 
-from engine.cli.argument_values import escape_controls
+from engine.cli.argument_values import Commands, escape_controls
 from engine.declare.params import Param
 from engine.sources.source import Source
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``list``."""
     listing = commands.add_parser("list", help="list strategies, their parameters, and models")
     listing.add_argument("--json", action="store_true", help="print JSON")
@@ -159,7 +160,7 @@ def _format_model_defaults(source: Source | None) -> list[str]:
     return lines
 
 
-def _describe_params(kinds: dict[str, Param], defaults: dict[str, Any]) -> dict[str, Any]:
+def _describe_params(kinds: dict[str, Param], defaults: Mapping[str, object]) -> dict[str, Any]:
     return {
         name: {"default": defaults[name], "allowed": kind.describe_range(), "help": kind.help}
         for name, kind in kinds.items()

@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 
-def add_media_options(command: Any) -> None:
+def add_media_options(command: argparse.ArgumentParser) -> None:
     """Add the options of ``run``: picture, sound and speech settings."""
     group = command.add_argument_group("picture or sound for the model")
     file = "file or example:NAME"
@@ -19,7 +19,7 @@ def add_media_options(command: Any) -> None:
     )
 
 
-def add_media_file_options(command: Any) -> None:
+def add_media_file_options(command: argparse.ArgumentParser) -> None:
     """Add the options that supply the picture or sound of a trace, which its file lacks."""
     command.add_argument("--image", metavar="FILE", help="picture of the recorded run")
     command.add_argument("--audio", metavar="FILE", help="sound of the recorded run")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from engine.cli.argument_values import escape_controls, parse_settings
+from engine.cli.argument_values import Commands, escape_controls, parse_settings
 from engine.cli.push import add_target_options, ask_confirmation, print_escaped
 from engine.errors import MethodError
 
@@ -21,7 +21,7 @@ _SOURCE_LABELS = {
 }
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``method`` and its subcommands."""
     method = commands.add_parser(
         "method", help="list, show, trust, create, check or upload custom generation methods"
@@ -57,7 +57,7 @@ def add(commands: Any) -> None:
     push.set_defaults(handler=_push)
 
 
-def _add_name_commands(acts: Any) -> None:
+def _add_name_commands(acts: Commands) -> None:
     """Add the subcommands that take a method by its name."""
     name = "listed name, hub id owner/name or owner/name@revision, or folder path that contains a /"
     listing = acts.add_parser("list", help="list the known methods")

@@ -5,9 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
-from engine.cli.argument_values import escape_controls
+from engine.cli.argument_values import Commands, escape_controls
 from engine.errors import TraceError
 from engine.trace import json_io
 from engine.trace.checks import read_json_strict
@@ -15,7 +14,7 @@ from engine.trace.checks import read_json_strict
 _GZIP = b"\x1f\x8b"
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``push``."""
     push = commands.add_parser(
         "push", help="preview a run's settings and upload them to the hub as generation_config.json"

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
 
-from engine.cli.argument_values import escape_controls
+from engine.cli.argument_values import Commands, escape_controls
 from engine.trace import json_io
 from engine.trace.records import Trace, replay_ids
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``replay``."""
     replay = commands.add_parser("replay", help="print a recorded run without loading a model")
     replay.add_argument("file", help="trace file")

@@ -5,20 +5,33 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.cli import chat_options, media_options, weight_options
-from engine.cli.argument_values import escape_controls, parse_settings, parse_value
+from engine.cli.argument_values import Commands, escape_controls, parse_settings, parse_value
 from engine.cli.status_line import StatusLine
 from engine.errors import EngineError, ParameterError
 from engine.trace import json_io
-from engine.trace.events import Checking, Failed, Finished, Loading, RunReplaced, TextDelta, Waiting
+from engine.trace.events import (
+    Checking,
+    Failed,
+    Finished,
+    Loading,
+    Progress,
+    RunReplaced,
+    TextDelta,
+    Waiting,
+)
 from engine.trace.records import Trace
+
+if TYPE_CHECKING:
+    from engine.run.jobs import JobStream
+    from engine.run.request import DecodeRequest
 
 _JOIN_TIMEOUT_S = 10.0
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``run``."""
     run = commands.add_parser("run", help="decode a prompt and stream the text to stdout")
     run.add_argument("strategy", nargs="?", help="strategy name; optional with --fork")
@@ -94,7 +107,7 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _make_fork_request(arguments: argparse.Namespace, params: dict[str, Any]) -> Any:
+def _make_fork_request(arguments: argparse.Namespace, params: dict[str, Any]) -> DecodeRequest:
     """Return the request that continues a trace; given settings replace the parent run's."""
     from engine.analysis.fork import branch_point, branch_request, make_branch
     from engine.declare.weights import parse_weights
@@ -133,7 +146,7 @@ def _make_fork_request(arguments: argparse.Namespace, params: dict[str, Any]) ->
     )
 
 
-def _load_models(request: Any, arguments: argparse.Namespace) -> Any:
+def _load_models(request: DecodeRequest, arguments: argparse.Namespace) -> DecodeRequest:
     """Load the request's models on the ``--device``; without it, return the request unchanged."""
     from engine.models.loading import load
     from engine.run.request import check_request
@@ -142,19 +155,19 @@ def _load_models(request: Any, arguments: argparse.Namespace) -> Any:
     if arguments.device is None:
         return request
     strategy, (own, draft) = checked.strategy, checked.weights
-    name = request.model or strategy.default_model
+    name = str(request.model or strategy.default_model)
     # A loaded model has its weights already; a request may not name any for it.
     changes = {"model": load(name, arguments.device, weights=own), "weights": {}}
     assistant = request.assistant or strategy.default_assistant
     if strategy.assistant != "none" and assistant is not None:
-        changes["assistant"] = load(assistant, arguments.device, weights=draft)
+        changes["assistant"] = load(str(assistant), arguments.device, weights=draft)
     return dataclasses.replace(request, **changes)
 
 
 class _RunStatus(StatusLine):
     """Status line of a run: queue position, loading and measurements."""
 
-    def show_event(self, event: Any) -> None:
+    def show_event(self, event: Progress) -> None:
         """Show a Waiting, Loading or Checking event."""
         from engine.run.progress import format_progress
 
@@ -164,7 +177,7 @@ class _RunStatus(StatusLine):
         self.show(format_progress(event), about, before)
 
 
-def _print_events(run: Any) -> Trace:
+def _print_events(run: JobStream) -> Trace:
     """Stream the first output's text and return the trace; reprint revised text on a new line."""
     from engine.run.progress import format_restart
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from typing import Any
 
+from engine.cli.argument_values import Commands
 from engine.trace.schema import trace_schema
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``trace_schema``."""
     command = commands.add_parser("schema", help="print the JSON Schema of a trace")
     command.add_argument(

@@ -7,10 +7,11 @@ import os
 import signal
 import sys
 import threading
-from typing import Any
+
+from engine.cli.argument_values import Commands
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``serve``."""
     serve = commands.add_parser("serve", help="start replicas that decode for the web server")
     serve.add_argument(

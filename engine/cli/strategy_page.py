@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,7 @@ def _split_params(config: type) -> tuple[dict[str, Param], str]:
     return own, ", ".join(links)
 
 
-def _params_table(kinds: dict[str, Param], defaults: dict[str, Any]) -> str:
+def _params_table(kinds: dict[str, Param], defaults: Mapping[str, object]) -> str:
     rows = [
         [f"`{name}`", _format_code(_format_default(defaults[name])), _format_range(kind), kind.help]
         for name, kind in kinds.items()
@@ -124,7 +124,7 @@ def _params_table(kinds: dict[str, Param], defaults: dict[str, Any]) -> str:
     return _markdown_table(("parameter", "default", "range", "what it does"), rows)
 
 
-def _format_default(value: Any) -> str:
+def _format_default(value: object) -> str:
     return "off" if value is None else json.dumps(value)
 
 

@@ -6,14 +6,14 @@ import argparse
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
+from engine.cli.argument_values import Commands
 from engine.errors import EngineError
 
 _ROOT = Path(__file__).parents[2]
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``translations``."""
     command = commands.add_parser(
         "translations", help="list the texts of the page that a language lacks"

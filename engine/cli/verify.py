@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Any
 
 from engine.cli import media_options
+from engine.cli.argument_values import Commands
 from engine.trace import json_io
 
 
-def add(commands: Any) -> None:
+def add(commands: Commands) -> None:
     """Add the command ``verify``."""
     check = commands.add_parser(
         "verify", help="run exported code in a new process; exit with status 1 if tokens differ"

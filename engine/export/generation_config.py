@@ -24,6 +24,7 @@ from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.strategies.shared_params import SamplingParams
 from engine.trace.checks import read_json_strict
+from engine.trace.value_types import JsonValue
 from engine.watermark.schemes import GreenList
 
 MAX_BYTES = 100_000
@@ -64,7 +65,7 @@ class ParsedConfig:
     left_out: tuple[str, ...] = ()
 
 
-def format_config(strategy: str, params: Mapping[str, Any]) -> str:
+def format_config(strategy: str, params: Mapping[str, object]) -> str:
     """Return a strategy's parameters, defaults included, as the text of a generation_config.json.
 
     Parameters without a field in GenerationConfig go into one block that transformers ignores.
@@ -136,7 +137,7 @@ def parse_config(data: bytes | str, strategy: str | None = None) -> ParsedConfig
     return ParsedConfig(name, normal, tuple(left_out))
 
 
-def infer_strategy(fields: Mapping[str, Any]) -> str:
+def infer_strategy(fields: Mapping[str, object]) -> str:
     """Return the strategy that matches the mode transformers would choose for these fields."""
     sampled = fields.get("do_sample") is True
     beams = _is_above(fields.get("num_beams"), 1)
@@ -186,18 +187,21 @@ def _parse_object(data: bytes | str) -> dict[str, Any]:
     return fields
 
 
-def _check_block(block: Any) -> dict[str, Any]:
+def _check_block(block: JsonValue) -> dict[str, Any]:
     if block is None:
         return {}
-    whole = isinstance(block, dict) and set(block) <= {"strategy", "params"}
-    if not whole or not isinstance(block.get("strategy"), str):
+    if (
+        not isinstance(block, dict)
+        or not set(block) <= {"strategy", "params"}
+        or not isinstance(block.get("strategy"), str)
+    ):
         raise ConfigError("{block} must hold a strategy and its params.", block=BLOCK_KEY)
     if not isinstance(block.get("params", {}), dict):
         raise ConfigError("{block}.params must be an object.", block=BLOCK_KEY)
     return block
 
 
-def _find_strategy(name: Any) -> Strategy:
+def _find_strategy(name: str) -> Strategy:
     if name not in STRATEGIES:
         raise ConfigError("There is no strategy {name} here.", name=format_value(name))
     return STRATEGIES[name]
@@ -206,10 +210,10 @@ def _find_strategy(name: Any) -> Strategy:
 def _assign_field(
     strategy: Strategy,
     field: str,
-    value: Any,
-    params: dict[str, Any],
+    value: object,
+    params: dict[str, object],
     left_out: list[str],
-    fields: Mapping[str, Any],
+    fields: Mapping[str, object],
 ) -> None:
     """Add one field of a file to `params` or `left_out`, or raise ConfigError."""
     if field in _CODE_FIELDS or field.startswith("__"):
@@ -233,7 +237,9 @@ def _assign_field(
         _check_mode(strategy, field, value, fields)
 
 
-def _check_mode(strategy: Strategy, field: str, value: Any, fields: Mapping[str, Any]) -> None:
+def _check_mode(
+    strategy: Strategy, field: str, value: object, fields: Mapping[str, object]
+) -> None:
     """Accept a field that repeats the strategy's own mode; raise ConfigError for any other."""
     select = strategy.generate_kwargs(strategy.config())
     # Types are compared too, since True == 1.
@@ -266,7 +272,7 @@ def _check_mode(strategy: Strategy, field: str, value: Any, fields: Mapping[str,
     )
 
 
-def _watermark_params(value: Any) -> dict[str, Any]:
+def _watermark_params(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ParameterError("watermarking_config", value, "it must be an object")
     unknown = next((name for name in value if name not in _GREENLIST_FIELDS), None)
@@ -290,7 +296,7 @@ def known_fields() -> Mapping[str, Any]:
     return GenerationConfig().__dict__
 
 
-def _is_default(field: str, value: Any) -> bool:
+def _is_default(field: str, value: object) -> bool:
     """Return whether a field has transformers' default value."""
     from transformers import GenerationConfig
 
@@ -301,18 +307,18 @@ def _is_default(field: str, value: Any) -> bool:
     return same and field not in modes
 
 
-def _is_above(value: Any, limit: float) -> bool:
+def _is_above(value: object, limit: float) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and value > limit
 
 
-def _has_text(name: str, value: Any) -> bool:
+def _has_text(name: str, value: object) -> bool:
     """Return whether a list of ids still contains texts, which only a tokenizer can convert."""
     if name == "stop_strings" or not isinstance(value, list):
         return False
     return any(isinstance(item, str) or _has_text(name, item) for item in value)
 
 
-def non_default_params(strategy: str, params: Mapping[str, Any]) -> dict[str, Any]:
+def non_default_params(strategy: str, params: Mapping[str, object]) -> dict[str, Any]:
     """Return the parameters that differ from the strategy's defaults."""
     defaults = defaults_of(_find_strategy(strategy).config)
     # Types are compared too, since True == 1.

@@ -81,7 +81,7 @@ def own_defaults(source: Source | None, strategy: str | None = None) -> OwnDefau
     )
 
 
-def _params_of_field(strategy: Strategy, field: str, value: Any) -> Mapping[str, Any]:
+def _params_of_field(strategy: Strategy, field: str, value: object) -> Mapping[str, Any]:
     """Return the parameters that one field sets, possibly none.
 
     Raises:
@@ -92,7 +92,7 @@ def _params_of_field(strategy: Strategy, field: str, value: Any) -> Mapping[str,
     return parse_config(json.dumps({field: value}), strategy.name).params
 
 
-def _refusal_reason(strategy: Strategy, field: str, value: Any, error: EngineError) -> str:
+def _refusal_reason(strategy: Strategy, field: str, value: object, error: EngineError) -> str:
     if field in known_fields() and field not in defaults_of(strategy.config):
         return Message(
             "{field} = {value} is not offered here.", field=field, value=format_value(value)
@@ -100,7 +100,7 @@ def _refusal_reason(strategy: Strategy, field: str, value: Any, error: EngineErr
     return str(error)
 
 
-def _left_out_reason(strategy: Strategy, field: str, value: Any) -> str:
+def _left_out_reason(strategy: Strategy, field: str, value: object) -> str:
     """Return why a field sets no parameter; empty if it has no effect anyway."""
     if _is_other_mode(strategy, field, value):
         other = STRATEGIES[infer_strategy({field: value})]
@@ -113,7 +113,7 @@ def _left_out_reason(strategy: Strategy, field: str, value: Any) -> str:
     return " ".join(parse_config(json.dumps({field: value}), strategy.name).left_out)
 
 
-def _is_other_mode(strategy: Strategy, field: str, value: Any) -> bool:
+def _is_other_mode(strategy: Strategy, field: str, value: object) -> bool:
     """Return whether a field selects another strategy and is no parameter of this one."""
     mode = strategy.generate_kwargs(strategy.config())
     if field in defaults_of(strategy.config) or mode.get(field) == value:

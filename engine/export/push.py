@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,7 +103,7 @@ def send_upload(upload: Upload, token: str, *, create_pr: bool = False) -> str:
     )
 
 
-def _merge_special_ids(fields: dict[str, Any], before: str | None, to: str) -> str:
+def _merge_special_ids(fields: Mapping[str, object], before: str | None, to: str) -> str:
     """Return the text of the new file, including the special ids of the current one."""
     kept: dict[str, Any] = {}
     if before is not None:

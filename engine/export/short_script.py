@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from engine.export.filter_code import filter_arguments, filter_sources
 from engine.export.media_code import media_imports, short_input_lines
 from engine.export.plan import ConfigObject, Plan, ScriptModel
@@ -149,7 +147,7 @@ def generate_argument_code(plan: Plan) -> list[str]:
     return arguments
 
 
-def value_to_code(value: Any) -> str:
+def value_to_code(value: object) -> str:
     """Return a value of the configuration as Python code."""
     if isinstance(value, ConfigObject):
         return f"{value.name}({', '.join(f'{n}={v!r}' for n, v in value.fields.items())})"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -18,8 +18,12 @@ from engine.inspection.positions import Positions, encoder_positions, text_posit
 from engine.inspection.target_token import TargetToken
 from engine.loops.teacher_forced import teacher_forced_inputs
 from engine.messages import Message
+from engine.models.model_types import Outputs
 from engine.models.model_views import build_inspection_view
 from engine.settings import SETTINGS
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
 
 CROSS, SELF = "cross", "self"
 """Attention to the encoder's output, and to the decoder's own text so far."""
@@ -97,7 +101,9 @@ class Attention:
 
 
 def compute_attention(
-    loaded: Any, decided: TargetToken, media_inputs: Mapping[str, torch.Tensor] | None = None
+    loaded: LoadedModel,
+    decided: TargetToken,
+    media_inputs: Mapping[str, torch.Tensor] | None = None,
 ) -> Attention:
     """Compute the attention at the position that predicted a token, in one forward pass.
 
@@ -135,7 +141,7 @@ def compute_attention(
 
 
 def _attention_parts(
-    loaded: Any, inputs: dict[str, torch.Tensor], out: Any
+    loaded: LoadedModel, inputs: dict[str, torch.Tensor], out: Outputs
 ) -> tuple[AttentionWeights, ...]:
     text = inputs.get("decoder_input_ids", inputs.get("input_ids"))
     assert text is not None
@@ -153,7 +159,7 @@ def _attention_parts(
     ), found
 
 
-def _last_row_weights(loaded: Any, layers: Any, count: int | None = None) -> np.ndarray:
+def _last_row_weights(loaded: LoadedModel, layers: Any, count: int | None = None) -> np.ndarray:
     """Return (layers, heads, positions) attention weights of the last position."""
     rows = [layer[0, :, -1].float().cpu() for layer in layers or () if _is_attention(layer, count)]
     if not rows or len({row.shape for row in rows}) > 1:
@@ -168,14 +174,14 @@ def _is_attention(layer: Any, count: int | None) -> bool:
     return count is None or layer.shape[-1] == count
 
 
-def no_attention_error(loaded: Any) -> ModelError:
+def no_attention_error(loaded: LoadedModel) -> ModelError:
     """Return the error for a model without attention weights."""
     return ModelError(
         "{name} gives no attention: its layers are of another kind.", name=loaded.name
     )
 
 
-def _check_size(loaded: Any, inputs: Mapping[str, torch.Tensor]) -> None:
+def _check_size(loaded: LoadedModel, inputs: Mapping[str, torch.Tensor]) -> None:
     """Refuse a pass whose attention needs too much memory: it holds all pairs of positions.
 
     Raises:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -22,7 +22,11 @@ from engine.inspection.positions import (
 )
 from engine.inspection.target_token import TargetToken
 from engine.loops.teacher_forced import teacher_forced_inputs
+from engine.models.model_types import Model, Outputs
 from engine.models.model_views import build_inspection_view
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
 
 INPUT, OUTPUT = "encoder", "decoder"
 """The encoder's input, and the decoder's own text so far."""
@@ -71,7 +75,9 @@ class Attribution:
 
 
 def compute_gradient_times_input(
-    loaded: Any, decided: TargetToken, media_inputs: Mapping[str, torch.Tensor] | None = None
+    loaded: LoadedModel,
+    decided: TargetToken,
+    media_inputs: Mapping[str, torch.Tensor] | None = None,
 ) -> Attribution:
     """Return gradient times input: the derivative by each embedding, multiplied by the embedding.
 
@@ -132,7 +138,7 @@ class _EmbeddingLeaves:
         shell: shell of a model; its modules get hooks.
     """
 
-    def __init__(self, shell: Any) -> None:
+    def __init__(self, shell: Model) -> None:
         self.found: list[tuple[torch.Tensor | None, torch.Tensor]] = []
         """(ids, leaf) in the order of the pass; ids are None for inputs that are embeddings."""
         # Hooks instead of `inputs_embeds`: architectures treat that argument differently, e.g. some
@@ -143,13 +149,17 @@ class _EmbeddingLeaves:
         if decoder is not None:
             decoder.register_forward_pre_hook(self._on_merged_embeddings, with_kwargs=True)
 
-    def _on_embedding(self, module: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
+    def _on_embedding(
+        self, module: torch.nn.Module, args: tuple[torch.Tensor, ...], output: torch.Tensor
+    ) -> torch.Tensor:
         del module
         leaf = output.detach().clone().requires_grad_()
         self.found.append((args[0] if args else None, leaf))
         return leaf
 
-    def _on_merged_embeddings(self, module: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _on_merged_embeddings(
+        self, module: torch.nn.Module, args: tuple[object, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
         """Make the embeddings that already contain a picture's parts a leaf."""
         del module
         given = kwargs.get("inputs_embeds")
@@ -169,7 +179,7 @@ class _EmbeddingLeaves:
         return same[-1 if last else 0] if same else None
 
 
-def _embedding_modules(shell: Any) -> list[Any]:
+def _embedding_modules(shell: Model) -> list[Any]:
     """Return the token embedding modules of decoder and encoder, each once."""
     found = [shell.get_input_embeddings()]
     for get in ("get_encoder", "get_decoder"):
@@ -189,7 +199,7 @@ def _is_token_embedding(module: torch.nn.Module) -> bool:
     return getattr(module, "num_embeddings", None) is not None
 
 
-def _find_language_model(shell: Any) -> Any | None:
+def _find_language_model(shell: Model) -> Any | None:
     """Return the module that receives embeddings with a picture's parts, None for none."""
     for name in ("language_model",):
         for owner in (getattr(shell, "model", None), shell):
@@ -216,9 +226,9 @@ def _find_leaves(
 
 
 def _score_parts(
-    loaded: Any,
+    loaded: LoadedModel,
     inputs: dict[str, torch.Tensor],
-    out: Any,
+    out: Outputs,
     products: Mapping[str, torch.Tensor | None],
 ) -> tuple[PositionScores, ...]:
     text = inputs.get("decoder_input_ids", inputs.get("input_ids"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,7 +143,12 @@ def find_smallest_bias(holds: Callable[[float], bool], begin: float) -> float | 
     return None
 
 
-def build_local_bias(text: Sequence[int], token_id: int, bias: float, known: Any = ()) -> list[Any]:
+def build_local_bias(
+    text: Sequence[int],
+    token_id: int,
+    bias: float,
+    known: Iterable[tuple[Iterable[int], float]] | None = (),
+) -> list[Any]:
     """Return a ``sequence_bias`` value that biases a token after this text only.
 
     Args:

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -26,7 +26,11 @@ from engine.inspection.positions import (
 from engine.inspection.target_token import TargetToken
 from engine.loops.teacher_forced import teacher_forced_inputs
 from engine.messages import Message
+from engine.models.model_types import Outputs
 from engine.settings import SETTINGS
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
 
 CAVEAT = "Without a token the text is one that nobody wrote, and what two tokens say together, neither shows alone."
 MEDIA_CAVEAT = (
@@ -77,7 +81,7 @@ class _InputPart:
 
 
 def compute_leave_one_out(
-    loaded: Any,
+    loaded: LoadedModel,
     decided: TargetToken,
     media_inputs: Mapping[str, torch.Tensor] | None = None,
     cancelled: threading.Event | None = None,
@@ -131,7 +135,7 @@ def _partial_note(done: int, wanted: int) -> str:
 
 
 def _score_without_each(
-    loaded: Any,
+    loaded: LoadedModel,
     part: _InputPart,
     token_id: int,
     whole: float,
@@ -160,7 +164,7 @@ def _split_batches(places: Sequence[int], size: int) -> Iterable[Sequence[int]]:
     return (places[start : start + size] for start in range(0, len(places), size))
 
 
-def _max_rows(loaded: Any, part: _InputPart, few: bool) -> int:
+def _max_rows(loaded: LoadedModel, part: _InputPart, few: bool) -> int:
     """Return the number of texts per pass."""
     if part.positions.source in (PATCHES, FRAMES):
         return SETTINGS.max_asking_pictures
@@ -177,7 +181,9 @@ def _last_logprobs(logits: torch.Tensor, token_id: int) -> list[float]:
     return torch.log_softmax(logits[:, -1].double(), -1)[:, token_id].tolist()
 
 
-def _input_parts(loaded: Any, inputs: Mapping[str, torch.Tensor], out: Any) -> list[_InputPart]:
+def _input_parts(
+    loaded: LoadedModel, inputs: Mapping[str, torch.Tensor], out: Outputs
+) -> list[_InputPart]:
     text = inputs.get("decoder_input_ids")
     if text is None:
         own = _text_part(loaded, OUTPUT, "input_ids", inputs)
@@ -198,7 +204,7 @@ def _input_parts(loaded: Any, inputs: Mapping[str, torch.Tensor], out: Any) -> l
     return [second] if first is None else [first, second]
 
 
-def _text_part(loaded: Any, kind: str, name: str, inputs: Mapping[str, Any]) -> _InputPart:
+def _text_part(loaded: LoadedModel, kind: str, name: str, inputs: Mapping[str, Any]) -> _InputPart:
     ids = inputs[name][0].tolist()
     positions = text_positions(loaded, ids, "encoder" if kind == INPUT else "text")
     first = 1 if name == "decoder_input_ids" else 0
@@ -209,7 +215,9 @@ def _text_part(loaded: Any, kind: str, name: str, inputs: Mapping[str, Any]) -> 
     return _InputPart(kind, name, positions, tuple(reversed(places)), inputs)
 
 
-def _media_part(loaded: Any, inputs: Mapping[str, torch.Tensor], length: int) -> _InputPart | None:
+def _media_part(
+    loaded: LoadedModel, inputs: Mapping[str, torch.Tensor], length: int
+) -> _InputPart | None:
     """Return the parts of a picture or a sound, few enough to try each one."""
     whole = encoder_positions(loaded, inputs, length)
     name = find_sound_input(inputs)

@@ -10,7 +10,6 @@ import dataclasses
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +17,7 @@ import torch
 
 from engine.loops.dola import LayerContrast
 from engine.models.loading import LoadedModel
+from engine.models.model_types import Processors
 from engine.run.preparation import Prepared
 from engine.settings import SETTINGS
 from engine.strategies.base import Strategy
@@ -49,7 +49,7 @@ class CachedPass:
         parts = (self.logits, self.input_ids, self.contrast)
         return sum(part.numel() * part.element_size() for part in parts if part is not None)
 
-    def to(self, device: Any) -> CachedPass:
+    def to(self, device: torch.device | str) -> CachedPass:
         """Return a copy on another device."""
         contrast = None if self.contrast is None else self.contrast.to(device)
         return CachedPass(self.number, self.logits.to(device), self.input_ids.to(device), contrast)
@@ -180,7 +180,7 @@ class CacheWriter:
         self.shelf.put(self.run_id, self.run)
 
     def on_logits(
-        self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Sequence[Any]
+        self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Processors
     ) -> None:
         """Store the inputs of an observation."""
         first = processors[0] if len(processors) else None

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
 
 TEXT, ENCODER, PATCHES, FRAMES = "text", "encoder", "patches", "frames"
 """The decoder's tokens; the encoder's tokens; parts of a picture; parts of a sound."""
@@ -49,7 +52,7 @@ class Positions:
         return tuple(round(place * self.frame_s, 3) for place in range(self.count))
 
 
-def text_positions(loaded: Any, ids: Sequence[int], source: str = TEXT) -> Positions:
+def text_positions(loaded: LoadedModel, ids: Sequence[int], source: str = TEXT) -> Positions:
     """Return the positions of token ids."""
     found = tuple(int(i) for i in ids)
     pieces = tuple(loaded.pieces[i] for i in found)
@@ -57,7 +60,9 @@ def text_positions(loaded: Any, ids: Sequence[int], source: str = TEXT) -> Posit
     return Positions(source, len(found), found, pieces, picture=picture)
 
 
-def encoder_positions(loaded: Any, inputs: Mapping[str, torch.Tensor], length: int) -> Positions:
+def encoder_positions(
+    loaded: LoadedModel, inputs: Mapping[str, torch.Tensor], length: int
+) -> Positions:
     """Return the positions of an encoder's output.
 
     Args:
@@ -79,7 +84,7 @@ def find_sound_input(inputs: Mapping[str, torch.Tensor]) -> str | None:
     return next((name for name in _SOUND_INPUTS if name in inputs), None)
 
 
-def placeholder_ids(loaded: Any) -> frozenset[int]:
+def placeholder_ids(loaded: LoadedModel) -> frozenset[int]:
     """Return the prompt's token ids that are placeholders for a picture or a sound."""
     config = loaded.model.config
     found = (getattr(config, name, None) for name in _PLACEHOLDER_NAMES)
@@ -102,11 +107,12 @@ def _patch_grid(config: Any, shape: Sequence[int], length: int) -> tuple[int, in
     return None
 
 
-def _frame_seconds(loaded: Any) -> float | None:
+def _frame_seconds(loaded: LoadedModel) -> float | None:
     """Return the seconds of sound that one encoder position covers."""
     config = loaded.model.config
     if config.model_type == "whisper":
         # Whisper's second convolution halves the frames of the log-mel spectrogram.
+        assert loaded.reader is not None  # a run of Whisper has a sound
         sounds = loaded.reader.processors.sounds
         return 2 * sounds.hop_length / sounds.sampling_rate
     own = getattr(config, "encoder", config)
@@ -114,7 +120,7 @@ def _frame_seconds(loaded: Any) -> float | None:
     return None if samples is None else samples / _SAMPLE_RATE
 
 
-def _find_picture(loaded: Any, ids: tuple[int, ...]) -> tuple[int, int, int] | None:
+def _find_picture(loaded: LoadedModel, ids: tuple[int, ...]) -> tuple[int, int, int] | None:
     """Return the position and size of a picture's tokens, if they form one square."""
     wanted = placeholder_ids(loaded)
     places = [place for place, i in enumerate(ids) if i in wanted]

@@ -24,6 +24,7 @@ from engine.messages import Message
 from engine.models.chat import chat_from_ids
 from engine.models.loading import LoadedModel, find_recorded_model
 from engine.models.meta_model import CONSTRUCTION_LOCK
+from engine.models.model_types import Model, Processors
 from engine.models.readers import AUDIO
 from engine.processors import FILTERS
 from engine.run.generation import build_own_processors, generate_inputs, generation_config
@@ -56,7 +57,7 @@ def changeable_parameters(config_class: type) -> tuple[str, ...]:
     return tuple(name for name in params_of(config_class) if name not in NEEDS_RERUN)
 
 
-def build_changed_config(run: CachedRun, params: Mapping[str, Any]) -> Any:
+def build_changed_config(run: CachedRun, params: Mapping[str, object]) -> Any:
     """Return a run's config with other values, validated like a request's.
 
     Args:
@@ -108,7 +109,11 @@ def build_processors(run: CachedRun, config: Any) -> tuple[list[Any], bool]:
     select = run.strategy.generate_kwargs(config)
 
     def capture(
-        model: Any, input_ids: Any, logits_processor: Any, *args: Any, **kwargs: Any
+        model: Model,
+        input_ids: torch.Tensor,
+        logits_processor: Processors,
+        *args: Any,
+        **kwargs: Any,
     ) -> Any:
         del model, args, kwargs
         found.extend(logits_processor)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -28,6 +28,9 @@ from engine.run.scheduler import wait_for_turn
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
 from engine.trace.records import Step, Trace
+
+if TYPE_CHECKING:
+    from engine.run.weights import RequestedModel
 
 MAX_RERUN_S = SETTINGS.max_asking_s
 """Seconds that one rerun may compute."""
@@ -144,7 +147,7 @@ def copy_processor(processor: Any) -> Any:
 
 
 def replay_to_step(
-    trace: Trace, index: int, model: Any = None, assistant: Any = None
+    trace: Trace, index: int, model: RequestedModel = None, assistant: RequestedModel = None
 ) -> ReplayedStep:
     """Rerun a run up to a step and return the step with its passes.
 

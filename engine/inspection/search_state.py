@@ -11,6 +11,7 @@ from engine.inspection.filter_chain import FilterChain
 from engine.inspection.rerun import ObservedPass, ReplayedStep
 from engine.loops.beams.diverse import HammingDiversityLogitsProcessor
 from engine.loops.beams.step_record import PROMPT_NODE
+from engine.models.model_types import Processor
 from engine.trace.details import BeamDetail, BeamNode
 
 _PLACEHOLDER_SUM = -1e9
@@ -155,7 +156,7 @@ def total_scores(team: RerunGroup, scores: torch.Tensor) -> torch.Tensor:
     return scores + team.sums[:, None]
 
 
-def replace_taken_tokens(processor: Any, taken: torch.Tensor) -> Any:
+def replace_taken_tokens(processor: Processor, taken: torch.Tensor) -> Any:
     """Replace the tokens taken by earlier groups in a Hamming diversity processor."""
     if not isinstance(processor, HammingDiversityLogitsProcessor):
         return processor

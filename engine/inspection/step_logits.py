@@ -12,7 +12,7 @@ import hashlib
 import json
 import threading
 from collections import OrderedDict
-from typing import Any
+from typing import TYPE_CHECKING
 
 from engine.errors import EngineError, ParameterError
 from engine.inspection.logits_cache import CACHED, CachedRun
@@ -35,6 +35,9 @@ from engine.run.preparation import prepare
 from engine.run.request import check_request, request_from_trace
 from engine.trace.records import Step, Trace
 
+if TYPE_CHECKING:
+    from engine.run.weights import RequestedModel
+
 RECOMPUTE_HINT = "The step can be made again for an exact answer."
 # In these loops a step depends only on its logits, its processors and the draw.
 _REBUILDABLE_LOOPS = (next_token_loop, watermark_loop)
@@ -49,7 +52,7 @@ class RunNotCachedError(EngineError):
     code = "forgotten"
 
 
-def find_logits(asked: CachedRun | Trace | None, step: Any) -> StepRef:
+def find_logits(asked: CachedRun | Trace | None, step: object) -> StepRef:
     """Return a step with the logits that its first processor received.
 
     Args:
@@ -73,7 +76,7 @@ def find_replayed_step(
     asked: CachedRun | Trace,
     index: int,
     model: LoadedModel | None = None,
-    assistant: Any = None,
+    assistant: RequestedModel = None,
     *,
     quick: bool = False,
 ) -> ReplayedStep:

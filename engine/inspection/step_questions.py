@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from engine.inspection.explanation import Explanation
 from engine.inspection.logits_cache import CachedRun
@@ -15,6 +15,9 @@ from engine.inspection.why import explain_token
 from engine.models.loading import LoadedModel
 from engine.one_shot_thread import run_in_thread
 from engine.trace.records import Trace
+
+if TYPE_CHECKING:
+    from engine.run.weights import RequestedModel
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def answer_question(
     asked: CachedRun | Trace,
     question: StepQuestion,
     model: LoadedModel | None = None,
-    assistant: Any = None,
+    assistant: RequestedModel = None,
 ) -> tuple[Explanation, str]:
     """Explain why a step chose a token or did not.
 
@@ -73,7 +76,7 @@ def score_typed_text(
     step: int,
     text: str,
     model: LoadedModel | None = None,
-    assistant: Any = None,
+    assistant: RequestedModel = None,
 ) -> TypedProbability:
     """Return the model's probability of a typed text at a step.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -50,7 +49,7 @@ class StepRef:
         return self.run.source
 
 
-def step_ref_in_run(run: CachedRun, step: Any) -> StepRef:
+def step_ref_in_run(run: CachedRun, step: object) -> StepRef:
     """Return a step of a cached run.
 
     Raises:

@@ -44,7 +44,7 @@ _CHUNK = 8
 
 def run_from_trace(
     trace: Trace,
-    step: Any = None,
+    step: object = None,
     cancelled: threading.Event | None = None,
     model: LoadedModel | None = None,
 ) -> CachedRun:
@@ -118,7 +118,7 @@ def _can_recompute(run: CachedRun, loaded: LoadedModel) -> bool:
     )
 
 
-def _recompute_passes(run: CachedRun, loaded: LoadedModel, step: Any) -> bool:
+def _recompute_passes(run: CachedRun, loaded: LoadedModel, step: object) -> bool:
     """Fill a run's passes; return whether all of them are filled."""
     sequences = sorted({s.sequence for s in run.steps})
     texts = [

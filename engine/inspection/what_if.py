@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import transformers
@@ -34,6 +34,9 @@ from engine.messages import Message
 from engine.processors.scores import IMPOSSIBLE_SCORE
 from engine.settings import SETTINGS
 from engine.trace.records import Step
+
+if TYPE_CHECKING:
+    from engine.strategies.base import Strategy
 
 _MAX_NAMES = 64
 """Maximum number of names in a request."""
@@ -130,7 +133,7 @@ def apply_change(run: CachedRun, change: SettingsChange) -> ChangedRun:
     return ChangedRun(run, change, config, active, tuple(display_name(p) for p in found), sample)
 
 
-def refusal_reason(strategy: Any) -> str:
+def refusal_reason(strategy: Strategy) -> str:
     """Return why a strategy allows no what-if analysis, "" if it does."""
     if strategy.loop in ONE_TOKEN_LOOPS:
         return ""
@@ -148,7 +151,7 @@ def refusal_reason(strategy: Any) -> str:
     )
 
 
-def _check_names(what: str, given: Any, found: list[Any]) -> list[str]:
+def _check_names(what: str, given: object, found: list[Any]) -> list[str]:
     """Validate names; drop processors that are absent under the new parameters."""
     listed = list(given) if isinstance(given, (list, tuple)) else None
     if listed is None or len(listed) > _MAX_NAMES or not all(isinstance(n, str) for n in listed):
@@ -294,6 +297,7 @@ def scan_run(
     repeated, unsure = PassReplay(asked), []
     # Recomputed logits differ by about 1e-5, so each step's own settings are decided as well.
     own = PassReplay(apply_change(run, SettingsChange())) if run.source != CACHED else None
+    seen: Observation | None = None
     last, tokens, usual = -1, torch.empty(0), torch.empty(0)
     for step in list(run.steps):
         if cancelled is not None and cancelled.is_set():
@@ -312,6 +316,7 @@ def scan_run(
             usual = own.replay_pass(one)[1] if own is not None else tokens
             last = one.number
         row = run.batch_row(step)
+        assert seen is not None  # no pass has the number -1
         check_scores(seen, row)
         became = int(tokens[row])
         if own is not None and int(usual[row]) != step.emit[0]:

@@ -10,7 +10,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from engine.lessons.lesson import LessonError
 from engine.messages import Message
@@ -69,7 +69,7 @@ def evaluate_expression(expression: str, names: Mapping[str, Any], functions: Fu
         ) from None
 
 
-def to_finite_number(value: Any) -> float:
+def to_finite_number(value: object) -> float:
     """Return a value as a float.
 
     Raises:
@@ -189,7 +189,7 @@ def _apply_comparison(act: ast.cmpop, left: Any, right: Any) -> bool:
     return compare(left, right)
 
 
-def _get_entry(record: Any, name: Any) -> Any:
+def _get_entry(record: Any, name: object) -> Any:
     if not isinstance(record, Mapping):
         raise _NotAllowedError(Message("there is no {name} in it", name=repr(str(name)[:40])))
     if name not in record:
@@ -204,11 +204,11 @@ def _get_entry(record: Any, name: Any) -> Any:
     return record[name]
 
 
-def _require_bool(value: Any) -> bool:
+def _require_bool(value: object) -> bool:
     if not isinstance(value, bool):
         raise _NotAllowedError("and, or and not are for what is true or false")
     return value
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)  # bool is an int

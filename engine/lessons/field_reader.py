@@ -22,7 +22,7 @@ class FieldReader:
         LessonError: `given` is no mapping, or it has an unknown name.
     """
 
-    def __init__(self, given: Any, where: str, names: Iterable[str]) -> None:
+    def __init__(self, given: object, where: str, names: Iterable[str]) -> None:
         known = sorted(names)
         if not isinstance(given, Mapping):
             raise LessonError(

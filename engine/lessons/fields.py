@@ -63,7 +63,7 @@ _MAX_PLACE = 1000
 _LOOK_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 
 
-def parse_run(name: str, given: Any) -> LessonRun:
+def parse_run(name: str, given: object) -> LessonRun:
     """Return a run from the lesson's head."""
     found = FieldReader(given, Message("The run {name}", name=name), _RUN_FIELDS)
     if "recorded" in found.given:
@@ -211,7 +211,7 @@ def _steps_per_scene(given: FieldReader, name: str, scenes: int) -> list[Any]:
     return listed
 
 
-def _parse_bet(value: Any, card: str) -> Bet:
+def _parse_bet(value: object, card: str) -> Bet:
     given = FieldReader(value, Message("{where}, bet", where=card), _BET_FIELDS)
     kind = given.one_of("kind", BET_KINDS)
     question = given.text("question", most=240)

@@ -148,7 +148,7 @@ def parse_yaml(text: str, where: str) -> Mapping[str, Any]:
     return value
 
 
-def _parse_runs(given: Any) -> Iterator[LessonRun]:
+def _parse_runs(given: object) -> Iterator[LessonRun]:
     if not isinstance(given, Mapping) or not given:
         raise LessonError("The head: runs has to name one run at least, with what makes it.")
     if len(given) > MAX_RUNS:

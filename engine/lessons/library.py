@@ -164,7 +164,7 @@ def find_changed_field(run: LessonRun, trace: Trace) -> str:
     return next((n for n, v in params.items() if not _is_same_value(trace.config.get(n), v)), "")
 
 
-def _is_same_value(kept: Any, asked: Any) -> bool:
+def _is_same_value(kept: object, asked: object) -> bool:
     # A trace may have a tuple where YAML has a list.
     return kept == asked or (isinstance(kept, (list, tuple)) and list(kept) == asked)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path as File
-from typing import Any
 
 from engine.errors import format_value
 from engine.lessons.fields import FieldReader
@@ -78,7 +77,7 @@ def load_path(language: str = ENGLISH, file: File = PATH_FILE) -> LessonPath:
     return LessonPath(language, _text_in_language(given, "title", language), minutes, steps)
 
 
-def _parse_stop(number: int, value: Any, language: str) -> PathStop:
+def _parse_stop(number: int, value: object, language: str) -> PathStop:
     given = FieldReader(
         value, Message("The path, step {number}", number=number), ("lesson", "minutes", "say")
     )

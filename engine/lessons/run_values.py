@@ -104,7 +104,7 @@ def step_record(trace: Trace, index: int) -> Record:
     return record | ({n: chosen[n] for n in ("p", "used", "rank")} if chosen else {})
 
 
-def _add_token_texts(value: Any, pieces: Mapping[int, str]) -> Any:
+def _add_token_texts(value: object, pieces: Mapping[int, str]) -> Any:
     """Return JSON values with the text ``token`` added to every record with a ``parse_token_id``."""
     if isinstance(value, Mapping):
         named = {name: _add_token_texts(entry, pieces) for name, entry in value.items()}
@@ -241,17 +241,17 @@ def sum_field(records: Sequence[Record], name: str) -> float:
     return math.fsum(float(record[name]) for record in records)
 
 
-def count_equal(records: Sequence[Record], name: str, value: Any) -> int:
+def count_equal(records: Sequence[Record], name: str, value: object) -> int:
     """Return the number of records whose field equals `value`."""
     return sum(record.get(name) == value for record in records)
 
 
-def filter_equal(records: Sequence[Record], name: str, value: Any) -> list[Record]:
+def filter_equal(records: Sequence[Record], name: str, value: object) -> list[Record]:
     """Return the records whose field equals `value`, in order."""
     return [record for record in records if record.get(name) == value]
 
 
-def count_before_tail(records: Sequence[Record], name: str, value: Any) -> int:
+def count_before_tail(records: Sequence[Record], name: str, value: object) -> int:
     """Return how many records come before the final stretch in which all fields equal `value`.
 
     If the last record differs, that is all of them.

@@ -52,7 +52,7 @@ class LanguageFormat:
             digits = max(digits, _needed_digits(hundred))
         return self.number(hundred, digits) + "\u202f%"  # a narrow no-break space
 
-    def text(self, value: Any) -> str:
+    def text(self, value: object) -> str:
         """Return a value as text.
 
         Raises:

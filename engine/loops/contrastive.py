@@ -16,6 +16,7 @@ from engine.loops.forward import Forward, find_cache
 from engine.loops.host_transfer import RowValues
 from engine.loops.recorder import Recorder, round_decimals, round_significant
 from engine.loops.rows import Rows
+from engine.models.model_types import GenerationConfig, Model, Outputs, Processors, StoppingCriteria
 from engine.trace.details import ContrastiveDetail, ContrastiveOption
 from engine.trace.records import Step
 
@@ -40,11 +41,11 @@ class CandidateRanking:
 
 
 def contrastive_loop(
-    model: Any,
+    model: Model,
     input_ids: torch.Tensor,
-    logits_processor: Any,
-    stopping_criteria: Any,
-    generation_config: Any,
+    logits_processor: Processors,
+    stopping_criteria: StoppingCriteria,
+    generation_config: GenerationConfig,
     *,
     recorder: Recorder,
     generator: torch.Generator,
@@ -111,7 +112,7 @@ class ContextStates:
     start: int
 
 
-def _context_states(forward: Forward, outputs: Any) -> ContextStates:
+def _context_states(forward: Forward, outputs: Outputs) -> ContextStates:
     """Return the context states after the pass over the prompt."""
     states, seq2seq = (
         normalize_states(last_hidden_states(outputs)),
@@ -135,7 +136,7 @@ def normalize_states(states: torch.Tensor) -> torch.Tensor:
     return states / states.norm(dim=-1, keepdim=True)
 
 
-def last_hidden_states(outputs: Any) -> torch.Tensor:
+def last_hidden_states(outputs: Outputs) -> torch.Tensor:
     """Return (rows, positions, hidden) of the last layer, the decoder's if there are two."""
     states = getattr(outputs, "decoder_hidden_states", None)
     return (outputs.hidden_states if states is None else states)[-1]
@@ -176,7 +177,11 @@ def run_candidates(forward: Forward, input_ids: torch.Tensor, ids: torch.Tensor)
 
 
 def keep_winning_rows(
-    forward: Forward, outputs: Any, states: torch.Tensor, said: ContextStates, chosen: torch.Tensor
+    forward: Forward,
+    outputs: Outputs,
+    states: torch.Tensor,
+    said: ContextStates,
+    chosen: torch.Tensor,
 ) -> tuple[ContextStates, torch.Tensor]:
     """Keep the winning candidates' cache rows; return the new context states and next logits.
 

@@ -17,6 +17,7 @@ from engine.loops.host_transfer import Columns, RowValues
 from engine.loops.logit_lens import LayerDistributions, candidate_layers, round_reading
 from engine.loops.recorder import Recorder
 from engine.loops.rows import Rows
+from engine.models.model_types import GenerationConfig, Model, Outputs, Processors, StoppingCriteria
 from engine.trace.details import LayerDetail
 from engine.trace.records import Step
 
@@ -43,11 +44,11 @@ class LayerContrast:
 
 
 def dola_loop(
-    model: Any,
+    model: Model,
     input_ids: torch.Tensor,
-    logits_processor: Any,
-    stopping_criteria: Any,
-    generation_config: Any,
+    logits_processor: Processors,
+    stopping_criteria: StoppingCriteria,
+    generation_config: GenerationConfig,
     *,
     recorder: Recorder,
     generator: torch.Generator,
@@ -94,7 +95,7 @@ def dola_loop(
     return rows.ids
 
 
-def _contrast_candidates(model: Any, chosen: Any) -> tuple[int, ...]:
+def _contrast_candidates(model: Model, chosen: Any) -> tuple[int, ...]:
     """Return the layers to choose the premature one from; see ``candidate_layers``.
 
     Raises:
@@ -106,7 +107,7 @@ def _contrast_candidates(model: Any, chosen: Any) -> tuple[int, ...]:
     return candidates
 
 
-def _layer_states(model: Any, outputs: Any, deepest: int) -> Any:
+def _layer_states(model: Model, outputs: Outputs, deepest: int) -> Any:
     """Return the hidden states of a pass.
 
     Raises:
@@ -122,7 +123,7 @@ def _layer_states(model: Any, outputs: Any, deepest: int) -> Any:
     return states
 
 
-def model_candidate_layers(model: Any, chosen: Any) -> tuple[int, ...]:
+def model_candidate_layers(model: Model, chosen: Any) -> tuple[int, ...]:
     """Return the candidate layers of a model; see ``candidate_layers``."""
     count = model.config.get_text_config(decoder=True).num_hidden_layers
     return candidate_layers(chosen, count, layer_tools.is_tied(model))

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from engine.models.capabilities import CACHE_ARGUMENTS, CUSTOM_CACHE_ARGUMENTS
+from engine.models.model_types import GenerationConfig, Model, Outputs
 from engine.models.readers.token_type_padding import pad_token_types
 
 
@@ -24,7 +25,9 @@ class Forward:
         given: the arguments of the first pass.
     """
 
-    def __init__(self, model: Any, generation_config: Any, model_kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, model: Model, generation_config: GenerationConfig, model_kwargs: dict[str, Any]
+    ) -> None:
         self.model = model
         self.generation_config = generation_config
         self.model_kwargs, self.given = model_kwargs, dict(model_kwargs)
@@ -82,7 +85,8 @@ class Forward:
             self.model, self.generation_config, with_empty_cache(self.model, self.given)
         )
         # Pass by pass, because one long pass would round differently.
-        for end in range(self.first, input_ids.shape[1] + 1):
+        outputs = again(input_ids[:, : self.first])
+        for end in range(self.first + 1, input_ids.shape[1] + 1):
             outputs = again(input_ids[:, :end])
         return again, outputs
 
@@ -107,7 +111,7 @@ class Forward:
         else:
             cache.reorder_cache(rows)
 
-    def last_logits(self, outputs: Any, device: torch.device) -> torch.Tensor:
+    def last_logits(self, outputs: Outputs, device: torch.device) -> torch.Tensor:
         """Return a copy of the (batch, vocab) float32 logits of the last position."""
         # A copy: a CUDA graph overwrites its output, and processors may write into theirs. float32, as
         # generate() computes scores.
@@ -143,7 +147,7 @@ def find_cache(model_kwargs: dict[str, Any]) -> tuple[str, Any] | None:
     return None
 
 
-def with_empty_cache(model: Any, model_kwargs: dict[str, Any]) -> dict[str, Any]:
+def with_empty_cache(model: Model, model_kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return the keyword arguments with a new cache, or none if the model makes its own.
 
     Args:
@@ -165,7 +169,7 @@ def with_empty_cache(model: Any, model_kwargs: dict[str, Any]) -> dict[str, Any]
     return model_kwargs | {found[0]: cache}
 
 
-def make_empty_cache(model: Any) -> Any:
+def make_empty_cache(model: Model) -> Any:
     """Return a new cache for a decoder: the one its class makes, else a DynamicCache."""
     from transformers import DynamicCache
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from engine.loops.entropy import compute_entropy, fast_exp
 from engine.loops.host_transfer import Columns, RowValues
 from engine.models.capabilities import final_norm
+from engine.models.model_types import Model
 from engine.trace.details import LayerReading
 
 TOKENS_PER_LAYER = 4
@@ -45,7 +45,7 @@ def candidate_layers(chosen: str | Sequence[int], layers: int, tied: bool) -> tu
     return tuple(dict.fromkeys(layer for layer in chosen if 0 <= layer < layers))
 
 
-def is_tied(model: Any) -> bool:
+def is_tied(model: Model) -> bool:
     """Return whether the output head shares the weights of the input embedding."""
     head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
     if head.weight is embedding.weight:
@@ -94,7 +94,7 @@ class LayerDistributions:
 
 
 def project_layers(
-    model: Any, hidden_states: Sequence[torch.Tensor], logits: torch.Tensor
+    model: Model, hidden_states: Sequence[torch.Tensor], logits: torch.Tensor
 ) -> LayerDistributions:
     """Apply the output head to every layer at the last position.
 

@@ -11,15 +11,16 @@ from engine.loops.exponential_race import choose_tokens, draw_detail
 from engine.loops.forward import Forward
 from engine.loops.recorder import Recorder
 from engine.loops.rows import Rows
+from engine.models.model_types import GenerationConfig, Model, Processors, StoppingCriteria
 from engine.trace.records import Step
 
 
 def next_token_loop(
-    model: Any,
+    model: Model,
     input_ids: torch.Tensor,
-    logits_processor: Any,
-    stopping_criteria: Any,
-    generation_config: Any,
+    logits_processor: Processors,
+    stopping_criteria: StoppingCriteria,
+    generation_config: GenerationConfig,
     *,
     recorder: Recorder,
     generator: torch.Generator,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 import transformers
+
+from engine.models.model_types import Processors
 
 
 def make_prefix_allowed_tokens_fn(
@@ -38,7 +39,7 @@ def make_prefix_allowed_tokens_fn(
     return allowed
 
 
-def fit_processors(processors: Sequence[Any], rows: int) -> list[Any]:
+def fit_processors(processors: Processors, rows: int) -> list[Any]:
     """Return the processors adapted to a batch of another size.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from engine.loops.exponential_race import draw_noise
 from engine.loops.forward import Forward
 from engine.loops.host_transfer import Columns, RowValues
 from engine.loops.recorder import Observation, Recorder, Row
+from engine.models.model_types import GenerationConfig, Processors, StoppingCriteria
 from engine.trace.records import Step
 
 SHARED_PASSES_NOTE = (
@@ -49,7 +50,7 @@ class Rows:
         self,
         forward: Forward,
         input_ids: torch.Tensor,
-        stopping_criteria: Any,
+        stopping_criteria: StoppingCriteria,
         recorder: Recorder,
         detail: Callable[[RowValues], Any],
     ) -> None:
@@ -83,7 +84,7 @@ class Rows:
         return self.are_open
 
     def process(
-        self, processors: Sequence[Any], generator: torch.Generator | None = None
+        self, processors: Processors, generator: torch.Generator | None = None
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Run every processor in turn over the newest logits.
 
@@ -112,7 +113,7 @@ class Rows:
         self.seen = self.recorder.observe(logits, ids, processors, known)
         return self.seen.scores, noise
 
-    def observe(self, logits: torch.Tensor, processors: Sequence[Any]) -> torch.Tensor:
+    def observe(self, logits: torch.Tensor, processors: Processors) -> torch.Tensor:
         """Run every processor in turn over (batch, vocab) logits; return the scores."""
         self.seen = self.recorder.observe(logits, self.ids, processors)
         return self.seen.scores
@@ -171,7 +172,10 @@ def is_reading_deferred(device: torch.device) -> bool:
 
 
 def append_tokens(
-    input_ids: torch.Tensor, tokens: torch.Tensor, unfinished: torch.Tensor, config: Any
+    input_ids: torch.Tensor,
+    tokens: torch.Tensor,
+    unfinished: torch.Tensor,
+    config: GenerationConfig,
 ) -> torch.Tensor:
     """Return (batch, length + 1) ids: every row with its token, finished rows padded.
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from engine.models.readers.token_type_padding import pad_token_types
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class TeacherForcedPass:
 
 
 def run_teacher_forced(
-    loaded: Any,
+    loaded: LoadedModel,
     prompt_ids: Sequence[int],
     new_ids: Sequence[int],
     *,
@@ -53,7 +56,7 @@ def run_teacher_forced(
 
 
 def teacher_forced_inputs(
-    loaded: Any,
+    loaded: LoadedModel,
     prompt_ids: Sequence[int],
     new_ids: Sequence[int],
     media_inputs: Mapping[str, torch.Tensor] | None = None,
@@ -83,7 +86,7 @@ def teacher_forced_inputs(
 
 
 def decoder_prefix_ids(
-    loaded: Any,
+    loaded: LoadedModel,
     prompt_ids: Sequence[int],
     media_inputs: Mapping[str, torch.Tensor] | None = None,
 ) -> list[int]:
@@ -97,7 +100,7 @@ def decoder_prefix_ids(
     return [next(start for start in found if start is not None)]
 
 
-def _has_text_encoder(loaded: Any, media_inputs: Mapping[str, torch.Tensor] | None) -> bool:
+def _has_text_encoder(loaded: LoadedModel, media_inputs: Mapping[str, torch.Tensor] | None) -> bool:
     """Return whether an encoder reads the prompt ids, not an image or sound."""
     main = getattr(loaded.model, "main_input_name", "input_ids")
     return loaded.is_encoder_decoder and main not in (media_inputs or {})

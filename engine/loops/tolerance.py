@@ -8,23 +8,23 @@ Such a step is recomputed unbatched; see ``engine/loops/rows.py``.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from engine.loops.recorder import Stages, display_name
+from engine.models.model_types import Processors
 from engine.processors import FILTERS
 from engine.processors.scores import IMPOSSIBLE_SCORE, highest_removed, lowest_kept
 from engine.watermark.processors import GreenListProcessor
 
 
-def has_known_tolerance(processors: Sequence[Any]) -> bool:
+def has_known_tolerance(processors: Processors) -> bool:
     """Return whether the tolerance of every processor is known."""
     return all(_is_known_processor(processor) for processor in processors)
 
 
-def _is_known_processor(processor: Any) -> bool:
+def _is_known_processor(processor: object) -> bool:
     if isinstance(processor, GreenListProcessor):
         # selfhash tests only the top tokens, an edge that is not checked here.
         return processor.seeding_scheme == "lefthash"
@@ -35,7 +35,7 @@ def _is_known_processor(processor: Any) -> bool:
 def may_change_decision(
     stages: Stages,
     logits: torch.Tensor,
-    processors: Sequence[Any],
+    processors: Processors,
     noise: torch.Tensor | None,
     margin: float,
 ) -> bool:

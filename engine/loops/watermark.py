@@ -11,6 +11,7 @@ import torch
 
 from engine.loops.next_token import next_token_loop
 from engine.loops.recorder import Recorder, round_decimals
+from engine.models.model_types import GenerationConfig, Model, Processors, StoppingCriteria
 from engine.trace.details import DrawDetail, WatermarkDetail
 from engine.trace.records import Step
 from engine.watermark import processors
@@ -18,11 +19,11 @@ from engine.watermark.marks import CONTEXT_IN_PROMPT, NO_CONTEXT, Tally, null_hy
 
 
 def watermark_loop(
-    model: Any,
+    model: Model,
     input_ids: torch.Tensor,
-    logits_processor: Any,
-    stopping_criteria: Any,
-    generation_config: Any,
+    logits_processor: Processors,
+    stopping_criteria: StoppingCriteria,
+    generation_config: GenerationConfig,
     *,
     recorder: Recorder,
     generator: torch.Generator,

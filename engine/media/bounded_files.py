@@ -7,11 +7,14 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from engine.errors import ParameterError
 from engine.messages import Message
 from engine.settings import SETTINGS
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 
 class ReadLimitError(Exception):
@@ -78,7 +81,7 @@ class TimedFile(io.BytesIO):
         super().__init__(data)
         self.until = time.monotonic() + most_s
 
-    def readinto(self, buffer: Any, /) -> int:
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
         """Read into a buffer; return 0, the end of the file, after the time limit."""
         return 0 if self.is_late() else super().readinto(buffer)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from engine.errors import ParameterError
 from engine.media import picture_decoder, sound_decoder
@@ -18,7 +17,7 @@ from engine.settings import SETTINGS
 _BYTES = (bytes, bytearray, memoryview)
 
 
-def to_picture(value: Any) -> Picture:
+def to_picture(value: object) -> Picture:
     """Convert a value to a picture and cache it, see ``load_trace_media``.
 
     Args:
@@ -38,7 +37,7 @@ def to_picture(value: Any) -> Picture:
     return found
 
 
-def _convert_picture(value: Any) -> Picture:
+def _convert_picture(value: object) -> Picture:
     if isinstance(value, Picture):
         return value
     if isinstance(value, str) and value.startswith(EXAMPLE_PREFIX):
@@ -64,7 +63,7 @@ def _convert_picture(value: Any) -> Picture:
     )
 
 
-def to_sound(value: Any) -> Sound:
+def to_sound(value: object) -> Sound:
     """Convert a value to a sound and cache it, see ``load_trace_media``.
 
     Args:
@@ -84,7 +83,7 @@ def to_sound(value: Any) -> Sound:
     return found
 
 
-def _convert_sound(value: Any) -> Sound:
+def _convert_sound(value: object) -> Sound:
     if isinstance(value, Sound):
         return value
     if isinstance(value, str) and value.startswith(EXAMPLE_PREFIX):
@@ -106,7 +105,7 @@ def _convert_sound(value: Any) -> Sound:
     )
 
 
-def open_media(image: Any = None, audio: Any = None) -> Media:
+def open_media(image: object = None, audio: object = None) -> Media:
     """Open the picture and sound inputs of a run.
 
     Args:

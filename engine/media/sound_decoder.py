@@ -67,7 +67,7 @@ def decode_sound(data: bytes) -> tuple[np.ndarray, int]:
         raise ParameterError("audio", got, _DAMAGED_MESSAGE) from None
 
 
-def normalize_samples(samples: Any, rate: Any) -> tuple[np.ndarray, int]:
+def normalize_samples(samples: object, rate: Any) -> tuple[np.ndarray, int]:
     """Convert an array to the result of ``decode_sound``.
 
     Args:

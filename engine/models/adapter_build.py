@@ -15,6 +15,7 @@ from engine.models.adapter_merge import merge_adapter
 from engine.models.build_cache import build_once
 from engine.models.hub import ByteProgress
 from engine.models.meta_model import build_meta_model
+from engine.models.model_types import Model
 from engine.sources.lora_adapters import (
     BASE_SEPARATOR,
     CONFIG,
@@ -92,7 +93,7 @@ def build_meta_base(name: str, folder: str, base: str, under: str) -> Any:
     return model
 
 
-def _check_shapes(name: str, weights: Path, base: str, model: Any) -> None:
+def _check_shapes(name: str, weights: Path, base: str, model: Model) -> None:
     """Raise ModelError if the adapter names a layer the base lacks or has another input size."""
     from safetensors import safe_open
 

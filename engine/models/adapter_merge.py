@@ -11,6 +11,7 @@ from typing import Any
 from engine.errors import ModelError
 from engine.messages import Message
 from engine.models.gguf_conversion import check_resources, check_weights_complete
+from engine.models.model_types import Model
 from engine.models.subprocess_job import check_package, handle_job, run_job
 from engine.sources.lora_adapters import CONFIG, WEIGHTS
 
@@ -103,7 +104,7 @@ def _merge_job(order: dict[str, Any]) -> None:
     merged.save_pretrained(folder)
 
 
-def _merge_and_check(model: Any, adapter: str) -> Any:
+def _merge_and_check(model: Model, adapter: str) -> Any:
     """Return the base with the adapter merged into its weights, free of peft's modules.
 
     Raises:
@@ -133,7 +134,7 @@ def _merge_and_check(model: Any, adapter: str) -> Any:
     return merged
 
 
-def _untie_head(model: Any, adapter: str) -> bool:
+def _untie_head(model: Model, adapter: str) -> bool:
     """Untie a decoder's head from its embeddings if the adapter changes either; return whether it did.
 
     Merged into tied weights, a change of one would change the other too.
@@ -156,7 +157,7 @@ def _untie_head(model: Any, adapter: str) -> bool:
     return True
 
 
-def _load_adapter(peft: Any, model: Any, adapter: str) -> Any:
+def _load_adapter(peft: Any, model: Model, adapter: str) -> Any:
     """Return the base with the adapter attached, not merged yet.
 
     Raises:

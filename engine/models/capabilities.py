@@ -14,6 +14,7 @@ import torch
 import transformers
 
 from engine.models.hooks import has_own_forward
+from engine.models.model_types import Model
 from engine.models.readers.families import decoding_part, family_of
 
 CACHE_ARGUMENTS = ("past_key_values", "cache_params")
@@ -100,7 +101,7 @@ class Capabilities:
         return not self.has_cache or self.can_crop or self.can_restore
 
 
-def capabilities_of(model: Any) -> Capabilities:
+def capabilities_of(model: Model) -> Capabilities:
     """Return the capabilities of a transformers generation model; its weights are not used."""
     family, attention = family_of(model), attention_implementation(model)
     model = decoding_part(model)
@@ -137,12 +138,12 @@ def capabilities_of(model: Any) -> Capabilities:
     )
 
 
-def attention_implementation(model: Any) -> str:
+def attention_implementation(model: Model) -> str:
     """Return the attention implementation to load a model with: some classes do not support sdpa."""
     return "sdpa" if getattr(model, "_supports_sdpa", False) else "eager"
 
 
-def layer_stack(model: Any) -> tuple[str, torch.nn.ModuleList] | None:
+def layer_stack(model: Model) -> tuple[str, torch.nn.ModuleList] | None:
     """Return the attribute name and the list of a decoder's layers; None if not found."""
     base = getattr(model, model.base_model_prefix, None)
     for name in ("layers", "h"):
@@ -154,7 +155,7 @@ def layer_stack(model: Any) -> tuple[str, torch.nn.ModuleList] | None:
     return None
 
 
-def final_norm(model: Any) -> Any | None:
+def final_norm(model: Model) -> Any | None:
     """Return the norm between the last layer and the head; None if not found."""
     base = getattr(model, model.base_model_prefix, model)
     for owner in (base, getattr(base, "decoder", None)):
@@ -164,20 +165,20 @@ def final_norm(model: Any) -> Any | None:
     return None
 
 
-def _model_types(model: Any) -> set[str]:
+def _model_types(model: Model) -> set[str]:
     """Return the model types of the configuration and of its decoder part."""
     config = model.config
     return {config.model_type, config.get_text_config(decoder=True).model_type}
 
 
-def _cache_name(model: Any, arguments: Any) -> str | None:
+def _cache_name(model: Model, arguments: Any) -> str | None:
     if not model._supports_default_dynamic_cache():
         return None
     name = CACHE_ARGUMENTS["mamba" in type(model).__name__.lower()]  # as generate() chooses it
     return name if name in arguments else None
 
 
-def _can_crop_layers(model: Any) -> bool:
+def _can_crop_layers(model: Model) -> bool:
     """Return True if every cache layer of the configuration can be cropped."""
     from transformers import DynamicCache
 

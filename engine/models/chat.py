@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from engine.errors import ParameterError
+from engine.models.model_types import Tokenizer
 from engine.models.templates import Rendered, token_pattern
 from engine.models.text import tokenize_text
 from engine.trace.records import TEMPLATE_ROLE, PromptTurn
@@ -44,7 +44,7 @@ class _Token:
     at: int | None
 
 
-def encode_chat(tokenizer: Any, rendered: Rendered, roles: Sequence[str]) -> ChatPrompt:
+def encode_chat(tokenizer: Tokenizer, rendered: Rendered, roles: Sequence[str]) -> ChatPrompt:
     """Tokenize a rendered conversation.
 
     Args:
@@ -64,7 +64,7 @@ def encode_chat(tokenizer: Any, rendered: Rendered, roles: Sequence[str]) -> Cha
     )
 
 
-def chat_from_ids(tokenizer: Any, ids: Sequence[int]) -> ChatPrompt:
+def chat_from_ids(tokenizer: Tokenizer | None, ids: Sequence[int]) -> ChatPrompt:
     """Build a ChatPrompt from token ids alone, without turns.
 
     Args:
@@ -75,7 +75,7 @@ def chat_from_ids(tokenizer: Any, ids: Sequence[int]) -> ChatPrompt:
     return ChatPrompt(text, tuple(ids), ())
 
 
-def _tokenize_alone(tokenizer: Any, text: str, start: int, *, literal: bool) -> list[_Token]:
+def _tokenize_alone(tokenizer: Tokenizer, text: str, start: int, *, literal: bool) -> list[_Token]:
     """Tokenize a text without context.
 
     Args:
@@ -93,7 +93,7 @@ def _tokenize_alone(tokenizer: Any, text: str, start: int, *, literal: bool) -> 
     return [_Token(i, start + max(first, last - 1)) for i, (first, last) in spans]
 
 
-def _tokenize_with_literals(tokenizer: Any, rendered: Rendered) -> list[_Token]:
+def _tokenize_with_literals(tokenizer: Tokenizer, rendered: Rendered) -> list[_Token]:
     """Tokenize a text in which users may have spelled control tokens.
 
     The text is split at the template's special tokens, as every tokenizer does first. Only spans in
@@ -110,7 +110,7 @@ def _tokenize_with_literals(tokenizer: Any, rendered: Rendered) -> list[_Token]:
     return tokens
 
 
-def _split_spans(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[int, int, bool]]:
+def _split_spans(tokenizer: Tokenizer, rendered: Rendered) -> Iterator[tuple[int, int, bool]]:
     """Yield non-empty spans (start, end, whether a user spelled a control token in it)."""
     text, at = rendered.text, 0
     real = list(_special_token_spans(tokenizer, rendered))
@@ -127,7 +127,7 @@ def _split_spans(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[int, int,
         yield at, len(text), False
 
 
-def _special_token_spans(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[int, int]]:
+def _special_token_spans(tokenizer: Tokenizer, rendered: Rendered) -> Iterator[tuple[int, int]]:
     """Yield the spans of the template's special tokens, including the white space they strip."""
     added = {t.content: t for t in tokenizer.added_tokens_decoder.values() if t.special}
     pattern, text, at = token_pattern(set(added)), rendered.text, 0
@@ -142,7 +142,9 @@ def _special_token_spans(tokenizer: Any, rendered: Rendered) -> Iterator[tuple[i
         at = end
 
 
-def _tokenize_as_text(tokenizer: Any, text: str, start: int, rendered: Rendered) -> list[_Token]:
+def _tokenize_as_text(
+    tokenizer: Tokenizer, text: str, start: int, rendered: Rendered
+) -> list[_Token]:
     """Tokenize a span that holds none of the template's special tokens, as plain text."""
     special = {t.content for t in tokenizer.added_tokens_decoder.values() if t.special}
     whole = {first: last for first, last in rendered.literal if start <= first < start + len(text)}
@@ -162,7 +164,7 @@ def _tokenize_as_text(tokenizer: Any, text: str, start: int, rendered: Rendered)
     return tokens
 
 
-def _tokenize_added_token(tokenizer: Any, word: str, at: int) -> list[_Token]:
+def _tokenize_added_token(tokenizer: Tokenizer, word: str, at: int) -> list[_Token]:
     """Tokenize the name of a non-special added token as text, in two parts so that it is not matched."""
     own = tokenizer.convert_tokens_to_ids(word)
     ids = [i for half in (word[:1], word[1:]) for i in _token_ids(tokenizer, half)]
@@ -171,11 +173,11 @@ def _tokenize_added_token(tokenizer: Any, word: str, at: int) -> list[_Token]:
     return [_Token(i, at) for i in ids]
 
 
-def _token_ids(tokenizer: Any, text: str) -> list[int]:
+def _token_ids(tokenizer: Tokenizer, text: str) -> list[int]:
     return [token.id for token in _tokenize_inside(tokenizer, text, len(_ANCHOR))]
 
 
-def _tokenize_inside(tokenizer: Any, text: str, start: int) -> list[_Token]:
+def _tokenize_inside(tokenizer: Tokenizer, text: str, start: int) -> list[_Token]:
     """Tokenize a text as if it followed other text."""
     if not text:
         return []

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from engine.errors import ModelError
 
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
 
-def check_fits_context(loaded: Any, ids: Iterable[int], length: int) -> None:
+
+def check_fits_context(loaded: LoadedModel, ids: Iterable[int], length: int) -> None:
     """Check that a text is not longer than the model's context and has only tokens it knows.
 
     Args:

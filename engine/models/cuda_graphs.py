@@ -20,6 +20,7 @@ from transformers import StaticCache
 
 from engine.models.layer_types import layer_types
 from engine.models.loading import LoadedModel
+from engine.models.model_types import Model
 from engine.settings import SETTINGS
 
 BLOCK = 256
@@ -54,7 +55,7 @@ class CudaGraphCache(StaticCache):
         self.capture = capture
         self.captured: dict[Any, _CapturedPass | None] = {}
 
-    def run(self, model: Any, inputs: Mapping[str, Any]) -> Any:
+    def run(self, model: Model, inputs: Mapping[str, object]) -> Any:
         """Run the model over one new token per row, replaying a graph if possible; return its outputs.
 
         Args:
@@ -79,7 +80,7 @@ class CudaGraphCache(StaticCache):
             for held in (layer.keys, layer.values):
                 held.copy_(held.index_select(0, beam_idx.to(held.device)))
 
-    def _capture_pass(self, model: Any, inputs: Mapping[str, Any]) -> _CapturedPass | None:
+    def _capture_pass(self, model: Model, inputs: Mapping[str, object]) -> _CapturedPass | None:
         held = {name: _clone(value) for name, value in inputs.items()}
         length = self.plain[0].cumulative_length.clone()
 
@@ -100,17 +101,17 @@ class CudaGraphCache(StaticCache):
 class _CapturedPass:
     """A captured pass and its fixed input tensors, which are filled before each replay."""
 
-    def __init__(self, held: Mapping[str, Any], repeat: Pass) -> None:
+    def __init__(self, held: Mapping[str, object], repeat: Pass) -> None:
         self.held, self.repeat = held, repeat
 
-    def __call__(self, inputs: Mapping[str, Any]) -> Any:
+    def __call__(self, inputs: Mapping[str, object]) -> Any:
         _fill_inputs(self.held, inputs)
         outputs = self.repeat()
         # The next replay overwrites the output tensors, so the caller gets copies.
         return type(outputs)(**{name: _clone(value) for name, value in outputs.items()})
 
 
-def _input_signature(value: Any) -> Any:
+def _input_signature(value: object) -> Any:
     """Return a key that is equal for inputs that can share a captured pass: shapes, dtypes, other values."""
     if isinstance(value, torch.Tensor):
         return tuple(value.shape), value.dtype
@@ -119,7 +120,7 @@ def _input_signature(value: Any) -> Any:
     return None if isinstance(value, StaticCache) else repr(value)
 
 
-def _clone(value: Any) -> Any:
+def _clone(value: object) -> Any:
     if isinstance(value, torch.Tensor):
         return value.clone()
     if isinstance(value, Mapping):
@@ -127,7 +128,7 @@ def _clone(value: Any) -> Any:
     return tuple(_clone(part) for part in value) if isinstance(value, tuple) else value
 
 
-def _fill_inputs(held: Any, value: Any) -> None:
+def _fill_inputs(held: Any, value: object) -> None:
     if isinstance(value, torch.Tensor):
         held.copy_(value)
     elif isinstance(value, Mapping):
@@ -209,7 +210,7 @@ def can_use_cuda_graphs(loaded: LoadedModel) -> bool:
     return _STATIC_CACHE_SUPPORT[loaded]
 
 
-def _can_use_static_cache(model: Any) -> bool:
+def _can_use_static_cache(model: Model) -> bool:
     """Return True if the model can read two tokens into a cache of fixed size."""
     # The class's declaration is not enough: Falcon with ALiBi fails in its first pass.
     cache = StaticCache(config=model.config, max_cache_len=BLOCK)

@@ -12,6 +12,7 @@ from typing import Any
 
 from engine.errors import ModelError
 from engine.messages import Message
+from engine.models.model_types import LoadingReport
 from engine.models.subprocess_job import check_package, handle_job, run_job
 from engine.settings import SETTINGS
 
@@ -93,7 +94,7 @@ def _convert_job(gguf: Path, folder: str, dtype: str) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def check_weights_complete(report: dict[str, Any]) -> None:
+def check_weights_complete(report: LoadingReport) -> None:
     """Check that no weights are missing.
 
     transformers fills missing weights with random numbers and only logs it.

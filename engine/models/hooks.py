@@ -10,15 +10,17 @@ import functools
 import types
 from typing import Any
 
+import torch
+
 _FORWARD_ATTRIBUTES = ("forward", "_old_forward")
 
 
-def is_hooked(module: Any) -> bool:
+def is_hooked(module: torch.nn.Module) -> bool:
     """Return True if accelerate has wrapped the module's forward."""
     return "_hf_hook" in vars(module) and "_old_forward" in vars(module)
 
 
-def has_own_forward(module: Any) -> bool:
+def has_own_forward(module: torch.nn.Module) -> bool:
     """Return True if the instance has its own forward, other than accelerate's, which a copy cannot rebind."""
     return "forward" in vars(module) and not is_hooked(module)
 

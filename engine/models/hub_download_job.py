@@ -17,10 +17,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from glob import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.messages import Message
 from engine.models import partial_downloads
+
+if TYPE_CHECKING:
+    from huggingface_hub.hf_api import RepoSibling
 
 _REPORT_INTERVAL_S = 0.3
 _NICENESS = 10
@@ -91,14 +94,15 @@ def _download_snapshot(order: dict[str, Any], own: Path) -> tuple[str, str]:
         info = HfApi(token=token).model_info(
             repository, revision=asked, timeout=probe_s, files_metadata=True
         )
-        total = _check_weights_size(info.siblings or (), order)
-        named = {file.rfilename for file in info.siblings or ()}
+        siblings = info.siblings or []
+        total = _check_weights_size(siblings, order)
+        named = {file.rfilename for file in siblings}
         first = "config.json" if "config.json" in named or CONFIG not in named else CONFIG
         # The config is checked before anything large is fetched. Requesting it by branch makes the
         # cache record the commit, so the model is found later without the hub.
         small = {"etag_timeout": probe_s, "token": token}
         folder = snapshot_download(repository, revision=asked, allow_patterns=[first], **small)
-        check_hashes(Path(folder), _list_small_files(info.siblings))
+        check_hashes(Path(folder), _list_small_files(siblings))
         if first == CONFIG:
             check_merge_allowed(name)
             read_adapter(name, folder)
@@ -106,13 +110,13 @@ def _download_snapshot(order: dict[str, Any], own: Path) -> tuple[str, str]:
             # A value takes at least half a byte, so twice the bytes bound the number of values.
             sizes.check_sizes(files.check_config(folder), 2 * total)
         revision = Path(folder).name
-        with _ProgressReporter(own, info.siblings):
+        with _ProgressReporter(own, siblings):
             # Small files first: a folder with all its weights counts as a complete model.
-            plain = _list_small_files(info.siblings)
+            plain = _list_small_files(siblings)
             patterns = [escape(file.rfilename) for file in plain]
             snapshot_download(repository, revision=revision, allow_patterns=patterns, **small)
             check_hashes(Path(folder), plain)
-            for file in _list_large_files(info.siblings):
+            for file in _list_large_files(siblings):
                 url = hf_hub_url(repository, file.path, revision=revision)
                 partial_downloads.complete_download(own, file, url, build_hf_headers(token=token))
             folder = snapshot_download(
@@ -125,7 +129,7 @@ def _download_snapshot(order: dict[str, Any], own: Path) -> tuple[str, str]:
     return folder, revision
 
 
-def _list_large_files(siblings: Any) -> list[partial_downloads.LargeFile]:
+def _list_large_files(siblings: Iterable[RepoSibling]) -> list[partial_downloads.LargeFile]:
     """List the files with an announced SHA-256, whose download can resume."""
     return [
         partial_downloads.LargeFile(file.rfilename, file.lfs.size, file.lfs.sha256)
@@ -134,12 +138,12 @@ def _list_large_files(siblings: Any) -> list[partial_downloads.LargeFile]:
     ]
 
 
-def _list_small_files(siblings: Any) -> list[Any]:
+def _list_small_files(siblings: Iterable[RepoSibling]) -> list[RepoSibling]:
     """List the files without a SHA-256; snapshot_download fetches them."""
     return [file for file in _list_wanted_files(siblings) if file.lfs is None]
 
 
-def check_hashes(folder: Path, files: Iterable[Any]) -> None:
+def check_hashes(folder: Path, files: Iterable[RepoSibling]) -> None:
     """Compare downloaded files with the hashes that the hub announced.
 
     Args:
@@ -244,7 +248,7 @@ def _http_error(name: str, error: Any) -> Exception:
     return ModelError("The hub answered {code} for {name}; try again later.", code=code, name=name)
 
 
-def count_download_bytes(siblings: Any) -> tuple[int, int]:
+def count_download_bytes(siblings: Iterable[RepoSibling]) -> tuple[int, int]:
     """Return the bytes a download of the repository would fetch, and how many of them are safetensors.
 
     Args:
@@ -255,7 +259,7 @@ def count_download_bytes(siblings: Any) -> tuple[int, int]:
     return sum(f.size or 0 for f in found), sum(f.size or 0 for f in weights)
 
 
-def _list_wanted_files(siblings: Any) -> list[Any]:
+def _list_wanted_files(siblings: Iterable[RepoSibling]) -> list[Any]:
     """List the files of a repository that a download would fetch."""
     from fnmatch import fnmatch
 
@@ -282,7 +286,7 @@ def no_space_message(name: str, total: int, most: int) -> str:
     )
 
 
-def _check_weights_size(siblings: Any, order: dict[str, Any]) -> int:
+def _check_weights_size(siblings: Iterable[RepoSibling], order: dict[str, Any]) -> int:
     """Report the total download size and return the bytes of the weights.
 
     Raises:
@@ -303,7 +307,7 @@ def _check_weights_size(siblings: Any, order: dict[str, Any]) -> int:
 class _ProgressReporter:
     """Context manager that reports the bytes downloaded so far, including those of earlier attempts."""
 
-    def __init__(self, own: Path, siblings: Any) -> None:
+    def __init__(self, own: Path, siblings: Iterable[RepoSibling]) -> None:
         self.folders = own / "blobs", own / partial_downloads.FOLDER
         self.over = threading.Event()
         wanted = {

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from engine.declare.weights import WeightsParams
 from engine.errors import ModelError
 from engine.models import weights as holding
+from engine.models.model_types import LoadingReport, Model, Tokenizer
 
 _MAX_SHOWN = 200
 
@@ -30,7 +29,9 @@ def load_error(error: Exception, name: str, folder: str, weights: WeightsParams)
     )
 
 
-def check_loaded_model(name: str, model: Any, report: dict[str, Any], tokenizer: Any) -> None:
+def check_loaded_model(
+    name: str, model: Model, report: LoadingReport, tokenizer: Tokenizer | None
+) -> None:
     """Check a loaded model: transformers silently fills missing weights with random numbers.
 
     Args:
@@ -55,7 +56,7 @@ def check_loaded_model(name: str, model: Any, report: dict[str, Any], tokenizer:
     check_tokenizer(name, model, tokenizer)
 
 
-def check_tokenizer(name: str, model: Any, tokenizer: Any) -> None:
+def check_tokenizer(name: str, model: Model, tokenizer: Tokenizer | None) -> None:
     """Raise ModelError if the tokenizer has more tokens than the model's embedding."""
     rows = model.get_input_embeddings().weight.shape[0]
     if tokenizer is not None and len(tokenizer) > rows:

@@ -28,6 +28,7 @@ from engine.models.load_checks import check_loaded_model, load_error
 from engine.models.memory_budget import trim_heap
 from engine.models.meta_model import CONSTRUCTION_LOCK, build_meta_model
 from engine.models.model_resolver import resolve_model
+from engine.models.model_types import Model, Tokenizer
 from engine.models.model_views import special_ids_config
 from engine.models.openvino import model as on_openvino
 from engine.models.openvino.graph_loader import load_graph_model
@@ -61,8 +62,8 @@ class LoadedModel:
         reader: turns pictures or sounds into its inputs; None if it takes none.
     """
 
-    model: Any
-    tokenizer: Any = None
+    model: Model
+    tokenizer: Tokenizer | None = None
     name: str = "in-memory"
     revision: str | None = None
     load_s: float = 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -69,7 +69,7 @@ def auto_class(name: str, folder: str) -> tuple[Any, Any]:
     return (own or found)[0], config
 
 
-def build_meta_model(name: str, folder: str, config: dict[str, Any]) -> tuple[Any, Any]:
+def build_meta_model(name: str, folder: str, config: Mapping[str, object]) -> tuple[Any, Any]:
     """Return the auto class of a folder's model, and the model on the meta device.
 
     Refusals are remembered, since building a hundred layers takes a second under a global lock.
@@ -103,7 +103,7 @@ def _file_states(folder: str) -> tuple[tuple[str, int, int], ...]:
 
 
 def build_from_config(
-    name: str, folder: str, config: dict[str, Any], values_in: Callable[[], int]
+    name: str, folder: str, config: Mapping[str, object], values_in: Callable[[], int]
 ) -> tuple[Any, Any]:
     """Return the same as ``build_meta_model``, for a config.json without local weights and without memory of refusals.
 

@@ -10,6 +10,7 @@ import transformers
 
 from engine.errors import ModelError
 from engine.models.hooks import has_own_forward, rewire_hooks
+from engine.models.model_types import Model
 
 SPECIAL_IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
 """The only fields kept of a model's generation_config.
@@ -17,13 +18,13 @@ SPECIAL_IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_to
 Other defaults would change a run without being in its request or trace."""
 
 
-def special_ids_config(model: Any) -> Any:
+def special_ids_config(model: Model) -> Any:
     """Return a GenerationConfig with the model's special token ids only."""
     old = model.generation_config
     return transformers.GenerationConfig(**{name: getattr(old, name, None) for name in SPECIAL_IDS})
 
 
-def copy_without_defaults(model: Any) -> Any:
+def copy_without_defaults(model: Model) -> Any:
     """Return a shallow copy of the model whose generate() inherits special token ids only.
 
     The copy shares weights, layers, hooks and configuration. The model itself is not modified.
@@ -49,7 +50,7 @@ _COPIED_ATTRIBUTES = (
 transformers registers recording hooks on layers, and rotary tables grow."""
 
 
-def build_inspection_view(model: Any, attention: str | None = None) -> Any:
+def build_inspection_view(model: Model, attention: str | None = None) -> Any:
     """Return a view of the model for inspection (attention weights, gradients).
 
     Args:
@@ -71,7 +72,7 @@ def build_inspection_view(model: Any, attention: str | None = None) -> Any:
     return build_view(model, attention)
 
 
-def build_view(model: Any, attention: str | None = None) -> Any:
+def build_view(model: Model, attention: str | None = None) -> Any:
     """Return a view of the model with shared parameters and its own modules, hooks and configuration.
 
     Settings and hooks of the view do not affect the model.
@@ -114,7 +115,7 @@ def _view_module(module: torch.nn.Module, made: dict[int, Any], configs: dict[in
     return own
 
 
-def build_generation_view(model: Any, attention: str | None = None) -> Any:
+def build_generation_view(model: Model, attention: str | None = None) -> Any:
     """Return a view to generate with: own configuration and hooks, shared parameters.
 
     Its generate() inherits special token ids only.

@@ -7,12 +7,14 @@ still be huge. Here it is compared with the number of values that the files real
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from engine.declare.weights import EIGHT_BITS, TORCH, WeightsParams, parse_size
 from engine.errors import ModelError
 from engine.messages import Message
+from engine.models.model_types import Model
 from engine.settings import SETTINGS
 
 _TOLERATED_VALUES = 16_000_000
@@ -64,7 +66,7 @@ def count_values(name: str, folder: str) -> int:
     return total
 
 
-def check_sizes(config: dict[str, Any], values: int) -> None:
+def check_sizes(config: Mapping[str, object], values: int) -> None:
     """Check that a configuration does not describe far more than its weights can hold.
 
     Args:
@@ -78,7 +80,7 @@ def check_sizes(config: dict[str, Any], values: int) -> None:
         _check_config_sizes(part, values + _TOLERATED_VALUES)
 
 
-def estimate_bytes(model: Any, values: int, weights: WeightsParams) -> float:
+def estimate_bytes(model: Model, values: int, weights: WeightsParams) -> float:
     """Estimate the bytes of a model's weights, in memory and offloaded to disk together.
 
     Args:
@@ -129,7 +131,7 @@ def check_memory(name: str, needed: float, weights: WeightsParams) -> None:
         )
 
 
-def check_meta_size(model: Any, values: int, *, packed: bool) -> None:
+def check_meta_size(model: Model, values: int, *, packed: bool) -> None:
     """Check that a model built on the meta device is not far larger than its weights.
 
     Args:
@@ -150,12 +152,12 @@ def check_meta_size(model: Any, values: int, *, packed: bool) -> None:
         )
 
 
-def _nested_configs(config: dict[str, Any]) -> list[dict[str, Any]]:
+def _nested_configs(config: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """List a configuration and the configurations nested in it."""
     return [config, *(value for value in config.values() if isinstance(value, dict))]
 
 
-def _check_config_sizes(config: dict[str, Any], most: int) -> None:
+def _check_config_sizes(config: Mapping[str, Any], most: int) -> None:
     width, wide = next(((n, config[n]) for n in _WIDTHS if _is_size(config.get(n))), ("", 1))
     for name in _TABLES:
         if _is_size(config.get(name)) and config[name] * wide > most:
@@ -166,7 +168,7 @@ def _check_config_sizes(config: dict[str, Any], most: int) -> None:
         raise ModelError(_too_large_message(name, count, width, wide))
 
 
-def _is_size(value: Any) -> bool:
+def _is_size(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 

@@ -9,7 +9,7 @@ digits; the difference is measured once per model.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,6 +20,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from engine.models.cuda_graphs import has_full_attention
 from engine.models.loading import LoadedModel
+from engine.models.model_types import Model
 
 BLOCK = 256
 """Buffer lengths are rounded up to a multiple of this."""
@@ -111,7 +112,7 @@ class Slots:
         most: capacity in rows.
     """
 
-    def __init__(self, model: Any, most: int) -> None:
+    def __init__(self, model: Model, most: int) -> None:
         self.model, self.most = model, most
         self.positions = self.longest = 0
         self.seats: list[Seat] = []
@@ -239,7 +240,7 @@ class SharedCache(DynamicCache):
         self.slots.remove_rows(self.seats)
         self.seats, self.tolerance = [], 0.0
 
-    def run(self, model: Any, inputs: dict[str, Any]) -> Any:
+    def run(self, model: Model, inputs: Mapping[str, torch.Tensor]) -> Any:
         """Run the model over one new token per row, batched or not; return its outputs.
 
         Returns None if the batched passes failed: their tokens must be read again.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
 
 from engine.messages import Message
+from engine.models.model_types import Tokenizer
 from engine.models.text import Pieces, encode_inside
 
 ANY_CASE = "(?i)"
@@ -16,7 +16,7 @@ MAX_SPELLINGS = 64
 _MAX_SHOWN = 6
 
 
-def find_spellings(text: str, tokenizer: Any, pieces: Pieces) -> list[tuple[int, ...]]:
+def find_spellings(text: str, tokenizer: Tokenizer, pieces: Pieces) -> list[tuple[int, ...]]:
     """Return the id sequences that write a text, with and without a leading space.
 
     A token that holds the text and more, such as a plural, is not covered.

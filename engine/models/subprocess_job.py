@@ -47,7 +47,7 @@ def check_package(needed: str, whose: str) -> None:
 
 def run_job(
     module: str,
-    order: Mapping[str, Any],
+    order: Mapping[str, object],
     failure: str,
     tell: Callable[[], None],
     limit_s: float | None = None,
@@ -88,7 +88,7 @@ def run_job(
 
 def _read_answer(
     process: subprocess.Popen[str],
-    order: Mapping[str, Any],
+    order: Mapping[str, object],
     tell: Callable[[], None],
     limit_s: float | None,
 ) -> str:

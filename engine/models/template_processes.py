@@ -39,7 +39,7 @@ class _TemplateProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def render(self, job: Mapping[str, Any]) -> dict[str, Any]:
+    def render(self, job: Mapping[str, object]) -> dict[str, Any]:
         self._stdin.write(json.dumps(job).encode() + b"\n")
         self._stdin.flush()
         if line := self._stdout.readline():
@@ -62,7 +62,7 @@ class _TemplateProcesses:
         self._slots = threading.BoundedSemaphore(_MAX_PROCESSES)
         self._idle: list[_TemplateProcess] = []
 
-    def render(self, job: Mapping[str, Any]) -> dict[str, Any]:
+    def render(self, job: Mapping[str, object]) -> dict[str, Any]:
         with self._slots:
             process = self._take_idle() or _TemplateProcess()
             try:
@@ -94,7 +94,7 @@ os.register_at_fork(after_in_child=_PROCESSES.__init__)
 
 
 def render_template(
-    messages: Any, arguments: Mapping[str, Any], limit_s: float, most_chars: int
+    messages: object, arguments: Mapping[str, object], limit_s: float, most_chars: int
 ) -> dict[str, Any]:
     """Render messages; return the ``text``, its ``length`` if too long, or the ``refused`` reason.
 

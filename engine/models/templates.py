@@ -14,6 +14,7 @@ from typing import Any
 
 from engine.errors import ModelError, ParameterError
 from engine.messages import Message
+from engine.models.model_types import Tokenizer
 from engine.models.template_processes import render_template
 from engine.settings import SETTINGS
 
@@ -39,7 +40,7 @@ class Rendered:
     literal: tuple[tuple[int, int], ...]
 
 
-def get_template(tokenizer: Any, name: str, tools: Any = None) -> str:
+def get_template(tokenizer: Tokenizer | None, name: str, tools: Any = None) -> str:
     """Return the source of a model's chat template.
 
     Args:
@@ -50,7 +51,7 @@ def get_template(tokenizer: Any, name: str, tools: Any = None) -> str:
     Raises:
         ModelError: the model has no chat template, or several without a default.
     """
-    if not getattr(tokenizer, "chat_template", None):
+    if tokenizer is None or not getattr(tokenizer, "chat_template", None):
         raise ModelError(
             "{name} has no chat template, so it takes a prompt and no messages.", name=name
         )
@@ -63,7 +64,10 @@ def get_template(tokenizer: Any, name: str, tools: Any = None) -> str:
 
 
 def render_chat(
-    tokenizer: Any, name: str, messages: Sequence[ChatMessage], template: Mapping[str, Any]
+    tokenizer: Tokenizer | None,
+    name: str,
+    messages: Sequence[ChatMessage],
+    template: Mapping[str, object],
 ) -> Rendered:
     """Render messages with the model's chat template.
 
@@ -78,9 +82,10 @@ def render_chat(
         ParameterError: the template refuses the messages, takes too long or writes too much.
     """
     source = get_template(tokenizer, name, template.get("tools"))
+    assert tokenizer is not None  # it has a template
     plain = [dict(message) for message in messages]
 
-    def write(said: Any, arguments: Any) -> str:
+    def write(said: Sequence[ChatMessage], arguments: Mapping[str, object]) -> str:
         return _apply_template(tokenizer, source, said, arguments)
 
     text = write(plain, template)
@@ -98,7 +103,12 @@ def render_chat(
     return Rendered(marks.remove_marks(wholly), tuple(contents), tuple(literal))
 
 
-def _apply_template(tokenizer: Any, source: str, messages: Any, template: Any) -> str:
+def _apply_template(
+    tokenizer: Tokenizer,
+    source: str,
+    messages: Sequence[ChatMessage],
+    template: Mapping[str, object],
+) -> str:
     """Apply the template; turn its errors into one-sentence ParameterErrors."""
     count = "1 message" if len(messages) == 1 else Message("{n} messages", n=len(messages))
     most, limit_s = SETTINGS.max_template_chars, SETTINGS.max_template_s
@@ -122,7 +132,10 @@ def _apply_template(tokenizer: Any, source: str, messages: Any, template: Any) -
 
 
 def run_template(
-    tokenizer: Any, source: str, messages: Sequence[ChatMessage], template: Mapping[str, Any]
+    tokenizer: Tokenizer,
+    source: str,
+    messages: Sequence[ChatMessage],
+    template: Mapping[str, object],
 ) -> dict[str, Any]:
     """Render messages as apply_chat_template does; answer and errors as of ``render_template``.
 
@@ -156,7 +169,7 @@ class _UserMarks:
         used: values whose characters must not be used as marks.
     """
 
-    def __init__(self, tokenizer: Any, source: str, *used: Any) -> None:
+    def __init__(self, tokenizer: Tokenizer, source: str, *used: Any) -> None:
         taken = set(source) | {c for text in _yield_strings(used) for c in text}
         free = (chr(n) for n in range(_FIRST_MARK, _LAST_MARK) if chr(n) not in taken)
         self._free = free
@@ -182,7 +195,7 @@ class _UserMarks:
         inside = self.starts[number] + content[start:end] + self.ends[number]
         return content[:start] + inside + content[end:]
 
-    def mark_control_tokens(self, value: Any) -> Any:
+    def mark_control_tokens(self, value: object) -> Any:
         """Return a JSON value with marks around every control token spelled in its texts.
 
         In an assistant's message only special tokens count, so that ``<think>`` can be prefilled.
@@ -289,7 +302,7 @@ def _common_prefix_length(a: str, b: str) -> int:
     return next((i for i in range(shorter) if a[i] != b[i]), shorter)
 
 
-def _yield_strings(value: Any) -> Iterator[str]:
+def _yield_strings(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -301,7 +314,9 @@ def _yield_strings(value: Any) -> Iterator[str]:
             yield from _yield_strings(item)
 
 
-def _control_token_patterns(tokenizer: Any, source: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _control_token_patterns(
+    tokenizer: Tokenizer, source: str
+) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return two patterns: special tokens, and special tokens plus added tokens that the template writes."""
     added = list(tokenizer.added_tokens_decoder.values())
     special = {token.content for token in added if token.special} | set(

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
+
+from engine.models.model_types import Tokenizer
 
 REPLACEMENT = "\ufffd"
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
@@ -43,7 +45,7 @@ class Pieces:
         special: ids of special tokens, which are left out of texts; see ``special_ids``.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Tokenizer | None) -> None:
         self.tokenizer = tokenizer
         self._known: dict[int, str] = {}
         self._byte_level = _is_byte_level(tokenizer)
@@ -54,15 +56,20 @@ class Pieces:
             self._known[token_id] = self._piece(token_id)
         return self._known[token_id]
 
-    def of(self, ids: Any) -> dict[int, str]:
+    def of(self, ids: Iterable[int]) -> dict[int, str]:
         """Return {id: piece} for several ids."""
         return {int(token_id): self[int(token_id)] for token_id in ids}
+
+    @property
+    def _vocabulary(self) -> dict[str, int]:
+        assert self.tokenizer is not None  # without one, pieces are ids
+        return self.tokenizer.get_vocab()
 
     @cached_property
     def by_text(self) -> dict[str, list[int]]:
         """Piece -> the ids with this piece, without special tokens."""
         found: dict[str, list[int]] = {}
-        for token_id in sorted(self.tokenizer.get_vocab().values()):
+        for token_id in sorted(self._vocabulary.values()):
             if token_id not in self.special:
                 found.setdefault(self[token_id], []).append(token_id)
         return found
@@ -87,18 +94,18 @@ class Pieces:
     def _byte_piece(self, token: str) -> str:
         """Return the character of a byte token, or the token's name if another token has this character."""
         shown = _show_bytes(bytes([int(token[3:5], 16)]))
-        return token if shown in self.tokenizer.get_vocab() else shown
+        return token if shown in self._vocabulary else shown
 
     @cached_property
     def _inside_decoder(self) -> OutputDecoder:
         """Decodes a token as if inside a text: some decoders treat the first token differently."""
-        for token_id in sorted(self.tokenizer.get_vocab().values()):
+        for token_id in sorted(self._vocabulary.values()):
             if token_id not in self.special and _decode(self.tokenizer, [token_id]).isalnum():
                 return OutputDecoder(self.tokenizer, [token_id])
         return OutputDecoder(self.tokenizer)
 
 
-def special_ids(tokenizer: Any) -> frozenset[int]:
+def special_ids(tokenizer: Tokenizer | None) -> frozenset[int]:
     """Return the ids of all special tokens of a tokenizer, with or without a role.
 
     ``all_special_ids`` lacks tokens that a file only declares special, such as Llama's chat headers.
@@ -108,7 +115,7 @@ def special_ids(tokenizer: Any) -> frozenset[int]:
     return frozenset((*getattr(tokenizer, "all_special_ids", ()), *declared))
 
 
-def _is_byte_level(tokenizer: Any) -> bool:
+def _is_byte_level(tokenizer: Tokenizer | None) -> bool:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     return "ByteLevel" in repr(getattr(backend, "decoder", ""))
 
@@ -120,11 +127,12 @@ def _show_bytes(raw: bytes) -> str:
         return "".join(f"<0x{byte:02X}>" for byte in raw)
 
 
-def _decode(tokenizer: Any, ids: Sequence[int]) -> str:
+def _decode(tokenizer: Tokenizer | None, ids: Sequence[int]) -> str:
+    assert tokenizer is not None  # callers give a text of ids themselves
     return tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
 
 
-def decode_ids(tokenizer: Any, ids: Any) -> str:
+def decode_ids(tokenizer: Tokenizer | None, ids: Iterable[int]) -> str:
     """Decode ids that do not continue another text; see ``OutputDecoder``."""
     return OutputDecoder(tokenizer).text(list(ids))
 
@@ -141,7 +149,7 @@ class OutputDecoder:
     """
 
     def __init__(
-        self, tokenizer: Any, before: Sequence[int] = (), prompt: str | None = None
+        self, tokenizer: Tokenizer | None, before: Sequence[int] = (), prompt: str | None = None
     ) -> None:
         self.tokenizer, self.before = tokenizer, list(before)
         self._byte_level = _is_byte_level(tokenizer)
@@ -199,10 +207,9 @@ class OutputDecoder:
 
     def _last_tokens(self, ids: list[int]) -> Iterator[str | None]:
         """Yield the last tokens, newest first, as many as one character can have."""
-        return (
-            self.tokenizer.convert_ids_to_tokens(token_id)
-            for token_id in ids[:-_MAX_CHARACTER_BYTES:-1]
-        )
+        assert self.tokenizer is not None
+        convert = self.tokenizer.convert_ids_to_tokens
+        return (convert(token_id) for token_id in ids[:-_MAX_CHARACTER_BYTES:-1])
 
 
 _CHARACTER_LENGTHS = ((0xF0, 4), (0xE0, 3), (0xC0, 2))
@@ -264,12 +271,12 @@ class Detokenizer:
         return 0, self.reader.text(ids)
 
 
-def _common_prefix(a: Sequence[Any], b: Sequence[Any]) -> int:
+def _common_prefix(a: Sequence[object], b: Sequence[object]) -> int:
     shorter = min(len(a), len(b))
     return next((i for i in range(shorter) if a[i] != b[i]), shorter)
 
 
-def tokenize_text(tokenizer: Any, text: str, **options: Any) -> Any:
+def tokenize_text(tokenizer: Tokenizer, text: str, **options: Any) -> Any:
     """Call a tokenizer on a text, one thread at a time; return its BatchEncoding.
 
     Args:
@@ -282,13 +289,13 @@ def tokenize_text(tokenizer: Any, text: str, **options: Any) -> Any:
         return tokenizer(text, **options)
 
 
-def _tokenize_plain(tokenizer: Any, text: str) -> list[int]:
+def _tokenize_plain(tokenizer: Tokenizer, text: str) -> list[int]:
     """Return a text's ids without added special tokens; text that spells one stays text."""
     options = {"add_special_tokens": False, "split_special_tokens": True}
     return tokenize_text(tokenizer, text, **options)["input_ids"]
 
 
-def encode_after(tokenizer: Any, before: str, text: str) -> list[int]:
+def encode_after(tokenizer: Tokenizer, before: str, text: str) -> list[int]:
     """Return the ids of a text that follows another text whose ids must not change.
 
     Args:
@@ -300,13 +307,13 @@ def encode_after(tokenizer: Any, before: str, text: str) -> list[int]:
     return _encode_in_context(tokenizer, before, text, (before, "", *_ANCHORS))
 
 
-def encode_inside(tokenizer: Any, text: str) -> list[int]:
+def encode_inside(tokenizer: Tokenizer, text: str) -> list[int]:
     """Return the ids of a text as part of another text."""
     return _encode_in_context(tokenizer, _ANCHORS[1], text, ("", *_ANCHORS))
 
 
 def _encode_in_context(
-    tokenizer: Any, before: str, text: str, contexts: Sequence[str]
+    tokenizer: Tokenizer, before: str, text: str, contexts: Sequence[str]
 ) -> list[int]:
     """Return the first tokenization of a text that decodes back to it when it follows ``before``."""
     known = _tokenize_plain(tokenizer, before)
@@ -323,7 +330,7 @@ def _encode_in_context(
     return first or []
 
 
-def encode_pair(tokenizer: Any, before: str, text: str) -> tuple[list[int], list[int]]:
+def encode_pair(tokenizer: Tokenizer, before: str, text: str) -> tuple[list[int], list[int]]:
     """Tokenize a text and its continuation together.
 
     Returns:

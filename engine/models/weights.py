@@ -16,6 +16,7 @@ from engine.declare.params import Choice, Flag, Param
 from engine.declare.weights import ASSISTANT_PREFIX, DTYPES, REQUIRED_SETTINGS, TORCH, WeightsParams
 from engine.errors import ModelError, ParameterError
 from engine.messages import Message
+from engine.models.model_types import Model
 from engine.models.openvino.installation import INSTALL_COMMAND, PACKAGE, is_installed
 from engine.settings import SETTINGS
 from engine.temporary_folder import TemporaryFolder
@@ -85,7 +86,7 @@ def check_weights_allowed(weights: WeightsParams, device: str, prefix: str = "")
             raise ParameterError(prefix + name, value, allowed, "leave it at its default")
 
 
-def _is_offered(name: str, value: Any, device: str) -> bool:
+def _is_offered(name: str, value: object, device: str) -> bool:
     if name == "backend" and value != TORCH and not is_installed():
         return False
     if not SETTINGS.public or value == TORCH or (name, value) == ("dtype", default_dtype(device)):
@@ -193,7 +194,7 @@ def _parse_device(name: str) -> str | int:
     return int(name) if name.isdigit() else name
 
 
-def remove_when_freed(model: Any, folder: TemporaryFolder | None) -> None:
+def remove_when_freed(model: Model, folder: TemporaryFolder | None) -> None:
     """Remove a folder when the model is freed or the process ends."""
     if folder is not None:
         weakref.finalize(model, folder.remove)
@@ -212,7 +213,7 @@ def offload_error_reason(error: Exception, weights: WeightsParams) -> str | None
     )
 
 
-def check_4bit_blocks(name: str, model: Any) -> None:
+def check_4bit_blocks(name: str, model: Model) -> None:
     """Check that all 4-bit matrices fit bitsandbytes' CPU blocks; else the first pass would fail.
 
     Args:
@@ -240,7 +241,7 @@ def check_4bit_blocks(name: str, model: Any) -> None:
             )
 
 
-def input_device(model: Any) -> torch.device:
+def input_device(model: Model) -> torch.device:
     """Return the device of a model's inputs, also if its first layers are offloaded to disk."""
     places = getattr(model, "hf_device_map", None)
     if not places or model.device.type != "meta":
@@ -249,7 +250,7 @@ def input_device(model: Any) -> torch.device:
     return torch.device(first)
 
 
-def layers_on(model: Any) -> dict[str, int]:
+def layers_on(model: Model) -> dict[str, int]:
     """Return {device: number of layers}, with devices such as cpu, cuda:0 and disk."""
     kinds = set(getattr(model, "_no_split_modules", None) or ())
     places = getattr(model, "hf_device_map", None) or {}
@@ -257,7 +258,7 @@ def layers_on(model: Any) -> dict[str, int]:
     return dict(Counter(_find_device(name, places, model.device) for name in names))
 
 
-def _find_device(name: str, places: dict[str, Any], whole: torch.device) -> str:
+def _find_device(name: str, places: Mapping[str, object], whole: torch.device) -> str:
     parts = name.split(".")
     for end in range(len(parts), -1, -1):
         place = places.get(".".join(parts[:end]))
@@ -266,7 +267,7 @@ def _find_device(name: str, places: dict[str, Any], whole: torch.device) -> str:
     return str(whole)
 
 
-def to_held_weights(weights: WeightsParams, model: Any) -> HeldWeights | None:
+def to_held_weights(weights: WeightsParams, model: Model) -> HeldWeights | None:
     """Return the trace record of the weight settings; None if the dtype says everything."""
     if weights.backend != TORCH:
         return HeldWeights(

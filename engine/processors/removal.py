@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +59,7 @@ class RemovalCase:
         """The token's probability before the processor."""
         return float(self.probs[self.token_id])
 
-    def is_kept_by(self, processor: Any) -> bool:
+    def is_kept_by(self, processor: Callable[..., torch.Tensor]) -> bool:
         """Return True if the token survives this processor instead."""
         after = processor(self.ids, self.before.clone())
         return not is_removed(after, self.row, self.token_id)
@@ -92,7 +92,11 @@ class Removal:
 
 
 def removal_until_off(
-    case: RemovalCase, why: str, parameter: str, value: Any, facts: Any = ()
+    case: RemovalCase,
+    why: str,
+    parameter: str,
+    value: float | None,
+    facts: Iterable[tuple[str, str, str]] = (),
 ) -> Removal:
     """Return a removal that only ends when the parameter is switched off."""
     shown = "off" if value is None else format_value(value)

@@ -6,7 +6,7 @@ Everything is a method of a tensor, so that this package needs no torch.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -42,7 +42,7 @@ def distance_to_edge(scores: torch.Tensor, kept: torch.Tensor, edge: torch.Tenso
     return (lowest_kept(scores, kept) - edge).minimum(edge - highest_removed(scores, kept)).abs()
 
 
-def no_stretch(processor: Any) -> float:
+def no_stretch(processor: object) -> float:
     """Return 1: the processor adds numbers, or removes tokens by the text alone."""
     del processor
     return 1.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import copy_context
 from typing import Any
 
@@ -22,6 +22,7 @@ from engine.loops import tolerance
 from engine.loops.recorder import Stages
 from engine.models import slots
 from engine.models.loading import LoadedModel
+from engine.models.model_types import Processors
 from engine.run.streamer import QueueStreamer
 from engine.settings import SETTINGS
 
@@ -83,7 +84,7 @@ class _BatchMember:
 class _CheckedCache(slots.SharedCache):
     """A cache that knows which decisions the inexact logits of batched passes could change."""
 
-    def check_processors(self, processors: Sequence[Any]) -> None:
+    def check_processors(self, processors: Processors) -> None:
         """Keep the run out of batches if the tolerance of a processor is unknown."""
         self.apart = not tolerance.has_known_tolerance(processors)
 
@@ -91,7 +92,7 @@ class _CheckedCache(slots.SharedCache):
         self,
         stages: Stages,
         logits: torch.Tensor,
-        processors: Sequence[Any],
+        processors: Processors,
         noise: torch.Tensor | None,
     ) -> bool:
         """Return whether exact logits might give another token; see ``tolerance``."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from keyword import iskeyword
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import ParameterError
 from engine.messages import Message
@@ -13,6 +13,11 @@ from engine.models import chat, templates
 from engine.models.chat import ChatPrompt
 from engine.settings import SETTINGS
 from engine.trace.records import ROLES
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
+    from engine.models.templates import ChatMessage
+    from engine.models.tokenizer_only import TokenizerOnly
 
 _MESSAGE_KEYS = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content")
 _LIST_ARGUMENTS = ("tools", "documents")
@@ -40,7 +45,7 @@ _REFUSED_ARGUMENTS = (
 _MAX_DEPTH = 16
 
 
-def check_messages(messages: Any, template: Any) -> None:
+def check_messages(messages: object, template: Mapping[str, object] | None) -> None:
     """Check a conversation and its template arguments without a model.
 
     Args:
@@ -69,7 +74,7 @@ def check_messages(messages: Any, template: Any) -> None:
     _check_length([messages, template])
 
 
-def _check_message(where: str, message: Any) -> None:
+def _check_message(where: str, message: object) -> None:
     if not isinstance(message, Mapping):
         raise ParameterError(where, message, "it must be an object with role and content")
     extra = next((key for key in message if key not in _MESSAGE_KEYS), None)
@@ -94,7 +99,7 @@ def _check_message(where: str, message: Any) -> None:
     _check_json(where, message)
 
 
-def check_template(template: Any) -> None:
+def check_template(template: object) -> None:
     """Check the arguments of a chat template.
 
     Raises:
@@ -118,11 +123,11 @@ def check_template(template: Any) -> None:
     _check_json("template", template)
 
 
-def _is_list_of_objects(value: Any) -> bool:
+def _is_list_of_objects(value: object) -> bool:
     return isinstance(value, (list, tuple)) and all(isinstance(item, Mapping) for item in value)
 
 
-def _check_json(where: str, value: Any, depth: int = 0) -> None:
+def _check_json(where: str, value: object, depth: int = 0) -> None:
     """Raise ParameterError for a value that a JSON file cannot store."""
     if depth > _MAX_DEPTH:
         raise ParameterError(where, "…", Message("it nests at most {n} levels", n=_MAX_DEPTH))
@@ -141,7 +146,7 @@ def _check_json(where: str, value: Any, depth: int = 0) -> None:
         _check_scalar(where, value)
 
 
-def _check_scalar(where: str, value: Any) -> None:
+def _check_scalar(where: str, value: object) -> None:
     if value is not None and not isinstance(value, (bool, int, float)):
         raise ParameterError(where, value, "it must be plain JSON")
     if isinstance(value, float) and not abs(value) < float("inf"):
@@ -159,7 +164,7 @@ def _check_unicode(where: str, text: str) -> None:
         raise ParameterError(where, part, sentence) from None
 
 
-def _check_length(given: Any) -> None:
+def _check_length(given: object) -> None:
     limit = SETTINGS.max_prompt_chars
     length = sum(len(text) for text in _iter_texts(given))
     if length > limit:
@@ -170,7 +175,7 @@ def _check_length(given: Any) -> None:
         )
 
 
-def _iter_texts(value: Any) -> Iterator[str]:
+def _iter_texts(value: object) -> Iterator[str]:
     """Yield every string of a value, and other scalars as JSON; role names are not counted."""
     if isinstance(value, Mapping):
         for key, item in value.items():
@@ -183,7 +188,9 @@ def _iter_texts(value: Any) -> Iterator[str]:
         yield value if isinstance(value, str) else json.dumps(value)
 
 
-def resolve_template(messages: Any, template: Any) -> dict[str, Any]:
+def resolve_template(
+    messages: Sequence[ChatMessage], template: Mapping[str, object] | None
+) -> dict[str, Any]:
     """Return the arguments of apply_chat_template, including where the answer begins.
 
     The answer begins a new message, or continues the last one if that is the assistant's.
@@ -208,14 +215,20 @@ def resolve_template(messages: Any, template: Any) -> dict[str, Any]:
     return {**given, (_CONTINUE if goes_on else _START): True}
 
 
-def strip_default_start(messages: Any, template: Any) -> dict[str, Any]:
+def strip_default_start(
+    messages: Sequence[ChatMessage], template: Mapping[str, object]
+) -> dict[str, Any]:
     """Return the template arguments that a request has to name; the default start is left out."""
     named = {n: v for n, v in template.items() if n not in (_START, _CONTINUE)}
     same = resolve_template(messages, named) == dict(template)
     return named if same else dict(template)
 
 
-def render_conversation(messages: Any, template: Any, loaded: Any) -> ChatPrompt:
+def render_conversation(
+    messages: Sequence[ChatMessage],
+    template: Mapping[str, object] | None,
+    loaded: LoadedModel | TokenizerOnly,
+) -> ChatPrompt:
     """Return a validated conversation as text and token ids for a model.
 
     Args:
@@ -229,5 +242,7 @@ def render_conversation(messages: Any, template: Any, loaded: Any) -> ChatPrompt
     """
     arguments = resolve_template(messages, template)
     plain = [dict(message) for message in messages]
-    found = templates.render_chat(loaded.tokenizer, loaded.name, plain, arguments)
-    return chat.encode_chat(loaded.tokenizer, found, [message["role"] for message in plain])
+    tokenizer = loaded.tokenizer
+    found = templates.render_chat(tokenizer, loaded.name, plain, arguments)
+    assert tokenizer is not None  # it has a template
+    return chat.encode_chat(tokenizer, found, [message["role"] for message in plain])

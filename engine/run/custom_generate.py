@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+import transformers
+
+from engine.models.model_types import Processors, StoppingCriteria
 from engine.trace.records import Step
 
 
@@ -27,10 +31,10 @@ def as_custom_generate(
 
     def custom_generate(
         model: Any,
-        input_ids: Any,
-        logits_processor: Any,
-        stopping_criteria: Any,
-        generation_config: Any,
+        input_ids: torch.Tensor,
+        logits_processor: Processors,
+        stopping_criteria: StoppingCriteria,
+        generation_config: transformers.GenerationConfig,
         **model_kwargs: Any,
     ) -> Any:
         steps = loop(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -13,6 +13,12 @@ from engine.loops.prefix_constraint import make_prefix_allowed_tokens_fn
 from engine.messages import Message
 from engine.processors import SAMPLING
 from engine.processors.filter import Filter
+from engine.strategies.shared_params import NextTokenParams
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from engine.models.loading import LoadedModel
 
 NOT_IN_CONFIG = (
     "prefix_allowed_tokens_fn",
@@ -27,7 +33,11 @@ NOT_IN_CONFIG = (
 
 
 def generation_config(
-    config: Any, select: dict[str, Any], loaded: Any, *, use_cache: bool = True
+    config: NextTokenParams,
+    select: Mapping[str, object],
+    loaded: LoadedModel,
+    *,
+    use_cache: bool = True,
 ) -> Any:
     """Build a GenerationConfig that sets every field, so that no model default applies.
 
@@ -43,7 +53,11 @@ def generation_config(
 
 
 def generation_values(
-    config: Any, select: dict[str, Any], loaded: Any, *, use_cache: bool = True
+    config: NextTokenParams,
+    select: Mapping[str, object],
+    loaded: LoadedModel,
+    *,
+    use_cache: bool = True,
 ) -> dict[str, Any]:
     """Return the fields of that GenerationConfig; same arguments as ``generation_config``."""
     values = config_values(config)
@@ -54,7 +68,7 @@ def generation_values(
     return {**values, **select}
 
 
-def config_values(config: Any) -> dict[str, Any]:
+def config_values(config: DataclassInstance) -> dict[str, Any]:
     """Return the GenerationConfig fields that a strategy's config sets, as plain values."""
     from transformers import GenerationConfig
 
@@ -67,7 +81,7 @@ def config_values(config: Any) -> dict[str, Any]:
 
 
 def own_filters(
-    config: Any, select: Mapping[str, Any], eos_token_ids: Sequence[int]
+    config: NextTokenParams, select: Mapping[str, Any], eos_token_ids: Sequence[int]
 ) -> list[tuple[Filter, Any, int]]:
     """Return the filters of a run that generate() does not build: each with its value and tokens to keep.
 
@@ -85,19 +99,20 @@ def own_filters(
 
 
 def build_own_processors(
-    config: Any, select: Mapping[str, Any], eos_token_ids: Sequence[int]
+    config: NextTokenParams, select: Mapping[str, Any], eos_token_ids: Sequence[int]
 ) -> list[Any]:
     """Return the processors of ``own_filters``, for generate()'s argument ``logits_processor``."""
     found = own_filters(config, select, config.eos_token_id or eos_token_ids)
     return [one.build(value, kept) for one, value, kept in found if one.build is not None]
 
 
-def stop_criteria(config: Any, loaded: Any) -> list[Any]:
+def stop_criteria(config: NextTokenParams, loaded: LoadedModel) -> list[Any]:
     """Return the stopping criteria generate() does not build for a custom loop: stop strings."""
     from transformers import StopStringCriteria
 
     if not config.stop_strings:
         return []
+    assert loaded.tokenizer is not None  # fit_to_model refuses stop strings without one
     with loaded.device:  # The criterion creates its lookup table on the default device.
         return [
             StopStringCriteria(stop_strings=list(config.stop_strings), tokenizer=loaded.tokenizer)
@@ -105,7 +120,12 @@ def stop_criteria(config: Any, loaded: Any) -> list[Any]:
 
 
 def generate_inputs(
-    config: Any, loaded: Any, rows: int, prompt_length: int, *, use_cache: bool = True
+    config: NextTokenParams,
+    loaded: LoadedModel,
+    rows: int,
+    prompt_length: int,
+    *,
+    use_cache: bool = True,
 ) -> dict[str, Any]:
     """Return the remaining keyword arguments of generate().
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import ModelError, ParameterError
 from engine.media import Media, load_trace_media, to_picture, to_sound
@@ -15,11 +15,15 @@ from engine.run.chat_request import resolve_template
 from engine.run.prompt_request import check_prompt_length
 from engine.trace.records import Trace
 
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
+    from engine.run.request import CheckedRequest, DecodeRequest
+
 SPEECH_FIELDS = ("language", "task", "return_timestamps")
 """Options of Whisper's generate(), by their names in transformers."""
 
 
-def open_media(request: Any) -> Media:
+def open_media(request: DecodeRequest) -> Media:
     """Open the image and the sound of a request.
 
     Raises:
@@ -31,7 +35,7 @@ def open_media(request: Any) -> Media:
     return Media(picture, sound)
 
 
-def check_speech(speech: Any) -> None:
+def check_speech(speech: object) -> None:
     """Check speech options without a model; whether the model has them is checked later.
 
     Raises:
@@ -70,7 +74,7 @@ def load_media_fields(trace: Trace) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def load_media_inputs(trace: Trace, loaded: Any) -> dict[str, Any]:
+def load_media_inputs(trace: Trace, loaded: LoadedModel) -> dict[str, Any]:
     """Return a recorded run's further model inputs, on the model's device; empty for text alone.
 
     Args:
@@ -87,7 +91,9 @@ def load_media_inputs(trace: Trace, loaded: Any) -> dict[str, Any]:
     return made.to_device(loaded.device, loaded.model.dtype)
 
 
-def encode_media_prompt(checked: Any, loaded: Any) -> tuple[MediaInputs, ChatPrompt | None] | None:
+def encode_media_prompt(
+    checked: CheckedRequest, loaded: LoadedModel
+) -> tuple[MediaInputs, ChatPrompt | None] | None:
     """Return the inputs and prompt ids of an image or a sound, and the conversation if any.
 
     None if the request has neither.
@@ -111,12 +117,12 @@ def encode_media_prompt(checked: Any, loaded: Any) -> tuple[MediaInputs, ChatPro
     reader.check(loaded.name, media, request.speech)
     if not media:
         return None
-    chat, ids = checked.chat, request.input_ids
-    if chat is None:
+    chat, ids, messages = checked.chat, request.input_ids, request.messages
+    if chat is None or messages is None:
         made = reader.read(loaded, media, request.prompt, ids, request.speech)
     else:
-        template = resolve_template(request.messages, request.template)
-        made, chat = reader.read_chat(loaded, media, request.messages, template, chat)
+        template = resolve_template(messages, request.template)
+        made, chat = reader.read_chat(loaded, media, messages, template, chat)
     given = ("messages", chat), ("input_ids", ids), ("prompt", request.prompt or None)
     name = next((n for n, value in given if value is not None), min(media.kinds()))
     check_prompt_length(name, len(made.ids), loaded.context_length)

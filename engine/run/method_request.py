@@ -51,7 +51,7 @@ class RequestedMethod:
         return MethodInfo(self.name, found.source, found.method.sha256, found.revision)
 
 
-def parse_method_request(values: Mapping[str, Any]) -> tuple[dict[str, Any], RequestedMethod]:
+def parse_method_request(values: Mapping[str, object]) -> tuple[dict[str, Any], RequestedMethod]:
     """Return a request's values with unknown names moved to the method's arguments, and the method.
 
     Downloads nothing: the arguments of a hub method that is not local are left unchecked.
@@ -78,7 +78,7 @@ def parse_method_request(values: Mapping[str, Any]) -> tuple[dict[str, Any], Req
 
 
 def fetch_method(
-    method: RequestedMethod, config: Any, cancelled: threading.Event | None = None
+    method: RequestedMethod, config: CustomConfig, cancelled: threading.Event | None = None
 ) -> tuple[RequestedMethod, Any]:
     """Return a runnable method, downloaded if needed, and the config with validated arguments.
 
@@ -127,7 +127,7 @@ def check_model_compatible(method: RequestedMethod, target: LoadedModel) -> None
         )
 
 
-def _check_arguments(method: RequestedMethod, given: dict[str, Any]) -> dict[str, Any]:
+def _check_arguments(method: RequestedMethod, given: Mapping[str, object]) -> dict[str, Any]:
     assert method.found is not None
     check_trusted(method.found)
     own = method.found.method

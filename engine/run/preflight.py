@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from engine.declare.weights import TORCH, WeightsParams, parse_size
 from engine.errors import ModelError, ParameterError
@@ -25,6 +24,7 @@ from engine.models.gguf_facts import read_gguf_facts
 from engine.models.hub_download_job import no_space_message
 from engine.models.loading import LoadedModel
 from engine.models.meta_model import build_from_config, build_meta_model
+from engine.models.model_types import Model
 from engine.models.openvino.graph_conversion import conversion_refusal
 from engine.models.readers import family_of, read_speech_choices
 from engine.run.model_facts import ModelFacts, describe_weights, format_bytes
@@ -253,7 +253,9 @@ def _check_hub_model(source: Source, hub: Hub, small: str, held: WeightsParams) 
     return _add_class_facts(found, model, facts.values or own, held)
 
 
-def _add_class_facts(found: ModelFacts, model: Any, values: int, held: WeightsParams) -> ModelFacts:
+def _add_class_facts(
+    found: ModelFacts, model: Model, values: int, held: WeightsParams
+) -> ModelFacts:
     """Add the facts of a model that was built without memory for its weights."""
     stands = LoadedModel(model, name=found.name)
     reasons = {s.name: incompatibility_reason(s, stands) for s in STRATEGIES.values()}
@@ -287,7 +289,7 @@ def _add_class_facts(found: ModelFacts, model: Any, values: int, held: WeightsPa
     )
 
 
-def _add_speech_facts(found: ModelFacts, model: Any, folder: str) -> ModelFacts:
+def _add_speech_facts(found: ModelFacts, model: Model, folder: str) -> ModelFacts:
     """Add the options of a speech model, read from the folder's generation_config.json."""
     family = family_of(model)
     if family is None or not family.is_speech_model:
@@ -295,7 +297,7 @@ def _add_speech_facts(found: ModelFacts, model: Any, folder: str) -> ModelFacts:
     return dataclasses.replace(found, speech=read_speech_choices(folder))
 
 
-def _format_memory_shortage(model: Any, values: int, held: WeightsParams) -> str | None:
+def _format_memory_shortage(model: Model, values: int, held: WeightsParams) -> str | None:
     """Return why a model's weights exceed the memory budget and what would fit, else None."""
     budget = SETTINGS.max_model_memory_gb
     needed = sizes.estimate_bytes(model, values, held)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -29,6 +29,9 @@ from engine.sources.source import Source
 from engine.strategies.base import Strategy
 from engine.strategies.compatibility import incompatibility_reason, uses_cache
 from engine.trace.events import Loading
+
+if TYPE_CHECKING:
+    from engine.run.weights import RequestedModel
 
 _POLL_S = 0.05
 
@@ -137,7 +140,7 @@ def fetch_request_method(
     return dataclasses.replace(checked, method=method, config=config)
 
 
-def parse_model(model: Any, default: str | None = None) -> LoadedModel | Source:
+def parse_model(model: RequestedModel, default: str | None = None) -> LoadedModel | Source:
     """Return what a request gives as its model: a loaded model, or what a name or the default means.
 
     Raises:

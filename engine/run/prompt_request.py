@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from engine.errors import ParameterError
 from engine.media import Media
@@ -10,8 +10,11 @@ from engine.messages import Message
 from engine.run.chat_request import check_messages
 from engine.settings import SETTINGS
 
+if TYPE_CHECKING:
+    from engine.run.request import DecodeRequest
 
-def check_prompt_fields(request: Any, media: Media) -> None:
+
+def check_prompt_fields(request: DecodeRequest, media: Media) -> None:
     """Check the prompt fields without a model.
 
     Args:
@@ -61,7 +64,7 @@ def check_prompt_length(name: str, tokens: int, context: int | None) -> None:
         )
 
 
-def check_integer(name: str, value: Any, low: int, high: int) -> None:
+def check_integer(name: str, value: object, low: int, high: int) -> None:
     """Check that a value is a whole number in a range.
 
     Raises:
@@ -75,7 +78,7 @@ def check_integer(name: str, value: Any, low: int, high: int) -> None:
         )
 
 
-def _check_prompt(prompt: Any, least: int) -> None:
+def _check_prompt(prompt: object, least: int) -> None:
     limit = SETTINGS.max_prompt_chars
     if not isinstance(prompt, str):
         raise ParameterError("prompt", prompt, "it must be text")
@@ -99,7 +102,7 @@ def _check_prompt(prompt: Any, least: int) -> None:
         ) from None
 
 
-def _check_ids(ids: Any) -> None:
+def _check_ids(ids: object) -> None:
     allowed = Message("a list of 1 to {high} token ids", high=SETTINGS.max_prompt_tokens)
     if not isinstance(ids, (list, tuple)) or not 1 <= len(ids) <= SETTINGS.max_prompt_tokens:
         raise ParameterError("input_ids", ids, Message("it must be {range}", range=allowed))

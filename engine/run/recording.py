@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import platform
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 
@@ -13,6 +13,7 @@ from engine.declare.config import config_to_dict
 from engine.errors import DecodeError
 from engine.loops.optional_measurements import OptionalMeasurements
 from engine.loops.recorder import round_decimals
+from engine.models.model_types import Processors
 from engine.models.text import Detokenizer, OutputDecoder
 from engine.run.chat_request import resolve_template
 from engine.run.preparation import Prepared
@@ -30,7 +31,7 @@ class RunObserver(Protocol):
         ...
 
     def on_logits(
-        self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Sequence[Any]
+        self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Processors
     ) -> None:
         """Called with the logits before any processor; see ``recorder.Watch``."""
         ...
@@ -218,12 +219,13 @@ def collect_token_ids(step: Step) -> set[int]:
 def _build_header(run: Prepared, pieces: dict[int, str]) -> Trace:
     """Return the trace before the first step."""
     request, chat = run.request, run.checked.chat
+    messages = request.messages
     said = (
         {}
-        if chat is None
+        if chat is None or messages is None
         else {
-            "messages": tuple(dict(message) for message in request.messages),
-            "template": resolve_template(request.messages, request.template),
+            "messages": tuple(dict(message) for message in messages),
+            "template": resolve_template(messages, request.template),
             "prompt_turns": chat.turns,
             "literal_tokens": chat.literal_tokens,
         }

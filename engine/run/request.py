@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from engine.declare.params import build_config, params_of
+from engine.declare.params import TokenSequence, build_config, params_of
 from engine.declare.weights import WeightsParams
 from engine.errors import ParameterError
 from engine.media import Media
@@ -29,8 +29,13 @@ from engine.settings import SETTINGS
 from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
-from engine.strategies.shared_params import SamplingParams
+from engine.strategies.shared_params import NextTokenParams, SamplingParams
 from engine.trace.records import Parent, Trace
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
+    from engine.models.templates import ChatMessage
+    from engine.run.weights import RequestedModel
 
 MAX_SEED = 2**63 - 1
 _SAMPLING = params_of(SamplingParams)
@@ -62,20 +67,20 @@ class DecodeRequest:
     """
 
     strategy: str
-    model: Any = None
+    model: RequestedModel = None
     prompt: str | None = None
-    input_ids: Any = None
-    params: Mapping[str, Any] = field(default_factory=dict)
+    input_ids: Sequence[int] | None = None
+    params: Mapping[str, object] = field(default_factory=dict)
     seed: int = 0
-    assistant: Any = None
+    assistant: RequestedModel = None
     top_candidates: int = 20
     parent: Parent | None = None
-    weights: Mapping[str, Any] = field(default_factory=dict)
-    messages: Any = None
-    template: Any = None
-    image: Any = None
-    audio: Any = None
-    speech: Mapping[str, Any] = field(default_factory=dict)
+    weights: Mapping[str, object] = field(default_factory=dict)
+    messages: Sequence[ChatMessage] | None = None
+    template: Mapping[str, object] | None = None
+    image: object = None
+    audio: object = None
+    speech: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,9 @@ class CheckedRequest:
     """Its model, and the draft model if the strategy has one; empty until their names are parsed."""
 
 
-def request_from_trace(trace: Trace, model: Any = None, assistant: Any = None) -> DecodeRequest:
+def request_from_trace(
+    trace: Trace, model: RequestedModel = None, assistant: RequestedModel = None
+) -> DecodeRequest:
     """Return the request that repeats a recorded run from its prompt ids.
 
     Messages are not rendered again: a chat template may write today's date.
@@ -149,7 +156,7 @@ def check_request(request: DecodeRequest) -> CheckedRequest:
     )
 
 
-def _get_strategy(name: Any) -> Strategy:
+def _get_strategy(name: object) -> Strategy:
     if isinstance(name, str) and name in STRATEGIES:
         return STRATEGIES[name]
     near = difflib.get_close_matches(str(name), STRATEGIES, n=1)
@@ -163,8 +170,8 @@ def _get_strategy(name: Any) -> Strategy:
 
 
 def _split_unused_values(
-    strategy: Strategy, values: dict[str, Any]
-) -> tuple[dict[str, Any], list[str]]:
+    strategy: Strategy, values: dict[str, object]
+) -> tuple[dict[str, object], list[str]]:
     """Split off values that the strategy ignores but a user may have left on.
 
     Returns the other values and a note for each ignored one.
@@ -179,7 +186,7 @@ def _split_unused_values(
     return values, notes
 
 
-def _check_do_sample(strategy: Strategy, value: Any) -> None:
+def _check_do_sample(strategy: Strategy, value: object) -> None:
     if not isinstance(value, bool):
         raise ParameterError("do_sample", value, "it must be true or false")
     defaults = strategy.config()
@@ -194,7 +201,7 @@ def _check_do_sample(strategy: Strategy, value: Any) -> None:
         )
 
 
-def fit_to_model(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
+def fit_to_model(checked: CheckedRequest, loaded: LoadedModel) -> CheckedRequest:
     """Convert texts to ids and check every id and length against the model.
 
     Raises:
@@ -252,8 +259,8 @@ _ID_FIELDS = (
 
 
 def _expand_banned_texts(
-    entries: tuple[Any, ...], loaded: Any
-) -> tuple[tuple[Any, ...], list[str]]:
+    entries: Sequence[TokenSequence], loaded: LoadedModel
+) -> tuple[tuple[TokenSequence, ...], list[str]]:
     """Return the entries with every spelling of their texts, and a note per text."""
     ids, notes = [], []
     for entry in entries:
@@ -261,7 +268,7 @@ def _expand_banned_texts(
             ids.append(entry)
             continue
         if loaded.tokenizer is None:
-            _encode(entry, loaded, "bad_words_ids", None)
+            raise _no_tokenizer_error("bad_words_ids", entry)
         ways = find_spellings(entry, loaded.tokenizer, loaded.pieces)
         notes.append(ban_message(entry, ways, loaded.pieces))
         ids += ways
@@ -280,7 +287,7 @@ def _expand_banned_texts(
     return tuple(dict.fromkeys(ids)), notes
 
 
-def _to_ids(name: str, entry: Any, loaded: Any, before: str | None = None) -> Any:
+def _to_ids(name: str, entry: Any, loaded: LoadedModel, before: str | None = None) -> Any:
     """Return an entry with texts as ids; ``before`` is the preceding text, None if unknown."""
     if isinstance(entry, str):
         return tuple(_encode(entry, loaded, name, before))
@@ -289,15 +296,19 @@ def _to_ids(name: str, entry: Any, loaded: Any, before: str | None = None) -> An
     return entry
 
 
-def _encode(text: str, loaded: Any, name: str, before: str | None) -> list[int]:
+def _no_tokenizer_error(name: str, text: str) -> ParameterError:
+    return ParameterError(name, text, "the model has no tokenizer, so it must be token ids")
+
+
+def _encode(text: str, loaded: LoadedModel, name: str, before: str | None) -> list[int]:
     if loaded.tokenizer is None:
-        raise ParameterError(name, text, "the model has no tokenizer, so it must be token ids")
+        raise _no_tokenizer_error(name, text)
     if before is None:
         return encode_inside(loaded.tokenizer, text)
     return encode_after(loaded.tokenizer, before, text)
 
 
-def _render_chat(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
+def _render_chat(checked: CheckedRequest, loaded: LoadedModel) -> CheckedRequest:
     """Return a request with rendered messages, and a note if they spell control tokens."""
     request = checked.request
     if request.messages is None or checked.chat is not None:
@@ -318,7 +329,7 @@ def _render_chat(checked: CheckedRequest, loaded: Any) -> CheckedRequest:
     return dataclasses.replace(checked, chat=chat, notes=notes)
 
 
-def _preceding_text(checked: CheckedRequest, loaded: Any) -> str:
+def _preceding_text(checked: CheckedRequest, loaded: LoadedModel) -> str:
     """Return the text that an output continues, "" for an encoder-decoder model."""
     request = checked.request
     if loaded.is_encoder_decoder:
@@ -327,10 +338,10 @@ def _preceding_text(checked: CheckedRequest, loaded: Any) -> str:
         return checked.chat.text
     if request.prompt is not None or loaded.tokenizer is None:
         return request.prompt or ""
-    return decode_ids(loaded.tokenizer, request.input_ids)
+    return decode_ids(loaded.tokenizer, request.input_ids or ())
 
 
-def _check_vocabulary(name: str, value: Any, vocab_size: int) -> None:
+def _check_vocabulary(name: str, value: object, vocab_size: int) -> None:
     for token_id in _flatten(value):
         if isinstance(token_id, int) and token_id >= vocab_size:
             raise ParameterError(
@@ -340,7 +351,7 @@ def _check_vocabulary(name: str, value: Any, vocab_size: int) -> None:
             )
 
 
-def _flatten(value: Any) -> Any:
+def _flatten(value: object) -> Iterator[object]:
     if isinstance(value, (list, tuple)):
         for item in value:
             yield from _flatten(item)
@@ -348,7 +359,7 @@ def _flatten(value: Any) -> Any:
         yield value
 
 
-def _check_guidance(config: Any, loaded: Any) -> None:
+def _check_guidance(config: NextTokenParams, loaded: LoadedModel) -> None:
     scale = getattr(config, "guidance_scale", None)
     if config.negative_prompt_ids and scale in (None, 1.0):
         raise ParameterError(
@@ -360,7 +371,7 @@ def _check_guidance(config: Any, loaded: Any) -> None:
         )
 
 
-def tokenize_prompt(checked: CheckedRequest, loaded: Any) -> list[int]:
+def tokenize_prompt(checked: CheckedRequest, loaded: LoadedModel) -> list[int]:
     """Return the prompt ids, checked against the model's vocabulary and context.
 
     Text that spells a special token stays literal text; nothing is ever truncated silently.
@@ -372,7 +383,7 @@ def tokenize_prompt(checked: CheckedRequest, loaded: Any) -> list[int]:
     if chat is not None:
         ids = list(chat.ids)
     elif request.prompt is None:
-        ids = list(request.input_ids)
+        ids = list(request.input_ids or ())
     elif loaded.tokenizer is None:
         raise ParameterError("prompt", request.prompt, "the model has no tokenizer: give input_ids")
     else:

@@ -45,8 +45,9 @@ from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
 from engine.strategies.compatibility import uses_cache
+from engine.strategies.shared_params import NextTokenParams
 from engine.trace.events import Event
-from engine.trace.records import Trace
+from engine.trace.records import Step, Trace
 
 EventCallback = Callable[[Event], None]
 GRAPHED_NOTE = (
@@ -62,7 +63,9 @@ class StopCriterion:
         self.cancelled, self.deadline = cancelled, deadline
         self.expired = False
 
-    def __call__(self, input_ids: torch.Tensor, scores: Any, **kwargs: Any) -> torch.Tensor:
+    def __call__(
+        self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any
+    ) -> torch.Tensor:
         """Return (batch,) bools, all True if the run must end."""
         del scores, kwargs
         self.expired = self.expired or time.perf_counter() > self.deadline
@@ -226,9 +229,9 @@ def batch_key(checked: CheckedRequest) -> Hashable:
 
 def call_generate(
     run: Prepared,
-    config: Any,
+    config: NextTokenParams,
     prompt: torch.Tensor,
-    on_step: Callable[[Any], None],
+    on_step: Callable[[Step], None],
     stop: StopCriterion,
     extra: dict[str, Any],
     company: BatchedRuns | None = None,
@@ -296,7 +299,7 @@ def prompt_arguments(
 
 
 def build_media_processors(
-    checked: CheckedRequest, config: Any, target: LoadedModel, ids: Sequence[int]
+    checked: CheckedRequest, config: NextTokenParams, target: LoadedModel, ids: Sequence[int]
 ) -> list[Any]:
     """Return the logits processors of a media model's own generate(); see ``MediaReader.logits_processors``."""
     if target.reader is None or not checked.media:
@@ -305,7 +308,7 @@ def build_media_processors(
 
 
 def generate_arguments(
-    run: Prepared, config: Any, prompt: torch.Tensor, stopping: Sequence[Any]
+    run: Prepared, config: NextTokenParams, prompt: torch.Tensor, stopping: Sequence[object]
 ) -> dict[str, Any]:
     """Return the arguments of generate() for a run, with our loop or without.
 
@@ -330,7 +333,7 @@ def generate_arguments(
     }
 
 
-def count_batch_rows(run: Prepared, config: Any) -> int:
+def count_batch_rows(run: Prepared, config: NextTokenParams) -> int:
     """Return the rows of the batch that generate() builds: beams, or returned sequences."""
     select = run.strategy.generate_kwargs(config)
     return max(select.get("num_beams", 1) or 1, config.num_return_sequences)

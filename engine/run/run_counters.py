@@ -20,7 +20,7 @@ from engine.models import loading
 from engine.run.jobs import EventCallback, Runnable
 from engine.run.scheduler import RUN_QUEUE
 from engine.strategies import STRATEGIES
-from engine.trace.events import Finished, Started
+from engine.trace.events import Event, Finished, Started
 from engine.trace.records import Trace
 
 OTHER_STRATEGY = "other"
@@ -155,7 +155,7 @@ class _EventCounter:
         self.outcome, self.code = FAILED, INTERNAL_ERROR
         self.trace: Trace | None = None
 
-    def count_and_send(self, event: Any) -> None:
+    def count_and_send(self, event: Event) -> None:
         if isinstance(event, Started) and not self.started:
             self.started = True
             self.counts.start()
@@ -283,7 +283,7 @@ class ReplicaReports:
         self._lock = threading.Lock()
         self._said: dict[str, tuple[float, Mapping[str, Any]]] = {}
 
-    def add(self, replica: str, numbers: Mapping[str, Any]) -> None:
+    def add(self, replica: str, numbers: Mapping[str, object]) -> None:
         """Store the numbers of a replica.
 
         Args:

@@ -222,7 +222,7 @@ def _make_stoppable(seen: StepCallback, cancelled: threading.Event) -> StepCallb
     return take
 
 
-def _format_function_error(function: Any, error: Exception) -> str:
+def _format_function_error(function: object, error: Exception) -> str:
     """Return one sentence that names the failing line of the function's own file."""
     file = getattr(getattr(function, "__code__", None), "co_filename", None)
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]

@@ -22,7 +22,7 @@ from engine.run.duration_estimator import DurationEstimator
 from engine.run.visitor import VISITOR, Visitor
 from engine.settings import SETTINGS
 from engine.timing_noise import track_work
-from engine.trace.events import Waiting
+from engine.trace.events import Event, Waiting
 
 EventCallback = Callable[[Any], None]
 """Receives events; pass ``ignore_event`` to discard them."""
@@ -35,7 +35,7 @@ _CHECKS_PER_S = 500
 _RELEASED, _WAITING, _LOADING, _READY, _RUNNING = range(5)
 
 
-def ignore_event(event: Any) -> None:
+def ignore_event(event: Event) -> None:
     """Discard an event."""
     del event
 

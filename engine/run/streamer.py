@@ -116,13 +116,13 @@ class QueueStreamer:
                 items.append(item)
         return items
 
-    def _finish(self, item: Any) -> None:
+    def _finish(self, item: object) -> None:
         try:
             self._send(item)
         except Cancelled:
             return
 
-    def _send(self, item: Any) -> None:
+    def _send(self, item: object) -> None:
         while not self._closed.is_set():
             if self._maxsize is None or self._items.qsize() < self._maxsize:
                 return self._items.put(item)

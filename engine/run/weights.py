@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from engine.declare.params import Param
 from engine.declare.weights import ASSISTANT_PREFIX, WeightsParams, parse_weights, weights_params
@@ -12,6 +12,13 @@ from engine.models import weights as holding
 from engine.models.devices import default_device
 from engine.strategies.base import Strategy
 from engine.trace.records import Trace
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
+    from engine.run.request import DecodeRequest
+
+RequestedModel: TypeAlias = "str | LoadedModel | None"
+"""A name, a model in memory, or None for the default of the strategy."""
 
 
 def weights_from_trace(trace: Trace) -> dict[str, Any]:
@@ -28,7 +35,7 @@ def list_weight_params(assistant: bool) -> dict[str, Param]:
     return holding.filter_offered_params(weights_params(assistant), default_device)
 
 
-def read_single_weights(weights: Any, owner: str) -> WeightsParams:
+def read_single_weights(weights: object, owner: str) -> WeightsParams:
     """Return the settings of a single model, without a draft model.
 
     Args:
@@ -43,7 +50,9 @@ def read_single_weights(weights: Any, owner: str) -> WeightsParams:
     return own
 
 
-def drop_loaded_weights(weights: Mapping[str, Any], model: Any, assistant: Any) -> dict[str, Any]:
+def drop_loaded_weights(
+    weights: Mapping[str, object], model: RequestedModel, assistant: RequestedModel
+) -> dict[str, Any]:
     """Return the settings without those of models given as LoadedModel objects.
 
     Args:
@@ -59,12 +68,14 @@ def drop_loaded_weights(weights: Mapping[str, Any], model: Any, assistant: Any) 
     }
 
 
-def is_loaded(model: Any) -> bool:
+def is_loaded(model: RequestedModel) -> TypeGuard[LoadedModel]:
     """Return whether a request contains a model object instead of a name."""
     return model is not None and not isinstance(model, str)
 
 
-def read_request_weights(strategy: Strategy, request: Any) -> tuple[WeightsParams, WeightsParams]:
+def read_request_weights(
+    strategy: Strategy, request: DecodeRequest
+) -> tuple[WeightsParams, WeightsParams]:
     """Return the settings of a request's model and of its draft model.
 
     Raises:

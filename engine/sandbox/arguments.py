@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -67,7 +68,7 @@ class Argument:
             )
         return float(value) if self.kind == "float" else value
 
-    def _to_json_value(self, value: Any) -> Any:
+    def _to_json_value(self, value: object) -> Any:
         try:
             return json.loads(json.dumps(value, allow_nan=False))
         except (TypeError, ValueError, RecursionError):
@@ -114,7 +115,7 @@ def parse_arguments(function: ast.FunctionDef, readme: str = "") -> tuple[Argume
 
 
 def check_arguments(
-    arguments: tuple[Argument, ...], given: dict[str, Any], also: frozenset[str] = frozenset()
+    arguments: tuple[Argument, ...], given: Mapping[str, object], also: frozenset[str] = frozenset()
 ) -> dict[str, Any]:
     """Return the validated keyword arguments of a method.
 
@@ -203,7 +204,7 @@ def _read_default(default: ast.expr | None) -> tuple[Any, bool]:
         return None, False
 
 
-def _infer_kind(annotation: ast.expr | None, value: Any) -> str:
+def _infer_kind(annotation: ast.expr | None, value: object) -> str:
     if annotation is not None:
         try:
             words = re.findall(r"\w+", ast.unparse(annotation))
@@ -217,7 +218,7 @@ def _infer_kind(annotation: ast.expr | None, value: Any) -> str:
     return kind if kind in KINDS else "json"
 
 
-def _describe_row(row: str, kind: str, value: Any) -> str:
+def _describe_row(row: str, kind: str, value: object) -> str:
     """Return a table row's cells without those that repeat the kind or the default."""
     cells = [cell.strip() for cell in row.split("|") if cell.strip()]
     known = {kind, str(value), repr(value), json.dumps(value)}

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
+
+import transformers
 
 _ATTRIBUTE = "_ids_of_rows"
 """Attribute on the cache object, so that a copy of the cache has it too."""
+RowChange: TypeAlias = Callable[[list[list[int]], Any], list[list[int]]]
+"""(rows, numbers of the rows that stay, or how often each is repeated) -> rows."""
 
 
-def get_row_ids(cache: Any) -> list[list[int]]:
+def get_row_ids(cache: transformers.Cache | None) -> list[list[int]]:
     """Return the ids of every row as set by ``set_row_ids``, more than a cropped cache contains."""
     return getattr(cache, _ATTRIBUTE, [])
 
 
-def set_row_ids(cache: Any, rows: list[list[int]]) -> None:
+def set_row_ids(cache: transformers.Cache | None, rows: list[list[int]]) -> None:
     """Set the ids of every row of a cache; None is ignored."""
     if cache is not None:
         setattr(cache, _ATTRIBUTE, rows)
@@ -29,7 +33,7 @@ def track_cache_rows() -> Iterator[None]:
     """
     from transformers import Cache, EncoderDecoderCache
 
-    changes: dict[str, Callable[[list[list[int]], Any], list[list[int]]]] = {
+    changes: dict[str, RowChange] = {
         "batch_select_indices": _select_rows,
         "reorder_cache": _select_rows,
         "batch_repeat_interleave": _repeat_rows,
@@ -47,9 +51,9 @@ def track_cache_rows() -> Iterator[None]:
 
 
 def _wrap_cache_method(
-    original: Any, change: Callable[[list[list[int]], Any], list[list[int]]]
+    original: Callable[[transformers.Cache, object], object], change: RowChange
 ) -> Any:
-    def changed(cache: Any, how: Any) -> Any:
+    def changed(cache: transformers.Cache, how: object) -> Any:
         result = original(cache, how)
         set_row_ids(cache, change(get_row_ids(cache), how))
         return result

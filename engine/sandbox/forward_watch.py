@@ -8,17 +8,21 @@ LogitsProcessorList shows the stages. Nothing changes a number or draws a random
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from engine.errors import DecodeError
 from engine.loops.recorder import Observation, Recorder, Row, display_name
+from engine.models.model_types import Model, Outputs, Processor
 from engine.sandbox.cache_rows import get_row_ids, set_row_ids, track_cache_rows
 from engine.trace.details import ForwardDetail, ForwardPass
 from engine.trace.records import Step
+
+if TYPE_CHECKING:
+    import transformers
 
 StepCallback = Callable[[Step], None]
 _MAX_OBSERVATIONS = 16
@@ -66,7 +70,7 @@ class ForwardWatch:
         self.passes = 0
 
     @contextmanager
-    def attach(self, model: Any) -> Any:
+    def attach(self, model: Model) -> Any:
         """Observe a model and all processor lists until the block ends."""
         import transformers
 
@@ -79,7 +83,12 @@ class ForwardWatch:
 
         own = threading.get_ident()
 
-        def call(processors: Any, input_ids: Any, scores: Any, **kwargs: Any) -> Any:
+        def call(
+            processors: list[Processor],
+            input_ids: torch.Tensor,
+            scores: torch.Tensor,
+            **kwargs: Any,
+        ) -> Any:
             if threading.get_ident() != own:  # another thread's list
                 return original(processors, input_ids, scores, **kwargs)
             return self._run_processors(original, processors, input_ids, scores, **kwargs)
@@ -114,7 +123,9 @@ class ForwardWatch:
             self._send_step(kept, ids[kept:])
         self._text = list(ids)
 
-    def _before_forward(self, module: Any, args: Any, kwargs: dict[str, Any]) -> None:
+    def _before_forward(
+        self, module: torch.nn.Module, args: tuple[object, ...], kwargs: Mapping[str, Any]
+    ) -> None:
         del module
         ids = kwargs.get(self._ids)
         if ids is None and args and isinstance(args[0], torch.Tensor):
@@ -159,7 +170,13 @@ class ForwardWatch:
         new = enumerate(text[self.start :], self.start + 1)
         return text[: next((place for place, token in new if token in self._ends), len(text))]
 
-    def _after_forward(self, module: Any, args: Any, kwargs: Any, output: Any) -> None:
+    def _after_forward(
+        self,
+        module: torch.nn.Module,
+        args: tuple[object, ...],
+        kwargs: Mapping[str, Any],
+        output: Outputs,
+    ) -> None:
         del module, args
         self.passes += 1
         cache = kwargs.get("past_key_values")
@@ -188,7 +205,12 @@ class ForwardWatch:
         )
 
     def _run_processors(
-        self, original: Any, processors: Any, input_ids: Any, scores: Any, **kwargs: Any
+        self,
+        original: Any,
+        processors: list[Processor],
+        input_ids: torch.Tensor,
+        scores: torch.Tensor,
+        **kwargs: Any,
     ) -> Any:
         """Apply a list one processor at a time and keep each result of the first row."""
         single = type(processors)
@@ -258,7 +280,7 @@ def _common_length(first: list[int], second: list[int]) -> int:
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(first), len(second)))
 
 
-def _cache_length(cache: Any) -> int:
+def _cache_length(cache: transformers.Cache | None) -> int:
     """Return the number of tokens in a cache, 0 for none."""
     if cache is None or not hasattr(cache, "get_seq_length"):
         return 0

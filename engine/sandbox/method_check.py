@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +45,7 @@ class Check:
 def check_method(
     folder: str | Path,
     model: str = "storyteller",
-    arguments: dict[str, Any] | None = None,
+    arguments: Mapping[str, object] | None = None,
     cancelled: threading.Event | None = None,
 ) -> Iterator[Check]:
     """Check a method and yield each result as soon as it is known.
@@ -109,13 +109,14 @@ class _Trial:
         self,
         method: Method,
         model: str,
-        arguments: dict[str, Any],
+        arguments: Mapping[str, object],
         cancelled: threading.Event | None,
     ) -> None:
         self.method, self.arguments, self.cancelled = method, arguments, cancelled
         source = Source.parse(model)
         self.loaded = load_source(source)
-        if self.loaded.tokenizer is None:
+        tokenizer = self.loaded.tokenizer
+        if tokenizer is None:
             raise MethodError(
                 "model = {model} is not allowed: it has no tokenizer.", model=repr(model)
             )
@@ -123,7 +124,8 @@ class _Trial:
         self.processes = ExitStack()
         self._left = _RUNS
         self._next: SandboxProcess | None = None
-        tokens = [self._encode(prompt) for prompt in PROMPTS]
+        self.tokenizer = tokenizer
+        tokens: list[list[int]] = [tokenizer(prompt)["input_ids"] for prompt in PROMPTS]
         length = min(map(len, tokens))
         self.prompts = [ids[:length] for ids in tokens]
 
@@ -149,7 +151,7 @@ class _Trial:
 
     def _check_run(self, steps: list[Step], outcome: Outcome) -> Check:
         new = outcome.sequences[0]
-        text = self.loaded.tokenizer.decode(new)
+        text = self.tokenizer.decode(new)
         back = sum(
             p.dropped for s in steps if isinstance(s.detail, ForwardDetail) for p in s.detail.passes
         )
@@ -184,12 +186,9 @@ class _Trial:
         self.processes.callback(child.close)
         return child
 
-    def _encode(self, prompt: str) -> list[int]:
-        return self.loaded.tokenizer(prompt)["input_ids"]
-
 
 def build_trial_job(
-    loaded: LoadedModel, rows: list[list[int]], arguments: dict[str, Any]
+    loaded: LoadedModel, rows: list[list[int]], arguments: Mapping[str, object]
 ) -> dict[str, Any]:
     """Return the job of a short run that stops at the model's own end tokens.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.errors import ModelError, format_value
 from engine.models.hub_download_job import check_hashes, hub_errors, read_hub_order, write_message
@@ -24,6 +24,9 @@ from engine.sandbox.folder import (
     format_too_large,
 )
 from engine.sources.hub_cache import split_revision
+
+if TYPE_CHECKING:
+    from huggingface_hub.hf_api import RepoSibling
 
 _PATH = re.compile(rf"{CODE}(/(?!\.\.?(/|$))[\w.-]{{1,96}}){{1,8}}", re.ASCII)
 
@@ -63,7 +66,7 @@ def _download_files(order: dict[str, Any]) -> str:
     return str(info.sha)
 
 
-def _select_files(name: str, siblings: list[Any]) -> list[Any]:
+def _select_files(name: str, siblings: list[RepoSibling]) -> list[RepoSibling]:
     """Return the repository's files that belong to the method.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from engine.settings import SETTINGS
 from engine.trace.checks import MAX_STEPS
 from engine.trace.json_io import step_from_dict
 from engine.trace.records import Step
+from engine.trace.value_types import JsonObject
 
 _MEMORY = re.compile(
     r"can't allocate memory|out of memory|bad_alloc|Cannot allocate", re.IGNORECASE
@@ -47,7 +48,7 @@ class MessageReader:
         self._steps = 0
         self._lengths: dict[int, int] = {}
 
-    def read_step(self, message: dict[str, Any]) -> Step:
+    def read_step(self, message: JsonObject) -> Step:
         """Return the step of a message.
 
         Raises:
@@ -113,12 +114,12 @@ class MessageReader:
             )
         return Outcome(new, passes, notes)
 
-    def _has_known_ids(self, ids: Iterable[Any]) -> bool:
+    def _has_known_ids(self, ids: Iterable[object]) -> bool:
         # Not isinstance: a bool is an int too.
         return all(type(i) is int and 0 <= i < self._vocab_size for i in ids)
 
 
-def _format_error(error: dict[str, Any]) -> str:
+def _format_error(error: Mapping[str, object]) -> str:
     """Return one sentence with the file and line in the method's source."""
     fault = _describe_error(error)
     if not error["file"]:
@@ -131,7 +132,7 @@ def _format_error(error: dict[str, Any]) -> str:
     )
 
 
-def _describe_error(error: dict[str, Any]) -> str:
+def _describe_error(error: Mapping[str, Any]) -> str:
     kind, text = _to_one_line(str(error["kind"]))[:80], _to_one_line(str(error["text"]))
     unexpected = _UNEXPECTED.search(text)
     if kind == "TypeError" and unexpected and not error["file"]:

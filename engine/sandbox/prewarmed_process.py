@@ -12,11 +12,10 @@ import logging
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from engine.declare.weights import parse_weights
 from engine.errors import EngineError, MethodError
@@ -37,7 +36,9 @@ _LOG = logging.getLogger("engine")
 
 @contextmanager
 def acquire_process(
-    folder: str, weights: dict[str, Any] | None = None, cancelled: threading.Event | None = None
+    folder: str,
+    weights: Mapping[str, object] | None = None,
+    cancelled: threading.Event | None = None,
 ) -> Iterator[SandboxProcess]:
     """Yield a process with this model for one run, prewarmed or new; it is closed at the end.
 
@@ -61,7 +62,7 @@ def acquire_process(
         _PREWARMER.done(wanted if was_ready else None)
 
 
-def prewarm_process(folder: str, weights: dict[str, Any] | None = None) -> None:
+def prewarm_process(folder: str, weights: Mapping[str, object] | None = None) -> None:
     """Start a prewarmed process in the background, replacing one with another model.
 
     Does nothing if memory is short, prewarming is off, or a method runs; the end of that run starts
@@ -94,7 +95,7 @@ class _ProcessSpec:
     """(name, inode, size, mtime) of each file in the folder, empty if it does not exist."""
 
 
-def _make_spec(folder: str, weights: dict[str, Any] | None) -> _ProcessSpec:
+def _make_spec(folder: str, weights: Mapping[str, object] | None) -> _ProcessSpec:
     try:
         found = sorted((path.name, path.stat()) for path in Path(folder).iterdir())
     except OSError:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeGuard
 
 from engine.messages import Message
 
@@ -22,7 +23,7 @@ def read_return_value(returned: Any, vocab_size: int) -> dict[str, Any]:
     import torch
 
     notes = []
-    value = returned
+    value: Any = returned
     if isinstance(value, dict):  # transformers' ModelOutput is a dict
         if "sequences" not in value:
             keys = ", ".join(sorted(str(key) for key in value)[:8]) or "nothing"
@@ -65,7 +66,7 @@ def read_return_value(returned: Any, vocab_size: int) -> dict[str, Any]:
     }
 
 
-def _refuse_bad_ids(rows: Any, vocab_size: int) -> dict[str, Any] | None:
+def _refuse_bad_ids(rows: Sequence[Sequence[int]], vocab_size: int) -> dict[str, Any] | None:
     if sum(len(row) for row in rows) > MAX_IDS:
         return _refuse(Message("more than {most} ids", most=f"{MAX_IDS:,}"))
     beyond = next((i for row in rows for i in row if not 0 <= i < vocab_size), None)
@@ -80,7 +81,7 @@ def _refuse_bad_ids(rows: Any, vocab_size: int) -> dict[str, Any] | None:
     )
 
 
-def _is_id_rows(value: Any) -> bool:
+def _is_id_rows(value: object) -> TypeGuard[Sequence[Sequence[int]]]:
     return (
         isinstance(value, (list, tuple))
         and len(value) > 0
@@ -90,7 +91,7 @@ def _is_id_rows(value: Any) -> bool:
     )
 
 
-def _describe_type(value: Any) -> str:
+def _describe_type(value: object) -> str:
     if value is None:
         return "nothing"
     if hasattr(value, "__next__"):

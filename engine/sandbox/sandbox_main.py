@@ -15,9 +15,12 @@ import sys
 import traceback
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from engine.sandbox import confinement, wire
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
 
 
 def main(parent: int, channel: int) -> None:
@@ -204,7 +207,7 @@ def _patch_import_scan() -> None:
     )
 
 
-def step_to_json(step: Any) -> Any:
+def step_to_json(step: object) -> Any:
     """Return a step built by the method itself as a JSON object.
 
     Args:
@@ -225,7 +228,7 @@ def step_to_json(step: Any) -> Any:
     return None if isinstance(step, float) and not math.isfinite(step) else step
 
 
-def _ignore_step(step: Any) -> None:
+def _ignore_step(step: object) -> None:
     """Discard an observed step: the method reports its own."""
     del step
 
@@ -241,12 +244,13 @@ def build_filter_argument(job: dict[str, Any]) -> dict[str, Any]:
     return {"logits_processor": LogitsProcessorList(found)} if found else {}
 
 
-def build_stopping_criteria(job: dict[str, Any], loaded: Any, length: int) -> Any:
+def build_stopping_criteria(job: dict[str, Any], loaded: LoadedModel, length: int) -> Any:
     """Return the stopping criteria of a job: stop strings, and a maximum of new tokens."""
     from transformers import MaxLengthCriteria, StoppingCriteriaList, StopStringCriteria
 
     criteria = StoppingCriteriaList()
     if job.get("stop_strings"):
+        assert loaded.tokenizer is not None  # fit_to_model refuses stop strings without one
         criteria.append(StopStringCriteria(loaded.tokenizer, job["stop_strings"]))
     if job.get("stop_after"):
         start = 1 if loaded.is_encoder_decoder else length

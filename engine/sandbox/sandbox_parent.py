@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -96,7 +96,7 @@ class SandboxProcess:
         load_s: seconds to load the model; set once it is ready.
     """
 
-    def __init__(self, folder: str, weights: dict[str, Any] | None = None) -> None:
+    def __init__(self, folder: str, weights: Mapping[str, object] | None = None) -> None:
         self.is_ready = self._closed = False
         self.barriers: tuple[str, ...] = ()
         self.load_s = 0.0
@@ -118,7 +118,7 @@ class SandboxProcess:
         """The method's output, at most 20,000 characters."""
         return self._printed.decode("utf-8", "replace")[:_MAX_PRINTED]
 
-    def _build_setup(self, folder: str, weights: dict[str, Any]) -> dict[str, Any]:
+    def _build_setup(self, folder: str, weights: Mapping[str, object]) -> dict[str, Any]:
         return {
             "model": folder,
             "weights": weights,
@@ -253,7 +253,7 @@ class SandboxProcess:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: Mapping[str, object]) -> None:
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(wire.pack_message(message))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from engine.messages import add_templates, restore_templates
@@ -21,7 +21,7 @@ class WireError(Exception):
     """The received bytes are not a message."""
 
 
-def pack_message(message: dict[str, Any]) -> bytes:
+def pack_message(message: Mapping[str, object]) -> bytes:
     """Return a message as bytes for the pipe."""
     text = json.dumps(add_templates(message)).encode()
     return _LENGTH.pack(len(text)) + text

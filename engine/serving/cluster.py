@@ -35,7 +35,7 @@ class ClusterError(EngineError):
     code = "cluster"
 
 
-def open_stream(fields: Mapping[str, Any], visitor: Visitor, model: str) -> EventStream | None:
+def open_stream(fields: Mapping[str, object], visitor: Visitor, model: str) -> EventStream | None:
     """Open a stream for a run on this process's replicas; see ``asking.Ask``.
 
     Raises:

@@ -48,7 +48,6 @@ def deploy_replicas(
         replica: the class to deploy.
     """
     deployment = serve.deployment(
-        replica,
         name=REPLICA,
         num_replicas=replicas,
         max_ongoing_requests=SETTINGS.max_replica_runs,
@@ -62,4 +61,4 @@ def deploy_replicas(
     # Replicas get no HTTP requests.
     serve.start(proxy_location="Disabled")
     quiet = LoggingConfig(log_level="WARNING", enable_access_log=False)
-    return serve.run(deployment.bind(), name=APP, route_prefix=None, logging_config=quiet)
+    return serve.run(deployment(replica).bind(), name=APP, route_prefix=None, logging_config=quiet)

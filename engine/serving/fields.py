@@ -53,7 +53,7 @@ def routing_model(request: DecodeRequest) -> str:
     return name
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     if isinstance(value, Mapping):
         return all(_is_plain(key) and _is_plain(item) for key, item in value.items())
     if isinstance(value, tuple | list):

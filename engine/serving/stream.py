@@ -38,7 +38,7 @@ class ReplicaStream:
     """
 
     def __init__(
-        self, handle: Any, fields: Mapping[str, Any], visitor: Visitor, model: str, call: str
+        self, handle: Any, fields: Mapping[str, object], visitor: Visitor, model: str, call: str
     ) -> None:
         self._handle, self._call = handle, call
         options = {"method_name": "decode", "stream": True}

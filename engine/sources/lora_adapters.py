@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -220,14 +221,14 @@ def _read_config(name: str, folder: str | Path) -> dict[str, Any]:
     return config
 
 
-def _list_ranks(config: dict[str, Any]) -> list[tuple[str, Any]]:
+def _list_ranks(config: Mapping[str, object]) -> list[tuple[str, Any]]:
     """List (field, rank) for every rank in the configuration."""
     pattern = config.get("rank_pattern") or {}
     other = pattern.values() if isinstance(pattern, dict) else [pattern]
     return [("r", config.get("r")), *(("rank_pattern", rank) for rank in other)]
 
 
-def _read_targets(name: str, said: Any) -> tuple[str, ...]:
+def _read_targets(name: str, said: object) -> tuple[str, ...]:
     targets = [said] if isinstance(said, str) else said or []
     if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
         raise ModelError(
@@ -239,5 +240,5 @@ def _read_targets(name: str, said: Any) -> tuple[str, ...]:
     return tuple(sorted(targets))
 
 
-def _is_text(value: Any) -> bool:
+def _is_text(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= _MAX_CHARS

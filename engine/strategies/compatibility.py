@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from engine.errors import ModelError
 from engine.messages import Message
@@ -11,6 +11,9 @@ from engine.models.capabilities import Capabilities
 from engine.models.meta_model import describe_model
 from engine.sources.source import Source
 from engine.strategies.base import Strategy
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
 
 Requirement = tuple[Callable[[Capabilities], bool], str]
 
@@ -36,7 +39,9 @@ REQUIREMENTS: Mapping[str, Requirement] = {
 """Name -> (test of a model's capabilities, reason if it fails)."""
 
 
-def incompatibility_reason(strategy: Strategy, model: Any, assistant: Any = None) -> str | None:
+def incompatibility_reason(
+    strategy: Strategy, model: Source | LoadedModel, assistant: Source | LoadedModel | None = None
+) -> str | None:
     """Return why a model, or its draft model, cannot run a strategy; None if it can.
 
     Args:
@@ -65,7 +70,7 @@ def uses_cache(strategy: Strategy, can: Capabilities) -> bool:
 
 
 def _model_incompatibility(
-    strategy: Strategy, model: Any, needs: tuple[str, ...], *, as_draft: bool
+    strategy: Strategy, model: Source | LoadedModel, needs: tuple[str, ...], *, as_draft: bool
 ) -> str | None:
     try:
         can = describe_model(model) if isinstance(model, Source) else model.capabilities

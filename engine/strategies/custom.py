@@ -26,7 +26,7 @@ class MethodName(Param):
             " owner/name@commit, or a folder with custom_generate/generate.py"
         )
 
-    def parse(self, value: Any) -> str | Callable[..., Any]:
+    def parse(self, value: object) -> str | Callable[..., Any]:
         if callable(value):
             return value
         if not isinstance(value, str):
@@ -47,7 +47,7 @@ class MethodArguments(Param):
             n=MAX_ARGUMENT_CHARS,
         )
 
-    def parse(self, value: Any) -> dict[str, Any]:
+    def parse(self, value: object) -> dict[str, Any]:
         if not isinstance(value, Mapping):
             raise TypeError
         # Exported code uses them as Python names.

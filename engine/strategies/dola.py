@@ -28,7 +28,7 @@ class LayerChoice(Param):
             last=MAX_LAYER_INDEX,
         )
 
-    def parse(self, value: Any) -> str | tuple[int, ...]:
+    def parse(self, value: object) -> str | tuple[int, ...]:
         if isinstance(value, str):
             if value not in ("low", "high"):
                 raise ValueError
@@ -42,7 +42,7 @@ class LayerChoice(Param):
         return tuple(_parse_layer(item) for item in value)
 
 
-def _parse_layer(value: Any) -> int:
+def _parse_layer(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):  # True is an int, too
         raise TypeError
     if not 0 <= value <= MAX_LAYER_INDEX:

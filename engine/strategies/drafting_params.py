@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.declare.bundled_loop import BundledLoop
 from engine.declare.params import Choice, Flag, Integer, Number, param, params_of
 from engine.errors import ModelError, ParameterError
 from engine.loops.drafting.named_drafters import drafted_loop
 from engine.strategies.shared_params import NextTokenParams, SamplingParams
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +121,7 @@ class EnsembleParams(DraftModelParams):
     )
 
 
-def draft_model_settings(config: Any) -> dict[str, Any]:
+def draft_model_settings(config: DraftingParams) -> dict[str, Any]:
     """Return the draft model's generation_config settings; empty without a draft model."""
     if not isinstance(config, DraftModelParams):
         return {}
@@ -126,7 +129,7 @@ def draft_model_settings(config: Any) -> dict[str, Any]:
     return {n: getattr(config, n) for n in params_of(DraftModelParams) if n not in shared}
 
 
-def drafting_generate_kwargs(config: Any) -> dict[str, Any]:
+def drafting_generate_kwargs(config: DraftingParams) -> dict[str, Any]:
     """Return the arguments of generate() that select greedy or sampled verification."""
     return {"do_sample": config.do_sample, "num_beams": 1}
 
@@ -138,7 +141,7 @@ def make_bundled_loop_chooser(drafter: str) -> Callable[[Any], BundledLoop | Non
         drafter: name of the drafter, as in loops/drafting/by_name.py.
     """
 
-    def choose(config: Any) -> BundledLoop | None:
+    def choose(config: DraftingParams) -> BundledLoop | None:
         if drafter == "universal_assisted" and config.do_sample:
             why = (
                 "sampling across tokenizers in transformers does not keep the target's distribution"
@@ -152,7 +155,7 @@ def make_bundled_loop_chooser(drafter: str) -> Callable[[Any], BundledLoop | Non
     return choose
 
 
-def check_same_tokenizer(target: Any, assistant: Any) -> None:
+def check_same_tokenizer(target: LoadedModel, assistant: LoadedModel) -> None:
     """Check that every token id means the same text in both models.
 
     Raises:

@@ -54,7 +54,7 @@ def prepare(context: Context) -> dict[str, Any]:
     }
 
 
-def _choose_bundled_loop(config: Any) -> BundledLoop | None:
+def _choose_bundled_loop(config: PromptLookupConfig) -> BundledLoop | None:
     """Return the loop to export if transformers would drop copied tokens.
 
     transformers applies every warper to copied tokens, over equal made-up scores. Top-p and top-h
@@ -71,20 +71,20 @@ def _choose_bundled_loop(config: Any) -> BundledLoop | None:
     return make_bundled_loop_chooser("prompt_lookup")(config)
 
 
-def _has_nucleus_filter(config: Any) -> bool:
+def _has_nucleus_filter(config: PromptLookupConfig) -> bool:
     # What a filter of this project makes of equal scores is not known here.
     own = [one for one in SAMPLING if one.build is not None]
     named = config.top_p < 1 or config.top_h is not None
     return named or any(getattr(config, one.parameter) != one.off for one in own)
 
 
-def _has_score_filter(config: Any) -> bool:
+def _has_score_filter(config: PromptLookupConfig) -> bool:
     """Return True if a warper removes tokens by their score."""
     cuts = [one for one in SAMPLING if one.effect == CUTS]
     return any(getattr(config, one.parameter) != one.off for one in cuts)
 
 
-def _has_score_shift(config: Any) -> bool:
+def _has_score_shift(config: PromptLookupConfig) -> bool:
     """Return True if a processor changes scores without setting them to -inf."""
     penalties = (config.repetition_penalty, config.encoder_repetition_penalty)
     moved = (config.sequence_bias, config.exponential_decay_length_penalty)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.declare.config import config_to_dict
 from engine.declare.params import Choice, Flag, Integer, Number, TokenIds, param
@@ -16,6 +16,9 @@ from engine.strategies.base import Context, Preset, Strategy
 from engine.strategies.shared_params import NextTokenParams, SamplingParams
 from engine.watermark import processors
 from engine.watermark.schemes import GreenList, SynthId, scheme_from_config
+
+if TYPE_CHECKING:
+    from engine.watermark.schemes import Scheme
 
 MAX_KEY = 2**32 - 1
 
@@ -31,7 +34,7 @@ class SynthIdKeys(TokenIds):
             "a list of 1 to {n} whole numbers from 0 to {most}", n=self.maximum_items, most=MAX_KEY
         )
 
-    def parse(self, value: Any) -> tuple[int, ...]:
+    def parse(self, value: object) -> tuple[int, ...]:
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise TypeError
         keys = super().parse(list(value))
@@ -238,7 +241,7 @@ def prepare(context: Context) -> dict[str, Any]:
     return {"tally": tally}
 
 
-def check_greenlist_ratio(scheme: Any, vocab_size: int) -> None:
+def check_greenlist_ratio(scheme: Scheme, vocab_size: int) -> None:
     """Check that the green share makes at least one token of the vocabulary green.
 
     Raises:

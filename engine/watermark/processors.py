@@ -30,7 +30,7 @@ _SEED_MODULUS = 2**64 - 1
 class GreenListProcessor(WatermarkLogitsProcessor):
     """Adds the bias as transformers does and records per row which tokens got it."""
 
-    def __init__(self, vocab_size: int, device: Any, scheme: GreenList) -> None:
+    def __init__(self, vocab_size: int, device: torch.device | str, scheme: GreenList) -> None:
         super().__init__(vocab_size, device, **vars(scheme))
         self.scheme = scheme
         self.boosted: list[dict[int, bool] | torch.Tensor | None] = []
@@ -208,10 +208,11 @@ class SynthIdProcessor(SynthIDTextWatermarkLogitsProcessor):
         return self.sample_g_values(keys)
 
 
-def make_processor(scheme: Scheme, vocab_size: int, device: Any) -> Any:
+def make_processor(scheme: Scheme, vocab_size: int, device: torch.device | str) -> Any:
     """Return the processor of a scheme; its random numbers depend on the device."""
     if isinstance(scheme, GreenList):
         return GreenListProcessor(vocab_size, device, scheme)
+    device = torch.device(device)
     processor = SynthIdProcessor(**{**vars(scheme), "keys": list(scheme.keys)}, device=device)
     processor.scheme, processor.marked = scheme, []
     return processor
@@ -220,14 +221,17 @@ def make_processor(scheme: Scheme, vocab_size: int, device: Any) -> Any:
 class _GreenListConfig(WatermarkingConfig):
     """Makes generate() build our processor in place of its own."""
 
-    def construct_processor(self, vocab_size: int, device: Any) -> GreenListProcessor:
+    def construct_processor(
+        self, vocab_size: int, device: torch.device | str
+    ) -> GreenListProcessor:
         return make_processor(GreenList(**self.to_dict()), vocab_size, device)
 
 
 class _SynthIdConfig(SynthIDTextWatermarkingConfig):
     """Makes generate() build our processor in place of its own."""
 
-    def construct_processor(self, vocab_size: int, device: Any) -> SynthIdProcessor:
+    # transformers says that this returns a WatermarkLogitsProcessor, which it does not either.
+    def construct_processor(self, vocab_size: int, device: torch.device | str) -> Any:
         values = self.to_dict()
         return make_processor(
             SynthId(**{**values, "keys": tuple(values["keys"])}), vocab_size, device

@@ -205,7 +205,7 @@ def trace_form(trace: Trace) -> dict[str, Any] | None:
             seed=trace.seed,
             assistant=assistant,
             messages=messages,
-            template=None if messages is None else strip_default_start(messages, template),
+            template=None if messages is None else strip_default_start(messages, template or {}),
             weights=weights_from_trace(trace),
         )
     )

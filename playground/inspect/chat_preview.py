@@ -37,7 +37,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         raise ModelError("Choose a model: each has a chat template of its own.")
     with JOBS.run(_KIND):
         read = load_tokenizer_only(Source.parse(model))
-        found = render_conversation(messages, template, read)
+        found = render_conversation(messages or (), template, read)
     pieces = read.pieces
     return {
         "tokens": [{"text": pieces[i], "special": i in pieces.special} for i in found.ids],

@@ -20,6 +20,7 @@ from engine.loops.beams.step_record import BeamOutput, StepWriter
 from engine.loops.forward import Forward
 from engine.loops.recorder import Recorder
 from engine.messages import Message
+from engine.models.model_types import GenerationConfig, Model, Processors, StoppingCriteriaList
 from engine.trace.records import Step
 
 _BANK_WEIGHT = 100
@@ -126,7 +127,12 @@ class ConstrainedGroup(BeamGroup):
     """
 
     def __init__(
-        self, prompt: torch.Tensor, size: int, config: Any, writer: StepWriter, words: ForcedWords
+        self,
+        prompt: torch.Tensor,
+        size: int,
+        config: GenerationConfig,
+        writer: StepWriter,
+        words: ForcedWords,
     ) -> None:
         super().__init__(0, prompt, size, config, writer)
         self.words = words
@@ -219,11 +225,11 @@ class ConstrainedGroup(BeamGroup):
 
 
 def constrained_beam_loop(
-    model: Any,
+    model: Model,
     input_ids: torch.Tensor,
-    logits_processor: Any,
-    stopping_criteria: Any,
-    generation_config: Any,
+    logits_processor: Processors,
+    stopping_criteria: StoppingCriteriaList,
+    generation_config: GenerationConfig,
     *,
     recorder: Recorder,
     generator: torch.Generator,

@@ -16,6 +16,7 @@ from engine.loops.beams.step_record import BeamOutput, StepWriter
 from engine.loops.forward import Forward
 from engine.loops.prefix_constraint import fit_processors
 from engine.loops.recorder import Recorder
+from engine.models.model_types import GenerationConfig, Model, Processors, StoppingCriteriaList
 from engine.trace.records import Step
 
 
@@ -36,18 +37,18 @@ class HammingDiversityLogitsProcessor:
         return scores - self.penalty * torch.bincount(self.taken, minlength=scores.shape[-1])
 
 
-def insert_diversity_penalty(processors: Sequence[Any], hamming: Any) -> list[Any]:
+def insert_diversity_penalty(processors: Processors, hamming: Any) -> list[Any]:
     """Insert the penalty after the token biases, where transformers had it."""
     at = sum(isinstance(p, transformers.SequenceBiasLogitsProcessor) for p in processors)
     return [*processors[:at], hamming, *processors[at:]]
 
 
 def group_beam_loop(
-    model: Any,
+    model: Model,
     input_ids: torch.Tensor,
-    logits_processor: Any,
-    stopping_criteria: Any,
-    generation_config: Any,
+    logits_processor: Processors,
+    stopping_criteria: StoppingCriteriaList,
+    generation_config: GenerationConfig,
     *,
     recorder: Recorder,
     generator: torch.Generator,

@@ -17,6 +17,7 @@ from engine.loops.optional_measurements import MeasurementStopped
 from engine.loops.prefix_constraint import fit_processors
 from engine.loops.recorder import round_decimals
 from engine.messages import Message
+from engine.models.model_types import Model, Processors, StoppingCriteriaList
 from engine.trace.details import BeamDetail, GreedyPath
 from engine.trace.records import Step
 
@@ -79,7 +80,7 @@ def decode_greedy_path(
     tell: Callable[[int, int, str], None],
     search: Forward,
     prompt: torch.Tensor,
-    rules: tuple[Any, Any],
+    rules: tuple[Processors, StoppingCriteriaList],
     trail: GreedyTracker | None = None,
 ) -> GreedyPath | None:
     """Decode greedily with the same processors and sum the same log-probabilities.
@@ -133,7 +134,7 @@ def decode_greedy_path(
 
 
 def _most_likely_token(
-    forward: Forward, ids: torch.Tensor, processors: Any, one_beam: bool
+    forward: Forward, ids: torch.Tensor, processors: Processors, one_beam: bool
 ) -> tuple[torch.Tensor, float]:
     """Return the (1,) most likely next token of (1, length) ids and its log-probability."""
     logits = forward.last_logits(forward(ids), ids.device)
@@ -154,7 +155,7 @@ def divergence_index(greedy: tuple[int, ...], winner: tuple[int, ...]) -> int | 
     return None if len(greedy) == len(winner) else min(len(greedy), len(winner))
 
 
-def _single_row_kwargs(model: Any, model_kwargs: dict[str, Any], longer: int) -> dict[str, Any]:
+def _single_row_kwargs(model: Model, model_kwargs: dict[str, Any], longer: int) -> dict[str, Any]:
     """Return the arguments for one row with an empty cache and ``longer`` more tokens."""
     kwargs = with_empty_cache(model, model_kwargs)
     single = {k: v[:1] if torch.is_tensor(v) and v.ndim else v for k, v in kwargs.items()}
@@ -184,7 +185,7 @@ def _single_row_media(kwargs: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _is_text_criterion(criterion: Any) -> bool:
+def _is_text_criterion(criterion: object) -> bool:
     """Return whether a criterion depends on the text alone, not on time or a stop."""
     of_the_text = (
         transformers.EosTokenCriteria,

@@ -29,6 +29,7 @@ from engine.loops.beams.step_record import (
 from engine.loops.forward import Forward
 from engine.loops.recorder import round_decimals
 from engine.messages import Message
+from engine.models.model_types import GenerationConfig, Processors, StoppingCriteriaList
 from engine.trace.details import BeamNode
 from engine.trace.records import Step
 
@@ -66,7 +67,7 @@ class BeamGroup:
         number: int,
         prompt: torch.Tensor,
         size: int,
-        config: Any,
+        config: GenerationConfig,
         writer: StepWriter,
         diversity_penalty: float = 0.0,
     ) -> None:
@@ -214,7 +215,7 @@ def run_group_search(
     forward: Forward,
     groups: Sequence[BeamGroup],
     processors: GroupProcessors,
-    rules: tuple[Any, Any],
+    rules: tuple[Processors, StoppingCriteriaList],
     writer: StepWriter,
 ) -> Generator[Step, None, BeamOutput]:
     """Step until every group is done or the open beams meet the stopping criteria.
@@ -228,7 +229,7 @@ def run_group_search(
     """
     config, prompt, ids = forward.generation_config, groups[0].ids[:1], _join_ids(groups)
     reason = ""
-    while not reason:
+    while True:
         # 1. One forward pass for the beams of all groups.
         logits = forward.last_logits(forward(ids), prompt.device)
         writer.check_finite(logits)
@@ -254,6 +255,8 @@ def run_group_search(
                 group.add_open_beams()
         step = writer.write(decision, _best(groups), _stop_test(groups, reason))
         yield step
+        if reason:
+            break
     yield from measure_greedy_path(writer, step, forward, prompt, rules)
     return pack_output(prompt, _best(groups)[: config.num_return_sequences], padding_id(config))
 
@@ -268,7 +271,9 @@ def _best(groups: Sequence[BeamGroup]) -> list[FinishedBeam]:
     return sort_best_first(group.heap for group in groups)
 
 
-def _stop_reason(groups: Sequence[BeamGroup], ids: torch.Tensor, stopping_criteria: Any) -> str:
+def _stop_reason(
+    groups: Sequence[BeamGroup], ids: torch.Tensor, stopping_criteria: StoppingCriteriaList
+) -> str:
     """Return why the search ends, "" if it goes on."""
     if all(group.done for group in groups):
         exhausted = any(group.is_exhausted for group in groups)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from engine.loops.beams.step_record import FinishedBeam
+from engine.models.model_types import GenerationConfig
 
 
 class HypothesisHeap:
@@ -17,7 +17,7 @@ class HypothesisHeap:
         prompt_length: ids before the first new token.
     """
 
-    def __init__(self, size: int, config: Any, prompt_length: int) -> None:
+    def __init__(self, size: int, config: GenerationConfig, prompt_length: int) -> None:
         self.size, self.length_penalty = size, config.length_penalty
         self.early_stopping = config.early_stopping
         self.longest = config.max_length - prompt_length

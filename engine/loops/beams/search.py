@@ -28,16 +28,17 @@ from engine.loops.beams.step_record import (
 from engine.loops.forward import Forward
 from engine.loops.recorder import Recorder, round_significant
 from engine.messages import Message
+from engine.models.model_types import GenerationConfig, Model, Processors, StoppingCriteriaList
 from engine.trace.details import BeamNode
 from engine.trace.records import Step
 
 
 def beam_loop(
-    model: Any,
+    model: Model,
     input_ids: torch.Tensor,
-    logits_processor: Any,
-    stopping_criteria: Any,
-    generation_config: Any,
+    logits_processor: Processors,
+    stopping_criteria: StoppingCriteriaList,
+    generation_config: GenerationConfig,
     *,
     recorder: Recorder,
     generator: torch.Generator,
@@ -105,7 +106,7 @@ class SearchRecord:
         self.decision: SearchDecision | None = None
         """The newest decision that is not in a Step yet."""
 
-    def process(self, logits: torch.Tensor, processors: Any) -> torch.Tensor:
+    def process(self, logits: torch.Tensor, processors: Processors) -> torch.Tensor:
         """Return (beams, vocab) processed log-probabilities of the running beams."""
         if self.decision is None:
             self.writer.check_finite(logits)
@@ -141,7 +142,7 @@ class SearchRecord:
         yield self.step
 
     def measure_greedy_path(
-        self, prompt: torch.Tensor, rules: tuple[Any, Any]
+        self, prompt: torch.Tensor, rules: tuple[Processors, StoppingCriteriaList]
     ) -> Generator[Step, None, None]:
         """Yield the last Step again with the greedy path; a sampled search has none."""
         if not self.search.do_sample:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from engine.loops.beams.step_record import has_only_placeholders
+from engine.models.model_types import GenerationConfig
 
 _IMPOSSIBLE = -1e9
 
@@ -66,7 +66,7 @@ class BeamSearch:
     best: torch.Tensor
     worst: torch.Tensor
 
-    def __init__(self, input_ids: torch.Tensor, generation_config: Any) -> None:
+    def __init__(self, input_ids: torch.Tensor, generation_config: GenerationConfig) -> None:
         config, device = generation_config, input_ids.device
         self.beams, self.prompt_length = input_ids.shape
         self.ids = input_ids

@@ -11,6 +11,7 @@ import torch
 from engine.errors import DecodeError
 from engine.loops.forward import Forward
 from engine.loops.recorder import Recorder, Row, Stages, make_observation, round_decimals
+from engine.models.model_types import GenerationConfig, Processors
 from engine.trace.details import BeamDetail, BeamNode, Hypothesis
 from engine.trace.records import Step
 
@@ -83,7 +84,7 @@ def pack_output(prompt: torch.Tensor, best: Sequence[FinishedBeam], pad_id: int)
     )
 
 
-def padding_id(generation_config: Any) -> int:
+def padding_id(generation_config: GenerationConfig) -> int:
     """Return the padding id, else the first end-of-sequence id, else -1."""
     for ids in (generation_config._pad_token_tensor, generation_config._eos_token_tensor):
         if ids is not None:
@@ -110,7 +111,7 @@ class StepWriter:
         self._index, self._passes = 0, 0
 
     def process(
-        self, logits: torch.Tensor, ids: torch.Tensor, processors: Sequence[Any]
+        self, logits: torch.Tensor, ids: torch.Tensor, processors: Processors
     ) -> ProcessedBeams:
         """Run the processors over the log-probabilities of (beams, vocab) raw logits."""
         given = torch.log_softmax(logits, dim=-1)

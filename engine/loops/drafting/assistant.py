@@ -18,6 +18,7 @@ from engine.loops.drafting.drafter import (
 )
 from engine.models.capabilities import layer_stack
 from engine.models.hooks import rewire_hooks
+from engine.models.model_types import Model, Processors
 
 
 class AssistantDrafter(ModelDrafter):
@@ -31,7 +32,7 @@ class AssistantDrafter(ModelDrafter):
 
     name = "assistant"
 
-    def __init__(self, context: RunContext, model: Any, exit_layer: int | None = None) -> None:
+    def __init__(self, context: RunContext, model: Model, exit_layer: int | None = None) -> None:
         super().__init__(context, model)
         self.exit_layer = exit_layer
         self.processors = draft_processors(context.processors)
@@ -61,7 +62,7 @@ class EarlyExitDrafter(AssistantDrafter):
         super().__init__(context, view_first_layers(context.model, layer), exit_layer=layer)
 
 
-def draft_processors(processors: Any) -> list[Any]:
+def draft_processors(processors: Processors) -> list[Any]:
     """Return the processors of the draft model: the target's, with the warpers twice.
 
     Any draft distribution is lossless; the one of transformers gives the same rounds as generate().
@@ -72,13 +73,13 @@ def draft_processors(processors: Any) -> list[Any]:
     return own + [p for p in own if _is_added_again(p)]
 
 
-def _is_added_again(processor: Any) -> bool:
+def _is_added_again(processor: object) -> bool:
     kind = type(processor)
     warper = is_sampling_filter(processor) or kind.__name__ == "LogitNormalization"
     return warper and kind.__module__.startswith("transformers.")
 
 
-def view_first_layers(model: Any, layers: int) -> Any:
+def view_first_layers(model: Model, layers: int) -> Any:
     """Return a view of a decoder-only model with its first layers, norm and head.
 
     The view shares every parameter but has its own list of layers and configuration. The model

@@ -16,15 +16,16 @@ from engine.loops.exponential_race import draw_tokens
 from engine.loops.forward import find_cache
 from engine.loops.recorder import Recorder
 from engine.models.capabilities import capabilities_of
+from engine.models.model_types import GenerationConfig, Model, Processors, StoppingCriteria
 from engine.trace.records import Step
 
 
 def assisted_loop(
-    model: Any,
+    model: Model,
     input_ids: torch.Tensor,
-    logits_processor: Any,
-    stopping_criteria: Any,
-    generation_config: Any,
+    logits_processor: Processors,
+    stopping_criteria: StoppingCriteria,
+    generation_config: GenerationConfig,
     *,
     recorder: Recorder,
     generator: torch.Generator,
@@ -93,7 +94,7 @@ class TargetForward:
         ModelError: the model's cache can neither be cropped nor restored.
     """
 
-    def __init__(self, model: Any, model_kwargs: dict[str, Any]) -> None:
+    def __init__(self, model: Model, model_kwargs: dict[str, Any]) -> None:
         self.model, self.model_kwargs, self.given = model, model_kwargs, dict(model_kwargs)
         self.first, self.saved, self.passes = True, None, 0
         found = find_cache(model_kwargs) if model_kwargs["use_cache"] else None
@@ -234,7 +235,10 @@ def residual_distribution(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
 
 
 def _cut_at_stop(
-    input_ids: torch.Tensor, guess: Draft, outcome: RoundVerification, stopping_criteria: Any
+    input_ids: torch.Tensor,
+    guess: Draft,
+    outcome: RoundVerification,
+    stopping_criteria: StoppingCriteria,
 ) -> tuple[list[int], bool]:
     """Return a round's tokens up to the first that ends the text, and whether one does."""
     emitted = [*guess.tokens[: outcome.accepted].tolist(), outcome.final]

@@ -10,6 +10,7 @@ import torch
 from engine.loops.drafting.cache_snapshot import snapshot_cache
 from engine.loops.forward import make_empty_cache
 from engine.models.capabilities import capabilities_of
+from engine.models.model_types import Model
 
 
 class DraftForward:
@@ -22,7 +23,7 @@ class DraftForward:
         model: a decoder-only generation model.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Model) -> None:
         can = capabilities_of(model)
         self.model, self.passes = model, 0
         self.crops, self.resumes = can.can_crop, can.can_restore
@@ -48,10 +49,10 @@ class DraftForward:
         start = len(self.known)
         # Some recurrent states accept only one token at a time.
         single = not (self.crops or self.resumes or start == 0)
-        ends = range(start + 1, len(ids) + 1) if single else [len(ids)]
-        for end in ends:
-            outputs = self._read(input_ids[:, start:end], start)
-            start = end
+        last = len(ids) - 1 if single else start
+        for place in range(start, last):
+            self._read(input_ids[:, place : place + 1], place)
+        outputs = self._read(input_ids[:, last:], last)
         self.known = ids if self.cache is not None else []
         if self.begins and self.cache is not None and not self.crops:
             self.saved = ids, snapshot_cache(self.cache)

@@ -12,6 +12,7 @@ import torch
 from engine.loops.drafting.draft_forward import DraftForward
 from engine.loops.exponential_race import draw_tokens
 from engine.messages import Message
+from engine.models.model_types import Model, Processors
 
 NAN_NOTE = "The draft model's scores became NaN: where they did, nothing was drafted."
 ADAPTIVE_SCHEDULES = ("heuristic", "heuristic_transient")
@@ -152,7 +153,7 @@ class ModelDrafter(Drafter):
 
     nothing_allowed = "no token is allowed here"
 
-    def __init__(self, context: RunContext, model: Any) -> None:
+    def __init__(self, context: RunContext, model: Model) -> None:
         config = context.generation_config
         self.context, self.forward = context, DraftForward(model)
         self.schedule = DraftLengthSchedule(
@@ -255,12 +256,12 @@ def choose_token(scores: torch.Tensor, do_sample: bool, generator: torch.Generat
     return int(draw_tokens(scores, generator)[0]) if do_sample else int(scores.argmax(-1))
 
 
-def is_sampling_filter(processor: Any) -> bool:
+def is_sampling_filter(processor: object) -> bool:
     """Return whether a processor acts only when tokens are sampled; its class is named so."""
     return type(processor).__name__.endswith("LogitsWarper")
 
 
-def run_processors(processors: Any, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+def run_processors(processors: Processors, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
     """Return (1, vocab) scores after every processor."""
     for processor in processors:
         scores = processor(ids, scores)

@@ -15,6 +15,13 @@ from engine.loops.drafting.drafter import Drafter, RunContext
 from engine.loops.drafting.prompt_lookup import PromptLookupDrafter
 from engine.loops.drafting.universal import IntersectionDrafter, ReencodingDrafter
 from engine.loops.recorder import Recorder
+from engine.models.model_types import (
+    GenerationConfig,
+    Model,
+    Processors,
+    StoppingCriteria,
+    Tokenizer,
+)
 from engine.models.text import Pieces
 from engine.trace.records import Step
 
@@ -47,18 +54,18 @@ class ModelWithTokenizer:
 
 
 def drafted_loop(
-    model: Any,
+    model: Model,
     input_ids: torch.Tensor,
-    logits_processor: Any,
-    stopping_criteria: Any,
-    generation_config: Any,
+    logits_processor: Processors,
+    stopping_criteria: StoppingCriteria,
+    generation_config: GenerationConfig,
     *,
     recorder: Recorder,
     generator: torch.Generator,
     drafter: str,
-    assistant_model: Any = None,
-    tokenizer: Any = None,
-    assistant_tokenizer: Any = None,
+    assistant_model: Model | None = None,
+    tokenizer: Tokenizer | None = None,
+    assistant_tokenizer: Tokenizer | None = None,
     **model_kwargs: Any,
 ) -> Generator[Step, None, torch.Tensor]:
     """Decode one sequence in rounds of drafting and verification; see ``assisted_loop``.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,6 +15,9 @@ from engine.loops.optional_measurements import OptionalMeasurements
 from engine.loops.recorder import Recorder, round_decimals, round_significant
 from engine.trace.details import DraftDetail, DraftToken
 from engine.trace.records import Step
+
+if TYPE_CHECKING:
+    from engine.loops.drafting.assisted import TargetForward
 
 RESIDUAL_TOKENS = 8
 
@@ -77,7 +80,7 @@ class RoundWriter:
     step: Step
 
     def __init__(
-        self, recorder: Recorder, context: RunContext, drafter: Drafter, target: Any
+        self, recorder: Recorder, context: RunContext, drafter: Drafter, target: TargetForward
     ) -> None:
         self.recorder, self.context, self.drafter, self.target = recorder, context, drafter, target
         self._index = self._keep = self._passes = 0

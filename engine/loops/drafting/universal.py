@@ -207,6 +207,6 @@ def _ids_by_text(loaded: Any) -> dict[str, int]:
     return {pieces[i]: i for i in reversed(ids) if i not in special}
 
 
-def _is_shared(processor: Any) -> bool:
+def _is_shared(processor: object) -> bool:
     """Return whether the draft model uses a processor of the target, too."""
     return is_sampling_filter(processor) or type(processor).__name__ in _SHARED_PROCESSORS

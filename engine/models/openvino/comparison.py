@@ -9,6 +9,7 @@ import torch
 from transformers import DynamicCache
 
 from engine.errors import ModelError
+from engine.models.model_types import Model, Tokenizer
 from engine.models.openvino.cache import GraphCache
 
 TOLERANCE = 1e-3
@@ -30,7 +31,7 @@ _PASSES = (_FORK, ([2, 0], 5, 1), ([1], 1, 0))
 """(rows selected from the previous pass, number of new tokens, number of tokens then cropped)."""
 
 
-def probe_ids(tokenizer: Any, vocab_size: int) -> torch.Tensor:
+def probe_ids(tokenizer: Tokenizer, vocab_size: int) -> torch.Tensor:
     """Return (1, length) ids of the fixed text, or random ids if the model has no tokenizer."""
     if tokenizer is None:
         drawn = torch.Generator().manual_seed(_SEED)
@@ -40,7 +41,7 @@ def probe_ids(tokenizer: Any, vocab_size: int) -> torch.Tensor:
 
 
 @torch.inference_mode()
-def largest_difference(model: Any, converted: Any, ids: torch.Tensor) -> float:
+def largest_difference(model: Model, converted: Model, ids: torch.Tensor) -> float:
     """Return the largest logit difference of two models, over a whole text and over passes of many shapes.
 
     Args:
@@ -58,7 +59,7 @@ def largest_difference(model: Any, converted: Any, ids: torch.Tensor) -> float:
         raise ModelError("its graph cannot read passes of every shape") from None
 
 
-def _compare_passes(model: Any, converted: Any, ids: torch.Tensor) -> float:
+def _compare_passes(model: Model, converted: Model, ids: torch.Tensor) -> float:
     """Compare passes with padded, selected and repeated rows and with cropped positions."""
     own: Any = DynamicCache(config=model.config)
     graph = converted.new_cache()
@@ -81,8 +82,8 @@ def _compare_passes(model: Any, converted: Any, ids: torch.Tensor) -> float:
 
 
 def _compare_step(
-    model: Any,
-    converted: Any,
+    model: Model,
+    converted: Model,
     own: DynamicCache,
     graph: GraphCache,
     ids: torch.Tensor,
@@ -107,7 +108,7 @@ def _max_difference(one: torch.Tensor, other: torch.Tensor) -> float:
 
 
 @torch.inference_mode()
-def measure_agreement(model: Any, converted: Any, ids: torch.Tensor) -> dict[str, float]:
+def measure_agreement(model: Model, converted: Model, ids: torch.Tensor) -> dict[str, float]:
     """Compare two models' distributions over a text, as the fields of ``trace.records.Agreement``.
 
     Args:

@@ -10,6 +10,7 @@ from typing import Any
 
 from engine.errors import ModelError
 from engine.models.gguf_conversion import check_resources, check_weights_complete
+from engine.models.model_types import Model, Tokenizer
 from engine.models.openvino.graphs import GRAPH_FILE
 from engine.models.subprocess_job import handle_job
 from engine.models.tokenizers import load_tokenizer
@@ -87,7 +88,7 @@ def _load_model(folder: str) -> Any:
     return model.eval()
 
 
-def conversion_refusal(model: Any) -> str | None:
+def conversion_refusal(model: Model) -> str | None:
     """Return why a model cannot be converted, None if no reason is known.
 
     Args:
@@ -117,7 +118,7 @@ def conversion_refusal(model: Any) -> str | None:
     return None
 
 
-def check_difference(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]:
+def check_difference(model: Model, folder: Path, tokenizer: Tokenizer) -> dict[str, Any]:
     """Return the largest logit difference between a graph and its model.
 
     Args:
@@ -141,7 +142,7 @@ def check_difference(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]
     return {"largest_logit_difference": float(f"{apart:.3g}")}
 
 
-def measure_int8_agreement(model: Any, folder: Path, tokenizer: Any) -> dict[str, Any]:
+def measure_int8_agreement(model: Model, folder: Path, tokenizer: Tokenizer) -> dict[str, Any]:
     """Return how well a quantised graph agrees with its model; arguments as in ``check_difference``."""
     from engine.models.openvino.comparison import measure_agreement, probe_ids
 
@@ -149,7 +150,7 @@ def measure_int8_agreement(model: Any, folder: Path, tokenizer: Any) -> dict[str
     return measure_agreement(model, _to_graph_model(model, folder), ids)
 
 
-def _to_graph_model(model: Any, folder: Path) -> Any:
+def _to_graph_model(model: Model, folder: Path) -> Any:
     import copy
 
     import torch

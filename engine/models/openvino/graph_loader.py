@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -61,5 +62,5 @@ def load_graph_model(name: str, folder: str, backend: str, described: Any) -> tu
     return model, tokenizer
 
 
-def _read_agreement(found: dict[str, Any]) -> Agreement:
+def _read_agreement(found: Mapping[str, Any]) -> Agreement:
     return Agreement(**{field.name: found[field.name] for field in fields(Agreement)})

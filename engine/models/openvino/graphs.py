@@ -119,7 +119,7 @@ class ModelGraphs:
         own = COMPILED_RATIO * self.file_bytes * ("whole" in made)
         return own + sum(v.memory_bytes for v in made.values() if isinstance(v, ModelGraphs))
 
-    def _compile_once(self, key: Any, make: Callable[[], Any]) -> Any:
+    def _compile_once(self, key: object, make: Callable[[], Any]) -> Any:
         with self._lock:
             if key not in self._made:
                 self._made[key] = make()

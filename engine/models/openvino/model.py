@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from engine.errors import ModelError
 from engine.models.capabilities import final_norm
+from engine.models.model_types import Model
 from engine.models.openvino.cache import GraphCache
 from engine.models.openvino.graphs import ModelGraphs
 from engine.trace.records import Agreement
@@ -46,7 +48,10 @@ class GraphModelMixin:
         return GraphCache(self.graphs.whole, hides=self.hides)
 
     def _prepare_cache_for_generation(
-        self, generation_config: Any, model_kwargs: dict[str, Any], *rest: Any
+        self,
+        generation_config: transformers.GenerationConfig,
+        model_kwargs: dict[str, Any],
+        *rest: Any,
     ) -> None:
         """Override transformers' hook: give generate() a GraphCache instead of a tensor cache."""
         del rest
@@ -124,7 +129,7 @@ def to_graph_model(described: Any, graphs: ModelGraphs) -> Any:
     return described.eval()
 
 
-def can_hide_positions(model: Any) -> bool:
+def can_hide_positions(model: Model) -> bool:
     """Return True if the mask alone can hide a position, so that cropping need not rewrite the state.
 
     Not if a layer counts positions itself: sliding windows, chunks, GPT-Neo's local attention, or

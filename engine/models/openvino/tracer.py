@@ -13,6 +13,7 @@ from transformers.cache_utils import DynamicLayer
 
 from engine.errors import ModelError
 from engine.models.capabilities import final_norm, layer_stack
+from engine.models.model_types import Model
 
 ROWS, PAST, NEW = 2, 3, 2
 """Sizes of the traced pass. None is 1, since tracing would take that for a broadcast."""
@@ -27,7 +28,7 @@ class TracedPass(torch.nn.Module):
         names: names of the inputs before the keys and values.
     """
 
-    def __init__(self, model: Any, names: tuple[str, ...]) -> None:
+    def __init__(self, model: Model, names: tuple[str, ...]) -> None:
         super().__init__()
         self.model, self.names = model, names
         self.outputs: tuple[str, ...] = ()
@@ -64,11 +65,11 @@ def to_dynamic_cache(tensors: Any) -> DynamicCache:
     return cache
 
 
-def _register_hooks(model: Any, seen: dict[str, torch.Tensor], hooks: ExitStack) -> None:
+def _register_hooks(model: Model, seen: dict[str, torch.Tensor], hooks: ExitStack) -> None:
     """Record the last layer's output, and inputs and outputs of norm and head, with forward hooks."""
 
-    def note(module: Any, before: str | None, after: str) -> None:
-        def hook(_: Any, given: Any, result: Any) -> None:
+    def note(module: torch.nn.Module, before: str | None, after: str) -> None:
+        def hook(_: object, given: tuple[torch.Tensor, ...], result: Any) -> None:
             if before is not None:
                 seen.setdefault(before, given[0])
             seen[after] = result[0] if isinstance(result, tuple) else result
@@ -84,7 +85,7 @@ def _register_hooks(model: Any, seen: dict[str, torch.Tensor], hooks: ExitStack)
         note(head, "head_in", "head_out")
 
 
-def trace_to_graph(model: Any) -> Any:
+def trace_to_graph(model: Model) -> Any:
     """Trace a decoder to an openvino.Model with keys and values as its state.
 
     Args:
@@ -119,7 +120,7 @@ def trace_to_graph(model: Any) -> Any:
     return graph
 
 
-def _input_names(model: Any) -> tuple[str, ...]:
+def _input_names(model: Model) -> tuple[str, ...]:
     known = inspect.signature(model.forward).parameters
     own = ("input_ids", "attention_mask")
     own += (POSITION_IDS,) if POSITION_IDS in known else ()
@@ -136,7 +137,7 @@ def _example_inputs(names: tuple[str, ...]) -> dict[str, torch.Tensor]:
     return {name: values[name] for name in names}
 
 
-def _example_keys_values(model: Any) -> list[torch.Tensor]:
+def _example_keys_values(model: Model) -> list[torch.Tensor]:
     """Return the keys and values of a few tokens, each (rows, heads, positions, size)."""
     cache: Any = DynamicCache(config=model.config)
     with torch.no_grad():
@@ -173,7 +174,7 @@ def _make_stateful(graph: Any, past: list[str]) -> None:
     graph.validate_nodes_and_infer_types()
 
 
-def _initialize_empty(node: Any, rows: Any) -> None:
+def _initialize_empty(node: Any, rows: object) -> None:
     from openvino import opset15 as ops
 
     shape = node.get_output_partial_shape(0)

@@ -7,9 +7,8 @@ a vision encoder outside the generating part reads it. All other models are refu
 
 from __future__ import annotations
 
-from typing import Any
-
 from engine.errors import ModelError
+from engine.models.model_types import Model
 from engine.models.readers.base import MediaInputs, MediaReader
 from engine.models.readers.blip import BlipReader
 from engine.models.readers.encoder_reader import EncoderReader
@@ -42,7 +41,7 @@ __all__ = [
 ]
 
 
-def build_reader(name: str, model: Any, processors: Processors) -> MediaReader | None:
+def build_reader(name: str, model: Model, processors: Processors) -> MediaReader | None:
     """Return the reader for a model's pictures or sounds, None for a text-only model.
 
     Args:

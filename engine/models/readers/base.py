@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -12,8 +12,12 @@ from engine.errors import ParameterError
 from engine.media import Media
 from engine.messages import Message
 from engine.models.chat import ChatPrompt
+from engine.models.model_types import Model
 from engine.models.readers.families import Family
 from engine.models.readers.processors import Processors
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class MediaInputs:
     ids: tuple[int, ...]
     inputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
 
-    def to_device(self, device: Any, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    def to_device(self, device: torch.device | str, dtype: torch.dtype) -> dict[str, torch.Tensor]:
         """Return the inputs on a device, with floating-point tensors in the model's dtype."""
         kinds = {
             name: dtype if v.is_floating_point() else v.dtype for name, v in self.inputs.items()
@@ -50,18 +54,18 @@ class MediaReader:
         encodes: whether an encoder reads them, so that the prompt is the start of the decoder's text.
     """
 
-    def __init__(self, family: Family, processors: Processors, model: Any) -> None:
+    def __init__(self, family: Family, processors: Processors, model: Model) -> None:
         self.family, self.processors = family, processors
         self.takes, self.needs, self.encodes = family.takes, family.needs, family.encodes
         del model
 
     def read(
         self,
-        loaded: Any,
+        loaded: LoadedModel,
         media: Media,
         prompt: str | None = None,
         ids: Sequence[int] | None = None,
-        speech: Mapping[str, Any] | None = None,
+        speech: Mapping[str, object] | None = None,
     ) -> MediaInputs:
         """Return the inputs for a prompt with a picture or a sound.
 
@@ -76,10 +80,10 @@ class MediaReader:
 
     def read_chat(
         self,
-        loaded: Any,
+        loaded: LoadedModel,
         media: Media,
-        messages: Sequence[Mapping[str, Any]],
-        template: Mapping[str, Any],
+        messages: Sequence[Mapping[str, object]],
+        template: Mapping[str, object],
         chat: ChatPrompt,
     ) -> tuple[MediaInputs, ChatPrompt]:
         """Return the inputs for a conversation with a picture, and that conversation as tokens.
@@ -102,8 +106,8 @@ class MediaReader:
         self,
         config: Any,
         ids: Sequence[int],
-        speech: Mapping[str, Any] | None = None,
-        device: Any = "cpu",
+        speech: Mapping[str, object] | None = None,
+        device: torch.device | str = "cpu",
     ) -> list[Any]:
         """Return the logits processors that the model's own generate() adds.
 
@@ -116,7 +120,7 @@ class MediaReader:
         del config, ids, speech, device
         return []
 
-    def check(self, name: str, media: Media, speech: Mapping[str, Any]) -> None:
+    def check(self, name: str, media: Media, speech: Mapping[str, object]) -> None:
         """Check that the model takes the given media and settings, and that required ones are there.
 
         Raises:

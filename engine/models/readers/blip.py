@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
 from engine.media import Media
+from engine.models.model_types import Model
 from engine.models.readers.base import MediaInputs, MediaReader
 from engine.models.readers.encoder_reader import encode_prompt
 from engine.models.readers.families import Family
 from engine.models.readers.processors import Processors
 
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
+
 
 class BlipReader(MediaReader):
     """Runs the vision model once and passes its hidden states to the text decoder, as BLIP's generate() does."""
 
-    def __init__(self, family: Family, processors: Processors, model: Any) -> None:
+    def __init__(self, family: Family, processors: Processors, model: Model) -> None:
         super().__init__(family, processors, model)
         self.vision, self.text = model.vision_model, model.config.text_config
 
     def read(
         self,
-        loaded: Any,
+        loaded: LoadedModel,
         media: Media,
         prompt: str | None = None,
         ids: Sequence[int] | None = None,
-        speech: Mapping[str, Any] | None = None,
+        speech: Mapping[str, object] | None = None,
     ) -> MediaInputs:
         """Return the text decoder's first ids and the picture's hidden states; see the base class."""
         del speech

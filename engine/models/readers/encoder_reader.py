@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -12,17 +12,20 @@ from engine.media import Media
 from engine.models.readers.base import MediaInputs, MediaReader
 from engine.models.text import tokenize_text
 
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
+
 
 class EncoderReader(MediaReader):
     """Prepares a picture or a sound for the model's encoder."""
 
     def read(
         self,
-        loaded: Any,
+        loaded: LoadedModel,
         media: Media,
         prompt: str | None = None,
         ids: Sequence[int] | None = None,
-        speech: Mapping[str, Any] | None = None,
+        speech: Mapping[str, object] | None = None,
     ) -> MediaInputs:
         """Return the decoder's first ids and the encoder's inputs; see the base class."""
         inputs = self.inputs(media)
@@ -47,17 +50,17 @@ class EncoderReader(MediaReader):
 
     def decoder_start_ids(
         self,
-        loaded: Any,
+        loaded: LoadedModel,
         inputs: Mapping[str, torch.Tensor],
         prompt: str | None,
-        speech: Mapping[str, Any],
+        speech: Mapping[str, object],
     ) -> tuple[int, ...]:
         """Return the decoder's start token followed by the prompt's tokens."""
         del inputs, speech
         return (decoder_start_id(loaded), *encode_prompt(loaded, prompt))
 
 
-def decoder_start_id(loaded: Any) -> int:
+def decoder_start_id(loaded: LoadedModel) -> int:
     """Return the decoder's start token, looked up in the same order as generate() does.
 
     Raises:
@@ -78,7 +81,7 @@ def decoder_start_id(loaded: Any) -> int:
     raise ModelError("{name} does not say with which token its decoder begins.", name=loaded.name)
 
 
-def encode_prompt(loaded: Any, prompt: str | None) -> list[int]:
+def encode_prompt(loaded: LoadedModel, prompt: str | None) -> list[int]:
     """Return a prompt's ids without added special tokens; text that spells one stays text.
 
     Raises:

@@ -6,6 +6,8 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
+from engine.models.model_types import Model
+
 IMAGE, AUDIO = "image", "audio"
 ENCODED, PROMPTED, WHISPER, BLIP = "encoded", "prompted", "whisper", "blip"
 _ENCODER_INPUTS = {
@@ -39,7 +41,7 @@ class Family:
         return self.kind == WHISPER
 
 
-def family_of(model: Any) -> Family | None:
+def family_of(model: Model) -> Family | None:
     """Return a model's family, None if it reads text only or reads media in an unsupported way.
 
     Args:
@@ -60,7 +62,7 @@ def family_of(model: Any) -> Family | None:
     return None
 
 
-def decoding_part(model: Any) -> Any:
+def decoding_part(model: Model) -> Any:
     """Return the part of a model whose generate() writes the text: the model itself, except for BLIP.
 
     BLIP's generate() runs the vision encoder and then the text decoder's generate(), with the separator as

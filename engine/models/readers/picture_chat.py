@@ -13,7 +13,7 @@ from engine.trace.records import TEMPLATE_ROLE, PromptTurn
 
 
 def render_with_picture(
-    whole: Any, name: str, messages: Sequence[Mapping[str, Any]], template: Mapping[str, Any]
+    whole: Any, name: str, messages: Sequence[Mapping[str, object]], template: Mapping[str, object]
 ) -> str:
     """Render a conversation with the processor's template, with the picture before the first user's words.
 

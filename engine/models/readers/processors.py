@@ -65,7 +65,7 @@ def _try_load(auto: Any, folder: str) -> tuple[Any, Exception | None]:
         return None, error
 
 
-def to_processors(given: Any) -> Processors:
+def to_processors(given: object) -> Processors:
     """Return Processors for a transformers processor of any kind, including its parts.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -16,17 +16,20 @@ from engine.models.readers.base import MediaInputs, MediaReader
 from engine.models.readers.token_type_padding import pad_token_types
 from engine.models.text import tokenize_text
 
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
+
 
 class PromptReader(MediaReader):
     """Puts the picture before the text, or at the image token if the text contains it."""
 
     def read(
         self,
-        loaded: Any,
+        loaded: LoadedModel,
         media: Media,
         prompt: str | None = None,
         ids: Sequence[int] | None = None,
-        speech: Mapping[str, Any] | None = None,
+        speech: Mapping[str, object] | None = None,
     ) -> MediaInputs:
         """Return the prompt's ids with the picture's placeholder tokens, and the picture; see the base class."""
         del speech
@@ -41,10 +44,10 @@ class PromptReader(MediaReader):
 
     def read_chat(
         self,
-        loaded: Any,
+        loaded: LoadedModel,
         media: Media,
-        messages: Sequence[Mapping[str, Any]],
-        template: Mapping[str, Any],
+        messages: Sequence[Mapping[str, object]],
+        template: Mapping[str, object],
         chat: ChatPrompt,
     ) -> tuple[MediaInputs, ChatPrompt]:
         """Return the inputs and tokens of a conversation with the picture; see the base class."""
@@ -57,12 +60,14 @@ class PromptReader(MediaReader):
         found.pop("attention_mask", None)
         return MediaInputs(tuple(own), found), picture_chat.insert_picture(chat, text, own)
 
-    def _encode_plain(self, loaded: Any, prompt: str | None) -> list[int]:
+    def _encode_plain(self, loaded: LoadedModel, prompt: str | None) -> list[int]:
         if loaded.tokenizer is None:
             raise ModelError("{name} has no tokenizer: give input_ids.", name=loaded.name)
         return tokenize_text(loaded.tokenizer, prompt or "", split_special_tokens=True)["input_ids"]
 
-    def _process_picture(self, loaded: Any, image: Any, prompt: str) -> dict[str, torch.Tensor]:
+    def _process_picture(
+        self, loaded: LoadedModel, image: object, prompt: str
+    ) -> dict[str, torch.Tensor]:
         whole = self.processors.whole
         if whole is None:
             # Models like GIT: the picture comes before all tokens, without placeholder tokens.
@@ -78,7 +83,7 @@ class PromptReader(MediaReader):
             tensors["input_ids"] = torch.tensor([[_first_token_id(loaded)]])
         return tensors
 
-    def _run_processor(self, image: Any, text: str) -> dict[str, torch.Tensor]:
+    def _run_processor(self, image: object, text: str) -> dict[str, torch.Tensor]:
         try:
             found = self.processors.whole(images=image, text=text or None, return_tensors="pt")
         except (ValueError, TypeError, IndexError) as error:
@@ -90,7 +95,7 @@ class PromptReader(MediaReader):
         return _tensor_values(found)
 
     @staticmethod
-    def _check_no_control_tokens(loaded: Any, prompt: str, mark: str | None) -> None:
+    def _check_no_control_tokens(loaded: LoadedModel, prompt: str, mark: str | None) -> None:
         """Raise ParameterError if the text spells a control token, since the processor would read it as one."""
         known = getattr(loaded.tokenizer, "all_special_tokens", ())
         spelled = next((token for token in known if token != mark and token in prompt), None)
@@ -99,7 +104,7 @@ class PromptReader(MediaReader):
             raise ParameterError("prompt", spelled, what)
 
 
-def _first_token_id(loaded: Any) -> int:
+def _first_token_id(loaded: LoadedModel) -> int:
     """Return the first token of an empty text.
 
     Raises:
@@ -116,5 +121,5 @@ def _first_token_id(loaded: Any) -> int:
     raise ModelError("{name} does not say with which token a text begins.", name=loaded.name)
 
 
-def _tensor_values(found: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+def _tensor_values(found: Mapping[str, object]) -> dict[str, torch.Tensor]:
     return {name: value for name, value in found.items() if torch.is_tensor(value)}

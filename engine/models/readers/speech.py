@@ -54,7 +54,7 @@ def _read_json(folder: str, file: str) -> Mapping[str, Any]:
     return fields if isinstance(fields, Mapping) else {}
 
 
-def _parse_choices(fields: Mapping[str, Any]) -> SpeechChoices:
+def _parse_choices(fields: Mapping[str, object]) -> SpeechChoices:
     times = fields.get("no_timestamps_token_id") is not None
     # Whisper's generate() refuses language and task for a model that is not multilingual.
     if not fields.get("is_multilingual", True):
@@ -69,6 +69,6 @@ def _parse_choices(fields: Mapping[str, Any]) -> SpeechChoices:
     )
 
 
-def _mapping_field(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+def _mapping_field(fields: Mapping[str, object], name: str) -> Mapping[str, Any]:
     found = fields.get(name)
     return found if isinstance(found, Mapping) else {}

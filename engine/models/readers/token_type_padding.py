@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 
@@ -11,7 +10,7 @@ _PER_TOKEN_INPUTS = ("token_type_ids", "mm_token_type_ids")
 """Inputs with one value per token of the prompt."""
 
 
-def pad_token_types(inputs: Mapping[str, Any], length: int) -> dict[str, Any]:
+def pad_token_types(inputs: Mapping[str, torch.Tensor], length: int) -> dict[str, torch.Tensor]:
     """Return the inputs with their per-token values padded to a longer text.
 
     New tokens are text, which has type 0 in every model with such inputs.

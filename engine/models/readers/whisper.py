@@ -10,16 +10,20 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from engine.errors import ParameterError
 from engine.media import Media
 from engine.messages import Message
+from engine.models.model_types import Model
 from engine.models.readers.encoder_reader import EncoderReader
 from engine.models.readers.families import Family
 from engine.models.readers.processors import Processors
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
 
 _REQUEST_FIELDS = ("suppress_tokens", "begin_suppress_tokens")
 """Fields of a request that replace the model's own values."""
@@ -28,12 +32,12 @@ _REQUEST_FIELDS = ("suppress_tokens", "begin_suppress_tokens")
 class WhisperReader(EncoderReader):
     """Starts with the tokens for language, task and timestamps, and applies the model's own logits processors."""
 
-    def __init__(self, family: Family, processors: Processors, model: Any) -> None:
+    def __init__(self, family: Family, processors: Processors, model: Model) -> None:
         super().__init__(family, processors, model)
         # Copied before loading reduces it to special ids: for Whisper the rest is grammar, not defaults.
         self.own = copy.deepcopy(model.generation_config)
 
-    def check(self, name: str, media: Media, speech: Mapping[str, Any]) -> None:
+    def check(self, name: str, media: Media, speech: Mapping[str, object]) -> None:
         """Check the inputs; a sound longer than the window is refused, since the processor would cut it silently."""
         super().check(name, media, speech)
         window = getattr(self.processors.sounds, "chunk_length", None)
@@ -44,10 +48,10 @@ class WhisperReader(EncoderReader):
 
     def decoder_start_ids(
         self,
-        loaded: Any,
+        loaded: LoadedModel,
         inputs: Mapping[str, torch.Tensor],
         prompt: str | None,
-        speech: Mapping[str, Any],
+        speech: Mapping[str, object],
     ) -> tuple[int, ...]:
         """Return the tokens of the previous text, if any, and the forced first tokens.
 
@@ -74,8 +78,8 @@ class WhisperReader(EncoderReader):
         self,
         config: Any,
         ids: Sequence[int],
-        speech: Mapping[str, Any] | None = None,
-        device: Any = "cpu",
+        speech: Mapping[str, object] | None = None,
+        device: torch.device | str = "cpu",
     ) -> list[Any]:
         """Return its logits processors for suppressed tokens and timestamps; see the base class."""
         from transformers import WhisperForConditionalGeneration
@@ -96,7 +100,7 @@ class WhisperReader(EncoderReader):
         )
         return list(made or [])
 
-    def _configure(self, speech: Mapping[str, Any]) -> Any:
+    def _configure(self, speech: Mapping[str, object]) -> Any:
         """Return the model's own generation configuration with the speech settings applied.
 
         Raises:
@@ -120,15 +124,16 @@ class WhisperReader(EncoderReader):
             raise _refusal_error(speech) from None
         return own
 
-    def _encode_previous_text(self, loaded: Any, prompt: str | None) -> list[int]:
+    def _encode_previous_text(self, loaded: LoadedModel, prompt: str | None) -> list[int]:
         if not prompt:
             return []
-        if not hasattr(loaded.tokenizer, "get_prompt_ids"):
+        tokenizer = loaded.tokenizer
+        if tokenizer is None or not hasattr(tokenizer, "get_prompt_ids"):
             raise ParameterError(
                 "prompt", prompt, "the model has no tokenizer of Whisper's, so it takes none"
             )
         try:
-            return loaded.tokenizer.get_prompt_ids(prompt).tolist()
+            return tokenizer.get_prompt_ids(prompt).tolist()
         except ValueError:
             what = "it spells a token of the model's own, and what was said before is plain text"
             raise ParameterError("prompt", prompt, what) from None
@@ -146,7 +151,7 @@ class WhisperReader(EncoderReader):
         return next((n for n in range(start, len(ids)) if ids[n] not in forced), len(ids))
 
 
-def _refusal_error(speech: Mapping[str, Any]) -> ParameterError:
+def _refusal_error(speech: Mapping[str, object]) -> ParameterError:
     """Return the error for settings that the model's own generate() refuses."""
     language, task, times = (speech.get(n) for n in ("language", "task", "return_timestamps"))
     if language is not None:

@@ -131,6 +131,7 @@ def look_ahead(model, ids, logprobs, cache, inputs, logits_processor, branches, 
     if inputs.get("attention_mask") is not None:
         mask = inputs["attention_mask"].repeat_interleave(branches, 0)
         inputs = {**inputs, "attention_mask": mask}
+    ahead = torch.empty(0)  # set in the first step
     for step in range(depth):
         logits = read(model, paths, cache, inputs)[:, -1]
         if step == 0:
