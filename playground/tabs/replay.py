@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from engine.trace import json_io
 from engine.trace.records import Trace
 from playground.forms.links import trace_form
 from playground.forms.spec import stage_views
-from playground.i18n.message_html import message_html
+from playground.i18n.message_html import templates_attribute
 from playground.shell.elements import PAGE_EVENT, add_scripted_element
 from playground.shell.guard import error_message, guard_handler
 from playground.shell.scripts import on_load, on_message
@@ -78,7 +79,7 @@ def open_file(path: Any) -> tuple[Any, str]:
     except EngineError as error:
         return (
             gr.skip(),
-            f"<p class='dp-status bad' role='alert'>{message_html(error_message(error))}</p>",
+            _note_html(error_message(error), "dp-status bad", "alert"),
         )
     finally:
         # An upload is read once and then removed.
@@ -116,5 +117,5 @@ def _strategy_visuals(trace: Trace) -> tuple[str, ...]:
     return strategy.visuals if strategy else _DEFAULT_VISUALS
 
 
-def _note_html(text: str) -> str:
-    return f"<p class='dp-note' role='status'>{message_html(text)}</p>"
+def _note_html(text: str, style: str = "dp-note", role: str = "status") -> str:
+    return f"<p class='{style}' role='{role}'{templates_attribute(text)}>{escape(text)}</p>"
