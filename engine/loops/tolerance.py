@@ -16,7 +16,7 @@ from engine.loops.recorder import Stages, display_name
 from engine.models.model_types import Processors
 from engine.processors import FILTERS
 from engine.processors.scores import IMPOSSIBLE_SCORE, highest_removed, lowest_kept
-from engine.watermark.processors import GreenListProcessor
+from engine.watermark import processors as watermark_processors
 
 
 def has_known_tolerance(processors: Processors) -> bool:
@@ -25,7 +25,7 @@ def has_known_tolerance(processors: Processors) -> bool:
 
 
 def _is_known_processor(processor: object) -> bool:
-    if isinstance(processor, GreenListProcessor):
+    if isinstance(processor, watermark_processors.GreenListProcessor):
         # selfhash tests only the top tokens, an edge that is not checked here.
         return processor.seeding_scheme == "lefthash"
     known = FILTERS.get(display_name(processor))
@@ -56,7 +56,8 @@ def may_change_decision(
     wide = 2 * margin
     before, doubt = logits, torch.zeros(len(logits), dtype=torch.bool, device=logits.device)
     # A token on the other side of an edge could also get the green-list bias.
-    boost = max((p.bias for p in processors if isinstance(p, GreenListProcessor)), default=0.0)
+    green_list = watermark_processors.GreenListProcessor
+    boost = max((p.bias for p in processors if isinstance(p, green_list)), default=0.0)
     for processor, (name, after) in zip(processors, stages, strict=True):
         known = FILTERS.get(name)
         if known is not None and known.edge is not None:

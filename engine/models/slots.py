@@ -202,7 +202,7 @@ class Slots:
             self._cache = Cache(layers=layers)
 
 
-PassRequest = Callable[["SharedCache", torch.Tensor], "torch.Tensor | None"]
+PassRequest = Callable[["SharedCache", "torch.Tensor"], "torch.Tensor | None"]
 """Takes a run's cache and its (rows, 1) newest ids; returns (rows, vocab) logits, or None for a single pass."""
 
 

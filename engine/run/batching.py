@@ -18,11 +18,9 @@ from typing import Any
 import torch
 from greenlet import getcurrent, greenlet
 
-from engine.loops import tolerance
-from engine.loops.recorder import Stages
 from engine.models import slots
 from engine.models.loading import LoadedModel
-from engine.models.model_types import Processors
+from engine.run import checked_cache
 from engine.run.streamer import QueueStreamer
 from engine.settings import SETTINGS
 
@@ -81,24 +79,6 @@ class _BatchMember:
         return self.events.closed or self.events.size < _MAX_AHEAD
 
 
-class _CheckedCache(slots.SharedCache):
-    """A cache that knows which decisions the inexact logits of batched passes could change."""
-
-    def check_processors(self, processors: Processors) -> None:
-        """Keep the run out of batches if the tolerance of a processor is unknown."""
-        self.apart = not tolerance.has_known_tolerance(processors)
-
-    def may_change_decision(
-        self,
-        stages: Stages,
-        logits: torch.Tensor,
-        processors: Processors,
-        noise: torch.Tensor | None,
-    ) -> bool:
-        """Return whether exact logits might give another token; see ``tolerance``."""
-        return tolerance.may_change_decision(stages, logits, processors, noise, self.tolerance)
-
-
 class BatchedRuns:
     """The batch of runs that share the passes of one model.
 
@@ -118,7 +98,7 @@ class BatchedRuns:
     def create_cache(self) -> slots.SharedCache:
         """Return a new cache for the calling run; call it from within its ``do``."""
         own = next(s for s in self._sharers if s.greenlet is getcurrent())
-        own.cache = _CheckedCache(self._slots, self._wait_for_pass)
+        own.cache = checked_cache.CheckedCache(self._slots, self._wait_for_pass)
         return own.cache
 
     def _wait_for_pass(self, cache: slots.SharedCache, ids: torch.Tensor) -> torch.Tensor | None:

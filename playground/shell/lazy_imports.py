@@ -23,6 +23,7 @@ LAZY_MODULES = (
     "engine.models.slots",
     "engine.models.cuda_graphs",
     "engine.models.openvino.model",
+    "engine.run.checked_cache",
     "sqlalchemy",
     "playground.storage.tables",
 )

@@ -83,7 +83,7 @@ def test_what_controls_or_reads_is_answered_while_the_line_is_full(client, held,
     comes_true(lambda: len(RUN_QUEUE._places) == 4)
     inputs = events_of(client.get("/config").json())
     link = {"action": "link", "id": 7, "search": "?tab=greedy"}
-    assert '"id": 7' in json.loads(client.join(inputs["dp-ask-bus"], link))["data"][0]
+    assert '"id":7,' in json.loads(client.join(inputs["dp-ask-bus"], link))["data"][0]
     state = json.loads(client.join(inputs["dp-bus"], {"run": "nobody's"}))["data"][0]
     assert json.loads(state)["messages"] == []
     stop = {"action": "stop", "id": 8, "press": "nobody's"}

@@ -101,8 +101,12 @@ def test_a_malformed_request_is_answered_with_one_sentence(site, opened, path, b
     site.get(f"/room/{code}")
     answer = post(site, path.format(code=code), body, **{"x-room-secret": secret})
     assert 400 <= answer.status_code < 500, answer.text
-    assert clean(answer.json()["error"]).endswith(".")
-    assert answer.headers["cache-control"] == "no-store"
+    if "json" in answer.headers["content-type"]:
+        assert clean(answer.json()["error"]).endswith(".")
+        assert answer.headers["cache-control"] == "no-store"
+    else:
+        # Refused before any route reads it.
+        assert clean(answer.text).endswith(".")
 
 
 @pytest.mark.parametrize("path", ["/rooms", "/room/{code}/vote", "/room/{code}/teach"])
@@ -139,7 +143,10 @@ def test_a_page_enters_once_and_its_cookie_is_the_rooms_own(site, rooms, opened)
     assert len(rooms.find_room(code, HERE).state.people) == 1
     assert post(site, f"/room/{code}/vote", {"card": 1, "answer": 2}).status_code == 200
     https = TestClient(
-        site.app, base_url="http://127.0.0.1", headers={"x-forwarded-proto": "https"}
+        site.app,
+        base_url="http://127.0.0.1",
+        headers={"x-forwarded-proto": "https"},
+        client=("127.0.0.1", 50_000),
     )
     assert "secure" in https.get(f"/room/{code}").headers["set-cookie"].lower()
     https.head(f"/room/{code}", headers={"cookie": ""})

@@ -149,7 +149,7 @@ def test_a_z_that_repeats_alone_lift_is_called_doubtful():
     text = " the cat sat on the mat and" * 6
     for key in range(1, 40):
         html = judge(text, {**MARK, "hashing_key": key})
-        once = re.search(r"without repeats <b>\d+ of \d+, z (−?[\d.]+)", html)
+        once = re.search(r"without repeats <b>(?:<[^>]*>)?\d+ of \d+, z (−?[\d.]+)", html)
         distinct = float(once[1].replace("−", "-"))
         kind = "no" if z_of(html) <= 3 else "yes" if distinct > 3 else "doubt"
         assert f"wm-verdict {kind}" in html

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -207,7 +207,8 @@ class BeamGroup:
         self.sums = torch.tensor([c.total for c in kept], device=device)
 
 
-GroupProcessors = Callable[[torch.Tensor], Sequence[Any]]
+# In quotes, because torch is not loaded yet when the page starts.
+GroupProcessors: TypeAlias = "Callable[[torch.Tensor], Sequence[Any]]"
 """(beams of earlier groups,) their tokens of this step -> the processors of the next group."""
 
 
