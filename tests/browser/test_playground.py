@@ -8,6 +8,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.strategies.compatibility import incompatibility_reason
 from engine.trace import json_io
@@ -142,7 +143,7 @@ def test_a_picture_that_fails_leaves_the_others_standing(open_page):
 @pytest.mark.nightly
 def test_a_model_that_cannot_serve_is_offered_with_the_reason_and_refused(open_page):
     page = open_page(link("speculative", "Once upon a time", "&model=storyfixer"))
-    reason = incompatibility_reason(STRATEGIES["speculative"], "storyfixer")
+    reason = incompatibility_reason(STRATEGIES["speculative"], Source.parse("storyfixer"))
     expect(status(page, "speculative")).to_have_text(reason)
     model = page.locator("#speculative-model").get_by_label("Model", exact=True)
     option = model.get_by_role("option", name=reason, include_hidden=True)

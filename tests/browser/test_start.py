@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine import STRATEGIES
+from engine.sources.source import Source
 from engine.strategies.compatibility import incompatibility_reason
 from tests.helpers.pages import finish, run_id, status, tokens
 from tests.helpers.patience import PATIENCE_S
@@ -73,7 +74,9 @@ def test_run_that_is_pressed_before_the_server_can_compute_comes_through(browser
     finish(page, "greedy", before)
     assert len(tokens(page, "greedy").all()) > 1
     expect(option).to_be_disabled()
-    expect(option).to_have_text(incompatibility_reason(STRATEGIES["speculative"], "storyfixer"))
+    expect(option).to_have_text(
+        incompatibility_reason(STRATEGIES["speculative"], Source.parse("storyfixer"))
+    )
     pages.close()
 
 

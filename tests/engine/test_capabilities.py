@@ -14,6 +14,7 @@ from engine.cli.main import main
 from engine.loops.drafting.cache_snapshot import snapshot_cache
 from engine.models.capabilities import RESUMABLE_STATE_TYPES
 from engine.models.meta_model import CONSTRUCTION_LOCK
+from engine.sources.source import Source
 from engine.strategies.compatibility import incompatibility_reason
 from tests.helpers.models import fresh_model, tiny_llama
 from tests.helpers.runs import failed, finished
@@ -64,7 +65,7 @@ def test_a_folder_of_another_kind_is_refused_before_its_weights_are_read(tmp_pat
     (tmp_path / "model.safetensors").write_bytes(b"none")
     sentence = clean(str(failed(DecodeRequest("greedy", str(tmp_path), input_ids=[3]))))
     assert "is of the kind vit" in sentence
-    assert incompatibility_reason(STRATEGIES["greedy"], str(tmp_path)) == sentence
+    assert incompatibility_reason(STRATEGIES["greedy"], Source.parse(str(tmp_path))) == sentence
 
 
 def test_what_cannot_generate_text_is_refused():
@@ -75,12 +76,14 @@ def test_what_cannot_generate_text_is_refused():
 
 
 def test_names_are_asked_without_weights_and_list_says_it(tmp_path, capsys):
-    assert incompatibility_reason(STRATEGIES["greedy"], "storyteller") is None
-    assert incompatibility_reason(STRATEGIES["dola"], "somebody/elsewhere") is None
+    assert incompatibility_reason(STRATEGIES["greedy"], Source.parse("storyteller")) is None
+    assert incompatibility_reason(STRATEGIES["dola"], Source.parse("somebody/elsewhere")) is None
     made("Jamba").config.save_pretrained(tmp_path)
     folder = str(tmp_path)
     reason = f"{folder} cannot be used with Prompt lookup: its cache cannot go back"
-    assert incompatibility_reason(STRATEGIES["prompt_lookup"], folder).startswith(reason)
+    assert incompatibility_reason(STRATEGIES["prompt_lookup"], Source.parse(folder)).startswith(
+        reason
+    )
     assert main(["list", "--model", folder]) == 0
     said = capsys.readouterr().out
     assert reason in said
@@ -165,7 +168,7 @@ def test_no_model_is_built_while_another_one_is(maker, monkeypatch, tmp_path):
 
     monkeypatch.setattr(auto, maker, watched)
     if maker == "from_config":
-        assert incompatibility_reason(STRATEGIES["greedy"], str(tmp_path)) is None
+        assert incompatibility_reason(STRATEGIES["greedy"], Source.parse(str(tmp_path))) is None
     else:
         request = DecodeRequest(
             "greedy", str(tmp_path), input_ids=[5], params={"max_new_tokens": 1}

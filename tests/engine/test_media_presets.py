@@ -8,6 +8,7 @@ from engine import DecodeRequest
 from engine.declare.params import build_config
 from engine.media import list_examples
 from engine.sources.catalogue import CATALOGUE
+from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.strategies.compatibility import incompatibility_reason
 from engine.strategies.media_presets import MEDIA_PRESETS
@@ -42,7 +43,7 @@ def test_a_preset_writes_a_sentence_of_its_picture_or_sound(strategy, preset):
     given, kind = given_to(preset)
     name = given.removeprefix("example:")
     assert (name, kind) in {(one.name, one.kind) for one in list_examples()}
-    assert incompatibility_reason(STRATEGIES[strategy], preset.model) is None
+    assert incompatibility_reason(STRATEGIES[strategy], Source.parse(preset.model)) is None
     request = DecodeRequest(
         strategy,
         preset.model,
