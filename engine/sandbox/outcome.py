@@ -127,7 +127,7 @@ def _format_error(error: Mapping[str, object]) -> str:
     return Message(
         "{place}, line {line}: {fault}.",
         place=_to_one_line(f"{CODE}/{error['file']}"),
-        line=error["line"],
+        line=_to_one_line(str(error["line"]))[:20],
         fault=fault,
     )
 
