@@ -368,8 +368,7 @@ def _load_model(source: Source, key: CacheKey, folder: str, revision: str | None
     trim_heap()
     if weights.backend != TORCH:
         model, tokenizer = load_graph_model(name, folder, weights.backend, described)
-        seconds = round(time.perf_counter() - started, 3)
-        return to_loaded(model, tokenizer, load_s=seconds)
+        return to_loaded(model, tokenizer, load_s=round(time.perf_counter() - started, 3))
     options, offloaded = holding.loading_options(weights)
     try:
         with CONSTRUCTION_LOCK:

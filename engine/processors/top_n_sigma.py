@@ -13,7 +13,6 @@ from engine.messages import Message
 from engine.number_text import format_number, format_value, round_up_until
 from engine.processors.filter import CUTS, Filter
 from engine.processors.removal import Removal, RemovalCase, removal_until_off, token_name
-from engine.processors.scores import distance_to_edge
 from engine.statistics.term import Term
 
 if TYPE_CHECKING:
@@ -86,15 +85,6 @@ def explain(case: RemovalCase) -> Removal:
     )
 
 
-def edge_distance(
-    processor: TopNSigmaLogitsWarper, scores: torch.Tensor, kept: torch.Tensor
-) -> torch.Tensor:
-    """Return (rows,) distance to the threshold, which moves with the deviation."""
-    # A difference m of every logit changes the deviation by at most 1.42 m.
-    distance = distance_to_edge(scores, kept, processor.threshold(scores))
-    return distance / (1 + 0.71 * processor.n)
-
-
 FILTER = Filter(
     name="TopNSigma",
     title="Top-n-sigma",
@@ -119,7 +109,7 @@ FILTER = Filter(
     },
     effect=CUTS,
     explain=explain,
-    edge=edge_distance,
+    # No edge: the threshold moves with every logit, so small differences are not bounded here.
     term=Term(
         "top-n-sigma",
         "Removes every token whose logit is more than this many standard deviations below the largest. "

@@ -11,6 +11,7 @@ import pytest
 
 from engine import DecodeRequest, LoadedModel, decode
 from engine.models import loading
+from engine.sources.source import Source
 from engine.trace.events import Finished, Loading
 from tests.helpers.models import fresh_model
 from tests.helpers.patience import comes_true, wait_for
@@ -21,7 +22,8 @@ def loads(monkeypatch):
     """Return the names that are loaded; nothing is in memory before."""
     names = []
 
-    def load(key, folder, revision):
+    def load(source, key, folder, revision):
+        del source, folder, revision
         names.append(key[0])
         return LoadedModel(fresh_model("llama"), None, key[0])
 
@@ -71,7 +73,7 @@ def test_a_model_in_use_is_not_dropped_for_another(loads, monkeypatch):
     first = loading.load("storyteller")
     with loading.pin_models(first):
         loading.load("storyteller-draft")
-        assert loading.get_cached_model("storyteller") is first
+        assert loading.get_cached_model(Source.parse("storyteller")) is first
     loading.load("foreign-draft")
     assert [name for name, *_ in loading._CACHE] == ["foreign-draft"]
     assert loads == ["storyteller", "storyteller-draft", "foreign-draft"]
@@ -85,7 +87,7 @@ def test_a_run_is_told_which_model_left_for_its_own(monkeypatch):
     there, right = [], loading.holding.loading_options
 
     def options(weights):
-        there.append(loading.get_cached_model("storyteller-draft"))
+        there.append(loading.get_cached_model(Source.parse("storyteller-draft")))
         return right(weights)
 
     monkeypatch.setattr(loading.holding, "loading_options", options)

@@ -24,7 +24,6 @@ CHAINS = (
     (t.TemperatureLogitsWarper(1.2), t.TopKLogitsWarper(20), t.TopPLogitsWarper(0.9)),
     (t.MinPLogitsWarper(0.1),),
     (t.EpsilonLogitsWarper(0.02),),
-    (TopNSigmaLogitsWarper(1.0), t.TemperatureLogitsWarper(2.0)),
     (t.RepetitionPenaltyLogitsProcessor(1.4), t.TopKLogitsWarper(8)),
     (t.TopKLogitsWarper(8), make_processor(GREEN, VOCAB, "cpu")),
 )
@@ -95,6 +94,7 @@ def test_scores_that_are_not_finite_are_in_doubt():
     [
         t.TypicalLogitsWarper(0.5),
         t.EtaLogitsWarper(0.1),
+        TopNSigmaLogitsWarper(1.0),
         make_processor(GreenList(0.25, 2.5, 15485863, "selfhash", 1), VOCAB, "cpu"),
         make_processor(SynthId(5, (1, 2, 3)), VOCAB, "cpu"),
     ],

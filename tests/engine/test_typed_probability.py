@@ -8,7 +8,7 @@ import pytest
 
 from engine.analysis import gallery
 from engine.errors import ParameterError
-from engine.inspection import step_questions as asking
+from engine.inspection import step_logits
 from engine.inspection.step_questions import score_typed_text
 from engine.loops.teacher_forced import run_teacher_forced
 from engine.models.loading import load
@@ -31,7 +31,7 @@ CLOSE = 2e-4
 
 @pytest.fixture(autouse=True)
 def nothing_ready():
-    asking._replayed_steps.clear()
+    step_logits._replayed_steps.clear()
 
 
 def trace_of(name):
