@@ -16,7 +16,6 @@ from starlette.middleware import Middleware
 
 from engine.declare.groups import FAMILIES
 from engine.errors import EngineError
-from engine.models.hub import stop_downloads
 from engine.models.loading import load
 from engine.run.jobs import stop_all_jobs
 from engine.sandbox import prewarmed_process
@@ -195,7 +194,6 @@ def launch(host: str, port: int) -> None:
     # Before the runs stop: their endings must not be stored, so that another process takes them
     # over.
     JOURNAL.leave()
-    stop_downloads()
     stop_all_jobs(_STOP_RUNS_S)
     prewarmed_process.end_prewarmed_process(for_good=True)
     JOURNAL.close(_FLUSH_S)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
+from engine.messages import Message
 from engine.models import files, hashes, sizes
-from engine.models.adapter_merge import merge_adapter
-from engine.models.build_cache import build_once
-from engine.models.hub import ByteProgress
+from engine.models.build_cache import Build, build_once
 from engine.models.meta_model import build_meta_model
 from engine.models.model_types import Model
+from engine.models.shared_work import ByteProgress
+from engine.sources.build_key import find_build
 from engine.sources.lora_adapters import (
     BASE_SEPARATOR,
     CONFIG,
@@ -53,8 +51,28 @@ def ensure_merged(
         Cancelled: ``cancelled`` was set.
         ModelError: the two cannot be merged, or the disk is full. No partial result stays.
     """
-    make = partial(_build_merged, name, adapter, base, under)
-    return build_once(name, adapter_build_files(adapter, under), make, cancelled, tell)
+    sources = adapter_build_files(adapter, under)
+    found = find_build(sources)
+    if found is not None:
+        return str(found.resolve()), found.name
+    if isinstance(base, Embedded):
+        hashes.check_embedded_files(base.name)
+    build_meta_base(name, adapter, base.name, under)
+    copied = [*tokenizer_files(adapter, under), Path(under) / GENERATION_CONFIG]
+    build = Build(
+        name,
+        sources,
+        job="engine.models.adapter_merge",
+        order={
+            "adapter": adapter,
+            "base": under,
+            "values": sizes.count_values(base.name, under),
+            "copied": [str(path) for path in copied if path.is_file()],
+        },
+        failure=Message("{name} could not be merged", name=name),
+        about={"adapter": adapter, "base": base.name},
+    )
+    return build_once(build, cancelled, tell)
 
 
 def build_meta_base(name: str, folder: str, base: str, under: str) -> Any:
@@ -128,25 +146,3 @@ def _check_shapes(name: str, weights: Path, base: str, model: Model) -> None:
                 wide=wide,
                 own=shape[-1],
             )
-
-
-def _build_merged(
-    name: str,
-    adapter: str,
-    base: Source,
-    under: str,
-    made: Path,
-    own: Path,
-    tell: Callable[[], None],
-) -> dict[str, str]:
-    if isinstance(base, Embedded):
-        hashes.check_embedded_files(base.name)
-    build_meta_base(name, adapter, base.name, under)
-    # peft gets an empty folder with these two links, so it reads no other file of the adapter's.
-    for file in (CONFIG, WEIGHTS):
-        (own / file).symlink_to((Path(adapter) / file).resolve())
-    merge_adapter(name, own, under, sizes.count_values(base.name, under), made, tell)
-    for path in [*tokenizer_files(adapter, under), Path(under) / GENERATION_CONFIG]:
-        if path.is_file():
-            shutil.copyfile(path, made / path.name)
-    return {"adapter": adapter, "base": base.name}

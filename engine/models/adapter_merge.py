@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Callable
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from engine.errors import ModelError
 from engine.messages import Message
 from engine.models.gguf_conversion import check_resources, check_weights_complete
 from engine.models.model_types import Model
-from engine.models.subprocess_job import check_package, handle_job, run_job
+from engine.models.subprocess_job import check_package, handle_job
 from engine.sources.lora_adapters import CONFIG, WEIGHTS
 
 PACKAGE = "peft"
@@ -47,46 +46,13 @@ def check_can_merge(name: str) -> None:
     )
 
 
-def merge_adapter(
-    name: str,
-    adapter: Path,
-    base: str,
-    values: int,
-    folder: Path,
-    tell: Callable[[], None],
-) -> None:
-    """Write an adapter merged into its base, in float32 and without tokenizer files.
-
-    Args:
-        name: the adapter's name.
-        adapter: its folder.
-        base: the base model's folder.
-        values: number of values in the base's weights.
-        folder: where the result is written.
-        tell: called regularly while the job runs.
-
-    Raises:
-        ModelError: the two do not fit together or cannot be merged.
-        OSError: the disk is full.
-    """
-    order = {"adapter": str(adapter), "base": base, "values": values, "folder": str(folder)}
-    run_job(
-        "engine.models.adapter_merge", order, Message("{name} could not be merged", name=name), tell
-    )
-
-
-def main() -> int:
-    """Run the job from standard input; return the exit status."""
-    return handle_job(_merge_job)
-
-
 def _merge_job(order: dict[str, Any]) -> None:
     import torch
 
     from engine.models.meta_model import auto_class
     from engine.models.model_views import special_ids_config
 
-    folder = order["folder"]
+    folder, own = order["folder"], Path(order["own"])
     check_resources(order["values"], folder, "float32")
     auto, _ = auto_class("its base", order["base"])
     model, report = auto.from_pretrained(
@@ -99,9 +65,14 @@ def _merge_job(order: dict[str, Any]) -> None:
     )
     check_weights_complete(report)
     with torch.inference_mode():
-        merged = _merge_and_check(model.eval(), order["adapter"])
+        # peft gets an empty folder with these two links, so it reads no other file of the adapter's.
+        for file in (CONFIG, WEIGHTS):
+            (own / file).symlink_to((Path(order["adapter"]) / file).resolve())
+        merged = _merge_and_check(model.eval(), str(own))
     merged.generation_config = special_ids_config(merged)
     merged.save_pretrained(folder)
+    for path in order["copied"]:
+        shutil.copy(path, folder)
 
 
 def _merge_and_check(model: Model, adapter: str) -> Any:
@@ -199,4 +170,4 @@ def _short_key(key: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    handle_job(_merge_job)

@@ -1,52 +1,68 @@
-"""Cache of model folders built from local files: one build for each content of the files."""
+"""Cache of model folders built from local files: one build for each content of the files, complete or not at all."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
+import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from engine.errors import Cancelled, ModelError
 from engine.models import files
-from engine.models.hub import ByteProgress
-from engine.models.install import disk_errors, publish_folder, remove_leftovers
+from engine.models.disk_space import disk_errors
+from engine.models.shared_work import ByteProgress
+from engine.models.subprocess_job import run_job
 from engine.sources.build_key import BuildFiles, build_folder, build_key_file, find_build
 from engine.sources.catalogue import SOURCE_FILE
+from engine.temporary_folder import TemporaryFolder
 
 _CHUNK_BYTES = 1 << 22
 _POLL_S = 0.1
 _BUILD_LOCK = threading.Lock()
 """Held during a build, so that a second request for the same model finds it finished."""
 
-Builder = Callable[[Path, Path, Callable[[], None]], dict[str, str]]
-"""Fills the first folder with a model and returns its sources; the second folder is for temporary files.
 
-It calls its third argument regularly; that raises Cancelled when nobody waits any more."""
+@dataclass(frozen=True)
+class Build:
+    """A model folder that a job makes from local files.
+
+    Attributes:
+        name: the model's name.
+        sources: the files it is built from.
+        job: the module whose job fills the folder.
+        order: the job, to which are added ``folder``, the folder to fill, and ``own``, an empty folder for
+            temporary files.
+        failure: start of the error sentence.
+        about: what is stored with the folder.
+        check: raises if the folder is not valid.
+    """
+
+    name: str
+    sources: BuildFiles
+    job: str
+    order: Mapping[str, Any]
+    failure: str
+    about: Mapping[str, str]
+    check: Callable[[str], object] = files.check_folder
 
 
 def build_once(
-    name: str,
-    sources: BuildFiles,
-    make: Builder,
-    cancelled: threading.Event | None = None,
-    tell: ByteProgress | None = None,
-    check: Callable[[str], object] = files.check_folder,
+    build: Build, cancelled: threading.Event | None = None, tell: ByteProgress | None = None
 ) -> tuple[str, str]:
     """Return the folder of a built model and its sum; build it on first use.
 
     The sum is the sha256 of the source file, or of the list of all sums if there are several.
 
     Args:
-        name: the model's name.
-        sources: the files it is built from.
-        make: builds it.
+        build: what is built.
         cancelled: the build stops when this is set.
         tell: called with the bytes hashed so far and their total.
-        check: raises if the built folder is not valid.
 
     Raises:
         Cancelled: ``cancelled`` was set.
@@ -58,9 +74,7 @@ def build_once(
             raise Cancelled
     try:
         heard = partial(_report_progress, stop, heard)
-        folder = find_build(sources) or _find_or_build(
-            name, sources, partial(_build_atomically, check, make), heard
-        )
+        folder = find_build(build.sources) or _find_or_build(build, heard)
     finally:
         _BUILD_LOCK.release()
     return str(folder.resolve()), folder.name
@@ -72,33 +86,30 @@ def _report_progress(stop: threading.Event, tell: ByteProgress, done: int, total
     tell(done, total)
 
 
-def _find_or_build(
-    name: str,
-    sources: BuildFiles,
-    make: Callable[[Path, Callable[[], None]], None],
-    tell: ByteProgress,
-) -> Path:
+def _find_or_build(build: Build, tell: ByteProgress) -> Path:
     """Hash the sources, build the model if this content has no build yet, and write the note."""
-    note = _require_key_file(name, sources)
-    with disk_errors(name, note.parent):
+    note = _require_key_file(build)
+    with disk_errors(build.name, note.parent):
         note.parent.mkdir(parents=True, exist_ok=True)
-        size = sum(path.stat().st_size for path in sources.values())
-        folder = build_folder(_hash_sources(sources, tell, size))
+        size = sum(path.stat().st_size for path in build.sources.values())
+        folder = build_folder(_hash_sources(build.sources, tell, size))
         if not (folder / SOURCE_FILE).is_file():
-            remove_leftovers(folder)
-            make(folder, partial(tell, size, size))
+            with fill_folder(folder, build.about) as (made, own):
+                order = {**build.order, "folder": str(made), "own": str(own)}
+                run_job(build.job, order, lambda _: tell(size, size), failure=build.failure)
+                build.check(str(made))
         # The note must not name files that were replaced while they were hashed.
-        if _require_key_file(name, sources) != note:
-            raise ModelError("{name} changed while it was read; try again.", name=name)
+        if _require_key_file(build) != note:
+            raise ModelError("{name} changed while it was read; try again.", name=build.name)
         note.write_text(f"{folder.name}\n", "ascii")
     return folder
 
 
-def _require_key_file(name: str, sources: BuildFiles) -> Path:
+def _require_key_file(build: Build) -> Path:
     try:
-        return build_key_file(sources)
+        return build_key_file(build.sources)
     except OSError:
-        raise ModelError("{name} went away while it was read.", name=name) from None
+        raise ModelError("{name} went away while it was read.", name=build.name) from None
 
 
 def _hash_sources(sources: BuildFiles, tell: ByteProgress, total: int) -> str:
@@ -117,17 +128,36 @@ def _hash_sources(sources: BuildFiles, tell: ByteProgress, total: int) -> str:
     return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _build_atomically(
-    check: Callable[[str], object], make: Builder, folder: Path, tell: Callable[[], None]
-) -> None:
+def is_complete(folder: Path) -> bool:
+    """Return True if the folder holds a completely installed model."""
+    return (folder / SOURCE_FILE).is_file() and (folder / "config.json").is_file()
+
+
+@contextmanager
+def fill_folder(folder: Path, about: Mapping[str, str]) -> Iterator[tuple[Path, Path]]:
+    """Yield a folder that gets its final name if the block succeeds, and one for temporary files.
+
+    Args:
+        folder: the final name.
+        about: the model's source, stored in the folder at the end.
+    """
     # Next to the target, since a rename works only within one file system.
-    with tempfile.TemporaryDirectory(
-        prefix=f".{folder.name}.", dir=folder.parent, ignore_cleanup_errors=True
-    ) as beside:
+    with TemporaryFolder("model", folder.parent) as beside:
         made, own = Path(beside) / "model", Path(beside) / "own"
         made.mkdir()
         own.mkdir()
-        where = make(made, own, tell)
-        check(str(made))
-        (made / SOURCE_FILE).write_text(json.dumps(where) + "\n", "utf-8")
-        publish_folder(made, folder)
+        yield made, own
+        # Written last: it marks the folder as complete.
+        (made / SOURCE_FILE).write_text(json.dumps(about) + "\n", "utf-8")
+        _publish_folder(made, folder)
+
+
+def _publish_folder(made: Path, folder: Path) -> None:
+    """Rename a finished folder to its final name, unless another process was first."""
+    if folder.exists() and not is_complete(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        made.rename(folder)
+    except OSError:
+        if not is_complete(folder):
+            raise

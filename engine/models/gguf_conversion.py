@@ -5,18 +5,22 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from engine.errors import ModelError
 from engine.messages import Message
+from engine.models.build_cache import Build, build_once
 from engine.models.model_types import LoadingReport
+from engine.models.shared_work import ByteProgress
 from engine.models.subprocess_job import check_package, handle_job, run_job
 from engine.settings import SETTINGS
+from engine.sources.source import Gguf
 
 PACKAGE = "gguf"
+_JOB = "engine.models.gguf_conversion"
 
 
 def check_can_convert(name: str) -> None:
@@ -38,43 +42,67 @@ def check_can_convert(name: str) -> None:
     )
 
 
-def convert_gguf(
-    gguf: Path, folder: Path, tell: Callable[[], None], dtype: str = "bfloat16"
-) -> None:
-    """Write a GGUF file's model and tokenizer in transformers' format.
+def ensure_gguf_converted(
+    source: Gguf, cancelled: threading.Event | None = None, tell: ByteProgress | None = None
+) -> tuple[str, str]:
+    """Return the folder and sha256 of a GGUF file's model; convert it on first use.
 
-    bfloat16 halves the size of float32 and rounds far less than 4-bit quantisation did.
+    The weights are float32, exactly what transformers reads. bfloat16 would round files of 8 bits and more.
+
+    Args:
+        source: the file.
+        cancelled: the build stops when this is set.
+        tell: called with the bytes hashed so far and the file's size.
+
+    Raises:
+        Cancelled: ``cancelled`` was set.
+        ModelError: the file cannot be read, or the disk is full. No partial result stays.
+    """
+    name = source.name
+    if source.folder() is None:
+        check_can_convert(name)
+    build = Build(
+        name,
+        source.build_files(),
+        job=_JOB,
+        order={"gguf": str(Path(name).resolve()), "dtype": "float32"},
+        failure=_failure(name),
+        about={"gguf": name},
+    )
+    return build_once(build, cancelled, tell)
+
+
+def convert_gguf(gguf: Path, folder: Path, tell: Callable[[], None]) -> None:
+    """Write the model and tokenizer of a GGUF file that is alone in its folder.
+
+    The weights are bfloat16, which halves the size of float32 and rounds far less than 4-bit quantisation did.
 
     Args:
         gguf: the file.
         folder: where the result is written.
         tell: called regularly while the job runs.
-        dtype: dtype of the weights: bfloat16 or float32.
 
     Raises:
         ModelError: the file cannot be read.
         OSError: the disk is full.
     """
-    order = {"gguf": str(gguf), "folder": str(folder), "dtype": dtype}
-    run_job(
-        "engine.models.gguf_conversion",
-        order,
-        Message("{name} could not be converted", name=gguf.name),
-        tell,
-    )
+    order = {"gguf": str(gguf), "dtype": "bfloat16", "folder": str(folder), "own": str(gguf.parent)}
+    run_job(_JOB, order, lambda _: tell(), failure=_failure(gguf.name))
 
 
-def main() -> int:
-    """Run the job from standard input; return the exit status."""
-    return handle_job(
-        lambda order: _convert_job(Path(order["gguf"]), order["folder"], order["dtype"])
-    )
+def _failure(name: str) -> str:
+    return Message("{name} could not be converted", name=Path(name).name)
 
 
-def _convert_job(gguf: Path, folder: str, dtype: str) -> None:
+def _convert_job(order: dict[str, Any]) -> None:
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    # Linked into an empty folder: a tokenizer next to the file would win over the file's own.
+    gguf = Path(order["own"]) / Path(order["gguf"]).name
+    if not gguf.exists():
+        gguf.symlink_to(order["gguf"])
+    folder, dtype = order["folder"], order["dtype"]
     check_resources(_count_values(gguf), folder, dtype)
     where: Any = {"pretrained_model_name_or_path": gguf.parent, "gguf_file": gguf.name}
     tokenizer = AutoTokenizer.from_pretrained(**where, local_files_only=True)
@@ -144,4 +172,4 @@ def check_resources(values: int, folder: str, dtype: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    handle_job(_convert_job)

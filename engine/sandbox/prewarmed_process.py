@@ -62,19 +62,6 @@ def acquire_process(
         _PREWARMER.done(wanted if was_ready else None)
 
 
-def prewarm_process(folder: str, weights: Mapping[str, object] | None = None) -> None:
-    """Start a prewarmed process in the background, replacing one with another model.
-
-    Does nothing if memory is short, prewarming is off, or a method runs; the end of that run starts
-    one.
-
-    Args:
-        folder: the model's, absolute.
-        weights: names and values of declare.weights.
-    """
-    _PREWARMER.schedule_start(_make_spec(folder, weights), 0.0)
-
-
 def end_prewarmed_process(*, for_good: bool = False) -> None:
     """End the prewarmed process, if any.
 

@@ -45,11 +45,6 @@ def find_snapshot(repository: str, revision: str | None) -> str | None:
     return folder if _has_all_weights(Path(folder)) else None
 
 
-def has_complete_snapshot(repository: Path) -> bool:
-    """Return True if a repository's cache folder holds a revision with all its weights."""
-    return any(_has_all_weights(folder) for folder in repository.glob("snapshots/*"))
-
-
 def _has_all_weights(folder: Path) -> bool:
     """Return True if all weight files exist; an interrupted download may lack some."""
     index = folder / WEIGHTS_INDEX

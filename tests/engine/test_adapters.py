@@ -23,7 +23,7 @@ from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ModelError
 from engine.export.plan import plan_export
 from engine.export.script import script_text
-from engine.models import adapter_build, hub, hub_lookup, subprocess_job
+from engine.models import build_cache, hub, hub_lookup, subprocess_job
 from engine.models import loading as models
 from engine.models.meta_model import describe_model
 from engine.models.model_resolver import resolve_model
@@ -64,7 +64,7 @@ def merged(tmp_path_factory):
 def home(merged, monkeypatch):
     """Use the folder where the adapter was merged, and merge no other."""
     set_home(monkeypatch, merged[2].parent.parent)
-    monkeypatch.setattr(adapter_build, "merge_adapter", None)
+    monkeypatch.setattr(build_cache, "run_job", None)
     return merged
 
 
@@ -170,7 +170,7 @@ def test_the_hub_has_adapters_too(home, tmp_path, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    monkeypatch.setattr(hub, "PROBE_S", PATIENCE_S)
+    monkeypatch.setattr(hub, "PROBE_S", int(PATIENCE_S))
     monkeypatch.setattr(hub_lookup, "LOOKUP_TIMEOUT_S", PATIENCE_S)
     with serving(tmp_path) as served:
         monkeypatch.setattr(constants, "ENDPOINT", served.url)
@@ -265,18 +265,18 @@ def test_without_peft_one_sentence_says_how_to_get_it(own, tmp_path, monkeypatch
 def test_a_merge_that_is_broken_off_leaves_nothing(own, tmp_path, monkeypatch):
     stop = threading.Event()
 
-    def full(name, adapter, base, values, folder, tell):
-        (folder / "model.safetensors").write_bytes(b"half")
+    def full(job, order, report, **named):
+        (Path(order["folder"]) / "model.safetensors").write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    def stopped(name, adapter, base, values, folder, tell):
-        (folder / "model.safetensors").write_bytes(b"half")
+    def stopped(job, order, report, **named):
+        (Path(order["folder"]) / "model.safetensors").write_bytes(b"half")
         stop.set()
-        tell()
+        report({})
 
-    monkeypatch.setattr(adapter_build, "merge_adapter", full)
+    monkeypatch.setattr(build_cache, "run_job", full)
     assert refusal(own, tmp_path).startswith("There is no room left on the disk for /poet")
-    monkeypatch.setattr(adapter_build, "merge_adapter", stopped)
+    monkeypatch.setattr(build_cache, "run_job", stopped)
     with pytest.raises(Cancelled):
         resolve_model(Source.parse(str(own)), stop)
     assert not list(tmp_path.glob("models/made/*"))

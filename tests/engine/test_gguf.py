@@ -19,9 +19,9 @@ from engine.declare.weights import WeightsParams
 from engine.errors import Cancelled, ExportError, ModelError
 from engine.export.plan import plan_export
 from engine.export.script import script_text
-from engine.models import gguf_build, gguf_conversion, subprocess_job
+from engine.models import build_cache, gguf_conversion, subprocess_job
 from engine.models import loading as models
-from engine.models.gguf_build import ensure_gguf_converted
+from engine.models.gguf_conversion import ensure_gguf_converted
 from engine.models.meta_model import describe_model
 from engine.run.preflight import preflight
 from engine.sources import catalogue, source
@@ -99,7 +99,7 @@ def test_a_file_is_converted_once_and_then_a_folder(path, home, monkeypatch):
     assert list(trace.outputs[0].token_ids) == expected.tolist()
     assert describe_model(Source.parse(str(path))) == loaded.capabilities
     models._CACHE.clear()
-    monkeypatch.setattr(gguf_build, "convert_gguf", None)
+    monkeypatch.setattr(build_cache, "run_job", None)
     again = finished(request(path))
     assert again.model == trace.model
     beam = DecodeRequest("beam_search", str(path), "the", params={"max_new_tokens": 3})
@@ -205,7 +205,7 @@ def test_a_full_disk(path, home, monkeypatch):
     def full(*given, **named):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(gguf_build, "convert_gguf", full)
+    monkeypatch.setattr(build_cache, "run_job", full)
     assert refusal(path, home).startswith("There is no room left on the disk for ")
 
 

@@ -19,7 +19,7 @@ from engine.declare.weights import WeightsParams, weights_params
 from engine.errors import Cancelled, ModelError, ParameterError
 from engine.export.plan import plan_export
 from engine.export.script import code_summary
-from engine.models import loading, subprocess_job
+from engine.models import build_cache, loading, subprocess_job
 from engine.models import weights as holding
 from engine.models.openvino import graph_store, installation
 from engine.run.preflight import preflight
@@ -147,9 +147,9 @@ def test_a_killed_conversion_leaves_nothing(tiny, home, monkeypatch):
     before = {path.name for path in home.glob("*")}
 
     class Dying(subprocess.Popen):
-        def communicate(self, *given, **named):
+        def __enter__(self):
             self.kill()
-            return super().communicate(None, **named)
+            return super().__enter__()
 
     monkeypatch.setattr(subprocess_job.subprocess, "Popen", Dying)
     with pytest.raises(ModelError, match="cannot be converted for openvino: it ended before"):
@@ -166,15 +166,15 @@ def test_graphs_that_nothing_asks_for_any_more_are_removed(tiny, tmp_path, monke
     settings = dataclasses.replace(catalogue.SETTINGS, models=str(tmp_path / "home"))
     monkeypatch.setattr(catalogue, "SETTINGS", settings)
     first = graph_store.ensure_graph(tiny, tiny, "openvino")
-    monkeypatch.setattr(graph_store, "run_job", _pretend)
+    monkeypatch.setattr(build_cache, "run_job", _pretend)
     monkeypatch.setattr(graph_store, "converter_version", lambda: "openvino of tomorrow")
     second = graph_store.ensure_graph(tiny, tiny, "openvino")
     assert second.is_dir()
     assert not first.exists()
 
 
-def _pretend(module, order, *rest):
-    del module, rest
+def _pretend(module, order, *rest, **named):
+    del module, rest, named
     folder = order["folder"]
     for name in ("config.json", "graph.xml"):
         with open(f"{folder}/{name}", "w", encoding="utf-8") as file:

@@ -39,7 +39,7 @@ def hub(tmp_path, monkeypatch):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     # This hub answers, however late.
-    monkeypatch.setattr(hubs, "PROBE_S", PATIENCE_S)
+    monkeypatch.setattr(hubs, "PROBE_S", int(PATIENCE_S))
     monkeypatch.setattr(hub_lookup, "LOOKUP_TIMEOUT_S", PATIENCE_S)
     with serving(tmp_path) as served:
         monkeypatch.setattr(constants, "ENDPOINT", served.url)
@@ -48,7 +48,7 @@ def hub(tmp_path, monkeypatch):
 
 def limited(monkeypatch, **limits):
     """Set limits for whatever of the engine is asked."""
-    for module in (flights, hubs, hub_lookup, sizes, source, flights.holding):
+    for module in (flights, hubs, sizes, source, flights.holding):
         settings = dataclasses.replace(module.SETTINGS, **limits)
         monkeypatch.setattr(module, "SETTINGS", settings)
 

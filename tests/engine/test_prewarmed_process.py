@@ -76,6 +76,12 @@ def limited(monkeypatch, **limits):
     )
 
 
+def prewarm(folder):
+    """Begin a process with a model at once, as the end of a run does after a while."""
+    spec = prewarmed_process._make_spec(folder, None)
+    prewarmed_process._PREWARMER.schedule_start(spec, 0.0)
+
+
 def waiting():
     found = prewarmed_process._PREWARMER._waiting
     return None if found is None else found.child
@@ -138,7 +144,7 @@ def test_a_process_serves_one_run(model):
 
 
 def test_one_that_died_is_replaced(model):
-    prewarmed_process.prewarm_process(model)
+    prewarm(model)
     died = waits()
     os.kill(pid(died), signal.SIGKILL)
     comes_true(lambda: not died.is_alive)
@@ -147,7 +153,7 @@ def test_one_that_died_is_replaced(model):
 
 def test_one_that_died_after_it_was_ready_is_replaced(model, monkeypatch):
     """Its last word still stands in the pipe, so it passes for ready; it dies as it is taken."""
-    prewarmed_process.prewarm_process(model)
+    prewarm(model)
     died = waits()
     wait = SandboxProcess.wait
 
@@ -163,7 +169,7 @@ def test_one_that_died_after_it_was_ready_is_replaced(model, monkeypatch):
 
 @pytest.mark.parametrize("other", ["model", "weights", "files"])
 def test_one_with_something_else_is_ended(model, tmp_path, other):
-    prewarmed_process.prewarm_process(model)
+    prewarm(model)
     first = waits()
     folder, weights = model, None
     if other == "model":
@@ -179,18 +185,18 @@ def test_one_with_something_else_is_ended(model, tmp_path, other):
 
 
 def test_get_ready_keeps_what_fits_and_replaces_what_does_not(model, tmp_path):
-    prewarmed_process.prewarm_process(model)
+    prewarm(model)
     first = waits()
-    prewarmed_process.prewarm_process(model)
+    prewarm(model)
     assert one_waits()
     assert waiting() is first
-    prewarmed_process.prewarm_process(plain_model(tmp_path / "other"))
+    prewarm(plain_model(tmp_path / "other"))
     comes_true(lambda: waiting() not in (None, first))
     assert first._process.returncode is not None
 
 
 def test_of_two_at_the_same_instant_one_has_a_process_of_its_own(model, started):
-    prewarmed_process.prewarm_process(model)
+    prewarm(model)
     warm = pid(waits())
     together, numbers = threading.Barrier(2, timeout=PATIENCE_S), []
 
@@ -216,14 +222,14 @@ def test_none_begins_while_a_method_runs(model, started):
         first.enter_context(prewarmed_process.acquire_process(model))
         with prewarmed_process.acquire_process(model):
             pass
-        prewarmed_process.prewarm_process(model)
+        prewarm(model)
         assert not one_waits()
     assert waits()
 
 
 def test_it_ends_where_nobody_comes(model, monkeypatch, started):
     limited(monkeypatch, spare_method_s=0.2)
-    prewarmed_process.prewarm_process(model)
+    prewarm(model)
     comes_true(lambda: started and started[0].returncode is not None)
     assert waiting() is None
 
@@ -235,17 +241,17 @@ def test_none_is_kept_where_none_is_wanted(model, monkeypatch):
 
 
 def test_none_is_begun_without_room_nor_for_what_is_no_model(model, monkeypatch, tmp_path):
-    prewarmed_process.prewarm_process(str(tmp_path / "nowhere"))
+    prewarm(str(tmp_path / "nowhere"))
     (Path(model) / "model.safetensors").write_bytes(b"damaged")
-    prewarmed_process.prewarm_process(model)
+    prewarm(model)
     assert not one_waits()
     other = plain_model(tmp_path / "other")
     needed = prewarmed_process._estimate_bytes(prewarmed_process._make_spec(other, None))
     monkeypatch.setattr(prewarmed_process, "free_budget_bytes", lambda: needed - 1)
-    prewarmed_process.prewarm_process(other)
+    prewarm(other)
     assert not one_waits()
     monkeypatch.setattr(prewarmed_process, "free_budget_bytes", lambda: needed)
-    prewarmed_process.prewarm_process(other)
+    prewarm(other)
     assert waits()
     served(other)
 
@@ -258,7 +264,7 @@ def test_it_leaves_where_a_model_needs_its_memory(model, monkeypatch):
         with loading.pin_models():  # at whose end the budget has to hold
             pass
 
-    prewarmed_process.prewarm_process(model)
+    prewarm(model)
     gone = waits()
     budget(2.0 * prewarmed_process._INTERPRETER_BYTES)
     assert waiting() is gone
@@ -268,7 +274,7 @@ def test_it_leaves_where_a_model_needs_its_memory(model, monkeypatch):
 
 
 def test_whoever_cancels_or_fails_leaves_nothing(model):
-    prewarmed_process.prewarm_process(model)
+    prewarm(model)
     waits()
     cancelled = threading.Event()
     cancelled.set()
@@ -302,7 +308,7 @@ import json, sys, threading
 from engine.sandbox import sandbox_parent, prewarmed_process
 
 sandbox_parent._BOOT_CODE = sys.argv[1]
-prewarmed_process.prewarm_process(sys.argv[2])
+prewarm(sys.argv[2])
 while prewarmed_process._PREWARMER._waiting is None:
     threading.Event().wait(0.01)
 waiting = prewarmed_process._PREWARMER._waiting.child

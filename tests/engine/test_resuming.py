@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
+from transformers import AutoModelForCausalLM
 
 from engine import DecodeRequest, decode
 from engine.models import hub as hubs
@@ -78,20 +79,29 @@ def part_of(hub):
     return own() / partial_downloads.FOLDER / name
 
 
-def elsewhere(hub):
-    """Run the model in another process, as after a restart."""
+def large_files():
+    """Return the paths of what has come of the weights."""
+    return [path for path in kept_files(own()) if os.path.getsize(path) > PIECE]
+
+
+def begin_elsewhere(hub):
+    """Begin to run the model in another process."""
     known = {"HF_ENDPOINT": hub.url, "HF_HUB_CACHE": constants.HF_HUB_CACHE, "HF_HUB_OFFLINE": "0"}
     words = ["run", "greedy", "--model", GOOD, "--prompt", "Once", "--set", "max_new_tokens=2"]
-    done = subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-m", "engine", *words],
         env=os.environ | known,
         cwd=ROOT,
-        capture_output=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=PATIENCE_S,
-        check=False,
     )
-    assert done.returncode == 0, done.stderr
+
+
+def end_elsewhere(process):
+    """Wait until a process has run the model."""
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, said
 
 
 def test_a_line_that_breaks_is_gone_on_with_by_another_process(hub, most):
@@ -100,11 +110,11 @@ def test_a_line_that_breaks_is_gone_on_with_by_another_process(hub, most):
     kept = part_of(hub).stat().st_size
     assert f"; {kept / 1e6:.0f} MB are kept, and the next try goes on from there." in text
     assert most - PIECE < kept <= most
-    assert kept_files(own()) == [str(part_of(hub))], "what is not whole looks like a model"
+    assert large_files() == [str(part_of(hub))], "what is not whole looks like a model"
     hub.breaks.clear()
     # Each try has a process of its own; here what began it is another one, too.
     if most > LONG:
-        elsewhere(hub)
+        end_elsewhere(begin_elsewhere(hub))
     assert finished(request()).steps
     assert hub.begun[0] == (WEIGHTS, 0)
     assert {*hub.begun[1:]} == {(WEIGHTS, kept)}
@@ -124,11 +134,11 @@ def test_who_stops_keeps_what_has_come(hub, most):
             break
     run.cancel()
     assert "Stopped" in str([*run][-1].error)
-    comes_true(lambda: not hubs._ACTIVE_DOWNLOADS)
+    comes_true(lambda: not hubs._DOWNLOADS.active)
     assert rates
     assert "MB/s, " in rates[0]
     assert rates[0].endswith(" s left…")
-    comes_true(lambda: kept_files(own()) == [str(part_of(hub))])
+    comes_true(lambda: large_files() == [str(part_of(hub))])
     kept = part_of(hub).stat().st_size
     hub.go_on.set()
     events = list(decode(request()))
@@ -141,17 +151,62 @@ def test_who_stops_keeps_what_has_come(hub, most):
 def test_two_who_ask_at_once_share_one_download(hub, most):
     hub.waits[WEIGHTS] = most
     runs = [decode(request()), decode(request())]
-    comes_true(lambda: GOOD in hubs._ACTIVE_DOWNLOADS and hubs._ACTIVE_DOWNLOADS[GOOD].waiting == 2)
+    comes_true(lambda: GOOD in hubs._DOWNLOADS.active and hubs._DOWNLOADS.active[GOOD].waiting == 2)
     hub.go_on.set()
     assert all(isinstance([*run][-1], Finished) for run in runs)
     assert hub.begun == [(WEIGHTS, 0)]
+
+
+def test_two_processes_that_ask_at_once_fetch_it_once(hub, most):
+    hub.waits[WEIGHTS] = most
+    first, second = begin_elsewhere(hub), begin_elsewhere(hub)
+    comes_true(lambda: hub.asked.count(f"/api/models/{GOOD}/revision/main") == 2 and hub.begun)
+    hub.go_on.set()
+    end_elsewhere(first)
+    end_elsewhere(second)
+    assert hub.begun == [(WEIGHTS, 0)]
+    assert not part_of(hub).exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="children are found in /proc")
+def test_a_killed_server_ends_its_download_and_the_next_one_goes_on(hub, most):
+    hub.waits[WEIGHTS] = most
+    server = begin_elsewhere(hub)
+    comes_true(lambda: large_files() and part_of(hub).stat().st_size == most // PIECE * PIECE)
+    jobs = [
+        Path("/proc", child)
+        for task in Path(f"/proc/{server.pid}/task").iterdir()
+        for child in (task / "children").read_text().split()
+    ]
+    assert jobs
+    server.kill()
+    server.communicate()
+    comes_true(lambda: not any(job.exists() for job in jobs))
+    hub.go_on.set()
+    assert finished(request()).steps
+    assert hub.begun == [(WEIGHTS, 0), (WEIGHTS, most // PIECE * PIECE)]
+
+
+def test_whole_files_of_a_broken_download_are_not_fetched_again(hub, most):
+    folder = hub.folder / GOOD
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    (folder / WEIGHTS).unlink()
+    model.save_pretrained(folder, max_shard_size=most)
+    first, second = sorted(path.name for path in folder.glob("*.safetensors"))
+    hub.breaks[second] = PIECE * 2
+    assert "are kept, and the next try goes on from there" in refusal()
+    hub.breaks.clear()
+    assert finished(request()).steps
+    assert [name for name, _ in hub.begun].count(first) == 1
+    assert hub.begun[-1][1] > 0
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, "config.json", "tokenizer.json"])
 def test_a_file_of_another_hash_is_refused_and_removed(hub, name):
     hub.changed = {name}
     assert f"What came as {name} is not the file that the hub announced" in refusal()
-    comes_true(lambda: not kept_files(own()))
+    assert not large_files()
+    assert not [*own().glob(f"snapshots/*/{name}")]
     hub.changed.clear()
     assert finished(request()).steps
 
@@ -173,7 +228,7 @@ def test_a_full_disk_keeps_nothing(hub):
     part_of(hub).parent.mkdir(parents=True)
     part_of(hub).symlink_to("/dev/full")
     assert f"There is no room left on the disk for {GOOD}" in refusal()
-    comes_true(lambda: not kept_files(own()))
+    assert not part_of(hub).parent.exists()
     assert finished(request()).steps
 
 

@@ -16,13 +16,11 @@ from engine.export.plan import plan_export
 from engine.export.push import prepare_upload
 from engine.export.script import script_text
 from engine.export.short_script import short_code
-from engine.models import hub as hubs
 from engine.models import loading as models
 from engine.models.meta_model import describe_model
 from engine.sources import hub_cache, source
 from engine.sources.source import Source
 from tests.helpers.hub import GOOD, SHA, asked, repository_at
-from tests.helpers.patience import PATIENCE_S
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 
@@ -84,16 +82,6 @@ def test_a_revision_that_was_removed(hub):
     models._CACHE.clear()
     # What was fetched before stays, also after another revision was refused.
     assert finished(request(f"{GOOD}@v1")).model.revision == OLD
-
-
-def test_a_download_that_fails_leaves_what_another_one_brought(hub):
-    """Both begin where nothing of the repository is on the machine."""
-    begun = hubs._Download(f"{GOOD}@gone")
-    assert begun.over.wait(PATIENCE_S)
-    finished(request(f"{GOOD}@v1"))
-    assert not begun._is_alone()
-    shutil.rmtree(hub_cache.repository_folder(constants.HF_HUB_CACHE, GOOD))
-    assert begun._is_alone()
 
 
 @pytest.mark.parametrize(

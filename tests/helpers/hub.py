@@ -321,7 +321,7 @@ def asked(folder: Path, monkeypatch: Any):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
     # This hub answers, however late.
-    monkeypatch.setattr(hubs, "PROBE_S", PATIENCE_S)
+    monkeypatch.setattr(hubs, "PROBE_S", int(PATIENCE_S))
     monkeypatch.setattr(hubs, "SILENCE_S", int(PATIENCE_S))
     with serving(folder) as served:
         monkeypatch.setattr(constants, "ENDPOINT", served.url)

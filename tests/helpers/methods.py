@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 
-from engine.models import hub, hub_lookup
+from engine.models import hub
 from engine.sandbox import catalogue, method_lookup, method_store, trust
 from engine.sandbox.folder import read_method
 from engine.sandbox.outcome import Outcome
@@ -92,5 +92,5 @@ def set_for_methods(monkeypatch: Any, folder: Path, **values: Any) -> None:
         values: name -> value of other settings.
     """
     settings = dataclasses.replace(method_store.SETTINGS, methods=str(folder), **values)
-    for module in (catalogue, method_lookup, method_store, trust, hub, hub_lookup):
+    for module in (catalogue, method_lookup, method_store, trust, hub):
         monkeypatch.setattr(module, "SETTINGS", settings)

@@ -82,7 +82,8 @@ from playground import app
 sandbox_parent._BOOT_CODE = sys.argv[1]
 
 def serve(host, port):
-    prewarmed_process.prewarm_process(sys.argv[2])
+    spec = prewarmed_process._make_spec(sys.argv[2], None)
+    prewarmed_process._PREWARMER.schedule_start(spec, 0.0)
     while prewarmed_process._PREWARMER._waiting is None:
         threading.Event().wait(0.01)
     print(prewarmed_process._PREWARMER._waiting.child._process.pid)

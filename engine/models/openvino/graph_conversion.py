@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +16,6 @@ from engine.models.tokenizers import load_tokenizer
 
 MEASUREMENTS_FILE = "measured.json"
 """File in a graph's folder with its measured difference from the original model."""
-
-
-def main() -> int:
-    """Run the job from standard input; return the exit status."""
-    return handle_job(_convert_job)
 
 
 def _convert_job(order: dict[str, Any]) -> None:
@@ -164,4 +158,4 @@ def _to_graph_model(model: Model, folder: Path) -> Any:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    handle_job(_convert_job)

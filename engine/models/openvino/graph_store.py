@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +12,7 @@ from engine.declare.weights import EIGHT_BITS
 from engine.errors import ModelError
 from engine.messages import Message
 from engine.models import files, sizes
-from engine.models.build_cache import build_once
-from engine.models.hub import ByteProgress
+from engine.models.build_cache import Build, build_once
 from engine.models.openvino.graph_conversion import MEASUREMENTS_FILE, conversion_refusal
 from engine.models.openvino.installation import (
     INSTALL_COMMAND,
@@ -23,7 +20,7 @@ from engine.models.openvino.installation import (
     converter_version,
     is_installed,
 )
-from engine.models.subprocess_job import run_job
+from engine.models.shared_work import ByteProgress
 from engine.sources.build_key import BuildFiles, find_build
 from engine.sources.catalogue import SOURCE_FILE, install_path
 
@@ -65,8 +62,20 @@ def ensure_graph(
     if found is not None:
         return found
     check_convertible(name, folder, backend)
-    make = partial(_build_graph, name, folder, backend)
-    made, _ = build_once(name, sources, make, cancelled, tell, check=files.check_config)
+    build = Build(
+        name,
+        sources,
+        job="engine.models.openvino.graph_conversion",
+        order={
+            "model": folder,
+            "values": sizes.count_values(name, folder),
+            "eight_bits": backend == EIGHT_BITS,
+        },
+        failure=Message("{name} cannot be converted for {backend}", name=name, backend=backend),
+        about={PACKAGE: converter_version(), "backend": backend, "of": folder},
+        check=files.check_config,
+    )
+    made, _ = build_once(build, cancelled, tell)
     _remove_stale_graphs(folder, backend, Path(made))
     return Path(made)
 
@@ -97,21 +106,6 @@ def check_convertible(name: str, folder: str, backend: str) -> None:
             backend=backend,
             why=reason,
         )
-
-
-def _build_graph(
-    name: str, folder: str, backend: str, made: Path, own: Path, tell: Callable[[], None]
-) -> dict[str, str]:
-    del own
-    order = {
-        "model": folder,
-        "folder": str(made),
-        "values": sizes.count_values(name, folder),
-        "eight_bits": backend == EIGHT_BITS,
-    }
-    failure = Message("{name} cannot be converted for {backend}", name=name, backend=backend)
-    run_job("engine.models.openvino.graph_conversion", order, failure, tell)
-    return {PACKAGE: converter_version(), "backend": backend, "of": folder}
 
 
 def _remove_stale_graphs(folder: str, backend: str, made: Path) -> None:
