@@ -86,7 +86,7 @@ def test_the_page_of_strategies_holds_every_parameter_and_preset():
         ("speculative", "if you use `stop_strings`: transformers runs past a stop string"),
         (
             "prompt_lookup",
-            "`top_p` or `top_h` together with `do_sample=True`: transformers asks",
+            "`top_n_sigma` or `top_h` together with `do_sample=True`: transformers asks",
         ),
         ("universal_assisted", "if you use `do_sample`: sampling across tokenizers"),
     ],
