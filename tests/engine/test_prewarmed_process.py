@@ -52,7 +52,8 @@ def started(monkeypatch, tmp_path_factory):
     prewarmed_process.end_prewarmed_process()
     assert prewarmed_process._PREWARMER._running == 0
     assert all(process.returncode is not None for process in processes)
-    assert list(own.iterdir()) == []
+    # torch keeps a cache of its own here if it is first compiled for in this test.
+    assert [path for path in own.iterdir() if not path.name.startswith("torchinductor_")] == []
     assert prewarmed_process._PREWARMER.end_process not in memory_budget._LOANS
 
 
@@ -308,7 +309,8 @@ import json, sys, threading
 from engine.sandbox import sandbox_parent, prewarmed_process
 
 sandbox_parent._BOOT_CODE = sys.argv[1]
-prewarm(sys.argv[2])
+spec = prewarmed_process._make_spec(sys.argv[2], None)
+prewarmed_process._PREWARMER.schedule_start(spec, 0.0)
 while prewarmed_process._PREWARMER._waiting is None:
     threading.Event().wait(0.01)
 waiting = prewarmed_process._PREWARMER._waiting.child

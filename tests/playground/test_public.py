@@ -87,7 +87,7 @@ def test_what_controls_or_reads_is_answered_while_the_line_is_full(client, held,
     state = json.loads(client.join(inputs["dp-bus"], {"run": "nobody's"}))["data"][0]
     assert json.loads(state)["messages"] == []
     stop = {"action": "stop", "id": 8, "press": "nobody's"}
-    assert json.loads(client.join(inputs["dp-ask-bus"], stop))["data"][0] == '{"id": 8}'
+    assert json.loads(client.join(inputs["dp-ask-bus"], stop))["data"][0] == '{"id":8}'
     refused = client.get(f"/gradio_api/call/greedy/{calls[-1]['event_id']}").text
     assert "The queue is full: 3 runs wait already." in refused
     monkeypatch.setattr(registry, "SETTINGS", dataclasses.replace(SETTINGS, unheard_s=0.0))
