@@ -1,21 +1,22 @@
 """Sentences for a person, kept with their template and values so that they can be translated.
 
 A ``Message`` is the English sentence itself. Wherever sentences leave the process as JSON, the
-templates of those inside go along under ``TEMPLATES_FIELD``; whoever shows a sentence looks up its
-template in a catalogue and fills in the values.
+templates go with them under ``TEMPLATES_FIELD``. A reader in another language looks up the template
+in a catalogue and fills in the values.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_MAX_DEPTH = 8
+"""Most messages within one another that are restored."""
 TEMPLATES_FIELD = "templates"
 """Field of a JSON document with its sentences: English sentence -> template and values."""
 
@@ -72,14 +73,24 @@ def join_words(parts: Sequence[str]) -> str:
 
 
 def collect_templates(data: Any) -> dict[str, dict[str, Any]]:
-    """Return the sentences inside JSON data or dataclasses: English -> template and values."""
+    """Return the sentences inside JSON data: English -> template and values."""
     found: dict[str, dict[str, Any]] = {}
-    for message in _walk_messages(data):
-        found[str.__str__(message)] = {
-            "template": message.template,
-            "values": dict(message.values),
-        }
+    _collect_into(found, data)
     return found
+
+
+def _collect_into(found: dict[str, dict[str, Any]], data: Any) -> None:
+    if isinstance(data, Message):
+        if data not in found:
+            found[str.__str__(data)] = {"template": data.template, "values": dict(data.values)}
+            # The values' own templates are needed to translate them.
+            _collect_into(found, data.values)
+    elif isinstance(data, Mapping):
+        for value in data.values():
+            _collect_into(found, value)
+    elif isinstance(data, (list, tuple)):
+        for value in data:
+            _collect_into(found, value)
 
 
 def add_templates(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -107,35 +118,21 @@ def restore_templates(document: Mapping[str, T]) -> dict[str, T]:
     return _map_texts(whole, lambda text: known.get(text, text)) if known else whole
 
 
-def _walk_messages(data: Any) -> Iterator[Message]:
-    if isinstance(data, str):
-        if isinstance(data, Message):
-            yield data
-            # The values' own templates are needed to translate them.
-            for value in data.values.values():
-                yield from _walk_messages(value)
-    elif isinstance(data, Mapping):
-        for value in data.values():
-            yield from _walk_messages(value)
-    elif isinstance(data, (list, tuple)):
-        for value in data:
-            yield from _walk_messages(value)
-    elif is_dataclass(data) and not isinstance(data, type):
-        for field in fields(data):
-            yield from _walk_messages(getattr(data, field.name))
-
-
 def _read_entries(entries: Mapping[Any, Any]) -> dict[str, Message]:
     known: dict[str, Message] = {}
+    depths: dict[str, int] = {}
     # Values come after the sentences that contain them, so the last entries are read first.
     for text, entry in reversed(list(entries.items())):
         match entry:
             case {"template": str(template), "values": dict(values)} if _gives(
                 template, values, text
             ):
+                depth = 1 + max((depths.get(v, 0) for v in values.values()), default=0)
+                if depth > _MAX_DEPTH:
+                    continue
                 message = Message(template, **{n: known.get(v, v) for n, v in values.items()})
                 if message == text:
-                    known[message] = message
+                    known[message], depths[message] = message, depth
             case _:
                 continue
     return known
@@ -143,10 +140,11 @@ def _read_entries(entries: Mapping[Any, Any]) -> dict[str, Message]:
 
 def _gives(template: str, values: Mapping[Any, Any], text: str) -> bool:
     """Return whether filling a template can give a text; it is cheap, whatever the template."""
-    if not all(isinstance(name, str) and isinstance(v, str) for name, v in values.items()):
-        return False
     named = PLACEHOLDER.findall(template)
-    filled = sum(len(values.get(name, "{" + name + "}")) for name in named)
+    # A value that the text does not contain could hold any number of others.
+    if set(values) != set(named) or not all(isinstance(v, str) for v in values.values()):
+        return False
+    filled = sum(len(values[name]) for name in named)
     return len(PLACEHOLDER.sub("", template)) + filled == len(text)
 
 

@@ -87,6 +87,7 @@ def test_a_document_without_messages_stays_as_it_is() -> None:
         {"template": "something else", "values": {}},
         {"template": "{a}" * 1000, "values": {"a": "x" * 1000}},
         {"template": "{a}", "values": {"a": 7}},
+        {"template": "plain", "values": {"unused": "more"}},
         {"template": 7, "values": {}},
         ["{a}", {"a": "plain"}],
         None,
@@ -96,6 +97,18 @@ def test_a_template_that_does_not_give_its_sentence_is_ignored(entry: Any) -> No
     found = restore_templates({"note": "plain", "templates": {"plain": entry}})
     assert found == {"note": "plain"}
     assert type(found["note"]) is str
+
+
+def test_messages_are_restored_within_one_another_a_few_levels_deep() -> None:
+    # Each sentence contains the one after it.
+    entries = {
+        "x" * (n + 1): {"template": "x{a}", "values": {"a": "x" * n}} for n in range(2000, 0, -1)
+    }
+    sentences = ["x" * n for n in range(1, 2002)]
+    found = restore_templates({"notes": sentences, "templates": entries})["notes"]
+    assert found == sentences
+    deepest = max(len(collect_templates(one)) for one in found)
+    assert 1 < deepest <= 8
 
 
 def test_joined_messages_are_translated_one_by_one() -> None:

@@ -22,7 +22,9 @@ RESULT, SENTENCE, NO_SENTENCE, STATUS_5XX, UNANSWERED = (
 )
 BAD = (NO_SENTENCE, STATUS_5XX, UNANSWERED)
 _JSON = {"content-type": "application/json"}
-_NOTE = re.compile(r"^<p class='dp-(status bad|note)' role='(alert|status)'[^>]*>(.*)</p>$", re.DOTALL)
+_NOTE = re.compile(
+    r"^<p class='dp-(status bad|note)' role='(alert|status)'[^>]*>(.*)</p>$", re.DOTALL
+)
 _MOST_CHARS = 800
 
 

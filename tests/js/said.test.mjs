@@ -50,7 +50,11 @@ test("a template without a translation still translates its values", () => {
 });
 
 test("a template that does not give its sentence is ignored", () => {
-  addTemplates({ "All is well.": { template: "The file is empty.", values: {} } });
+  addTemplates({
+    "All is well.": { template: "The file is empty.", values: {} },
+    "Unused.": { template: "Unused.", values: { a: "The file is empty." } },
+  });
+  assert.deepEqual(collectTemplates(["Unused."]), {});
   assert.equal(german("All is well."), "All is well.");
 });
 

@@ -25,7 +25,10 @@ const fill = (template, values) =>
  */
 export function addTemplates(templates) {
   for (const [sentence, { template, values }] of Object.entries(templates ?? {})) {
-    // A recording can come from anyone, and must not give a sentence another meaning.
+    // A recording can come from anyone. It must not give a sentence another meaning, nor hide
+    // values that the sentence does not contain: they could hold any number of others.
+    const named = new Set([...template.matchAll(PLACEHOLDER)].map((found) => found[1]));
+    if (!Object.keys(values).every((name) => named.has(name))) continue;
     if (fill(template, values) !== sentence) continue;
     sources.delete(sentence);
     sources.set(sentence, { template, values });
