@@ -175,7 +175,7 @@ class RunQueue:
         with self._changed:
             waiting = len(self._places) - SETTINGS.max_concurrent_runs
             if waiting >= SETTINGS.max_waiting_runs:
-                raise BusyError(self._format_queue_full(waiting))
+                raise queue_full_error(waiting)
             self._check_address_limit(place.visitor)
             self._enqueue(place)
         try:
@@ -331,10 +331,12 @@ class RunQueue:
         total += sum(longest.values())
         return round(total / SETTINGS.max_concurrent_runs, 1)
 
-    def _format_queue_full(self, waiting: int) -> str:
-        wait = "1 run waits" if waiting == 1 else Message("{n} runs wait", n=waiting)
-        # No time: everyone who was refused tries for the next place, and their number is unknown.
-        return Message("The queue is full: {wait} already. Try again later.", wait=wait)
+
+def queue_full_error(waiting: int) -> BusyError:
+    """Return (not raise) the error for a run that finds ``waiting`` others in a full queue."""
+    wait = "1 run waits" if waiting == 1 else Message("{n} runs wait", n=waiting)
+    # No time: everyone who was refused tries for the next place, and their number is unknown.
+    return BusyError("The queue is full: {wait} already. Try again later.", wait=wait)
 
 
 def _count_turns(places: Iterable[Ticket]) -> int:

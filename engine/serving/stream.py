@@ -12,8 +12,8 @@ from typing import Any
 from ray import exceptions as ray_errors  # pyright: ignore[reportMissingImports]
 from ray.serve.exceptions import BackPressureError, RayServeException  # pyright: ignore[reportMissingImports]
 
-from engine.errors import BusyError, EngineError
-from engine.messages import Message
+from engine.errors import EngineError
+from engine.run.scheduler import queue_full_error
 from engine.run.visitor import Visitor
 from engine.serving.protocol import ReplicaLost
 from engine.trace.events import Event
@@ -125,9 +125,7 @@ def event_loop() -> asyncio.AbstractEventLoop:
 def _translate_error(error: BaseException) -> BaseException:
     """Translate an error of Ray into one of a run."""
     if isinstance(error, BackPressureError):
-        waiting = error.args[0] if error.args else 0
-        wait = "1 run waits" if waiting == 1 else Message("{n} runs wait", n=waiting)
-        return BusyError("The queue is full: {wait} already. Try again later.", wait=wait)
+        return queue_full_error(error.args[0] if error.args else 0)
     cause = getattr(error, "cause", None) if isinstance(error, ray_errors.RayTaskError) else error
     if isinstance(cause, EngineError):
         return cause
