@@ -121,8 +121,8 @@ def restore_templates(document: Mapping[str, T]) -> dict[str, T]:
 def _read_entries(entries: Mapping[Any, Any]) -> dict[str, Message]:
     known: dict[str, Message] = {}
     depths: dict[str, int] = {}
-    # Values come after the sentences that contain them, so the last entries are read first.
-    for text, entry in reversed(list(entries.items())):
+    # A sentence is at least as long as each of its values, which have to be known before it.
+    for text, entry in sorted(entries.items(), key=lambda item: len(item[0])):
         match entry:
             case {"template": str(template), "values": dict(values)} if _gives(
                 template, values, text

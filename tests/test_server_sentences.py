@@ -77,6 +77,15 @@ def test_templates_travel_with_a_document() -> None:
     assert collect_templates(found) == sent["templates"]
 
 
+def test_the_order_of_templates_does_not_matter() -> None:
+    inner = Message("{n} files", n=2)
+    document = {"a": inner, "b": Message("{what}.", what=inner)}
+    sent = add_templates(document)
+    for templates in (sent["templates"], dict(reversed(sent["templates"].items()))):
+        found = restore_templates({**sent, "templates": templates})
+        assert found["b"].values["what"].template == "{n} files"
+
+
 def test_a_document_without_messages_stays_as_it_is() -> None:
     assert add_templates({"a": ["b"]}) == {"a": ["b"]}
 

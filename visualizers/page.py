@@ -62,7 +62,7 @@ def page(trace: Trace, *, dark: bool = False) -> Page:
     """
     pictures = list_visuals(trace)
     data = {
-        "recorded": to_recording(trace, pictures),
+        "recorded": add_templates(to_recording(trace, pictures)),
         "visuals": order_views(pictures),
         "dark": dark,
     }
@@ -71,9 +71,11 @@ def page(trace: Trace, *, dark: bool = False) -> Page:
 
 
 def to_recording(trace: Trace, pictures: Iterable[str]) -> dict[str, Any]:
-    """Return a recorded run as JSON values: its trace, and the summaries of its views by step."""
-    recorded = {"trace": json_io.trace_to_dict(trace), "shown": summarize_trace(trace, pictures)}
-    return add_templates(recorded)
+    """Return a recorded run as JSON values: its trace, and the summaries of its views by step.
+
+    Whoever sends it adds the templates of the sentences in both.
+    """
+    return {"trace": json_io.trace_fields(trace), "shown": summarize_trace(trace, pictures)}
 
 
 def order_views(pictures: Iterable[str]) -> list[str]:

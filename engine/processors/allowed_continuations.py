@@ -17,7 +17,7 @@ def explain(case: RemovalCase) -> Removal:
     why = Message("{name} would leave the allowed continuations.", name=token_name(case))
     # A function has no list of continuations to add the text to.
     if callable(allowed):
-        return removal_until_off(case, why, "prefix_allowed_tokens_fn", None)
+        return removal_until_off(why, "prefix_allowed_tokens_fn", None)
     entries = [*(list(entry) for entry in allowed), [*new, case.token_id]]
     survives = "when the text with it is an allowed continuation, too"
     return Removal(why, survives, {"prefix_allowed_tokens_fn": entries})

@@ -24,7 +24,7 @@ def explain(case: RemovalCase) -> Removal:
     )
     value = round_down_until(case.p, lambda v: case.is_kept_by(case.with_value(epsilon=v)), 0.0)
     if value is None:
-        return removal_until_off(case, why, "epsilon_cutoff", 0.0)
+        return removal_until_off(why, "epsilon_cutoff", 0.0)
     changes, instead = {"epsilon_cutoff": value}, case.with_value(epsilon=value)
     return Removal(
         why, Message("at epsilon_cutoff ≤ {value}", value=format_value(value)), changes, instead

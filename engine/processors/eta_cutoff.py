@@ -35,7 +35,7 @@ def explain(case: RemovalCase) -> Removal:
 
     value = round_down_until(bound, lambda v: case.is_kept_by(other(v)), 0.0)
     if value is None:
-        return removal_until_off(case, why, "eta_cutoff", 0.0, facts)
+        return removal_until_off(why, "eta_cutoff", 0.0, facts)
     return Removal(
         why,
         Message("at eta_cutoff ≤ {value}", value=format_value(value)),

@@ -14,7 +14,7 @@ def explain(case: RemovalCase) -> Removal:
     """Return the token that is forced instead."""
     forced = case.processor.bos_token_id
     why = Message("The first token is forced to be {piece}.", piece=quote_token(case.piece(forced)))
-    return removal_until_off(case, why, "forced_bos_token_id", None)
+    return removal_until_off(why, "forced_bos_token_id", None)
 
 
 FILTER = Filter(

@@ -14,7 +14,7 @@ def explain(case: RemovalCase) -> Removal:
     """Return the token that is forced instead."""
     first = int(case.processor.eos_token_id.flatten()[0])
     why = Message("The last token is forced to be {piece}.", piece=quote_token(case.piece(first)))
-    return removal_until_off(case, why, "forced_eos_token_id", None)
+    return removal_until_off(why, "forced_eos_token_id", None)
 
 
 FILTER = Filter(

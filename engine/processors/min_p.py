@@ -31,7 +31,7 @@ def explain(case: RemovalCase) -> Removal:
     )
     value = round_down_until(ratio, lambda v: case.is_kept_by(case.with_value(min_p=v)), 0.0)
     if value is None:
-        return removal_until_off(case, why, "min_p", None, facts)
+        return removal_until_off(why, "min_p", None, facts)
     return Removal(
         why,
         Message("at min_p ≤ {value}", value=format_value(value)),

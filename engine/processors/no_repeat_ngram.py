@@ -6,34 +6,26 @@ from engine.declare.params import Integer, param
 from engine.messages import Message
 from engine.processors.filter import Filter
 from engine.processors.removal import (
+    MAX_NGRAM,
     Removal,
     RemovalCase,
+    ending_ngram,
     quote_tokens,
-    removal_until_off,
+    removal_by_ngram,
     token_name,
 )
 from engine.processors.scores import no_stretch
 
-_MAX_SIZE = 32
-
 
 def explain(case: RemovalCase) -> Removal:
     """Return the n-gram that would repeat, and the smallest larger n for which none does."""
-    size = case.processor.ngram_size
-    text = case.ids[case.row].tolist()
-    gram = [*text[len(text) - size + 1 :], case.token_id]
     why = Message(
         "{name} is banned: it would repeat {phrase}.",
         name=token_name(case),
-        phrase=quote_tokens(case, gram),
+        phrase=quote_tokens(case, ending_ngram(case, case.processor.ngram_size)),
     )
-    for value in range(size + 1, _MAX_SIZE + 1):
-        instead = case.with_value(ngram_size=value)
-        if case.is_kept_by(instead):
-            name = "no_repeat_ngram_size"
-            survives = Message("at {parameter} ≥ {value}", parameter=name, value=value)
-            return Removal(why, survives, {name: value}, instead)
-    return removal_until_off(case, why, "no_repeat_ngram_size", 0)
+    resize = lambda size: case.with_value(ngram_size=size)  # noqa: E731
+    return removal_by_ngram(case, why, "no_repeat_ngram_size", resize)
 
 
 FILTER = Filter(
@@ -47,7 +39,7 @@ FILTER = Filter(
                 label="No-repeat n-gram",
                 group="penalties",
                 minimum=0,
-                maximum=_MAX_SIZE,
+                maximum=MAX_NGRAM,
                 help="N-grams of this size may occur only once; 0 is off.",
             ),
             0,

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.messages import Message
-from engine.number_text import format_value, quote_token
+from engine.number_text import quote_token
 from engine.processors.scores import is_removed
 
 if TYPE_CHECKING:
     import torch
 
+MAX_NGRAM = 32
+"""Largest n-grams whose repetition can be banned."""
 NO_REPLACEMENT = object()
 """Marks a removal whose change cannot be tried on a processor."""
 
@@ -92,20 +94,48 @@ class Removal:
 
 
 def removal_until_off(
-    case: RemovalCase,
-    why: str,
-    parameter: str,
-    value: float | None,
-    facts: Iterable[tuple[str, str, str]] = (),
+    why: str, parameter: str, off: float | None, facts: Iterable[tuple[str, str, str]] = ()
 ) -> Removal:
-    """Return a removal that only ends when the parameter is switched off."""
-    shown = "off" if value is None else format_value(value)
-    survives = (
-        Message("with {parameter} off", parameter=parameter)
-        if shown in ("off", "0", "1")
-        else Message("with {parameter} = {value}", parameter=parameter, value=shown)
+    """Return a removal that only ends when the parameter is switched off, by the value ``off``."""
+    survives = Message("with {parameter} off", parameter=parameter)
+    return Removal(why, survives, {parameter: off}, None, tuple(facts))
+
+
+def removal_by_id(case: RemovalCase, why: str, parameter: str) -> Removal:
+    """Return a removal that ends when the token's id leaves the parameter's list."""
+    rest = [i for i in getattr(case.config, parameter) if i != case.token_id]
+    return Removal(
+        why,
+        Message("without its id in {parameter}", parameter=parameter),
+        {parameter: rest or None},
+        # The processor's attribute is named like the parameter.
+        case.with_value(**{parameter: case.ids.new_tensor(rest)}) if rest else None,
     )
-    return Removal(why, survives, {parameter: value}, None, tuple(facts))
+
+
+def ending_ngram(case: RemovalCase, size: int) -> list[int]:
+    """Return the ids of the n-gram that the token would end; fewer where the text is shorter."""
+    text = case.ids[case.row].tolist()
+    return [*text[len(text) - size + 1 :], case.token_id]
+
+
+def removal_by_ngram(
+    case: RemovalCase, why: str, parameter: str, resize: Callable[[int], Any]
+) -> Removal:
+    """Return a removal that ends at the smallest larger n for which no n-gram repeats.
+
+    Args:
+        case: the removed token.
+        why: a complete sentence.
+        parameter: the size of the n-grams; 0 is off.
+        resize: returns the processor with another size.
+    """
+    for size in range(case.processor.ngram_size + 1, MAX_NGRAM + 1):
+        instead = resize(size)
+        if case.is_kept_by(instead):
+            survives = Message("at {parameter} ≥ {value}", parameter=parameter, value=size)
+            return Removal(why, survives, {parameter: size}, instead)
+    return removal_until_off(why, parameter, 0)
 
 
 def token_name(case: RemovalCase) -> str:

@@ -5,20 +5,14 @@ from __future__ import annotations
 from engine.declare.params import TokenIds, param
 from engine.messages import Message
 from engine.processors.filter import Filter
-from engine.processors.removal import Removal, RemovalCase, token_name
+from engine.processors.removal import Removal, RemovalCase, removal_by_id, token_name
 from engine.processors.scores import no_stretch
 
 
 def explain(case: RemovalCase) -> Removal:
     """Return that its id is suppressed."""
-    rest = [i for i in case.config.suppress_tokens if i != case.token_id]
-    ids = case.ids.new_tensor(rest)
-    return Removal(
-        Message("{name} is one of the suppressed ids.", name=token_name(case)),
-        Message("without its id in {parameter}", parameter="suppress_tokens"),
-        {"suppress_tokens": rest or None},
-        case.with_value(suppress_tokens=ids) if rest else None,
-    )
+    why = Message("{name} is one of the suppressed ids.", name=token_name(case))
+    return removal_by_id(case, why, "suppress_tokens")
 
 
 FILTER = Filter(

@@ -22,7 +22,7 @@ def explain(case: RemovalCase) -> Removal:
             name=token_name(case),
             top_n=warper.top_n,
         )
-        return removal_until_off(case, why, "top_h", None)
+        return removal_until_off(why, "top_h", None)
     logprobs = top.values.log_softmax(-1)
     terms = -logprobs.exp() * logprobs
     part = float(terms.cumsum(-1)[int(found[0])] / terms.nansum())
@@ -37,7 +37,7 @@ def explain(case: RemovalCase) -> Removal:
     facts = (("Entropy down to it", told, "Share of the entropy of the best tokens."),)
     value = round_up_until(part, lambda v: case.is_kept_by(case.with_value(top_h=v)), 1.0)
     if value is None:
-        return removal_until_off(case, why, "top_h", None, facts)
+        return removal_until_off(why, "top_h", None, facts)
     return Removal(
         why,
         Message("at top_h ≥ {value}", value=format_value(value)),

@@ -75,7 +75,7 @@ def explain(case: RemovalCase) -> Removal:
     )
     value = round_up_until(far, lambda v: case.is_kept_by(case.with_value(n=v)), _MAXIMUM)
     if value is None:
-        return removal_until_off(case, why, "top_n_sigma", None, facts)
+        return removal_until_off(why, "top_n_sigma", None, facts)
     return Removal(
         why,
         Message("at top_n_sigma ≥ {value}", value=format_value(value)),

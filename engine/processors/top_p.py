@@ -35,7 +35,7 @@ def explain(case: RemovalCase) -> Removal:
     )
     value = round_up_until(before, lambda v: case.is_kept_by(case.with_value(top_p=v)), 1.0)
     if value is None:
-        return removal_until_off(case, why, "top_p", 1.0, facts)
+        return removal_until_off(why, "top_p", 1.0, facts)
     return Removal(
         why,
         Message("at top_p ≥ {value}", value=format_value(value)),

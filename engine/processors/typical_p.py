@@ -38,7 +38,7 @@ def explain(case: RemovalCase) -> Removal:
     )
     value = round_up_until(before, lambda v: case.is_kept_by(case.with_value(mass=v)), 1.0)
     if value is None:
-        return removal_until_off(case, why, "typical_p", 1.0, facts)
+        return removal_until_off(why, "typical_p", 1.0, facts)
     changes, instead = {"typical_p": value}, case.with_value(mass=value)
     return Removal(
         why, Message("at typical_p ≥ {value}", value=format_value(value)), changes, instead, facts

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import TraceError, format_value
-from engine.messages import Message, add_templates, restore_templates
+from engine.messages import add_templates, join_words, restore_templates
 from engine.settings import SETTINGS
 from engine.trace import checks
 from engine.trace.columns import to_columns, to_rows
@@ -64,15 +64,19 @@ def step_to_dict(step: Step) -> dict[str, Any]:
     return to_dict(step)
 
 
+def trace_fields(trace: Trace) -> dict[str, Any]:
+    """Return the JSON object of a whole trace, without the templates of its sentences."""
+    return {"schema": SCHEMA, **to_dict(trace)}
+
+
 def trace_to_dict(trace: Trace) -> dict[str, Any]:
     """Return the JSON object of a whole trace."""
-    return add_templates({"schema": SCHEMA, **to_dict(trace)})
+    return add_templates(trace_fields(trace))
 
 
 def trace_header(trace: Trace) -> dict[str, Any]:
-    """Return the JSON object of a trace without steps and outputs."""
-    whole = {"schema": SCHEMA, **to_dict(trace)}
-    return {k: v for k, v in whole.items() if k not in ("steps", "outputs")}
+    """Return the JSON object of a trace without steps, outputs and templates."""
+    return {k: v for k, v in trace_fields(trace).items() if k not in ("steps", "outputs")}
 
 
 def dumps(trace: Trace) -> str:
@@ -143,7 +147,7 @@ def trace_from_dict(data: JsonValue) -> Trace:
     version = data.get("schema")
     if version not in (SCHEMA, COLUMNS_SCHEMA):
         shown = "none" if version is None else repr(str(version)[:40])
-        reads = Message("{head} and {last}", head=repr(SCHEMA), last=repr(COLUMNS_SCHEMA))
+        reads = join_words([repr(SCHEMA), repr(COLUMNS_SCHEMA)])
         raise TraceError(
             "This trace has schema {schema}; this program reads {reads}.", schema=shown, reads=reads
         )

@@ -14,7 +14,7 @@ from engine.errors import Cancelled, ParameterError
 from engine.serving import decode
 from engine.strategies import STRATEGIES
 from engine.trace.events import Failed, Finished
-from engine.trace.json_io import trace_to_dict
+from engine.trace.json_io import to_dict
 from playground.forms import visitor_media
 from playground.jobs.page_events import RUN_QUEUE_ID
 from playground.jobs.registry import JOBS, JobKind
@@ -62,8 +62,7 @@ def decode_to_end(strategy: str, prompt: Any, model: Any, params: Any, seed: Any
     if isinstance(last, Failed):
         raise last.error
     assert isinstance(last, Finished)
-    whole = trace_to_dict(last.trace)
-    return {"outputs": whole["outputs"], "metrics": whole["metrics"], "notes": whole["notes"]}
+    return {name: to_dict(getattr(last.trace, name)) for name in ("outputs", "metrics", "notes")}
 
 
 def _prompt_fields(prompt: Any) -> dict[str, Any]:
