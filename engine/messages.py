@@ -69,7 +69,9 @@ def join_messages(parts: Iterable[str], separator: str = " ") -> str:
 def join_words(parts: Sequence[str]) -> str:
     """Return "a", "a and b", or "a, b and c"."""
     *head, last = parts
-    return Message("{head} and {last}", head=", ".join(head), last=last) if head else last
+    if not head:
+        return last
+    return Message("{head} and {last}", head=join_messages(head, ", "), last=last)
 
 
 def collect_templates(data: Any) -> dict[str, dict[str, Any]]:
@@ -94,7 +96,13 @@ def _collect_into(found: dict[str, dict[str, Any]], data: Any) -> None:
 
 
 def add_templates(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a JSON document with the templates of its sentences, if it has any."""
+    """Return a JSON document with the templates of its sentences, if it has any.
+
+    Raises:
+        ValueError: it has a field of that name already.
+    """
+    if TEMPLATES_FIELD in document:
+        raise ValueError(f"{TEMPLATES_FIELD} is the field of the templates.")
     found = collect_templates(document)
     return {**document, TEMPLATES_FIELD: found} if found else dict(document)
 

@@ -88,6 +88,8 @@ def test_the_order_of_templates_does_not_matter() -> None:
 
 def test_a_document_without_messages_stays_as_it_is() -> None:
     assert add_templates({"a": ["b"]}) == {"a": ["b"]}
+    with pytest.raises(ValueError, match="templates is the field"):
+        add_templates({"templates": []})
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from engine.inspection.search_state import (
 )
 from engine.loops.beams.diverse import HammingDiversityLogitsProcessor
 from engine.loops.beams.step_record import IMPOSSIBLE_SUM
+from engine.loops.exponential_race import draw_noise
 from engine.trace.details import BeamDetail
 
 
@@ -66,7 +67,7 @@ class BeamTrial:
         # The race of the loop: the largest p / e are drawn, with the run's own noise.
         probs = flat.softmax(-1)
         generator = self.search.place.generator()
-        noise = torch.empty_like(probs).exponential_(1, generator=generator)
+        noise = draw_noise(probs, generator)
         drawn = (probs / noise).topk(size).indices
         return flat[drawn].tolist(), drawn.tolist()
 

@@ -258,15 +258,28 @@ def _explain_missed(
     if not forced:
         _claim_bias(search, draft, team, row, token_id)
     elif kept and whole >= min(kept):
-        forced_words = node.reason if node is not None else ""
-        draft.say(
-            "{name} was not kept, though its sum {sum} is not the lowest: places go in turn to "
-            "texts with more of the forced words.",
-            name=name,
-            sum=format_total(whole),
-        )
-        if forced_words:
-            draft.say("It has {forced_words}.", forced_words=forced_words)
+        _explain_taken_turn(draft, name, whole, node.reason if node is not None else "")
+
+
+def _explain_taken_turn(draft: Explainer, name: str, whole: float, reason: str) -> None:
+    """Write that places go in turn to texts by their forced words, and how many this one has.
+
+    Args:
+        draft: receives the explanation.
+        name: the token, quoted.
+        whole: sum of the log-probabilities of the text with it.
+        reason: the recorded reason: a sentence, or only the number of forced words.
+    """
+    draft.say(
+        "{name} was not kept, though its sum {sum} is not the lowest: places go in turn to texts "
+        "with more of the forced words.",
+        name=name,
+        sum=format_total(whole),
+    )
+    if reason.endswith("."):
+        draft.say(reason)
+    elif reason:
+        draft.say("It has {forced_words}.", forced_words=reason)
 
 
 def _explain_last_step(

@@ -14,6 +14,7 @@ from engine.inspection.next_token import Race, count_prompt_ids
 from engine.inspection.next_token import explain_against_chosen as explain_choice
 from engine.inspection.rerun import ReplayedStep
 from engine.loops.drafting.assisted import residual_distribution
+from engine.loops.exponential_race import draw_noise
 from engine.messages import Message
 from engine.number_text import format_distinct, format_number, format_percent, format_share
 from engine.trace.details import DraftDetail, DraftToken
@@ -86,7 +87,7 @@ def redraw_round_numbers(place: ReplayedStep) -> RoundNumbers:
     q = torch.softmax(guess.scores.to(p.device), -1)
     # In the order of the loop: the uniform numbers first, then the noise of the final token.
     u = torch.rand(len(guess.tokens), generator=generator, device=p.device, dtype=p.dtype)
-    noise = torch.empty_like(p[0]).exponential_(1, generator=generator)
+    noise = draw_noise(p[0], generator)
     return RoundNumbers(p, q, u, noise)
 
 

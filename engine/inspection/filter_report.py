@@ -184,7 +184,7 @@ _SELF_EXPLAINED = ("LayerContrast", "SynthIDTextWatermark", "SynthId")
 def find_blocking_filter(chain: FilterChain, token_id: int) -> str:
     """Return the processor without which the token would have been the best, "" for none.
 
-    Filters that only cut are skipped: they never change which token leads.
+    Filters that only cut are skipped: they keep the order of the tokens that they leave.
     """
     for place, link in reversed(list(enumerate(chain.links))):
         if place < chain.start or _keeps_order(link.name):

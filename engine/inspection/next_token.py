@@ -19,6 +19,7 @@ from engine.inspection.filter_report import (
     token_name,
 )
 from engine.inspection.rerun import ReplayedStep
+from engine.loops.exponential_race import draw_noise
 from engine.messages import Message
 from engine.number_text import (
     format_distinct,
@@ -53,7 +54,7 @@ class Race:
 def redraw_race(place: ReplayedStep, chain: FilterChain) -> Race:
     """Redraw the noise of a step."""
     # Noise for all rows in one call, as in the loop; another shape would give other numbers.
-    noise = torch.empty_like(chain.logits).exponential_(1, generator=place.generator())
+    noise = draw_noise(chain.logits, place.generator())
     return Race(noise[chain.row])
 
 

@@ -1,15 +1,14 @@
-"""The logits that decided a step: the one route for every question about it.
+"""The logits that decided a step, for every question about it.
 
-1. A cache: recent runs keep their logits (``logits_cache``), and the newest replayed steps stay.
-2. A rerun: one pass over the text if the text alone decides the logits (``trace_logits``), else the
-   run itself up to the step (``rerun``).
-3. The recording: where neither is possible, only the recorded candidates are known.
+``find_logits`` gives the logits: cached (``logits_cache``), or of one pass over the text if the
+text alone decides them (``trace_logits``). ``find_replayed_step`` gives also processors, noise and
+draft: rebuilt from cached logits, or by running up to the step again (``rerun``). Where neither is
+possible, both fall back to the recorded candidates.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
+import dataclasses
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
@@ -24,10 +23,11 @@ from engine.inspection.rerun import (
     replay_to_step,
 )
 from engine.inspection.step_ref import StepRef, step_ref_in_run
-from engine.inspection.trace_logits import run_from_trace
+from engine.inspection.trace_logits import run_from_trace, trace_key
 from engine.inspection.what_if import PassReplay, SettingsChange, apply_change
 from engine.loops.next_token import next_token_loop
 from engine.loops.prefix_constraint import fit_processors
+from engine.loops.recorder import Recorder
 from engine.loops.watermark import watermark_loop
 from engine.messages import Message
 from engine.models.loading import LoadedModel
@@ -93,7 +93,8 @@ def find_replayed_step(
         ParameterError: the step does not exist.
     """
     trace = check_step_exists(asked, index)
-    key, step = _cache_key(trace, index), trace.steps[index]
+    key = trace_key(dataclasses.replace(trace, steps=trace.steps[: index + 1]))
+    step = trace.steps[index]
     with _lock:
         found = _replayed_steps.get(key)
     if found is None and isinstance(asked, CachedRun):
@@ -149,19 +150,10 @@ def _rebuild_step(run: CachedRun, step: Step) -> ReplayedStep | None:
     one = asked.passes[-1]
     repeated.skip_to(one)
     here = one.to(repeated.device)
-    scores, stages = here.logits, []
-    processors = fit_processors(repeated.asked.processors, len(scores))
+    processors = fit_processors(repeated.asked.processors, len(here.logits))
     before = tuple(copy_processor(processor) for processor in processors)
-    for processor in processors:
-        scores = processor(here.input_ids, scores)
-        stages.append(scores)
-    view = ObservedPass(here.logits, here.input_ids, before, tuple(stages))
+    _, stages = Recorder().apply_unobserved(here.logits, here.input_ids, processors)
+    scores = tuple(scores for _, scores in stages)
+    view = ObservedPass(here.logits, here.input_ids, before, scores)
     state = repeated.generator.get_state()
     return ReplayedStep(trace, step, prepared, (view,), asked.row, noise_state=state)
-
-
-def _cache_key(trace: Trace, step: int) -> str:
-    # Everything the step's logits and draws depend on.
-    written = [(s.keep, s.emit, s.sequence) for s in trace.steps[: step + 1]]
-    known = (trace.strategy, trace.model.id, trace.config, trace.seed, trace.prompt_ids, written)
-    return hashlib.sha256(json.dumps([step, known], default=str).encode()).hexdigest()

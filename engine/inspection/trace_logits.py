@@ -60,7 +60,7 @@ def run_from_trace(
     Raises:
         EngineError: its strategy or its settings are unknown here.
     """
-    key = _cache_key(trace)
+    key = trace_key(trace)
     known = LOGITS_CACHE.get(key)
     if known is not None and not known.full:
         return known
@@ -97,12 +97,14 @@ def config_from_trace(trace: Trace, strategy: Strategy) -> Any:
     return build_config(strategy.config, trace.config, strategy.name)
 
 
-def _cache_key(trace: Trace) -> str:
-    """Cache key of a trace: everything its logits and draws depend on."""
+def trace_key(trace: Trace) -> str:
+    """Cache key of a trace: everything that the logits and draws of its steps depend on."""
     steps = [(step.keep, step.emit, step.sequence) for step in trace.steps]
-    seen = [one.sha256 for one in trace.media]
-    told = (trace.strategy, trace.config, trace.model, trace.seed, trace.prompt_ids, seen, steps)
-    return "trace-" + hashlib.sha256(json.dumps(told, default=str).encode()).hexdigest()
+    media = [one.sha256 for one in trace.media]
+    models = (trace.model, trace.assistant)
+    run = (trace.strategy, trace.config, trace.seed, trace.prompt_ids, media, trace.speech)
+    known = json.dumps((models, run, steps), default=str)
+    return "trace-" + hashlib.sha256(known.encode()).hexdigest()
 
 
 def _can_recompute(run: CachedRun, loaded: LoadedModel) -> bool:

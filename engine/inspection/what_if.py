@@ -27,7 +27,7 @@ from engine.inspection.processors import (
 from engine.inspection.step_ref import StepRef, step_ref_in_run
 from engine.inspection.trace_logits import ONE_TOKEN_LOOPS
 from engine.loops.dola import LayerContrast, dola_loop
-from engine.loops.exponential_race import draw_noise, run_race
+from engine.loops.exponential_race import choose_tokens, draw_noise
 from engine.loops.prefix_constraint import fit_processors
 from engine.loops.recorder import Observation, Recorder, display_name
 from engine.messages import Message
@@ -125,7 +125,7 @@ def apply_change(run: CachedRun, change: SettingsChange) -> ChangedRun:
     config = build_changed_config(run, change.params)
     found, sample = build_processors(run, config)
     if run.strategy.loop is dola_loop:
-        # DoLa's loop adds this stage itself; ``PassReplay.repeat`` fills in the contrast of each pass.
+        # DoLa's loop adds this stage itself; ``PassReplay.replay_pass`` fills in the contrast of each pass.
         found = [LayerContrast(torch.empty(0)), *found]
     found = _reorder_processors(found, _check_names("order", change.order, found))
     off = set(_check_names("off", change.off, found))
@@ -246,10 +246,8 @@ class PassReplay:
                 processors[i] = LayerContrast(here.contrast)
         seen = Recorder().observe(here.logits, here.input_ids, processors)
         self.done += 1
-        if not self.asked.sample:
-            return seen, seen.scores.argmax(-1)
-        probs = torch.softmax(seen.scores, dim=-1)
-        return seen, run_race(probs, draw_noise(probs, self.generator))[0]
+        noise = draw_noise(seen.scores, self.generator) if self.asked.sample else None
+        return seen, choose_tokens(seen.scores, noise)[0]
 
 
 def decide_step(place: StepRef, asked: ChangedRun) -> tuple[Observation, int]:

@@ -41,10 +41,13 @@ def choose_tokens(scores: torch.Tensor, noise: torch.Tensor | None) -> tuple[tor
     return run_race(torch.softmax(scores, dim=-1), noise)
 
 
-def draw_noise(probs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """Return (batch, vocab) noise e ~ Exponential(1), the only random numbers of a draw."""
+def draw_noise(like: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Return noise e ~ Exponential(1) of the shape and type of ``like``, such as (batch, vocab).
+
+    It is the only random number of a draw.
+    """
     # Nothing else may draw from the run's generator: a seed must give the tokens of generate().
-    return torch.empty_like(probs).exponential_(1, generator=generator)
+    return torch.empty_like(like).exponential_(1, generator=generator)
 
 
 def run_race(probs: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, Columns]:
@@ -55,7 +58,7 @@ def run_race(probs: torch.Tensor, noise: torch.Tensor) -> tuple[torch.Tensor, Co
         noise: (batch, vocab) noise e.
 
     Returns:
-        (batch,) sampled ids, the argmax of p / e; and (batch, RACERS) ids, probabilities and noise
+        (batch,) sampled ids, the argmax of p / e; and (batch, MAX_RACERS) ids, probabilities and noise
         of the earliest arrivals e / p, for the record.
     """
     pace = probs / noise

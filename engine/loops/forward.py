@@ -64,7 +64,7 @@ class Forward:
         return outputs
 
     def _run_pass(self, inputs: dict[str, Any]) -> Any:
-        """Run the model, through a captured CUDA graph if the cache has one (models/graphed.py)."""
+        """Run the model, through a captured CUDA graph if the cache has one (models/cuda_graphs.py)."""
         repeat = getattr(self.model_kwargs.get("past_key_values"), "run", None)
         return self.model(**inputs) if repeat is None else repeat(self.model, inputs)
 

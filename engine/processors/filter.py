@@ -55,5 +55,5 @@ class Filter:
 
     @property
     def keeps_order(self) -> bool:
-        """Whether the most probable token stays the most probable."""
+        """Whether the tokens that it leaves keep their order."""
         return self.effect != CHANGES

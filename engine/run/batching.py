@@ -102,7 +102,7 @@ class BatchedRuns:
         return own.cache
 
     def _wait_for_pass(self, cache: slots.SharedCache, ids: torch.Tensor) -> torch.Tensor | None:
-        """Yield until the next pass and return its logits; see ``slots.Ask``."""
+        """Yield until the next pass and return its logits; see ``slots.PassRequest``."""
         own = next(s for s in self._sharers if s.cache is cache)
         own.ids = ids
         return self._hub.switch()

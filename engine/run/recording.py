@@ -33,7 +33,7 @@ class RunObserver(Protocol):
     def on_logits(
         self, logits: torch.Tensor, input_ids: torch.Tensor, processors: Processors
     ) -> None:
-        """Called with the logits before any processor; see ``recorder.Watch``."""
+        """Called with the logits before any processor; see ``recorder.ObservationListener``."""
         ...
 
     def on_step(self, step: Step) -> None:

@@ -138,7 +138,7 @@ def make_bundled_loop_chooser(drafter: str) -> Callable[[Any], BundledLoop | Non
     """Return ``Strategy.own_loop`` for a drafting strategy.
 
     Args:
-        drafter: name of the drafter, as in loops/drafting/by_name.py.
+        drafter: name of the drafter, as in loops/drafting/named_drafters.py.
     """
 
     def choose(config: DraftingParams) -> BundledLoop | None:

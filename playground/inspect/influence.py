@@ -25,7 +25,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
             step; ``step`` from 0; ``method``, one of
             ``engine.inspection.influence_methods.METHODS``; ``node_id``, a node of a search;
             ``at``, a position in a draft round; ``layer`` and ``head`` from 0, None for the mean
-            over all; ``asker``, the client, whose previous question is cancelled.
+            over all; ``press``, an id; an earlier question with it is cancelled.
 
     Returns:
         The answer as JSON values. Only ``forgotten`` if the run is not cached; the page then sends
@@ -49,5 +49,5 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     run = find_run(asked)
     if run is None:
         return {"forgotten": True}
-    with JOBS.run(_KIND, asked.get("asker")) as job:
+    with JOBS.run(_KIND, asked.get("press")) as job:
         return influence_to_dict(compute_influence(run, look, job.cancelled), layer, head)

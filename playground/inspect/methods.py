@@ -114,7 +114,7 @@ def _list_methods(asked: Mapping[str, Any]) -> dict[str, Any]:
             {"name": name, "told": offer.told, "group": _GROUPS[offer.kind], "tab": offer.tab}
             for name, offer in offers
         ],
-        "templates": list(list_templates()),
+        "starters": list(list_templates()),
         "makes": not SETTINGS.public,
         "folder": "" if SETTINGS.public else str(own_methods_folder()),
         "shut_in": describe_sandbox(),

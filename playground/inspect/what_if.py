@@ -39,20 +39,20 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         asked: ``action``, one of ACTIONS; ``run``, the id of a recent run, or its ``trace`` as JSON
             values (only the step in question needs candidates); ``step`` from 0; ``params``, values
-            of controls; ``off`` and ``order``, names of processors; ``asker``, whose earlier
-            question is cancelled.
+            of controls; ``off`` and ``order``, names of processors; ``press``, an id;
+            an earlier question with it is cancelled.
 
     Returns:
         The answer. Only ``forgotten`` if the run is not cached any more and the page must send its
         trace.
 
     Raises:
-        Cancelled: The asker has sent a newer question.
+        Cancelled: A newer question has the same ``press``.
         EngineError: One sentence naming the problem.
     """
     make = _find_first_change if asked.get("action") == "what_if_first" else _answer_step
     try:
-        with JOBS.run(_KIND, asked.get("asker")) as job:
+        with JOBS.run(_KIND, asked.get("press")) as job:
             return run_in_thread(lambda: make(asked, job.cancelled))
     except RunNotCachedError as error:
         return {"forgotten": str(error)}

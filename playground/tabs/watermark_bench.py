@@ -182,7 +182,7 @@ def judge_text(form: Mapping[str, Any]) -> str:
         found = detect_text(body, loaded, build_watermark_config(mark), **where)
         wrong = detect_text(body, loaded, build_watermark_config(_with_wrong_key(mark)), **where)
     except EngineError as error:
-        return f"<p class='dp-status bad'>{escape(str(error))}</p>"
+        return f"<p class='dp-status bad'>{message_html(str(error))}</p>"
     return detection_html(found, loaded.pieces.of(found.ids), wrong)
 
 

@@ -126,13 +126,13 @@ def test_whoever_asks_again_or_stops_gives_up_what_was_asked_before(run, monkeyp
         with monkeypatch.context() as patched:
             patched.setattr(influence, "compute_influence", waiting)
             first = threading.Thread(
-                target=lambda: replies.append(ask(run=run[0], step=2, asker="me"))
+                target=lambda: replies.append(ask(run=run[0], step=2, press="me"))
             )
             first.start()
             wait_for(begun)
-        assert ask(run=run[0], step=0, asker="somebody else")["parts"]
+        assert ask(run=run[0], step=0, press="somebody else")["parts"]
         assert not replies
-        ask(run=run[0], asker="me", **then)
+        ask(run=run[0], press="me", **then)
         first.join()
         assert replies == [{"superseded": True}]
         replies.clear()

@@ -53,6 +53,7 @@ def test_what_is_offered_is_told_in_groups():
     assert by_name["transformers-community/dola"]["tab"] == "dola"
     assert by_name["mine"]["group"] == "Yours"
     assert "120 seconds and 2 GB" in told["shut_in"]
+    assert set(told["starters"]) <= set(by_name)
     assert told["makes"]
     assert told["folder"] == str(own_methods_folder())
 

@@ -142,13 +142,13 @@ def test_whoever_asks_again_gives_up_what_was_asked_before(run, monkeypatch):
 
     monkeypatch.setattr(what_if, "scan_run", waiting)
     first = threading.Thread(
-        target=lambda: events.append(asked(run=run[0], action="what_if_first", asker="me"))
+        target=lambda: events.append(asked(run=run[0], action="what_if_first", press="me"))
     )
     first.start()
     wait_for(begun)
-    assert asked(run=run[0], asker="somebody else")["token"]
+    assert asked(run=run[0], press="somebody else")["token"]
     assert not events
-    assert asked(run=run[0], asker="me")["token"]
+    assert asked(run=run[0], press="me")["token"]
     first.join()
     assert events == [{"superseded": True}]
 

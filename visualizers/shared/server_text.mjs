@@ -67,6 +67,12 @@ export function parseMessage(text) {
   return message;
 }
 
+/**
+ * Parse the body of an answer of the server; rejects if it is not JSON.
+ * @param {Response} response
+ */
+export const readMessage = async (response) => parseMessage(await response.text());
+
 /** @param {Record<string, string>} texts English template -> the same in another language */
 export function createTranslator(texts) {
   const known = new Map(Object.entries(texts));

@@ -229,7 +229,6 @@ def run_group_search(
         writer: records every step.
     """
     config, prompt, ids = forward.generation_config, groups[0].ids[:1], _join_ids(groups)
-    reason = ""
     while True:
         # 1. One forward pass for the beams of all groups.
         logits = forward.last_logits(forward(ids), prompt.device)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from engine.loops.beams.step_record import has_only_placeholders
+from engine.loops.exponential_race import draw_noise
 from engine.models.model_types import GenerationConfig
 
 _IMPOSSIBLE = -1e9
@@ -107,7 +108,7 @@ class BeamSearch:
         # torch.multinomial without replacement is the exponential race, in order of arrival.
         probs = total.softmax(-1)
         # Temperature acts on log-probabilities here and is not normalised again, as in transformers.
-        noise = torch.empty_like(probs).exponential_(1, generator=generator)
+        noise = draw_noise(probs, generator)
         flat = (probs / noise).topk(self.pool_size).indices
         arrivals = noise[flat].double() / probs[flat].double()
         return CandidatePool(total[flat], flat, arrivals, vocab)

@@ -12,7 +12,7 @@ from engine.errors import ModelError
 from engine.loops.drafting.cache_snapshot import snapshot_cache
 from engine.loops.drafting.drafter import Draft, MakeDrafter, RunContext
 from engine.loops.drafting.round_record import RoundVerification, RoundWriter
-from engine.loops.exponential_race import draw_tokens
+from engine.loops.exponential_race import draw_noise, draw_tokens
 from engine.loops.forward import find_cache
 from engine.loops.recorder import Recorder
 from engine.models.capabilities import capabilities_of
@@ -220,7 +220,7 @@ def _speculative_sampling(
         residual_distribution(probs[accepted], q_all[accepted]) if accepted < n else probs[accepted]
     )
     # The race of ``torch.multinomial``: the argmax of p / e is a sample.
-    noise = torch.empty_like(rest).exponential_(1, generator=generator)
+    noise = draw_noise(rest, generator)
     final = int((rest / noise).argmax())
     source = "resampled" if accepted < n else "bonus"
     return RoundVerification(accepted, final, source, p, q, u, rest)

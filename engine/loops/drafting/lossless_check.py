@@ -290,8 +290,7 @@ def exact_probabilities(
     prompt = context.input_ids
     p = _next_token_probabilities(context, prepared, prompt)
     first = {(i,): float(v) for i, v in enumerate(p.tolist()) if v > 0}
-    ends = context.generation_config._eos_token_tensor
-    ends = set() if ends is None else set(ends.tolist())
+    ends = context.eos_token_ids
     pairs: dict[tuple[int, ...], float] = {}
     for (token,), probability in sorted(first.items(), key=lambda item: -item[1]):
         # Rarer pairs share the last bin, so they need no pass.

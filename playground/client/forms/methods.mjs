@@ -22,7 +22,7 @@ import { askServer, questionsReady } from "../shell/questions.mjs";
  * @property {boolean} can_trust
  *
  * @typedef {{ name: string, told: string, group: string, tab: string | null }} Offered
- * @typedef {{ offers: Offered[], templates: string[], makes: boolean, folder: string, shut_in: string }} Listed
+ * @typedef {{ offers: Offered[], starters: string[], makes: boolean, folder: string, shut_in: string }} Listed
  */
 
 /** @type {Map<string, Promise<Method>>} */

@@ -1,6 +1,6 @@
 // Download of transformers' own generate() outputs for a run, with their size shown first.
 import { createButton, downloadUrl, el } from "../../../visualizers/shared/dom.mjs";
-import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
+import { readMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { formatSize } from "../shell/file_sizes.mjs";
 import { askServer } from "../shell/questions.mjs";
@@ -156,7 +156,7 @@ export class GenerateOutputs {
         body: JSON.stringify({ trace: this.slim(run), flags: this.#flags }),
         signal,
       });
-      if (!answer.ok) return `⚠ ${said(parseMessage(await answer.text()).error)}`;
+      if (!answer.ok) return `⚠ ${said((await readMessage(answer)).error)}`;
       const blob = await answer.blob();
       const name = this.name(".safetensors");
       downloadUrl(URL.createObjectURL(blob), name);

@@ -34,7 +34,6 @@ export class MethodChecks {
     this.list.replaceChildren();
     this.#busy(true);
     const sentence = await this.#question.ask((press) => this.#followCheck(press));
-    if (sentence === null) return;
     this.say.textContent = sentence;
     this.#busy(false);
   }

@@ -15,7 +15,7 @@ export class NewMethodForm {
    * @param {import("../forms/methods.mjs").Listed} about
    * @param {(name: string) => void} made called with the new method's name
    */
-  constructor({ offers, templates, folder }, made) {
+  constructor({ offers, starters, folder }, made) {
     this.made = made;
     const toldOf = (name) => offers.find((o) => o.name === name)?.told ?? "";
     this.name = el("input", {
@@ -37,7 +37,7 @@ export class NewMethodForm {
     this.template = el(
       "select",
       { id: "method-new-template", onchange: tell },
-      templates.map((name) =>
+      starters.map((name) =>
         el("option", { value: name, selected: name === FIRST_TEMPLATE }, name),
       ),
     );

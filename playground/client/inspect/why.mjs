@@ -143,8 +143,8 @@ class WhyPanel {
     this.#last = what;
     this.root.setAttribute("aria-busy", "true");
     if (!what.quick) this.#showText(tr("Asking…"));
-    const answer = await this.#question.ask((press) =>
-      askAboutStep(run, { action: "why", step: index, press, ...what }),
+    const answer = await this.#question.ask(() =>
+      askAboutStep(run, { action: "why", step: index, ...what }),
     );
     if (!answer) return;
     this.root.removeAttribute("aria-busy");

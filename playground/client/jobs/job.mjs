@@ -62,11 +62,9 @@ store.watch({
     const name = pressesByKey.get(key)?.name;
     if (!name) return;
     const { run } = store.activity(key) ?? {};
-    if (store.busy(key)) run && setRunId(name, run);
-    else {
-      pressesByKey.delete(key);
-      deletePending(name);
-    }
+    // The press stays known: a job that was given up may come back, and be stopped then.
+    if (!store.busy(key)) deletePending(name);
+    else if (run) setRunId(name, run);
   },
 });
 

@@ -29,10 +29,12 @@ export class StoppableQuestion {
     this.#open = mine;
     // A stop that comes late must not reach the next question.
     if (!this.#latestOnly) this.#id = randomId();
-    const answer = await send(this.#id);
-    if (mine !== this.#open) return null;
-    this.#open = null;
-    return answer.superseded ? null : answer;
+    try {
+      const answer = await send(this.#id);
+      return mine === this.#open && !answer.superseded ? answer : null;
+    } finally {
+      if (mine === this.#open) this.#open = null;
+    }
   }
 
   /** Ask the server to stop; the answer then says so. */

@@ -1,6 +1,6 @@
 // The event stream of a classroom, opened again whenever it ends or breaks. The server ends each
 // stream after two minutes and sends something every few seconds: silence means a dead connection.
-import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
+import { parseMessage, readMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { secretHeader } from "./room_requests.mjs";
 
@@ -67,10 +67,7 @@ async function readStreamOnce(code, listener, secret, leaving) {
 
 async function handleRefusal(answer, listener) {
   if (answer.status === 429 || answer.status >= 500) return "broken";
-  const found = await answer
-    .text()
-    .then(parseMessage)
-    .catch(() => ({}));
+  const found = await readMessage(answer).catch(() => ({}));
   listener.over(found.error ? said(found.error) : endedText());
   return "over";
 }

@@ -1,5 +1,5 @@
 // Requests to a classroom: JSON in both directions.
-import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
+import { readMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 /**
@@ -17,10 +17,7 @@ export async function postToRoom(place, told, secret) {
   } catch {
     throw new Error(tr("The server cannot be reached. Try again."));
   }
-  const found = await answer
-    .text()
-    .then(parseMessage)
-    .catch(() => ({}));
+  const found = await readMessage(answer).catch(() => ({}));
   if (!answer.ok) {
     const unknown = tr("The server answered {status}.", { status: answer.status });
     throw new Error(found.error ? said(found.error) : unknown);

@@ -1,7 +1,7 @@
 // Recorded runs: fetches them by name and shows them in a stage.
 
 import { isRefusedRun } from "../../../visualizers/shared/record.mjs";
-import { parseMessage } from "../../../visualizers/shared/server_text.mjs";
+import { readMessage } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { store } from "../shell/page_state.mjs";
 import { getDeclaration } from "../shell/spec.mjs";
@@ -17,7 +17,7 @@ export function setRecordedAddress(url) {
 export async function fetchRecorded(name) {
   const answer = await fetch(`${recordedAddress}/${name}.json`);
   if (!answer.ok) throw new Error(tr("The recorded run could not be fetched."));
-  const found = parseMessage(await answer.text());
+  const found = await readMessage(answer);
   // Take title and sentence from the declaration: it is in the reader's language, the file is not.
   const { title, shows } = getDeclaration().gallery?.find((one) => one.name === name) ?? {};
   return title ? { ...found, title, shows } : found;

@@ -1,5 +1,5 @@
 // Pictures and sounds that the visitor gives a model: uploaded once, then named by their hash.
-import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
+import { readMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { formatSize } from "./file_sizes.mjs";
 import { browserTabId, randomId } from "./ids.mjs";
@@ -78,10 +78,7 @@ async function uploadMedia(kind, blob) {
   } catch {
     throw new MediaError(tr("The server cannot be reached; try again when it is back."));
   }
-  const told = await answer
-    .text()
-    .then(parseMessage)
-    .catch(() => ({}));
+  const told = await readMessage(answer).catch(() => ({}));
   if (!answer.ok)
     throw new MediaError(
       told.error ? said(told.error) : tr("The server did not take it; try again in a moment."),

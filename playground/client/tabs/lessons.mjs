@@ -1,6 +1,6 @@
 // The lessons tab: the list of lessons, the open lesson, and the upload of a lesson of your own.
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
-import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
+import { parseMessage, readMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
 import { Recordings } from "../../../visualizers/stage/recordings.mjs";
 import { Stages } from "../../../visualizers/stage/stage.mjs";
@@ -128,7 +128,7 @@ class LessonsTab {
   async #fetchLessons() {
     const answer = await fetch(new URL("./lessons/index.json", document.baseURI));
     if (!answer.ok) throw new Error("lessons");
-    const { version, lessons, paths } = parseMessage(await answer.text());
+    const { version, lessons, paths } = await readMessage(answer);
     this.#version = version;
     this.#listed = lessons;
     this.#path = paths[pageLanguage()] ?? paths.en;
@@ -208,13 +208,13 @@ class LessonsTab {
     const address = `./lessons/${this.#version}/${name}.${language}.json`;
     const answer = await fetch(new URL(address, document.baseURI)).catch(() => null);
     if (number !== this.#asked) return;
-    if (!answer?.ok)
+    // An answer of something between here and the server need not be JSON.
+    const lesson = answer && (await readMessage(answer).catch(() => null));
+    if (!answer?.ok || !lesson)
       return this.refuse(
-        answer
-          ? said(parseMessage(await answer.text()).error)
-          : tr("The lesson could not be fetched."),
+        lesson?.error ? said(lesson.error) : tr("The lesson could not be fetched."),
       );
-    this.#showLesson({ ...parseMessage(await answer.text()), itself: true }, card);
+    this.#showLesson({ ...lesson, itself: true }, card);
   }
 
   #showLesson(lesson, card) {
