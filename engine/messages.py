@@ -26,7 +26,8 @@ class Message(str):
 
     Args:
         template: the sentence with its values as ``{name}``. It is the key of its translations.
-        values: name -> value; a value that is a ``Message`` is translated, too.
+        values: name -> value; a value that is a ``Message`` is translated, too. Values that the
+            template does not name are left out.
     """
 
     __slots__ = ("template", "values")
@@ -35,7 +36,8 @@ class Message(str):
 
     def __new__(cls, template: str, /, **values: object) -> Message:
         # Values that are sentences stay messages; everything else is text from here on.
-        shown = {name: v if isinstance(v, str) else str(v) for name, v in values.items()}
+        named = {name: values[name] for name in PLACEHOLDER.findall(template) if name in values}
+        shown = {name: v if isinstance(v, str) else str(v) for name, v in named.items()}
         made = super().__new__(cls, fill(template, shown))
         made.template, made.values = template, shown
         return made

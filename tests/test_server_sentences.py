@@ -49,6 +49,7 @@ def test_a_message_is_its_sentence() -> None:
     assert NESTED == "seed = 1.5 is not allowed: it must be a number from 0."
     assert str(NESTED) is NESTED
     assert f"{NESTED}" == NESTED
+    assert Message("{a} only", a=1, b=2).values == {"a": "1"}
 
 
 @pytest.mark.parametrize("move", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])

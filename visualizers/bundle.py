@@ -32,7 +32,7 @@ def bundle_modules(modules: Mapping[str, str], entry: str) -> str:
         entry: path of the module that imports the others, directly or indirectly.
 
     Raises:
-        JoinError: a module cannot be joined; the message names it.
+        BundleError: a module cannot be joined; the message names it.
     """
     joined = _Bundler(modules)
     name = joined.add_module(entry, ())

@@ -96,7 +96,7 @@ def load_unmarked_twin(folder: Path = FOLDER) -> Trace:
 
 
 def load_continuations(folder: Path = FOLDER) -> dict[str, Any]:
-    """Return the recorded continuations of a taste test; see ``taste.made``.
+    """Return the recorded continuations of a taste test; see ``record_continuations``.
 
     Raises:
         OSError: the file is missing.

@@ -84,7 +84,7 @@ def output_to_bytes(output: Outputs, metadata: Mapping[str, str] | None = None) 
         metadata: text values by name, see ``output_metadata``.
 
     Raises:
-        RichFileError: `output` is of another class.
+        OutputFileError: `output` is of another class.
     """
     from safetensors.torch import save
 
@@ -103,7 +103,7 @@ def save_output(
         metadata: see ``output_to_bytes``.
 
     Raises:
-        RichFileError: `output` is of another class, or the file cannot be written.
+        OutputFileError: `output` is of another class, or the file cannot be written.
     """
     target, data = Path(path), output_to_bytes(output, metadata)
     partial = target.with_name(target.name + ".part")
@@ -127,7 +127,7 @@ def load_output(path: str | Path) -> Any:
         path: a file written by ``save_output``.
 
     Raises:
-        RichFileError: the file has another format.
+        OutputFileError: the file has another format.
     """
     metadata, tensors = _read_file(Path(path))
     kind = metadata.get("class", "")
@@ -215,7 +215,7 @@ def _parse_tensor_name(name: str) -> tuple[Any, ...]:
     """Return the field in a tensor's name, followed by its numbers.
 
     Raises:
-        RichFileError: the name has another form.
+        OutputFileError: the name has another form.
     """
     found = _TENSOR_NAME.fullmatch(name)
     if found is None:

@@ -137,7 +137,7 @@ def folder_files(plan: Plan) -> dict[str, str]:
 
 def folder_sha256(files: dict[str, str]) -> str:
     """Return the SHA-256 of the folder's Python files, which the exported code checks."""
-    # The exported script hashes the folder in the same way, see ``_pin`` in the script module.
+    # The exported script hashes the folder in the same way: ``_folder_check_code`` in script.py.
     total = hashlib.sha256()
     for path in sorted(files):
         name = path.removeprefix("custom_generate/")

@@ -16,7 +16,7 @@ from engine.export.generation_config import (
     non_default_params,
     parse_config,
 )
-from engine.messages import Message
+from engine.messages import Message, join_messages
 from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
@@ -110,7 +110,7 @@ def _left_out_reason(strategy: Strategy, field: str, value: object) -> str:
             value=format_value(value),
             title=other.title,
         )
-    return " ".join(parse_config(json.dumps({field: value}), strategy.name).left_out)
+    return join_messages(parse_config(json.dumps({field: value}), strategy.name).left_out)
 
 
 def _is_other_mode(strategy: Strategy, field: str, value: object) -> bool:

@@ -125,7 +125,7 @@ def _short_function(plan: Plan) -> str:
 
 
 def short_pipeline_code(plan: Plan) -> str | None:
-    """Return the pipeline call in a few lines; None if impossible, see ``short.short``."""
+    """Return the pipeline call in a few lines; None if impossible, see ``short_code``."""
     config = plan.config
     if plan.trace.messages is not None:
         return None

@@ -27,7 +27,7 @@ class StepQuestion:
     Attributes:
         step: index, from 0.
         token_id: id in the model's vocabulary; None for the chosen token, or for ``text``.
-        text: alternative to ``parse_token_id``: the first token of this text at the step's position.
+        text: alternative to ``token_id``: the first token of this text at the step's position.
         node_id: beam searches: a node of the step's pool, instead of a token.
         at: drafting: index among the round's tokens, from 0; None is the last.
         quick: whether an answer from the recording is enough if the step would need a rerun.

@@ -83,7 +83,7 @@ def step_record(trace: Trace, index: int) -> Record:
     candidates, and ``place``, its index among the written tokens; ``p``, ``used`` and ``rank`` of
     that token: the model's own probability, the probability after all logits processors and the
     rank from 1; ``entropy_used`` in nats and ``n_used``, both after all processors; ``stage`` by
-    name. A candidate has ``token``, ``p``, ``used`` and ``rank``; records with a ``parse_token_id`` have
+    name. A candidate has ``token``, ``p``, ``used`` and ``rank``; records with a ``token_id`` have
     ``token``.
     """
     step = trace.steps[index]
@@ -105,7 +105,7 @@ def step_record(trace: Trace, index: int) -> Record:
 
 
 def _add_token_texts(value: object, pieces: Mapping[int, str]) -> Any:
-    """Return JSON values with the text ``token`` added to every record with a ``parse_token_id``."""
+    """Return JSON values with the text ``token`` added to every record with a ``token_id``."""
     if isinstance(value, Mapping):
         named = {name: _add_token_texts(entry, pieces) for name, entry in value.items()}
         token = value.get("token_id")

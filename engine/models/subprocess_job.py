@@ -111,8 +111,9 @@ def run_job(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if failure is None:
         raise ModelError(reason)
-    why = reason.rstrip(" .!") if reason.endswith(".") else reason
-    raise ModelError("{failure}: {why}.", failure=failure, why=why)
+    # A refusal is a whole sentence, the end of a process only a part of one.
+    template = "{failure}: {why}" if reason.endswith(".") else "{failure}: {why}."
+    raise ModelError(template, failure=failure, why=reason)
 
 
 def _wait_for_answer(

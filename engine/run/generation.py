@@ -88,12 +88,13 @@ def own_filters(
     Args:
         config: a strategy's config.
         select: fields that choose the mode (do_sample, num_beams, …).
-        eos_token_ids: ids that end the text.
+        eos_token_ids: ids that end the text unless the config names others.
     """
     if not select.get("do_sample"):
         return []
     # As in transformers: beams need one token besides those that end the text.
-    kept = 1 if (select.get("num_beams") or 1) == 1 else max(len(eos_token_ids), 1) + 1
+    ends = config.eos_token_id or eos_token_ids
+    kept = 1 if (select.get("num_beams") or 1) == 1 else max(len(ends), 1) + 1
     values = [(one, getattr(config, one.parameter, one.off)) for one in SAMPLING if one.build]
     return [(one, value, kept) for one, value in values if value != one.off]
 
@@ -102,7 +103,7 @@ def build_own_processors(
     config: NextTokenParams, select: Mapping[str, Any], eos_token_ids: Sequence[int]
 ) -> list[Any]:
     """Return the processors of ``own_filters``, for generate()'s argument ``logits_processor``."""
-    found = own_filters(config, select, config.eos_token_id or eos_token_ids)
+    found = own_filters(config, select, eos_token_ids)
     return [one.build(value, kept) for one, value, kept in found if one.build is not None]
 
 

@@ -133,7 +133,7 @@ def fit_request(
 def fetch_request_method(
     checked: CheckedRequest, cancelled: threading.Event | None = None
 ) -> CheckedRequest:
-    """Return a request whose custom method, if any, is on this machine; see ``methods.settled``."""
+    """Return a request whose custom method, if any, is on this machine; see ``fetch_method``."""
     if checked.method is None:
         return checked
     method, config = fetch_method(checked.method, checked.config, cancelled)

@@ -139,7 +139,7 @@ def _run_in_sandbox(
 
 
 def build_job(run: Prepared) -> dict[str, Any]:
-    """Return the job message for the sandboxed process; see ``methods.host``."""
+    """Return the job message for the sandboxed process; see ``sandbox_main``."""
     config, target = run.config, run.target
     found = run.method.found if run.method else None
     own = found.method.takes if found else frozenset()

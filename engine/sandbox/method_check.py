@@ -98,7 +98,9 @@ def _check_source(method: Method) -> Iterator[Check]:
         else []
     )
     yield Check(
-        "README", FAILED if faults else PASSED, "; ".join(faults) or "tag and arguments are told"
+        "README",
+        FAILED if faults else PASSED,
+        join_messages(faults, "; ") or "tag and arguments are told",
     )
 
 

@@ -152,8 +152,11 @@ def _describe_error(error: Mapping[str, Any]) -> str:
 
 
 def _to_one_line(text: str) -> str:
+    """Return a text on one line of at most 300 characters; a message that fits stays one."""
     line = " ".join(text.split())
-    return line if len(line) <= 300 else line[:299] + "…"
+    if len(line) > 300:
+        return line[:299] + "…"
+    return text if line == text else line
 
 
 def describe_exit(status: int) -> str:

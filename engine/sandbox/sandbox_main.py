@@ -1,6 +1,6 @@
 """Main program of a sandboxed process: confines itself, loads the model, runs one method.
 
-``child.Child`` starts it and talks to it over two pipes; the parent treats its messages as
+``SandboxProcess`` starts it and talks to it over two pipes; the parent treats its messages as
 untrusted data.
 """
 
@@ -65,7 +65,7 @@ class _SandboxedModel:
     Args:
         setup: model (a folder), weights, readable and own (folders), threads, memory_bytes, cpu_s,
             file_bytes.
-        abi: Landlock ABI in force, the result of ``confine.close_files``.
+        abi: Landlock ABI in force, the result of ``confinement.close_files``.
     """
 
     def __init__(self, setup: dict[str, Any], abi: int) -> None:

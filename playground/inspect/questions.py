@@ -82,8 +82,8 @@ def answer_question(asked: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         asked: ``action`` and its fields. ``files`` returns exported texts by path, and the reason
-            if there is no pipeline. ``verify_export`` runs the code of ``form`` generate or pipeline.
-            ``beside`` scores a run with another model (see ``beside.act``). These three take a
+            if there is no pipeline. ``verify`` runs the code of ``form`` generate or pipeline.
+            ``beside`` scores a run with another model (see ``model_comparison.act``). These three take a
             ``trace`` as JSON values whose steps may be left out. ``stop`` stops the job with the
             id ``press``. ``state`` returns all messages of a ``run``, empty for an
             unknown one. ``link`` opens the query string ``search`` for ``visitor``. Other actions

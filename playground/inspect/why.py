@@ -23,7 +23,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         asked: ``action``, why or odds (the model's probability of the ``text``); ``run``, the id of
             a run of this server, or ``trace``, a run as JSON values up to the step; ``step`` from
-            0; one of ``parse_token_id``, ``text`` and ``node_id``, or none of them for the token that was
+            0; one of ``token_id``, ``text`` and ``node_id``, or none of them for the token that was
             chosen; ``at``, a position in a round of drafting; ``quick``, whether an answer from the
             recorded candidates is enough.
 

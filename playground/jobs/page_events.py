@@ -44,7 +44,8 @@ def _make_handler(kind: JobKind, kinds: list[type]) -> Callable[[gr.EventData], 
         set_current_visitor()
         for message in _read_job(kind, event_data(event)):
             if isinstance(message, tuple(kinds)):
-                text = message if isinstance(message, str) else to_json(message)
+                # Plain texts: on ZeroGPU they go to another process.
+                text = str(message) if isinstance(message, str) else to_json(message)
                 sent = [text if isinstance(message, one) else gr.skip() for one in kinds]
                 yield sent[0] if len(sent) == 1 else tuple(sent)
 

@@ -131,6 +131,8 @@ def run_comparison(job: PageJob, asked: Any) -> Iterator[str | dict[str, Any]]:
         yield {"kind": "progress", "phase": "decoding", "says": says}
         key = f"compare-{_comparison_number(asked)}-{i}"
         yield from stream_run(job, request, key=key, follow=comparison)
+    # What was decoded before a stop is still judged; another stop ends the judging.
+    job.cancelled.clear()
     found = yield from with_progress(job, partial(judge_texts, comparison, base))
     yield {"kind": "figures", **found}
 

@@ -90,11 +90,12 @@ def run_branch(job: PageJob, asked: Asked) -> Iterator[str | dict[str, Any]]:
     for text in stream_run(job, request, follow=start):
         if start.error and not told:
             yield {"error": start.error}
-            return
-        yield text
-        if not told:
-            yield {"run": start.run_id}
-        told = True
+            told = True
+        elif not start.error:
+            yield text
+            if not told:
+                yield {"run": start.run_id}
+            told = True
 
 
 def _answer_fields(asked: Asked) -> dict[str, Any]:
@@ -138,7 +139,7 @@ def read_request(
 
     Args:
         asked: ``prompt_ids``, ``kept_ids``, ``step``, ``run_id``, ``end_ids`` and ``pieces`` of the
-            parent (``linked`` ids need no pieces); ``parse_token_id`` or ``text``; ``strategy``,
+            parent (``linked`` ids need no pieces); ``token_id`` or ``text``; ``strategy``,
             ``model``, ``assistant``, ``params`` and ``seed`` of the branch; ``image`` and ``audio``
             of the parent.
         get: returns the model from a source.

@@ -132,7 +132,7 @@ def test_whoever_asks_again_or_stops_gives_up_what_was_asked_before(run, monkeyp
             wait_for(begun)
         assert ask(run=run[0], step=0, press="somebody else")["parts"]
         assert not replies
-        ask(run=run[0], press="me", **then)
+        ask(**{"run": run[0], "press": "me", **then})
         first.join()
         assert replies == [{"superseded": True}]
         replies.clear()

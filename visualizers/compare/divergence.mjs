@@ -160,7 +160,7 @@ function draftText({ status, p, q }, number) {
 }
 
 /**
- * Render the result of ``partingSide`` as bars, as a table of beams, or as a sentence.
+ * Render the result of ``describeSide`` as bars, as a table of beams, or as a sentence.
  * @param {Run} run
  * @param {DivergenceSide} found
  */

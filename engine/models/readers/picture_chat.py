@@ -42,7 +42,9 @@ def render_with_picture(
         )
     first["content"].insert(0, {"type": "image"})
     own = whole.chat_template
-    source = own.get("default", "") if isinstance(own, Mapping) else own
+    source = own.get("default") if isinstance(own, Mapping) else own
+    if source is None:
+        raise ModelError("{name} has several chat templates and none that is the usual.", name=name)
     try:
         answer = run_template(whole.tokenizer, source, said, template)
     except (TimeoutError, MemoryError) as error:
