@@ -17,8 +17,8 @@ const ORDER = [
 ];
 // The types of the messages, which every folder may name.
 const TYPES = "messages.js";
-// An import, a re-export, an import() and the import() of a type.
-const IMPORT = /(?:^|\n)(?:import|export)\b[^;"]*?"(\.[^"]+)"|\bimport\("(\.[^"]+)"\)/g;
+// An import, a re-export, an @import of types, an import() and the import() of a type.
+const IMPORT = /(?:^|\n|@)(?:import|export)\b[^;"]*?"(\.[^"]+)"|\bimport\("(\.[^"]+)"\)/g;
 
 /** Return the client's scripts, path -> text. */
 export async function readScripts() {

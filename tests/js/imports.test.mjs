@@ -22,5 +22,7 @@ test("an import that goes up is named with its file", () => {
   );
   assert.equal(fault("playground/client/new/a.mjs", 'export * from "../shell/ids.mjs";').length, 1);
   assert.equal(fault("playground/client/tabs/a.mjs", 'import "../index.mjs";').length, 1);
+  const types = '/** @import { Field } from "../forms/field.mjs" */';
+  assert.equal(fault("playground/client/shell/a.mjs", types).length, 1);
   assert.deepEqual(fault("playground/client/index.mjs", 'import "./tabs/draws.mjs";'), []);
 });

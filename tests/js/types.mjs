@@ -1,7 +1,7 @@
 // The types of traces, summaries and messages, made from their schemas: `npm run types` writes them.
 import { readFile, writeFile } from "node:fs/promises";
+import { posix } from "node:path";
 import { fileURLToPath } from "node:url";
-import { compile } from "json-schema-to-typescript";
 
 export const ROOT = new URL("../../", import.meta.url);
 
@@ -32,25 +32,31 @@ function renamePrefixItems(schema) {
   Object.values(schema).forEach(renamePrefixItems);
 }
 
-async function readSchema(path) {
-  const schema = await readJson(path);
-  if (path === TRACE_SCHEMA) requireAllFields(schema);
-  renamePrefixItems(schema);
-  return schema;
+// A type of another schema is imported from its file, not written again.
+function importTypes(schema, path) {
+  if (!schema || typeof schema !== "object") return;
+  const [file, name] = schema.$ref?.split("#/$defs/") ?? [];
+  if (file) {
+    const types = TYPES[posix.join(posix.dirname(path), file)];
+    const place = posix.relative(posix.dirname(TYPES[path]), types).replace(/\.d\.ts$/, ".js");
+    // Only the summaries are referred to as a whole.
+    schema.tsType = `import("${place}").${name ?? "Shown"}`;
+    delete schema.$ref;
+  }
+  for (const part of Object.values(schema)) importTypes(part, path);
 }
 
 export async function typesOf(path) {
-  const schema = await readSchema(path);
-  const from = new URL(`${path.slice(0, path.lastIndexOf("/"))}/`, ROOT);
+  // Other tests need only the paths above, and loading the compiler takes a while.
+  const { compile } = await import("json-schema-to-typescript");
+  const schema = await readJson(path);
+  if (path === TRACE_SCHEMA) requireAllFields(schema);
+  renamePrefixItems(schema);
+  importTypes(schema, path);
   return compile(schema, schema.title, {
-    cwd: fileURLToPath(from),
-    // A schema that another refers to is read by the same rules.
-    $refOptions: { resolve: { file: { read: ({ url }) => readSchema(pathOf(url)) } } },
     bannerComment: `// Made from ${path} by \`npm run types\`; a test compares the two.`,
   });
 }
-
-const pathOf = (url) => fileURLToPath(new URL(url, "file:")).slice(fileURLToPath(ROOT).length);
 
 if (process.argv[1] === fileURLToPath(import.meta.url))
   for (const [schema, types] of Object.entries(TYPES))
