@@ -138,6 +138,10 @@ def test_templates_are_found_in_the_code() -> None:
         "The file is empty.",
         "The queue is full: {wait} already. Try again later.",
         "{parameter} = {got} is not allowed: {allowed}.",
+        # What is allowed, a template by its name, and one of two.
+        "it must be text",
+        "All {count} tokens in {wanted} sequences are equal.",
+        "it must be {range}, or null for off",
     ):
         assert known in templates, known
     assert all(any(p.startswith(n) for p in coverage._modules()) for n in coverage.NOT_ON_PAGE)

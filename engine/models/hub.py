@@ -56,12 +56,13 @@ def fetch_snapshot(
     found, name = source.snapshot(), source.name
     if found is not None:
         return found, Path(found).name
-    work, most = partial(_download, name), SETTINGS.max_downloads
+    # Refused here if the hub is switched off: a download takes a slot and tidies the cache.
+    work, most = partial(_download, name, hub_environment(name)), SETTINGS.max_downloads
     busy = Message("{n} models are being fetched already; try again in a moment.", n=most)
     return _DOWNLOADS.run(name, work, cancelled, tell, most, busy)
 
 
-def _download(name: str, report: ByteProgress) -> tuple[str, str]:
+def _download(name: str, environment: dict[str, str], report: ByteProgress) -> tuple[str, str]:
     """Download a model in a subprocess; return its folder and commit."""
     progress = {"got": 0, "total": 0}
 
@@ -76,7 +77,7 @@ def _download(name: str, report: ByteProgress) -> tuple[str, str]:
             report_bytes,
             ended=Message("{name} could not be fetched; try again later.", name=name),
             limit_s=SETTINGS.load_timeout_s,
-            environment=hub_environment(name),
+            environment=environment,
         )
     except TimeoutError:
         raise ModelError(

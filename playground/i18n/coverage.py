@@ -76,27 +76,61 @@ def _modules() -> Mapping[str, ast.Module]:
 
 
 def message_templates() -> dict[str, str]:
-    """Return the templates of all messages that the page can show -> where one is."""
+    """Return the templates of messages that the page can show -> where one is.
+
+    Read are the arguments of messages and errors that are literals, or names of literals. A
+    sentence without values that is stored or returned as a plain text is not found.
+    """
     found = {}
     for path, module in _modules().items():
         if path.startswith(tuple(NOT_ON_PAGE)):
             continue
+        named = _named_literals(module)
         for node in ast.walk(module):
-            match node:
-                case ast.Call(func=func, args=[ast.Constant(value=str(text)), *_]):
-                    name = getattr(func, "attr", "") or getattr(func, "id", "")
-                    if _is_message_call(name) and _WORDS.search(text):
-                        found.setdefault(text, f"{path}:{node.lineno}")
-                case _:
-                    continue
+            if isinstance(node, ast.Call):
+                for argument in _message_arguments(node):
+                    for text in _texts_of(argument, named):
+                        if _WORDS.search(text):
+                            found.setdefault(text, f"{path}:{node.lineno}")
     return found
 
 
-def _is_message_call(name: str) -> bool:
-    """Return whether a call's first argument is a template: a message, or an error for people."""
-    # The first argument of a ParameterError is the parameter's name.
-    is_error = name.endswith("Error") and name != "ParameterError" and not hasattr(builtins, name)
-    return is_error or name in _MESSAGE_CALLS
+def _message_arguments(call: ast.Call) -> Iterator[ast.expr]:
+    """Yield the arguments of a call that a person reads."""
+    name = getattr(call.func, "attr", "") or getattr(call.func, "id", "")
+    if name == "ParameterError":
+        # The name of the parameter and the value come first.
+        yield from call.args[2:]
+        yield from (one.value for one in call.keywords if one.arg in ("allowed", "hint"))
+    elif name in _MESSAGE_CALLS or (name.endswith("Error") and not hasattr(builtins, name)):
+        yield from call.args[:1]
+
+
+def _named_literals(module: ast.Module) -> dict[str, list[ast.expr]]:
+    """Return name -> what is assigned to it anywhere in a module."""
+    found: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Name):
+                    found.setdefault(target.id, []).append(node.value)
+    return found
+
+
+def _texts_of(node: ast.expr, named: Mapping[str, list[ast.expr]]) -> Iterator[str]:
+    """Yield the literal texts that an expression can be."""
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.IfExp(body=one, orelse=other):
+            yield from _texts_of(one, named)
+            yield from _texts_of(other, named)
+        case ast.Name(id=name):
+            # One step only: a name can be assigned to itself, as in `x = x if y else "none"`.
+            for value in named.get(name, ()):
+                yield from _texts_of(value, {})
+        case _:
+            return
 
 
 def _is_in_code(text: str) -> bool:
