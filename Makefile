@@ -8,10 +8,10 @@ export HF_HUB_DISABLE_TELEMETRY := 1
 
 # One process more than there are cores, at most four, as tests wait for servers and browsers; one thread in
 # each. A file stays whole, as its tests share pages; the browser's files come first, as one of them at the end
-# would run alone.
+# would run alone. A worker that crashes is not replaced: with a replacement, pytest-xdist 3.8 waits for ever.
 WORKERS := $(shell nproc 2>/dev/null | awk '{ print ($$1 < 4 ? $$1 + 1 : 4) }')
 PYTEST := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder \
-	--ignore tests/cluster
+	--max-worker-restart=0 --ignore tests/cluster
 # What `make quick` runs: files that need neither torch nor a browser, nor a server. A file that comes to
 # need torch fails there with a sentence that says so.
 QUICK := $(addprefix tests/,test_audit.py test_computed.py test_languages.py test_lock.py \
