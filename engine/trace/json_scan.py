@@ -80,7 +80,7 @@ class JsonScanner:
         # UTF-16 and UTF-32, in which ``json`` would also read, hide quotes and brackets from a count
         # by bytes. Their JSON always contains NUL, that in UTF-8 never does.
         if b"\0" in chunk:
-            raise JsonLimitError("{what} is not UTF-8 text.", 0)
+            raise JsonLimitError("{what} is not JSON in UTF-8.", 0)
         self._bytes += len(chunk)
         chunk = self._tail + chunk
         self._tail = b""

@@ -185,7 +185,7 @@ RAW = [
     (b'{"a": -Infinity}', "Infinity"),
     (b'{"a": -1e999}', "not finite"),
     (b'{"a":' * 100_000, "nests deeper"),
-    (b"PK\x03\x04" + b"\x00" * 40, "not valid JSON"),
+    (b"PK\x03\x04" + b"\x00" * 40, "not JSON in UTF-8"),
     (b'{"a": "\xed\xa0\x80"}', "not UTF-8"),
     (gzip.compress(b"{}")[:-6], "not valid gzip"),
     (gzip.compress(b"not json"), "not valid JSON"),

@@ -41,7 +41,7 @@ MANY_BYTES = (
         ("/rooms", lists(900_000), (400, "The request has more than 50,000 objects and lists.")),
         (JOIN_PATH, b"[" * 900_000, (400, "The request nests deeper than 100 levels.")),
         (JOIN_PATH, ('{"a": "\\"", "b": %s}' % ("[" * 100_000)).encode("utf-16"),
-         (400, "The request is not UTF-8 text.")),
+         (400, "The request is not JSON in UTF-8.")),
     ],
 )  # fmt: skip
 def test_a_body_that_would_cost_much_is_not_parsed(path, body, refusal, monkeypatch):
