@@ -240,7 +240,7 @@ def _warm_up() -> None:
     # Imports hold the interpreter for long stretches while the page is being fetched.
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
     try:
-        lazy_imports.load()
+        lazy_imports.load_all()
     finally:
         sys.setswitchinterval(usual)
     with contextlib.suppress(EngineError):

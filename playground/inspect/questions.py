@@ -28,6 +28,7 @@ from playground.inspect import (
 from playground.inspect.trace_input import parse_trace
 from playground.jobs.registry import JOBS, JobKind
 from playground.runs.stream import run_state_or_empty
+from playground.shell import lazy_imports
 from playground.shell.elements import PAGE_EVENT, add_hidden_element, event_data
 from playground.shell.guard import error_message
 from playground.shell.scripts import on_message
@@ -69,6 +70,7 @@ def _handle_event(event: gr.EventData) -> str:
     set_current_visitor()
     asked = hide_foreign_media(event_data(event))
     number = asked.get("id")
+    lazy_imports.wait_until_loaded()
     try:
         return format_reply(number, **answer_question(asked))
     except Cancelled:

@@ -21,6 +21,7 @@ from engine.errors import BusyError, Cancelled, StoppedError
 from engine.run.jobs import JobStream
 from engine.settings import SETTINGS
 from playground.jobs.progress import HEARTBEAT_S
+from playground.shell import lazy_imports
 from playground.shell.guard import error_message
 from playground.shell.listeners import LISTENERS
 from playground.shell.visitors import current_session
@@ -329,6 +330,7 @@ class JobRegistry:
         def add(message: Any) -> None:
             job.add({**message, **about} if isinstance(message, dict) else message)
 
+        lazy_imports.wait_until_loaded()
         try:
             with self._slot(job):
                 for message in messages:

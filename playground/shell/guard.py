@@ -17,6 +17,7 @@ import gradio as gr
 
 from engine.errors import EngineError
 from engine.messages import Message
+from playground.shell import lazy_imports
 
 _LOG = logging.getLogger("playground")
 
@@ -43,6 +44,7 @@ def guard_handler(handler: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(handler)
     def safe(*args: Any, **kwargs: Any) -> Any:
+        lazy_imports.wait_until_loaded()
         try:
             return handler(*args, **kwargs)
         # Already one sentence.

@@ -28,8 +28,18 @@ LAZY_MODULES = (
     "playground.storage.tables",
 )
 """Deferred modules. The project's own ones use these packages when they are imported."""
+_SHARED_MODULES = (
+    "transformers.generation.utils",
+    "transformers.modeling_utils",
+    "transformers.models.auto.modeling_auto",
+    "transformers.models.auto.tokenization_auto",
+)
+"""Parts of transformers that every model needs. They import each other in circles: two threads that
+import them at the same time see half-initialised modules, as Python breaks the deadlock that way."""
 _OWN_PACKAGES = ("engine", "playground")
 # Not importlib.util.LazyLoader: its lock and the import lock can wait for each other.
+_LOADED = threading.Event()
+_LOADED.set()
 _FINISHED = threading.Event()
 _FINISHED.set()
 
@@ -93,6 +103,7 @@ _FINDER = _Finder()
 def install() -> None:
     """Defer imports until ``uninstall``; does nothing if one of the modules is already loaded."""
     if not any(name in sys.modules for name in LAZY_MODULES):
+        _LOADED.clear()
         _FINISHED.clear()
         sys.meta_path.insert(0, _FINDER)
 
@@ -116,6 +127,25 @@ def load() -> None:
     # Always all of them: a thread that continued in the middle could see half-initialised modules.
     for name in LAZY_MODULES:
         importlib.import_module(name)
+
+
+def load_all() -> None:
+    """Import everything that handlers share, then let the handlers begin.
+
+    Raises:
+        ImportError: a package is missing or broken; handlers begin, and say so.
+    """
+    try:
+        load()
+        for name in _SHARED_MODULES:
+            importlib.import_module(name)
+    finally:
+        _LOADED.set()
+
+
+def wait_until_loaded() -> None:
+    """Wait for ``load_all``. Call this before work that imports, and never during an import."""
+    _LOADED.wait()
 
 
 def finish() -> None:

@@ -84,18 +84,17 @@ def run_branch(job: PageJob, asked: Asked) -> Iterator[str | dict[str, Any]]:
         EngineError: The branch cannot start.
     """
     start = _BranchStart()
-    told = False
+    answered = refused = False
     key = read_strategy(asked).name
     request = yield from _read_request_with_progress(job, asked, key)
     for text in stream_run(job, request, follow=start):
-        if start.error and not told:
-            yield {"error": start.error}
-            told = True
-        elif not start.error:
+        # A refusal at once is shown next to the branch's form; one after a wait, where the page waits.
+        refused = refused or bool(start.error and not answered)
+        if not refused:
             yield text
-            if not told:
-                yield {"run": start.run_id}
-            told = True
+        if not answered:
+            yield {"error": start.error} if refused else {"run": start.run_id}
+        answered = True
 
 
 def _answer_fields(asked: Asked) -> dict[str, Any]:

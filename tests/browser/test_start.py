@@ -19,12 +19,12 @@ HELD = """
 import os, runpy, sys, time
 app = runpy.run_path("app.py")
 from playground.shell import lazy_imports
-bring = lazy_imports.load
+bring = lazy_imports.load_all
 def held():
     while not os.path.exists({path!r}):
         time.sleep(0.05)
     bring()
-lazy_imports.load = held
+lazy_imports.load_all = held
 app["main"]()
 """
 """A server whose imports behind the page wait for a file."""

@@ -124,7 +124,8 @@ def test_a_changed_file_is_converted_anew(path, home, original):
     path.rename(other)
     assert ensure_gguf_converted(Source.parse(str(other))) == (str(folder), second)
     assert (folder / "config.json").stat().st_mtime_ns == written
-    assert describe_model(Source.parse(str(path))) is None
+    with pytest.raises(ModelError, match="is not allowed"):
+        Source.parse(str(path))
 
 
 @pytest.mark.nightly

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+import threading
 
 import pytest
 
 from engine.models.loading import load
+from engine.run import run as engine_run
 from playground.forms import links
+from playground.jobs.registry import JOBS
 from playground.tabs.fork import FORK
+from tests.helpers.gates import gate
 from tests.helpers.jobs import read
+from tests.helpers.patience import PATIENCE_S
 
 MODEL = "storyteller"
 
@@ -104,6 +110,25 @@ def test_what_cannot_be_is_one_sentence_for_the_page(asked, change, says):
     [message] = answers
     assert says in message["error"]
     assert message["number"] == 3
+
+
+def test_a_branch_that_is_stopped_in_line_says_so_where_it_waits(asked, monkeypatch):
+    settings = dataclasses.replace(engine_run.SETTINGS, max_shared_runs=1)
+    monkeypatch.setattr(engine_run, "SETTINGS", settings)
+    with gate(load(MODEL).model, free=0) as held:
+        first = threading.Thread(target=lambda: list(read(FORK, asked)))
+        first.start()
+        held.wait()
+        waiting = JOBS.start(FORK, "waits", asked)
+        answers, _ = waiting.wait_for_messages(0, PATIENCE_S)
+        assert answers
+        waiting.stop()
+        answers = list(waiting.read())
+        held.open()
+        first.join(PATIENCE_S)
+    said = [message for message in answers if isinstance(message, dict)]
+    assert [sorted(message) for message in said] == [["number", "run"]]
+    assert json.loads(answers[-1])["error"] == "Stopped before it began."
 
 
 def test_the_end_of_text_and_a_full_context_are_refused(asked):

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import gradio as gr
@@ -15,8 +16,11 @@ import pytest
 from engine import STRATEGIES
 from engine.run.weights import list_weight_params
 from playground.forms.spec import page_spec
+from playground.inspect import questions
+from playground.jobs.registry import JOBS, JobKind
 from playground.shell import lazy_imports
 from playground.shell.gradio_patches import skip_stub_generation
+from playground.shell.guard import guard_handler
 from playground.shell.page_head import insert_head
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.patience import PATIENCE_S
@@ -33,7 +37,7 @@ sizes = [len(demo.blocks), len(demo.fns), len(config), len(gzip.compress(head.en
 before = [*sys.modules]
 late = ["./refusals" in head, app.lazy_imports.is_finished()]
 app.lazy_imports.uninstall()
-app.lazy_imports.load()
+app.lazy_imports.load_all()
 app.find_refused_models()
 app.lazy_imports.finish()
 import torch
@@ -79,6 +83,8 @@ def declared():
 def test_a_page_is_declared_without_what_only_a_run_needs(declared):
     assert not HEAVY & set(declared["before"])
     assert HEAVY & set(declared["after"]) >= {"torch._C", "transformers.utils", "tokenizers"}
+    shared = {"transformers.generation.utils", "transformers.models.auto.modeling_auto"}
+    assert shared <= set(declared["after"]), "two threads would import these at the same time"
     assert declared["late"] == [True, False, False, True]
     assert declared["real"] == [True, True], "a stand-in was left where the package is"
 
@@ -173,3 +179,30 @@ def test_whoever_holds_nothing_back_is_not_asked_for_the_device(monkeypatch):
 
     monkeypatch.setattr("engine.run.weights.default_device", looked)
     assert "dtype" in list_weight_params(assistant=False)
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        pytest.param(lambda done: guard_handler(done)(), id="handler"),
+        pytest.param(
+            lambda done: JOBS.start(
+                JobKind("test", lambda job, asked: (done() for _ in "1")), "", {}
+            ).wait_for_messages(0, PATIENCE_S),
+            id="job",
+        ),
+        pytest.param(
+            lambda done: done(questions._handle_event(gr.EventData(None, {"action": "methods"}))),
+            id="question",
+        ),
+    ],
+)
+def test_nothing_begins_before_the_imports_that_all_share(work, monkeypatch):
+    loaded, done = threading.Event(), threading.Event()
+    monkeypatch.setattr(lazy_imports, "_LOADED", loaded)
+    working = threading.Thread(target=work, args=[lambda *_: done.set()], daemon=True)
+    working.start()
+    assert not done.wait(0.3)
+    loaded.set()
+    assert done.wait(PATIENCE_S)
+    working.join(PATIENCE_S)
