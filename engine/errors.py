@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 from engine.messages import Message
 
+_MAX_NAME_CHARS = 64
 _MAX_VALUE_CHARS = 80
 
 
@@ -110,3 +114,9 @@ def format_value(value: object) -> str:
     except RecursionError:
         return "a value that nests too deep"
     return text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 1] + "…"
+
+
+def suggest_name(name: object, known: Iterable[str]) -> Message | None:
+    """Return “did you mean …” with the known name nearest to an unknown one, None if none is near."""
+    near = difflib.get_close_matches(str(name)[:_MAX_NAME_CHARS], known, n=1)
+    return Message("did you mean {near}", near=near[0]) if near else None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
+
+from engine.errors import suggest_name
 
 FAMILIES = {
     "basic": "Basics",
@@ -45,7 +46,7 @@ def require_one_of(what: str, name: str, allowed: Iterable[str]) -> str:
     names = list(allowed)
     if name in names:
         return name
-    near = difflib.get_close_matches(str(name), names, n=1)
-    hint = f"; did you mean {near[0]}" if near else ""
+    near = suggest_name(name, names)
+    hint = f"; {near}" if near else ""
     # A declaration is code, not user input, so a wrong name fails at import.
     raise ValueError(f"{what} = {name!r} is not one of {', '.join(names)}{hint}.")

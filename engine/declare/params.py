@@ -7,14 +7,13 @@ import torch.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeGuard
 
 from engine.declare.groups import GROUPS, MAIN_GROUP, require_one_of
-from engine.errors import ParameterError, format_value
+from engine.errors import ParameterError, format_value, suggest_name
 from engine.messages import Message
 from engine.type_guards import is_list, is_mapping
 
@@ -380,17 +379,12 @@ def build_config(config_class: type, values: Mapping[str, object], owner: str) -
 def _unknown_parameter(
     name: object, value: object, known: Mapping[str, Param], owner: str
 ) -> ParameterError:
-    near = difflib.get_close_matches(str(name)[:64], known, n=1)
     main = [n for n, kind in known.items() if kind.group == MAIN_GROUP]
-    hint = (
-        Message("did you mean {near}", near=near[0])
-        if near
-        else Message(
-            "{owner} knows {names} and {n} more",
-            owner=owner,
-            names=", ".join(main),
-            n=len(known) - len(main),
-        )
+    hint = suggest_name(name, known) or Message(
+        "{owner} knows {names} and {n} more",
+        owner=owner,
+        names=", ".join(main),
+        n=len(known) - len(main),
     )
     if not (isinstance(name, str) and name.isascii() and name.isidentifier() and len(name) <= 64):
         name = format_value(name)

@@ -7,14 +7,13 @@ Names are those of transformers' ``from_pretrained`` and ``BitsAndBytesConfig``;
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from engine.declare.params import Choice, Flag, Param, defaults_of, param, params_of
-from engine.errors import ParameterError
+from engine.errors import ParameterError, suggest_name
 from engine.messages import Message
 from engine.type_guards import is_list, is_mapping
 
@@ -242,10 +241,5 @@ def _unknown_parameter(
 ) -> ParameterError:
     if isinstance(name, str) and name in _ASSISTANT_KINDS:
         return ParameterError(name, value, Message("{owner} has no draft model", owner=owner))
-    near = difflib.get_close_matches(str(name)[:64], kinds, n=1)
-    hint = (
-        Message("did you mean {near}", near=near[0])
-        if near
-        else Message("there are {names}", names=", ".join(_KINDS))
-    )
+    hint = suggest_name(name, kinds) or Message("there are {names}", names=", ".join(_KINDS))
     return ParameterError("weights", name, "no such parameter says how weights are held", hint)

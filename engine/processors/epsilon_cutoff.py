@@ -6,9 +6,9 @@ import math
 
 from engine.declare.params import Number, param
 from engine.messages import Message
-from engine.number_text import format_percent, format_share, format_value, round_down_until
+from engine.number_text import format_percent, format_share
 from engine.processors.filter import CUTS, Filter
-from engine.processors.removal import Removal, RemovalCase, removal_until_off, token_name
+from engine.processors.removal import Removal, RemovalCase, removal_at_most, token_name
 from engine.processors.scores import distance_to_edge
 from engine.statistics.term import Term
 
@@ -22,12 +22,8 @@ def explain(case: RemovalCase) -> Removal:
         percent=format_percent(case.p),
         share=format_share(given),
     )
-    value = round_down_until(case.p, lambda v: case.is_kept_by(case.with_value(epsilon=v)), 0.0)
-    if value is None:
-        return removal_until_off(why, "epsilon_cutoff", 0.0)
-    changes, instead = {"epsilon_cutoff": value}, case.with_value(epsilon=value)
-    return Removal(
-        why, Message("at epsilon_cutoff ≤ {value}", value=format_value(value)), changes, instead
+    return removal_at_most(
+        case, why, "epsilon_cutoff", case.p, lambda v: case.with_value(epsilon=v), off=0.0
     )
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from engine.declare.params import Number, param
 from engine.messages import Message
-from engine.number_text import format_percent, format_value, round_down_until
+from engine.number_text import format_percent
 from engine.processors.filter import CUTS, Filter
-from engine.processors.removal import Removal, RemovalCase, removal_until_off, token_name
+from engine.processors.removal import Removal, RemovalCase, removal_at_most, token_name
 from engine.statistics.term import Term
 
 
@@ -29,19 +27,14 @@ def explain(case: RemovalCase) -> Removal:
     )
     # The cutoff is min(epsilon, sqrt(epsilon) * exp(-entropy)); this solves it for epsilon.
     bound = max(case.p, (case.p * float(entropy.exp())) ** 2)
-
-    def other(value: float) -> Any:
-        return case.with_value(epsilon=epsilon.new_tensor(value))
-
-    value = round_down_until(bound, lambda v: case.is_kept_by(other(v)), 0.0)
-    if value is None:
-        return removal_until_off(why, "eta_cutoff", 0.0, facts)
-    return Removal(
+    return removal_at_most(
+        case,
         why,
-        Message("at eta_cutoff ≤ {value}", value=format_value(value)),
-        {"eta_cutoff": value},
-        other(value),
-        facts,
+        "eta_cutoff",
+        bound,
+        lambda v: case.with_value(epsilon=epsilon.new_tensor(v)),
+        off=0.0,
+        facts=facts,
     )
 
 

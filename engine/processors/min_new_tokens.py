@@ -21,7 +21,7 @@ def explain(case: RemovalCase) -> Removal:
     )
     return Removal(
         why,
-        Message("at min_new_tokens ≤ {value}", value=case.new),
+        Message("at {parameter} ≤ {value}", parameter="min_new_tokens", value=case.new),
         {"min_new_tokens": case.new or None},
     )
 

@@ -6,9 +6,9 @@ import math
 
 from engine.declare.params import Number, param
 from engine.messages import Message
-from engine.number_text import format_percent, format_share, format_value, round_down_until
+from engine.number_text import format_percent, format_share, format_value
 from engine.processors.filter import CUTS, Filter
-from engine.processors.removal import Removal, RemovalCase, removal_until_off, token_name
+from engine.processors.removal import Removal, RemovalCase, removal_at_most, token_name
 from engine.processors.scores import distance_to_edge
 from engine.statistics.term import Term
 
@@ -29,15 +29,8 @@ def explain(case: RemovalCase) -> Removal:
     facts = (
         ("Share of the best", format_share(ratio), "Its probability over that of the best token."),
     )
-    value = round_down_until(ratio, lambda v: case.is_kept_by(case.with_value(min_p=v)), 0.0)
-    if value is None:
-        return removal_until_off(why, "min_p", None, facts)
-    return Removal(
-        why,
-        Message("at min_p ≤ {value}", value=format_value(value)),
-        {"min_p": value},
-        case.with_value(min_p=value),
-        facts,
+    return removal_at_most(
+        case, why, "min_p", ratio, lambda v: case.with_value(min_p=v), off=None, facts=facts
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.messages import Message
-from engine.number_text import quote_token
+from engine.number_text import format_value, quote_token, round_down_until, round_up_until
 from engine.processors.scores import is_removed
 
 if TYPE_CHECKING:
@@ -99,6 +99,57 @@ def removal_until_off(
     """Return a removal that only ends when the parameter is switched off, by the value ``off``."""
     survives = Message("with {parameter} off", parameter=parameter)
     return Removal(why, survives, {parameter: off}, None, tuple(facts))
+
+
+def removal_at_least(
+    case: RemovalCase,
+    why: str,
+    parameter: str,
+    bound: float,
+    replace: Callable[[float], Any],
+    *,
+    off: float | None,
+    most: float = 1.0,
+    facts: Iterable[tuple[str, str, str]] = (),
+) -> Removal:
+    """Return a removal that ends at the smallest value of a parameter that keeps the token.
+
+    Args:
+        case: the removed token.
+        why: a complete sentence.
+        parameter: the name of the parameter.
+        bound: no smaller value can keep the token.
+        replace: returns the processor with another value.
+        off: the value that switches the parameter off.
+        most: values stay below it.
+        facts: as in ``Removal``.
+    """
+    value = round_up_until(bound, lambda v: case.is_kept_by(replace(v)), most)
+    if value is None:
+        return removal_until_off(why, parameter, off, facts)
+    survives = Message("at {parameter} ≥ {value}", parameter=parameter, value=format_value(value))
+    return Removal(why, survives, {parameter: value}, replace(value), tuple(facts))
+
+
+def removal_at_most(
+    case: RemovalCase,
+    why: str,
+    parameter: str,
+    bound: float,
+    replace: Callable[[float], Any],
+    *,
+    off: float | None,
+    facts: Iterable[tuple[str, str, str]] = (),
+) -> Removal:
+    """Return a removal that ends at the largest value of a parameter that keeps the token.
+
+    The arguments are those of ``removal_at_least``; no value above the bound can keep the token.
+    """
+    value = round_down_until(bound, lambda v: case.is_kept_by(replace(v)), 0.0)
+    if value is None:
+        return removal_until_off(why, parameter, off, facts)
+    survives = Message("at {parameter} ≤ {value}", parameter=parameter, value=format_value(value))
+    return Removal(why, survives, {parameter: value}, replace(value), tuple(facts))
 
 
 def removal_by_id(case: RemovalCase, why: str, parameter: str) -> Removal:

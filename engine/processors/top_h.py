@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from engine.declare.params import Number, param
 from engine.messages import Message
-from engine.number_text import format_share, format_value, round_up_until
+from engine.number_text import format_share, format_value
 from engine.processors.filter import CUTS, Filter
-from engine.processors.removal import Removal, RemovalCase, removal_until_off, token_name
+from engine.processors.removal import (
+    Removal,
+    RemovalCase,
+    removal_at_least,
+    removal_until_off,
+    token_name,
+)
 from engine.statistics.term import Term
 
 
@@ -35,15 +41,8 @@ def explain(case: RemovalCase) -> Removal:
         given=given,
     )
     facts = (("Entropy down to it", told, "Share of the entropy of the best tokens."),)
-    value = round_up_until(part, lambda v: case.is_kept_by(case.with_value(top_h=v)), 1.0)
-    if value is None:
-        return removal_until_off(why, "top_h", None, facts)
-    return Removal(
-        why,
-        Message("at top_h ≥ {value}", value=format_value(value)),
-        {"top_h": value},
-        case.with_value(top_h=value),
-        facts,
+    return removal_at_least(
+        case, why, "top_h", part, lambda v: case.with_value(top_h=v), off=None, facts=facts
     )
 
 

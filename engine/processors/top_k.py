@@ -29,7 +29,7 @@ def explain(case: RemovalCase) -> Removal:
     )
     return Removal(
         why,
-        Message("at top_k ≥ {value}", value=place),
+        Message("at {parameter} ≥ {value}", parameter="top_k", value=place),
         {"top_k": place},
         case.with_value(top_k=place),
         facts,

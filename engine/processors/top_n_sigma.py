@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from engine.declare.params import Number, param
 from engine.messages import Message
-from engine.number_text import format_number, format_value, round_up_until
+from engine.number_text import format_number, format_value
 from engine.processors.filter import CUTS, Filter
-from engine.processors.removal import Removal, RemovalCase, removal_until_off, token_name
+from engine.processors.removal import Removal, RemovalCase, removal_at_least, token_name
 from engine.statistics.term import Term
 
 if TYPE_CHECKING:
@@ -73,15 +73,15 @@ def explain(case: RemovalCase) -> Removal:
             ),
         ),
     )
-    value = round_up_until(far, lambda v: case.is_kept_by(case.with_value(n=v)), _MAXIMUM)
-    if value is None:
-        return removal_until_off(why, "top_n_sigma", None, facts)
-    return Removal(
+    return removal_at_least(
+        case,
         why,
-        Message("at top_n_sigma ≥ {value}", value=format_value(value)),
-        {"top_n_sigma": value},
-        case.with_value(n=value),
-        facts,
+        "top_n_sigma",
+        far,
+        lambda v: case.with_value(n=v),
+        off=None,
+        most=_MAXIMUM,
+        facts=facts,
     )
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from engine.declare.params import Number, param
 from engine.messages import Message
-from engine.number_text import format_share, format_value, round_up_until
+from engine.number_text import format_share, format_value
 from engine.processors.filter import CUTS, Filter
-from engine.processors.removal import Removal, RemovalCase, removal_until_off, token_name
+from engine.processors.removal import Removal, RemovalCase, removal_at_least, token_name
 from engine.processors.scores import gap_at_edge
 from engine.statistics.term import Term
 
@@ -33,15 +33,8 @@ def explain(case: RemovalCase) -> Removal:
     facts = (
         ("Held before it", format_share(before), "Top-p keeps tokens until this reaches top_p."),
     )
-    value = round_up_until(before, lambda v: case.is_kept_by(case.with_value(top_p=v)), 1.0)
-    if value is None:
-        return removal_until_off(why, "top_p", 1.0, facts)
-    return Removal(
-        why,
-        Message("at top_p ≥ {value}", value=format_value(value)),
-        {"top_p": value},
-        case.with_value(top_p=value),
-        facts,
+    return removal_at_least(
+        case, why, "top_p", before, lambda v: case.with_value(top_p=v), off=1.0, facts=facts
     )
 
 

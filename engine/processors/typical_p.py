@@ -6,9 +6,9 @@ import math
 
 from engine.declare.params import Number, param
 from engine.messages import Message
-from engine.number_text import format_number, format_share, format_value, round_up_until
+from engine.number_text import format_number, format_share
 from engine.processors.filter import CUTS, Filter
-from engine.processors.removal import Removal, RemovalCase, removal_until_off, token_name
+from engine.processors.removal import Removal, RemovalCase, removal_at_least, token_name
 from engine.statistics.term import Term
 
 
@@ -36,12 +36,8 @@ def explain(case: RemovalCase) -> Removal:
             "Typical-p stops when this reaches it.",
         ),
     )
-    value = round_up_until(before, lambda v: case.is_kept_by(case.with_value(mass=v)), 1.0)
-    if value is None:
-        return removal_until_off(why, "typical_p", 1.0, facts)
-    changes, instead = {"typical_p": value}, case.with_value(mass=value)
-    return Removal(
-        why, Message("at typical_p ≥ {value}", value=format_value(value)), changes, instead, facts
+    return removal_at_least(
+        case, why, "typical_p", before, lambda v: case.with_value(mass=v), off=1.0, facts=facts
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import threading
 from collections.abc import Callable, Mapping
@@ -11,7 +10,7 @@ from typing import Any
 
 from engine.declare.params import params_of
 from engine.declare.weights import TORCH
-from engine.errors import ModelError, ParameterError
+from engine.errors import ModelError, ParameterError, suggest_name
 from engine.messages import Message
 from engine.models.loading import LoadedModel
 from engine.sandbox.arguments import check_arguments, standard_argument_names
@@ -135,14 +134,9 @@ def _check_arguments(method: RequestedMethod, given: Mapping[str, object]) -> di
     also = standard_argument_names() - _OWN_PARAMETERS if own.takes_all else frozenset()
     known = also | {argument.name for argument in own.arguments}
     for name, value in given.items():
-        near = difflib.get_close_matches(name[:64], _OWN_PARAMETERS, n=1)
-        if name not in known and near:
-            raise ParameterError(
-                name,
-                value,
-                "the method does not have it",
-                Message("did you mean {near}", near=near[0]),
-            )
+        hint = None if name in known else suggest_name(name, _OWN_PARAMETERS)
+        if hint:
+            raise ParameterError(name, value, "the method does not have it", hint)
     return check_arguments(own.arguments, given, also)
 
 

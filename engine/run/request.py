@@ -6,14 +6,13 @@ The browser, the command line and the API all validate here and nowhere else.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from engine.declare.params import TokenSequence, build_config, params_of
 from engine.declare.weights import WeightsParams
-from engine.errors import ParameterError
+from engine.errors import ParameterError, suggest_name
 from engine.media import Media
 from engine.messages import Message
 from engine.models.chat import ChatPrompt
@@ -159,13 +158,11 @@ def check_request(request: DecodeRequest) -> CheckedRequest:
 def _get_strategy(name: object) -> Strategy:
     if isinstance(name, str) and name in STRATEGIES:
         return STRATEGIES[name]
-    near = difflib.get_close_matches(str(name), STRATEGIES, n=1)
-    hint = Message("did you mean {near}", near=near[0]) if near else ""
     raise ParameterError(
         "strategy",
         name,
         Message("it must be one of {choices}", choices=", ".join(STRATEGIES)),
-        hint,
+        suggest_name(name, STRATEGIES) or "",
     )
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from engine.errors import TraceError
 from engine.trace.records import ROLES, TURN_ROLES, Trace
-from engine.type_guards import is_list, is_mapping
+from engine.trace.value_types import is_unicode, iter_leaves
 
 _MAX_NUMBER = 2**64
 
@@ -33,7 +31,7 @@ def check_chat(trace: Trace) -> None:
         if not isinstance(message.get("content"), str) and not message.get("tool_calls"):
             raise TraceError("trace.messages[{n}].content must be text.", n=number)
     for name in ("messages", "template"):
-        if not all(_is_valid_leaf(leaf) for leaf in _iter_leaves(getattr(trace, name))):
+        if not all(_is_valid_leaf(leaf) for leaf in iter_leaves(getattr(trace, name))):
             raise TraceError("trace.{name} has half of a character or no finite number.", name=name)
     if trace.literal_tokens < 0:
         raise TraceError("trace.literal_tokens is negative.")
@@ -58,20 +56,9 @@ def _check_turns(trace: Trace) -> None:
         raise TraceError("trace.prompt_turns do not end with the prompt.")
 
 
-def _iter_leaves(value: object) -> Iterator[object]:
-    if is_mapping(value):
-        yield from value
-        value = list(value.values())
-    if is_list(value):
-        for item in value:
-            yield from _iter_leaves(item)
-    else:
-        yield value
-
-
 def _is_valid_leaf(leaf: object) -> bool:
     if isinstance(leaf, str):
-        return not any("\ud800" <= character <= "\udfff" for character in leaf)
+        return is_unicode(leaf)
     if isinstance(leaf, (int, float)):
         return abs(leaf) <= _MAX_NUMBER
     return leaf is None

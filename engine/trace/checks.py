@@ -19,8 +19,7 @@ from engine.trace.json_scan import JsonLimitError, JsonLimits, JsonScanner
 from engine.trace.media_checks import check_media
 from engine.trace.method_checks import check_method
 from engine.trace.records import FINISH_REASONS, Step, Trace, replay_ids
-from engine.trace.value_types import JsonObject, JsonValue
-from engine.type_guards import is_list, is_mapping
+from engine.trace.value_types import JsonObject, JsonValue, is_unicode, iter_leaves
 
 MAX_STEPS = 20_000
 MAX_CANDIDATES = 200
@@ -227,31 +226,12 @@ def _check_config(config: Mapping[str, object]) -> None:
                 low=-largest,
                 high=largest,
             )
-    leaves = list(_iter_leaves(config))
+    leaves = list(iter_leaves(config))
     numbers = [leaf for leaf in leaves if isinstance(leaf, (int, float))]
     if not all(abs(n) <= _MAX_NUMBER for n in numbers):
         raise TraceError("trace.config has a number that is not finite or too large.")
     if not all(is_unicode(leaf) for leaf in leaves if isinstance(leaf, str)):
         raise TraceError("trace.config has half of a character (a lone surrogate).")
-
-
-def _iter_leaves(value: object) -> Iterator[object]:
-    if is_mapping(value):
-        value = list(value.values())
-    if is_list(value):
-        for item in value:
-            yield from _iter_leaves(item)
-    else:
-        yield value
-
-
-def is_unicode(text: str) -> bool:
-    """Return True if the text has no lone surrogate, which UTF-8 cannot encode."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _check_step(index: int, step: Step, trace: Trace, lengths: dict[int, int]) -> None:

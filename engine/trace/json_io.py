@@ -27,6 +27,7 @@ from engine.trace.value_types import (
     JsonValue,
     field_types,
     is_record_type,
+    is_unicode,
     split_annotation,
 )
 from engine.type_guards import is_list, is_mapping
@@ -259,7 +260,7 @@ def _read_scalar(value: JsonValue, kind: type, where: str) -> Any:
         raise TraceError("{where} is a number that is too large.", where=where)
     if kind is float and isinstance(value, (int, float)) and not isinstance(value, bool):
         return float(value)
-    if isinstance(value, str) and not checks.is_unicode(value):
+    if isinstance(value, str) and not is_unicode(value):
         raise TraceError("{where} has half of a character (a lone surrogate).", where=where)
     # bool is a subclass of int, but true is no whole number in JSON.
     if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):

@@ -80,6 +80,27 @@ def is_equal_except(one: object, other: object, apart: Meaning) -> bool:
     return one == other or (one != one and other != other)
 
 
+def iter_leaves(value: object) -> Iterator[object]:
+    """Yield the values of nested lists and mappings that are neither, and the mappings' keys."""
+    if is_mapping(value):
+        yield from value
+        value = list(value.values())
+    if is_list(value):
+        for item in value:
+            yield from iter_leaves(item)
+    else:
+        yield value
+
+
+def is_unicode(text: str) -> bool:
+    """Return True if the text has no lone surrogate, which UTF-8 cannot encode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def split_annotation(hint: object) -> tuple[Any, Meaning | None]:
     """Split a type hint into the bare type and its meaning, which may be None."""
     if typing.get_origin(hint) is Annotated:

@@ -29,12 +29,11 @@ from playground.inspect.trace_input import parse_trace
 from playground.jobs.registry import JOBS, JobKind
 from playground.runs.stream import run_state_or_empty
 from playground.shell import lazy_imports
-from playground.shell.elements import PAGE_EVENT, add_hidden_element, event_data
+from playground.shell.elements import PAGE_EVENT, add_hidden_element, event_data, read_page_number
 from playground.shell.guard import error_message
 from playground.shell.scripts import on_message
 from playground.shell.visitors import set_current_visitor
 
-_MAX_ID = 2**31
 _QUESTION_MODULES = (
     generation_config,
     influence,
@@ -62,8 +61,7 @@ def build_question_bus() -> None:
 
 def format_reply(number: Any, **values: Any) -> str:
     """Return the JSON reply to question ``number``; the id is 0 if that is not a valid number."""
-    known = isinstance(number, int) and not isinstance(number, bool) and 0 <= number < _MAX_ID
-    return to_json({"id": number if known else 0, **values})
+    return to_json({"id": read_page_number(number), **values})
 
 
 def _handle_event(event: gr.EventData) -> str:

@@ -8,8 +8,7 @@ from typing import Any
 
 import gradio as gr
 
-from engine.messages import to_json
-from playground.jobs.registry import JOBS, JobKind
+from playground.jobs.registry import JOBS, JobKind, TabMessage
 from playground.jobs.zerogpu import on_gpu, queue_options
 from playground.shell.elements import PRESS_EVENT, event_data
 from playground.shell.visitors import current_session, set_current_visitor
@@ -45,7 +44,7 @@ def _make_handler(kind: JobKind, kinds: list[type]) -> Callable[[gr.EventData], 
         for message in _read_job(kind, event_data(event)):
             if isinstance(message, tuple(kinds)):
                 # Plain texts: on ZeroGPU they go to another process.
-                text = str(message) if isinstance(message, str) else to_json(message)
+                text = message.text if isinstance(message, TabMessage) else str(message)
                 sent = [text if isinstance(message, one) else gr.skip() for one in kinds]
                 yield sent[0] if len(sent) == 1 else tuple(sent)
 
@@ -63,7 +62,8 @@ def _read_job(kind: JobKind, asked: dict[str, Any]) -> Iterator[Any]:
         work = kind.take_over(asked)
         if work is None:
             unknown = kind.unknown(asked)
-            yield {**unknown, **kind.about(asked)} if isinstance(unknown, dict) else unknown
+            own = isinstance(unknown, dict)
+            yield TabMessage({**unknown, **kind.about(asked)}) if own else unknown
             return
         job = JOBS.start(kind, job_id, asked, work)
     for message in job.read(current_session()):

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import BusyError, Cancelled, StoppedError
+from engine.messages import to_json
 from engine.run.jobs import JobStream
 from engine.settings import SETTINGS
 from playground.jobs.progress import HEARTBEAT_S
@@ -46,8 +47,7 @@ _POLL_S = 0.05
 Asked = Mapping[str, Any]
 
 
-def _failure(asked: Asked, error: BaseException) -> dict[str, Any]:
-    del asked
+def _failure(error: BaseException) -> dict[str, Any]:
     stopped = {"stopped": True} if isinstance(error, StoppedError) else {}
     return {"kind": "failed", "error": error_message(error), **stopped}
 
@@ -55,6 +55,18 @@ def _failure(asked: Asked, error: BaseException) -> dict[str, Any]:
 def _unknown_job(asked: Asked) -> dict[str, Any]:
     del asked
     return {"kind": "failed", "error": ENDED_MESSAGE}
+
+
+class TabMessage(dict[str, Any]):
+    """A message to the tab that asked.
+
+    Attributes:
+        text: the message as JSON, written at once, so that a job fails that sends what is no JSON.
+    """
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        super().__init__(fields)
+        self.text = to_json(self)
 
 
 @dataclass(frozen=True)
@@ -89,7 +101,7 @@ class JobKind:
     reconnects: bool = True
     stopped: str = _STOPPED_MESSAGE
     about: Callable[[Asked], dict[str, Any]] = lambda asked: {}
-    failure: Callable[[Asked, BaseException], Any] = _failure
+    failure: Callable[[BaseException], Any] = _failure
     unknown: Callable[[Asked], Any] = _unknown_job
     take_over: Callable[[Asked], Callable[[PageJob], Iterator[Any]] | None] = lambda asked: None
 
@@ -328,7 +340,7 @@ class JobRegistry:
         about = job.kind.about(asked)
 
         def add(message: Any) -> None:
-            job.add({**message, **about} if isinstance(message, dict) else message)
+            job.add(TabMessage({**message, **about}) if isinstance(message, dict) else message)
 
         lazy_imports.wait_until_loaded()
         try:
@@ -341,7 +353,7 @@ class JobRegistry:
         # A panic of the tokenizer library is no Exception, see ``guard``.
         except BaseException as error:
             stopped = StoppedError(job.kind.stopped) if isinstance(error, Cancelled) else error
-            add(job.kind.failure(asked, stopped))
+            add(job.kind.failure(stopped))
         finally:
             job.end()
 

@@ -10,6 +10,7 @@ PAGE_EVENT: dict[str, Any] = {"api_visibility": "private", "show_progress": "hid
 """Options of an event that only the page triggers, and whose progress the page shows itself."""
 PRESS_EVENT: dict[str, Any] = {**PAGE_EVENT, "trigger_mode": "multiple"}
 """Options of a Run event: the page itself prevents double presses, and may resume the event."""
+_MAX_PAGE_NUMBER = 2**31
 _LOADING_HTML = '<div class="dp-tab"><p class="dp-note">Loading…</p></div>'
 
 
@@ -35,6 +36,12 @@ def add_hidden_element(name: str, script: str) -> gr.HTML:
         html_template="<span></span>",
         js_on_load=script,
     )
+
+
+def read_page_number(value: object) -> int:
+    """Return a number by which the page knows its question, 0 if it is not valid."""
+    # Not isinstance: a bool is an int.
+    return value if type(value) is int and 0 <= value < _MAX_PAGE_NUMBER else 0
 
 
 def event_data(event: gr.EventData) -> dict[str, Any]:

@@ -32,12 +32,10 @@ from playground.jobs.page_events import connect_jobs
 from playground.jobs.progress import STARTING, with_progress
 from playground.jobs.registry import JobKind, PageJob
 from playground.runs.stream import stream_run
-from playground.shell.elements import add_scripted_element
+from playground.shell.elements import add_scripted_element, read_page_number
 from playground.shell.guard import error_message
 from playground.shell.scripts import on_message
 from visualizers.compare.summary import ComparedRun, TextComparison, comparison_view
-
-_MAX_NUMBER = 2**31
 
 
 class Comparison:
@@ -85,13 +83,6 @@ def build_compare(bus: Any) -> None:
     connect_jobs(COMPARE, page, bus=bus)
 
 
-def _comparison_number(asked: Any) -> int:
-    """Return the page's number of a comparison, or 0 if it is missing or not valid."""
-    number = asked.get("number") if isinstance(asked, dict) else None
-    # Not isinstance: a bool is an int.
-    return number if type(number) is int and 0 <= number < _MAX_NUMBER else 0
-
-
 def run_comparison(job: PageJob, asked: Any) -> Iterator[str | dict[str, Any]]:
     """Decode the columns one after another, then score all texts with the base model.
 
@@ -129,7 +120,7 @@ def run_comparison(job: PageJob, asked: Any) -> Iterator[str | dict[str, Any]]:
             columns=len(requests),
         )
         yield {"kind": "progress", "phase": "decoding", "says": says}
-        key = f"compare-{_comparison_number(asked)}-{i}"
+        key = f"compare-{read_page_number(asked.get('number'))}-{i}"
         yield from stream_run(job, request, key=key, follow=comparison)
     # What was decoded before a stop is still judged; another stop ends the judging.
     job.cancelled.clear()
@@ -138,7 +129,7 @@ def run_comparison(job: PageJob, asked: Any) -> Iterator[str | dict[str, Any]]:
 
 
 COMPARE = JobKind(
-    "compare", run_comparison, about=lambda asked: {"number": _comparison_number(asked)}
+    "compare", run_comparison, about=lambda asked: {"number": read_page_number(asked.get("number"))}
 )
 
 

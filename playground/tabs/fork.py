@@ -28,11 +28,10 @@ from playground.jobs.page_events import connect_jobs
 from playground.jobs.progress import with_progress
 from playground.jobs.registry import Asked, JobKind, PageJob
 from playground.runs.stream import progress_message, refusal_message, stored_state, stream_run
-from playground.shell.elements import add_hidden_element
+from playground.shell.elements import add_hidden_element, read_page_number
 from playground.shell.guard import error_message
 from playground.shell.scripts import on_message
 
-_MAX_NUMBER = 2**31
 _MAX_RUN_ID = 64
 
 
@@ -99,15 +98,14 @@ def run_branch(job: PageJob, asked: Asked) -> Iterator[str | dict[str, Any]]:
 
 def _answer_fields(asked: Asked) -> dict[str, Any]:
     """Return the page's ``number`` of a request, 0 if it is not valid; the answers repeat it."""
-    number = asked.get("number")
-    return {"number": number if type(number) is int and 0 <= number < _MAX_NUMBER else 0}
+    return {"number": read_page_number(asked.get("number"))}
 
 
 FORK = JobKind(
     "fork",
     run_branch,
     about=_answer_fields,
-    failure=lambda asked, error: {"error": error_message(error)},
+    failure=lambda error: {"error": error_message(error)},
     unknown=stored_state,
 )
 

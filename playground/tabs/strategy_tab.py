@@ -37,7 +37,7 @@ def build_tab(strategy: Strategy, bus: Any) -> None:
     kind = JobKind(
         name,
         partial(_decode_form, name),
-        failure=lambda asked, error: refusal_message(name, error),
+        failure=partial(refusal_message, name),
         unknown=stored_state,
         take_over=partial(take_over, key=name),
     )

@@ -163,7 +163,7 @@ FILES = (
         "half-characters",
         "Half of a character in a file ends the server's answer in mid-stream.",
         "engine/trace/json_io.py",
-        "    if isinstance(value, str) and not checks.is_unicode(value):\n",
+        "    if isinstance(value, str) and not is_unicode(value):\n",
         "    if isinstance(value, bytes):\n",
         (
             "tests/playground/test_malformed_files.py::test_a_changed_trace_never_reaches_the_player",

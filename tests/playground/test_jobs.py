@@ -67,6 +67,17 @@ def test_an_error_is_the_last_message(jobs, error, said):
     assert last.get("stopped", False) == isinstance(error, (StoppedError, Cancelled))
 
 
+def test_a_message_that_is_no_json_ends_its_job_with_a_sentence(jobs):
+    def send(job, asked):
+        yield {"value": 0.5}
+        yield {"value": float("nan")}
+        yield {"value": 1.0}
+
+    first, *rest = jobs.start(JobKind("work", send), "a", {}).read()
+    assert first.text == '{"value":0.5}'
+    assert [message["kind"] for message in rest] == ["failed"]
+
+
 def test_a_page_that_resumes_an_unknown_job_is_told_so():
     asked = {"press": "unknown", "resume": True, "number": 5}
     assert list(_read_job(WORK, asked)) == [{"kind": "failed", "error": ENDED_MESSAGE, "number": 5}]

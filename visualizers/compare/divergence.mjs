@@ -1,6 +1,7 @@
 // The first token at which the texts of several runs differ, and each run's candidates there.
 import { createTable, el } from "../shared/dom.mjs";
 import { processorTitle } from "../shared/processors.mjs";
+import { beamPool } from "../shared/record.mjs";
 import {
   FATE_TEXT,
   formatFixed,
@@ -74,12 +75,6 @@ export function pairDivergenceText({ common, at }, names, over) {
 }
 
 /**
- * @param {Step} step of a beam search
- * @returns {BeamNode[]}
- */
-const listBeams = (step) => step.detail.pool;
-
-/**
  * Ids of the nodes of the winner; empty while the search goes on.
  * @param {Run} run
  * @returns {Set<number>}
@@ -88,7 +83,7 @@ function winnerNodes(run) {
   const last = run.steps.at(-1)?.detail;
   const path = new Set();
   if (!hasEnded(run) || !last || last.winner_node_id === null) return path;
-  const nodes = new Map(run.steps.flatMap((s) => listBeams(s).map((n) => [n.node_id, n])));
+  const nodes = new Map(run.steps.flatMap((s) => beamPool(s).map((n) => [n.node_id, n])));
   for (let node = nodes.get(last.winner_node_id); node; node = nodes.get(node.parent_id))
     path.add(node.node_id);
   return path;
@@ -99,7 +94,7 @@ function winnerNodes(run) {
  * @returns {BeamNode[]}
  */
 export const listBestBeams = (step) =>
-  [...listBeams(step)].sort((a, b) => b.sum_logprobs - a.sum_logprobs).slice(0, MAX_SHOWN);
+  [...beamPool(step)].sort((a, b) => b.sum_logprobs - a.sum_logprobs).slice(0, MAX_SHOWN);
 
 /**
  * The first candidates of a step with their probabilities from the summary.

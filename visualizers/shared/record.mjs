@@ -69,7 +69,7 @@ export const hasSeveralOutputs = (run) =>
  * @param {Step} step of a beam search
  * @returns {BeamNode[]}
  */
-const beamPool = (step) => step.detail.pool;
+export const beamPool = (step) => step.detail.pool;
 
 /**
  * The nodes from the first step of a beam search to a node.

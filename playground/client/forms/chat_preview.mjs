@@ -3,6 +3,7 @@ import { el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { createTurns } from "../../../visualizers/text/chat_turns.mjs";
+import { StoppableQuestion } from "../jobs/question.mjs";
 import { askServer, questionsReady } from "../shell/questions.mjs";
 
 const PAUSE_MS = 400;
@@ -21,7 +22,7 @@ export class ChatPreview {
   #models;
   #asked;
   #timer = 0;
-  #number = 0;
+  #question = new StoppableQuestion();
   #known = "";
 
   /**
@@ -55,12 +56,12 @@ export class ChatPreview {
     const [model] = this.#models();
     const key = JSON.stringify([model, messages, template]);
     if (key === this.#known) return;
-    const number = ++this.#number;
     if (!this.#known) this.say.textContent = tr("Reading…");
-    await questionsReady;
-    const found = await askServer({ action: "rendered", model, messages, template });
-    // A newer request is under way.
-    if (number !== this.#number) return;
+    const found = await this.#question.ask(async () => {
+      await questionsReady;
+      return askServer({ action: "rendered", model, messages, template });
+    });
+    if (!found) return;
     this.#known = found.error ? "" : key;
     this.say.textContent = found.error ? said(found.error) : tokenCountText(found.tokens, model);
     this.parts.replaceChildren(...(found.error ? [] : createTurns(found.tokens, found.turns)));

@@ -2,6 +2,7 @@
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
+import { StoppableQuestion } from "../jobs/question.mjs";
 import { askServer, questionsReady } from "../shell/questions.mjs";
 import { saveMediaInputs } from "./media_inputs.mjs";
 
@@ -9,8 +10,7 @@ const ASKING = tr("Asking…");
 
 /** The button that asks about the named model, and the facts it shows. */
 export class Preflight {
-  // Number of the latest question; answers to older ones are dropped.
-  #number = 0;
+  #question = new StoppableQuestion();
 
   /**
    * @param {() => Record<string, any>} asked the model and the form's settings for its weights
@@ -28,22 +28,26 @@ export class Preflight {
 
   // Clear the facts when the model's name changes.
   forget() {
-    this.#number++;
+    this.#question.forget();
     this.#showFacts("");
   }
 
   async look() {
     const asked = this.asked();
-    const number = ++this.#number;
+    this.#question.forget();
     if (!asked.model) return this.#showFacts(tr("Name a model first."));
     this.#showFacts(ASKING);
-    await questionsReady;
-    const { error, told, notes, ...takes } = await askServer({ action: "preflight", ...asked });
-    if (!error) saveMediaInputs(asked.model, takes);
-    if (number !== this.#number) return;
+    const found = await this.#question.ask(async () => {
+      await questionsReady;
+      const answer = await askServer({ action: "preflight", ...asked });
+      const { error, told, notes, ...takes } = answer;
+      if (!error) saveMediaInputs(asked.model, takes);
+      return answer;
+    });
+    if (!found) return;
     this.learned();
-    if (error) this.#showFacts(said(error));
-    else this.#showFacts(notes.map(said).join(" "), told);
+    if (found.error) this.#showFacts(said(found.error));
+    else this.#showFacts(found.notes.map(said).join(" "), found.told);
   }
 
   /**

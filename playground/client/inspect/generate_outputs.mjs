@@ -2,6 +2,7 @@
 import { createButton, downloadUrl, el } from "../../../visualizers/shared/dom.mjs";
 import { readMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
+import { StoppableQuestion } from "../jobs/question.mjs";
 import { formatSize } from "../shell/file_sizes.mjs";
 import { askServer } from "../shell/questions.mjs";
 import { visitorId } from "../shell/visitor_media.mjs";
@@ -27,8 +28,7 @@ export class GenerateOutputs {
   #run = null;
   #known = "";
   #idle = false;
-  // Number of the latest size request; answers to older ones are dropped.
-  #asked = 0;
+  #size = new StoppableQuestion();
   #fits = false;
   /** @type {AbortController | null} */
   #going = null;
@@ -104,7 +104,7 @@ export class GenerateOutputs {
     this.#known = "";
     this.#idle = false;
     this.#fits = false;
-    this.#asked += 1;
+    this.#size.forget();
     this.say.textContent = "";
     this.#updateControls();
   }
@@ -113,19 +113,16 @@ export class GenerateOutputs {
   async #fetchSize() {
     const run = this.#run;
     if (!run) return;
-    const number = ++this.#asked;
+    this.#size.forget();
     this.#fits = false;
     this.#updateControls();
     if (!this.boxes.some((box) => box.checked)) {
       this.say.textContent = tr("Choose at least one.");
       return;
     }
-    const answer = await askServer({
-      action: "rich_size",
-      trace: this.slim(run),
-      flags: this.#flags,
-    });
-    if (number !== this.#asked) return;
+    const about = { trace: this.slim(run), flags: this.#flags };
+    const answer = await this.#size.ask(() => askServer({ action: "rich_size", ...about }));
+    if (!answer) return;
     this.#fits = !answer.error;
     this.say.textContent = answer.error
       ? `⚠ ${said(answer.error)}`
