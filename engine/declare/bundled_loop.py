@@ -19,7 +19,11 @@ class BundledLoop:
     """Further keyword arguments of the loop; plain values."""
 
 
-def needs_no_loop(config: object) -> BundledLoop | None:
+ChooseLoop = Callable[[Any, "int | None"], "BundledLoop | None"]
+"""(config, positions that the model has left after the longest text; None if unlimited) -> the loop."""
+
+
+def needs_no_loop(config: object, spare: int | None) -> BundledLoop | None:
     """Return None: generate() alone gives the same tokens with any parameters."""
-    del config
+    del config, spare
     return None

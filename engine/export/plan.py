@@ -12,9 +12,8 @@ from engine.declare.bundled_loop import BundledLoop
 from engine.declare.config import config_to_dict
 from engine.declare.params import build_config
 from engine.errors import EngineError, ExportError
-from engine.models.capabilities import Capabilities
 from engine.models.files import check_config
-from engine.models.meta_model import build_meta_model, describe_model
+from engine.models.meta_model import build_meta_model
 from engine.models.readers import family_of, load_processors
 from engine.models.readers.families import PROMPTED
 from engine.models.weights import weights_from_info
@@ -28,7 +27,7 @@ from engine.sources.installable import INSTALLABLE
 from engine.sources.source import Embedded, Hub, Installed, Source
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
-from engine.strategies.bundled_loops import find_bundled_loop
+from engine.strategies.bundled_loops import find_capabilities, find_run_loop
 from engine.strategies.compatibility import uses_cache
 from engine.strategies.drafting_params import draft_model_settings
 from engine.trace.records import MediaInfo, ModelInfo, Trace
@@ -164,7 +163,7 @@ def plan_export(trace: Trace) -> Plan:
         raise ExportError(
             "The run's conversation cannot be written as code: {error}", error=error
         ) from None
-    own = find_bundled_loop(strategy, config)
+    own = find_run_loop(strategy, config, trace)
     values = _generation_values(strategy, config, own)
     return Plan(
         trace=trace,
@@ -249,7 +248,7 @@ def _has_cache(strategy: Strategy, model: str) -> bool:
     Raises:
         ExportError: generate() cannot draft for the model.
     """
-    can = _find_capabilities(model)
+    can = find_capabilities(model)
     if can is None:
         return True
     if "rewind" in strategy.needs and can.has_cache and not can.can_crop:
@@ -264,17 +263,8 @@ def _has_cache(strategy: Strategy, model: str) -> bool:
 
 
 def _attention_implementation(model: str) -> str:
-    can = _find_capabilities(model)
+    can = find_capabilities(model)
     return "sdpa" if can is None else can.attention
-
-
-def _find_capabilities(model: str) -> Capabilities | None:
-    """Return a model's capabilities; None if no such model can be used on this machine."""
-    source = Source.find(model)
-    try:
-        return None if source is None else describe_model(source)
-    except EngineError:
-        return None
 
 
 def _build_config(strategy: Strategy, trace: Trace) -> Any:

@@ -47,6 +47,12 @@ _SINGLE_TOKEN_TYPES = frozenset({"cpmant", "prophetnet"})
 _NO_LAYER_STATES_TYPES = frozenset({"deepseek_v4"})
 """Model types whose hidden states are not the outputs of their layers in order."""
 _NORM_NAMES = ("norm", "ln_f", "final_layer_norm", "final_layernorm", "norm_f")
+_POSITION_NAMES = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_target_positions",
+    "max_seq_len",
+)
 _INPUT_KINDS = {
     "input_ids": "text",
     "input_features": "sound",
@@ -74,6 +80,7 @@ class Capabilities:
         exits: whether its layers are a list that can be exited early.
         layers_without_state: whether no layer stores state between passes.
         shows_layers: whether one matrix turns the hidden state of any layer into logits.
+        positions: how many positions the decoder has; None if they are relative.
         takes: accepted inputs besides text: image, audio.
         needs: which of them is required; None if text alone is enough.
         attention: attention implementation to load it with: sdpa if its class supports it, else eager.
@@ -91,6 +98,7 @@ class Capabilities:
     exits: bool
     layers_without_state: bool
     shows_layers: bool
+    positions: int | None = None
     takes: frozenset[str] = frozenset()
     needs: str | None = None
     attention: str = "sdpa"
@@ -132,6 +140,7 @@ def capabilities_of(model: Model) -> Capabilities:
         layers_without_state=stateless,
         shows_layers=model.get_output_embeddings() is not None
         and not types & _NO_LAYER_STATES_TYPES,
+        positions=position_count(model),
         takes=frozenset() if family is None else family.takes,
         needs=None if family is None else family.needs,
         attention=attention,
@@ -141,6 +150,14 @@ def capabilities_of(model: Model) -> Capabilities:
 def attention_implementation(model: Model) -> str:
     """Return the attention implementation to load a model with: some classes do not support sdpa."""
     return "sdpa" if getattr(model, "_supports_sdpa", False) else "eager"
+
+
+def position_count(model: Model) -> int | None:
+    """Return how many positions a decoder has, None if they are relative or without a limit."""
+    config = model.config.get_text_config(decoder=True)
+    lengths = (getattr(config, name, None) for name in _POSITION_NAMES)
+    # XLNet has -1: its positions are relative.
+    return next((n for n in lengths if isinstance(n, int) and n > 0), None)
 
 
 def layer_stack(model: Model) -> tuple[str, torch.nn.ModuleList] | None:

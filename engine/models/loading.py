@@ -22,7 +22,12 @@ from engine.declare.weights import DTYPES, QUANTIZATIONS, TORCH, WeightsParams
 from engine.errors import ModelError
 from engine.models import files, hashes, memory_budget, readers, sizes
 from engine.models import weights as holding
-from engine.models.capabilities import Capabilities, attention_implementation, capabilities_of
+from engine.models.capabilities import (
+    Capabilities,
+    attention_implementation,
+    capabilities_of,
+    position_count,
+)
 from engine.models.devices import check_device, default_device
 from engine.models.load_checks import check_loaded_model, load_error
 from engine.models.memory_budget import trim_heap
@@ -109,13 +114,7 @@ class LoadedModel:
     @property
     def context_length(self) -> int | None:
         """Context length in positions; None for relative positions (T5)."""
-        config = self._text_config()
-        for name in ("max_position_embeddings", "n_positions", "max_target_positions"):
-            length = getattr(config, name, None)
-            # XLNet has -1: its positions are relative.
-            if isinstance(length, int) and length > 0 and not self.is_encoder_decoder:
-                return length
-        return None
+        return None if self.is_encoder_decoder else position_count(self.model)
 
     @property
     def eos_token_ids(self) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from engine.declare.bundled_loop import BundledLoop, needs_no_loop
+from engine.declare.bundled_loop import ChooseLoop, needs_no_loop
 from engine.declare.groups import FAMILIES, require_one_of
 from engine.loops.recorder import Recorder
 from engine.messages import Message
@@ -118,8 +118,8 @@ class Strategy:
     """It needs only the logits after the newest token, so runs can share its passes."""
     one_by_one: bool = False
     """Run num_return_sequences one at a time, because their rows would influence each other."""
-    own_loop: Callable[[Any], BundledLoop | None] = needs_no_loop
-    """config -> the loop that exported code includes because generate() would give other tokens.
+    own_loop: ChooseLoop = needs_no_loop
+    """(config, positions left) -> the loop that exported code includes because generate() would give other tokens.
 
     None if generate() gives the same tokens. Not needed with ``moved_to``.
     """

@@ -57,7 +57,8 @@ def _prepare(context: Context) -> dict[str, Any]:
     return {"force_words_ids": context.config.force_words_ids}
 
 
-def _choose_bundled_loop(config: BeamSearchConfig) -> BundledLoop | None:
+def _choose_bundled_loop(config: BeamSearchConfig, spare: int | None) -> BundledLoop | None:
+    del spare
     why = "transformers moved it to transformers-community/constrained-beam-search"
     return BundledLoop(constrained_beam_loop, why) if config.force_words_ids else None
 

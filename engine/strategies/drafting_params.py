@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from engine.declare.bundled_loop import BundledLoop
+from engine.declare.bundled_loop import BundledLoop, ChooseLoop
 from engine.declare.params import Choice, Flag, Integer, Number, param, params_of
 from engine.errors import ModelError, ParameterError
 from engine.loops.drafting.named_drafters import drafted_loop
@@ -134,14 +133,15 @@ def drafting_generate_kwargs(config: DraftingParams) -> dict[str, Any]:
     return {"do_sample": config.do_sample, "num_beams": 1}
 
 
-def make_bundled_loop_chooser(drafter: str) -> Callable[[Any], BundledLoop | None]:
+def make_bundled_loop_chooser(drafter: str) -> ChooseLoop:
     """Return ``Strategy.own_loop`` for a drafting strategy.
 
     Args:
         drafter: name of the drafter, as in loops/drafting/named_drafters.py.
     """
 
-    def choose(config: DraftingParams) -> BundledLoop | None:
+    def choose(config: DraftingParams, spare: int | None) -> BundledLoop | None:
+        del spare
         if drafter == "universal_assisted" and config.do_sample:
             why = (
                 "sampling across tokenizers in transformers does not keep the target's distribution"

@@ -54,21 +54,23 @@ def prepare(context: Context) -> dict[str, Any]:
     }
 
 
-def _choose_bundled_loop(config: PromptLookupConfig) -> BundledLoop | None:
-    """Return the loop to export if transformers would drop copied tokens.
+def _choose_bundled_loop(config: PromptLookupConfig, spare: int | None) -> BundledLoop | None:
+    """Return the loop to export if transformers would drop copied tokens, or fail over them.
 
     transformers applies every warper to copied tokens, over equal made-up scores. Top-p and top-h
     then keep only some of them, and any warper drops what a penalty or a bias lowered.
     """
+    why = None
     if config.do_sample and (
         _has_nucleus_filter(config) or (_has_score_shift(config) and _has_score_filter(config))
     ):
-        return BundledLoop(
-            drafted_loop,
-            "transformers asks the warpers about copied tokens over made-up scores and drops some",
-            {"drafter": "prompt_lookup"},
-        )
-    return make_bundled_loop_chooser("prompt_lookup")(config)
+        why = "transformers asks the warpers about copied tokens over made-up scores and drops some"
+    # The last draft follows a text that lacks at least two tokens.
+    elif spare is not None and config.prompt_lookup_num_tokens > spare + 2:
+        why = "transformers copies more tokens than the model has positions for"
+    if why is None:
+        return make_bundled_loop_chooser("prompt_lookup")(config, spare)
+    return BundledLoop(drafted_loop, why, {"drafter": "prompt_lookup"})
 
 
 def _has_nucleus_filter(config: PromptLookupConfig) -> bool:

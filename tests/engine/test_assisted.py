@@ -6,6 +6,9 @@ import copy
 
 import pytest
 
+from engine.loops.drafting.prompt_lookup import NO_POSITIONS
+from engine.models.loading import LoadedModel
+from tests.helpers import zoo
 from tests.helpers.drafting import PROMPT, drafter, finish, native_rounds, rounds
 from tests.helpers.models import golden_model
 from tests.helpers.nightly import mark_nightly
@@ -21,6 +24,20 @@ PROCESSORS = [
         "forced_eos_token_id": 2,
     },
 ]
+LEARNED_POSITIONS = [
+    "BigBirdPegasus",
+    "BioGpt",
+    "BlenderbotSmall",
+    "CodeGen",
+    "GPTBigCode",
+    "GPTJ",
+    "GPTNeo",
+    "M2M100",
+    "OpenAIGPT",
+    "OPT",
+    "XGLM",
+]
+"""Architectures that look positions up in a table."""
 # The pad id is kept out: once it was generated, 5.23's draft takes it for padding and masks it.
 SAMPLED = [
     {"top_k": 0, "suppress_tokens": [0]},
@@ -35,8 +52,6 @@ SAMPLED = [
 )
 @pytest.mark.parametrize("processors", PROCESSORS)
 def test_greedy_rounds_and_tokens_are_those_of_transformers(processors, threshold, schedule):
-    from engine.models.loading import LoadedModel
-
     drafts = {
         "num_assistant_tokens": 5,
         "num_assistant_tokens_schedule": schedule,
@@ -60,8 +75,6 @@ def test_greedy_rounds_and_tokens_are_those_of_transformers(processors, threshol
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("processors", SAMPLED)
 def test_sampled_rounds_and_tokens_are_those_of_transformers(processors, seed):
-    from engine.models.loading import LoadedModel
-
     drafts = {
         "num_assistant_tokens": 4,
         "num_assistant_tokens_schedule": "heuristic_transient",
@@ -84,8 +97,6 @@ def test_sampled_rounds_and_tokens_are_those_of_transformers(processors, seed):
 @pytest.mark.parametrize("weight", [0.2, 0.7])
 @pytest.mark.parametrize(("do_sample", "seed"), [(False, 0), (True, 0), (True, 1), (True, 2)])
 def test_judging_by_a_mixture_is_that_of_transformers(do_sample, seed, weight):
-    from engine.models.loading import LoadedModel
-
     drafts = {
         "num_assistant_tokens": 4,
         "num_assistant_tokens_schedule": "constant",
@@ -129,6 +140,32 @@ def test_prompt_lookup_says_where_it_copied_from():
         assert text[start : start + size] == text[-size:]
         drafted = [token.token_id for token in step.detail.tokens]
         assert drafted == text[start + size : start + size + copied]
+
+
+@pytest.mark.parametrize("do_sample", [False, True])
+@pytest.mark.parametrize("name", ["GPT2", "Mpt", *mark_nightly(LEARNED_POSITIONS)])
+def test_prompt_lookup_drafts_nothing_behind_the_last_position(name, do_sample, monkeypatch):
+    prompt, positions = PROMPT[:4] * 5, 40
+    names = ("max_position_embeddings", "n_positions", "max_seq_len")
+    monkeypatch.setattr(zoo, "COMMON", zoo.COMMON | dict.fromkeys(names, positions))
+    loaded = LoadedModel(zoo.made(name), None, name)
+    start = 1 if loaded.is_encoder_decoder else len(prompt)
+    # The model writes what the penalty rewards: tokens of the text, so that drafts are accepted.
+    params = {"max_new_tokens": positions - start, "repetition_penalty": 0.5}
+    params |= {"suppress_tokens": [2]}
+    plain = finish("greedy", params, model=loaded, input_ids=prompt)
+    # So cold that the best token is drawn.
+    params |= {"do_sample": True, "temperature": 1e-3} if do_sample else {}
+    trace = finish(
+        "prompt_lookup",
+        params | {"prompt_lookup_num_tokens": 20},
+        model=loaded,
+        input_ids=prompt,
+    )
+    assert trace.outputs[0].token_ids == plain.outputs[0].token_ids
+    ends = [start + step.keep + step.detail.draft_length for step in trace.steps]
+    assert max(ends) == positions
+    assert NO_POSITIONS in trace.steps[-1].detail.length_reason
 
 
 def test_prompt_lookup_drafts_with_sampling_and_a_repetition_penalty():

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from typing import Any
 
 import torch
 
 from engine.loops.drafting.cache_snapshot import snapshot_cache
 from engine.loops.forward import make_empty_cache
-from engine.models.capabilities import capabilities_of
+from engine.models.capabilities import capabilities_of, position_count
 from engine.models.model_types import Model
 
 
@@ -59,11 +60,6 @@ class DraftForward:
         self.begins = False
         return outputs.logits[:, -1].to(dtype=torch.float32, copy=True)
 
-    def free_positions(self, length: int) -> int:
-        """Return how many tokens fit after ``length`` in the model's positions."""
-        config = self.model.config.get_text_config(decoder=True)
-        return max(0, getattr(config, "max_position_embeddings", 2**31) - length)
-
     def _read(self, new: torch.Tensor, start: int) -> Any:
         """Run the model on (1, n) ids at position ``start``."""
         self.passes += 1
@@ -99,6 +95,12 @@ class DraftForward:
             self.known, self.cache = self.saved[0], snapshot_cache(self.saved[1])
         else:
             self.known, self.cache = [], self._new_cache()
+
+
+def free_positions(model: Model, length: int) -> int:
+    """Return how many tokens a model can read after ``length``."""
+    # A table of learned positions has no row for what a draft would put behind its end.
+    return max(0, (position_count(model) or sys.maxsize) - length)
 
 
 def _is_extension(ids: list[int], known: list[int]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from engine.loops.drafting.draft_forward import DraftForward
+from engine.loops.drafting.draft_forward import DraftForward, free_positions
 from engine.loops.exponential_race import draw_tokens
 from engine.messages import Message
 from engine.models.model_types import Model, Processors
@@ -182,7 +182,8 @@ class ModelDrafter(Drafter):
         self.forward.begin_round()
         # The last token of the budget is the target's own.
         room = self.context.max_length - input_ids.shape[1] - 1
-        limit = min(self.schedule.length, room, self.forward.free_positions(own_length))
+        free = free_positions(self.forward.model, own_length)
+        limit = min(self.schedule.length, room, free)
         before, ends = self.forward.passes, self.context.eos_token_ids
         tokens, scores, stop = self._draft_tokens(
             limit, scores_after, ends, do_sample=self.context.do_sample

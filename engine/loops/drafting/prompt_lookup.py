@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from engine.loops.drafting.draft_forward import free_positions
 from engine.loops.drafting.drafter import (
     Draft,
     Drafter,
@@ -14,6 +15,7 @@ from engine.loops.drafting.drafter import (
 )
 from engine.messages import Message
 
+NO_POSITIONS = "the model has no position for more"
 _FORBIDDEN = float(np.finfo(np.float32).min)
 
 
@@ -45,13 +47,16 @@ class PromptLookupDrafter(Drafter):
             return self._empty_draft(
                 input_ids, "the token budget leaves one token, the target's own"
             )
+        free = free_positions(self.context.model, len(ids))
+        if not free:
+            return self._empty_draft(input_ids, NO_POSITIONS)
         cut_before = ""
         for size in range(min(self.longest, len(ids) - 1), 0, -1):
             tail = ids[-size:]
             for start in range(len(ids) - size):
                 if ids[start : start + size] != tail:
                     continue
-                copied = ids[start + size : start + size + self.length]
+                copied = ids[start + size : start + size + min(self.length, free)]
                 allowed = self._allowed_prefix(input_ids, copied)
                 if not allowed:
                     cut_before = "what followed it is forbidden"
@@ -71,6 +76,8 @@ class PromptLookupDrafter(Drafter):
             why = "the end of the text follows"
         elif len(allowed) < len(copied):
             why = "the next token is forbidden"
+        elif len(copied) == free_positions(self.context.model, input_ids.shape[1]) < self.length:
+            why = NO_POSITIONS
         elif len(copied) < self.length:
             why = "the text so far ends there"
         reason = Message("asked for {n}; copied {m}: {why}", n=self.length, m=len(tokens), why=why)

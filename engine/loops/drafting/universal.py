@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from engine.loops.drafting.draft_forward import free_positions
 from engine.loops.drafting.drafter import (
     Draft,
     ModelDrafter,
@@ -87,7 +88,8 @@ class ReencodingDrafter(UniversalDrafter):
             logits[:, self.unspeakable.to(logits.device)] = -torch.inf
             return run_processors(self.processors, ids, logits)
 
-        limit = min(self.schedule.length, self.forward.free_positions(own.shape[1]))
+        free = free_positions(self.assistant.model, own.shape[1])
+        limit = min(self.schedule.length, free)
         drafted, _, stop = self._draft_tokens(
             limit, scores_after, self.assistant.eos_token_ids, do_sample=False
         )

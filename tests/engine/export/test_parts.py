@@ -174,6 +174,21 @@ def test_only_runs_that_need_a_loop_bring_one():
             assert not generate_alone_gives(name), name
 
 
+def test_copying_near_the_last_position_brings_the_loop(trace):
+    """The storyteller has 1024 positions; generate() copies ten tokens wherever it is."""
+    config = dataclasses.asdict(STRATEGIES["prompt_lookup"].config())
+
+    def loop_of(length, new):
+        near = config | {"max_new_tokens": new}
+        return plan_export(
+            renamed(trace, strategy="prompt_lookup", config=near, prompt_ids=(5,) * length)
+        ).own
+
+    assert loop_of(952, 64) is None
+    assert "positions" in loop_of(953, 64).why
+    assert "positions" in loop_of(960, 64).why
+
+
 def test_archives_are_the_same_every_time(trace):
     files = export_files(moved(trace))
     assert zip_files(files) == zip_files(dict(files))
