@@ -13,6 +13,7 @@ import torch
 
 from engine.declare.bundled_loop import ChooseLoop, needs_no_loop
 from engine.declare.groups import FAMILIES, require_one_of
+from engine.declare.params import params_of
 from engine.loops.recorder import Recorder
 from engine.messages import Message
 
@@ -98,6 +99,8 @@ class Strategy:
     presets: tuple[Preset, ...] = ()
     short: str = ""
     """Short title for narrow places; empty if the title is short enough."""
+    dials: tuple[str, ...] = ()
+    """Its own parameters, at most three, the most telling first; the page shows them at the prompt."""
     visuals: tuple[str, ...] = ()
     """Names of the views in the tab besides the token strip: keys of visualizers.VISUALS."""
     assistant: str = "none"
@@ -126,6 +129,8 @@ class Strategy:
 
     def __post_init__(self) -> None:
         require_one_of(f"The family of {self.name}", self.family, FAMILIES)
+        for dial in self.dials:
+            require_one_of(f"A dial of {self.name}", dial, params_of(self.config))
 
     @property
     def tab(self) -> str:

@@ -41,6 +41,7 @@ STRATEGY = Strategy(
     ),
     paper="Kool et al. 2019, arXiv 1903.06059 (sampling without replacement)",
     config=BeamSamplingConfig,
+    dials=("temperature", "num_beams"),
     loop=beam_loop,
     one_shape=True,
     generate_kwargs=lambda config: {"do_sample": True, "num_beams": config.num_beams},

@@ -85,6 +85,7 @@ STRATEGY = Strategy(
     ),
     paper="Graves 2012, arXiv 1211.3711; forced words: Post & Vilar 2018, arXiv 1804.06609",
     config=BeamSearchConfig,
+    dials=("num_beams",),
     loop=_beam_search_loop,
     one_shape=True,
     generate_kwargs=lambda config: {"do_sample": False, "num_beams": config.num_beams},

@@ -73,6 +73,7 @@ STRATEGY = Strategy(
     ),
     paper="Su et al. 2022, arXiv 2202.06417",
     config=ContrastiveConfig,
+    dials=("penalty_alpha", "top_k"),
     loop=contrastive_loop,
     generate_kwargs=lambda config: {"do_sample": False, "num_beams": 1},
     presets=(

@@ -82,6 +82,7 @@ STRATEGY = Strategy(
     ),
     paper="Vijayakumar et al. 2016, arXiv 1610.02424",
     config=DiverseBeamConfig,
+    dials=("diversity_penalty", "num_beam_groups"),
     loop=group_beam_loop,
     one_shape=True,
     generate_kwargs=lambda config: {"do_sample": False, "num_beams": config.num_beams},

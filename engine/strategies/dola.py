@@ -126,6 +126,7 @@ STRATEGY = Strategy(
     ),
     paper="Chuang et al. 2023, arXiv 2309.03883",
     config=DolaConfig,
+    dials=("dola_layers",),
     loop=dola_loop,
     one_shape=True,
     generate_kwargs=lambda config: {"do_sample": config.do_sample, "num_beams": 1},

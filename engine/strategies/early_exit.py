@@ -80,6 +80,7 @@ STRATEGY = Strategy(
     ),
     paper="Elhoushi et al. 2024, arXiv 2404.16710",
     config=EarlyExitConfig,
+    dials=("assistant_early_exit", "num_assistant_tokens"),
     loop=assisted_loop,
     own_loop=make_bundled_loop_chooser("early_exit"),
     generate_kwargs=drafting_generate_kwargs,

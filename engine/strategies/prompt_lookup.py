@@ -115,6 +115,7 @@ STRATEGY = Strategy(
     ),
     paper="Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding; arXiv 2304.04487",
     config=PromptLookupConfig,
+    dials=("prompt_lookup_num_tokens",),
     loop=assisted_loop,
     own_loop=_choose_bundled_loop,
     generate_kwargs=drafting_generate_kwargs,

@@ -36,6 +36,7 @@ STRATEGY = Strategy(
     ),
     paper="Holtzman et al. 2020, arXiv 1904.09751 (nucleus); Fan et al. 2018, arXiv 1805.04833 (top-k)",
     config=SamplingConfig,
+    dials=("temperature", "top_p"),
     loop=next_token_loop,
     one_shape=True,
     shares=True,

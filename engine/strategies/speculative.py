@@ -61,6 +61,7 @@ STRATEGY = Strategy(
     ),
     paper="Leviathan et al. 2023, arXiv 2211.17192; Chen et al. 2023, arXiv 2302.01318",
     config=SpeculativeConfig,
+    dials=("num_assistant_tokens",),
     loop=assisted_loop,
     own_loop=make_bundled_loop_chooser("speculative"),
     generate_kwargs=drafting_generate_kwargs,

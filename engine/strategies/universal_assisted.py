@@ -63,6 +63,7 @@ STRATEGY = Strategy(
     ),
     paper="Timor et al. 2025, arXiv 2502.05202",
     config=UniversalAssistedConfig,
+    dials=("num_assistant_tokens",),
     loop=assisted_loop,
     own_loop=make_bundled_loop_chooser("universal_assisted"),
     generate_kwargs=drafting_generate_kwargs,

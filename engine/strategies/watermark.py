@@ -284,6 +284,7 @@ STRATEGY = Strategy(
     ),
     paper="Kirchenbauer et al. 2023, arXiv 2301.10226 and 2306.04634; Dathathri et al. 2024, Nature 634",
     config=WatermarkConfig,
+    dials=("bias",),
     loop=watermark_loop,
     one_shape=True,
     shares=True,

@@ -184,6 +184,7 @@ def _strategy_spec(
         "draft": strategy.assistant,
         "refused": _refused_models(strategy) if tried else {},
         "only": _dependent_params(strategy),
+        "dials": list(strategy.dials),
         "visuals": stage_views(strategy.visuals),
         "what_if": _what_if_params(strategy),
         "presets": [

@@ -26,16 +26,19 @@ export class Form {
   /** @type {Only} */
   #only = {};
   #outerFields = new Map();
+  /** @type {string[]} */
+  #dialNames = [];
 
   /**
    * @param {Param[]} params
    * @param {string} id prefix of the elements' ids
    * @param {Record<string, any>} [given] values other than those declared
-   * @param {{ close?: boolean, only?: Only, seed?: Field }} [options]
+   * @param {{ close?: boolean, only?: Only, seed?: Field, dials?: string[] }} [options]
    *   close: fold all groups together, to save space; only: parameters that have an effect only
-   *   while another has one of certain values; seed: the seed's field, outside the form
+   *   while another has one of certain values; seed: the seed's field, outside the form; dials:
+   *   parameters with a box apart
    */
-  constructor(params, id, given = {}, { close = false, only = {}, seed } = {}) {
+  constructor(params, id, given = {}, { close = false, only = {}, seed, dials = [] } = {}) {
     this.params = params;
     this.#id = id;
     this.#only = only;
@@ -43,8 +46,11 @@ export class Form {
     this.show(given);
     // Weight settings are shown next to the model, apart from those that decide the text.
     this.weights = this.#folded(WEIGHTS_GROUP, getDeclaration().groups[WEIGHTS_GROUP]);
+    this.#dialNames = dials;
+    this.dials = el("div", { class: "f-dials" }, this.#drawDials());
+    this.dials.hidden = !dials.length;
     this.box = el("div", { class: "f-form" }, this.#parts(close));
-    for (const box of [this.weights, this.box])
+    for (const box of [this.weights, this.dials, this.box])
       box?.addEventListener("input", () => this.#update());
     this.#update();
   }
@@ -79,9 +85,16 @@ export class Form {
     return [...this.#fields.values()].find((field) => field instanceof MethodField);
   }
 
+  #drawDials() {
+    const found = this.#dialNames.map((name) => this.params.find((p) => p.name === name));
+    return found.map((param) => param && this.#fieldOf(param).box);
+  }
+
   /** @param {string} group */
   #drawn(group) {
-    const members = this.params.filter((p) => p.group === group);
+    const members = this.params.filter(
+      (p) => p.group === group && !this.#dialNames.includes(p.name),
+    );
     // The method and its arguments come before other parameters.
     const first = members.filter(({ kind }) => kind in FIELD_CLASSES);
     const others = members.filter(({ kind }) => !(kind in FIELD_CLASSES));

@@ -17,7 +17,7 @@ import { CandidateBars } from "./what_if_bars.mjs";
 import { ProcessorCards } from "./what_if_cards.mjs";
 import { decisionSentence, firstChangeSentence } from "./what_if_sentences.mjs";
 
-const PAUSE_MS = 120;
+const PAUSE_MS = 50;
 const HINT = tr(
   "Move a slider, or switch a processor off or to another place. The step is decided again with the same luck.",
 );
@@ -36,6 +36,7 @@ const INEXACT_DRAW = tr(
 const NO_MATCHING_SETTINGS = tr(
   "No settings of a run say the same as these processors in this order.",
 );
+const NEEDS_RUN = tr("Press Run to see what this changes.");
 const BRANCH_REASON = tr("A branch continues tokens, not a prompt, so the form cannot hold it.");
 
 /**
@@ -61,6 +62,9 @@ function slimTrace(run, index) {
   return { ...toTrace(run), steps, outputs: [], emitted: [], pieces, metrics: {}, notes: [] };
 }
 
+/** @type {Map<string, WhatIfPanel>} the panel of each strategy's tab */
+const panelsByStrategy = new Map();
+
 class WhatIfPanel {
   /** @type {any} */
   #run = null;
@@ -72,6 +76,8 @@ class WhatIfPanel {
   #form = null;
   #touched = false;
   #forgotten = new Set();
+  /** @type {(sentence: string) => void} shows an answer at the dial that asked */
+  #echo = () => {};
 
   /** @param {Context} ctx */
   constructor(root, ctx) {
@@ -109,6 +115,25 @@ class WhatIfPanel {
     root.classList.add("wi-root");
     root.append(el("div", { class: "wi-summary" }, this.say, turn), this.all);
     this.root = root;
+  }
+
+  /**
+   * Decide the selected step again with other values.
+   * @param {Record<string, any>} values by parameter
+   * @param {(sentence: string) => void} echo
+   */
+  try(values, echo) {
+    this.#echo = echo;
+    this.ctx.open("what_if");
+    // The panel draws the selected step in the next frame, if it was closed.
+    requestAnimationFrame(() => {
+      const offered = findStrategy(this.ctx.strategy)?.what_if.params ?? [];
+      const possible = this.#run && this.#form && !this.all.hidden;
+      if (!possible || !Object.keys(values).every((name) => offered.includes(name)))
+        return echo(NEEDS_RUN);
+      this.#form.take(values, "yours");
+      this.#markTouched();
+    });
   }
 
   /** @param {Run} run */
@@ -164,6 +189,7 @@ class WhatIfPanel {
     if (this.say.textContent !== sentence) this.say.textContent = sentence;
     this.first.textContent = "";
     this.jump.hidden = true;
+    this.#echo(decided ? sentence : "");
   }
 
   // Reset the form to the run's own settings and processors.
@@ -329,5 +355,18 @@ export const whatIf = {
   whole: true,
   place: "answers",
   empty: tr("After a run: its steps decided again under other settings, with the same luck."),
-  mount: (root, ctx) => new WhatIfPanel(root, ctx),
+  mount(root, ctx) {
+    const panel = new WhatIfPanel(root, ctx);
+    panelsByStrategy.set(ctx.strategy, panel);
+    return panel;
+  },
 };
+
+/**
+ * Decide the selected step of a tab again with other values, in its What if panel.
+ * @param {string} strategy
+ * @param {Record<string, any>} values by parameter
+ * @param {(sentence: string) => void} echo called with the answer, or with what to do instead
+ */
+export const tryValues = (strategy, values, echo) =>
+  panelsByStrategy.get(strategy)?.try(values, echo);

@@ -26,6 +26,7 @@
  * A strategy as the page declares it. The rest is for single views.
  * @typedef {{
  *   name: string, title: string, draft: string, model: string, assistant: string, params: Param[], presets: any[],
+ *   dials: string[],
  *   refused: Record<string, string>, [rest: string]: any,
  * }} StrategySpec
  */

@@ -12,6 +12,7 @@ import { Presets } from "../forms/presets.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
 import { ENDED_STATUSES, findPreset } from "../forms/settings.mjs";
 import { MethodPanel } from "../inspect/method_panel.mjs";
+import { tryValues } from "../inspect/what_if.mjs";
 import { beginJob, createJobButtons, pendingLink, resumeJob } from "../jobs/job.mjs";
 import { endedRunAt, findPendingAt, saveEndedRun } from "../jobs/pending_jobs.mjs";
 import { showRecorded } from "../runs/recorded_runs.mjs";
@@ -29,10 +30,11 @@ const ANSWERED_STATUSES = ["finished", "stopped"];
 const NARROW = matchMedia("(max-width: 799px)");
 
 /**
- * Lay out a tab: its description, the prompt, the settings and the views. On a narrow screen the
- * form folds away behind a button; on a phone the settings come last.
+ * Lay out a tab: its description, the form, the settings and the views. A ``top`` stays above all
+ * of them, such as the prompt with Run and the dials. On a narrow screen the form folds away behind
+ * a button; on a phone the settings come last.
  */
-export function mountLayout(root, title, words, { ask, right, settings }) {
+export function mountLayout(root, title, words, { top = null, ask, right, settings }) {
   const told = typeof words === "string" ? el("p", {}, words) : words;
   const about = el("div", { class: "dp-about" }, el("h2", {}, title), told);
   const server = el("a", { href: "./audit" }, tr("About this server"));
@@ -44,7 +46,8 @@ export function mountLayout(root, title, words, { ask, right, settings }) {
   );
   const left = el("div", { class: "dp-left" }, about, el("div", { class: "dp-ask" }, ask), set);
   const columns = el("div", { class: "dp-columns" });
-  const fold = createButton(tr("Prompt and settings"), () => asking(!columns.matches(".asking")), {
+  const folded = top ? tr("Examples and settings") : tr("Prompt and settings");
+  const fold = createButton(folded, () => asking(!columns.matches(".asking")), {
     class: "dp-btn dp-fold",
     "aria-expanded": "false",
   });
@@ -57,13 +60,20 @@ export function mountLayout(root, title, words, { ask, right, settings }) {
     if (target instanceof Element && target.closest(".f-go")) asking(false);
   });
   columns.append(fold, left, el("div", { class: "dp-right" }, right));
-  const arrange = () => (NARROW.matches ? columns : left).append(set);
+  const above = top ? [el("div", { class: "dp-top" }, top)] : [];
+  const arrange = () => {
+    (NARROW.matches ? columns : left).append(set);
+    // On a phone the text comes before the words about it.
+    if (top) (NARROW.matches ? set : left).prepend(about);
+  };
   NARROW.addEventListener("change", arrange);
   arrange();
-  root.replaceChildren(columns);
+  root.replaceChildren(...above, columns);
 }
 
 class StrategyTab {
+  // What a moved dial changes at the selected step.
+  dialSays = el("p", { class: "dp-dial-says" });
   // Custom method of the latest run.
   #asked = "";
   // Time of the user's latest change to the form, as performance.now().
@@ -82,8 +92,7 @@ class StrategyTab {
     this.models.learned = () => this.#updateMedia();
     this.media.learned = this.models.learned;
     this.seed = new Field(getDeclaration().seed, `${name}-seed`);
-    const { only } = strategy;
-    this.form = new Form(strategy.params, name, {}, { only, seed: this.seed });
+    this.form = this.#createForm();
     this.models.params = () => this.form.values();
     this.own = new ModelDefaults(
       name,
@@ -109,7 +118,8 @@ class StrategyTab {
     // The one panel of the page that shows and edits a method's code.
     this.methods = hasMethodParam(strategy) ? this.#createMethodPanel() : null;
     mountLayout(root, strategy.title, this.#createAbout(), {
-      ask: [this.media.box, this.prompt.box, acts, this.presets.box],
+      top: [this.media.box, this.prompt.box, acts, this.form.dials, this.dialSays],
+      ask: [this.presets.box],
       right: [this.methods?.box, el("div", { id: `${name}-stage` }, stage)],
       settings: [
         this.models.boxes,
@@ -147,6 +157,25 @@ class StrategyTab {
         rememberMedia(run);
         if (run.strategy === this.strategy.name) this.own.ran(run);
       },
+    });
+  }
+
+  #createForm() {
+    const { name, params, only, dials } = this.strategy;
+    const form = new Form(params, name, {}, { only, seed: this.seed, dials });
+    form.dials.addEventListener("input", () => this.#tryDials());
+    return form;
+  }
+
+  // A moved dial decides the selected step of the run shown again, at once.
+  #tryDials() {
+    const { name, dials } = this.strategy;
+    const values = this.form.values();
+    const moved = Object.fromEntries(dials.map((dial) => [dial, values[dial]]));
+    const run = store.shown(name);
+    if (!run || run.status === "running") return;
+    tryValues(name, moved, (sentence) => {
+      this.dialSays.textContent = sentence;
     });
   }
 
@@ -337,6 +366,7 @@ class StrategyTab {
   }
 
   show({ prompt, messages, template, image, audio, speech, model, assistant, seed, values }) {
+    this.dialSays.textContent = "";
     this.models.show(model, assistant);
     this.media.show({ image, audio, speech });
     this.#updateMedia();

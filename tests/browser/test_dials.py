@@ -1,0 +1,75 @@
+"""A strategy's dials: next to the prompt, above the text, and answered as soon as they move."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from engine import STRATEGIES
+from tests.helpers.nightly import mark_nightly
+from tests.helpers.pages import shot, show, tokens
+
+PHONE = {"width": 390, "height": 844}
+# From the prompt: Run, Stop, the meaning of the dial's name, the way back to its default.
+MOST_TABS = 5
+
+
+def dials(page, strategy):
+    """Return the dials of a strategy's tab."""
+    return page.locator(f"#page-{strategy} .f-dials > .f-field:visible")
+
+
+def answer(page, strategy):
+    """Return the sentence below the dials."""
+    return page.locator(f"#page-{strategy} .dp-dial-says")
+
+
+@pytest.mark.parametrize("size", [{}, *mark_nightly([PHONE])], ids=["wide", "phone"])
+def test_dials_are_above_the_text_and_few_keys_from_the_prompt(open_page, size):
+    page = open_page("/", **size)
+    for name, strategy in STRATEGIES.items():
+        show(page, name)
+        expect(tokens(page, name)).not_to_have_count(0)
+        assert dials(page, name).count() == len(strategy.dials), name
+        if not strategy.dials:
+            continue
+        first = dials(page, name).first.bounding_box()
+        text = page.locator(f"#{name}-stage .dp-strip").bounding_box()
+        assert first["y"] + first["height"] <= text["y"], name
+        assert first["y"] <= 450, name
+        page.locator(f"#{name}-prompt-input").focus()
+        field = page.locator(f"#{name}-{strategy.dials[0]}-input")
+        for _ in range(MOST_TABS):
+            page.keyboard.press("Tab")
+            if field.evaluate("e => e === document.activeElement"):
+                break
+        expect(field).to_be_focused()
+
+
+def test_a_moved_dial_decides_the_shown_step_again(open_page):
+    page = open_page("/")
+    show(page, "sampling")
+    expect(tokens(page, "sampling")).not_to_have_count(0)
+    slider = dials(page, "sampling").first.locator("input[type=range]")
+    slider.focus()
+    page.keyboard.press("End")
+    expect(answer(page, "sampling")).to_contain_text("At temperature ")
+    expect(answer(page, "sampling")).to_contain_text("the draw becomes")
+    shot(page, "dial-moved")
+    # Another selected step is decided again with the dial where it is.
+    said = answer(page, "sampling").text_content()
+    tokens(page, "sampling").first.click()
+    expect(answer(page, "sampling")).not_to_have_text(said)
+    # An example brings its own settings.
+    page.locator("#page-sampling .dp-preset").nth(1).click()
+    expect(answer(page, "sampling")).to_have_text("")
+
+
+@pytest.mark.nightly
+def test_a_dial_that_needs_a_run_says_so(open_page):
+    page = open_page("/")
+    show(page, "beam_search")
+    expect(tokens(page, "beam_search")).not_to_have_count(0)
+    dials(page, "beam_search").first.locator("input[type=range]").focus()
+    page.keyboard.press("ArrowRight")
+    expect(answer(page, "beam_search")).to_have_text("Press Run to see what this changes.")
