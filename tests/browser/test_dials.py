@@ -52,7 +52,7 @@ def test_a_moved_dial_decides_the_shown_step_again(open_page):
     expect(tokens(page, "sampling")).not_to_have_count(0)
     slider = dials(page, "sampling").first.locator("input[type=range]")
     slider.focus()
-    page.keyboard.press("End")
+    page.keyboard.press("Home")
     expect(answer(page, "sampling")).to_contain_text("At temperature ")
     expect(answer(page, "sampling")).to_contain_text("the draw becomes")
     shot(page, "dial-moved")
