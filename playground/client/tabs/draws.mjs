@@ -15,8 +15,8 @@ import { buildFormLink, registerLink } from "../shell/address.mjs";
 import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { store } from "../shell/page_state.mjs";
 import { findStrategy, getDeclaration } from "../shell/spec.mjs";
+import { mountLayout } from "../shell/tab_layout.mjs";
 import { withMedia } from "../shell/visitor_media.mjs";
-import { mountLayout } from "./strategy_tab.mjs";
 
 const KEY = "draws";
 const ABOUT = tr(

@@ -17,8 +17,8 @@ import { registerLink, scheduleAddressUpdate } from "../shell/address.mjs";
 import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { store } from "../shell/page_state.mjs";
 import { waitUntilFound } from "../shell/polling.mjs";
+import { mountLayout } from "../shell/tab_layout.mjs";
 import { runForm } from "../shell/tab_navigation.mjs";
-import { mountLayout } from "./strategy_tab.mjs";
 
 const TAB_KEY = "lessons";
 const QUESTION_VIEWS = ["why", "what_if"];

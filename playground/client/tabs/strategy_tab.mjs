@@ -1,5 +1,5 @@
 // A strategy's tab: the form on the left, the run and its views on the right.
-import { createButton, el } from "../../../visualizers/shared/dom.mjs";
+import { el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Field } from "../forms/field.mjs";
 import { Form } from "../forms/form.mjs";
@@ -22,54 +22,11 @@ import { stages, store } from "../shell/page_state.mjs";
 import { askServer, questionsReady } from "../shell/questions.mjs";
 import { findStrategy, getDeclaration } from "../shell/spec.mjs";
 import { registerStrategyTab } from "../shell/strategy_tabs.mjs";
+import { mountLayout } from "../shell/tab_layout.mjs";
 import { rememberMedia, withMedia } from "../shell/visitor_media.mjs";
 
 const DEFAULT_PRESET = { name: "", prompt: "Once upon a time,", seed: 0, params: {} };
 const ANSWERED_STATUSES = ["finished", "stopped"];
-
-const NARROW = matchMedia("(max-width: 799px)");
-
-/**
- * Lay out a tab: its description, the form, the settings and the views. A ``top`` stays above all
- * of them, such as the prompt with Run and the dials. On a narrow screen the form folds away behind
- * a button; on a phone the settings come last.
- */
-export function mountLayout(root, title, words, { top = null, ask, right, settings }) {
-  const told = typeof words === "string" ? el("p", {}, words) : words;
-  const about = el("div", { class: "dp-about" }, el("h2", {}, title), told);
-  const server = el("a", { href: "./audit" }, tr("About this server"));
-  const set = el(
-    "div",
-    { class: "dp-settings" },
-    settings,
-    el("p", { class: "dp-server" }, server),
-  );
-  const left = el("div", { class: "dp-left" }, about, el("div", { class: "dp-ask" }, ask), set);
-  const columns = el("div", { class: "dp-columns" });
-  const folded = top ? tr("Examples and settings") : tr("Prompt and settings");
-  const fold = createButton(folded, () => asking(!columns.matches(".asking")), {
-    class: "dp-btn dp-fold",
-    "aria-expanded": "false",
-  });
-  const asking = (on) => {
-    columns.classList.toggle("asking", on);
-    fold.setAttribute("aria-expanded", String(on));
-  };
-  left.addEventListener("keydown", (event) => event.key === "Escape" && asking(false));
-  left.addEventListener("click", ({ target }) => {
-    if (target instanceof Element && target.closest(".f-go")) asking(false);
-  });
-  columns.append(fold, left, el("div", { class: "dp-right" }, right));
-  const above = top ? [el("div", { class: "dp-top" }, top)] : [];
-  const arrange = () => {
-    (NARROW.matches ? columns : left).append(set);
-    // On a phone the text comes before the words about it.
-    if (top) (NARROW.matches ? set : left).prepend(about);
-  };
-  NARROW.addEventListener("change", arrange);
-  arrange();
-  root.replaceChildren(...above, columns);
-}
 
 class StrategyTab {
   // What a moved dial changes at the selected step.

@@ -12,7 +12,7 @@ import { registerLink } from "../shell/address.mjs";
 import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { store } from "../shell/page_state.mjs";
 import { getDeclaration } from "../shell/spec.mjs";
-import { mountLayout } from "./strategy_tab.mjs";
+import { mountLayout } from "../shell/tab_layout.mjs";
 import { createResult } from "./taste_chart.mjs";
 import { drawPairs, PAIRS_PER_ROUND, shuffleSides } from "./taste_votes.mjs";
 

@@ -12,7 +12,7 @@ import { buildFormLink, registerLink } from "../shell/address.mjs";
 import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { store } from "../shell/page_state.mjs";
 import { findStrategy, getDeclaration } from "../shell/spec.mjs";
-import { mountLayout } from "./strategy_tab.mjs";
+import { mountLayout } from "../shell/tab_layout.mjs";
 
 const KEY = "watermark_bench";
 const ABOUT = tr(
