@@ -30,11 +30,12 @@ def select(page, index, node=None):
 def test_the_model_and_what_was_used_stand_together(same_page):
     page, stage, trace = opened(same_page, "sampling")
     select(page, 4)
-    expect(stage.locator(".dp-bars .n").first).to_have_text(re.compile(r"[\d.]+ → [\d.]+ %"))
+    number = stage.locator(".dp-bars .n").first
+    expect(number).to_have_text(re.compile(r"[\d.]+ % \(model [\d.]+ %, as used [\d.]+ %\)"))
     said = stage.locator('.dp-tok[data-step="4"]').get_attribute("aria-label")
     assert "the model's probability" in said
     assert "as used" in said
-    note = stage.locator(".dp-v-candidates .dp-note")
+    note = stage.locator(".dp-v-candidates .dp-more .dp-note")
     expect(note).to_contain_text(re.compile(r"model's own distribution.*as used: [\d.]+ bits"))
     row = view(stage, "xray").locator("tbody tr").filter(has_text="Top-k")
     expect(row).to_contain_text(f"{trace.model.vocab_size - 50:,} removed")

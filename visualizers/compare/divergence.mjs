@@ -203,10 +203,14 @@ function createBeamTable(run, pool, { path, note }) {
 function createCandidateCells(run, candidate, chosen) {
   const { removed_by: removed, raw, processed } = candidate;
   return [
-    el("span", { class: `t${chosen ? " on" : ""}` }, tokenLabel(run, candidate.token_id)),
     el(
       "span",
-      { class: `b${removed ? " gone" : ""}` },
+      { class: `t${chosen ? " on" : ""}${removed ? " gone" : ""}` },
+      tokenLabel(run, candidate.token_id),
+    ),
+    el(
+      "span",
+      { class: `b${chosen ? " on" : ""}` },
       el("i", { style: { width: toCssLength(processed) } }),
       el("u", { style: { width: toCssLength(raw) } }),
     ),

@@ -28,10 +28,11 @@ import { tr } from "../shared/tr.mjs";
  */
 
 /**
- * Rows and the note below them. Without `seen` all rows are visible.
+ * Rows, the words below them, and further words that are folded. Without `seen` all rows are visible.
  * @typedef {object} StepContent
  * @property {CandidateRow[]} rows
  * @property {(string | HTMLElement)[]} words
+ * @property {(string | HTMLElement)[]} [about]
  * @property {number} [seen]
  * @property {number} [more_raw]
  * @property {number} [more_processed]
@@ -39,12 +40,10 @@ import { tr } from "../shared/tr.mjs";
 
 /**
  * The name of a candidate; a button where the run can be forked with it.
- * @param {string} name
- * @param {boolean} on
- * @param {(() => void) | null} go
+ * @param {CandidateRow} row
  */
-function createLabel(name, on, go) {
-  const chosen = on ? " on" : "";
+function createLabel({ name, on, go, removed }) {
+  const chosen = `${on ? " on" : ""}${removed ? " gone" : ""}`;
   if (!go) return el("span", { class: `t${chosen}`, title: name }, name);
   const title = tr("Continue from here with {name}", { name });
   const attrs = { type: "button", class: `t fm-pick${chosen}`, title, "aria-label": title };
@@ -63,25 +62,60 @@ function createWhyButton({ name, on, why }) {
 }
 
 /** @param {CandidateRow} row */
-function createCells({ name, raw, processed, removed, on, go, why }) {
-  const used = removed ? 0 : processed;
-  const filled = { width: toCssLength(removed ? (raw ?? 0) : processed) };
+const usedShare = ({ processed, removed }) => (removed ? 0 : processed);
+
+/**
+ * Whether a row's probability is another one than the model's.
+ * @param {CandidateRow} row
+ */
+const isReshaped = (row) =>
+  row.raw !== null && formatPercent(row.raw) !== formatPercent(usedShare(row));
+
+/**
+ * The heads of the columns.
+ * @param {boolean} reshaped whether any row's probability is another one than the model's
+ */
+const createHeads = (reshaped) =>
+  ["", "", reshaped ? tr("with your settings") : tr("chance"), ""].map((text, column) =>
+    el("span", { class: column < 3 ? "h" : "r" }, text),
+  );
+
+const createLegend = () =>
+  el(
+    "p",
+    { class: "dp-bars-legend" },
+    el("i", {}),
+    tr("with your settings"),
+    el("u", {}),
+    tr("the model's own"),
+  );
+
+/**
+ * @param {CandidateRow} row
+ * @param {number} longest share that fills a whole bar
+ * @param {boolean} reshaped
+ */
+function createCells(row, longest, reshaped) {
+  const { name, raw, removed, on, why } = row;
+  const used = usedShare(row);
+  const length = (/** @type {number} */ share) => toCssLength(share / longest);
   const numbers =
     raw === null
       ? tr("as used {used}", { used: formatPercent(used) })
       : tr("model {own}, as used {used}", { own: formatPercent(raw), used: formatPercent(used) });
   return [
-    createLabel(name, on, go),
+    createLabel(row),
     el(
       "span",
-      { class: `b${removed ? " gone" : ""}` },
-      el("i", { style: filled }),
-      raw === null ? null : el("u", { style: { width: toCssLength(raw) } }),
+      { class: `b${on ? " on" : ""}` },
+      el("i", { style: { width: length(used) } }),
+      raw === null || !reshaped ? null : el("u", { style: { width: length(raw) } }),
     ),
     el(
       "span",
       { class: "n", title: numbers },
-      raw === null ? formatPercent(used) : formatModelAndUsed(raw, used),
+      formatPercent(used),
+      isReshaped(row) ? el("span", { class: "dp-sr" }, ` (${numbers})`) : null,
       createWhyButton({ name, on, why }),
     ),
     el(
@@ -102,7 +136,7 @@ function createCells({ name, raw, processed, removed, on, go, why }) {
  * @returns {CandidateRow}
  */
 const createRestRow = (raw, processed) => ({
-  name: tr("everything else"),
+  name: tr("all others"),
   raw,
   processed,
   removed: null,
@@ -134,10 +168,10 @@ function entropyText({ entropy, entropy_used: used }, size) {
  * @param {Step} step
  * @param {{ entropy: number, entropy_used: number }} shown
  */
-function noteText(run, step, shown) {
-  const size = run.model.vocab_size.toLocaleString("en");
-  return `${severalTokensText(step)}${barsText(step)} ${entropyText(shown, size)}`;
-}
+const createWords = (run, step, shown) => ({
+  words: renderTerms(`${severalTokensText(step)}${barsText(step)}`),
+  about: renderTerms(entropyText(shown, run.model.vocab_size.toLocaleString("en"))),
+});
 
 /** @param {Step} step */
 function severalTokensText({ emit: { length: n }, detail }) {
@@ -149,14 +183,9 @@ function severalTokensText({ emit: { length: n }, detail }) {
 
 /** @param {Step} step */
 function barsText({ stages, detail }) {
-  if (detail?.kind !== "forward")
-    return tr(
-      "Outline: the model's [probability]. Filled: as used, after the [processor|processors].",
-    );
+  if (detail?.kind !== "forward") return "";
   return stages.length
-    ? tr(
-        "Outline: the model's [probability]. Filled: after the [processor|processors] that were seen at work; the method may have done more.",
-      )
+    ? tr("Only the filters that were seen at work count here; the method may have done more.")
     : tr("The model's [probability]; what the method made of it was not seen.");
 }
 
@@ -233,8 +262,8 @@ function createNodeContent(run, step, { node, path }, ctx) {
   const shown = run.shown[step.index];
   if (node.parent_id === shown.beam_tree.row) {
     const rows = candidateRows(run, step, node.token_id, ctx, () => null);
-    const words = [name, ...renderTerms(noteText(run, step, shown.candidates))];
-    return { rows, words, ...shown.candidates };
+    const { words, about } = createWords(run, step, shown.candidates);
+    return { rows, words: [name, ...words], about, ...shown.candidates };
   }
   const about = tr("Those of the step's pool; the record holds no others of this text.");
   return { rows: poolRows(run, step, node, ctx), words: [name, about] };
@@ -297,8 +326,8 @@ function createStepContent(run, step, ctx) {
       ? () => ctx.fork?.({ step: step.index, token_id: id })
       : null;
   const shown = run.shown[step.index].candidates;
-  const words = renderTerms(noteText(run, step, shown));
-  return { rows: candidateRows(run, step, findDecidedToken(step), ctx, forkWith), words, ...shown };
+  const rows = candidateRows(run, step, findDecidedToken(step), ctx, forkWith);
+  return { rows, ...createWords(run, step, shown), ...shown };
 }
 
 /** @type {ViewSpec} */
@@ -310,11 +339,19 @@ export const candidates = {
   /** @param {Context} ctx */
   mount(root, ctx) {
     const bars = el("div", { class: "dp-bars" });
+    const legend = createLegend();
     const note = el("p", { class: "dp-note" });
     const others = el("div", { class: "dp-bars" });
     const summary = el("summary", {});
     const more = el("details", { class: "dp-more" }, summary, others);
-    root.append(bars, more, note);
+    const about = el("p", { class: "dp-note" });
+    const numbers = el(
+      "details",
+      { class: "dp-more" },
+      el("summary", {}, tr("How sure the model was")),
+      about,
+    );
+    root.append(bars, more, legend, note, numbers);
     /**
      * @param {Run} run
      * @param {Step} step
@@ -322,17 +359,26 @@ export const candidates = {
     const paint = (run, step) => {
       const found = createStepContent(run, step, ctx);
       const { rows, words, seen = rows.length } = found;
+      const reshaped = rows.some(isReshaped);
+      const longest = Math.max(...rows.flatMap((row) => [row.raw ?? 0, usedShare(row)])) || 1;
+      const cells = (/** @type {CandidateRow[]} */ shown) =>
+        shown.flatMap((row) => createCells(row, longest, reshaped));
       // The last row, with all other tokens, always stays visible.
       const hidden = rows.slice(seen, -1);
-      bars.replaceChildren(...rows.filter((row) => !hidden.includes(row)).flatMap(createCells));
-      others.replaceChildren(...hidden.flatMap(createCells));
+      const heads = rows.length ? createHeads(reshaped) : [];
+      bars.replaceChildren(...heads, ...cells(rows.filter((row) => !hidden.includes(row))));
+      others.replaceChildren(...cells(hidden));
       more.hidden = !hidden.length;
+      legend.hidden = !reshaped;
       if (hidden.length)
         summary.textContent = tr("{n} more, together {p}", {
           n: hidden.length,
           p: formatModelAndUsed(found.more_raw ?? 0, found.more_processed ?? 0),
         });
       note.replaceChildren(...words);
+      note.hidden = !words.length;
+      about.replaceChildren(...(found.about ?? []));
+      numbers.hidden = !found.about;
     };
     /**
      * The scores of the finished text arrive at the end of the run.

@@ -124,13 +124,12 @@ class WhatIfPanel {
    */
   try(values, echo) {
     this.#echo = echo;
+    const offered = findStrategy(this.ctx.strategy)?.what_if.params ?? [];
+    if (!Object.keys(values).every((name) => offered.includes(name))) return echo(NEEDS_RUN);
     this.ctx.open("what_if");
     // The panel draws the selected step in the next frame, if it was closed.
     requestAnimationFrame(() => {
-      const offered = findStrategy(this.ctx.strategy)?.what_if.params ?? [];
-      const possible = this.#run && this.#form && !this.all.hidden;
-      if (!possible || !Object.keys(values).every((name) => offered.includes(name)))
-        return echo(NEEDS_RUN);
+      if (!this.#form || this.all.hidden) return echo(NEEDS_RUN);
       this.#form.take(values, "yours");
       this.#markTouched();
     });
