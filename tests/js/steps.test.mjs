@@ -21,7 +21,10 @@ test("a step says the model's probability and the one that was used", async () =
   assert.match(text(".dp-bars-legend"), /with your settings.*the model's own/);
   const said = all('.dp-tok[data-step="4"]')[0].getAttribute("aria-label");
   assert.match(said, /the model's probability.*as used/);
-  assert.match(text(".dp-v-candidates .dp-more .dp-note"), /model's own distribution.*as used: [\d.]+ bits/);
+  assert.match(
+    text(".dp-v-candidates .dp-more .dp-note"),
+    /model's own distribution.*as used: [\d.]+ bits/,
+  );
   const row = texts(".dp-v-xray tbody tr").find((line) => line.includes("Top-k"));
   const gone = (trace.model.vocab_size - 50).toLocaleString("en");
   assert.ok(row.includes(`${gone} removed`), row);
