@@ -61,8 +61,13 @@ def build_app() -> gr.Blocks:
     with gr.Blocks(title="Decoding Playground", analytics_enabled=False, fill_width=True) as demo:
         gr.HTML(
             "<div class='dp-head'><h1>Decoding Playground</h1>"
-            "<a class='dp-lead' href='?tab=lessons'>Lessons</a><p>See how a language model picks its"
-            " words: every candidate, every filter and every decision, as it happens.</p></div>",
+            "<nav class='dp-places' aria-label='Decoding Playground'>"
+            "<a href='?tab=lessons' data-place='learn'>Learn</a>"
+            "<a href='./' data-place='explore'>Explore</a>"
+            "<a href='?tab=compare' data-place='compare'>Compare</a>"
+            "<a href='?tab=replay' data-place='library'>Library</a></nav>"
+            "<p>See how a language model picks its words: every candidate, every filter and every "
+            "decision, as it happens.</p></div>",
             elem_id="dp-head",
             apply_default_css=False,
         )

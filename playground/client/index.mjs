@@ -26,10 +26,10 @@ import { setRecordedAddress } from "./runs/recorded_runs.mjs";
 import { since } from "./runs/settings_changes.mjs";
 import { scheduleAddressUpdate, updateAddress, watchUserInput } from "./shell/address.mjs";
 import { stages, store } from "./shell/page_state.mjs";
+import { mountPlaces } from "./shell/places.mjs";
 import { connectQuestions } from "./shell/questions.mjs";
 import { getDeclaration, setDeclaration } from "./shell/spec.mjs";
 import { getStrategyTab } from "./shell/strategy_tabs.mjs";
-import { openTab } from "./shell/tab_navigation.mjs";
 import { mountComparison } from "./tabs/compare.mjs";
 import { compareObserverView } from "./tabs/compare_observer.mjs";
 import { mountDraws } from "./tabs/draws.mjs";
@@ -72,14 +72,6 @@ addEventListener("click", ({ target }) => {
   if (tab) tab.scrollIntoView({ block: "nearest", inline: "center" });
 });
 
-// The link next to the title opens the lessons, because their tab is the last of a long row.
-addEventListener("click", (event) => {
-  const lead = event.target instanceof Element && event.target.closest(".dp-lead");
-  if (!lead || event.ctrlKey || event.metaKey || event.shiftKey) return;
-  event.preventDefault();
-  openTab("lessons");
-});
-
 // Gradio sets <html lang> to the browser's language, which may differ from the page's.
 function setDocumentLanguage() {
   const root = document.documentElement;
@@ -101,6 +93,7 @@ export const page = {
     setDeclaration(spec, refusals);
     setRecordedAddress(new URL(recorded, document.baseURI).href);
     watchUserInput();
+    mountPlaces(location.search);
     openAddress(location.search);
     return page;
   },

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from engine import STRATEGIES
 from engine.analysis import gallery
 from tests.helpers.axe import answer_of, grave_in
-from tests.helpers.pages import finish, link, settled, status, view
+from tests.helpers.pages import finish, link, open_tab, settled, status, view
 
 TABS = [
     *(strategy.tab for strategy in STRATEGIES.values()),
@@ -80,7 +80,7 @@ def test_a_run_on_a_phone(open_page):
 @pytest.mark.nightly
 def test_the_pictures_of_every_family(open_page):
     page = open_page("/?__theme=light")
-    page.get_by_role("tab", name="Replay", exact=True).click()
+    open_tab(page, "Replay")
     for strategy in OWN_VISUALS:
         entry = next(e for e in gallery.list_entries() if e.strategy == strategy)
         page.get_by_role("button", name=entry.title, exact=True).click()
@@ -101,7 +101,7 @@ FIRST = {"Replay": ".dp-preset", "Taste": ".ts-pair", "Lessons": ".ls-card"}
 def test_every_tab_as_it_opens(open_page, names):
     page = open_page("/?__theme=light")
     for name in names:
-        page.get_by_role("tab", name=name, exact=True).first.click()
+        open_tab(page, name)
         expect(page.locator(FIRST.get(name, DRAWN)).locator("visible=true").first).to_be_visible()
         assert findings(page) == [], name
 

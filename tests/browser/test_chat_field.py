@@ -17,6 +17,7 @@ from tests.helpers.pages import (
     address,
     finish,
     fits,
+    open_tab,
     run,
     settled,
     shot,
@@ -231,7 +232,7 @@ def test_what_is_no_json_is_refused_and_nothing_is_lost(open_page, folder):
 @pytest.mark.nightly
 def test_a_chat_is_compared_and_drawn_many_times(open_page, folder):
     page = open_page("/")
-    page.get_by_role("tab", name="Compare").click()
+    open_tab(page, "Compare")
     expect(page.locator("#compare .cmp-column")).to_have_count(4)
     for place in range(page.locator("#compare .cmp-column").count()):
         column = page.locator("#compare .cmp-column").nth(place)
@@ -243,7 +244,7 @@ def test_a_chat_is_compared_and_drawn_many_times(open_page, folder):
     expect(page.locator(".cmp-ask > .dp-status")).to_contain_text("Done.")
     form = json.loads(parse_qs(urlsplit(address(page, "messages")).query)["form"][0])
     assert form["messages"] == [{"role": "user", "content": "Tell me of a bear"}]
-    page.get_by_role("tab", name="Draws").click()
+    open_tab(page, "Draws")
     page.locator("#draws-model select").select_option(label="Another…")
     page.locator("#draws-model input[type=text]").fill(folder)
     say(chat(page, "draws"), 0, "Tell me of a bear")

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from engine.settings import SETTINGS
 from engine.trace import json_io
 from tests.helpers.models import with_settings
-from tests.helpers.pages import address, fill, fits, shot
+from tests.helpers.pages import address, fill, fits, open_tab, shot
 from tests.helpers.runs import parts_at
 
 LONG = SETTINGS.max_new_tokens
@@ -35,7 +35,7 @@ STOP_SOON = """() => {
 
 def opened(open_page, columns=2, **size):
     page = open_page(**size)
-    page.get_by_role("tab", name="Compare", exact=True).click()
+    open_tab(page, "Compare")
     expect(page.locator(".cmp-column")).to_have_count(4)
     page.get_by_role("button", name="Beam search and greedy", exact=True).click()
     while page.locator(".cmp-column").count() < columns:
@@ -175,7 +175,7 @@ def test_stop_keeps_what_is_there_and_fits_a_telephone(open_page):
 
 def test_many_draws_grow_into_a_tree(open_page):
     page = open_page()
-    page.get_by_role("tab", name="Draws", exact=True).click()
+    open_tab(page, "Draws")
     fill(page, "draws-draws", 64)
     page.locator("#draws-run").click()
     tree = page.locator("#draws-tree")

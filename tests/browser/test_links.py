@@ -15,6 +15,7 @@ from tests.helpers.pages import (
     drawn,
     finish,
     link,
+    open_tab,
     run_of,
     select,
     shot,
@@ -63,9 +64,9 @@ def test_the_address_follows_tab_run_and_step(open_page, server):
     show(page, "sampling")
     at(page, trace="sampling-1", step="10")
     for tab, name in (("Compare", "compare"), ("Draws", "draws")):
-        page.get_by_role("tab", name=tab, exact=True).click()
+        open_tab(page, tab)
         at(page, tab=name)
-    page.get_by_role("tab", name="Replay", exact=True).click()
+    open_tab(page, "Replay")
     at(page, tab="replay", trace="greedy-1")
     # Walking through a run quickly asks the browser for a few addresses, not for one a step.
     page.evaluate(

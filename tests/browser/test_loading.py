@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.pages import finish, link, run_of, shot
+from tests.helpers.pages import finish, link, open_tab, run_of, shot
 from tests.helpers.patience import PATIENCE_MS
 
 
@@ -29,10 +29,10 @@ def test_what_happens_before_the_scripts_are_there_is_not_lost(browser, server):
     # The page says that there is more to come; nothing on it can be pressed in vain.
     expect(page.locator("#page-greedy")).to_contain_text("Loading")
     expect(page.locator("#greedy-run")).to_have_count(0)
-    page.get_by_role("tab", name="Beams", exact=True).click()
+    open_tab(page, "Beams")
     let_go(page, held)
     expect(page.locator("#beam_search-run")).to_be_visible()
-    page.get_by_role("tab", name="Greedy", exact=True).click()
+    open_tab(page, "Greedy")
     page.locator("#greedy-run").click()
     finish(page, "greedy")
     assert len(run_of(page, "greedy", "steps")) == 60

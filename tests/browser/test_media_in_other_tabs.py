@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.pages import give, name_model, run, run_id, trace_of, with_model
+from tests.helpers.pages import give, name_model, open_tab, run, run_id, trace_of, with_model
 from tests.helpers.pictures import picture_file
 from tests.helpers.seers import seer
 from visualizers.page import page as drawn_page
@@ -45,7 +45,7 @@ def test_compare_and_draws_give_it_to_every_model_that_takes_it(open_page, eyes)
     page.locator("#draws-draws input[type=number]").fill("4")
     page.locator("#draws-run").click()
     expect(page.locator("#draws-tree")).to_contain_text("4 of 4")
-    page.get_by_role("tab", name="Compare").click()
+    open_tab(page, "Compare")
     columns = page.locator("#compare .cmp-column")
     expect(columns).to_have_count(4)
     for place in range(2):

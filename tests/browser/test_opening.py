@@ -12,6 +12,7 @@ from tests.helpers.pages import (
     fill,
     finish,
     fits,
+    open_tab,
     run_id,
     run_of,
     shot,
@@ -145,7 +146,7 @@ def test_load_and_run_and_run_it_yourself(open_page):
     again = stage(page, "greedy").get_by_role("button", name="Run it yourself")
     expect(again).to_be_hidden()
     # From the replay tab a run is made in the tab of its strategy.
-    page.get_by_role("tab", name="Replay", exact=True).click()
+    open_tab(page, "Replay")
     entry = gallery.find_entry("prompt_lookup-1")
     page.get_by_role("button", name=entry.title, exact=True).click()
     expect(page.locator("#replay-player .pl-title")).to_have_text(entry.title)

@@ -20,6 +20,7 @@ from tests.helpers.gates import gate
 from tests.helpers.pages import (
     fill,
     finish,
+    open_tab,
     run,
     run_id,
     run_of,
@@ -113,7 +114,7 @@ def test_a_bad_value_is_answered_while_others_are_at_work(held, visit):
 
 
 def tab(page, name):
-    page.get_by_role("tab", name=name, exact=True).click()
+    open_tab(page, name)
 
 
 @pytest.mark.nightly

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from engine import STRATEGIES
 from engine.analysis import gallery
 from engine.trace import json_io
-from tests.helpers.pages import fits, run_of, shot, trace_of, view
+from tests.helpers.pages import fits, open_tab, run_of, shot, trace_of, view
 
 LABEL = "#replay-player .pl-bar output"
 DROP = """([name, data]) => {
@@ -29,7 +29,7 @@ DROP = """([name, data]) => {
 
 def replay(open_page):
     page = open_page("/")
-    page.get_by_role("tab", name="Replay", exact=True).click()
+    open_tab(page, "Replay")
     # What the tab opens with is there: until then Gradio may write its first values once more.
     expect(page.locator("#replay-player .dp-tok[data-step]").first).to_be_visible()
     return page

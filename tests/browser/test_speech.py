@@ -13,6 +13,7 @@ from tests.helpers.pages import (
     fits,
     give,
     name_model,
+    open_tab,
     run,
     run_of,
     settled,
@@ -199,7 +200,7 @@ def test_a_comparison_and_draws_tell_it_to_whom_knows_it(open_page, ears, englis
     assert (
         '"speech":{"language":"de","task":"translate","return_timestamps":true}' in query["form"][0]
     )
-    page.get_by_role("tab", name="Compare").click()
+    open_tab(page, "Compare")
     columns = page.locator("#compare .cmp-column")
     expect(columns).to_have_count(4)
     for label in "DC":

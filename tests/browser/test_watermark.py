@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from engine.analysis.watermark_detection import detect_trace
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import fill, finish, fits, link, minus, shot, show, trace_of
+from tests.helpers.pages import fill, finish, fits, link, minus, open_tab, shot, show, trace_of
 
 PROMPT = "Once upon a time, there was a little girl named Lily. She"
 
@@ -80,7 +80,7 @@ def test_two_sequences_a_telephone_and_the_dark(open_page):
 def test_the_bench_judges_as_words_are_replaced(open_page):
     page = open_page("/")
     show(page, "watermark")
-    page.get_by_role("tab", name="Bench", exact=True).click()
+    open_tab(page, "Bench")
     fill(page, "wb-bias", 5)
     fill(page, "wb-max_new_tokens", 50)
     page.locator("#wb-run").click()

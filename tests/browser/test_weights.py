@@ -16,6 +16,7 @@ from tests.helpers.pages import (
     finish,
     fits,
     link,
+    open_tab,
     run,
     run_id,
     shot,
@@ -120,7 +121,7 @@ def test_a_public_deployment_shows_what_it_offers(visit, monkeypatch):
     page = offer("")
     show(page, "speculative")
     expect(page.locator("#speculative-model")).to_be_visible()
-    page.get_by_role("tab", name="Compare", exact=True).click()
+    open_tab(page, "Compare")
     expect(page.locator(".cmp-column")).to_have_count(4)
     expect(page.locator("summary", has_text="More parameters").first).to_be_visible()
     # Neither a group without controls nor a word in its place.

@@ -13,6 +13,7 @@ from tests.helpers.pages import (
     finish,
     fits,
     link,
+    open_tab,
     run_id,
     select,
     settled,
@@ -148,7 +149,7 @@ def test_a_recorded_run_and_a_strategy_that_cannot_be_asked(open_page):
     expect(view(page)).to_contain_text(
         re.compile("no longer kept|only its recorded candidates are known")
     )
-    page.get_by_role("tab", name="Replay", exact=True).click()
+    open_tab(page, "Replay")
     entry = next(e for e in gallery.list_entries() if e.strategy == "beam_search")
     page.get_by_role("button", name=entry.title, exact=True).click()
     # What stood there before is there until then, with panels of its own.

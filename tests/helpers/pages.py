@@ -18,6 +18,14 @@ from playwright.sync_api import Locator, Page, expect
 from engine import STRATEGIES, Trace
 from engine.trace import json_io
 
+# Tab -> its place; all others are strategies. The one tab of learn has no button.
+PLACES = {
+    "Compare": "compare",
+    "Draws": "compare",
+    "Taste": "compare",
+    "Replay": "library",
+    "Bench": "library",
+}
 _SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
 # A run that is another one than before has come to an end, and its stage shows all of it.
 _DRAWN = """([key, before]) => {
@@ -57,9 +65,15 @@ def link(strategy: str, prompt: str, suffix: str = "", **params: Any) -> str:
     return "/?" + urlencode(fields) + suffix
 
 
+def open_tab(page: Page, title: str) -> None:
+    """Open a tab, in its place of the page."""
+    page.locator(f".dp-places a[data-place={PLACES.get(title, 'explore')}]").click()
+    page.get_by_role("tab", name=title, exact=True).click()
+
+
 def show(page: Page, strategy: str) -> None:
     """Open a strategy's tab."""
-    page.get_by_role("tab", name=STRATEGIES[strategy].tab, exact=True).click()
+    open_tab(page, STRATEGIES[strategy].tab)
     expect(page.locator(f"#{strategy}-run")).to_be_visible()
 
 

@@ -72,13 +72,13 @@ const isReshaped = (row) =>
   row.raw !== null && formatPercent(row.raw) !== formatPercent(usedShare(row));
 
 /**
- * The heads of the columns.
+ * The head of the numbers.
  * @param {boolean} reshaped whether any row's probability is another one than the model's
  */
-const createHeads = (reshaped) =>
-  ["", "", reshaped ? tr("with your settings") : tr("chance"), ""].map((text, column) =>
-    el("span", { class: column < 3 ? "h" : "r" }, text),
-  );
+const createHeads = (reshaped) => [
+  el("span", { class: "h" }, reshaped ? tr("with your settings") : tr("chance")),
+  el("span", { class: "r" }),
+];
 
 const createLegend = () =>
   el(

@@ -28,9 +28,11 @@ import { rememberMedia, withMedia } from "../shell/visitor_media.mjs";
 const DEFAULT_PRESET = { name: "", prompt: "Once upon a time,", seed: 0, params: {} };
 const ANSWERED_STATUSES = ["finished", "stopped"];
 
+const DIAL_HINT = tr("Turn a dial to see what it changes at the word shown.");
+
 class StrategyTab {
   // What a moved dial changes at the selected step.
-  dialSays = el("p", { class: "dp-dial-says" });
+  dialSays = el("p", { class: "dp-dial-says" }, DIAL_HINT);
   // Custom method of the latest run.
   #asked = "";
   // Time of the user's latest change to the form, as performance.now().
@@ -132,7 +134,7 @@ class StrategyTab {
     const run = store.shown(name);
     if (!run || run.status === "running") return;
     tryValues(name, moved, (sentence) => {
-      this.dialSays.textContent = sentence;
+      this.dialSays.textContent = sentence || DIAL_HINT;
     });
   }
 
@@ -323,7 +325,7 @@ class StrategyTab {
   }
 
   show({ prompt, messages, template, image, audio, speech, model, assistant, seed, values }) {
-    this.dialSays.textContent = "";
+    this.dialSays.textContent = DIAL_HINT;
     this.models.show(model, assistant);
     this.media.show({ image, audio, speech });
     this.#updateMedia();

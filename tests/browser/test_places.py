@@ -1,0 +1,57 @@
+"""The four places of the page: each shows its own tabs, and an address opens in its place."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+from engine import STRATEGIES
+from tests.helpers.nightly import mark_nightly
+from tests.helpers.pages import PLACES, shot
+
+TITLES = {
+    "learn": [],
+    "explore": [strategy.tab for strategy in STRATEGIES.values()],
+    "compare": [title for title, place in PLACES.items() if place == "compare"],
+    "library": [title for title, place in PLACES.items() if place == "library"],
+}
+
+
+def tabs(page):
+    """Return the tabs in the row below the header."""
+    return page.locator("#strategies > .tab-wrapper [role=tab]:visible")
+
+
+@pytest.mark.parametrize(
+    "size", [{}, *mark_nightly([{"width": 390, "height": 844}])], ids=["wide", "phone"]
+)
+def test_each_place_shows_its_tabs(open_page, size):
+    page = open_page("/", **size)
+    places = page.locator(".dp-places a")
+    expect(places).to_have_text(["Learn", "Explore", "Compare", "Library"])
+    expect(page.locator(".dp-places [aria-current=page]")).to_have_text("Explore")
+    for link in places.all():
+        link.press("Enter")
+        expect(link).to_have_attribute("aria-current", "page")
+        expect(page.locator(".dp-places [aria-current]")).to_have_count(1)
+        place = link.get_attribute("data-place")
+        expect(tabs(page)).to_have_count(len(TITLES[place]))
+        assert sorted(tabs(page).all_inner_texts()) == sorted(TITLES[place])
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+    shot(page, "library")
+    # Back in a place, the tab that was open there is open again.
+    page.get_by_role("link", name="Compare", exact=True).click()
+    page.get_by_role("tab", name="Taste", exact=True).click()
+    page.get_by_role("link", name="Explore", exact=True).click()
+    page.get_by_role("link", name="Compare", exact=True).click()
+    expect(page.get_by_role("tab", name="Taste", exact=True)).to_have_attribute(
+        "aria-selected", "true"
+    )
+
+
+def test_an_address_opens_in_its_place(open_page):
+    page = open_page("/?tab=draws")
+    expect(page.locator(".dp-places [aria-current]")).to_have_text("Compare")
+    expect(page.get_by_role("tab", name="Draws", exact=True)).to_have_attribute(
+        "aria-selected", "true"
+    )
