@@ -1,4 +1,4 @@
-"""Measure other load on the processor during a timing.
+"""Measure time and other load on the processor, without the pauses in which other work computes.
 
 A timing describes a method only if nothing else used the processor at the same time.
 """
@@ -14,6 +14,18 @@ from weakref import WeakSet
 
 _lock = threading.Lock()
 _running_count = 0
+_paused = threading.local()
+"""``seconds``: how long the work of each thread was paused."""
+
+
+def work_time() -> float:
+    """Return the seconds of a clock of this thread that stands still while its work is paused."""
+    return time.perf_counter() - getattr(_paused, "seconds", 0.0)
+
+
+def skip_time(seconds: float) -> None:
+    """Set this thread's clock back by a pause that has just ended."""
+    _paused.seconds = getattr(_paused, "seconds", 0.0) + seconds
 
 
 @dataclass(frozen=True)
@@ -30,14 +42,14 @@ class NoiseMonitor:
     """Measures load from its creation on; create it in the thread that is timed."""
 
     def __init__(self) -> None:
-        self.began, self.used = time.perf_counter(), time.thread_time()
+        self.began, self.used = work_time(), time.thread_time()
         with _lock:
             self.most = _running_count
             _monitors.add(self)
 
     def measure(self) -> TimingNoise:
         """Return the load between creation and now."""
-        passed = time.perf_counter() - self.began
+        passed = work_time() - self.began
         used = time.thread_time() - self.used
         return TimingNoise(max(0, self.most - 1), cpu_share(used, passed))
 
@@ -54,13 +66,17 @@ def cpu_share(used: float, passed: float) -> float:
 @contextmanager
 def track_work() -> Iterator[None]:
     """Count one running piece of work for the duration of the context."""
-    global _running_count  # noqa: PLW0603 - a counter of this process
-    with _lock:
-        _running_count += 1
-        for watch in _monitors:
-            watch.most = max(watch.most, _running_count)
+    count_work(1)
     try:
         yield
     finally:
-        with _lock:
-            _running_count -= 1
+        count_work(-1)
+
+
+def count_work(more: int) -> None:
+    """Add to the number of running pieces of work."""
+    global _running_count  # noqa: PLW0603 - a counter of this process
+    with _lock:
+        _running_count += more
+        for watch in _monitors:
+            watch.most = max(watch.most, _running_count)

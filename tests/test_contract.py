@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 from functools import cache
@@ -26,7 +25,7 @@ from engine.trace import json_io
 from engine.trace.records import replay_ids
 from tests.helpers.gates import gate
 from tests.helpers.patience import PATIENCE_S
-from tests.helpers.runs import failed, finished
+from tests.helpers.runs import failed, finished, without_time
 from tests.helpers.sentences import clean
 from tests.helpers.strategies import OURS, make, trace_of
 from visualizers import VISUALS, summarize_trace
@@ -39,21 +38,6 @@ VIEWS = Path(__file__).parents[1] / "visualizers" / "stage" / "views.mjs"
 def recorded(name):
     """Return a run of a strategy, which all tests that only read it share."""
     return trace_of(name)
-
-
-def without_time(trace):
-    steps = [dataclasses.replace(s, elapsed_s=0.0) for s in trace.steps]
-    return [_untimed(dataclasses.asdict(s)) for s in steps], trace.outputs
-
-
-def _untimed(value):
-    if isinstance(value, dict):
-        timed = ("processor_share", "others")
-        kept = {k: v for k, v in value.items() if not k.endswith("_s") and k not in timed}
-        return {k: _untimed(v) for k, v in kept.items()}
-    if isinstance(value, (list, tuple)):
-        return [_untimed(item) for item in value]
-    return value
 
 
 @pytest.mark.parametrize("name", NAMES)

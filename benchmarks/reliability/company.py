@@ -13,7 +13,7 @@ from benchmarks.reliability.cards import Measured, Part
 from benchmarks.reliability.requests import Alone, Tokens, short_request, tokens_of
 from engine import DecodeRequest, decode
 from engine.errors import EngineError
-from engine.run import scheduler
+from engine.run import turn_taking
 from engine.strategies import STRATEGIES
 
 _SEEDS = 10
@@ -51,8 +51,8 @@ def measure(n: int, seed: int) -> Measured:
     chance = random.Random(seed)
     order = chance.sample(range(n), n)
     chances = [random.Random(f"{seed}/{number}") for number in order]
-    roomy = replace(scheduler.SETTINGS, max_concurrent_runs=_LET_IN)
-    with patch.object(scheduler, "SETTINGS", roomy), ThreadPoolExecutor(_AT_ONCE) as pool:
+    roomy = replace(turn_taking.SETTINGS, max_concurrent_runs=_LET_IN)
+    with patch.object(turn_taking, "SETTINGS", roomy), ThreadPoolExecutor(_AT_ONCE) as pool:
         found = list(pool.map(_crowded, [requests[number] for number in order], chances))
     pairs = [(number, tokens) for number, tokens in zip(order, found, strict=True)]
     wrong = [(requests[i], got) for i, got in pairs if got != expected[i]]

@@ -33,8 +33,9 @@ from engine.models.model_views import build_generation_view
 from engine.models.openvino import model as on_openvino
 from engine.run.preparation import ModelLoader, Prepared, prepare
 from engine.run.request import check_request, request_from_trace
-from engine.run.run import StopCriterion, generate_arguments, get_generate
+from engine.run.run import generate_arguments, get_generate
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
+from engine.run.stop_criterion import StopCriterion
 from engine.run.torch_threads import limit_torch_threads
 from engine.settings import SETTINGS
 from engine.strategies.drafting_params import draft_model_settings

@@ -32,8 +32,9 @@ from engine.run.generation import (
 )
 from engine.run.preparation import ModelLoader, encode_prompt, fit_request, parse_model
 from engine.run.request import CheckedRequest, DecodeRequest, check_request
-from engine.run.run import StopCriterion, build_media_processors, get_generate, prompt_arguments
+from engine.run.run import build_media_processors, get_generate, prompt_arguments
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
+from engine.run.stop_criterion import StopCriterion
 from engine.settings import SETTINGS
 from engine.statistics.prefix_tree import SampledText
 

@@ -23,8 +23,9 @@ from engine.messages import Message
 from engine.models.loading import LoadedModel, find_loaded_model, pin_models
 from engine.run.preparation import Prepared, prepare
 from engine.run.request import DecodeRequest, check_request, request_from_trace
-from engine.run.run import StopCriterion, call_generate
+from engine.run.run import call_generate
 from engine.run.scheduler import wait_for_turn
+from engine.run.stop_criterion import StopCriterion
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
 from engine.trace.records import Step, Trace

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +18,7 @@ from engine.loops.entropy import MIN_LOGPROB, compute_entropy, fast_exp
 from engine.loops.host_transfer import Columns, RowValues, start_transfer
 from engine.loops.optional_measurements import OptionalMeasurements
 from engine.processors.scores import IMPOSSIBLE_SCORE
+from engine.timing_noise import work_time
 from engine.trace.records import Candidate, Stage
 
 DIGITS = 6
@@ -100,11 +100,11 @@ class Recorder:
         self.top_candidates = top_candidates
         self.watch = watch
         self.additions = OptionalMeasurements()
-        self.started = time.perf_counter()
+        self.started = work_time()
 
     def elapsed_s(self) -> float:
-        """Return the seconds since the recorder was created."""
-        return round_decimals(time.perf_counter() - self.started)
+        """Return the seconds since the recorder was created, without pauses for other runs."""
+        return round_decimals(work_time() - self.started)
 
     def observe(
         self,

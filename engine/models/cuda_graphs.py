@@ -11,14 +11,15 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 from transformers import StaticCache
 
-from engine.models.layer_types import layer_types
+from engine.models.layer_types import has_growing_rotary_tables, layer_types
 from engine.models.loading import LoadedModel
 from engine.models.model_types import Model
 from engine.settings import SETTINGS
@@ -40,7 +41,7 @@ Returns a function that repeats the pass, or None if that is not faster."""
 class CudaGraphCache(StaticCache):
     """A cache at fixed addresses, and the passes captured over it.
 
-    Only one run uses it at a time: the one that holds the model's lock.
+    Only one run uses it at a time: see ``lend_cuda_graph_cache``.
 
     Args:
         config: the model's configuration.
@@ -176,8 +177,13 @@ _CACHES: WeakKeyDictionary[LoadedModel, OrderedDict[tuple[int, int], CudaGraphCa
 _STATIC_CACHE_SUPPORT: WeakKeyDictionary[LoadedModel, bool] = WeakKeyDictionary()
 
 
-def get_cuda_graph_cache(loaded: LoadedModel, rows: int, length: int) -> CudaGraphCache | None:
-    """Return an empty cache whose passes are captured; None if the model or the settings do not allow it.
+@contextmanager
+def lend_cuda_graph_cache(
+    loaded: LoadedModel, rows: int, length: int
+) -> Iterator[CudaGraphCache | None]:
+    """Lend an empty cache whose passes are captured; None if the model or the settings do not allow it.
+
+    A cache that is lent is in no list, so another run cannot get it while this one is paused.
 
     Args:
         loaded: the model; the run must hold its lock.
@@ -185,16 +191,20 @@ def get_cuda_graph_cache(loaded: LoadedModel, rows: int, length: int) -> CudaGra
         length: most positions of prompt and text.
     """
     if not SETTINGS.cuda_graphs or loaded.device.type != "cuda" or not can_use_cuda_graphs(loaded):
-        return None
+        yield None
+        return
     kept = _CACHES.setdefault(loaded, OrderedDict())
     size = (rows, -(-length // BLOCK) * BLOCK)
-    if size not in kept:
-        kept[size] = CudaGraphCache(loaded.model.config, size[1], capture_cuda_graph)
+    cache = kept.pop(size, None)
+    if cache is None:
+        cache = CudaGraphCache(loaded.model.config, size[1], capture_cuda_graph)
+    cache.reset()
+    try:
+        yield cache
+    finally:
+        kept[size] = cache
         while len(kept) > MAX_CACHES:
             kept.popitem(last=False)
-    kept.move_to_end(size)
-    kept[size].reset()
-    return kept[size]
 
 
 def can_use_cuda_graphs(loaded: LoadedModel) -> bool:
@@ -232,5 +242,8 @@ def has_full_attention(loaded: LoadedModel) -> bool:
     if not one_place or getattr(model, "hf_quantizer", None) is not None:
         return False
     if loaded.capabilities.cache_name != "past_key_values" or loaded.is_encoder_decoder:
+        return False
+    # Runs of different lengths would change each other's rotary tables.
+    if has_growing_rotary_tables(model.config):
         return False
     return {*layer_types(model.config)} == {"full_attention"}

@@ -11,6 +11,19 @@ RUNNING_STATES = frozenset(("conv", "linear_attention", "hybrid", "hybrid_slidin
 """Kinds of layers that store a running state, with or without keys and values."""
 
 
+def has_growing_rotary_tables(config: Any) -> bool:
+    """Return True if rotary positions change with the length of the text, in tables that the modules keep.
+
+    Args:
+        config: a model's configuration.
+    """
+    rope = getattr(config.get_text_config(decoder=True), "rope_parameters", None) or {}
+    kinds = {rope.get("rope_type")} | {
+        value.get("rope_type") for value in rope.values() if isinstance(value, dict)
+    }
+    return not kinds.isdisjoint(("dynamic", "longrope"))
+
+
 def layer_types(config: Any) -> Sequence[str]:
     """Return the kind of each layer's cache, such as ``full_attention``; empty if it cannot be determined.
 

@@ -22,6 +22,7 @@ from engine.models import slots
 from engine.models.loading import LoadedModel
 from engine.run import checked_cache
 from engine.run.streamer import QueueStreamer
+from engine.run.ticket import Ticket
 from engine.settings import SETTINGS
 
 EventCallback = Callable[[Any], None]
@@ -36,10 +37,11 @@ class _BatchMember:
 
     Args:
         do: decodes; takes the event callback.
+        place: its ticket.
     """
 
-    def __init__(self, do: Callable[[EventCallback], None]) -> None:
-        self.do, self.context = do, copy_context()
+    def __init__(self, do: Callable[[EventCallback], None], place: Ticket) -> None:
+        self.do, self.place, self.context = do, place, copy_context()
         self.events = QueueStreamer(maxsize=None)
         self.cache: slots.SharedCache | None = None
         self.ids = torch.zeros(0)
@@ -143,12 +145,14 @@ class BatchedRuns:
         return True
 
     def _advance_all(self) -> None:
-        """Remove finished runs, make one pass, and continue every run that is ready."""
+        """Remove finished runs, let others compute if due, make one pass, continue the ready runs."""
         for sharer in [s for s in self._sharers if s.has_ended]:
             self._sharers.remove(sharer)
             self._over.append(sharer)
             if sharer.cache is not None:
                 sharer.cache.leave_batch()
+        if self._sharers:
+            self._sharers[0].place.give_way()
         ready = [sharer for sharer in self._sharers if sharer.can_continue]
         if not ready and self._sharers:
             time.sleep(_POLL_S)
@@ -201,12 +205,16 @@ _LOCK = threading.Lock()
 
 
 def run_batched(
-    loaded: LoadedModel, do: Callable[[EventCallback, BatchedRuns], None], send: EventCallback
+    loaded: LoadedModel,
+    place: Ticket,
+    do: Callable[[EventCallback, BatchedRuns], None],
+    send: EventCallback,
 ) -> None:
     """Decode a run in the batch of its model.
 
     Args:
         loaded: the model.
+        place: the run's ticket.
         do: decodes; takes the event callback and the batch. It ends soon after its reader leaves,
             when the callback raises Cancelled.
         send: receives the events in the calling thread.
@@ -217,7 +225,7 @@ def run_batched(
     with _LOCK:
         company = _BATCHES.get(id(loaded)) or BatchedRuns(loaded)
         _BATCHES[id(loaded)] = company
-        sharer = _BatchMember(lambda put: do(put, company))
+        sharer = _BatchMember(lambda put: do(put, company), place)
         company.coming.append(sharer)
     try:
         for event in sharer.events:

@@ -112,6 +112,10 @@ class Recording:
         self.send(StepRecorded(step, new))
         self._send_text(step.sequence, output, kept=step.keep)
 
+    def set_queue_time(self, queue_s: float) -> None:
+        """Set the seconds that the run waited for its turns, with pauses for other runs."""
+        self.timing = dataclasses.replace(self.timing, queue_s=round_decimals(queue_s))
+
     def end(
         self,
         results: list[list[int]],

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import threading
-import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from engine.messages import Message
 from engine.models import cuda_graphs, slots
 from engine.models.loading import LoadedModel, pin_models
 from engine.models.model_views import copy_without_defaults
+from engine.models.module_state import ModuleState
 from engine.run.batching import BatchedRuns, run_batched
 from engine.run.custom_generate import as_custom_generate
 from engine.run.generation import (
@@ -39,8 +40,10 @@ from engine.run.recording import Recording, RunObserver
 from engine.run.request import CheckedRequest, DecodeRequest, check_request
 from engine.run.sandboxed_run import barriers_note, open_sandbox, run_method
 from engine.run.scheduler import RUN_QUEUE
+from engine.run.stop_criterion import StopCriterion
 from engine.run.teacher_forced_check import rescore_outputs
-from engine.run.torch_threads import limit_torch_threads
+from engine.run.ticket import Ticket
+from engine.run.torch_threads import lift_thread_limit, limit_torch_threads
 from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
@@ -54,23 +57,6 @@ GRAPHED_NOTE = (
     "Passes over one token were repeated from CUDA graphs, over a cache of {n} positions that are "
     "masked until they are written: a sum may differ in its last digit from that of a growing cache."
 )
-
-
-class StopCriterion:
-    """A stopping criterion that ends a cancelled run, or one past its time limit."""
-
-    def __init__(self, cancelled: threading.Event, deadline: float) -> None:
-        self.cancelled, self.deadline = cancelled, deadline
-        self.expired = False
-
-    def __call__(
-        self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any
-    ) -> torch.Tensor:
-        """Return (batch,) bools, all True if the run must end."""
-        del scores, kwargs
-        self.expired = self.expired or time.perf_counter() > self.deadline
-        stop = self.cancelled.is_set() or self.expired
-        return torch.full((input_ids.shape[0],), stop, device=input_ids.device, dtype=torch.bool)
 
 
 class Run:
@@ -125,14 +111,18 @@ class Run:
                 limit_torch_threads(run.target, run.assistant),
                 open_sandbox(run, self.send, self.cancelled) as (child, ready_s),
             ):
-                waited = place.waited_s, models.load_s + ready_s
+                load_s, place.lift_limits = models.load_s + ready_s, lift_thread_limit
+                decode = partial(self._decode, run, place, load_s)
                 try:
                     if place.company is not None:
-                        run_batched(run.target, partial(self._decode, run, waited), self.send)
+                        run_batched(run.target, place, decode, self.send)
                     elif run.method is None:
-                        self._decode(run, waited, self.send)
+                        held = [m.model for m in (run.target, run.assistant) if m is not None]
+                        place.check_state = ModuleState(*held).has_changed
+                        decode(self.send)
                     else:
-                        self._run_method(run, child, self._start_recording(run, waited, self.send))
+                        recording = self._start_recording(run, place, load_s, self.send)
+                        self._run_method(run, child, recording)
                 finally:
                     if self.witness is not None:
                         self.witness.on_end()
@@ -142,23 +132,37 @@ class Run:
         return None if self.recording is None else self.recording.partial_trace()
 
     def _start_recording(
-        self, run: Prepared, waited: tuple[float, float], send: EventCallback
+        self, run: Prepared, place: Ticket, load_s: float, send: EventCallback
     ) -> Recording:
-        """Create the recording of a run after its waits (queue and load seconds)."""
-        self.recording = Recording(run, send, *waited, self.witness)
+        """Create the recording of a run after its waits."""
+        self.recording = Recording(run, send, place.waited_s, load_s, self.witness)
         return self.recording
 
     def _decode(
         self,
         run: Prepared,
-        waited: tuple[float, float],
+        place: Ticket,
+        load_s: float,
         send: EventCallback,
         company: BatchedRuns | None = None,
     ) -> None:
-        recording = self._start_recording(run, waited, send)
+        recording = self._start_recording(run, place, load_s, send)
         watch = None if self.witness is None else self.witness.on_logits
         recorder, device = Recorder(self.request.top_candidates, watch), run.target.device
-        recorder.additions.tell = send
+
+        def give_way() -> None:
+            if company is None:  # a batch gives way as a whole
+                place.give_way()
+
+        def on_step(step: Step, number: int) -> None:
+            recording.add(step, number)
+            give_way()
+
+        def on_progress(event: Event) -> None:
+            send(event)
+            give_way()
+
+        recorder.additions.tell = on_progress
         prompt = torch.tensor([run.prompt_ids], device=device)
         generator = torch.Generator(device).manual_seed(self.request.seed)
         stop = StopCriterion(self.cancelled, recorder.started + SETTINGS.max_runtime_s)
@@ -175,7 +179,7 @@ class Run:
                 run,
                 config,
                 prompt,
-                lambda step, number=number: recording.add(step, number),
+                partial(on_step, number=number),
                 stop,
                 extra,
                 company,
@@ -191,6 +195,7 @@ class Run:
         fewer = _format_missing_sequences(scores, run.config.num_return_sequences) if ended else ()
         notes = (*recorder.additions.notes, *fewer, *((late,) if stop.expired else ()))
         reason = partial(self._finish_reason, recording.header)
+        recording.set_queue_time(place.waited_s)
         recording.end(results, scores, whole, reason, notes)
 
     def _run_method(
@@ -251,20 +256,20 @@ def call_generate(
     assert loop is not None
     arguments = generate_arguments(run, config, prompt, [stop])
     own = {name: value for name, value in extra.items() if name != "logits_processor"}
-    cache = None
+    graphed = nullcontext()
     if company is not None:
         arguments["past_key_values"] = company.create_cache()
     elif run.strategy.one_shape and arguments["generation_config"].use_cache and not run.inputs:
         rows, length = count_batch_rows(run, config), prompt.shape[1] + config.max_new_tokens
-        cache = cuda_graphs.get_cuda_graph_cache(target, rows, length)
-    if cache is not None:
-        arguments["past_key_values"] = cache
-        extra["recorder"].additions.add_note(Message(GRAPHED_NOTE, n=cache.get_max_length()))
+        graphed = cuda_graphs.lend_cuda_graph_cache(target, rows, length)
     if extra.get("logits_processor"):
         rules = [*arguments.get("logits_processor", ()), *extra["logits_processor"]]
         arguments["logits_processor"] = transformers.LogitsProcessorList(rules)
     # generate() only uses no_grad; inference mode also skips version counters and is faster.
-    with torch.inference_mode(not _has_offloaded_weights(run)):
+    with graphed as cache, torch.inference_mode(not _has_offloaded_weights(run)):
+        if cache is not None:
+            arguments["past_key_values"] = cache
+            extra["recorder"].additions.add_note(Message(GRAPHED_NOTE, n=cache.get_max_length()))
         return get_generate(target)(
             # A copy without generation defaults: a repository's own settings must not change a run.
             copy_without_defaults(target.model),

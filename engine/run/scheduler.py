@@ -3,138 +3,39 @@
 The visitor with the fewest turns is served next. An address shares its turns among its sessions
 (start-time fair queueing, Goyal et al. 1996, with turns as lengths). A ticket is taken before
 anything is loaded. One more ticket than may compute can load its models, so a slow load does not
-delay others and memory stays bounded. Among the ready tickets the earliest computes. The worker
-that took a ticket always releases it.
+delay others and memory stays bounded. Among the ready tickets the earliest computes, and a long
+one gives way between two steps (turn_taking.py). The worker that took a ticket always releases it.
 """
 
 from __future__ import annotations
 
-import math
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from engine.errors import BusyError, Cancelled
+from engine.errors import BusyError
 from engine.messages import Message
+from engine.run import turn_taking
 from engine.run.duration_estimator import DurationEstimator
-from engine.run.visitor import VISITOR, Visitor
+from engine.run.ticket import EventCallback, Ticket
+from engine.run.turn_taking import LOADING, PAUSED, RELEASED, RUNNING, WAITING
+from engine.run.visitor import Visitor
 from engine.settings import SETTINGS
-from engine.timing_noise import track_work
+from engine.timing_noise import count_work
 from engine.trace.events import Event, Waiting
 
-EventCallback = Callable[[Any], None]
-"""Receives events; pass ``ignore_event`` to discard them."""
 _POLL_S = 0.05
-_REPEAT_EVENT_S = 1.0
 _EVENTS_PER_S = 25
 """Progress events a second for all waiting tickets together: each one costs the running run."""
 _CHECKS_PER_S = 500
 """Polls a second of all waiting tickets together; a change of the queue wakes them anyway."""
-_RELEASED, _WAITING, _LOADING, _READY, _RUNNING = range(5)
 
 
 def ignore_event(event: Event) -> None:
     """Discard an event."""
     del event
-
-
-class Ticket:
-    """A ticket in the run queue; see ``RunQueue.open_ticket``.
-
-    Attributes:
-        waited_s: seconds it has waited for its turns so far.
-        company: batch key; tickets with the same key may compute together. None for an exclusive
-            turn.
-        rows: number of sequences it decodes.
-    """
-
-    def __init__(
-        self,
-        line: RunQueue,
-        kind: Hashable,
-        size: float,
-        cancelled: threading.Event,
-        tell: EventCallback,
-    ) -> None:
-        self.line, self.kind, self.size = line, kind, size
-        self.company: Hashable = None
-        self.rows = 1
-        self.cancelled, self.tell = cancelled, tell
-        self.visitor = VISITOR.get()
-        self.state, self.since, self.waited_s = _WAITING, 0.0, 0.0
-        self.models: tuple[Any, ...] = ()
-        self.address_turn, self.session_turn = 0, 0
-
-    @property
-    def position(self) -> int:
-        """Number of tickets ahead, running ones included."""
-        return self.line.describe_wait(self).position
-
-    @contextmanager
-    def release_turn(self) -> Iterator[None]:
-        """Release the turn during work that needs none; tickets that arrived meanwhile go first."""
-        self.line.release_ticket(self)
-        try:
-            yield
-        finally:
-            self.line.requeue_ticket(self)
-
-    def wait_to_load(self) -> None:
-        """Wait until models may be loaded.
-
-        Raises:
-            Cancelled: the work was cancelled meanwhile.
-        """
-        self._wait(_LOADING)
-
-    @contextmanager
-    def acquire_turn(self, *models: Any) -> Iterator[None]:
-        """Wait until this ticket may compute, then hold the lock of every model.
-
-        Args:
-            models: LoadedModels whose forward passes are used; None and repeats are ignored.
-
-        Raises:
-            Cancelled: the work was cancelled meanwhile.
-        """
-        unique = {id(model): model for model in models if model is not None}
-        # A fixed order of acquisition, so that two runs cannot wait for each other.
-        self.models = tuple(sorted(unique.values(), key=lambda model: model.order))
-        self.state = _READY
-        self._wait(_RUNNING)
-        with ExitStack() as held:
-            # A batch holds its model's lock itself, until its last run ends.
-            for model in self.models if self.company is None else ():
-                # Code outside the queue may hold the lock too.
-                while not model.lock.acquire(timeout=_POLL_S):
-                    self._check_cancelled()
-                held.callback(model.lock.release)
-            held.enter_context(track_work())
-            yield
-        # A cancelled turn would make the estimates too short.
-        if not self.cancelled.is_set():
-            self.line.record_duration(self)
-
-    def _wait(self, state: int) -> None:
-        began = time.perf_counter()
-        told, told_at = 0, -math.inf
-        while not self.line.try_advance(self, state):
-            self._check_cancelled()
-            pause = self.line.event_interval_s
-            since = time.perf_counter() - told_at
-            if since >= pause:
-                news = self.line.describe_wait(self)
-                if news.position and (news.position != told or since >= _REPEAT_EVENT_S):
-                    told, told_at = news.position, time.perf_counter()
-                    self.tell(news)
-            self.line.wait_for_change()
-        self.waited_s += time.perf_counter() - began
-
-    def _check_cancelled(self) -> None:
-        if self.cancelled.is_set():
-            raise Cancelled
 
 
 def compute_event_interval(places: int) -> float:
@@ -151,6 +52,9 @@ class RunQueue:
         # Tickets that may load or compute, in order of admission.
         self._inside: list[Ticket] = []
         self._pace = DurationEstimator()
+
+    def __len__(self) -> int:
+        return len(self._places)
 
     @contextmanager
     def open_ticket(
@@ -192,12 +96,12 @@ class RunQueue:
         with self._changed:
             served = self._service_order()
             ahead = served[: served.index(place)]
-            return Waiting(len(ahead), self._estimate_seconds(ahead))
+            return Waiting(len(ahead), self._estimate_seconds(ahead, place.visitor))
 
     def release_ticket(self, place: Ticket) -> None:
         """Stop counting a ticket; it still occupies its place in the queue limit."""
         with self._changed:
-            place.state = _RELEASED
+            place.state = RELEASED
             self._changed.notify_all()
 
     def requeue_ticket(self, place: Ticket) -> None:
@@ -210,22 +114,76 @@ class RunQueue:
     def try_advance(self, place: Ticket, state: int) -> bool:
         """Move a ticket to a state if it is its turn; return whether it was."""
         with self._changed:
-            allowed = self._can_load(place) if state == _LOADING else self._can_run(place)
+            allowed = (
+                self._can_load(place)
+                if state == LOADING
+                else place in turn_taking.find_starting(self._inside)
+            )
             if allowed:
-                if state == _LOADING:
+                if state == LOADING:
                     self._admit(place)
-                place.state, place.since = state, time.perf_counter()
+                elif self._turn_of(place, PAUSED):
+                    place.company = None  # its batch is full and paused
+                now = time.perf_counter()
+                place.since = now
+                place.turn_since = min((o.turn_since for o in self._turn_of(place)), default=now)
+                place.state = state
                 self._changed.notify_all()
             return allowed
 
+    def pause_turn(self, place: Ticket) -> bool:
+        """Pause the turn of a running ticket if another address is due; return whether it was."""
+        with self._changed:
+            turn = self._turn_of(place)
+            if not turn_taking.find_due(turn, self._inside):
+                return False
+            for other in turn:
+                other.keeps_state = other.check_state()
+            # Whoever needs a model that holds something of this turn is not due after all.
+            if not turn_taking.find_due(turn, self._inside):
+                return False
+            now = time.perf_counter()
+            for other in turn:
+                other.computed_s += now - other.since
+                other.since, other.state = now, PAUSED
+                self._inside.remove(other)
+            self._inside += turn
+            count_work(-len(turn))
+            place.restore_limits = place.lift_limits()
+            self._changed.notify_all()
+            return True
+
+    def resume_turn(self, place: Ticket) -> bool:
+        """Resume the turn of a paused ticket if nobody is before it; return whether it did."""
+        with self._changed:
+            if place not in turn_taking.find_starting(self._inside):
+                return False
+            now, turn = time.perf_counter(), self._turn_of(place, PAUSED)
+            count_work(len(turn))
+            place.restore_limits()
+            for other in turn:
+                other.waited_s += now - other.since
+                other.since = other.turn_since = now
+                other.state, other.keeps_state = RUNNING, False
+            self._changed.notify_all()
+            return True
+
+    def _turn_of(self, place: Ticket, state: int = RUNNING) -> list[Ticket]:
+        """Return the tickets in a state that compute together with this one."""
+        return [
+            other
+            for other in self._inside
+            if other.state == state and turn_taking.is_same_turn(other, place)
+        ]
+
     def record_duration(self, place: Ticket) -> None:
         with self._changed:
-            self._pace.add(place.kind, place.size, time.perf_counter() - place.since)
+            self._pace.add(place.kind, place.size, _computed_s(place))
 
     def count_tickets(self) -> tuple[int, int]:
         """Return how many tickets wait (loading ones included) and how many compute."""
         with self._changed:
-            computing = sum(place.state == _RUNNING for place in self._places)
+            computing = sum(place.state == RUNNING for place in self._places)
             return len(self._places) - computing, computing
 
     @property
@@ -243,7 +201,7 @@ class RunQueue:
         came = {id(place): number for number, place in enumerate(self._places)}
         waiting: dict[str, list[Ticket]] = {}
         for place in self._places:
-            if place.state == _WAITING:
+            if place.state == WAITING:
                 waiting.setdefault(place.visitor.address, []).append(place)
         turns = []
         for own in waiting.values():
@@ -256,14 +214,14 @@ class RunQueue:
     def _admit(self, place: Ticket) -> None:
         """Admit a ticket with its address's first turn, swapped with the ticket that has it."""
         own = (o for o in self._places if o.visitor.address == place.visitor.address)
-        first = min((o for o in own if o.state == _WAITING), key=lambda other: other.address_turn)
+        first = min((o for o in own if o.state == WAITING), key=lambda other: other.address_turn)
         turns = first.address_turn, place.address_turn
         place.address_turn, first.address_turn = turns
         self._inside.append(place)
 
     def _enqueue(self, place: Ticket) -> None:
         """Append a ticket with turns after its visitor's own, but not before those now served."""
-        counting = [other for other in self._places if other.state != _RELEASED]
+        counting = [other for other in self._places if other.state != RELEASED]
         alike = [o for o in counting if o.visitor.address == place.visitor.address]
         own = [o for o in alike if o.visitor == place.visitor]
         place.address_turn = max(
@@ -274,7 +232,7 @@ class RunQueue:
             min((o.session_turn for o in alike), default=0),
             1 + max((o.session_turn for o in own), default=-1),
         )
-        place.state = _WAITING
+        place.state = WAITING
         self._places.append(place)
 
     def _check_address_limit(self, visitor: Visitor) -> None:
@@ -287,43 +245,19 @@ class RunQueue:
             )
 
     def _can_load(self, place: Ticket) -> bool:
-        first = next(other for other in self._service_order() if other.state == _WAITING)
-        # One more than may compute: a slow load delays nobody, and waiting models do not fill memory.
-        turns = _count_turns([*self._inside, place])
-        return first is place and turns <= SETTINGS.max_concurrent_runs + 1
+        first = next(other for other in self._service_order() if other.state == WAITING)
+        return first is place and turn_taking.can_admit(place, self._inside)
 
-    def _can_run(self, place: Ticket) -> bool:
-        """Return whether a ticket may compute: of all that need one model, the first goes ahead."""
-        running = [other for other in self._inside if other.state == _RUNNING]
-        busy = {id(model) for other in running for model in other.models}
-        wanted: set[int] = set()
-        for other in self._inside:
-            if other.state != _READY:
-                continue
-            own = {id(model) for model in other.models}
-            turns = _count_turns([*running, other])
-            joins = other.company is not None and turns == _count_turns(running)
-            free = turns <= SETTINGS.max_concurrent_runs
-            turn = not own & wanted and (joins or (free and not own & busy))
-            if other is place:
-                return turn
-            if turn:
-                running.append(other)
-                busy |= own
-            else:
-                # A later ticket must not overtake one that waits for the same model.
-                wanted |= own
-        return False
-
-    def _estimate_seconds(self, ahead: list[Ticket]) -> float | None:
-        """Return the seconds that tickets still need, None without an estimate."""
+    def _estimate_seconds(self, ahead: list[Ticket], visitor: Visitor) -> float | None:
+        """Return the seconds until a visitor's turn after these tickets, None without an estimate."""
         total, longest = 0.0, dict[Hashable, float]()
         for place in ahead:
             whole = self._pace.estimate(place.kind, place.size)
             if whole is None:
                 return None
-            gone = time.perf_counter() - place.since if place.state == _RUNNING else 0.0
-            left = max(0.0, whole - gone)
+            left = max(0.0, whole - _computed_s(place))
+            if len(ahead) <= turn_taking.MAX_PAUSED and place.visitor.address != visitor.address:
+                left = min(left, turn_taking.TURN_S)  # then it gives way
             if place.company is None:
                 total += left
             else:  # runs batched together share one turn's time
@@ -339,16 +273,10 @@ def queue_full_error(waiting: int) -> BusyError:
     return BusyError("The queue is full: {wait} already. Try again later.", wait=wait)
 
 
-def _count_turns(places: Iterable[Ticket]) -> int:
-    """Count the compute slots in use; batched runs share one slot up to max_shared_runs rows."""
-    turns, rows = 0, dict[Hashable, int]()
-    for place in places:
-        beside = None if place.company is None else rows.get(place.company)
-        if beside is None or beside + place.rows > SETTINGS.max_shared_runs:
-            turns += 1
-            beside = 0
-        rows[place.company] = beside + place.rows
-    return turns
+def _computed_s(place: Ticket) -> float:
+    """Return the seconds for which a ticket has computed so far."""
+    now = time.perf_counter() - place.since if place.state == RUNNING else 0.0
+    return place.computed_s + now
 
 
 RUN_QUEUE = RunQueue()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -34,3 +35,16 @@ def limit_torch_threads(*models: Any) -> Iterator[None]:
             if alone:
                 _PREVIOUS_COUNTS.remove(usual)
             torch.set_num_threads(usual)
+
+
+def lift_thread_limit() -> Callable[[], None]:
+    """Give torch its usual threads while the caller's run is paused; return what ends that."""
+    with _LOCK:
+        own = torch.get_num_threads()
+        torch.set_num_threads(_PREVIOUS_COUNTS[0] if _PREVIOUS_COUNTS else own)
+    return partial(_set_thread_count, own)
+
+
+def _set_thread_count(threads: int) -> None:
+    with _LOCK:
+        torch.set_num_threads(threads)

@@ -11,7 +11,7 @@ import engine.run.run
 from engine import DecodeRequest, LoadedModel, decode, load
 from engine.loops import rows, tolerance
 from engine.models import slots
-from engine.run import batching, scheduler
+from engine.run import batching, turn_taking
 from engine.run.scheduler import RUN_QUEUE
 from engine.trace.events import Failed, Finished, StepRecorded, Waiting
 from tests.helpers.gates import gate
@@ -36,8 +36,8 @@ def most(monkeypatch):
     """Return what sets how many texts may grow side by side."""
 
     def set_to(number):
-        now = dataclasses.replace(scheduler.SETTINGS, max_shared_runs=number)
-        for module in (scheduler, batching, engine.run.run):
+        now = dataclasses.replace(batching.SETTINGS, max_shared_runs=number)
+        for module in (turn_taking, batching, engine.run.run):
             monkeypatch.setattr(module, "SETTINGS", now)
 
     set_to(8)
@@ -246,9 +246,9 @@ def test_more_than_there_is_room_for_wait(most):
         comes_true(lambda: len(RUN_QUEUE._places) == 4)
         held.wait()
         comes_true(
-            lambda: sum(place.state == scheduler._RUNNING for place in RUN_QUEUE._places) == 2
+            lambda: sum(place.state == turn_taking.RUNNING for place in RUN_QUEUE._places) == 2
         )
-        assert sum(place.state == scheduler._RUNNING for place in RUN_QUEUE._places) == 2
+        assert sum(place.state == turn_taking.RUNNING for place in RUN_QUEUE._places) == 2
         held.open()
         traces = [finished(run) for run in runs]
     assert [tokens(t) for t in traces] == [tokens(t) for t in alone(asked)]
@@ -269,7 +269,7 @@ def test_models_that_cannot_share_do_not(loaded, most):
     with gate(loaded.model, free=1) as held:
         runs = [decode(r) for r in requests(loaded, ASKED[:2], tokens=6)]
         held.wait()
-        assert sum(place.state == scheduler._RUNNING for place in RUN_QUEUE._places) == 1
+        assert sum(place.state == turn_taking.RUNNING for place in RUN_QUEUE._places) == 1
         held.open()
         for run in runs:
             finished(run)

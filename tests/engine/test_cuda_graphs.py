@@ -1,6 +1,7 @@
 """Passes repeated from a graph: what a GPU does with them is stood in for by tensors that are written over."""
 
 import dataclasses
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ import torch
 import engine.run.run
 from engine import DecodeRequest, LoadedModel, decode
 from engine.models import cuda_graphs, layer_types
-from engine.models.cuda_graphs import CudaGraphCache, can_use_cuda_graphs, get_cuda_graph_cache
+from engine.models.cuda_graphs import CudaGraphCache, can_use_cuda_graphs, lend_cuda_graph_cache
 from engine.models.slots import can_share_passes
 from tests.helpers.models import tiny_llama
 from tests.helpers.zoo import KIND_NAMES, zoo_model
@@ -61,9 +62,9 @@ def captures(monkeypatch):
         size = rows, -(-length // 16) * 16
         found = kept.setdefault((loaded, *size), CudaGraphCache(loaded.model.config, size[1], made))
         found.reset()
-        return found
+        return nullcontext(found)
 
-    monkeypatch.setattr(engine.run.run.cuda_graphs, "get_cuda_graph_cache", cache)
+    monkeypatch.setattr(engine.run.run.cuda_graphs, "lend_cuda_graph_cache", cache)
     return made
 
 
@@ -116,7 +117,9 @@ def test_a_pass_that_cannot_be_captured_runs_as_it_is(monkeypatch, captures):
     loaded = LoadedModel(tiny_llama(4, seed=3))
     wanted = run("greedy", loaded, PROMPT).outputs
     cache = CudaGraphCache(loaded.model.config, 32, never)
-    monkeypatch.setattr(engine.run.run.cuda_graphs, "get_cuda_graph_cache", lambda *_: cache)
+    monkeypatch.setattr(
+        engine.run.run.cuda_graphs, "lend_cuda_graph_cache", lambda *_: nullcontext(cache)
+    )
     assert run("greedy", loaded, PROMPT).outputs == wanted
     assert list(cache.captured.values()) == [None]
 
@@ -135,15 +138,30 @@ def test_rows_are_rearranged_where_they_are():
 def test_no_graph_is_asked_of_a_cpu(monkeypatch):
     loaded = LoadedModel(tiny_llama(2))
     assert can_use_cuda_graphs(loaded)
-    assert get_cuda_graph_cache(loaded, 1, 20) is None
+    assert lent(loaded, 1, 20) is None
     monkeypatch.setattr(LoadedModel, "device", torch.device("cuda"))
-    first = get_cuda_graph_cache(loaded, 1, 20)
+    first = lent(loaded, 1, 20)
     assert first is not None
     assert first.get_max_length() == cuda_graphs.BLOCK
-    assert get_cuda_graph_cache(loaded, 1, cuda_graphs.BLOCK) is first
+    assert lent(loaded, 1, cuda_graphs.BLOCK) is first
     for rows in range(2, 2 + cuda_graphs.MAX_CACHES):
-        get_cuda_graph_cache(loaded, rows, 20)
-    assert get_cuda_graph_cache(loaded, 1, 20) is not first, "only the newest are kept"
+        lent(loaded, rows, 20)
+    assert lent(loaded, 1, 20) is not first, "only the newest are kept"
+
+
+def lent(*asked):
+    with lend_cuda_graph_cache(*asked) as cache:
+        return cache
+
+
+def test_two_runs_never_have_one_cache(monkeypatch):
+    loaded = LoadedModel(tiny_llama(2))
+    monkeypatch.setattr(LoadedModel, "device", torch.device("cuda"))
+    with (
+        lend_cuda_graph_cache(loaded, 1, 20) as first,
+        lend_cuda_graph_cache(loaded, 1, 20) as second,
+    ):
+        assert first is not second
 
 
 @pytest.mark.parametrize("name", KIND_NAMES)
@@ -171,6 +189,14 @@ def test_models_whose_passes_differ_are_left_alone(name):
 @pytest.mark.parametrize("name", ["Mamba", "Mistral", "Jamba", "DeepseekV4"])
 def test_models_whose_layers_keep_more_or_less_share_no_pass(name):
     assert not can_share_passes(zoo_model(name))
+
+
+def test_models_whose_positions_depend_on_the_length_of_the_text_share_nothing():
+    rope = {"rope_type": "longrope", "rope_theta": 1e4, "original_max_position_embeddings": 8}
+    rope |= {"short_factor": [1.0] * 4, "long_factor": [2.0] * 4}
+    loaded = LoadedModel(tiny_llama(2, rope_parameters=rope))
+    assert not can_use_cuda_graphs(loaded)
+    assert not can_share_passes(loaded)
 
 
 def test_a_configuration_that_names_no_layers_makes_no_run_fail(monkeypatch):

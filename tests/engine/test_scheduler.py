@@ -13,7 +13,7 @@ import pytest
 
 from engine import DecodeRequest, LoadedModel, decode
 from engine.errors import BusyError, Cancelled, StoppedError
-from engine.run import scheduler
+from engine.run import scheduler, turn_taking
 from engine.run.jobs import stop_all_jobs
 from engine.run.progress import format_progress
 from engine.run.rate import TransferRate
@@ -241,7 +241,7 @@ def test_the_end_of_the_process_ends_those_who_wait(first):
 
 def test_two_may_run_but_not_with_the_same_model(monkeypatch):
     two = dataclasses.replace(scheduler.SETTINGS, max_concurrent_runs=2)
-    monkeypatch.setattr(scheduler, "SETTINGS", two)
+    monkeypatch.setattr(turn_taking, "SETTINGS", two)
     one, other = LoadedModel(object()), LoadedModel(object())
     line, nobody = RunQueue(), threading.Event()
     with (
@@ -250,13 +250,13 @@ def test_two_may_run_but_not_with_the_same_model(monkeypatch):
         line.open_ticket(nobody) as c,
     ):
         for place, model in ((a, one), (b, one), (c, other)):
-            assert line.try_advance(place, scheduler._LOADING)
-            place.models, place.state = (model,), scheduler._READY
-        assert line.try_advance(a, scheduler._RUNNING)
-        assert not line.try_advance(b, scheduler._RUNNING)
-        assert line.try_advance(c, scheduler._RUNNING), "it waits for a model that it does not use"
+            assert line.try_advance(place, turn_taking.LOADING)
+            place.models, place.state = (model,), turn_taking.READY
+        assert line.try_advance(a, turn_taking.RUNNING)
+        assert not line.try_advance(b, turn_taking.RUNNING)
+        assert line.try_advance(c, turn_taking.RUNNING), "it waits for a model that it does not use"
         with line.open_ticket(nobody) as d:
-            assert not line.try_advance(d, scheduler._LOADING), "three are inside already"
+            assert not line.try_advance(d, turn_taking.LOADING), "three are inside already"
 
 
 def test_a_turn_holds_the_locks_of_all_its_models():

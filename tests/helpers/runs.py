@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 from engine import DecodeRequest, decode
 from engine.errors import EngineError
@@ -43,3 +45,19 @@ def parts_at(traces: Sequence[Trace]) -> int | None:
     texts = [output_tokens(trace, by_id=by_id) for trace in traces]
     common, part = common_prefix_length(texts, [True] * len(texts))
     return common if part else None
+
+
+def without_time(trace: Trace) -> tuple[list[Any], Any]:
+    """Return the steps and outputs of a trace, without what depends on the machine's speed or load."""
+    steps = [dataclasses.replace(s, elapsed_s=0.0) for s in trace.steps]
+    return [_untimed(dataclasses.asdict(s)) for s in steps], trace.outputs
+
+
+def _untimed(value: Any) -> Any:
+    if isinstance(value, dict):
+        timed = ("processor_share", "others")
+        kept = {k: v for k, v in value.items() if not k.endswith("_s") and k not in timed}
+        return {k: _untimed(v) for k, v in kept.items()}
+    if isinstance(value, (list, tuple)):
+        return [_untimed(item) for item in value]
+    return value

@@ -32,7 +32,7 @@ ENGINE = (
     Defect(
         "model-lock-dropped",
         "A run holds the lock of its target alone, so its draft model computes for two at once.",
-        "engine/run/scheduler.py",
+        "engine/run/ticket.py",
         "            for model in self.models if self.company is None else ():\n",
         "            for model in self.models[:1] if self.company is None else ():\n",
         ("tests/engine/test_scheduler.py::test_a_turn_holds_the_locks_of_all_its_models",),
@@ -155,8 +155,8 @@ ENGINE = (
     Defect(
         "clock-ignored",
         "The limit on a run's seconds is never reached, and one run can hold the line for ever.",
-        "engine/run/run.py",
-        "self.expired or time.perf_counter() > self.deadline",
+        "engine/run/stop_criterion.py",
+        "self.expired or work_time() > self.deadline",
         "self.expired or self.deadline < 0",
         (
             "tests/engine/test_decoding.py"

@@ -8,12 +8,12 @@ import threading
 import pytest
 
 from benchmarks.scale.fair import FairLine, Stand
-from engine.run import scheduler
+from engine.run import scheduler, turn_taking
 from engine.run.scheduler import RunQueue
 from engine.run.visitor import VISITOR, Visitor
 
 # As permits names them: one that waits, one that is let in.
-WAITS, LOADS = scheduler._WAITING, scheduler._LOADING
+WAITS, LOADS = turn_taking.WAITING, turn_taking.LOADING
 
 
 class BothLines:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -24,7 +23,7 @@ from engine.loops.next_token import next_token_loop
 from engine.loops.optional_measurements import MeasurementStopped, OptionalMeasurements
 from engine.loops.recorder import Recorder, round_decimals, round_significant
 from engine.messages import Message
-from engine.timing_noise import NoiseMonitor
+from engine.timing_noise import NoiseMonitor, work_time
 from engine.trace.details import DistributionCheck, DraftDetail, DraftReport, Parting
 from engine.trace.records import Step
 
@@ -82,7 +81,7 @@ def make_report(
     """
     company = [timed.measure()]
     new = ids[0, context.input_ids.shape[1] :].tolist()
-    started = time.perf_counter()
+    started = work_time()
     # A run with ensemble verification is lossy by design and is not checked.
     by_design = getattr(config, "assistant_ensemble_weight", None) is not None
     check = not config.do_sample and not by_design
@@ -93,7 +92,7 @@ def make_report(
             lambda: (len(new), find_first_parting(context, prepared, ids, additions.progress)),
             (0, None),
         )
-    check_s = time.perf_counter() - started
+    check_s = work_time() - started
     plain: list[int] = []
     plain_s = 0.0
     if config.plain_run:
@@ -206,7 +205,7 @@ def run_without_draft(
     # The run's generator has advanced, so a new one starts from its seed.
     generator = torch.Generator(prompt.device).manual_seed(context.generator.initial_seed())
     most = context.max_length - prompt.shape[1]
-    started = time.perf_counter()
+    started = work_time()
     ids = _run_to_end(
         next_token_loop(
             context.model,
@@ -220,7 +219,7 @@ def run_without_draft(
         ),
         lambda done: tell(done, most, "tokens of a plain run, to compare with"),
     )
-    seconds = time.perf_counter() - started
+    seconds = work_time() - started
     new = ids[0, prompt.shape[1] :].tolist()
     _raise_if_stopped(context, len(new), most, "tokens")
     return new, seconds

@@ -89,13 +89,13 @@ def conversion_refusal(model: Model) -> str | None:
         model: with or without weights.
     """
     from engine.models.capabilities import capabilities_of
-    from engine.models.layer_types import RUNNING_STATES, layer_types
+    from engine.models.layer_types import (
+        RUNNING_STATES,
+        has_growing_rotary_tables,
+        layer_types,
+    )
 
     can, config = capabilities_of(model), model.config.get_text_config(decoder=True)
-    rope = getattr(config, "rope_parameters", None) or {}
-    kinds = {rope.get("rope_type")} | {
-        value.get("rope_type") for value in rope.values() if isinstance(value, dict)
-    }
     experts = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
     if can.is_encoder_decoder:
         return "it is an encoder-decoder, and only decoders are converted"
@@ -105,7 +105,7 @@ def conversion_refusal(model: Model) -> str | None:
     if has_states or not can.can_crop or can.cache_name != "past_key_values":
         return "its layers keep a running state, or a cache that cannot be cut"
     # A trace would fix what its example did: these rules depend on the text's length or content.
-    if kinds & {"dynamic", "longrope"}:
+    if has_growing_rotary_tables(config):
         return "its positions are counted in another way where a text is long"
     if any((getattr(config, name, None) or 0) > 1 for name in experts):
         return "which of its experts read a token is decided while it runs"

@@ -1,0 +1,32 @@
+"""Ends the loop of a run that was cancelled or reached its time limit."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import torch
+
+from engine.timing_noise import work_time
+
+
+class StopCriterion:
+    """A stopping criterion that ends a cancelled run, or one past its time limit.
+
+    Args:
+        cancelled: stops the run when set.
+        deadline: ``work_time`` at which the run must end; pauses do not count.
+    """
+
+    def __init__(self, cancelled: threading.Event, deadline: float) -> None:
+        self.cancelled, self.deadline = cancelled, deadline
+        self.expired = False
+
+    def __call__(
+        self, input_ids: torch.Tensor, scores: torch.Tensor, **kwargs: Any
+    ) -> torch.Tensor:
+        """Return (batch,) bools, all True if the run must end."""
+        del scores, kwargs
+        self.expired = self.expired or work_time() > self.deadline
+        stop = self.cancelled.is_set() or self.expired
+        return torch.full((input_ids.shape[0],), stop, device=input_ids.device, dtype=torch.bool)

@@ -1,0 +1,148 @@
+"""A ticket in the run queue: waits for its turns, and gives way between two steps."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from engine.errors import Cancelled
+from engine.run.turn_taking import LOADING, READY, RUNNING, WAITING
+from engine.run.visitor import VISITOR
+from engine.timing_noise import skip_time, track_work
+
+if TYPE_CHECKING:
+    from engine.run.scheduler import RunQueue
+
+EventCallback = Callable[[Any], None]
+"""Receives events; pass ``ignore_event`` to discard them."""
+_POLL_S = 0.05
+_REPEAT_EVENT_S = 1.0
+
+
+def _do_nothing() -> None:
+    """Limit nothing."""
+
+
+class Ticket:
+    """A ticket in the run queue; see ``RunQueue.open_ticket``.
+
+    Attributes:
+        waited_s: seconds it has waited for its turns so far, pauses included.
+        computed_s: seconds of its finished turns.
+        company: batch key; tickets with the same key may compute together. None for an exclusive
+            turn.
+        rows: number of sequences it decodes.
+        keeps_state: whether its models hold something of it between two steps, so that no other
+            ticket may use them while it is paused.
+        check_state: measures ``keeps_state`` before a pause.
+        lift_limits: called at a pause: ends what the run limits in this process, and returns what limits it
+            again.
+    """
+
+    def __init__(
+        self,
+        line: RunQueue,
+        kind: Hashable,
+        size: float,
+        cancelled: threading.Event,
+        tell: EventCallback,
+    ) -> None:
+        self.line, self.kind, self.size = line, kind, size
+        self.company: Hashable = None
+        self.rows = 1
+        self.cancelled, self.tell = cancelled, tell
+        self.visitor = VISITOR.get()
+        self.state, self.since, self.turn_since = WAITING, 0.0, 0.0
+        self.waited_s = self.computed_s = 0.0
+        self.keeps_state = False
+        self.check_state: Callable[[], bool] = lambda: False
+        self.lift_limits: Callable[[], Callable[[], None]] = lambda: _do_nothing
+        self.restore_limits = _do_nothing
+        self.models: tuple[Any, ...] = ()
+        self.address_turn, self.session_turn = 0, 0
+
+    @property
+    def position(self) -> int:
+        """Number of tickets ahead, running ones included."""
+        return self.line.describe_wait(self).position
+
+    @contextmanager
+    def release_turn(self) -> Iterator[None]:
+        """Release the turn during work that needs none; tickets that arrived meanwhile go first."""
+        self.line.release_ticket(self)
+        try:
+            yield
+        finally:
+            self.line.requeue_ticket(self)
+
+    def wait_to_load(self) -> None:
+        """Wait until models may be loaded.
+
+        Raises:
+            Cancelled: the work was cancelled meanwhile.
+        """
+        self._wait(LOADING)
+
+    @contextmanager
+    def acquire_turn(self, *models: Any) -> Iterator[None]:
+        """Wait until this ticket may compute, then hold the lock of every model.
+
+        Args:
+            models: LoadedModels whose forward passes are used; None and repeats are ignored.
+
+        Raises:
+            Cancelled: the work was cancelled meanwhile.
+        """
+        unique = {id(model): model for model in models if model is not None}
+        # A fixed order of acquisition, so that two runs cannot wait for each other.
+        self.models = tuple(sorted(unique.values(), key=lambda model: model.order))
+        self.state = READY
+        self._wait(RUNNING)
+        with ExitStack() as held:
+            # A batch holds its model's lock itself, until its last run ends.
+            for model in self.models if self.company is None else ():
+                # Code outside the queue may hold the lock too.
+                while not model.lock.acquire(timeout=_POLL_S):
+                    self._check_cancelled()
+                held.callback(model.lock.release)
+            held.enter_context(track_work())
+            yield
+        # A cancelled turn would make the estimates too short.
+        if not self.cancelled.is_set():
+            self.line.record_duration(self)
+
+    def give_way(self) -> None:
+        """Between two steps, let other addresses compute if they are due; return with the turn."""
+        if len(self.line) == 1 or not self.line.pause_turn(self):
+            return
+        began = time.perf_counter()
+        for model in self.models:
+            model.lock.release()
+        while not self.line.resume_turn(self):
+            self.line.wait_for_change()
+        for model in self.models:
+            model.lock.acquire()
+        skip_time(time.perf_counter() - began)
+
+    def _wait(self, state: int) -> None:
+        began = time.perf_counter()
+        told, told_at = 0, -math.inf
+        while not self.line.try_advance(self, state):
+            self._check_cancelled()
+            pause = self.line.event_interval_s
+            since = time.perf_counter() - told_at
+            if since >= pause:
+                news = self.line.describe_wait(self)
+                if news.position and (news.position != told or since >= _REPEAT_EVENT_S):
+                    told, told_at = news.position, time.perf_counter()
+                    self.tell(news)
+            self.line.wait_for_change()
+        self.waited_s += time.perf_counter() - began
+
+    def _check_cancelled(self) -> None:
+        if self.cancelled.is_set():
+            raise Cancelled

@@ -1,0 +1,135 @@
+"""Decides which tickets compute: turns of different addresses take turns, so no run waits for a long one.
+
+A turn is one exclusive ticket, or a batch. When it has lasted ``TURN_S`` seconds and another address
+could compute instead, it pauses between two steps and goes to the end of the order (round robin).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from engine.settings import SETTINGS
+
+if TYPE_CHECKING:
+    from engine.run.ticket import Ticket
+
+RELEASED, WAITING, LOADING, READY, RUNNING, PAUSED = range(6)
+TURN_S = 1.0
+"""Seconds that a turn lasts at least, if another address waits."""
+MAX_PAUSED = 2
+"""Most turns that are paused at one time: each keeps its models and its cache in memory."""
+
+
+def find_starting(inside: Sequence[Ticket], pausing: Sequence[Ticket] = ()) -> list[Ticket]:
+    """Return the tickets that may start or resume now, in order.
+
+    Of all that need one model, the first goes ahead.
+
+    Args:
+        inside: tickets that may load or compute, in order.
+        pausing: tickets to treat as if they had just paused.
+    """
+    running = [o for o in inside if o.state == RUNNING and o not in pausing]
+    paused = [o for o in inside if o.state == PAUSED or o in pausing]
+    crowded = count_turns(paused) > MAX_PAUSED
+    busy = {id(model) for other in running for model in other.models}
+    starting: list[Ticket] = []
+    wanted: set[int] = set()
+    for turn in _candidates(inside, pausing):
+        first, own = turn[0], {id(model) for other in turn for model in other.models}
+        kept = {id(m) for o in paused if o.keeps_state and o not in turn for m in o.models}
+        new = first not in paused
+        if own & kept or (new and (crowded or _can_join(first, paused))):
+            continue
+        turns = count_turns([*running, *turn])
+        joins = first.company is not None and turns == count_turns(running)
+        free = turns <= SETTINGS.max_concurrent_runs
+        if not own & wanted and (joins or (free and not own & busy)):
+            running += turn
+            starting += turn
+            busy |= own
+        else:
+            # A later ticket must not overtake one that waits for the same model.
+            wanted |= own
+    return starting
+
+
+def _can_join(ticket: Ticket, paused: Sequence[Ticket]) -> bool:
+    """Return whether a new ticket fits into its paused batch, whose turn it waits for."""
+    batch = [other for other in paused if is_same_turn(other, ticket)]
+    return bool(batch) and count_turns([*batch, ticket]) == 1
+
+
+def _candidates(inside: Sequence[Ticket], pausing: Sequence[Ticket]) -> Iterator[list[Ticket]]:
+    """Yield the turns that wait to compute: each READY ticket, and the tickets of each paused turn."""
+    order = [*(o for o in inside if o not in pausing), *pausing]
+    begun = {o.visitor.address for o in order if o.state in (RUNNING, PAUSED)}
+
+    def rank(ticket: Ticket) -> int:
+        if ticket.state == PAUSED and ticket.cancelled.is_set():
+            return 0  # the visitor waits for the text so far
+        return 1 if ticket.state != READY or ticket.visitor.address not in begun else 2
+
+    seen: list[Ticket] = []
+    for first in sorted(order, key=rank):
+        if first.state == READY:
+            yield [first]
+        elif (first.state == PAUSED or first in pausing) and first not in seen:
+            turn = [o for o in order if is_same_turn(o, first) and o.state != READY]
+            seen += turn
+            yield turn
+
+
+def find_due(turn: Sequence[Ticket], inside: Sequence[Ticket]) -> list[Ticket]:
+    """Return the tickets that a running turn must let go first, empty if it goes on.
+
+    Args:
+        turn: the tickets of the turn; it has just finished a step.
+        inside: tickets that may load or compute, in order.
+    """
+    over = time.perf_counter() - turn[0].turn_since >= TURN_S
+    stopped = [o for o in inside if o.state == PAUSED and o.cancelled.is_set()]
+    if not over and not stopped:
+        return []
+    without = find_starting(inside)
+    addresses = {other.visitor.address for other in turn}
+    return [
+        other
+        for other in find_starting(inside, turn)
+        if other not in turn
+        and other not in without
+        and (other in stopped or (over and addresses - {other.visitor.address}))
+    ]
+
+
+def is_same_turn(one: Ticket, other: Ticket) -> bool:
+    """Return whether two tickets compute together."""
+    return one is other or (one.company is not None and one.company == other.company)
+
+
+def can_admit(place: Ticket, inside: Sequence[Ticket]) -> bool:
+    """Return whether a ticket may load its models.
+
+    One more than may compute: a slow load delays nobody, and waiting models do not fill memory.
+    """
+    active = [other for other in inside if other.state != PAUSED]
+    most = SETTINGS.max_concurrent_runs + 1
+    begun = {other.visitor.address for other in inside if other.state in (RUNNING, PAUSED)}
+    waiting = {other.visitor.address for other in inside if other.state in (LOADING, READY)}
+    # The next run of a visitor who computes already must not keep others from their first.
+    most += waiting <= begun and place.visitor.address not in begun | waiting
+    return count_turns([*active, place]) <= most
+
+
+def count_turns(places: Iterable[Ticket]) -> int:
+    """Count the compute slots in use; batched runs share one slot up to max_shared_runs rows."""
+    turns, rows = 0, dict[Hashable, int]()
+    for place in places:
+        beside = None if place.company is None else rows.get(place.company)
+        if beside is None or beside + place.rows > SETTINGS.max_shared_runs:
+            turns += 1
+            beside = 0
+        rows[place.company] = beside + place.rows
+    return turns
