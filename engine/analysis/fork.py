@@ -24,7 +24,14 @@ from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.trace.details import BeamDetail, BeamNode
-from engine.trace.records import Parent, Step, Trace, chosen_emit_index, replay_ids
+from engine.trace.records import (
+    Parent,
+    Step,
+    Trace,
+    check_step_index,
+    chosen_emit_index,
+    replay_ids,
+)
 
 if TYPE_CHECKING:
     from engine.run.weights import RequestedModel
@@ -78,22 +85,17 @@ def branch_point(
         raise ParameterError(
             "model", trace.model.id, "only decoder-only runs can be continued from a step"
         )
-    count = len(trace.steps)
-    # bool is a subclass of int.
-    if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < count:
-        raise ParameterError(
-            "step", step, Message("the run has steps 0 to {count}", count=count - 1)
-        )
-    found = trace.steps[step]
+    index = check_step_index(trace.steps, step)
+    found = trace.steps[index]
     if isinstance(found.detail, BeamDetail):
         kept = _path_before(trace, found, found.detail, node_id)
     elif node_id is not None:
         raise ParameterError("node_id", node_id, "only beam searches have nodes")
     else:
-        before = tuple(s for s in trace.steps[:step] if s.sequence == found.sequence)
+        before = tuple(s for s in trace.steps[:index] if s.sequence == found.sequence)
         kept = [*replay_ids(before)[: found.keep], *found.emit[: max(chosen_emit_index(found), 0)]]
     vocab = trace.model.vocab_size or None
-    return BranchPoint(trace.prompt_ids, kept, step, run_id, trace.eos_token_ids, vocab)
+    return BranchPoint(trace.prompt_ids, kept, index, run_id, trace.eos_token_ids, vocab)
 
 
 def _path_before(trace: Trace, step: Step, detail: BeamDetail, node_id: int | None) -> list[int]:

@@ -13,7 +13,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from engine.errors import EngineError, ParameterError
+from engine.errors import EngineError
 from engine.inspection.logits_cache import CACHED, CachedRun
 from engine.inspection.rerun import (
     CUSTOM_METHOD_REFUSAL,
@@ -29,11 +29,10 @@ from engine.loops.next_token import next_token_loop
 from engine.loops.prefix_constraint import fit_processors
 from engine.loops.recorder import Recorder
 from engine.loops.watermark import watermark_loop
-from engine.messages import Message
 from engine.models.loading import LoadedModel
 from engine.run.preparation import prepare
 from engine.run.request import check_request, request_from_trace
-from engine.trace.records import Step, Trace
+from engine.trace.records import Step, Trace, check_step_index
 
 if TYPE_CHECKING:
     from engine.run.weights import RequestedModel
@@ -92,7 +91,8 @@ def find_replayed_step(
     Raises:
         ParameterError: the step does not exist.
     """
-    trace = check_step_exists(asked, index)
+    trace = asked.trace if isinstance(asked, CachedRun) else asked
+    check_step_index(trace.steps, index)
     key = trace_key(dataclasses.replace(trace, steps=trace.steps[: index + 1]))
     step = trace.steps[index]
     with _lock:
@@ -111,21 +111,6 @@ def find_replayed_step(
         while len(_replayed_steps) > _CACHE_SIZE:
             _replayed_steps.popitem(last=False)
     return found
-
-
-def check_step_exists(asked: CachedRun | Trace, index: int) -> Trace:
-    """Return the trace of a run that has a step.
-
-    Raises:
-        ParameterError: it has no such step.
-    """
-    trace = asked.trace if isinstance(asked, CachedRun) else asked
-    count = len(trace.steps)
-    if not 0 <= index < count:
-        raise ParameterError(
-            "step", index, Message("the run has steps 0 to {count}", count=count - 1)
-        )
-    return trace
 
 
 def _rebuild_step(run: CachedRun, step: Step) -> ReplayedStep | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from engine.inspection.explanation import Explanation
 from engine.inspection.logits_cache import CachedRun
 from engine.inspection.rerun import ReplayedStep
-from engine.inspection.step_logits import check_step_exists, find_replayed_step
+from engine.inspection.step_logits import find_replayed_step
 from engine.inspection.typed_probability import TypedProbability, compute_typed_probability
 from engine.inspection.typed_token import ids_before, read_typed_token
 from engine.inspection.why import explain_token
@@ -61,7 +61,6 @@ def answer_question(
     Raises:
         ParameterError: the step, token, node or position does not exist.
     """
-    check_step_exists(asked, question.step)
 
     def explain() -> tuple[Explanation, str]:
         place = find_replayed_step(asked, question.step, model, assistant, quick=question.quick)
@@ -90,7 +89,6 @@ def score_typed_text(
     Raises:
         ParameterError: the step does not exist, or nothing is known about the text.
     """
-    check_step_exists(asked, step)
 
     def score() -> TypedProbability:
         return compute_typed_probability(find_replayed_step(asked, step, model, assistant), text)

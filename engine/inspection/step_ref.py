@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from engine.errors import ParameterError
 from engine.inspection.logits_cache import CachedPass, CachedRun
-from engine.messages import Message
 from engine.trace.details import DraftDetail
-from engine.trace.records import Step
+from engine.trace.records import Step, check_step_index
 
 
 @dataclass(frozen=True)
@@ -55,12 +53,8 @@ def step_ref_in_run(run: CachedRun, step: object) -> StepRef:
     Raises:
         ParameterError: the step does not exist.
     """
-    count = len(run.steps)
-    if not isinstance(step, int) or isinstance(step, bool) or not 0 <= step < count:
-        raise ParameterError(
-            "step", step, Message("the run has steps 0 to {count}", count=count - 1)
-        )
-    found = run.steps[step]
-    passes = tuple(one for n in run.seen[step] if (one := run.get_pass(n)) is not None)
+    index = check_step_index(run.steps, step)
+    found = run.steps[index]
+    passes = tuple(one for n in run.seen[index] if (one := run.get_pass(n)) is not None)
     last = len(found.emit) - 1 if isinstance(found.detail, DraftDetail) else len(passes) - 1
     return StepRef(run, found, passes, min(last, len(passes) - 1), run.batch_row(found))

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from engine.errors import ParameterError
 from engine.messages import Message
 from engine.trace.details import BeamDetail, BeamNode
-from engine.trace.records import Step, Trace, chosen_emit_index, replay_ids
+from engine.trace.records import (
+    Step,
+    Trace,
+    check_step_index,
+    chosen_emit_index,
+    replay_ids,
+)
 
 
 @dataclass(frozen=True)
@@ -40,12 +46,7 @@ def find_target_token(
     Raises:
         ParameterError: the step, node or token does not exist.
     """
-    count = len(trace.steps)
-    if not 0 <= index < count:
-        raise ParameterError(
-            "step", index, Message("the run has steps 0 to {count}", count=count - 1)
-        )
-    step = trace.steps[index]
+    step = trace.steps[check_step_index(trace.steps, index)]
     prompt = tuple(trace.prompt_ids)
     if isinstance(step.detail, BeamDetail):
         return TargetToken(prompt, *_find_node_target(trace, step, step.detail, node_id))

@@ -6,10 +6,12 @@ gives its final ids. Log-probabilities and entropies are in nats unless a name s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from engine.errors import ParameterError
+from engine.messages import Message
 from engine.trace.details import Detail, ForwardDetail
 from engine.trace.value_types import LogProb, Probability, Seconds, TokenId
 
@@ -279,6 +281,19 @@ class Trace:
     def details(self, kind: type[D]) -> list[tuple[Step, D]]:
         """Return (step, detail) of every step whose detail has this type."""
         return steps_with_detail(self.steps, kind)
+
+
+def check_step_index(steps: Sized, index: object) -> int:
+    """Return the index of a step as an int.
+
+    Raises:
+        ParameterError: there is no such step.
+    """
+    # bool is a subclass of int.
+    if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(steps):
+        known = Message("the run has steps 0 to {count}", count=len(steps) - 1)
+        raise ParameterError("step", index, known)
+    return index
 
 
 def chosen_emit_index(step: Step) -> int:
