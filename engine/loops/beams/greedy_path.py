@@ -53,7 +53,12 @@ class GreedyTracker:
 
 
 def measure_greedy_path(
-    writer: StepWriter, last: Step, *arguments: Any
+    writer: StepWriter,
+    last: Step,
+    search: Forward,
+    prompt: torch.Tensor,
+    rules: tuple[Processors, StoppingCriteriaList],
+    trail: GreedyTracker | None = None,
 ) -> Generator[Step, None, None]:
     """Yield the last step of a search again with the greedy path in its detail.
 
@@ -62,12 +67,15 @@ def measure_greedy_path(
     Args:
         writer: recorded the search, whose last text is the winner.
         last: the last step.
-        arguments: of ``decode_greedy_path`` from ``search`` on, without the winner.
+        search: see ``decode_greedy_path``, as all that follow.
+        prompt: (1, length) ids.
+        rules: the processors and the stopping criteria of the search.
+        trail: the part of the path the search already computed.
     """
     additions, winner = writer.recorder.additions, tuple(writer.shown)
     path = additions.measure(
         "The greedy path beside the beams",
-        lambda: decode_greedy_path(winner, additions.progress, *arguments),
+        lambda: decode_greedy_path(winner, additions.progress, search, prompt, rules, trail),
         None,
     )
     if path is not None:
