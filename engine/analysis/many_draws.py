@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 import torch
-import transformers
 
 from engine.errors import Cancelled, DecodeError, ParameterError
+from engine.loops.exponential_race import draw_noise
 from engine.loops.forward import Forward
 from engine.loops.recorder import round_decimals
 from engine.loops.rows import append_tokens
@@ -25,9 +25,9 @@ from engine.models.model_types import GenerationConfig, Model, Processor, Stoppi
 from engine.models.model_views import copy_without_defaults
 from engine.one_shot_thread import run_in_thread
 from engine.run.generation import (
-    build_own_processors,
     generate_inputs,
     generation_config,
+    processors_argument,
     stop_criteria,
 )
 from engine.run.preparation import ModelLoader, encode_prompt, fit_request, parse_model
@@ -155,13 +155,12 @@ def _draw_batch(
 
     select = strategy.generate_kwargs(config)
     rules = build_media_processors(checked, config, loaded, ids)
-    rules += build_own_processors(config, select, loaded.eos_token_ids)
     returned = get_generate(loaded)(
         copy_without_defaults(loaded.model),
         generation_config=generation_config(config, select, loaded),
         custom_generate=loop,
         stopping_criteria=[stop, *stop_criteria(config, loaded)],
-        logits_processor=transformers.LogitsProcessorList(rules),
+        **processors_argument(rules, config, select, loaded.eos_token_ids),
         **prompt_arguments(loaded, prompt, inputs),
         **generate_inputs(config, loaded, len(seeds), len(ids)),
     )
@@ -198,14 +197,13 @@ def _draw_rows(
     # One generator for the whole batch would make every text depend on the number of draws.
     generators = [torch.Generator(device).manual_seed(seed) for seed in seeds]
     unfinished = torch.ones(len(seeds), dtype=torch.long, device=device)
-    noise = None
     while unfinished.max() != 0:
         logits = forward.last_logits(forward(input_ids), device)
         scores = logits_processor(input_ids, logits)
         probs = torch.softmax(scores, dim=-1)
-        noise = torch.empty_like(probs) if noise is None else noise
-        for row, generator in zip(noise, generators, strict=True):
-            row.exponential_(1, generator=generator)
+        noise = torch.stack(
+            [draw_noise(row, own) for row, own in zip(probs, generators, strict=True)]
+        )
         # torch.multinomial(p, 1) is argmax(p / e) with exponential noise e.
         tokens = (probs / noise).argmax(-1)
         chosen: list[float] = (

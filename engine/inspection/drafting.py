@@ -117,11 +117,9 @@ def _explain_target_choice(
         return
     race = None
     if place.trace.config.get("do_sample"):
-        noise = torch.empty(
-            (len(place.views), chain.logits.shape[-1]), device=chain.logits.device
-        ).exponential_(1, generator=place.generator())
         # The loop draws noise for all positions of the round at once.
-        race = Race(noise[where])
+        like = chain.logits.new_empty((len(place.views), chain.logits.shape[-1]))
+        race = Race(draw_noise(like, place.generator())[where])
     explain_choice(place, chain, token, chosen, draft, race, "the target")
     if drafted is not None and drafted.token_id == token:
         draft.say(

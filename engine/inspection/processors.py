@@ -18,7 +18,7 @@ import transformers
 from engine.declare.params import build_config, params_of
 from engine.errors import EngineError, ParameterError
 from engine.inspection.logits_cache import CachedRun
-from engine.loops.recorder import Recorder
+from engine.loops.recorder import Recorder, display_name
 from engine.loops.watermark import watermark_loop
 from engine.messages import Message
 from engine.models.chat import chat_from_ids
@@ -27,7 +27,7 @@ from engine.models.meta_model import CONSTRUCTION_LOCK
 from engine.models.model_types import Model, Processors
 from engine.models.readers import AUDIO
 from engine.processors import FILTERS
-from engine.run.generation import build_own_processors, generate_inputs, generation_config
+from engine.run.generation import generate_inputs, generation_config, processors_argument
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model
 from engine.strategies.base import Context
 
@@ -70,10 +70,7 @@ def build_changed_config(run: CachedRun, params: Mapping[str, object]) -> Any:
     known = params_of(run.strategy.config)
     for name, value in params.items():
         if name in NEEDS_RERUN and name in known:
-            why = Message(
-                "it cannot be asked about without running again: {reason}", reason=NEEDS_RERUN[name]
-            )
-            raise ParameterError(name, value, why)
+            raise _needs_rerun_error(name, value)
     old = {name: getattr(run.config, name) for name in known}
     config = build_config(run.strategy.config, {**old, **params}, run.strategy.name)
     loaded, ids = run.get_model() or build_stub_model(run), list(run.header.prompt_ids)
@@ -87,6 +84,13 @@ def build_changed_config(run: CachedRun, params: Mapping[str, object]) -> Any:
     return checked.config
 
 
+def _needs_rerun_error(name: str, value: object) -> ParameterError:
+    why = Message(
+        "it cannot be asked about without running again: {reason}", reason=NEEDS_RERUN[name]
+    )
+    return ParameterError(name, value, why)
+
+
 def build_processors(run: CachedRun, config: Any) -> tuple[list[Any], bool]:
     """Return a run's processors as generate() builds them, and whether tokens are sampled.
 
@@ -95,14 +99,8 @@ def build_processors(run: CachedRun, config: Any) -> tuple[list[Any], bool]:
         config: the config of its strategy, see ``build_changed_config``.
 
     Raises:
-        ParameterError: guidance is on.
+        ParameterError: a filter that needs the model is on.
     """
-    if config.guidance_scale not in (None, 1.0):
-        why = Message(
-            "it cannot be asked about without running again: {reason}",
-            reason=NEEDS_RERUN["guidance_scale"],
-        )
-        raise ParameterError("guidance_scale", config.guidance_scale, why)
     if run.strategy.one_by_one:
         config = dataclasses.replace(config, num_return_sequences=1)
     loaded, found = build_stub_model(run), []
@@ -121,16 +119,17 @@ def build_processors(run: CachedRun, config: Any) -> tuple[list[Any], bool]:
 
     # generate() hands its finished list to the custom loop, which returns at once: no pass runs.
     prompt = torch.tensor([run.header.prompt_ids], device=loaded.device)
-    rules = _model_rules(run, config)
-    rules += build_own_processors(config, select, loaded.eos_token_ids)
     loaded.model.generate(
         prompt,
         attention_mask=torch.ones_like(prompt),
         generation_config=generation_config(config, select, loaded),
         custom_generate=capture,
-        logits_processor=transformers.LogitsProcessorList(rules),
+        **processors_argument(_model_rules(run, config), config, select, loaded.eos_token_ids),
         **generate_inputs(config, loaded, config.num_return_sequences, prompt.shape[1]),
     )
+    for one in (FILTERS.get(display_name(processor)) for processor in found):
+        if one is not None and one.needs_rerun:
+            raise _needs_rerun_error(one.parameter, getattr(config, one.parameter))
     return found, bool(select["do_sample"])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
+import transformers
 
 from engine.declare.config import config_to_dict
 from engine.errors import ParameterError
@@ -99,12 +100,24 @@ def own_filters(
     return [(one, value, kept) for one, value in values if value != one.off]
 
 
-def build_own_processors(
-    config: NextTokenParams, select: Mapping[str, Any], eos_token_ids: Sequence[int]
-) -> list[Any]:
-    """Return the processors of ``own_filters``, for generate()'s argument ``logits_processor``."""
+def processors_argument(
+    model_rules: Sequence[Any],
+    config: NextTokenParams,
+    select: Mapping[str, Any],
+    eos_token_ids: Sequence[int],
+) -> dict[str, Any]:
+    """Return generate()'s argument ``logits_processor``, empty if generate() builds all processors.
+
+    Args:
+        model_rules: processors that the model itself adds.
+        config: see ``own_filters``, whose processors follow; as the others.
+        select: fields that choose the mode.
+        eos_token_ids: ids that end the text unless the config names others.
+    """
     found = own_filters(config, select, eos_token_ids)
-    return [one.build(value, kept) for one, value, kept in found if one.build is not None]
+    built = [one.build(value, kept) for one, value, kept in found if one.build is not None]
+    rules = [*model_rules, *built]
+    return {"logits_processor": transformers.LogitsProcessorList(rules)} if rules else {}
 
 
 def stop_criteria(config: NextTokenParams, loaded: LoadedModel) -> list[Any]:

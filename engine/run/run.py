@@ -22,9 +22,9 @@ from engine.models.module_state import ModuleState
 from engine.run.batching import BatchedRuns, run_batched
 from engine.run.custom_generate import as_custom_generate
 from engine.run.generation import (
-    build_own_processors,
     generate_inputs,
     generation_config,
+    processors_argument,
     stop_criteria,
 )
 from engine.run.preparation import (
@@ -328,10 +328,9 @@ def generate_arguments(
     rows, length = count_batch_rows(run, config), prompt.shape[1]
     select = run.strategy.generate_kwargs(config)
     rules = build_media_processors(run.checked, config, target, run.prompt_ids)
-    rules += build_own_processors(config, select, target.eos_token_ids)
     return {
         **prompt_arguments(target, prompt, run.inputs),
-        **({"logits_processor": transformers.LogitsProcessorList(rules)} if rules else {}),
+        **processors_argument(rules, config, select, target.eos_token_ids),
         "generation_config": generation_config(config, select, target, use_cache=use_cache),
         "stopping_criteria": [*stopping, *stop_criteria(config, target)],
         **generate_inputs(config, target, rows, length, use_cache=use_cache),
