@@ -24,10 +24,10 @@ from engine.loops.beams.step_record import (
     has_only_placeholders,
     make_node,
     pack_output,
-    padding_id,
 )
 from engine.loops.forward import Forward
 from engine.loops.recorder import round_decimals
+from engine.loops.special_ids import eos_ids, padding_id
 from engine.messages import Message
 from engine.models.model_types import GenerationConfig, Processors, StoppingCriteriaList
 from engine.trace.details import BeamNode
@@ -82,8 +82,7 @@ class BeamGroup:
         self.nodes = [PROMPT_NODE] * size
         self.parents = torch.arange(size, device=prompt.device)
         self.done = False
-        eos = config._eos_token_tensor
-        self.eos = set() if eos is None else set(eos.tolist())
+        self.eos = set(eos_ids(config))
         self.reachable: float | None = None
         self.origin: dict[int, int] = {}
         """Node of the last pool -> beam it extends."""

@@ -23,10 +23,10 @@ from engine.loops.beams.step_record import (
     StopTest,
     make_node,
     pack_output,
-    padding_id,
 )
 from engine.loops.forward import Forward
 from engine.loops.recorder import Recorder, round_significant
+from engine.loops.special_ids import eos_ids, padding_id
 from engine.messages import Message
 from engine.models.model_types import GenerationConfig, Model, Processors, StoppingCriteriaList
 from engine.trace.details import BeamNode
@@ -153,9 +153,9 @@ class SearchRecord:
     def output(self, prompt: torch.Tensor) -> BeamOutput:
         """Return the best hypotheses, placeholders included, after the (1, length) prompt."""
         config = self.writer.forward.generation_config
-        pad, eos = padding_id(config), config._eos_token_tensor
+        pad, ends = padding_id(config), eos_ids(config)
         # transformers treats a padding id of 0 as missing and pads with end-of-sequence.
-        fill, ends = pad if pad or eos is None else int(eos[0]), () if eos is None else eos.tolist()
+        fill = ends[0] if ends and not pad else pad
         heap = self.heap[: config.num_return_sequences]
         longest = max(len(h.ids) for h in heap if h is not None)
         best = [h if h and h.node >= 0 else _fill_sequence(h, longest, fill, ends) for h in heap]

@@ -8,6 +8,7 @@ import torch
 
 from engine.loops.beams.step_record import has_only_placeholders
 from engine.loops.exponential_race import draw_noise
+from engine.loops.special_ids import eos_ids
 from engine.models.model_types import GenerationConfig
 
 _IMPOSSIBLE = -1e9
@@ -71,9 +72,8 @@ class BeamSearch:
         config, device = generation_config, input_ids.device
         self.beams, self.prompt_length = input_ids.shape
         self.ids = input_ids
-        eos = config._eos_token_tensor
         # Enough for ``beams`` running beams even if every end-of-sequence id is among the best.
-        self.pool_size = max(2, 1 + (0 if eos is None else eos.shape[0])) * self.beams
+        self.pool_size = max(2, 1 + len(eos_ids(config))) * self.beams
         self.length_penalty = config.length_penalty
         # One beam is greedy search, which ends at its first end-of-sequence.
         self.early_stopping = True if self.beams == 1 else config.early_stopping

@@ -11,7 +11,7 @@ import torch
 from engine.errors import DecodeError
 from engine.loops.forward import Forward
 from engine.loops.recorder import Recorder, Row, Stages, make_observation, round_decimals
-from engine.models.model_types import GenerationConfig, Processors
+from engine.models.model_types import Processors
 from engine.trace.details import BeamDetail, BeamNode, Hypothesis
 from engine.trace.records import Step
 
@@ -82,14 +82,6 @@ def pack_output(prompt: torch.Tensor, best: Sequence[FinishedBeam], pad_id: int)
         torch.tensor([hypothesis.score for hypothesis in best], device=prompt.device),
         tuple(len(hypothesis.ids) for hypothesis in best),
     )
-
-
-def padding_id(generation_config: GenerationConfig) -> int:
-    """Return the padding id, else the first end-of-sequence id, else -1."""
-    for ids in (generation_config._pad_token_tensor, generation_config._eos_token_tensor):
-        if ids is not None:
-            return int(ids.flatten()[0])
-    return -1
 
 
 class StepWriter:

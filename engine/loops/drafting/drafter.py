@@ -11,6 +11,7 @@ import torch
 
 from engine.loops.drafting.draft_forward import DraftForward, free_positions
 from engine.loops.exponential_race import draw_tokens
+from engine.loops.special_ids import eos_ids
 from engine.messages import Message
 from engine.models.model_types import Model, Processors
 
@@ -71,8 +72,7 @@ class RunContext:
     @property
     def eos_token_ids(self) -> set[int]:
         """End-of-sequence ids."""
-        eos = self.generation_config._eos_token_tensor
-        return set() if eos is None else set(eos.tolist())
+        return set(eos_ids(self.generation_config))
 
 
 class Drafter:

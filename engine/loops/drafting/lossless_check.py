@@ -259,11 +259,11 @@ def sample_short_run(
     """Return the first ``count`` tokens of one assisted run; fewer if the text ends before."""
     prompt = context.input_ids
     end = prompt.shape[1] + count
-    eos = context.generation_config._eos_token_tensor
+    ends = context.eos_token_ids
 
     def stop(ids: torch.Tensor, scores: Any) -> torch.Tensor:
         del scores
-        ended = eos is not None and bool(torch.isin(ids[0, -1], eos.to(ids.device)))
+        ended = int(ids[0, -1]) in ends
         return torch.tensor([ids.shape[1] >= end or ended], device=ids.device)
 
     ids = _run_to_end(
