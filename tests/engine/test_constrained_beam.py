@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from engine.loops.beams.constrained import (
+    ConstrainedGroup,
     ConstraintProgress,
     constrained_beam_loop,
     normalize_force_words,
@@ -43,6 +44,22 @@ def test_progress_by_hand():
     other = ConstraintProgress.from_ids(words, [5, 40])
     assert (other.bank, other.next_ids(), other.done) == (2, [33], 1)
     assert ConstraintProgress.from_ids(words, [33, 9, 11, 5]).is_complete
+
+
+def test_progress_is_known_of_the_last_pool_only(monkeypatch):
+    choose = ConstrainedGroup._choose_beams
+    pools = []
+
+    def chosen(group, *args):
+        pool, best = choose(group, *args)
+        pools.append(len(pool))
+        assert set(group.progress) == {c.rank for c in pool}
+        return pool, best
+
+    monkeypatch.setattr(ConstrainedGroup, "_choose_beams", chosen)
+    words = constrained([[[50, 51], [60]], [70, 71, 72]])
+    run(golden_model("llama"), [[1, 5, 6, 7]], loop=words, num_beams=4, max_new_tokens=8)
+    assert len(set(pools)) > 1, "a pool was smaller than one before it"
 
 
 def test_every_returned_text_holds_the_words():

@@ -158,7 +158,7 @@ class ConstrainedGroup(BeamGroup):
         self, pool: list[Continuation], scores: torch.Tensor, totals: torch.Tensor
     ) -> tuple[list[Continuation], list[Continuation]]:
         """Add the candidates that serve a forced word; fill the beams from the banks in turn."""
-        rows, self.pool_size = self.ids.tolist(), len(pool)
+        rows, self.pool_size, self.progress = self.ids.tolist(), len(pool), {}
         _, best = super()._choose_beams(pool, scores, totals)
         ranks = {c.rank for c in best}
         for c in pool:
