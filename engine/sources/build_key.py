@@ -46,5 +46,9 @@ def find_build(files: BuildFiles) -> Path | None:
         folder = build_folder(build_key_file(files).read_text("ascii").strip())
     except (OSError, ValueError):
         return None
-    there = (folder / catalogue.SOURCE_FILE).is_file() and (folder / "config.json").is_file()
-    return folder if there else None
+    return folder if is_complete(folder) else None
+
+
+def is_complete(folder: Path) -> bool:
+    """Return True if the folder holds a completely built or installed model."""
+    return (folder / catalogue.SOURCE_FILE).is_file() and (folder / "config.json").is_file()
