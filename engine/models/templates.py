@@ -86,7 +86,7 @@ def render_chat(
     plain = [dict(message) for message in messages]
 
     def write(said: Sequence[ChatMessage], arguments: Mapping[str, object]) -> str:
-        return _apply_template(tokenizer, source, said, arguments)
+        return apply_template(tokenizer, source, said, arguments)
 
     text = write(plain, template)
     marks = _UserMarks(tokenizer, source, text, plain, template)
@@ -103,13 +103,23 @@ def render_chat(
     return Rendered(marks.remove_marks(wholly), tuple(contents), tuple(literal))
 
 
-def _apply_template(
+def apply_template(
     tokenizer: Tokenizer,
     source: str,
     messages: Sequence[ChatMessage],
     template: Mapping[str, object],
 ) -> str:
-    """Apply the template; turn its errors into one-sentence ParameterErrors."""
+    """Return the text that a template makes of messages.
+
+    Args:
+        tokenizer: gives the special tokens.
+        source: the template.
+        messages: each with role and content.
+        template: the other arguments of apply_chat_template.
+
+    Raises:
+        ParameterError: the template refuses the messages, takes too long or writes too much.
+    """
     count = "1 message" if len(messages) == 1 else Message("{n} messages", n=len(messages))
     most, limit_s = SETTINGS.max_template_chars, SETTINGS.max_template_s
     try:

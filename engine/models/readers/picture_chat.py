@@ -8,7 +8,7 @@ from typing import Any
 from engine.errors import ModelError, ParameterError
 from engine.messages import Message
 from engine.models.chat import ChatPrompt
-from engine.models.templates import run_template
+from engine.models.templates import apply_template
 from engine.trace.records import TEMPLATE_ROLE, PromptTurn
 
 
@@ -45,17 +45,7 @@ def render_with_picture(
     source = own.get("default") if isinstance(own, Mapping) else own
     if source is None:
         raise ModelError("{name} has several chat templates and none that is the usual.", name=name)
-    try:
-        answer = run_template(whole.tokenizer, source, said, template)
-    except (TimeoutError, MemoryError) as error:
-        answer = {"refused": type(error).__name__}
-    if "text" not in answer:
-        words = " ".join(str(answer.get("refused", "its text is too long")).split())[:120]
-        what = Message(
-            "the model's chat template does not take them with a picture ({words})", words=words
-        )
-        raise ParameterError("messages", Message("{n} messages", n=len(said)), what)
-    return answer["text"]
+    return apply_template(whole.tokenizer, source, said, template)
 
 
 def insert_picture(chat: ChatPrompt, text: str, ids: Sequence[int]) -> ChatPrompt:
