@@ -16,7 +16,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import redirect_stdout
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -32,6 +31,8 @@ _MAX_SHOWN = 200
 _LAST = ("answer", "refused", "failed")
 """Fields of the last message of a job."""
 _LOG = logging.getLogger("engine")
+_messages = 1
+"""The pipe to the parent process."""
 DOWNLOAD_NICENESS = 10
 """By how much the priority of a process that asks the hub is lowered."""
 
@@ -156,14 +157,16 @@ def handle_job(
         act: takes the job and returns the answer.
         niceness: by how much the process priority is lowered.
     """
+    global _messages  # noqa: PLW0603 - of this process, which does one job
+    # Libraries print, also from C: only messages may reach the pipe.
+    _messages = os.dup(1)
+    os.dup2(2, 1)
     if hasattr(os, "nice"):
         os.nice(niceness)
     order = json.loads(sys.argv[1])
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     try:
-        # Libraries may print; standard output carries messages only.
-        with redirect_stdout(sys.stderr):
-            answer = act(order) or {}
+        answer = act(order) or {}
     except ModelError as error:
         write_message(refused=_hide_places(str(error), order))
     except Exception as error:  # a file may break any rule of its format
@@ -191,4 +194,4 @@ def _hide_places(text: str, order: Mapping[str, Any]) -> str:
 def write_message(**message: Any) -> None:
     """Write a message to the parent process."""
     # One write for each line, so that lines of two threads do not mix.
-    os.write(1, f"{to_json(message)}\n".encode())
+    os.write(_messages, f"{to_json(message)}\n".encode())

@@ -248,6 +248,10 @@ def test_a_disk_that_fills_up_leaves_nothing(index, home, monkeypatch):
     assert refusal(home).startswith("There is no room left on the disk for smollm2 at ")
 
 
+def test_what_a_library_prints_from_c_is_no_message():
+    assert subprocess_job.run_job("tests.helpers.printing_job", {"n": 3}) == {"n": 3}
+
+
 def test_a_folder_that_cannot_be_written(home, index):
     home.write_text("a file")
     with pytest.raises(ModelError, match=r"cannot be kept at .* PLAYGROUND_MODELS names another"):
