@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from engine.declare.weights import TORCH, WeightsParams, parse_size
 from engine.errors import ModelError, ParameterError
@@ -41,6 +40,7 @@ from engine.sources.lora_adapters import (
 from engine.sources.source import Adapter, Embedded, Gguf, Hub, Source
 from engine.strategies import STRATEGIES
 from engine.strategies.compatibility import incompatibility_reason
+from engine.temporary_folder import TemporaryFolder
 
 _MAX_README_BYTES = 1_000_000
 _MAX_CHARS = 60
@@ -66,7 +66,7 @@ def preflight(source: Source, weights: WeightsParams | None = None) -> ModelFact
     holding.check_devices(held)
     source.check_offered()
     folder = source.folder()
-    with TemporaryDirectory(prefix="preflight-") as small:
+    with TemporaryFolder("preflight") as small:
         match source:
             case Gguf():
                 return _check_gguf(source, folder, small, held)
