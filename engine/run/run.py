@@ -122,7 +122,7 @@ class Run:
                         decode(self.send)
                     else:
                         recording = self._start_recording(run, place, load_s, self.send)
-                        self._run_method(run, child, recording)
+                        self._run_method(run, place, child, recording)
                 finally:
                     if self.witness is not None:
                         self.witness.on_end()
@@ -149,10 +149,8 @@ class Run:
         recording = self._start_recording(run, place, load_s, send)
         watch = None if self.witness is None else self.witness.on_logits
         recorder, device = Recorder(self.request.top_candidates, watch), run.target.device
-
-        def give_way() -> None:
-            if company is None:  # a batch gives way as a whole
-                place.give_way()
+        # A batch gives way as a whole.
+        give_way = place.give_way if company is None else lambda: None
 
         def on_step(step: Step, number: int) -> None:
             recording.add(step, number)
@@ -199,10 +197,18 @@ class Run:
         recording.end(results, scores, whole, reason, notes)
 
     def _run_method(
-        self, run: Prepared, child: SandboxProcess | None, recording: Recording
+        self, run: Prepared, place: Ticket, child: SandboxProcess | None, recording: Recording
     ) -> None:
         """Run a custom method, then score its texts with the model."""
-        ended = run_method(run, child, lambda step: recording.add(step, 0), self.cancelled)
+
+        def on_step(step: Step) -> None:
+            recording.add(step, 0)
+            # A function draws from torch's global generator, which no other run may touch meanwhile.
+            if child is not None:
+                place.give_way(child.paused)
+
+        ended = run_method(run, child, on_step, self.cancelled)
+        recording.set_queue_time(place.waited_s)
         ends = set(recording.header.eos_token_ids)
         rows = [_cut_at_eos(row, ends) for row in ended.sequences]
         emitted, notes = rescore_outputs(run, recording, rows)

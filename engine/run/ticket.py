@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import Cancelled
@@ -115,15 +115,20 @@ class Ticket:
         if not self.cancelled.is_set():
             self.line.record_duration(self)
 
-    def give_way(self) -> None:
-        """Between two steps, let other addresses compute if they are due; return with the turn."""
+    def give_way(self, paused: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+        """Between two steps, let other addresses compute if they are due; return with the turn.
+
+        Args:
+            paused: keeps work in another process from going on meanwhile.
+        """
         if len(self.line) == 1 or not self.line.pause_turn(self):
             return
         began = time.perf_counter()
         for model in self.models:
             model.lock.release()
-        while not self.line.resume_turn(self):
-            self.line.wait_for_change()
+        with paused():
+            while not self.line.resume_turn(self):
+                self.line.wait_for_change()
         for model in self.models:
             model.lock.acquire()
         skip_time(time.perf_counter() - began)

@@ -15,8 +15,8 @@ from engine.models.loading import LoadedModel, load_source
 from engine.models.model_resolver import resolve_model
 from engine.sandbox.confinement import BARRIERS
 from engine.sandbox.folder import README, REQUIREMENTS, TAG, Method, read_method
-from engine.sandbox.outcome import Outcome
-from engine.sandbox.sandbox_parent import SandboxProcess, collect_steps
+from engine.sandbox.outcome import Outcome, collect_steps
+from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.sources.source import Source
 from engine.trace.details import ForwardDetail
 from engine.trace.records import Step

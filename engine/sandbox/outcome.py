@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,3 +169,17 @@ def describe_exit(status: int) -> str:
         signal_name = named.get(-status, -status)
         return Message("The method ended its process by the signal {signal}.", signal=signal_name)
     return Message("The method ended its process with status {status}.", status=status)
+
+
+def collect_steps(run: Generator[Step, None, Outcome]) -> tuple[list[Step], Outcome]:
+    """Run a method to its end; return its steps and its outcome.
+
+    Raises:
+        Cancelled, MethodError: as ``SandboxProcess.run``.
+    """
+    steps: list[Step] = []
+    while True:
+        try:
+            steps.append(next(run))
+        except StopIteration as stop:
+            return steps, stop.value

@@ -11,7 +11,9 @@ import gc
 import math
 import os
 import random
+import select
 import sys
+import time
 import traceback
 from functools import partial
 from pathlib import Path
@@ -98,9 +100,13 @@ class _SandboxedModel:
         from engine.sandbox.return_value import read_return_value
         from engine.trace.json_io import step_to_dict
 
+        def report(step: dict[str, Any]) -> None:
+            tell({"step": step})
+            wait_while_paused(sys.stdin.buffer)
+
         knows = "on_step" in job["takes"]
-        outside = _ignore_step if knows else lambda step: tell({"step": step_to_dict(step)})
-        own = {"on_step": lambda step: tell({"step": step_to_json(step)})} if knows else {}
+        outside = _ignore_step if knows else lambda step: report(step_to_dict(step))
+        own = {"on_step": lambda step: report(step_to_json(step))} if knows else {}
         watch = self._make_watch(job, outside)
         try:
             with watch.attach(self.loaded.model):
@@ -174,6 +180,22 @@ class _SandboxedModel:
         eos = tuple(job["config"]["eos_token_id"] or ())
         sequences = tuple(tuple(row) for row in job["allowed"])
         return make_prefix_allowed_tokens_fn(sequences, start, eos, self.loaded.vocab_size)
+
+
+def wait_while_paused(orders: BinaryIO) -> None:
+    """Wait between two steps if the parent has begun a pause, with this thread's clock, until it ends it.
+
+    Args:
+        orders: the pipe from the parent, which sends one message at the beginning and one at the end.
+    """
+    from engine.timing_noise import skip_time
+
+    if not select.select([orders], [], [], 0)[0]:
+        return
+    began = time.perf_counter()
+    for _ in range(2):
+        wire.read_message(orders)
+    skip_time(time.perf_counter() - began)
 
 
 def _import_packages() -> None:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from engine.sandbox.folder import Method
 from engine.sandbox.outcome import MessageReader, Outcome, describe_exit
 from engine.sandbox.scratch_folder import MAX_BYTES, MAX_ENTRIES, MAX_FILE_BYTES, ScratchFolder
 from engine.settings import SETTINGS
+from engine.timing_noise import work_time
 from engine.trace.records import Step
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -192,6 +194,15 @@ class SandboxProcess:
             yield hearing.read_step(message)
         raise MethodError(describe_exit(self._kill()))
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let the method wait after its next step until the block ends; its time limit waits, too."""
+        self._send({"pause": True})
+        try:
+            yield
+        finally:
+            self._send({"pause": False})
+
     def wait(self, cancelled: threading.Event | None = None) -> None:
         """Wait until the model is loaded.
 
@@ -266,7 +277,7 @@ class SandboxProcess:
     ) -> Iterator[dict[str, Any]]:
         """Yield messages until the process ends."""
         assert self._process.stdout is not None
-        deadline = time.monotonic() + within_s
+        deadline = work_time() + within_s
         look = time.monotonic() + _CHECK_INTERVAL_S
         with selectors.DefaultSelector() as pipes:
             pipes.register(self._channel, selectors.EVENT_READ, self._receive)
@@ -285,7 +296,7 @@ class SandboxProcess:
                 if cancelled is not None and cancelled.is_set():
                     raise Cancelled
                 now = time.monotonic()
-                if now > deadline:
+                if work_time() > deadline:
                     raise MethodError(
                         "The method ran past {s} seconds and was ended.", s=f"{within_s:g}"
                     )
@@ -338,20 +349,6 @@ class SandboxProcess:
                 size=MAX_BYTES // 1000000,
                 n=f"{MAX_ENTRIES:,}",
             )
-
-
-def collect_steps(run: Generator[Step, None, Outcome]) -> tuple[list[Step], Outcome]:
-    """Run a method to its end; return its steps and its outcome.
-
-    Raises:
-        Cancelled, MethodError: as ``SandboxProcess.run``.
-    """
-    steps: list[Step] = []
-    while True:
-        try:
-            steps.append(next(run))
-        except StopIteration as stop:
-            return steps, stop.value
 
 
 def list_readable_paths(model: str) -> list[str]:

@@ -23,7 +23,8 @@ from engine.models import loading, memory_budget
 from engine.sandbox import prewarmed_process
 from engine.sandbox import sandbox_parent as children
 from engine.sandbox.folder import Method, read_method
-from engine.sandbox.sandbox_parent import SandboxProcess, collect_steps
+from engine.sandbox.outcome import collect_steps
+from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.sources.source import Source
 from tests.helpers.methods import PLAIN, STAND_IN, job, plain_model, write_method
 from tests.helpers.patience import PATIENCE_S, comes_true

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
+import select
 import threading
 import time
 from contextlib import contextmanager
@@ -16,8 +18,10 @@ from engine.run import turn_taking
 from engine.run.jobs import stop_all_jobs
 from engine.run.scheduler import RUN_QUEUE, RunQueue
 from engine.run.visitor import NO_VISITOR, VISITOR, Visitor
+from engine.sandbox.sandbox_main import wait_while_paused
+from engine.sandbox.wire import pack_message
 from engine.settings import SETTINGS
-from engine.trace.events import Finished
+from engine.trace.events import Finished, StepRecorded
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
 from tests.helpers.patience import PATIENCE_S, comes_true
@@ -259,6 +263,43 @@ class FakeClock:
     def __init__(self, monkeypatch):
         self.skipped, real = 0.0, time.perf_counter
         monkeypatch.setattr(time, "perf_counter", lambda: real() + self.skipped)
+
+
+def test_a_method_in_another_process_waits_and_its_clock_too():
+    long = DecodeRequest(
+        "custom",
+        "storyteller",
+        "Once upon a time",
+        seed=3,
+        params={"method": "mirostat", "max_new_tokens": 160},
+    )
+    short = make("dola", max_new_tokens=4)
+    alone = [without_time(finished(request)) for request in (long, short)]
+    seen = []
+    hook = short.model.model.register_forward_pre_hook(lambda *_: seen.append(states()))
+    first = asked_by(FIRST, long)
+    # Nobody reads on, so the run cannot come to its end.
+    assert any(isinstance(event, StepRecorded) for event in first)
+    second = asked_by(SECOND, short)
+    comes_true(lambda: turn_taking.READY in states())
+    traces = trace_of(first), trace_of(second)
+    hook.remove()
+    assert [without_time(trace) for trace in traces] == alone
+    assert turn_taking.PAUSED in seen[0]
+
+
+def test_a_method_waits_for_the_end_of_a_pause():
+    read, write = os.pipe()
+    with open(read, "rb") as orders, open(write, "wb", buffering=0) as parent:
+        wait_while_paused(orders)  # no pause has begun
+        parent.write(pack_message({"pause": True}))
+        waiting = threading.Thread(target=wait_while_paused, args=(orders,))
+        waiting.start()
+        comes_true(lambda: not select.select([orders], [], [], 0)[0])
+        assert waiting.is_alive()
+        parent.write(pack_message({"pause": False}))
+        waiting.join(PATIENCE_S)
+        assert not waiting.is_alive()
 
 
 def queue_with_tickets():

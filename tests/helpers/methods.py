@@ -12,8 +12,8 @@ from safetensors.torch import save_file
 from engine.models import hub
 from engine.sandbox import catalogue, method_lookup, method_store, trust
 from engine.sandbox.folder import read_method
-from engine.sandbox.outcome import Outcome
-from engine.sandbox.sandbox_parent import SandboxProcess, collect_steps
+from engine.sandbox.outcome import Outcome, collect_steps
+from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.sources.source import Source
 from engine.trace.records import Step
 
