@@ -60,7 +60,8 @@ def build_app() -> gr.Blocks:
     """Return the Gradio page, without loading a model or starting a server."""
     with gr.Blocks(title="Decoding Playground", analytics_enabled=False, fill_width=True) as demo:
         gr.HTML(
-            "<div class='dp-head'><h1>Decoding Playground</h1>"
+            "<div class='dp-head'><a class='dp-skip' href='#strategies'>Skip to the prompt</a>"
+            "<h1>Decoding Playground</h1>"
             "<nav class='dp-places' aria-label='Decoding Playground'>"
             "<a href='?tab=lessons' data-place='learn'>Learn</a>"
             "<a href='./' data-place='explore'>Explore</a>"

@@ -28,6 +28,7 @@ import { scheduleAddressUpdate, updateAddress, watchUserInput } from "./shell/ad
 import { stages, store } from "./shell/page_state.mjs";
 import { mountPlaces } from "./shell/places.mjs";
 import { connectQuestions } from "./shell/questions.mjs";
+import { mountSkipLink } from "./shell/skip_link.mjs";
 import { getDeclaration, setDeclaration } from "./shell/spec.mjs";
 import { getStrategyTab } from "./shell/strategy_tabs.mjs";
 import { mountComparison } from "./tabs/compare.mjs";
@@ -94,6 +95,7 @@ export const page = {
     setRecordedAddress(new URL(recorded, document.baseURI).href);
     watchUserInput();
     mountPlaces(location.search);
+    mountSkipLink();
     openAddress(location.search);
     return page;
   },

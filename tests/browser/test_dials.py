@@ -46,6 +46,21 @@ def test_dials_are_above_the_text_and_few_keys_from_the_prompt(open_page, size):
         expect(field).to_be_focused()
 
 
+def test_a_dial_is_eight_keys_from_the_top(open_page):
+    page = open_page("/?tab=sampling")
+    expect(tokens(page, "sampling")).not_to_have_count(0)
+    page.locator("body").focus()
+    page.keyboard.press("Tab")
+    expect(page.locator(".dp-skip")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#sampling-prompt-input")).to_be_focused()
+    for _ in range(MOST_TABS):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.id") == "sampling-temperature-input":
+            break
+    expect(page.locator("#sampling-temperature-input")).to_be_focused()
+
+
 def test_a_moved_dial_decides_the_shown_step_again(open_page):
     page = open_page("/")
     show(page, "sampling")
