@@ -40,10 +40,15 @@ export function mountLayout(root, title, words, { top = null, ask, right, settin
   left.addEventListener("click", ({ target }) => {
     if (target instanceof Element && target.closest(".f-go")) asking(false);
   });
-  columns.append(fold, left, el("div", { class: "dp-right" }, right));
+  const viewed = el("div", { class: "dp-right" }, right);
+  columns.append(fold, left, viewed);
   const above = top ? [el("div", { class: "dp-top" }, top)] : [];
   const arrange = () => {
-    (NARROW.matches ? columns : left).append(set);
+    if (NARROW.matches) columns.append(...(top ? [left] : []), set);
+    else {
+      viewed.before(left);
+      left.append(set);
+    }
     // On a phone the text comes before the words about it.
     if (top) (NARROW.matches ? set : left).prepend(about);
   };

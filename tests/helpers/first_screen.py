@@ -1,0 +1,125 @@
+"""Measures the first screen of every strategy: ``python -m tests.helpers.first_screen [--url URL] [--write]``.
+
+What is counted is inside the window before anything is scrolled. The header, the row of tabs, the prompt
+and the model's own text do not count as words.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+from benchmarks.about import ROOT, commit, now
+from engine import STRATEGIES
+from tests.browser_setup import launch_options
+from tests.helpers.patience import PATIENCE_MS
+from tests.helpers.server import playground
+
+FILE = ROOT / "docs" / "first_screen.md"
+SIZES = (1440, 900), (390, 844)
+_HEAD = """# The first screen
+
+What a visitor sees of each strategy before scrolling, counted in Chromium. The header, the row of tabs, the prompt and
+the model's text do not count as words. y is where something begins, in pixels. `python -m tests.helpers.first_screen
+--write` writes this page. Measured on {date}, commit {commit}.
+"""
+_COUNT = r"""([strategy, dial]) => {
+  const inside = (box) => box.width > 0 && box.height > 0 && box.top < innerHeight && box.bottom > 0
+    && box.left < innerWidth && box.right > 0;
+  const seen = (node) => [...node.getClientRects()].some(inside)
+    && getComputedStyle(node).visibility !== "hidden";
+  const counted = document.querySelector(`#page-${strategy}`);
+  const walker = document.createTreeWalker(counted, NodeFilter.SHOW_TEXT);
+  const words = [];
+  while (walker.nextNode()) {
+    const parent = walker.currentNode.parentElement;
+    if (parent.closest(".dp-strip, textarea, option, .dp-sr, svg, script, style")) continue;
+    const range = document.createRange();
+    range.selectNodeContents(walker.currentNode);
+    if ([...range.getClientRects()].some(inside) && seen(parent))
+      words.push(...walker.currentNode.data.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)));
+  }
+  const controls = [...document.querySelectorAll(
+    "a[href], button, input, select, textarea, summary, [role=tab], [role=button]")]
+    .filter((node) => seen(node) && !node.closest(".dp-strip"));
+  const top = (node) => (node ? Math.round(node.getBoundingClientRect().top + scrollY) : null);
+  return {
+    words: words.filter((word) => !/\p{N}/u.test(word)).length,
+    numbers: words.filter((word) => /\p{N}/u.test(word)).length,
+    controls: controls.length,
+    "y of the dial": top(dial && document.getElementById(`${strategy}-${dial}`)),
+    "y of the text": top(document.querySelector(`#${strategy}-stage .dp-strip`)),
+    "y of the picture": top(document.querySelector(`#${strategy}-stage .dp-picture`)),
+  };
+}"""
+
+
+def measure_strategy(page: Page, url: str, name: str) -> dict[str, int | None]:
+    """Open a strategy and count its first screen."""
+    page.goto(f"{url}/?tab={name}")
+    page.wait_for_function("window.playground?.page?.connected()")
+    page.locator(f"#{name}-stage .dp-tok[data-step]").first.wait_for()
+    page.wait_for_function("playground.page.stages.every((stage) => !stage.dirty)")
+    return page.evaluate(_COUNT, [name, next(iter(STRATEGIES[name].dials), "")])
+
+
+def measure(url: str) -> dict[tuple[int, str], dict[str, int | None]]:
+    """Return the counts of every strategy at every size, by width and name."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(**launch_options())
+        found = {}
+        for width, height in SIZES:
+            page = browser.new_page(viewport={"width": width, "height": height})
+            page.set_default_timeout(PATIENCE_MS)
+            for name in STRATEGIES:
+                found[width, name] = measure_strategy(page, url, name)
+            page.close()
+        browser.close()
+    return found
+
+
+def to_tables(found: dict[tuple[int, str], dict[str, int | None]]) -> str:
+    """Return the counts as one Markdown table for each width."""
+    heads = list(next(iter(found.values())))
+    parts = []
+    for width, height in SIZES:
+        lines = [f"| strategy | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+        for (wide, name), counts in found.items():
+            if wide == width:
+                values = ("–" if value is None else str(value) for value in counts.values())
+                lines.append(f"| {name} | {' | '.join(values)} |")
+        parts.append(f"## {width} × {height}\n\n" + "\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+@contextmanager
+def _served(url: str | None) -> Iterator[str]:
+    if url:
+        yield url
+        return
+    with tempfile.TemporaryDirectory() as folder, playground(Path(folder) / "log.txt") as own:
+        yield own
+
+
+def main() -> None:
+    """Measure, and print the tables or write them to the docs."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--url", help="of a running playground; without it one is started")
+    parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
+    asked = parser.parse_args()
+    with _served(asked.url) as url:
+        tables = to_tables(measure(url))
+    if asked.write:
+        FILE.write_text(_HEAD.format(date=now()[:10], commit=commit()) + "\n" + tables, "utf-8")
+    else:
+        sys.stdout.write(tables)
+
+
+if __name__ == "__main__":
+    main()
