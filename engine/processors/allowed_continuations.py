@@ -12,8 +12,7 @@ from engine.processors.scores import no_stretch
 def explain(case: RemovalCase) -> Removal:
     """Return that the token leaves them, and a longer list that has it."""
     allowed = case.config.prefix_allowed_tokens_fn
-    text = case.ids[case.row].tolist()
-    new = text[len(text) - case.new :] if case.new else []
+    new = case.text[len(case.text) - case.new :] if case.new else []
     why = Message("{name} would leave the allowed continuations.", name=token_name(case))
     # A function has no list of continuations to add the text to.
     if callable(allowed):

@@ -12,8 +12,8 @@ from engine.settings import SETTINGS
 
 def explain(case: RemovalCase) -> Removal:
     """Return the banned word that the token would complete."""
-    text, token = case.ids[case.row].tolist(), case.token_id
-    entries = [list(entry) for entry in case.config.bad_words_ids]
+    text, token = case.text, case.token_id
+    entries: list[list[int]] = [list(entry) for entry in case.config.bad_words_ids]
     hits = [e for e in entries if e[-1] == token and text[len(text) - len(e) + 1 :] == e[:-1]]
     rest = [e for e in entries if e not in hits]
     phrase = quote_tokens(case, hits[0]) if hits else token_name(case)

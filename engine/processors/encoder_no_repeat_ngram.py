@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from engine.declare.params import Integer, param
 from engine.messages import Message
 from engine.processors.filter import Filter
@@ -25,7 +27,10 @@ def explain(case: RemovalCase) -> Removal:
     )
     # The processor reads the prompt in its constructor; every row has the same.
     prompt = case.ids.new_tensor([list(case.prompt)])
-    resize = lambda size: type(case.processor)(size, prompt)  # noqa: E731
+
+    def resize(size: int) -> Any:
+        return type(case.processor)(size, prompt)
+
     return removal_by_ngram(case, why, "encoder_no_repeat_ngram_size", resize)
 
 

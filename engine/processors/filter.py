@@ -32,7 +32,7 @@ class Filter:
     """The parameter that switches it on."""
     off: Any
     """The value of this parameter that switches it off."""
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Name -> field made with ``declare.params.param``; empty if it shares another's."""
     effect: str = CHANGES
     """CUTS, RESCALES or CHANGES."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from engine.declare.params import Integer, param
 from engine.messages import Message
 from engine.processors.filter import Filter
@@ -24,7 +26,10 @@ def explain(case: RemovalCase) -> Removal:
         name=token_name(case),
         phrase=quote_tokens(case, ending_ngram(case, case.processor.ngram_size)),
     )
-    resize = lambda size: case.with_value(ngram_size=size)  # noqa: E731
+
+    def resize(size: int) -> Any:
+        return case.with_value(ngram_size=size)
+
     return removal_by_ngram(case, why, "no_repeat_ngram_size", resize)
 
 

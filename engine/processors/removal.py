@@ -1,5 +1,7 @@
 """A token that a filter removed, and what explains it."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 import copy
@@ -45,6 +47,11 @@ class RemovalCase:
     config: Any
     piece: Callable[[int], str]
     prompt: Sequence[int] = ()
+
+    @property
+    def text(self) -> list[int]:
+        """Ids so far."""
+        return self.ids[self.row].tolist()
 
     @property
     def scores(self) -> torch.Tensor:
@@ -166,8 +173,7 @@ def removal_by_id(case: RemovalCase, why: str, parameter: str) -> Removal:
 
 def ending_ngram(case: RemovalCase, size: int) -> list[int]:
     """Return the ids of the n-gram that the token would end; fewer where the text is shorter."""
-    text = case.ids[case.row].tolist()
-    return [*text[len(text) - size + 1 :], case.token_id]
+    return [*case.text[len(case.text) - size + 1 :], case.token_id]
 
 
 def removal_by_ngram(
