@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from engine.lessons.expressions import evaluate_expression, to_finite_number
 from engine.lessons.lesson import LessonError
 from engine.lessons.run_values import FUNCTIONS
 
+_TEXT_FOLDER = Path(__file__).resolve().parents[2] / "assets" / "text"
+_ENGLISH_FORMAT = {
+    "decimal": ".",
+    "thousands": ",",
+    "yes": "yes",
+    "no": "no",
+    "true": "True",
+    "false": "False",
+}
 _SIGNIFICANT_DIGITS = 3
 _LARGE = 1000
 PLACEHOLDER = "\ue000{}\ue001"
@@ -21,17 +33,25 @@ _FORMULA_QUOTE = re.compile(r"\{\{([^{}\n]*)\}\}")
 _PRIVATE_USE = re.compile("[\ue000-\uf8ff]")
 
 
+@cache
+def _read_format(language: str) -> Mapping[str, str]:
+    path = _TEXT_FOLDER / language / "format.json"
+    own = json.loads(path.read_text("utf-8")) if language.isalpha() and path.exists() else {}
+    return {**_ENGLISH_FORMAT, **own}
+
+
 class LanguageFormat:
     """Number and truth formats of a language.
 
     Args:
-        name: two-letter name of the language; ``de`` is German, any other is English.
+        name: two-letter name of the language; one without a ``format.json`` has the English formats.
     """
 
     def __init__(self, name: str) -> None:
-        self.point, self.group = (",", ".") if name == "de" else (".", ",")
-        self.yes_no = ("ja", "nein") if name == "de" else ("yes", "no")
-        self.truths = ("Wahr", "Falsch") if name == "de" else ("True", "False")
+        given = _read_format(name)
+        self.point, self.group = given["decimal"], given["thousands"]
+        self.yes_no = (given["yes"], given["no"])
+        self.truths = (given["true"], given["false"])
 
     def number(self, value: float, digits: int | None = None) -> str:
         """Return a number with `digits` decimals (at most 6), or with three significant digits."""

@@ -24,6 +24,7 @@ from engine.messages import PLACEHOLDER
 from playground.i18n import languages
 
 ROOT = Path(__file__).parents[2]
+_LESSONS = ROOT / "assets" / "lessons"
 _SCRIPT_FOLDERS = ("playground/client", "visualizers")
 _PYTHON_FOLDERS = ("engine", "playground", "visualizers", "assets/methods")
 _TRANSLATED_CALL = re.compile(r'\btr\(\s*"((?:[^"\\]|\\.)*)"')
@@ -163,20 +164,26 @@ def _joined_texts() -> str:
 
 
 def find_gaps(language: str) -> list[Gap]:
-    """Return every text of the scripts and every message that a language lacks."""
+    """Return every text of the scripts, every message and every lesson that a language lacks."""
     catalogues = (
-        (f"assets/text/{language}.json", script_texts(), languages.client_catalogue(language)),
+        (f"assets/text/{language}/page.json", script_texts(), languages.client_catalogue(language)),
         (
-            f"assets/text/told/{language}.json",
+            f"assets/text/{language}/messages.json",
             message_templates(),
             languages.server_catalogue(language),
         ),
     )
-    return [
+    gaps = [
         Gap(name, text, place)
         for name, wanted, known in catalogues
         for text, place in wanted.items()
         if text not in known
+    ]
+    lessons = (path for path in _LESSONS.glob("*.md") if "." not in path.stem)
+    return gaps + [
+        Gap(f"assets/lessons/{path.stem}.{language}.md", "the lesson", path.name)
+        for path in sorted(lessons)
+        if not path.with_suffix(f".{language}.md").exists()
     ]
 
 
@@ -184,12 +191,12 @@ def find_unused(language: str) -> list[Gap]:
     """Return every translation whose English text is no longer in the code."""
     scripts = script_texts()
     unused = [
-        (f"assets/text/{language}.json", text)
+        (f"assets/text/{language}/page.json", text)
         for text in languages.client_catalogue(language)
         if text not in scripts
     ]
     unused += [
-        (f"assets/text/told/{language}.json", text)
+        (f"assets/text/{language}/messages.json", text)
         for text in languages.server_catalogue(language)
         if not _is_in_code(text)
     ]

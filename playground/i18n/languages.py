@@ -1,7 +1,7 @@
 """The page's languages: choosing one for a visitor, and the translation catalogues.
 
-The English text in the code is the key of its translations: ``assets/text/de.json`` maps English to
-German. A test finds missing entries.
+A language is a folder of ``assets/text``, such as ``de``. Its files map the English text in the code
+to the translation; a text, or a whole file, that it lacks stays English.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ QUERY_PARAMETER = "lang"
 @cache
 def all_languages() -> tuple[str, ...]:
     """Return the codes of all languages, English first."""
-    return (ENGLISH, *sorted(path.stem for path in FOLDER.glob("*.json")))
+    return (ENGLISH, *sorted(path.name for path in FOLDER.glob("[a-z][a-z]") if path.is_dir()))
 
 
 def other_languages() -> tuple[str, ...]:
@@ -32,24 +32,25 @@ def other_languages() -> tuple[str, ...]:
 
 
 @cache
-def _read_catalogue(folder: str, language: str) -> Mapping[str, str]:
-    path = FOLDER / folder / f"{language}.json"
-    return json.loads(path.read_text("utf-8")) if language in other_languages() else {}
+def _read_catalogue(language: str, name: str) -> Mapping[str, str]:
+    path = FOLDER / language / name
+    there = language in other_languages() and path.exists()
+    return json.loads(path.read_text("utf-8")) if there else {}
 
 
 def client_catalogue(language: str) -> Mapping[str, str]:
     """Return the catalogue of the page's scripts (English -> translation); empty for English."""
-    return _read_catalogue("", language)
+    return _read_catalogue(language, "page.json")
 
 
 def server_catalogue(language: str) -> Mapping[str, str]:
     """Return the catalogue of the server's sentences, values as ``{name}``; empty for English."""
-    return _read_catalogue("told", language)
+    return _read_catalogue(language, "messages.json")
 
 
 def spec_catalogue(language: str) -> Mapping[str, str]:
     """Return the catalogue for ``playground.i18n.translate_spec``; empty for English."""
-    return _read_catalogue("declared", language)
+    return _read_catalogue(language, "declared.json")
 
 
 def catalogue_elements(language: str, is_met: Callable[[str], bool] = bool) -> str:
