@@ -28,10 +28,10 @@ from tests.helpers.patience import PATIENCE_S
 from tests.helpers.runs import failed, finished, without_time
 from tests.helpers.sentences import clean
 from tests.helpers.strategies import OURS, make, trace_of
-from visualizers import VISUALS, summarize_trace
+from visualizers import VISUALS, strategy_visuals, summarize_trace
 
 NAMES = list(STRATEGIES)
-VIEWS = Path(__file__).parents[1] / "visualizers" / "stage" / "views.mjs"
+VIEWS = Path(__file__).parents[1] / "visualizers" / "stage" / "view_index.mjs"
 
 
 @cache
@@ -112,7 +112,8 @@ def test_presets_are_legal_and_every_visual_draws_the_trace(name):
         assert preset.name
         assert preset.shows
     trace = recorded(name)
-    for visual in strategy.visuals:
+    visuals = strategy_visuals(name, strategy.visuals)
+    for visual in visuals:
         assert re.search(rf"^  {visual}[:,]", VIEWS.read_text(), re.MULTILINE), visual
         assert any(VISUALS[visual].draws(step) for step in trace.steps), visual
-    json.dumps(summarize_trace(trace, strategy.visuals), allow_nan=False)
+    json.dumps(summarize_trace(trace, visuals), allow_nan=False)

@@ -1,67 +1,37 @@
 """Views of a trace: pure functions of plain data, without a model or a web framework.
 
-Every view has a folder: ``summary.py`` computes its numbers step by step during a run; ``view.mjs``
-and ``view.css`` draw them. ``shared`` holds common helpers, ``stage`` the frame around the views.
+Every view has a folder: ``summary.py`` declares it as a ``Visual`` and computes its numbers step by
+step during a run; ``view.mjs`` and ``view.css`` draw them. ``shared`` holds common helpers, ``stage``
+the frame around the views.
 Outside this package they import only ``engine.trace`` and ``engine.statistics``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
 
-from engine.trace.details import (
-    BeamDetail,
-    ContrastiveDetail,
-    Detail,
-    DraftDetail,
-    ForwardDetail,
-    LayerDetail,
-    WatermarkDetail,
-)
-from engine.trace.records import Step, Trace
+from engine.trace.records import Trace
 from visualizers.base import StepSummary, Summaries, Visual
-from visualizers.beam_tree import summary as beams
-from visualizers.contrastive import summary as contrast
-from visualizers.distribution import race
-from visualizers.distribution import summary as step
-from visualizers.draft_timeline import summary as drafts
-from visualizers.formula import summary as formulas
-from visualizers.forward_timeline import summary as passes
-from visualizers.layer_heatmap import summary as layers
-from visualizers.text import summary as text
-from visualizers.watermark import summary as marks
 
 
-def _has_detail(kind: type[Detail]) -> Callable[[Step], bool]:
-    """Return a predicate: True for steps whose detail has this type."""
-    return lambda step: isinstance(step.detail, kind)
-
-
-def _is_decided_here(step: Step) -> bool:
-    """Return True if a built-in loop decided the step, False for a custom method."""
-    return not isinstance(step.detail, ForwardDetail)
+def _declared_visuals() -> Iterator[Visual]:
+    for path in sorted(Path(__file__).parent.glob("*/summary.py")):
+        yield from getattr(import_module(f"{__name__}.{path.parent.name}.summary"), "VISUALS", ())
 
 
 COMMON_VISUALS = ("text",)
 """Views that every run has, whatever its strategy."""
-VISUALS: dict[str, Visual] = {
-    visual.name: visual
-    for visual in (
-        Visual("text", text.TextSummary),
-        Visual("beam_tree", beams.BeamTreeSummary, _has_detail(BeamDetail)),
-        Visual("beam_rescore", None, _has_detail(BeamDetail)),
-        Visual("contrastive", contrast.ContrastiveSummary, _has_detail(ContrastiveDetail)),
-        Visual("layer_heatmap", layers.LayerSummary, _has_detail(LayerDetail), plotly=True),
-        Visual("watermark", marks.WatermarkSummary, _has_detail(WatermarkDetail)),
-        Visual("draft_timeline", drafts.DraftSummary, _has_detail(DraftDetail)),
-        Visual("forward_timeline", passes.ForwardSummary, _has_detail(ForwardDetail)),
-        Visual("candidates", step.CandidateSummary),
-        Visual("xray", step.StageSummary),
-        Visual("formula", formulas.FormulaSummary, _is_decided_here),
-        Visual("draw", race.DrawSummary, _is_decided_here),
-        Visual("chart", step.ChartSummary, step.has_single_token_candidates),
-    )
-}
+VISUALS = {v.name: v for v in sorted(_declared_visuals(), key=lambda visual: visual.order)}
+"""Name -> view, in page order."""
+
+
+def strategy_visuals(strategy: str, named: Iterable[str]) -> tuple[str, ...]:
+    """Return the views of a strategy's runs: those that it names, and those that name it."""
+    named = tuple(named)
+    more = (v.name for v in VISUALS.values() if strategy in v.strategies and v.name not in named)
+    return (*named, *more)
 
 
 def start_summaries(run: Trace, names: Iterable[str]) -> Summaries:
@@ -77,5 +47,5 @@ def summarize_trace(trace: Trace, names: Iterable[str]) -> list[dict[str, StepSu
 
 def list_visuals(trace: Trace) -> tuple[str, ...]:
     """Return the names of the views that have something to draw for a run, in page order."""
-    own = [v for v in VISUALS.values() if any(v.draws(step) for step in trace.steps)]
-    return tuple(visual.name for visual in own if visual.name not in COMMON_VISUALS)
+    own = (name for name, visual in VISUALS.items() if visual.draws_some(trace))
+    return tuple(name for name in own if name not in COMMON_VISUALS)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from engine.trace.details import BeamNode
+from engine.trace.details import BeamNode, Detail, ForwardDetail
 from engine.trace.records import Step, Trace
 
 StepSummary = dict[str, Any]
@@ -30,6 +30,16 @@ def is_always_drawn(step: Step) -> bool:
     return True
 
 
+def has_detail(kind: type[Detail]) -> Callable[[Step], bool]:
+    """Return a predicate: True for steps whose detail has this type."""
+    return lambda step: isinstance(step.detail, kind)
+
+
+def is_decided_here(step: Step) -> bool:
+    """Return True if a built-in loop decided the step, False for a custom method."""
+    return not isinstance(step.detail, ForwardDetail)
+
+
 @dataclass(frozen=True)
 class Visual:
     """The declaration of one view of a run."""
@@ -42,6 +52,16 @@ class Visual:
     """Step -> True if the view has something to draw for it."""
     plotly: bool = False
     """True if it is drawn with Plotly."""
+    order: int = 60
+    """Place among the views of a page; those of one strategy come before those of every step."""
+    strategies: tuple[str, ...] = ()
+    """The strategies whose runs it draws, which then need not name it; empty if they do."""
+
+    def draws_some(self, trace: Trace) -> bool:
+        """Return True if there is something to draw for a run."""
+        if self.strategies and trace.strategy not in self.strategies:
+            return False
+        return any(self.draws(step) for step in trace.steps)
 
 
 class Summaries:

@@ -39,6 +39,7 @@ from engine.strategies.media_presets import MEDIA_PRESETS
 from engine.strategies.parameter_conditions import conditional_parameters
 from playground.forms import controls, media_inputs
 from playground.shell import lazy_imports
+from visualizers import strategy_visuals
 from visualizers.page import order_views
 
 SEED = Integer(
@@ -185,7 +186,7 @@ def _strategy_spec(
         "refused": _refused_models(strategy) if tried else {},
         "only": _dependent_params(strategy),
         "dials": list(strategy.dials),
-        "visuals": stage_views(strategy.visuals),
+        "visuals": stage_views(strategy_visuals(strategy.name, strategy.visuals)),
         "what_if": _what_if_params(strategy),
         "presets": [
             *(_preset_spec(strategy, p) for p in strategy.presets),

@@ -37,7 +37,7 @@ from playground.jobs.registry import JOBS, PageJob
 from playground.jobs.resumed_run import ResumedRun, diverged_note
 from playground.shell.guard import error_message
 from playground.storage.journal import JOURNAL, Press, RunMessages
-from visualizers import Summaries, start_summaries, summarize_trace
+from visualizers import Summaries, start_summaries, strategy_visuals, summarize_trace
 
 NO_LISTENER = "This was stopped, because no page followed it any more; what had come is kept."
 _FINISH_FIELDS = ("outputs", "metrics", "timing", "notes", "pieces", "emitted")
@@ -196,11 +196,11 @@ class _MessageWriter:
         """Return the last step again if a measurement was added after it was sent, else nothing."""
         if self.last is None or trace.steps[-1] == self.last:
             return {}
-        shown = summarize_trace(trace, STRATEGIES[trace.strategy].visuals)[-1]
+        shown = summarize_trace(trace, _visuals_of(trace))[-1]
         return {"last": {"step": step_to_dict(trace.steps[-1]), "shown": shown}}
 
     def _new_summaries(self, header: Trace) -> Summaries:
-        return start_summaries(header, STRATEGIES[header.strategy].visuals)
+        return start_summaries(header, _visuals_of(header))
 
     def _start_message(self, header: Trace) -> dict[str, Any]:
         self.summaries = self._new_summaries(header)
@@ -211,6 +211,10 @@ class _MessageWriter:
             "form": to_form(self.request),
             "header": _header_values(header),
         }
+
+
+def _visuals_of(trace: Trace) -> tuple[str, ...]:
+    return strategy_visuals(trace.strategy, STRATEGIES[trace.strategy].visuals)
 
 
 def _empty_delta() -> dict[str, Any]:

@@ -29,6 +29,7 @@ from playground.shell import scripts
 from playground.tabs.compare import comparison_figures, to_column
 from playground.tabs.replay import trace_with_visuals
 from playground.tabs.watermark_view import pair_html
+from visualizers import strategy_visuals
 from visualizers.compare.summary import TextComparison
 from visualizers.page import to_recording as drawn
 from visualizers.prefix_tree.summary import prefix_tree_view as tree_view
@@ -99,7 +100,7 @@ def recorded_run(name: str) -> dict[str, Any]:
         "title": entry.title,
         "shows": entry.shows,
         "look_at": entry.look_at,
-        "visuals": stage_views(strategy.visuals),
+        "visuals": stage_views(strategy_visuals(strategy.name, strategy.visuals)),
         "form": preset_form(entry.strategy, preset) if preset else trace_form(trace),
         **trace_with_visuals(trace),
     }

@@ -21,7 +21,7 @@ from playground.shell.elements import PAGE_EVENT, add_scripted_element
 from playground.shell.guard import error_message, guard_handler
 from playground.shell.scripts import on_load, on_message
 from playground.storage.uploads import UPLOADS
-from visualizers import page
+from visualizers import page, strategy_visuals
 
 _DEFAULT_VISUALS = ("candidates", "xray")
 
@@ -114,7 +114,7 @@ def trace_with_visuals(trace: Trace) -> dict[str, Any]:
 
 def _strategy_visuals(trace: Trace) -> tuple[str, ...]:
     strategy = STRATEGIES.get(trace.strategy)
-    return strategy.visuals if strategy else _DEFAULT_VISUALS
+    return strategy_visuals(trace.strategy, strategy.visuals if strategy else _DEFAULT_VISUALS)
 
 
 def _note_html(text: str, style: str = "dp-note", role: str = "status") -> str:

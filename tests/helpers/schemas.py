@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -15,6 +17,16 @@ _DEPTH = 5
 _FEW = 3
 _WRONG = 0.04
 """How often a value is not what its place asks for."""
+
+
+def summaries_schema() -> dict[str, Any]:
+    """Return the schema of the views' summaries, put together from those of the folders."""
+    folder = Path(__file__).parents[2] / "visualizers"
+    parts = [json.loads(path.read_text()) for path in folder.glob("*/summary.schema.json")]
+    whole = json.loads((folder / "summaries.schema.json").read_text())
+    for field in ("properties", "$defs"):
+        whole[field] = {name: value for part in parts for name, value in part[field].items()}
+    return whole
 
 
 def junk() -> st.SearchStrategy[Any]:

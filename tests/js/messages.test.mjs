@@ -5,7 +5,7 @@ import { test } from "node:test";
 import Ajv from "ajv/dist/2020.js";
 import { Store } from "../../playground/client/shell/store.mjs";
 import { messagesOf, names, numbers, open } from "./traces.mjs";
-import { ROOT, readJson, TYPES, typesOf } from "./types.mjs";
+import { ROOT, readJson, readSchema, TYPES, typesOf, VIEW_INDEX, viewIndex } from "./types.mjs";
 
 const ajv = new Ajv({ strict: false, validateFormats: false });
 // The validator knows the other schemas by names, not by paths.
@@ -16,7 +16,7 @@ const NAMES = {
 let text = JSON.stringify(await readJson("playground/messages.schema.json"));
 for (const [path, name] of Object.entries(NAMES)) {
   text = text.replaceAll(`../${path}`, name);
-  ajv.addSchema({ ...(await readJson(path)), $id: name });
+  ajv.addSchema({ ...(await readSchema(path)), $id: name });
 }
 const schema = JSON.parse(text);
 const isMessage = ajv.compile(schema);
@@ -26,6 +26,11 @@ for (const [from, to] of Object.entries(TYPES))
     const written = await readFile(new URL(to, ROOT), "utf8");
     assert.equal(written, await typesOf(from), "run `npm run types`");
   });
+
+test("the index has the views of all folders", async () => {
+  const written = await readFile(new URL(VIEW_INDEX, ROOT), "utf8");
+  assert.equal(written, await viewIndex(), "run `npm run types`");
+});
 
 for (const name of names)
   test(`the messages of ${name} are of the schema and give the trace back`, async () => {

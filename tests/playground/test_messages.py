@@ -18,14 +18,13 @@ from playground.runs.stream import run_state
 from tests.helpers.jobs import read_run
 from tests.helpers.models import golden_model
 from tests.helpers.runs import finished
+from tests.helpers.schemas import summaries_schema
 from tests.helpers.strategies import make
 from visualizers import summarize_trace
 
 ROOT = Path(__file__).parents[2]
 TRACE = Resource.from_contents(json.loads((ROOT / "docs" / "trace.schema.json").read_text()))
-SUMMARIES = Resource.from_contents(
-    json.loads((ROOT / "visualizers" / "summaries.schema.json").read_text())
-)
+SUMMARIES = Resource.from_contents(summaries_schema())
 REGISTRY = Registry().with_resources(
     [("../docs/trace.schema.json", TRACE), ("../visualizers/summaries.schema.json", SUMMARIES)]
 )

@@ -11,7 +11,7 @@ import pytest
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from tests.helpers.strategies import trace_of
-from visualizers import list_visuals, summarize_trace
+from visualizers import list_visuals, strategy_visuals, summarize_trace
 from visualizers import page as pages
 from visualizers.__main__ import main
 from visualizers.page import page
@@ -34,7 +34,7 @@ def test_the_run_is_in_the_page_with_what_its_pictures_show(name):
     assert json_io.trace_from_dict(data["recorded"]["trace"]) == json_io.loads(json_io.dumps(trace))
     shown = json.loads(json.dumps(summarize_trace(trace, list_visuals(trace))))
     assert data["recorded"]["shown"] == shown
-    assert data["visuals"] == pages.order_views(STRATEGIES[name].visuals)
+    assert data["visuals"] == pages.order_views(strategy_visuals(name, STRATEGIES[name].visuals))
     drawn = "layer_heatmap" in data["visuals"]
     assert (len(made.html) > PLOTLY_LEAST) == drawn
     assert drawn or len(made.html) < 1_000_000

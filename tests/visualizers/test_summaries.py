@@ -11,7 +11,7 @@ from engine.strategies import STRATEGIES
 from playground.tabs.replay import trace_with_visuals
 from tests.helpers.jobs import read_run
 from tests.helpers.strategies import make, trace_of
-from visualizers import COMMON_VISUALS, VISUALS, start_summaries
+from visualizers import COMMON_VISUALS, VISUALS, start_summaries, strategy_visuals
 
 FOLDED = frozenset(name for name, visual in VISUALS.items() if visual.fold is not None)
 
@@ -24,7 +24,7 @@ def test_every_step_comes_with_what_its_pictures_show(name):
     steps = [step for delta in deltas for step in delta["steps"]]
     assert len(shown) == len(steps) > 0
     assert {frozenset(values) for values in shown} == {
-        FOLDED & {*COMMON_VISUALS, *STRATEGIES[name].visuals}
+        FOLDED & {*COMMON_VISUALS, *strategy_visuals(name, STRATEGIES[name].visuals)}
     }
 
 
@@ -32,7 +32,7 @@ def test_every_step_comes_with_what_its_pictures_show(name):
 def test_a_recording_shows_what_the_run_showed(name):
     trace = trace_of(name)
     header = dataclasses.replace(trace, steps=(), outputs=(), metrics={})
-    live = start_summaries(header, STRATEGIES[name].visuals)
+    live = start_summaries(header, strategy_visuals(name, STRATEGIES[name].visuals))
     shown = json.loads(json.dumps([live.add(step) for step in trace.steps], allow_nan=False))
     assert json.loads(json.dumps(trace_with_visuals(trace)["shown"])) == shown
 

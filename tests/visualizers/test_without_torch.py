@@ -13,7 +13,7 @@ from engine import STRATEGIES
 from engine.trace import json_io
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.strategies import trace_of
-from visualizers import COMMON_VISUALS, VISUALS, list_visuals, summarize_trace
+from visualizers import COMMON_VISUALS, VISUALS, list_visuals, strategy_visuals, summarize_trace
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
@@ -54,7 +54,7 @@ def made(tmp_path_factory):
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_a_process_without_torch_makes_the_numbers_of_a_saved_run(made, name):
     trace, shown = made[name]
-    visuals = STRATEGIES[name].visuals
+    visuals = strategy_visuals(name, STRATEGIES[name].visuals)
     assert shown == json.loads(json.dumps(summarize_trace(trace, visuals)))
     folded = {picture for picture in visuals if VISUALS[picture].fold is not None}
     assert all(set(values) == folded | set(COMMON_VISUALS) for values in shown)
@@ -62,4 +62,4 @@ def test_a_process_without_torch_makes_the_numbers_of_a_saved_run(made, name):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_the_pictures_of_a_record_are_those_of_its_strategy(made, name):
-    assert set(list_visuals(made[name][0])) == set(STRATEGIES[name].visuals)
+    assert set(list_visuals(made[name][0])) == set(strategy_visuals(name, STRATEGIES[name].visuals))

@@ -166,7 +166,7 @@ class RescorePanel {
 }
 
 /** @type {ViewSpec} */
-export const rescoreView = {
+export const beamRescore = {
   title: tr("Another length penalty"),
   place: "drawer",
   tab: tr("Length penalty"),

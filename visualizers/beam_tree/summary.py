@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from engine.trace.details import BeamDetail, BeamNode, GreedyPath
 from engine.trace.records import Step, Trace
-from visualizers.base import StepSummary, model_probability, to_probability
+from visualizers.base import StepSummary, Visual, has_detail, model_probability, to_probability
 
 _SURVIVING_FATES = ("kept", "finished")
 _MAX_EXPONENT = 700.0
@@ -172,3 +172,9 @@ def _leading_node_id(detail: BeamDetail) -> int:
     leader = _best_open_node(detail)
     top = detail.heap[0] if detail.heap else None
     return top.node_id if top and top.score >= leader.score else leader.node_id
+
+
+VISUALS = (
+    Visual("beam_tree", BeamTreeSummary, has_detail(BeamDetail), order=10),
+    Visual("beam_rescore", None, has_detail(BeamDetail), order=11),
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.trace.details import ContrastiveDetail
 from engine.trace.records import Step, Trace
-from visualizers.base import StepSummary
+from visualizers.base import StepSummary, Visual, has_detail
 
 
 class ContrastiveSummary:
@@ -36,3 +36,6 @@ class ContrastiveSummary:
         self.changed += detail.chosen != 0
         gain = detail.options[detail.chosen].score - detail.options[0].score
         return {"like": like, "gain": gain, "steps": self.steps, "changed": self.changed}
+
+
+VISUALS = (Visual("contrastive", ContrastiveSummary, has_detail(ContrastiveDetail), order=20),)

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 from engine.trace.details import BeamDetail, DraftDetail
 from engine.trace.records import Candidate, Step, Trace, chosen_token_id
-from visualizers.base import StepSummary, nats_to_bits, to_probability
+from visualizers.base import StepSummary, Visual, is_decided_here, nats_to_bits, to_probability
+from visualizers.distribution.race import DrawSummary
 
 _VISIBLE_SHARE, _MIN_VISIBLE, _MAX_VISIBLE = 0.99, 5, 10
 """Visible rows: enough for this share of both distributions, within these bounds."""
@@ -113,3 +114,11 @@ def _surprise_bits(own: Candidate | None) -> float | None:
 def has_single_token_candidates(step: Step) -> bool:
     """Return True if the step's candidates describe the single token that it emitted for good."""
     return not isinstance(step.detail, (BeamDetail, DraftDetail))
+
+
+VISUALS = (
+    Visual("candidates", CandidateSummary, order=70),
+    Visual("xray", StageSummary, order=71),
+    Visual("draw", DrawSummary, is_decided_here, order=90),
+    Visual("chart", ChartSummary, has_single_token_candidates, order=100),
+)

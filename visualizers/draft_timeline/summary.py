@@ -6,7 +6,7 @@ from typing import Any
 
 from engine.trace.details import DraftDetail, DraftReport, DraftToken
 from engine.trace.records import Step, Trace
-from visualizers.base import StepSummary
+from visualizers.base import StepSummary, Visual, has_detail
 
 MIN_PROCESSOR_SHARE = 0.8
 """Timings in which the decoding thread had the processor for a smaller share are discarded."""
@@ -179,3 +179,6 @@ def expected_speed_up(rate: float, length: float, cost: float) -> float:
 
 def _share_of_total(part: float, rest: float) -> float:
     return part / (part + rest) if part + rest else 0.0
+
+
+VISUALS = (Visual("draft_timeline", DraftSummary, has_detail(DraftDetail), order=50),)

@@ -18,7 +18,7 @@ from engine.trace.details import (
     find_draw,
 )
 from engine.trace.records import Candidate, Step, Trace, chosen_token_id
-from visualizers.base import StepSummary
+from visualizers.base import StepSummary, Visual, is_decided_here
 from visualizers.draft_timeline.summary import DraftSummary
 from visualizers.formula import beam_formulas, processor_formulas
 from visualizers.formula.forms import fill_formula, formula_without_numbers, number_setting
@@ -202,3 +202,6 @@ def _dola_formulas(detail: LayerDetail, token: int) -> Iterator[FormulaLine | No
     recorded = dict(detail.contrast_top).get(token)
     line = fill_formula("log_ratio", token, recorded, n=last.logprob, m=early.logprob)
     yield line and {**line, "layer": detail.premature_layer, "last": last.layer}
+
+
+VISUALS = (Visual("formula", FormulaSummary, is_decided_here, order=80),)

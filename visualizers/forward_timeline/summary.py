@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.trace.details import ForwardDetail, ForwardPass
 from engine.trace.records import Step, Trace
-from visualizers.base import StepSummary
+from visualizers.base import StepSummary, Visual, has_detail
 
 
 class ForwardSummary:
@@ -103,3 +103,6 @@ class ForwardSummary:
     def _count_rollback(self, tokens: int) -> None:
         self.figures["back"] += tokens
         self.figures["rollbacks"] += 1
+
+
+VISUALS = (Visual("forward_timeline", ForwardSummary, has_detail(ForwardDetail), order=51),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.trace.details import LayerDetail
 from engine.trace.records import Step, Trace
-from visualizers.base import StepSummary, nats_to_bits
+from visualizers.base import StepSummary, Visual, has_detail, nats_to_bits
 
 
 class LayerSummary:
@@ -27,3 +27,6 @@ class LayerSummary:
                 nats_to_bits(reading.normed_entropy) for reading in step.detail.layers
             ],
         }
+
+
+VISUALS = (Visual("layer_heatmap", LayerSummary, has_detail(LayerDetail), plotly=True, order=30),)

@@ -4,50 +4,43 @@
  * What the views show of a step and of the run up to it, by view: the values of their summary.py. A step has those of the run's strategy and of its own kind.
  */
 export interface Shown {
-  text?: TextSummary;
+  beam_tree?: BeamTreeSummary;
+  contrastive?: ContrastiveSummary;
   candidates?: CandidateSummary;
   xray?: StageSummary;
   chart?: ChartSummary;
   draw?: DrawSummary;
-  formula?: FormulaSummary;
-  beam_tree?: BeamTreeSummary;
-  contrastive?: ContrastiveSummary;
-  layer_heatmap?: LayerSummary;
-  watermark?: WatermarkSummary;
   draft_timeline?: DraftSummary;
+  formula?: FormulaSummary;
   forward_timeline?: ForwardSummary;
+  layer_heatmap?: LayerSummary;
+  text?: TextSummary;
+  watermark?: WatermarkSummary;
+}
+export interface BeamTreeSummary {
+  p: number[];
+  model: (number | null)[];
+  rest: number[];
+  row: number;
+  parting: number | null;
+  best: number;
+  died: number[];
+  greedy: GreedyComparison | null;
 }
 /**
- * Probabilities of the emitted tokens, and figures of the texts.
+ * The winner against the greedy text.
  */
-export interface TextSummary {
-  p: (number | null)[];
-  used: (number | null)[];
-  bits: (number | null)[];
-  own: TextFigures;
-  tokens: number;
-  forward_passes: number;
-  tokens_per_s: number | null;
-  first_token_s: number;
-  others?: OtherText[];
+export interface GreedyComparison {
+  path: number[];
+  gain: number | null;
+  times: number | null;
+  paid: number;
 }
-export interface TextFigures {
-  tokens: number;
-  perplexity: number | null;
-  rep_3: number;
-}
-/**
- * Another text of a beam search.
- */
-export interface OtherText {
-  token_ids: number[];
-  p: (number | null)[];
-  used: (number | null)[];
-  bits: (number | null)[];
-  score: number;
-  group: number;
-  own: TextFigures;
-  output: number | null;
+export interface ContrastiveSummary {
+  like: (number | null)[];
+  gain: number;
+  steps: number;
+  changed: number;
 }
 /**
  * Probabilities of the recorded candidates; entropies in bits.
@@ -93,78 +86,6 @@ export interface DrawSummary {
   ticks?: [number, string][];
   judged?: (number | null)[];
 }
-export interface FormulaSummary {
-  lines: FormulaLine[];
-}
-/**
- * A formula; without operands it has no numbers. Some forms have further values.
- */
-export interface FormulaLine {
-  form: string;
-  of?: number | null;
-  with?: {
-    [k: string]: unknown;
-  };
-  is?: string | null;
-  [k: string]: unknown;
-}
-export interface BeamTreeSummary {
-  p: number[];
-  model: (number | null)[];
-  rest: number[];
-  row: number;
-  parting: number | null;
-  best: number;
-  died: number[];
-  greedy: GreedyComparison | null;
-}
-/**
- * The winner against the greedy text.
- */
-export interface GreedyComparison {
-  path: number[];
-  gain: number | null;
-  times: number | null;
-  paid: number;
-}
-export interface ContrastiveSummary {
-  like: (number | null)[];
-  gain: number;
-  steps: number;
-  changed: number;
-}
-/**
- * Entropies in bits.
- */
-export interface LayerSummary {
-  entropy: number[];
-  normed_entropy: number[];
-}
-export interface WatermarkSummary {
-  hits: number;
-  flips: number;
-  share: number;
-  z: number | null;
-  verdict: Verdict | null;
-  threshold: number;
-}
-export interface Verdict {
-  num_tokens_scored: number;
-  trials: number;
-  hits: number;
-  expected_fraction: number;
-  fraction: number;
-  z_score: number;
-  distinct_trials: number;
-  distinct_hits: number;
-  distinct_z_score: number;
-  p_value: number;
-  p_value_normal: number;
-  z_threshold: number;
-  prediction: boolean;
-  doubtful: boolean;
-  chance: number;
-}
 export interface DraftSummary {
   accepted: number;
   ratio: (number | null)[];
@@ -201,6 +122,21 @@ export interface PlainFigures {
   speed_up: number | null;
   why: string;
 }
+export interface FormulaSummary {
+  lines: FormulaLine[];
+}
+/**
+ * A formula; without operands it has no numbers. Some forms have further values.
+ */
+export interface FormulaLine {
+  form: string;
+  of?: number | null;
+  with?: {
+    [k: string]: unknown;
+  };
+  is?: string | null;
+  [k: string]: unknown;
+}
 export interface ForwardSummary {
   rows: ForwardRow[];
   written: number;
@@ -228,4 +164,68 @@ export interface ForwardFigures {
   tokens: number;
   left: number;
   tokens_per_pass: number | null;
+}
+/**
+ * Entropies in bits.
+ */
+export interface LayerSummary {
+  entropy: number[];
+  normed_entropy: number[];
+}
+/**
+ * Probabilities of the emitted tokens, and figures of the texts.
+ */
+export interface TextSummary {
+  p: (number | null)[];
+  used: (number | null)[];
+  bits: (number | null)[];
+  own: TextFigures;
+  tokens: number;
+  forward_passes: number;
+  tokens_per_s: number | null;
+  first_token_s: number;
+  others?: OtherText[];
+}
+export interface TextFigures {
+  tokens: number;
+  perplexity: number | null;
+  rep_3: number;
+}
+/**
+ * Another text of a beam search.
+ */
+export interface OtherText {
+  token_ids: number[];
+  p: (number | null)[];
+  used: (number | null)[];
+  bits: (number | null)[];
+  score: number;
+  group: number;
+  own: TextFigures;
+  output: number | null;
+}
+export interface WatermarkSummary {
+  hits: number;
+  flips: number;
+  share: number;
+  z: number | null;
+  verdict: Verdict | null;
+  threshold: number;
+}
+export interface Verdict {
+  num_tokens_scored: number;
+  trials: number;
+  hits: number;
+  expected_fraction: number;
+  fraction: number;
+  z_score: number;
+  distinct_trials: number;
+  distinct_hits: number;
+  distinct_z_score: number;
+  p_value: number;
+  p_value_normal: number;
+  z_threshold: number;
+  prediction: boolean;
+  doubtful: boolean;
+  chance: number;
 }

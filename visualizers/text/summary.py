@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.trace.details import BeamDetail, BeamNode, DraftDetail, Hypothesis
 from engine.trace.records import Step, Trace, chosen_emit_index, chosen_token_id
-from visualizers.base import StepSummary, model_probability, nats_to_bits, to_probability
+from visualizers.base import StepSummary, Visual, model_probability, nats_to_bits, to_probability
 from visualizers.text.text_figures import (
     MIN_PROBABILITY,
     PrefixNumbers,
@@ -161,3 +161,6 @@ def _chosen_probabilities(step: Step) -> TokenProbabilities:
         return _UNKNOWN_PROBABILITIES
     raw, used = own.raw_logprob, own.processed_logprob
     return None if raw == -math.inf else to_probability(raw), to_probability(used)
+
+
+VISUALS = (Visual("text", TextSummary, order=0),)

@@ -7,7 +7,7 @@ import dataclasses
 from engine.statistics.watermark_statistics import Z_THRESHOLD, WatermarkCount
 from engine.trace.details import WatermarkDetail
 from engine.trace.records import Step, Trace
-from visualizers.base import StepSummary
+from visualizers.base import StepSummary, Visual, has_detail
 
 
 class WatermarkSummary:
@@ -49,3 +49,6 @@ class WatermarkSummary:
 def count_hits(detail: WatermarkDetail) -> int:
     """Return the hits of a token: 1 if green, for SynthID its number of one bits."""
     return sum(detail.g_values) if detail.g_values else int(bool(detail.is_green))
+
+
+VISUALS = (Visual("watermark", WatermarkSummary, has_detail(WatermarkDetail), order=40),)

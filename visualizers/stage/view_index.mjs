@@ -1,0 +1,32 @@
+// Made from the views of the folders by `npm run types`; a test compares the two.
+import { beamRescore } from "../beam_tree/rescore_view.mjs";
+import { beamTree } from "../beam_tree/view.mjs";
+import { contrastive } from "../contrastive/view.mjs";
+import { candidates } from "../distribution/candidates.mjs";
+import { chart } from "../distribution/chart.mjs";
+import { draw } from "../distribution/draw.mjs";
+import { xray } from "../distribution/xray.mjs";
+import { draftTimeline } from "../draft_timeline/view.mjs";
+import { formula } from "../formula/view.mjs";
+import { forwardTimeline } from "../forward_timeline/view.mjs";
+import { layerHeatmap } from "../layer_heatmap/view.mjs";
+import { media } from "../media/view.mjs";
+import { strip } from "../text/view.mjs";
+import { watermark } from "../watermark/view.mjs";
+
+export const FOLDER_VIEWS = {
+  beam_rescore: beamRescore,
+  beam_tree: beamTree,
+  contrastive,
+  candidates,
+  chart,
+  draw,
+  xray,
+  draft_timeline: draftTimeline,
+  formula,
+  forward_timeline: forwardTimeline,
+  layer_heatmap: layerHeatmap,
+  media,
+  strip,
+  watermark,
+};
