@@ -21,6 +21,7 @@ from engine import DecodeRequest, LoadedModel, Trace, decode, load
 from engine.analysis.likelihood import score_trace
 from engine.analysis.watermark_detection import detect_trace
 from engine.cli import weight_options
+from engine.cli.wrap_markdown import wrap_markdown
 from engine.declare.weights import parse_weights
 from engine.models.install import install_model
 from engine.statistics.metrics import repetition_rate
@@ -226,7 +227,7 @@ def page(found: dict[str, list[dict[str, Any]]], tokens: int, real_model: ModelI
             for figure, says in SAYS.items()
             if any(row and figure in row for row in pair)
         ]
-    return "\n".join(lines) + "\n"
+    return wrap_markdown("\n".join(lines) + "\n")
 
 
 def differing(real: list[dict[str, Any]], own: list[dict[str, Any]]) -> list[str]:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.about import ROOT, commit, machine, now, versions
+from engine.cli.wrap_markdown import wrap_markdown
 
 TITLES = {
     "recording": "The record beside generate()",
@@ -81,7 +82,8 @@ def page_of(results: list[dict[str, Any]]) -> str:
     judged = [figure for one in results for figure in one["figures"] if "goal" in figure]
     missed = sum(not figure["met"] for figure in judged)
     verdict = f"Of {len(judged)} figures with a goal {len(judged) - missed} reach it."
-    return "\n".join([_HEAD.format(verdict=verdict), *(_section(one) for one in results)])
+    sections = (_section(one) for one in results)
+    return wrap_markdown("\n".join([_HEAD.format(verdict=verdict), *sections]))
 
 
 def _section(result: Mapping[str, Any]) -> str:

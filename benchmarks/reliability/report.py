@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.about import ROOT
+from engine.cli.wrap_markdown import wrap_markdown
 
 FILES = ("assets/reliability.json", "docs/reliability.md")
 _ABOUT = ("date", "commit", "machine")
@@ -39,7 +40,7 @@ def _place(part: Mapping[str, Any]) -> int:
 
 def page_of(parts: list[Mapping[str, Any]]) -> str:
     """Return the page that says what every part found."""
-    return "\n".join([_HEAD, *(_section(part) for part in parts)])
+    return wrap_markdown("\n".join([_HEAD, *(_section(part) for part in parts)]))
 
 
 def _section(part: Mapping[str, Any]) -> str:

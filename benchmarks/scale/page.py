@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks.about import ROOT
 from benchmarks.scale import plan
+from engine.cli.wrap_markdown import wrap_markdown
 
 FILES = "docs/scale.json", "docs/scale.md"
 _NOT_YET = "Not measured yet."
@@ -83,7 +84,7 @@ def page_of(results: Mapping[str, Any]) -> str:
     if cost:
         parts += ["## Where it bends first\n", _BENDS, _limits(cost)]
         parts += ["## Money\n", _MONEY.format(date=plan.PRICES_OF), _money(cost)]
-    return "\n".join(parts)
+    return wrap_markdown("\n".join(parts))
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.cli.argument_values import Commands
+from engine.cli.wrap_markdown import wrap_markdown
 from engine.errors import EngineError
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def generate_pages(root: Path = ROOT) -> dict[str, str]:
             root=root,
             docs_folder=DOCS_FOLDER,
         )
-    return {f"{DOCS_FOLDER}/{name}": make(root) for name, make in makers.items()}
+    return {f"{DOCS_FOLDER}/{name}": wrap_markdown(make(root)) for name, make in makers.items()}
 
 
 def first_visit_page(root: Path) -> str:
@@ -126,13 +127,15 @@ def _format_term(term: Term) -> str:
 def split_glossary(text: str) -> tuple[str, list[str]]:
     """Split a glossary into its head and its entries, the paragraphs that begin with a bold term.
 
+    An entry is one line.
+
     Raises:
         EngineError: there is no entry.
     """
     start = _ENTRY_HEAD.search(text)
     if start is None:
         raise EngineError("The glossary has no entry: each is a paragraph that begins **term**.")
-    entries = [entry.strip() for entry in text[start.start() :].split("\n\n")]
+    entries = [" ".join(entry.split()) for entry in text[start.start() :].split("\n\n")]
     return text[: start.start()].strip(), [entry for entry in entries if entry]
 
 

@@ -9,8 +9,8 @@ const FOLDERS = ["visualizers/", "playground/client/"];
 const HEAD = `# What the page computes itself
 
 Every number of a picture is computed once, in Python, by its \`summary.py\`, and the page looks it up. This list, which
-\`npm run computed\` writes from the scripts, has the exceptions; a test fails when arithmetic on a record's numbers stands
-anywhere else.
+\`npm run computed\` writes from the scripts, has the exceptions; a test fails when arithmetic on a record's numbers
+stands anywhere else.
 `;
 const DECLARED = /^(export )?(?:async )?(?:const|let|function|class) (\w+)/;
 const ARITHMETIC = /\bMath\.(?:exp|expm1|log|log2|log10|log1p|pow|sqrt)\b|\*\*|\.reduce\(/;
