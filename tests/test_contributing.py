@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,17 +13,18 @@ from engine.trace import json_io
 from tests.helpers.recipes import (
     LINT_IMPORTS,
     PAGE,
+    TITLES,
     changed,
     copy_repository,
+    follow_in_process,
     read_recipe,
     run,
-    start,
     state_of,
 )
 
 ROOT = Path(__file__).parents[1]
 RECIPE = read_recipe("Add a strategy")
-FILES, LINES, COMMANDS = RECIPE.files, RECIPE.lines, RECIPE.commands
+FILES, LINES, COMMANDS = RECIPE.files, RECIPE.lines, RECIPE.engine_commands
 DECLARED = next(path for path in FILES if path.startswith("engine/strategies/"))
 NAME = Path(DECLARED).stem
 GENERATED = {"docs/first_visit.md", "docs/strategies.md", "docs/papers.md", "docs/glossary.md"}
@@ -35,21 +35,6 @@ ASKED = (
     "tests/playground/test_declared_controls.py",
 )
 WHOLE = ("tests/engine/test_declarations.py", "tests/test_docs.py")
-# Importing torch and Gradio takes longer than all commands, so one process follows the page and
-# asks what is asked of every strategy.
-FOLLOW = """
-import os, runpy, sys
-
-_, copy, asked, name, *paths = sys.argv
-sys.argv = ["newcomer", asked]
-runpy.run_module("tests.helpers.newcomer", run_name="__main__")
-os.chdir(copy)
-sys.stdout.write("\\n")
-import pytest
-# Gradio has imported anyio, whose plugin pytest would have liked to import first.
-late = "ignore::pytest.PytestAssertRewriteWarning"
-sys.exit(pytest.main(["-q", "-W", late, "-k", name, *paths]))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -61,17 +46,14 @@ def followed(tmp_path_factory):
     untouched = state_of(copy)
     RECIPE.follow(copy)
     edited = state_of(copy)
-    asked = json.dumps([NAME, *COMMANDS])
-    done = start(copy, work, "-c", FOLLOW, str(copy), asked, NAME, *ASKED)
-    facts = next((x for x in done.stdout.splitlines() if x.startswith('{"commands"')), None)
-    assert facts, done.stdout[-4000:] + done.stderr[-4000:]
+    facts, done = follow_in_process(RECIPE, copy, work, ["-k", NAME, *ASKED], NAME)
     return SimpleNamespace(
         copy=copy,
         states=(untouched, edited, state_of(copy)),
-        facts=json.loads(facts),
+        facts=facts,
         contract=done,
-        work=work,
-        trace=json_io.load(work / "run.json.gz"),
+        work=place,
+        trace=json_io.load(place / "run.json.gz"),
     )
 
 
@@ -92,7 +74,8 @@ def test_the_page_has_two_files_and_two_lines():
 
 def test_every_link_path_and_target_of_the_page_is_there():
     named = re.findall(r"\]\(([^)#:]+)\)|`((?:engine|tests|visualizers)/[\w./]*)`", PAGE)
-    paths = {link or path for link, path in named} - {*FILES, *read_recipe("Add a filter").files}
+    written = {path for title in TITLES for path in read_recipe(title).files}
+    paths = {link or path for link, path in named} - written
     assert len(paths) > 6
     assert not [path for path in paths if not (ROOT / path).exists()]
     makefile = (ROOT / "Makefile").read_text()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +14,9 @@ from tests.helpers.recipes import (
     ROOT,
     changed,
     copy_repository,
+    follow_in_process,
     read_recipe,
     run,
-    start,
     state_of,
 )
 
@@ -36,25 +35,6 @@ ASKED = (
     "tests/playground/test_declared_controls.py",
 )
 CONTRACT = "tests/test_contract.py"
-# Importing torch takes longer than all commands, so one process runs them and the tests.
-FOLLOW = """
-import contextlib, io, json, os, sys
-
-_, copy, commands, *paths = sys.argv
-from engine.cli.main import main
-answers = []
-for arguments in json.loads(commands):
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
-        status = main(arguments)
-    answers.append((status, said.getvalue()))
-print("\\n" + json.dumps({"commands": answers}))
-os.chdir(copy)
-import pytest
-# A command has imported anyio, whose plugin pytest would have liked to import first.
-late = "ignore::pytest.PytestAssertRewriteWarning"
-sys.exit(pytest.main(["-q", "-W", late, "-p", "no:xdist", *paths]))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -68,16 +48,14 @@ def followed(tmp_path_factory):
     edited = state_of(copy)
     sampling = [f"{CONTRACT}::{name}[sampling]" for name in contract_tests()]
     paths = [*ASKED, *sampling]
-    done = start(copy, work, "-c", FOLLOW, str(copy), json.dumps(RECIPE.commands), *paths)
-    facts = next((x for x in done.stdout.splitlines() if x.startswith('{"commands"')), None)
-    assert facts, done.stdout[-4000:] + done.stderr[-4000:]
+    facts, done = follow_in_process(RECIPE, copy, work, paths)
     return SimpleNamespace(
         copy=copy,
         states=(untouched, edited, state_of(copy)),
-        answers=json.loads(facts)["commands"],
+        answers=facts["commands"],
         tests=done,
-        trace=json_io.load(work / "filtered.json.gz"),
-        work=work,
+        trace=json_io.load(place / "filtered.json.gz"),
+        work=place,
     )
 
 
@@ -92,7 +70,7 @@ def test_the_recipe_has_one_file_and_one_line():
     assert list(RECIPE.lines) == ["engine/processors/__init__.py"]
     added = re.findall(r"^\+(.*)$", RECIPE.lines["engine/processors/__init__.py"], re.MULTILINE)
     assert [line.strip() for line in added] == [f'"{NAME}",']
-    assert [command[0] for command in RECIPE.commands] == [
+    assert [command[0] for command in RECIPE.engine_commands] == [
         *("run", "replay", "export", "verify", "docs")
     ]
 
@@ -107,9 +85,9 @@ def test_no_other_file_is_touched_but_those_that_are_generated(followed):
 def test_every_command_does_what_it_says(followed):
     said = {
         command[0]: text
-        for command, (_, text) in zip(RECIPE.commands, followed.answers, strict=True)
+        for command, (_, text) in zip(RECIPE.engine_commands, followed.answers, strict=True)
     }
-    assert [status for status, _ in followed.answers] == [0] * len(RECIPE.commands)
+    assert [status for status, _ in followed.answers] == [0] * len(RECIPE.engine_commands)
     assert "replay differs" not in said["replay"]
     assert f"All {len(followed.trace.outputs[0].token_ids)} tokens are equal." in said["verify"]
     scripts = [path.read_text() for path in (followed.work / "filtered").rglob("*.py")]

@@ -1,6 +1,7 @@
-"""Looks at a strategy from outside, in a process of its own: ``python -m tests.helpers.newcomer``.
+"""Follows a recipe in a process of its own, in the repository that is first on its path.
 
-The repository it imports is the one it is started in, which may be a copy with one strategy more.
+Importing torch and Gradio takes longer than all commands, so one process runs the commands, looks at
+the page and runs the tests.
 """
 
 from __future__ import annotations
@@ -9,13 +10,19 @@ import asyncio
 import contextlib
 import io
 import json
+import os
 import sys
 from typing import Any
 
+import pytest
+
 from engine.cli.main import main
 
+# A command has imported anyio, whose plugin pytest would have liked to import first.
+_LATE = "ignore::pytest.PytestAssertRewriteWarning"
 
-def told(arguments: list[str]) -> tuple[int, str]:
+
+def run_command(arguments: list[str]) -> tuple[int, str]:
     """Run a command of the engine; return its exit status and what it printed."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
@@ -47,6 +54,11 @@ def page_of(name: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    strategy, *lines = json.loads(sys.argv[1])
-    answers = [told(arguments) for arguments in lines]
-    sys.stdout.write("\n" + json.dumps({"commands": answers, "page": page_of(strategy)}))
+    asked = json.loads(sys.argv[1])
+    facts: dict[str, Any] = {"commands": [run_command(one) for one in asked["commands"]]}
+    if asked["strategy"]:
+        facts["page"] = page_of(asked["strategy"])
+    sys.stdout.write("\n" + json.dumps(facts) + "\n")
+    sys.stdout.flush()
+    os.chdir(asked["copy"])
+    sys.exit(pytest.main(["-q", "-W", _LATE, "-p", "no:xdist", *asked["tests"]]))
