@@ -17,11 +17,12 @@ import torch
 from engine.errors import Cancelled, DecodeError, ParameterError
 from engine.loops.exponential_race import draw_noise
 from engine.loops.forward import Forward
-from engine.loops.recorder import round_decimals
-from engine.loops.rows import append_tokens
+from engine.loops.recorder import round_decimals, run_processors
+from engine.loops.rows import append_tokens, check_stopping
 from engine.messages import Message
+from engine.model_code import GENERATE, ModelCall, ModelWork
 from engine.models.loading import LoadedModel, pin_models
-from engine.models.model_types import GenerationConfig, Model, Processor, StoppingCriteria
+from engine.models.model_types import GenerationConfig, Model, Processors, StoppingCriteria
 from engine.models.model_views import copy_without_defaults
 from engine.one_shot_thread import run_in_thread
 from engine.run.generation import (
@@ -79,8 +80,9 @@ def draw_many(
         loaded = ModelLoader(cancelled, tell)(model, checked.weights[0])
     except Cancelled:
         return
-    checked = fit_request(checked, loaded)
-    checked, ids, inputs = encode_prompt(checked, loaded)
+    with ModelWork(loaded.name, checked.strategy.title):
+        checked = fit_request(checked, loaded)
+        checked, ids, inputs = encode_prompt(checked, loaded)
     context = loaded.context_length
     if context is not None and len(ids) + checked.config.max_new_tokens > context:
         allowed = Message("the context leaves {room} tokens", room=context - len(ids))
@@ -155,15 +157,16 @@ def _draw_batch(
 
     select = strategy.generate_kwargs(config)
     rules = build_media_processors(checked, config, loaded, ids)
-    returned = get_generate(loaded)(
-        copy_without_defaults(loaded.model),
-        generation_config=generation_config(config, select, loaded),
-        custom_generate=loop,
-        stopping_criteria=[stop, *stop_criteria(config, loaded)],
-        **processors_argument(rules, config, select, loaded.eos_token_ids),
-        **prompt_arguments(loaded, prompt, inputs),
-        **generate_inputs(config, loaded, len(seeds), len(ids)),
-    )
+    with ModelCall(GENERATE, loaded.name):
+        returned = get_generate(loaded)(
+            copy_without_defaults(loaded.model),
+            generation_config=generation_config(config, select, loaded),
+            custom_generate=loop,
+            stopping_criteria=[stop, *stop_criteria(config, loaded)],
+            **processors_argument(rules, config, select, loaded.eos_token_ids),
+            **prompt_arguments(loaded, prompt, inputs),
+            **generate_inputs(config, loaded, len(seeds), len(ids)),
+        )
     start = 1 if loaded.is_encoder_decoder else len(ids)
     rows = returned[:, start:].tolist()
     steps = list(zip(*kept, strict=True))
@@ -178,7 +181,7 @@ def _draw_batch(
 def _draw_rows(
     model: Model,
     input_ids: torch.Tensor,
-    logits_processor: Processor,
+    logits_processor: Processors,
     stopping_criteria: StoppingCriteria,
     generation_config: GenerationConfig,
     *,
@@ -199,7 +202,7 @@ def _draw_rows(
     unfinished = torch.ones(len(seeds), dtype=torch.long, device=device)
     while unfinished.max() != 0:
         logits = forward.last_logits(forward(input_ids), device)
-        scores = logits_processor(input_ids, logits)
+        scores, _ = run_processors(logits_processor, input_ids, logits)
         probs = torch.softmax(scores, dim=-1)
         noise = torch.stack(
             [draw_noise(row, own) for row, own in zip(probs, generators, strict=True)]
@@ -217,5 +220,5 @@ def _draw_rows(
         active: list[int] = unfinished.tolist()
         kept.append([v if on else None for v, on in zip(chosen, active, strict=True)])
         input_ids = append_tokens(input_ids, tokens, unfinished, generation_config)
-        unfinished = unfinished & ~stopping_criteria(input_ids, None)
+        unfinished = unfinished & ~check_stopping(stopping_criteria, input_ids)
     return input_ids

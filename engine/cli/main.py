@@ -30,6 +30,7 @@ from engine.cli import (
 )
 from engine.cli.argument_values import escape_controls
 from engine.errors import EngineError
+from engine.model_code import find_model_code_error
 
 # Handlers import torch themselves, so that help and commands without a model start fast.
 COMMANDS = (
@@ -85,3 +86,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        found = find_model_code_error(error)
+        if found is None:
+            raise
+        sys.stderr.write(f"{escape_controls(str(found))}\n")
+        return 2

@@ -10,7 +10,7 @@ import torch
 
 from engine.inspection.rerun import ObservedPass, copy_processor
 from engine.loops.dola import LayerContrast
-from engine.loops.recorder import display_name
+from engine.loops.recorder import display_name, run_processors
 from engine.processors import FILTERS
 from engine.processors.scores import is_removed
 
@@ -85,11 +85,9 @@ class FilterChain:
             instead: replacements, one per processor; None skips a processor.
         """
         own = [link.processor for link in self.links] if instead is None else instead
-        for processor in own[start:]:
-            if processor is not None:
-                # Processors may keep state and may write into the scores.
-                scores = copy_processor(processor)(self.ids, scores.clone())
-        return scores
+        # Copies, since processors may keep state.
+        copies = [copy_processor(one) for one in own[start:] if one is not None]
+        return run_processors(copies, self.ids, scores)[0]
 
     def scores_with_bias(self, token_id: int, bias: float) -> torch.Tensor:
         """Return (rows, vocab) final scores with a bias on one token of the row."""

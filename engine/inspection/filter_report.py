@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +75,8 @@ def find_removals(
 ) -> list[Removal]:
     """Return every removal between a token and its survival.
 
-    Each processor is checked as if the earlier ones had let the token through.
+    Each processor is checked as if the earlier ones had let the token through. If that cannot be
+    tried, the last removal names no condition of survival: later ones are unknown.
 
     Args:
         chain: the row's processors.
@@ -86,7 +88,7 @@ def find_removals(
     if first is None:
         return []
     found, scores = [], chain.links[first].before
-    for link in chain.links[first:]:
+    for number, link in enumerate(chain.links[first:], first + 1):
         after = copy_processor(link.processor)(chain.ids, scores.clone())
         if is_removed(after, chain.row, token_id):
             assert place.run is not None
@@ -102,6 +104,8 @@ def find_removals(
                 place.trace.prompt_ids,
             )
             found.append(explain_removal(case))
+            if found[-1].instead is NO_REPLACEMENT and number < len(chain.links):
+                found[-1] = dataclasses.replace(found[-1], survives="", changes={})
             if not found[-1].survives or found[-1].instead is NO_REPLACEMENT:
                 break
             # Go on as if the changed processor had run, so later removals are found as well.

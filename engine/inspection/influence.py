@@ -16,6 +16,7 @@ from engine.inspection.attribution import Attribution, compute_gradient_times_in
 from engine.inspection.influence_methods import ATTENTION, GRADIENT, METHODS
 from engine.inspection.leave_one_out import compute_leave_one_out
 from engine.inspection.logits_cache import CachedRun
+from engine.inspection.step_ref import name_model
 from engine.inspection.target_token import TargetToken, find_target_token
 from engine.media import load_trace_media
 from engine.messages import Message
@@ -128,7 +129,7 @@ def _compute_answer(
     size = float(len(decided.prompt_ids) + len(decided.before))
     line = wait_for_turn(cancelled, loaded, kind=(method, loaded.name), size=size)
     try:
-        with pin_models(loaded), line:
+        with name_model(trace), pin_models(loaded), line:
             media_inputs = load_media_inputs(trace, loaded)
             if method == ATTENTION:
                 return compute_attention(loaded, decided, media_inputs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.loops.dola import RELATIVE_TOP
+from engine.loops.dola import RELATIVE_TOP, LayerContrast, contrast_layers
 from engine.messages import Message
 from engine.number_text import format_percent, format_share, format_value, round_down_until
 from engine.processors.removal import NO_REPLACEMENT, Removal, RemovalCase, token_name
@@ -29,10 +29,16 @@ def explain_layer_contrast(case: RemovalCase) -> Removal:
     value = round_down_until(part, lambda v: v <= part * (1 - 1e-6), 0.0)
     if value is None:
         return Removal(why, facts=facts)
+    layers, premature = case.processor.layers, case.processor.premature
+    instead = (
+        NO_REPLACEMENT
+        if layers is None or premature is None
+        else LayerContrast(contrast_layers(layers, premature, value))
+    )
     return Removal(
         why,
         Message("where {value} of the favourite's probability would do", value=format_value(value)),
         {"relative_top": value},
-        NO_REPLACEMENT,
+        instead,
         facts,
     )

@@ -26,6 +26,7 @@ from engine.inspection.positions import (
 from engine.inspection.target_token import TargetToken
 from engine.loops.teacher_forced import teacher_forced_inputs
 from engine.messages import Message
+from engine.model_code import FORWARD_PASS, ModelCall
 from engine.models.model_types import Outputs
 from engine.settings import SETTINGS
 
@@ -106,7 +107,8 @@ def compute_leave_one_out(
     new = [*decided.before, decided.token_id]
     inputs = teacher_forced_inputs(loaded, decided.prompt_ids, new, media_inputs)
     with torch.inference_mode():
-        out = loaded.model(**inputs, use_cache=False)
+        with ModelCall(FORWARD_PASS):
+            out = loaded.model(**inputs, use_cache=False)
         whole = _last_logprobs(out.logits, decided.token_id)[0]
         parts = _input_parts(loaded, inputs, out)
         scored, done = [], 0
@@ -134,6 +136,7 @@ def _partial_note(done: int, wanted: int) -> str:
     )
 
 
+@ModelCall(FORWARD_PASS)
 def _score_without_each(
     loaded: LoadedModel,
     part: _InputPart,

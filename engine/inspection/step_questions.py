@@ -9,6 +9,7 @@ from engine.inspection.explanation import Explanation
 from engine.inspection.logits_cache import CachedRun
 from engine.inspection.rerun import ReplayedStep
 from engine.inspection.step_logits import find_replayed_step
+from engine.inspection.step_ref import name_model
 from engine.inspection.typed_probability import TypedProbability, compute_typed_probability
 from engine.inspection.typed_token import ids_before, read_typed_token
 from engine.inspection.why import explain_token
@@ -63,8 +64,9 @@ def answer_question(
     """
 
     def explain() -> tuple[Explanation, str]:
-        place = find_replayed_step(asked, question.step, model, assistant, quick=question.quick)
-        return _explain_step(place, question)
+        with name_model(asked):
+            place = find_replayed_step(asked, question.step, model, assistant, quick=question.quick)
+            return _explain_step(place, question)
 
     # OpenMP keeps workers for every thread that ever computed; idle ones slow small models down.
     return run_in_thread(explain)
@@ -91,7 +93,9 @@ def score_typed_text(
     """
 
     def score() -> TypedProbability:
-        return compute_typed_probability(find_replayed_step(asked, step, model, assistant), text)
+        with name_model(asked):
+            place = find_replayed_step(asked, step, model, assistant)
+            return compute_typed_probability(place, text)
 
     return run_in_thread(score)
 

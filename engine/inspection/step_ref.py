@@ -7,8 +7,17 @@ from dataclasses import dataclass
 import torch
 
 from engine.inspection.logits_cache import CachedPass, CachedRun
+from engine.model_code import ModelWork
+from engine.strategies import STRATEGIES
 from engine.trace.details import DraftDetail
-from engine.trace.records import Step, check_step_index
+from engine.trace.records import Step, Trace, check_step_index
+
+
+def name_model(asked: CachedRun | Trace) -> ModelWork:
+    """Return a context that names a run's model and strategy in the errors of the model's code."""
+    trace = asked if isinstance(asked, Trace) else asked.header
+    known = STRATEGIES.get(trace.strategy)
+    return ModelWork(trace.model.id, known.title if known else trace.strategy)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from engine.inspection.processors import (
     build_processors,
     processor_device,
 )
-from engine.inspection.step_ref import StepRef, step_ref_in_run
+from engine.inspection.step_ref import StepRef, name_model, step_ref_in_run
 from engine.inspection.trace_logits import ONE_TOKEN_LOOPS
 from engine.loops.dola import LayerContrast, dola_loop
 from engine.loops.exponential_race import choose_tokens, draw_noise
@@ -244,7 +244,8 @@ class PassReplay:
         for i, processor in enumerate(processors):
             if isinstance(processor, LayerContrast) and here.contrast is not None:
                 processors[i] = LayerContrast(here.contrast)
-        seen = Recorder().observe(here.logits, here.input_ids, processors)
+        with name_model(self.asked.run):
+            seen = Recorder().observe(here.logits, here.input_ids, processors)
         self.done += 1
         noise = draw_noise(seen.scores, self.generator) if self.asked.sample else None
         return seen, choose_tokens(seen.scores, noise)[0]
@@ -267,13 +268,15 @@ def check_scores(seen: Observation, row: int) -> None:
     """Refuse a distribution that cannot be drawn from.
 
     Raises:
-        DecodeError: names the processor that removed every token or produced NaN.
+        DecodeError: names the processor that removed every token, or produced NaN or infinity.
     """
     for name, scores in seen.stages:
         if not bool((scores[row] > IMPOSSIBLE_SCORE).any()):
             raise DecodeError("{name} would remove every token of this step.", name=name)
         if bool(scores[row].isnan().any()):
             raise DecodeError("The scores would become NaN in {name}.", name=name)
+        if bool(scores[row].isposinf().any()):
+            raise DecodeError("The scores would become infinite in {name}.", name=name)
 
 
 def scan_run(

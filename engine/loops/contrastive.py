@@ -16,6 +16,7 @@ from engine.loops.forward import Forward, find_cache
 from engine.loops.host_transfer import RowValues
 from engine.loops.recorder import Recorder, round_decimals, round_significant
 from engine.loops.rows import Rows
+from engine.model_code import FORWARD_PASS, ModelCall
 from engine.models.model_types import GenerationConfig, Model, Outputs, Processors, StoppingCriteria
 from engine.trace.details import ContrastiveDetail, ContrastiveOption
 from engine.trace.records import Step
@@ -136,12 +137,14 @@ def normalize_states(states: torch.Tensor) -> torch.Tensor:
     return states / states.norm(dim=-1, keepdim=True)
 
 
+@ModelCall(FORWARD_PASS)
 def last_hidden_states(outputs: Outputs) -> torch.Tensor:
     """Return (rows, positions, hidden) of the last layer, the decoder's if there are two."""
     states = getattr(outputs, "decoder_hidden_states", None)
     return (outputs.hidden_states if states is None else states)[-1]
 
 
+@ModelCall(FORWARD_PASS)
 def run_candidates(forward: Forward, input_ids: torch.Tensor, ids: torch.Tensor) -> Any:
     """Run every candidate as the next token of a separate copy of the row.
 

@@ -32,10 +32,16 @@ class LayerContrast:
     Args:
         contrast: (batch, vocab) final minus premature log-probability, -inf where masked.
         layers: the distributions it came from, for questions about other layers.
+        premature: (batch,) the layers it was contrasted with.
     """
 
-    def __init__(self, contrast: torch.Tensor, layers: LayerDistributions | None = None) -> None:
-        self.contrast, self.layers = contrast, layers
+    def __init__(
+        self,
+        contrast: torch.Tensor,
+        layers: LayerDistributions | None = None,
+        premature: torch.Tensor | None = None,
+    ) -> None:
+        self.contrast, self.layers, self.premature = contrast, layers, premature
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return the contrast in place of ``scores``."""
@@ -88,7 +94,8 @@ def dola_loop(
         # 3. The contrast log q_N - log q_M of the plausible tokens, then every processor in turn.
         contrast = contrast_layers(layers, premature)
         # The processors act on the contrast; a repetition penalty of 1.2 is recommended there.
-        scores, noise = rows.process([LayerContrast(contrast, layers), *logits_processor], drawn)
+        first = LayerContrast(contrast, layers, premature)
+        scores, noise = rows.process([first, *logits_processor], drawn)
         # 4. The decision, as in greedy search and sampling.
         tokens, race = choose_tokens(scores, noise)
         rows.append(tokens, {**_contrast_columns(layers, premature, contrast, tokens), **race})
@@ -136,14 +143,17 @@ def select_premature_layer(divergence: torch.Tensor, candidates: tuple[int, ...]
     return layers[divergence[:, layers].argmax(-1)]
 
 
-def contrast_layers(layers: LayerDistributions, premature: torch.Tensor) -> torch.Tensor:
+def contrast_layers(
+    layers: LayerDistributions, premature: torch.Tensor, relative_top: float | None = None
+) -> torch.Tensor:
     """Return (batch, vocab) final minus premature log-probability.
 
-    Tokens below a tenth of the top final probability become -inf (adaptive plausibility).
+    Tokens below ``relative_top``, by default ``RELATIVE_TOP``, of the top final probability become
+    -inf (adaptive plausibility).
     """
     rows = torch.arange(len(premature), device=premature.device)
     final = layers.final
-    threshold = final.max(-1, keepdim=True).values + math.log(RELATIVE_TOP)
+    threshold = final.max(-1, keepdim=True).values + math.log(relative_top or RELATIVE_TOP)
     # An implausible token may have grown most of all between the layers, so it is masked.
     contrast = final - layers.raw[rows, premature]
     return contrast.masked_fill(final < threshold, -torch.inf)

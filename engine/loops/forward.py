@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from engine.model_code import FORWARD_PASS, ModelCall
 from engine.models.capabilities import CACHE_ARGUMENTS, CUSTOM_CACHE_ARGUMENTS
 from engine.models.model_types import GenerationConfig, Model, Outputs
 from engine.models.readers.token_type_padding import pad_token_types
@@ -33,6 +34,7 @@ class Forward:
         self.model_kwargs, self.given = model_kwargs, dict(model_kwargs)
         self.passes = self.first = 0
 
+    @ModelCall(FORWARD_PASS)
     def __call__(self, input_ids: torch.Tensor, **extra: Any) -> Any:
         """Run the model on the new part of ``input_ids`` (batch, length); return its outputs."""
         model = self.model
@@ -95,6 +97,7 @@ class Forward:
         """Whether the model uses a cache."""
         return bool(self.model_kwargs["use_cache"])
 
+    @ModelCall(FORWARD_PASS)
     def reorder(self, rows: torch.Tensor) -> None:
         """Replace row i of the cache by row ``rows[i]``.
 
@@ -111,6 +114,7 @@ class Forward:
         else:
             cache.reorder_cache(rows)
 
+    @ModelCall(FORWARD_PASS)
     def last_logits(self, outputs: Outputs, device: torch.device) -> torch.Tensor:
         """Return a copy of the (batch, vocab) float32 logits of the last position."""
         # A copy: a CUDA graph overwrites its output, and processors may write into theirs. float32, as

@@ -10,6 +10,7 @@ import torch
 
 from engine.loops.entropy import compute_entropy, fast_exp
 from engine.loops.host_transfer import Columns, RowValues
+from engine.model_code import LAYER_READING, ModelCall
 from engine.models.capabilities import final_norm
 from engine.models.model_types import Model
 from engine.trace.details import LayerReading
@@ -93,6 +94,7 @@ class LayerDistributions:
         return self.apart[:, : self.count]
 
 
+@ModelCall(LAYER_READING)
 def project_layers(
     model: Model, hidden_states: Sequence[torch.Tensor], logits: torch.Tensor
 ) -> LayerDistributions:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -17,6 +18,8 @@ from engine.errors import DecodeError
 from engine.loops.entropy import MIN_LOGPROB, compute_entropy, fast_exp
 from engine.loops.host_transfer import Columns, RowValues, start_transfer
 from engine.loops.optional_measurements import OptionalMeasurements
+from engine.messages import Message
+from engine.model_code import ModelCall
 from engine.processors.scores import IMPOSSIBLE_SCORE
 from engine.timing_noise import work_time
 from engine.trace.records import Candidate, Stage
@@ -81,6 +84,60 @@ def display_name(processor: object) -> str:
     return name or type(processor).__name__
 
 
+def run_processors(
+    processors: Iterable[Callable[..., torch.Tensor]],
+    input_ids: torch.Tensor,
+    logits: torch.Tensor,
+) -> tuple[torch.Tensor, Stages]:
+    """Run logits processors one by one; return the last one's output and every stage.
+
+    Args:
+        processors: in order.
+        input_ids: (batch, length) ids so far.
+        logits: (batch, vocab), not modified.
+
+    Raises:
+        DecodeError: a processor failed on scores that an earlier one had made unusable.
+        ModelCodeError: a processor failed in another way.
+    """
+    scores, stages = logits, []
+    for processor in processors:
+        name = display_name(processor)
+        own = type(processor).__module__.startswith("transformers.")
+        with _filter_call(name):
+            try:
+                # Other processors may write into their argument; transformers' own never do.
+                scores = processor(input_ids, scores if own else scores.clone())
+            except (ValueError, RuntimeError, IndexError):
+                _check_usable(logits, stages, name)
+                raise
+        stages.append((name, scores))
+    return scores, stages
+
+
+@lru_cache(maxsize=64)
+def _filter_call(name: str) -> ModelCall:
+    return ModelCall(Message("the filter {name}", name=name))
+
+
+def _check_usable(logits: torch.Tensor, stages: Stages, name: str) -> None:
+    """Raise DecodeError if a filter got scores that are not finite, or no token at all."""
+    if bool(logits.isnan().any() | logits.isposinf().any()):
+        raise DecodeError(
+            "The model's raw logits are not finite, and {name} cannot go on with them.", name=name
+        ) from None
+    for before, scores in stages:
+        if bool(scores.isnan().any()):
+            template = "The scores became NaN in {before}, and {name} cannot go on with them."
+        elif bool(scores.isposinf().any()):
+            template = "The scores became infinite in {before}, and {name} cannot go on with them."
+        elif bool(scores.isneginf().all(-1).any()):
+            template = "{before} removed every token, and {name} needs at least one."
+        else:
+            continue
+        raise DecodeError(template, before=before, name=name) from None
+
+
 ObservationListener = Callable[["torch.Tensor", "torch.Tensor", Sequence[Any]], None]
 """Called with (rows, vocab) logits, (rows, length) ids and processors; it may keep them."""
 
@@ -122,7 +179,7 @@ class Recorder:
             known: result of ``apply_unobserved`` for these logits, if it was already computed.
 
         Raises:
-            DecodeError: a processor made NaN scores and the next one failed on them.
+            DecodeError: see ``run_processors``.
         """
         if known is None:
             known = self.apply_processors(logits, input_ids, processors)
@@ -149,23 +206,7 @@ class Recorder:
         processors: Sequence[Callable[..., torch.Tensor]],
     ) -> tuple[torch.Tensor, Stages]:
         """Do the same as ``apply_processors`` without notifying ``watch``."""
-        scores, stages = logits, []
-        for processor in processors:
-            own = type(processor).__module__.startswith("transformers.")
-            # Other processors may write into their argument; transformers' own never do.
-            try:
-                scores = processor(input_ids, scores if own else scores.clone())
-            except ValueError:
-                if not stages or not bool(scores.isnan().any()):
-                    raise
-                name = display_name(processor)
-                raise DecodeError(
-                    "The scores became NaN in {before}, and {name} cannot go on with them.",
-                    before=stages[-1][0],
-                    name=name,
-                ) from None
-            stages.append((display_name(processor), scores))
-        return scores, stages
+        return run_processors(processors, input_ids, logits)
 
     def record(
         self, seen: Observation, chosen: torch.Tensor, step: int, extra: Columns | None = None

@@ -11,6 +11,7 @@ from engine.loops.exponential_race import draw_noise
 from engine.loops.forward import Forward
 from engine.loops.host_transfer import Columns, RowValues
 from engine.loops.recorder import Observation, Recorder, Row
+from engine.model_code import STOPPING, ModelCall
 from engine.models.model_types import GenerationConfig, Processors, StoppingCriteria
 from engine.trace.records import Step
 
@@ -127,8 +128,7 @@ class Rows:
         """
         keep, before = self.ids.shape[1] - self._prompt_length, self._unfinished
         self.ids = append_tokens(self.ids, tokens, before, self.forward.generation_config)
-        # Criteria get no scores: transformers passes them only if output_scores is on.
-        self._unfinished = before & ~self.stopping_criteria(self.ids, None)
+        self._unfinished = before & ~check_stopping(self.stopping_criteria, self.ids)
         state = {_TOKEN: tokens, _BEFORE: before, _AFTER: self._unfinished}
         read = self.recorder.start_record(self.seen, tokens, keep, {**columns, **state})
         self._unread = read, keep, self.forward.passes - self._passes
@@ -161,6 +161,13 @@ class Rows:
                 sequence=sequence,
             )
             self._index, cost = self._index + 1, 0
+
+
+@ModelCall(STOPPING)
+def check_stopping(criteria: StoppingCriteria, input_ids: torch.Tensor) -> torch.Tensor:
+    """Return (batch,) bools: whether the texts of (batch, length) ids end here."""
+    # Criteria get no scores: transformers passes them only if output_scores is on.
+    return criteria(input_ids, None)
 
 
 def is_reading_deferred(device: torch.device) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from engine.model_code import FORWARD_PASS, ModelCall
 from engine.models.readers.token_type_padding import pad_token_types
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class TeacherForcedPass:
     before: tuple[int, ...]
 
 
+@ModelCall(FORWARD_PASS)
 def run_teacher_forced(
     loaded: LoadedModel,
     prompt_ids: Sequence[int],

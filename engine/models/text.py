@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+from engine.model_code import TOKENIZER, ModelCall
 from engine.models.model_types import Tokenizer
 
 REPLACEMENT = "\ufffd"
@@ -74,6 +75,7 @@ class Pieces:
                 found.setdefault(self[token_id], []).append(token_id)
         return found
 
+    @ModelCall(TOKENIZER)
     def _piece(self, token_id: int) -> str:
         if self.tokenizer is None:
             return str(token_id)
@@ -105,6 +107,7 @@ class Pieces:
         return OutputDecoder(self.tokenizer)
 
 
+@ModelCall(TOKENIZER)
 def special_ids(tokenizer: Tokenizer | None) -> frozenset[int]:
     """Return the ids of all special tokens of a tokenizer, with or without a role.
 
@@ -127,6 +130,7 @@ def _show_bytes(raw: bytes) -> str:
         return "".join(f"<0x{byte:02X}>" for byte in raw)
 
 
+@ModelCall(TOKENIZER)
 def _decode(tokenizer: Tokenizer | None, ids: Sequence[int]) -> str:
     assert tokenizer is not None  # callers give a text of ids themselves
     return tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
@@ -276,6 +280,7 @@ def _common_prefix(a: Sequence[object], b: Sequence[object]) -> int:
     return next((i for i in range(shorter) if a[i] != b[i]), shorter)
 
 
+@ModelCall(TOKENIZER)
 def tokenize_text(tokenizer: Tokenizer, text: str, **options: Any) -> Any:
     """Call a tokenizer on a text, one thread at a time; return its BatchEncoding.
 

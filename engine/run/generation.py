@@ -121,16 +121,28 @@ def processors_argument(
 
 
 def stop_criteria(config: NextTokenParams, loaded: LoadedModel) -> list[Any]:
-    """Return the stopping criteria generate() does not build for a custom loop: stop strings."""
+    """Return the stopping criteria generate() does not build for a custom loop: stop strings.
+
+    Raises:
+        ParameterError: transformers cannot compare stop strings with the model's tokens.
+    """
     from transformers import StopStringCriteria
 
     if not config.stop_strings:
         return []
     assert loaded.tokenizer is not None  # fit_to_model refuses stop strings without one
     with loaded.device:  # The criterion creates its lookup table on the default device.
-        return [
-            StopStringCriteria(stop_strings=list(config.stop_strings), tokenizer=loaded.tokenizer)
-        ]
+        try:
+            return [StopStringCriteria(loaded.tokenizer, list(config.stop_strings))]
+        except Exception as error:
+            # It writes every token after "abcdef", which not every tokenizer can spell.
+            why = Message(
+                "transformers cannot compare them with the tokens of {name} ({kind}), "
+                "so the text must end by other means",
+                name=loaded.name,
+                kind=type(error).__name__,
+            )
+            raise ParameterError("stop_strings", list(config.stop_strings), why) from error
 
 
 def generate_inputs(
@@ -180,7 +192,11 @@ def wrap_prefix_fn(allowed: Callable[..., Any], vocab_size: int) -> Callable[...
     """
 
     def checked(batch_id: int, ids: torch.Tensor) -> list[int]:
-        answer = allowed(batch_id, ids)
+        try:
+            answer = allowed(batch_id, ids)
+        except Exception as error:  # a caller's function may raise anything
+            why = Message("it raised {kind}", kind=type(error).__name__)
+            raise ParameterError("prefix_allowed_tokens_fn", allowed, why) from error
         told = answer.tolist() if hasattr(answer, "tolist") else answer
         listed: list[Any] = list(told) if isinstance(told, (list, tuple, set, range)) else []
         if not listed or not all(isinstance(i, int) and 0 <= i < vocab_size for i in listed):

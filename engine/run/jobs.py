@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import threading
 import time
-import traceback
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from engine.errors import Cancelled, DecodeError, EngineError, StoppedError
-from engine.messages import Message
+from engine.model_code import find_model_code_error, is_out_of_memory, log_without_message
 from engine.run.streamer import NOTHING, QueueStreamer, StreamEnded
 from engine.run.visitor import VISITOR, Visitor
 from engine.trace.events import Failed, Finished, Started
@@ -186,13 +185,22 @@ def _run_job(
         _LOG.info("run %s left", log_reference(run_id), extra={"run": log_reference(run_id)})
         _send_failure(channel, Failed(StoppedError("Stopped before it began.")))
     except BaseException as error:
-        _send_failure(channel, Failed(_to_engine_error(error, run_id), job.partial_trace()))
+        _send_failure(channel, Failed(_to_engine_error(error, run_id), _partial_trace(job)))
     finally:
         seconds, named = time.perf_counter() - started, log_reference(run_id)
         about = {"run": named, "seconds": round(seconds, 3), **job.log_fields()}
         _LOG.info("run %s ended after %.2f s", named, seconds, extra=about)
         channel.end()
         _ACTIVE_JOBS.pop(threading.current_thread(), None)
+
+
+def _partial_trace(job: Job) -> Trace | None:
+    """Return the steps recorded before a failure; None also if the tokenizer fails on them."""
+    try:
+        return job.partial_trace()
+    except Exception as error:
+        log_without_message(f"no steps were saved: {type(error).__name__}", error, {})
+        return None
 
 
 def _send_failure(channel: QueueStreamer, event: Failed) -> None:
@@ -211,41 +219,15 @@ def _to_engine_error(error: BaseException, run_id: str) -> EngineError:
     """Return the error as one sentence; details go to the log under a reference."""
     if isinstance(error, EngineError):
         return error
+    found = find_model_code_error(error)
+    if found is not None:
+        return found
+    if is_out_of_memory(error):
+        return DecodeError("Not enough memory for this run; try fewer sequences, beams or tokens.")
     named, kind = log_reference(run_id), type(error).__name__
-    about = {"run": named, "error": kind}
-    _LOG.error("run %s failed: %s", named, kind, exc_info=_strip_message(error), extra=about)
-    return DecodeError(explain_error(error, named))
-
-
-def explain_error(error: BaseException, reference: str) -> str:
-    """Return one sentence for an exception that is not an EngineError."""
-    import torch
-
-    if isinstance(error, torch.OutOfMemoryError | MemoryError):
-        return "Not enough memory for this run; try fewer sequences, beams or tokens."
-    kind = type(error).__name__
-    if _is_from_transformers(error):
-        return Message(
-            "The model's own code in transformers cannot do this ({kind}, see "
-            "{reference} in the log).",
-            kind=kind,
-            reference=reference,
-        )
-    return Message(
+    log_without_message(f"run {named} failed: {kind}", error, {"run": named, "error": kind})
+    return DecodeError(
         "Decoding stopped because of an internal error ({kind}, reference {reference}).",
         kind=kind,
-        reference=reference,
+        reference=named,
     )
-
-
-def _is_from_transformers(error: BaseException) -> bool:
-    """Return whether an error arose in transformers' model code and not in the engine."""
-    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
-    last = next((name for name in reversed(frames) if "/torch/" not in name), "")
-    return "/transformers/models/" in last.replace("\\", "/")
-
-
-def _strip_message(error: BaseException) -> Any:
-    """Return exception info without the message, which may quote the prompt."""
-    bare = RuntimeError(type(error).__name__)
-    return type(bare), bare, error.__traceback__

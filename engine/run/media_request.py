@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from engine.errors import ModelError, ParameterError
 from engine.media import Media, load_trace_media, to_picture, to_sound
 from engine.messages import Message
+from engine.model_code import PROCESSOR, ModelCall
 from engine.models.chat import ChatPrompt
 from engine.models.readers.base import MediaInputs, check_media
 from engine.models.readers.speech import MAX_LANGUAGE_CHARS, TASKS
@@ -118,11 +119,12 @@ def encode_media_prompt(
     if not media:
         return None
     chat, ids, messages = checked.chat, request.input_ids, request.messages
-    if chat is None or messages is None:
-        made = reader.read(loaded, media, request.prompt, ids, request.speech)
-    else:
-        template = resolve_template(messages, request.template)
-        made, chat = reader.read_chat(loaded, media, messages, template, chat)
+    with ModelCall(PROCESSOR, loaded.name):
+        if chat is None or messages is None:
+            made = reader.read(loaded, media, request.prompt, ids, request.speech)
+        else:
+            template = resolve_template(messages, request.template)
+            made, chat = reader.read_chat(loaded, media, messages, template, chat)
     given = ("messages", chat), ("input_ids", ids), ("prompt", request.prompt or None)
     name = next((n for n, value in given if value is not None), min(media.kinds()))
     check_prompt_length(name, len(made.ids), loaded.context_length)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,6 +17,7 @@ import torch
 from engine.declare.weights import TORCH, WeightsParams
 from engine.errors import Cancelled, ModelError
 from engine.messages import Message
+from engine.model_code import ModelWork
 from engine.models import memory_budget
 from engine.models.loading import LoadedModel, get_cached_model, load_source
 from engine.models.model_resolver import resolve_model
@@ -25,6 +27,7 @@ from engine.run.method_request import RequestedMethod, check_model_compatible, f
 from engine.run.rate import TransferRate
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model, tokenize_prompt
 from engine.run.scheduler import EventCallback
+from engine.sandbox.folder import ENTRY
 from engine.sources.source import Source
 from engine.strategies.base import Strategy
 from engine.strategies.compatibility import incompatibility_reason, uses_cache
@@ -80,9 +83,10 @@ def prepare(
     checked = parse_models(fetch_request_method(checked))
     loaded = map(get or get_model, checked.models, checked.weights)
     target, assistant = next(loaded), next(loaded, None)
-    checked = fit_request(checked, target, assistant)
-    checked, ids, inputs = encode_prompt(checked, target)
-    checked = _fit_length(checked, target, len(ids))
+    with ModelWork(target.name, checked.strategy.title):
+        checked = fit_request(checked, target, assistant)
+        checked, ids, inputs = encode_prompt(checked, target)
+        checked = _fit_length(checked, target, len(ids))
     return Prepared(checked.request, checked, target, assistant, ids, inputs)
 
 
@@ -121,6 +125,14 @@ def fit_request(
     if checked.method is not None:
         check_model_compatible(checked.method, target)
     checked = fit_to_model(checked, target)
+    if checked.method is None and _has_own_method(target):
+        own = Message(
+            "{name} comes with a generation method of its own, in {file}; only the strategy "
+            "custom runs such a method.",
+            name=target.name,
+            file=ENTRY,
+        )
+        checked = dataclasses.replace(checked, notes=(*checked.notes, own))
     if uses_cache(checked.strategy, target.capabilities):
         return checked
     note = Message(
@@ -128,6 +140,12 @@ def fit_request(
         name=target.name,
     )
     return dataclasses.replace(checked, notes=(*checked.notes, note))
+
+
+def _has_own_method(target: LoadedModel) -> bool:
+    """Return whether a model's folder has a custom generation method, as transformers would run."""
+    folder = None if target.source is None else target.source.folder()
+    return folder is not None and (Path(folder) / ENTRY).is_file()
 
 
 def fetch_request_method(
@@ -163,10 +181,17 @@ def parse_models(checked: CheckedRequest) -> CheckedRequest:
     if checked.models:
         return checked
     request, strategy = checked.request, checked.strategy
-    models = [parse_model(request.model, strategy.default_model)]
+    models, notes = [parse_model(request.model, strategy.default_model)], checked.notes
     if strategy.assistant != "none":
         models.append(parse_model(request.assistant, strategy.default_assistant))
-    return dataclasses.replace(checked, models=tuple(models))
+    elif request.assistant is not None:
+        unused = Message(
+            "assistant = {name} is not used: {strategy} has no draft model.",
+            name=getattr(request.assistant, "name", request.assistant),
+            strategy=strategy.title,
+        )
+        notes = (*notes, unused)
+    return dataclasses.replace(checked, models=tuple(models), notes=notes)
 
 
 def named_models(checked: CheckedRequest) -> list[tuple[Source, WeightsParams]]:

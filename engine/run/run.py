@@ -15,6 +15,7 @@ import transformers
 
 from engine.loops.recorder import Recorder, round_decimals
 from engine.messages import Message
+from engine.model_code import GENERATE, ModelCall, ModelWork
 from engine.models import cuda_graphs, slots
 from engine.models.loading import LoadedModel, pin_models
 from engine.models.model_views import copy_without_defaults
@@ -91,7 +92,8 @@ class Run:
         kind = (checked.strategy.name, *(model.name for model in checked.models))
         size = float(checked.config.max_new_tokens)
         models = ModelLoader(self.cancelled, self.send)
-        with RUN_QUEUE.open_ticket(self.cancelled, self.send, kind, size) as place:
+        named = ModelWork(strategy=checked.strategy.title)
+        with named, RUN_QUEUE.open_ticket(self.cancelled, self.send, kind, size) as place:
             place.company, place.rows = batch_key(checked), checked.config.num_return_sequences
             # Downloads need no turn; tickets that arrive meanwhile go first.
             with place.release_turn():
@@ -192,9 +194,8 @@ class Run:
         ended = not (self.cancelled.is_set() or stop.expired)
         fewer = _format_missing_sequences(scores, run.config.num_return_sequences) if ended else ()
         notes = (*recorder.additions.notes, *fewer, *((late,) if stop.expired else ()))
-        reason = partial(self._finish_reason, recording.header)
         recording.set_queue_time(place.waited_s)
-        recording.end(results, scores, whole, reason, notes)
+        recording.end(results, scores, whole, partial(self._finish_reason, recording.header), notes)
 
     def _run_method(
         self, run: Prepared, place: Ticket, child: SandboxProcess | None, recording: Recording
@@ -272,7 +273,8 @@ def call_generate(
         rules = [*arguments.get("logits_processor", ()), *extra["logits_processor"]]
         arguments["logits_processor"] = transformers.LogitsProcessorList(rules)
     # generate() only uses no_grad; inference mode also skips version counters and is faster.
-    with graphed as cache, torch.inference_mode(not _has_offloaded_weights(run)):
+    exact = torch.inference_mode(not _has_offloaded_weights(run))
+    with graphed as cache, exact, ModelCall(GENERATE, target.name):
         if cache is not None:
             arguments["past_key_values"] = cache
             extra["recorder"].additions.add_note(Message(GRAPHED_NOTE, n=cache.get_max_length()))
@@ -362,10 +364,9 @@ def _extract_sequences(
     returned: Any, run: Prepared, eos: set[int]
 ) -> tuple[list[list[int]], list[float | None]]:
     """Return the new tokens of every sequence without padding, and the loop's scores."""
-    sequences = getattr(returned, "sequences", returned)
     start = 1 if run.target.is_encoder_decoder else len(run.prompt_ids)
     lengths = getattr(returned, "lengths", None)
-    rows = [row[start:] for row in sequences.tolist()]
+    rows = [row[start:] for row in getattr(returned, "sequences", returned).tolist()]
     # A beam's padding may equal the end token, so the loop reports each sequence's length.
     rows = (
         [_cut_at_eos(row, eos) for row in rows]

@@ -129,6 +129,8 @@ def run_method(
 def _run_in_sandbox(
     run: Prepared, child: SandboxProcess, seen: StepCallback, cancelled: threading.Event
 ) -> Outcome:
+    # The process builds the same criteria; here a tokenizer that has none gives a sentence.
+    stop_criteria(run.config, run.target)
     steps = child.run(_found_method(run).method, build_job(run), cancelled)
     while True:
         try:

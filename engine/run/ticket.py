@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import TYPE_CHECKING, Any
 
 from engine.errors import Cancelled
+from engine.model_code import ModelWork
 from engine.run.turn_taking import LOADING, READY, RUNNING, WAITING
 from engine.run.visitor import VISITOR
 from engine.timing_noise import skip_time, track_work
@@ -110,6 +111,7 @@ class Ticket:
                     self._check_cancelled()
                 held.callback(model.lock.release)
             held.enter_context(track_work())
+            held.enter_context(ModelWork(getattr(next(iter(models), None), "name", "")))
             yield
         # A cancelled turn would make the estimates too short.
         if not self.cancelled.is_set():

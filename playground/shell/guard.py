@@ -17,6 +17,7 @@ import gradio as gr
 
 from engine.errors import EngineError
 from engine.messages import Message
+from engine.model_code import find_model_code_error, is_out_of_memory
 from playground.shell import lazy_imports
 
 _LOG = logging.getLogger("playground")
@@ -60,6 +61,11 @@ def error_message(error: BaseException) -> str:
     """Return the sentence for the visitor; an unexpected error is logged under a reference."""
     if isinstance(error, EngineError):
         return str(error)
+    found = find_model_code_error(error)
+    if found is not None:
+        return str(found)
+    if is_out_of_memory(error):
+        return Message("There is not enough memory for this; try less text or a smaller model.")
     # The message of an unexpected error may quote a prompt, so only its type is logged.
     reference, kind = uuid.uuid4().hex[:8], type(error).__name__
     ERROR_COUNT.add()

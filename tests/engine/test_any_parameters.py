@@ -149,6 +149,19 @@ def test_scores_that_a_filter_cannot_go_on_with_are_named():
     assert said.endswith("and TopH cannot go on with them.")
 
 
+@pytest.mark.parametrize("name", ["sampling", "dola", "prompt_lookup"])
+@pytest.mark.parametrize("more", [{"eta_cutoff": 0.0085}, {"top_h": 0.65}])
+def test_infinite_scores_are_named_with_the_filter_that_made_them(name, more):
+    growing = {"exponential_decay_length_penalty": (1, 3.0), "remove_invalid_values": True}
+    params = {"max_new_tokens": 8, "min_new_tokens": 4, "do_sample": True, **growing, **more}
+    if name == "sampling":
+        del params["do_sample"]
+    *_, last = decode(DecodeRequest(name, target(), PROMPT, params=params))
+    made = "The scores became infinite in ExponentialDecayLengthPenalty, and "
+    assert str(last.error).startswith(made)
+    assert str(last.error).endswith(" cannot go on with them.")
+
+
 @pytest.mark.parametrize("name", ["forced_bos_token_id", "forced_eos_token_id"])
 def test_an_id_that_is_forced_and_suppressed_is_named(name):
     for strategy in STRATEGIES:

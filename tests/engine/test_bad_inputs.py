@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from transformers import PreTrainedTokenizerFast
 
 from engine import DecodeRequest, decode, load
 from engine.cli.main import main
+from engine.models.loading import LoadedModel
 from engine.settings import SETTINGS
 from engine.trace.events import Failed, StepRecorded
 from tests.helpers.bad_inputs import MODELS, NAMES, PARAMS, PROMPTS, SEEDS, label
 from tests.helpers.bad_strategy_inputs import STRATEGY_ROWS
-from tests.helpers.models import golden_model
+from tests.helpers.models import golden_model, tiny_llama
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 
@@ -181,6 +185,18 @@ def test_strange_but_legal_prompts_run(prompt):
     trace = finished(DecodeRequest("greedy", MODEL, prompt, params={"max_new_tokens": 3}))
     assert trace.prompt == prompt
     assert not set(trace.prompt_ids) & set(trace.eos_token_ids), "text became a special token"
+
+
+@pytest.mark.parametrize("strategy", ["greedy", "beam_search", "prompt_lookup", "custom"])
+def test_stop_strings_need_a_tokenizer_that_can_spell(strategy):
+    """transformers writes each token after "abcdef", and here that is unknown."""
+    words = Tokenizer(WordLevel({"<unk>": 0, "GIRL": 1, "BEAR": 2}, unk_token="<unk>"))
+    upper = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<unk>")
+    loaded = LoadedModel(tiny_llama(2), upper, "shouting")
+    params = {"max_new_tokens": 2, "stop_strings": ["GIRL"]}
+    said = str(failed(DecodeRequest(strategy, loaded, input_ids=[1, 2], params=params)))
+    assert said.startswith("stop_strings = ['GIRL'] is not allowed: transformers cannot compare")
+    assert "shouting (ValueError)" in said
 
 
 def test_a_model_without_a_tokenizer_wants_ids():

@@ -292,3 +292,13 @@ def test_words_of_a_parameter_are_spelled_by_the_model_that_wrote():
         "greedy", prompt=STORY, params={"max_new_tokens": 12, "bad_words_ids": [word]}
     )
     assert foretold(run, SettingsChange({"bad_words_ids": [word]})) == rerun(run, other)
+
+
+def test_an_order_that_leaves_top_h_no_token_is_refused():
+    best = finished(request("sampling", {"top_k": 1}, new=1)).outputs[0].token_ids[0]
+    values = {"top_k": 1, "top_h": 0.5, "bad_words_ids": [[best]]}
+    run = kept(request("sampling", values, new=1))
+    order = SettingsChange(order=["TopK", "NoBadWords", "TopH"])
+    place = step_ref_in_run(run, 0)
+    with pytest.raises(EngineError, match=r"^NoBadWords removed every token, and TopH needs"):
+        build_what_if_report(place, apply_change(run, order))

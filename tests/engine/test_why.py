@@ -39,6 +39,7 @@ CASES = {
     "diverse_beam_search": ("diverse_beam_search", {"num_beams": 4, "num_beam_groups": 2}),
     "contrastive_search": ("contrastive_search", {"top_k": 8}),
     "dola": ("dola", {"repetition_penalty": 1.2}),
+    "dola, sampled": ("dola", {"do_sample": True, "top_k": 5, "repetition_penalty": 1.2}),
     "speculative": ("speculative", {"num_assistant_tokens": 3}),
     "speculative, sampled": ("speculative", {"num_assistant_tokens": 3, "do_sample": True}),
     "prompt_lookup": ("prompt_lookup", {}),
@@ -252,3 +253,17 @@ def test_an_encoder_decoder_is_asked_alike():
             if tried == 4:
                 break
         assert tried >= 2
+
+
+def test_a_filter_after_dolas_cut_is_named_too():
+    """Top-k acts on the contrast: what the cut lets through may still fall to it."""
+    trace, models = run_of("dola", {"do_sample": True, "top_k": 1})
+    place = replay_to_step(trace, 2, *models)
+    first = place.views[0].processors[0]
+    cut = (first.contrast[0] == -torch.inf).nonzero()[:, 0].tolist()
+    answers = [explain_token(place, token) for token in cut[:60]]
+    both = [a for a in answers if a.claim and {"relative_top", "top_k"} <= a.claim.changes.keys()]
+    assert both
+    # Without the layers nothing is known of what the cut would let through: no claim is made.
+    first.layers = None
+    assert explain_token(place, both[0].token_id).claim is None

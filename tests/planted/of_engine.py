@@ -81,8 +81,8 @@ ENGINE = (
         "processors-reversed",
         "Processors run in another order than transformers': other tokens survive.",
         "engine/loops/recorder.py",
-        "        for processor in processors:\n",
-        "        for processor in reversed(processors):\n",
+        "    for processor in processors:\n",
+        "    for processor in reversed(list(processors)):\n",
         ("tests/engine/test_parity.py::test_sampling_with_each_warper_and_a_batch",),
     ),
     Defect(
@@ -210,9 +210,9 @@ ENGINE = (
     Defect(
         "error-quotes-prompt",
         "The log quotes an error's message, and with it a visitor's prompt.",
-        "engine/run/jobs.py",
-        "exc_info=_strip_message(error)",
-        "exc_info=error",
+        "engine/model_code.py",
+        "    bare = RuntimeError(type(error).__name__)\n",
+        "    bare = error\n",
         (
             "tests/engine/test_decoding.py"
             "::test_an_error_in_the_model_is_one_sentence_and_the_next_run_works",

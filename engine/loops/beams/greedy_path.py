@@ -15,7 +15,8 @@ from engine.loops.beams.step_record import IMPOSSIBLE_SUM, StepWriter
 from engine.loops.forward import Forward, with_empty_cache
 from engine.loops.optional_measurements import MeasurementStopped
 from engine.loops.prefix_constraint import fit_processors
-from engine.loops.recorder import round_decimals
+from engine.loops.recorder import round_decimals, run_processors
+from engine.loops.rows import check_stopping
 from engine.messages import Message
 from engine.models.model_types import Model, Processors, StoppingCriteriaList
 from engine.trace.details import BeamDetail, GreedyPath
@@ -123,7 +124,7 @@ def decode_greedy_path(
     forward = Forward(model, config, _single_row_kwargs(model, search.given, len(start)))
     processors = fit_processors(logits_processor, 1)
     most, one_beam = config.max_length - start_length, config.num_beams == 1
-    while not (logprobs and bool(stopping_criteria(ids, None).all())):
+    while not (logprobs and bool(check_stopping(stopping_criteria, ids).all())):
         tell(len(logprobs), most, "tokens of the greedy path")
         token, logprob = _most_likely_token(forward, ids, processors, one_beam)
         logprobs.append(logprob)
@@ -148,8 +149,7 @@ def _most_likely_token(
     logits = forward.last_logits(forward(ids), ids.device)
     total = logits.logsumexp(-1, keepdim=True)
     scores = logits if one_beam else torch.log_softmax(logits, dim=-1)
-    for processor in processors:
-        scores = processor(ids, scores)
+    scores, _ = run_processors(processors, ids, scores)
     scores = scores - total if one_beam else scores
     token = scores.argmax(-1)
     return token, float(scores[0, token])

@@ -27,6 +27,7 @@ from engine.loops.beams.step_record import (
 )
 from engine.loops.forward import Forward
 from engine.loops.recorder import round_decimals
+from engine.loops.rows import check_stopping
 from engine.loops.special_ids import eos_ids, padding_id
 from engine.messages import Message
 from engine.models.model_types import GenerationConfig, Processors, StoppingCriteriaList
@@ -277,7 +278,7 @@ def _stop_reason(
     if all(group.done for group in groups):
         exhausted = any(group.is_exhausted for group in groups)
         return NO_OPEN_BEAM if exhausted else NO_BETTER_BEAM
-    if bool(stopping_criteria(ids, None).all()):
+    if bool(check_stopping(stopping_criteria, ids).all()):
         return "Every open beam has met a stopping rule, such as the longest length."
     return ""
 

@@ -26,6 +26,7 @@ from engine.loops.beams.step_record import (
 )
 from engine.loops.forward import Forward
 from engine.loops.recorder import Recorder, round_significant
+from engine.loops.rows import check_stopping
 from engine.loops.special_ids import eos_ids, padding_id
 from engine.messages import Message
 from engine.models.model_types import GenerationConfig, Model, Processors, StoppingCriteriaList
@@ -76,7 +77,7 @@ def beam_loop(
         # 3. Candidates that end join the heap of hypotheses; the best others are the next beams.
         # Criteria see the whole pool, not the beams: none may keep a state per row.
         candidates = search.extend_sequences(pool)
-        outcome = search.decide(pool, candidates, stopping_criteria(candidates, None))
+        outcome = search.decide(pool, candidates, check_stopping(stopping_criteria, candidates))
         # The cache follows the beams; without this every beam continues another's text.
         forward.reorder(pool.parents[outcome.running])
         # 4. The stopping test: can a beam still beat the worst hypothesis of the heap?

@@ -13,9 +13,9 @@ from engine.loops.drafting.drafter import (
     ModelDrafter,
     RunContext,
     is_sampling_filter,
-    run_processors,
     with_drafted_tokens,
 )
+from engine.loops.recorder import run_processors
 from engine.models.capabilities import layer_stack
 from engine.models.hooks import rewire_hooks
 from engine.models.model_types import Model, Processors
@@ -43,9 +43,8 @@ class AssistantDrafter(ModelDrafter):
 
         def scores_after(tokens: list[int]) -> torch.Tensor:
             ids = with_drafted_tokens(input_ids, tokens)
-            return run_processors(
-                self.processors, ids, fit_vocabulary(self.forward.logits(ids), self.vocab)
-            )
+            logits = fit_vocabulary(self.forward.logits(ids), self.vocab)
+            return run_processors(self.processors, ids, logits)[0]
 
         draft = self._draft_for_target(input_ids, input_ids.shape[1], scores_after)
         draft.exit_layer = self.exit_layer

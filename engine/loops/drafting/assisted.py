@@ -15,6 +15,8 @@ from engine.loops.drafting.round_record import RoundVerification, RoundWriter
 from engine.loops.exponential_race import draw_noise, draw_tokens
 from engine.loops.forward import find_cache
 from engine.loops.recorder import Recorder
+from engine.loops.rows import check_stopping
+from engine.model_code import FORWARD_PASS, ModelCall
 from engine.models.capabilities import capabilities_of
 from engine.models.model_types import GenerationConfig, Model, Processors, StoppingCriteria
 from engine.trace.records import Step
@@ -109,6 +111,7 @@ class TargetForward:
             # A sliding window must keep what it would drop, in case the draft is rejected.
             self.cache.activate_past_recording()
 
+    @ModelCall(FORWARD_PASS)
     def __call__(self, candidate: torch.Tensor, drafted: int) -> torch.Tensor:
         """Return (drafted + 1, vocab) float32 logits of the last positions of (1, n) ids."""
         if self.restores:
@@ -120,6 +123,7 @@ class TargetForward:
             dtype=torch.float32, device=candidate.device, copy=True
         )
 
+    @ModelCall(FORWARD_PASS)
     def _run_pass(self, candidate: torch.Tensor, drafted: int) -> None:
         """Run the model on the new part of (1, n) ids, whose last ``drafted`` are unverified."""
         from transformers.generation import candidate_generator as helpers
@@ -145,6 +149,7 @@ class TargetForward:
         self.outputs = model(**inputs, return_dict=True)
         self.first, self.passes = False, self.passes + 1
 
+    @ModelCall(FORWARD_PASS)
     def rewind(self, drafted: int, emitted: int) -> None:
         """Drop rejected positions from the cache; a recurrent state takes another pass for it."""
         excess = drafted + 1 - emitted
@@ -245,6 +250,6 @@ def _cut_at_stop(
     # Checked per token: transformers checks per round and runs past a stop string in a draft.
     for count in range(1, len(emitted) + 1):
         so_far = torch.cat([input_ids, input_ids.new_tensor([emitted[:count]])], dim=-1)
-        if bool(stopping_criteria(so_far, None).all()):
+        if bool(check_stopping(stopping_criteria, so_far).all()):
             return emitted[:count], True
     return emitted, False

@@ -10,6 +10,7 @@ import torch
 
 from engine.loops.drafting.cache_snapshot import snapshot_cache
 from engine.loops.forward import make_empty_cache
+from engine.model_code import FORWARD_PASS, ModelCall
 from engine.models.capabilities import capabilities_of, position_count
 from engine.models.model_types import Model
 
@@ -43,6 +44,7 @@ class DraftForward:
         """Start a round: the next ids are verified text, those after them are not."""
         self.begins = True
 
+    @ModelCall(FORWARD_PASS)
     def logits(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Return (1, vocab) float32 logits after ``input_ids`` (1, length)."""
         ids = input_ids[0].tolist()
@@ -60,6 +62,7 @@ class DraftForward:
         self.begins = False
         return outputs.logits[:, -1].to(dtype=torch.float32, copy=True)
 
+    @ModelCall(FORWARD_PASS)
     def _read(self, new: torch.Tensor, start: int) -> Any:
         """Run the model on (1, n) ids at position ``start``."""
         self.passes += 1

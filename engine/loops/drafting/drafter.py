@@ -13,7 +13,7 @@ from engine.loops.drafting.draft_forward import DraftForward, free_positions
 from engine.loops.exponential_race import draw_tokens
 from engine.loops.special_ids import eos_ids
 from engine.messages import Message
-from engine.models.model_types import Model, Processors
+from engine.models.model_types import Model
 
 NAN_NOTE = "The draft model's scores became NaN: where they did, nothing was drafted."
 ADAPTIVE_SCHEDULES = ("heuristic", "heuristic_transient")
@@ -260,10 +260,3 @@ def choose_token(scores: torch.Tensor, do_sample: bool, generator: torch.Generat
 def is_sampling_filter(processor: object) -> bool:
     """Return whether a processor acts only when tokens are sampled; its class is named so."""
     return type(processor).__name__.endswith("LogitsWarper")
-
-
-def run_processors(processors: Processors, ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-    """Return (1, vocab) scores after every processor."""
-    for processor in processors:
-        scores = processor(ids, scores)
-    return scores

@@ -16,13 +16,14 @@ from typing import Any
 import torch
 
 from engine.loops.drafting.assisted import assisted_loop
-from engine.loops.drafting.drafter import MakeDrafter, RunContext, run_processors
+from engine.loops.drafting.drafter import MakeDrafter, RunContext
 from engine.loops.drafting.round_record import AfterRun
 from engine.loops.forward import select_media_inputs, with_empty_cache
 from engine.loops.next_token import next_token_loop
 from engine.loops.optional_measurements import MeasurementStopped, OptionalMeasurements
-from engine.loops.recorder import Recorder, round_decimals, round_significant
+from engine.loops.recorder import Recorder, round_decimals, round_significant, run_processors
 from engine.messages import Message
+from engine.model_code import FORWARD_PASS, ModelCall
 from engine.timing_noise import NoiseMonitor, work_time
 from engine.trace.details import DistributionCheck, DraftDetail, DraftReport, Parting
 from engine.trace.records import Step
@@ -155,7 +156,7 @@ def find_first_parting(
     logits = uncached_logits(context, prepared, ids, count + 1)[:-1]
     for place, raw in enumerate(logits):
         _raise_if_stopped(context, place, count, "tokens")
-        scores = run_processors(context.processors, ids[:, : start + place], raw[None])[0]
+        scores = run_processors(context.processors, ids[:, : start + place], raw[None])[0][0]
         expected, emitted = int(scores.argmax()), int(ids[0, start + place])
         if expected != emitted:
             return _make_parting(context, place, emitted, expected, scores)
@@ -179,6 +180,7 @@ def _make_parting(
     )
 
 
+@ModelCall(FORWARD_PASS)
 def uncached_logits(
     context: RunContext, prepared: dict[str, Any], ids: torch.Tensor, count: int
 ) -> torch.Tensor:
@@ -308,7 +310,7 @@ def _next_token_probabilities(
     context: RunContext, prepared: dict[str, Any], ids: torch.Tensor
 ) -> torch.Tensor:
     raw = uncached_logits(context, prepared, ids, 1)
-    return torch.softmax(run_processors(context.processors, ids, raw), dim=-1)[0]
+    return torch.softmax(run_processors(context.processors, ids, raw)[0], dim=-1)[0]
 
 
 def chi_square_test(

@@ -6,13 +6,8 @@ import numpy as np
 import torch
 
 from engine.loops.drafting.draft_forward import free_positions
-from engine.loops.drafting.drafter import (
-    Draft,
-    Drafter,
-    RunContext,
-    is_sampling_filter,
-    run_processors,
-)
+from engine.loops.drafting.drafter import Draft, Drafter, RunContext, is_sampling_filter
+from engine.loops.recorder import run_processors
 from engine.messages import Message
 
 NO_POSITIONS = "the model has no position for more"
@@ -102,7 +97,7 @@ class PromptLookupDrafter(Drafter):
         level = torch.ones((1, vocab), device=input_ids.device)
         ids = input_ids
         for count, token in enumerate(copied):
-            if run_processors(self.processors, ids, level)[0, token] <= _FORBIDDEN:
+            if run_processors(self.processors, ids, level)[0][0, token] <= _FORBIDDEN:
                 return copied[:count]
             ids = torch.cat([ids, ids.new_tensor([[token]])], dim=-1)
         return copied

@@ -18,9 +18,9 @@ from engine.loops.drafting.drafter import (
     ModelDrafter,
     RunContext,
     is_sampling_filter,
-    run_processors,
     with_drafted_tokens,
 )
+from engine.loops.recorder import run_processors
 from engine.models.text import REPLACEMENT, Pieces
 
 _SHARED_PROCESSORS = (
@@ -86,7 +86,7 @@ class ReencodingDrafter(UniversalDrafter):
             ids = with_drafted_tokens(own, drafted)
             logits = self.forward.logits(ids)
             logits[:, self.unspeakable.to(logits.device)] = -torch.inf
-            return run_processors(self.processors, ids, logits)
+            return run_processors(self.processors, ids, logits)[0]
 
         free = free_positions(self.assistant.model, own.shape[1])
         limit = min(self.schedule.length, free)
@@ -185,7 +185,7 @@ class IntersectionDrafter(UniversalDrafter):
         # transformers 5.23 prunes the draft's head instead, in the order of a dictionary: its columns then
         # belong to other tokens, and the draft model stays changed.
         scores[:, self.target_index] = logits[:, self.own_index]
-        return run_processors(self.context.processors, ids, scores)
+        return run_processors(self.context.processors, ids, scores)[0]
 
 
 def shared_tokens(target: Any, assistant: Any) -> dict[int, int]:

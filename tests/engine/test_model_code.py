@@ -1,0 +1,221 @@
+"""Whatever a model's or transformers' code raises: one sentence, and errors of ours stay our own."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from engine import DecodeRequest, decode
+from engine.analysis.likelihood import score_trace
+from engine.analysis.many_draws import draw_many
+from engine.analysis.score_with_other_model import compare_models
+from engine.errors import Cancelled, EngineError
+from engine.inspection.influence import InfluenceQuestion, compute_influence
+from engine.inspection.influence_methods import METHODS
+from engine.inspection.step_questions import StepQuestion, answer_question, score_typed_text
+from engine.loops import next_token, recorder
+from engine.model_code import ModelCall, ModelCodeError, ModelWork, find_model_code_error
+from engine.models import loading
+from engine.models.loading import LoadedModel
+from engine.trace.events import Failed, Finished
+from playground.shell.guard import error_message
+from tests.helpers.models import tiny_llama
+from tests.helpers.runs import failed, finished
+from tests.helpers.seams import find_seams, raise_at
+from tests.helpers.strategies import OURS
+from tests.helpers.talkers import PROMPT, assistant, target
+from tests.helpers.tokenizers import tokenizer_of
+
+
+class OddError(Exception):
+    """An error that no library has."""
+
+
+KINDS = (ValueError, OddError, AttributeError, KeyError, AssertionError, NotImplementedError)
+SHORT = {"max_new_tokens": 2}
+CAUSE = "The cause is in the model's code or in transformers"
+
+
+def raising(error: BaseException):
+    def fail(*args: Any, **kwargs: Any) -> Any:
+        raise error
+
+    return fail
+
+
+def request(name: str = "greedy", **params: Any) -> DecodeRequest:
+    return DecodeRequest(
+        name,
+        target(),
+        PROMPT,
+        params={"max_new_tokens": 3, **params},
+        assistant=assistant(name),
+    )
+
+
+SEAMS = [
+    (transformers.LlamaForCausalLM, "forward", "the forward pass"),
+    (transformers.GenerationMixin, "_prefill", "the forward pass"),
+    (transformers.GenerationMixin, "prepare_inputs_for_generation", "the forward pass"),
+    (transformers.GenerationMixin, "_get_logits_processor", "transformers' generate()"),
+    (transformers.PreTrainedTokenizerBase, "__call__", "the tokenizer"),
+    (transformers.RepetitionPenaltyLogitsProcessor, "__call__", "the filter RepetitionPenalty"),
+    (transformers.MaxLengthCriteria, "__call__", "the stopping criteria"),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "task"), SEAMS)
+def test_the_sentence_names_model_strategy_task_and_kind(monkeypatch, owner, name, task):
+    monkeypatch.setattr(owner, name, raising(OddError("the little bear")))
+    error = failed(request(repetition_penalty=1.2))
+    assert isinstance(error, ModelCodeError)
+    assert str(error).startswith(
+        f"tiny cannot do this with Greedy search: {task} ended in OddError. {CAUSE}"
+    )
+    assert "bear" not in str(error)
+
+
+def test_outputs_of_another_form_are_the_models_fault(monkeypatch):
+    model = tiny_llama(2)
+    monkeypatch.setattr(model, "forward", lambda **inputs: {"logits": None})
+    error = failed(DecodeRequest("greedy", LoadedModel(model, name="odd"), input_ids=[1, 2]))
+    assert str(error).startswith(
+        "odd cannot do this with Greedy search: the forward pass ended in "
+    )
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(recorder, "make_observation"), (next_token, "choose_tokens")]
+)
+def test_an_error_of_ours_stays_internal(monkeypatch, owner, name):
+    monkeypatch.setattr(owner, name, raising(ValueError()))
+    assert "internal error (ValueError" in str(failed(request()))
+
+
+def test_memory_that_runs_out_keeps_its_sentence(monkeypatch):
+    monkeypatch.setattr(transformers.LlamaForCausalLM, "forward", raising(MemoryError()))
+    assert str(failed(request())).startswith("Not enough memory for this run")
+
+
+def test_a_tokenizer_that_fails_on_the_first_steps_still_ends_the_run(monkeypatch):
+    tokenizer = tokenizer_of("sentencepiece")
+    loaded = LoadedModel(target().model, tokenizer, "mute")
+    ids = tokenizer(PROMPT)["input_ids"]
+    monkeypatch.setattr(type(tokenizer), "decode", raising(OddError()))
+    error = failed(DecodeRequest("greedy", loaded, input_ids=ids))
+    assert str(error).startswith(
+        "mute cannot do this with Greedy search: the tokenizer ended in OddError."
+    )
+
+
+def test_a_callers_own_function_is_named():
+    def allowed(batch: int, ids: torch.Tensor) -> list[int]:
+        raise OddError
+
+    error = failed(request(prefix_allowed_tokens_fn=allowed))
+    assert str(error).startswith("prefix_allowed_tokens_fn = ")
+    assert str(error).endswith("is not allowed: it raised OddError.")
+
+
+def test_questions_name_the_model_too(monkeypatch):
+    trace = finished(request())
+    monkeypatch.setattr(transformers.LlamaForCausalLM, "forward", raising(OddError()))
+    with pytest.raises(
+        ModelCodeError, match=r"^tiny cannot do this: the forward pass ended in Odd"
+    ):
+        score_trace(trace, target())
+
+
+def test_the_page_gets_the_sentence_where_nobody_named_the_model():
+    with pytest.raises(ValueError, match="Unrecognized model") as found:
+        transformers.AutoConfig.for_model("no such kind")
+    said = error_message(found.value)
+    assert said.startswith("The model cannot do this: its code ended in ValueError.")
+
+
+def test_control_flow_and_own_errors_pass_through():
+    for error in (Cancelled(), EngineError("no"), KeyboardInterrupt(), MemoryError()):
+        with pytest.raises(type(error)) as found, ModelWork("m"), ModelCall("it"):
+            raise error
+        assert found.value is error
+
+
+def test_the_error_crosses_processes():
+    error = ModelCodeError("ValueError", "1a2b", "the tokenizer", "tiny", "Greedy")
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (ModelCodeError, str(error))
+    assert str(again).template == str(error).template
+
+
+def _run(name: str) -> list[str]:
+    params = {"repetition_penalty": 1.1, "stop_strings": ["q"], "bad_words_ids": ["bear"]}
+    *_, last = decode(request(name, **params))
+    assert isinstance(last, Finished | Failed)
+    return [str(last.error)] if isinstance(last, Failed) else list(last.trace.notes)
+
+
+def _load() -> list[str]:
+    with loading._CACHE_LOCK:
+        loading._CACHE.clear()
+    *_, last = decode(DecodeRequest("greedy", "storyteller-draft", "Once", params=SHORT))
+    return [str(last.error)] if isinstance(last, Failed) else []
+
+
+def _ask(name: str, question: Any) -> list[str]:
+    try:
+        question(_TRACES[name])
+    except Exception as error:
+        return [error_message(error)]
+    return []
+
+
+_TRACES: dict[str, Any] = {}
+QUESTIONS: dict[str, Any] = {
+    "why": lambda t: answer_question(t, StepQuestion(1, token_id=7), target()),
+    "typed": lambda t: score_typed_text(t, 1, " bear", target()),
+    "likelihood": lambda t: score_trace(t, target()),
+    "draws": lambda t: list(draw_many(request("sampling"), 2)),
+    "compare": lambda t: compare_models(t, target(), target()),
+    **{
+        method: lambda t, method=method: compute_influence(
+            t, InfluenceQuestion(1, method), model=target()
+        )
+        for method in METHODS
+    },
+}
+WORK = {
+    **{name: lambda name=name: _run(name) for name in OURS},
+    "load": _load,
+    **{name: lambda name=name: _ask("sampling", QUESTIONS[name]) for name in QUESTIONS},
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", WORK)
+def test_no_exception_at_any_seam_is_called_internal(name):
+    """Every call from our code into transformers, found by watching, raises once."""
+    _TRACES.setdefault("sampling", finished(request("sampling")))
+    work, wrong = WORK[name], []
+    work()  # imports and caches
+    seams = find_seams(work)
+    assert len(seams) >= 5
+    for number, seam in enumerate(seams):
+        said: list[str] = []
+        raise_at(seam, KINDS[number % len(KINDS)]("secret"), lambda said=said: said.extend(work()))
+        wrong += [(seam, text) for text in said if _is_wrong(text)]
+    assert not wrong
+
+
+def _is_wrong(text: str) -> bool:
+    return "internal" in text or "inside the playground" in text or "secret" in text
+
+
+def test_an_error_that_no_model_raised_is_not_taken_for_one():
+    with pytest.raises(ValueError, match="invalid literal") as found:
+        int("x")
+    assert find_model_code_error(found.value) is None
