@@ -113,6 +113,8 @@ def format_value(value: object) -> str:
         text = repr(value).encode("ascii", "backslashreplace").decode()
     except RecursionError:
         return "a value that nests too deep"
+    except ValueError:  # Python writes no int of more than 4300 digits
+        return "a number with thousands of digits"
     return text if len(text) <= _MAX_VALUE_CHARS else text[: _MAX_VALUE_CHARS - 1] + "…"
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from typing import Any
 
-from engine.export.steps_csv import escape_cell
+from engine.export.csv_table import to_csv
 
 COLUMNS = ("place", "token_id", "text", "kl_nats", "p", "p_beside", "rank", "rank_beside", "agree")
 
@@ -20,22 +18,19 @@ def model_comparison_csv(found: Any) -> str:
     Args:
         found: an ``engine.analysis.score_with_other_model.ModelComparison``.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
     own, other = found.own, found.other
-    for place, token_id in enumerate(found.token_ids):
-        writer.writerow(
-            (
-                place + 1,
-                token_id,
-                escape_cell(found.pieces[token_id]),
-                found.kl[place],
-                math.exp(own.logprobs[place]),
-                math.exp(other.logprobs[place]),
-                own.ranks[place],
-                other.ranks[place],
-                int(own.tops[place] == other.tops[place]),
-            )
+    rows = (
+        (
+            place + 1,
+            token_id,
+            found.pieces[token_id],
+            found.kl[place],
+            math.exp(own.logprobs[place]),
+            math.exp(other.logprobs[place]),
+            own.ranks[place],
+            other.ranks[place],
+            int(own.tops[place] == other.tops[place]),
         )
-    return out.getvalue()
+        for place, token_id in enumerate(found.token_ids)
+    )
+    return to_csv(COLUMNS, rows)

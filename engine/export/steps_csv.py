@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 
+from engine.export.csv_table import to_csv
 from engine.trace.records import Step, Trace, chosen_token_id
 
 COLUMNS = (
@@ -27,8 +26,6 @@ COLUMNS = (
     "second_model_logprob_nats",
 )
 _DIGITS = 4
-# A spreadsheet may run a cell that starts with one of these as a formula.
-_ACTIVE = ("=", "+", "-", "@", "\t", "\r")
 
 
 def steps_csv(trace: Trace) -> str:
@@ -37,12 +34,7 @@ def steps_csv(trace: Trace) -> str:
     ``model`` is the model's own distribution, ``used`` the one after all logits processors.
     Log-probabilities are natural logarithms; a token of probability 0 has an empty cell.
     """
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for step in trace.steps:
-        writer.writerow(_step_row(step, trace))
-    return out.getvalue()
+    return to_csv(COLUMNS, (_step_row(step, trace) for step in trace.steps))
 
 
 def _step_row(step: Step, trace: Trace) -> list[object]:
@@ -55,7 +47,7 @@ def _step_row(step: Step, trace: Trace) -> list[object]:
         step.sequence + 1,
         step.keep,
         " ".join(map(str, step.emit)),
-        escape_cell("".join(trace.pieces[i] for i in step.emit)),
+        "".join(trace.pieces[i] for i in step.emit),
         *(
             [
                 _finite_or_empty(own.raw_logprob),
@@ -71,7 +63,7 @@ def _step_row(step: Step, trace: Trace) -> list[object]:
         step.forward_passes,
         _finite_or_empty(step.elapsed_s),
         second.token_id if second else "",
-        escape_cell(trace.pieces[second.token_id]) if second else "",
+        trace.pieces[second.token_id] if second else "",
         _finite_or_empty(second.raw_logprob) if second else "",
     ]
 
@@ -82,8 +74,3 @@ def _nats_to_bits(nats: float) -> float:
 
 def _finite_or_empty(value: float) -> object:
     return value if math.isfinite(value) else ""
-
-
-def escape_cell(text: str) -> str:
-    """Return a text as a cell that no spreadsheet reads as a formula."""
-    return f"'{text}" if text.startswith(_ACTIVE) else text

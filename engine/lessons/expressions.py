@@ -7,8 +7,8 @@ is refused, and no expression can run long or build large values.
 from __future__ import annotations
 
 import ast
-import math
 import operator
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
@@ -61,6 +61,11 @@ def evaluate_expression(expression: str, names: Mapping[str, Any], functions: Fu
         raise LessonError(
             "{expression} divides by zero.", expression=_quote_expression(expression)
         ) from None
+    except OverflowError:
+        raise LessonError(
+            "{expression} has a number that is too large.",
+            expression=_quote_expression(expression),
+        ) from None
     except _NotAllowedError as refused:
         raise LessonError(
             "{expression}: {refused}.",
@@ -75,7 +80,8 @@ def to_finite_number(value: object) -> float:
     Raises:
         LessonError: the value is no finite number.
     """
-    if not _is_number(value) or not math.isfinite(value):
+    # abs() and not isfinite(), which raises for an int that no float can be.
+    if not _is_number(value) or not abs(value) <= sys.float_info.max:
         raise LessonError("{value} is no finite number.", value=_quote_expression(str(value)))
     return float(value)
 
@@ -192,7 +198,8 @@ def _apply_comparison(act: ast.cmpop, left: Any, right: Any) -> bool:
 def _get_entry(record: Any, name: object) -> Any:
     if not isinstance(record, Mapping):
         raise _NotAllowedError(Message("there is no {name} in it", name=repr(str(name)[:40])))
-    if name not in record:
+    # Names are texts; a list cannot even be looked up.
+    if not isinstance(name, str) or name not in record:
         there = ", ".join(sorted(str(key) for key in record)[:30])
         raise _NotAllowedError(
             Message(

@@ -93,6 +93,11 @@ class _StrictLoader(yaml.SafeLoader):
 
     _nodes = 0
 
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._names: dict[int, str] = {}
+        """id of a value's node -> its name."""
+
     def compose_node(self, parent: Any, index: Any) -> Any:
         """Return a node; raise YAMLError for an alias, and for too many nodes.
 
@@ -110,12 +115,29 @@ class _StrictLoader(yaml.SafeLoader):
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         """Return a mapping; raise YAMLError for a duplicate name."""
         seen: set[str] = set()
-        for key, _ in node.value:
+        for key, value in node.value:
             name = str(key.value)
             if name in seen:
                 raise yaml.YAMLError(Message("{name} is given twice", name=name[:40]))
             seen.add(name)
+            self._names[id(value)] = name
         return super().construct_mapping(node, deep)
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        """Return a node's value; raise YAMLError, with its name, for a text that its type does not have."""
+        try:
+            return super().construct_object(node, deep)
+        except yaml.YAMLError:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            # PyYAML's conversions raise anything: KeyError for “!!bool maybe”, IndexError for “!!int ''”.
+            problem = Message(
+                "{name} has the value {value}, which is no {kind}",
+                name=self._names.get(id(node), "it"),
+                value=format_value(node.value),
+                kind=node.tag.rpartition(":")[2],
+            )
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
 
 def parse_yaml(text: str, where: str) -> Mapping[str, Any]:

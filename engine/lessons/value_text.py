@@ -55,6 +55,8 @@ class LanguageFormat:
 
     def number(self, value: float, digits: int | None = None) -> str:
         """Return a number with `digits` decimals (at most 6), or with three significant digits."""
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError("a number that is written must be finite")
         if isinstance(value, int) and digits is None:
             text = f"{value:,d}"
         elif digits is None:

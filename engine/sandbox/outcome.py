@@ -164,6 +164,10 @@ def describe_exit(status: int) -> str:
     if status < 0:
         if -status == signal.SIGXCPU:
             return "The method used too much of the processor and was ended."
+        if -status == signal.SIGKILL:
+            return (
+                "The method's process was killed, by the system for want of memory or from outside."
+            )
         # Real-time signals have numbers only.
         named = {int(known): known.name for known in signal.Signals}
         signal_name = named.get(-status, -status)

@@ -217,9 +217,10 @@ class SandboxProcess:
             self.is_ready, self.barriers = True, tuple(ready["barriers"])
             self.load_s, self._vocab_size = ready["load_s"], ready["vocab_size"]
             return
-        raise MethodError(
-            "The method's process could not start: {printed}.", printed=repr(self.printed[-300:])
-        )
+        # The last line of a traceback names the error; a process that was killed printed nothing.
+        lines = [line.strip() for line in self.printed.splitlines() if line.strip()]
+        why = f"{lines[-1][-300:].rstrip('.')}." if lines else describe_exit(self._kill())
+        raise MethodError("The method's process could not start: {why}", why=why)
 
     @property
     def is_alive(self) -> bool:

@@ -177,6 +177,7 @@ ENDS = [
     ("sys.exit(4)", "custom_generate/generate.py, line 4: the method called sys.exit(4)."),
     ("bytearray(40 << 30)", "custom_generate/generate.py, line 4: the method needed more memory than the 2 GB"),
     ("ctypes.string_at(0)", "The method ended its process by the signal SIGSEGV."),
+    ("os.kill(os.getpid(), 9)", "The method's process was killed, by the system for want of memory or from outside."),
     ("[os.write(i, b'\\xff' * 64) for i in range(3, 99) if pipe(i)]", "The method wrote into the pipe of its messages"),
     ("1 / 0", "custom_generate/generate.py, line 4: ZeroDivisionError: division by zero."),
 ]  # fmt: skip

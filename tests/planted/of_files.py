@@ -20,8 +20,8 @@ FILES = (
         "remote-code-allowed",
         "A config.json that asks for its repository's own code is not refused.",
         "engine/models/files.py",
-        '        if key == "auto_map" or key.startswith("_attn"):\n',
-        '        if key.startswith("_attn"):\n',
+        "        return not isinstance(model_type, str) or model_type not in CONFIG_MAPPING\n",
+        "        return False\n",
         (
             "tests/engine/test_hub.py"
             "::test_a_config_that_asks_too_much_is_refused_before_the_weights_come",
@@ -208,9 +208,9 @@ FILES = (
     Defect(
         "spreadsheet-runs-token",
         "A token that begins with “=” is run by the spreadsheet that opens the table.",
-        "engine/export/steps_csv.py",
-        '    return f"\'{text}" if text.startswith(_ACTIVE) else text\n',
-        "    return text\n",
+        "engine/export/csv_table.py",
+        'f"\'{value}" if value.startswith(_ACTIVE) else value\n',
+        "value\n",
         ("tests/engine/export/test_parts.py::test_the_table_of_steps",),
     ),
     Defect(

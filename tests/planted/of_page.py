@@ -232,8 +232,8 @@ PAGE = (
         "cell-runs",
         "The table of the page lets a spreadsheet run a token that begins with “=”.",
         "playground/client/shell/steps_csv.mjs",
-        "(/^[=+\\-@\\t\\r]/.test(text) ? `'${text}` : text)",
-        "text",
+        "/^[=+\\-@\\t\\r\\n]/.test(value) ? `'${value}` : value",
+        "value",
         (
             "tests/js/text.test.mjs::a spreadsheet gets one row a step, and nothing that it would run",
         ),

@@ -21,16 +21,15 @@ const COLUMNS = [
 ];
 
 /**
- * Spreadsheets run a cell that starts with one of these as a formula; a quote prevents that.
- * @param {string} text
+ * Return a cell. A text is in quotes, as a reader may take any line break in it for a new row. An
+ * apostrophe keeps spreadsheets from running a text as a formula.
+ * @param {string | number | null | undefined} value
  */
-const escapeFormula = (text) => (/^[=+\-@\t\r]/.test(text) ? `'${text}` : text);
-
-/** @param {string | number | null | undefined} value */
 function csvCell(value) {
-  if (value === null || value === undefined) return "";
-  const text = String(value);
-  return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+  if (value === null || value === undefined || value === "") return "";
+  if (typeof value === "number") return String(value);
+  const text = /^[=+\-@\t\r\n]/.test(value) ? `'${value}` : value;
+  return `"${text.replace(/"/g, '""')}"`;
 }
 
 /**
@@ -63,7 +62,7 @@ const natsToBits = (nats) => Number((nats / Math.log(2)).toFixed(4));
  */
 export function csv(run) {
   /** @param {number[]} ids */
-  const text = (ids) => escapeFormula(ids.map((id) => run.pieces[id]).join(""));
+  const text = (ids) => ids.map((id) => run.pieces[id]).join("");
   const rows = run.steps.map((s) => {
     const last = findDecidedToken(s);
     /** @type {Partial<Candidate>} */
@@ -86,5 +85,7 @@ export function csv(run) {
       ...(second ? [second.token_id, text([second.token_id]), second.raw_logprob] : ["", "", ""]),
     ];
   });
-  return [COLUMNS, ...rows].map((row) => `${row.map(csvCell).join(",")}\n`).join("");
+  return [COLUMNS, ...rows.map((row) => row.map(csvCell))]
+    .map((row) => `${row.join(",")}\n`)
+    .join("");
 }

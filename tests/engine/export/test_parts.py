@@ -210,6 +210,18 @@ def test_the_table_of_steps(trace):
     assert first in trace.pieces
 
 
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n", "\x0b", "\x0c", "\x85", "\u2028"])
+def test_no_character_of_a_token_begins_another_cell(trace, end):
+    """Readers differ in what ends a row; between quotes nothing does."""
+    token = trace.steps[0].emit[0]
+    pieces = {**trace.pieces, token: f'a{end}=1+1,"b'}
+    table = steps_csv(dataclasses.replace(trace, pieces=pieces))
+    assert f',"a{end}=1+1,""b",' in table
+    rows = list(csv.reader(io.StringIO(table, newline="")))
+    assert len(rows) == len(trace.steps) + 1
+    assert {len(row) for row in rows} == {len(COLUMNS)}
+
+
 def test_verdicts_name_the_first_difference(trace):
     run = dataclasses.replace(trace, outputs=(Output((1, 2, 3), "", "length"),))
     said = [
