@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from engine.declare.weights import WeightsParams
 from engine.errors import ModelError
 from engine.models import weights as holding
+from engine.models.files import find_odd_generation_field
 from engine.models.model_types import LoadingReport, Model, Tokenizer
 
 _MAX_SHOWN = 200
@@ -14,18 +17,22 @@ _MAX_SHOWN = 200
 
 def load_error(error: Exception, name: str, folder: str, weights: WeightsParams) -> ModelError:
     """Turn an error that transformers raised while loading a model into a ModelError."""
+    if isinstance(error, ModelError):
+        return error
     if isinstance(error, MemoryError):
         return ModelError("{name} needs more memory than there is here.", name=name)
     placed = holding.offload_error_reason(error, weights)
     if placed is not None:
         return ModelError("{name} could not be loaded: {why}.", name=name, why=placed)
-    if isinstance(error, OSError | ValueError | KeyError | TypeError | RuntimeError | ImportError):
+    odd = find_odd_generation_field(folder)
+    if odd is not None:
+        return odd
+    if type(error).__name__ == "SafetensorError":
         return ModelError(
-            "{name} could not be loaded: {why}", name=name, why=_first_line(error, folder)
+            "{name} has a damaged weights file: {why}", name=name, why=_first_line(error, folder)
         )
-    # SafetensorError derives from Exception alone.
     return ModelError(
-        "{name} has a damaged weights file: {why}", name=name, why=_first_line(error, folder)
+        "{name} could not be loaded: {why}", name=name, why=_first_line(error, folder)
     )
 
 
@@ -43,7 +50,16 @@ def check_loaded_model(
     Raises:
         ModelError: weights are missing, or the tokenizer does not fit.
     """
-    missing = [*report.get("missing_keys", ()), *report.get("mismatched_keys", ())]
+    for weight, stored, wanted in sorted(report.get("mismatched_keys", ())):
+        raise ModelError(
+            "{name} does not fit its config.json: {weight} has the shape {stored}, and {wanted} is "
+            "described.",
+            name=name,
+            weight=weight,
+            stored=_format_shape(stored),
+            wanted=_format_shape(wanted),
+        )
+    missing = list(report.get("missing_keys", ()))
     if missing:
         raise ModelError(
             "{name} lacks the weights {missing}.", name=name, missing=repr(str(missing[0])[:60])
@@ -66,6 +82,10 @@ def check_tokenizer(name: str, model: Model, tokenizer: Tokenizer | None) -> Non
             n=len(tokenizer),
             rows=rows,
         )
+
+
+def _format_shape(shape: Sequence[int]) -> str:
+    return " × ".join(map(str, shape))
 
 
 def _first_line(error: Exception, folder: str) -> str:

@@ -128,6 +128,9 @@ def build_from_config(
     except ModelError:
         raise
     except Exception as error:  # a configuration may break any rule of its class
+        odd = _find_odd_field(config, error)
+        if odd is not None:
+            raise odd from None
         kind = type(error).__name__
         raise ModelError(
             "{name} has a config.json that no model can be built from ({kind}).",
@@ -136,6 +139,27 @@ def build_from_config(
         ) from None
     sizes.check_meta_size(model, values, packed="quantization_config" in config)
     return auto, model
+
+
+def _find_odd_field(config: Mapping[str, object], error: Exception) -> ModelError | None:
+    """Return the error that names the odd field of a config.json; None if it is not a single one."""
+    from transformers import CONFIG_MAPPING, AutoConfig
+
+    kind = config.get("model_type")
+    if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
+        return files.odd_field_error("config.json", "model_type", kind, error)
+
+    def build(some: Mapping[str, Any]) -> object:
+        # What is nested is only looked at when it is used or written.
+        return AutoConfig.for_model(kind, **some).get_text_config(decoder=True).to_dict()
+
+    others = {name: value for name, value in config.items() if name != "model_type"}
+    found = files.find_odd_field("config.json", others, build)
+    if found is None and isinstance(error, KeyError) and error.args:
+        # A name that transformers looks up, such as that of an activation function.
+        odd = next((name for name, value in others.items() if value == error.args[0]), None)
+        found = odd and files.odd_field_error("config.json", odd, others[odd], error)
+    return found or None
 
 
 @lru_cache(maxsize=64)

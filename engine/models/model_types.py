@@ -66,7 +66,7 @@ else:
 
 # Not transformers.LogitsProcessor: it takes a LongTensor, which no tensor is for a type checker.
 Processor: TypeAlias = "Callable[..., torch.Tensor]"
-LoadingReport: TypeAlias = "Mapping[str, Iterable[object]]"
+LoadingReport: TypeAlias = "Mapping[str, Iterable[Any]]"
 """What ``from_pretrained(output_loading_info=True)`` says of missing and mismatched weights."""
 Processors: TypeAlias = Sequence[Processor]
 """Logits processors, in the order in which they run."""

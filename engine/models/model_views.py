@@ -9,13 +9,9 @@ import torch
 import transformers
 
 from engine.errors import ModelError
+from engine.models.files import SPECIAL_IDS
 from engine.models.hooks import has_own_forward, rewire_hooks
 from engine.models.model_types import Model
-
-SPECIAL_IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
-"""The only fields kept of a model's generation_config.
-
-Other defaults would change a run without being in its request or trace."""
 
 
 def special_ids_config(model: Model) -> Any:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from jinja2.exceptions import TemplateError
+from jinja2.exceptions import TemplateError, TemplateSyntaxError
 from transformers.utils.chat_template_utils import render_jinja_template
 
 
@@ -40,9 +40,11 @@ def _limit_memory(more: int) -> None:
 
 
 def _render(job: dict[str, Any]) -> dict[str, Any]:
-    """Return the ``text``; its ``length`` if it is too long; or the ``refused`` reason."""
+    """Return the ``text``; its ``length`` if it is too long; or why it is ``refused`` or ``broken``."""
     try:
         [text], _ = render_jinja_template(conversations=[job["messages"]], **job["arguments"])
+    except TemplateSyntaxError as error:
+        return {"broken": error.message or "", "line": error.lineno}
     except TemplateError as error:
         return {"refused": error.message or ""}
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -56,11 +56,14 @@ def get_template(tokenizer: Tokenizer | None, name: str, tools: Any = None) -> s
             "{name} has no chat template, so it takes a prompt and no messages.", name=name
         )
     try:
-        return tokenizer.get_chat_template(tools=tools)
+        source = tokenizer.get_chat_template(tools=tools)
     except ValueError:
         raise ModelError(
             "{name} has several chat templates and none that is the usual.", name=name
         ) from None
+    if not isinstance(source, str):
+        raise ModelError("{name} has a chat template that is no text.", name=name)
+    return source
 
 
 def render_chat(
@@ -129,6 +132,13 @@ def apply_template(
         raise ParameterError("messages", count, limit) from None
     except MemoryError:
         raise ParameterError("messages", count, _refusal_message("MemoryError")) from None
+    if "broken" in answer:
+        raise ModelError(
+            "The model's chat template has a mistake in line {line} and cannot be used: {why}. Write a "
+            "prompt instead of messages.",
+            line=answer["line"],
+            why=_to_line(answer["broken"]),
+        )
     if "refused" in answer:
         raise ParameterError("messages", count, _refusal_message(answer["refused"]))
     if "length" in answer:
@@ -164,10 +174,13 @@ def run_template(
 
 def _refusal_message(words: str | None) -> str:
     """Return the template's error message, cleaned and shortened, as part of a sentence."""
+    return Message("the model's chat template refuses them: {line}", line=_to_line(words))
+
+
+def _to_line(words: str | None) -> str:
     line = " ".join("".join(c if c.isprintable() else " " for c in words or "").split())
     line = line.rstrip(".") or "it gives no reason"
-    line = line if len(line) <= _MAX_SHOWN else line[: _MAX_SHOWN - 1] + "…"
-    return Message("the model's chat template refuses them: {line}", line=line)
+    return line if len(line) <= _MAX_SHOWN else line[: _MAX_SHOWN - 1] + "…"
 
 
 class _UserMarks:

@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.errors import ModelError
 from engine.models.text import Pieces
+from engine.models.tokenizers import load_tokenizer
 from engine.sources.source import Source
 
 
@@ -50,15 +51,4 @@ def load_tokenizer_only(source: Source) -> TokenizerOnly:
 
 @lru_cache(maxsize=8)
 def _load_from_folder(name: str, folder: str) -> TokenizerOnly:
-    from transformers import AutoTokenizer
-
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
-    except Exception as error:  # a tokenizer's files may break any rule of its class
-        kind = type(error).__name__
-        raise ModelError(
-            "{name} has a tokenizer that cannot be read ({kind}).", name=name, kind=kind
-        ) from None
-    return TokenizerOnly(tokenizer, name)
+    return TokenizerOnly(load_tokenizer(folder), name)

@@ -13,6 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from engine.models.tokenizers import load_tokenizer
+
 _FILES = ("tokenizer.json", "tokenizer_config.json", "config.json", "generation_config.json")
 _LEGACY_FILES = ("vocab.json", "merges.txt", "tokenizer.model", "vocab.txt", "spiece.model")
 """Tokenizer files of older folders."""
@@ -82,12 +84,8 @@ def _read_tokens(folder: Path) -> dict[str, int]:
 
 
 def _tokens_from_transformers(folder: Path) -> dict[str, int]:
-    from transformers import AutoTokenizer
-
-    tokenizer: Any = AutoTokenizer.from_pretrained(
-        folder, local_files_only=True, trust_remote_code=False
-    )
-    return tokenizer.get_vocab()
+    tokenizer = load_tokenizer(str(folder))
+    return {} if tokenizer is None else tokenizer.get_vocab()
 
 
 def _read_end_ids(folder: Path) -> frozenset[int]:

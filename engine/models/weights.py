@@ -166,6 +166,8 @@ def loading_options(weights: WeightsParams) -> tuple[dict[str, Any], TemporaryFo
     """
     assert weights.dtype is not None
     options: dict[str, Any] = {"dtype": torch_dtype(weights.dtype)}
+    # load_checks refuses weights of other shapes, and names them.
+    options["ignore_mismatched_sizes"] = True
     if weights.quantization is not None:
         options["quantization_config"] = _quantization_config(weights)
     folder = None

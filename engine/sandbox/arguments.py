@@ -89,7 +89,7 @@ def parse_arguments(function: ast.FunctionDef, readme: str = "") -> tuple[Argume
     With ``**kwargs`` in the signature, arguments that only the README's table lists are added.
 
     Args:
-        function: its ``generate``; the first argument is the model.
+        function: its ``generate``, which takes the model as ``model``.
         readme: Markdown with a table whose first column has the names.
     """
     told = {row["name"]: row["told"] for row in _TABLE_ROW.finditer(readme)}
@@ -101,8 +101,8 @@ def parse_arguments(function: ast.FunctionDef, readme: str = "") -> tuple[Argume
     ]
     named = tuple(
         _parse_argument(node, default, told.get(node.arg, ""))
-        for node, default in pairs[1 if positional else 0 :]
-        if node.arg not in standard_argument_names()
+        for node, default in pairs
+        if node.arg != "model" and node.arg not in standard_argument_names()
     )
     known = {node.arg for node, _ in pairs} | standard_argument_names()
     if function.args.kwarg is None:

@@ -218,15 +218,16 @@ def _find_generate(trees: dict[str, ast.Module]) -> ast.FunctionDef:
     """Return ``generate`` of the entry file, or of the sibling file that it imports it from.
 
     Raises:
-        MethodError: there is none, or its first argument is not the model.
+        MethodError: there is none, or it does not take the model by name, as transformers gives it.
     """
     found = _find_definition(trees[ENTRY]) or _find_imported(trees)
     if found is None:
         raise MethodError("{file} has no function generate(model, ...).", file=ENTRY)
-    positional = [*found.args.posonlyargs, *found.args.args]
-    if not positional and found.args.vararg is None:
+    named = {argument.arg for argument in (*found.args.args, *found.args.kwonlyargs)}
+    if "model" not in named and found.args.kwarg is None:
         raise MethodError(
-            "{file}, line {lineno}: the first argument of generate must be the model.",
+            "{file}, line {lineno}: generate must take the model by that name, as in "
+            "def generate(model, input_ids, **kwargs).",
             file=ENTRY,
             lineno=found.lineno,
         )

@@ -80,6 +80,14 @@ def _describe_missing_import(trees: dict[str, ast.Module]) -> str | None:
                 names = [alias.name for alias in node.names]
             elif node.level == 0 and node.module:
                 names = [node.module]
+            elif node.level > 1 or not node.module:
+                # transformers' loader copies the files that “from .NAME import …” names.
+                return Message(
+                    "{path}, line {lineno}: only files of the same folder can be imported, as in "
+                    "from .helper import name.",
+                    path=path,
+                    lineno=node.lineno,
+                )
             elif node.level == 1 and node.module:
                 beside = f"{path.rpartition('/')[0]}/{node.module.replace('.', '/')}"
                 if f"{beside}.py" in trees or f"{beside}/__init__.py" in trees:

@@ -39,6 +39,8 @@ _UNSUPPORTED_FIELDS = {
     "megatron_config": "which would run code of a module that it names",
     "layer_replication": "which gives the model other layers than its base has",
     "alora_invocation_tokens": "which adapts a part of a text alone and cannot be merged",
+    "trainable_token_indices": "which gives single tokens new embeddings; merge it with peft's "
+    "merge_and_unload() and give the folder of the merged model",
     "arrow_config": "which chooses between adapters for each token and cannot be merged",
 }
 """Field of adapter_config.json -> why an adapter that sets it is refused."""

@@ -34,7 +34,7 @@ ACTS = {
     ),
     "no model in its signature": (
         {"source": "def generate(*, a): pass"},
-        f"{ENTRY}, line 1: the first argument",
+        f"{ENTRY}, line 1: generate must take the model by that name, as in def generate(model",
     ),
     "a syntax error": (
         {"source": "def generate(model:\n"},

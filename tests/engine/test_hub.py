@@ -135,7 +135,8 @@ def test_a_repository_of_pickles_is_refused_and_nothing_of_it_is_fetched(hub):
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"auto_map": {"AutoModelForCausalLM": "modeling_evil.Evil"}}, "auto_map"),
+        ({"auto_map": {"AutoConfig": "evil.Evil"}, "model_type": "evil"}, "auto_map"),
+        ({"auto_map": {"AutoModelForCausalLM": "evil.Evil"}, "model_type": []}, "auto_map"),
         ({"_attn_implementation": "evil/kernel"}, "_attn_implementation"),
         ({"num_hidden_layers": 100_000}, "num_hidden_layers = 100000"),
         ({"num_hidden_layers": -1}, "num_hidden_layers = -1"),
@@ -160,8 +161,8 @@ def test_a_config_that_is_none(hub, content):
 @pytest.mark.parametrize(
     ("values", "says"),
     [
-        ({"model_type": "evil"}, "no model can be built from"),
-        ({"vocab_size": 4000}, "could not be loaded"),
+        ({"model_type": "evil"}, "config.json has model_type = 'evil', which transformers cannot"),
+        ({"vocab_size": 4000}, "does not fit its config.json"),
         ({"num_hidden_layers": 2}, "lacks the weights"),
         # One by one nothing is too large; all together they would take 14 GB.
         ({"num_hidden_layers": 100, "hidden_size": 3000, "num_attention_heads": 1}, "describes"),

@@ -79,13 +79,21 @@ def test_a_wrong_argument_is_named(tmp_path, given, sentence):
     assert str(raised.value).startswith(sentence)
 
 
+ENTRY = "custom_generate/generate.py"
+BY_NAME = "generate must take the model by that name, as in def generate(model"
+SAME_FOLDER = "only files of the same folder can be imported, as in from .helper import name."
 BROKEN = [
     (
         "def other(model): pass",
         {},
         "custom_generate/generate.py has no function generate(model, ...).",
     ),
-    ("x = 1\ndef generate(): pass", {}, "custom_generate/generate.py, line 2: the first argument"),
+    ("x = 1\ndef generate(): pass", {}, f"{ENTRY}, line 2: {BY_NAME}"),
+    ("def generate(self, input_ids): pass", {}, f"{ENTRY}, line 1: {BY_NAME}"),
+    ("def generate(model, /, input_ids): pass", {}, f"{ENTRY}, line 1: {BY_NAME}"),
+    ("def generate(*args): pass", {}, f"{ENTRY}, line 1: {BY_NAME}"),
+    ("from ..beside import x\ndef generate(model): pass", {}, f"{ENTRY}, line 1: {SAME_FOLDER}"),
+    ("from .. import x\ndef generate(model): pass", {}, f"{ENTRY}, line 1: {SAME_FOLDER}"),
     ("def generate(model)\n    pass", {}, "custom_generate/generate.py, line 1: expected ':'."),
     (
         "import nowhere_found\ndef generate(model): pass",
@@ -114,6 +122,20 @@ BROKEN = [
     ),
     ("#" * (MAX_BYTES + 1), {}, "m is too large: a method may have 64 files and 1,000 kB"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "own"),
+    [
+        ("*, model, tau=1.0", ["tau"]),
+        ("input_ids, model, tau=1.0", ["tau"]),
+        ("**kwargs", []),
+        ("*args, **kwargs", []),
+    ],
+)
+def test_the_model_may_be_taken_by_name_anywhere(tmp_path, arguments, own):
+    found = read_method(write_method(tmp_path / "m", f"def generate({arguments}): pass"))
+    assert [argument.name for argument in found.arguments] == own
 
 
 @pytest.mark.parametrize(("source", "more", "sentence"), BROKEN)

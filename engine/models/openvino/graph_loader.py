@@ -49,6 +49,8 @@ def load_graph_model(name: str, folder: str, backend: str, described: Any) -> tu
         # Compiles the graph now, so that a damaged file is found here and not in the first pass.
         assert model.graphs.whole
         tokenizer = load_tokenizer(folder)
+    except ModelError:
+        raise
     except Exception as error:  # damaged files raise many error types
         kind = type(error).__name__
         raise ModelError(
