@@ -233,18 +233,20 @@ def _assign_field(
     elif field in params_of(SamplingParams) and fields.get("do_sample") is not True:
         params_of(SamplingParams)[field].check(field, value)
         left_out.append(strategy.describe_missing_filter(field))
-    else:
-        _check_mode(strategy, field, value, fields)
+    elif sentence := _check_mode(strategy, field, value, fields):
+        left_out.append(sentence)
 
 
-def _check_mode(
-    strategy: Strategy, field: str, value: object, fields: Mapping[str, object]
-) -> None:
-    """Accept a field that repeats the strategy's own mode; raise ConfigError for any other."""
+def _check_mode(strategy: Strategy, field: str, value: object, fields: Mapping[str, object]) -> str:
+    """Return why a field is left out, "" for one that repeats the strategy's own mode.
+
+    Raises:
+        ConfigError: the field is for another strategy, or nobody knows it.
+    """
     select = strategy.generate_kwargs(strategy.config())
     # Types are compared too, since True == 1.
     if field in select and type(select[field]) is type(value) and select[field] == value:
-        return
+        return ""
     other = infer_strategy(fields)
     if other != strategy.name and field in _mode_fields():
         raise ConfigError(
@@ -255,10 +257,8 @@ def _check_mode(
             other=other,
         )
     if field in known_fields():
-        raise ConfigError(
-            "{field} = {value} is not offered here, so the file is not used.",
-            field=field,
-            value=format_value(value),
+        return Message(
+            "{field} = {value} is not offered here.", field=field, value=format_value(value)
         )
     near = difflib.get_close_matches(field, params_of(strategy.config), n=1)
     if near:
@@ -303,8 +303,9 @@ def _is_default(field: str, value: object) -> bool:
     standard = {**known_fields(), **GenerationConfig._get_default_generation_params()}
     # do_sample=False is a default, but it selects a mode.
     modes = ("do_sample",)
+    # max_length has one too, but a file that has it limits the text.
     same = field in standard and type(standard[field]) is type(value) and standard[field] == value
-    return same and field not in modes
+    return same and field not in (*modes, "max_length")
 
 
 def _is_above(value: object, limit: float) -> bool:

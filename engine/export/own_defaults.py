@@ -11,7 +11,6 @@ from engine.declare.params import build_config, defaults_of
 from engine.errors import EngineError, format_value
 from engine.export.generation_config import (
     infer_strategy,
-    known_fields,
     model_defaults,
     non_default_params,
     parse_config,
@@ -64,7 +63,7 @@ def own_defaults(source: Source | None, strategy: str | None = None) -> OwnDefau
             found = _params_of_field(declared, field, value)
             build_config(declared.config, {**params, **found}, declared.name)
         except EngineError as error:
-            left_out[field] = _refusal_reason(declared, field, value, error)
+            left_out[field] = str(error)
             continue
         params |= found
         if not found:
@@ -90,14 +89,6 @@ def _params_of_field(strategy: Strategy, field: str, value: object) -> Mapping[s
     if _is_other_mode(strategy, field, value):
         return {}
     return parse_config(json.dumps({field: value}), strategy.name).params
-
-
-def _refusal_reason(strategy: Strategy, field: str, value: object, error: EngineError) -> str:
-    if field in known_fields() and field not in defaults_of(strategy.config):
-        return Message(
-            "{field} = {value} is not offered here.", field=field, value=format_value(value)
-        )
-    return str(error)
 
 
 def _left_out_reason(strategy: Strategy, field: str, value: object) -> str:

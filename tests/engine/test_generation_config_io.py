@@ -12,7 +12,7 @@ from engine.errors import EngineError
 from engine.export import generation_config as io
 from engine.sources.source import Source
 from engine.strategies import STRATEGIES
-from tests.helpers.bad_configs import REFUSED
+from tests.helpers.bad_configs import NOT_OFFERED, REFUSED
 from tests.helpers.sentences import clean
 
 PRESETS = [(s.name, p.params) for s in STRATEGIES.values() for p in s.presets]
@@ -143,3 +143,10 @@ def test_a_models_own_defaults_are_shown_and_not_used(tmp_path):
     (tmp_path / "generation_config.json").write_text("{")
     with pytest.raises(EngineError, match="not valid JSON"):
         io.model_defaults(Source.parse(str(tmp_path)))
+
+
+@pytest.mark.parametrize(("field", "value"), NOT_OFFERED)
+def test_what_is_not_offered_is_named_and_the_rest_of_the_file_is_used(field, value):
+    found = io.parse_config(json.dumps({"top_k": 7, "do_sample": True, field: value}))
+    assert (found.strategy, found.params) == ("sampling", {"top_k": 7})
+    assert found.left_out == (f"{field} = {value!r} is not offered here.",)

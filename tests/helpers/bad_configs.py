@@ -41,11 +41,7 @@ REFUSED = [
     ({"bad_words_ids": [[]]}, "bad_words_ids"),
     ({"sequence_bias": [[[5], None]]}, "sequence_bias"),
     ({"suppress_tokens": ["a"]}, "suppress_tokens"),
-    ({"cache_implementation": "paged"}, "cache_implementation"),
-    ({"compile_config": {}}, "compile_config"),
-    ({"prefill_chunk_size": 0}, "prefill_chunk_size"),
     ({"assistant_model": "evil/repo"}, "assistant_model"),
-    ({"penalty_alpha": 0.6}, "penalty_alpha"),
     ({"dola_layers": "low"}, "dola_layers"),
     ({"prompt_lookup_num_tokens": 0}, "prompt_lookup_num_tokens"),
     ({"max_time": -1}, "max_time"),
@@ -55,7 +51,6 @@ REFUSED = [
     ({"": 1}, "''"),
     ({"x" * 5000: 1}, "xxx"),
     ({"a\nb": 1}, "a\\nb"),
-    ({"max_length": 50}, "max_length"),
     ({"constraints": ["x"]}, "constraints"),
     ({"watermarking_config": {"bias": 2}}, "one for watermark"),
     ({"min_new_tokens": 9, "max_new_tokens": 3}, "min_new_tokens"),
@@ -66,3 +61,20 @@ REFUSED = [
     ({"decoding_playground": {"strategy": "sampling", "params": {"evil": 1}}}, "evil"),
     ({"decoding_playground": {"strategy": "sampling", "code": "x"}}, "decoding_playground"),
 ]
+
+NOT_OFFERED = [
+    ("use_cache", False),
+    ("output_scores", True),
+    ("output_logits", True),
+    ("output_attentions", True),
+    ("return_dict_in_generate", True),
+    ("max_length", 50),
+    ("max_length", 20),
+    ("cache_implementation", "paged"),
+    ("compile_config", {}),
+    ("prefill_chunk_size", 0),
+    ("token_healing", True),
+    ("low_memory", True),
+    ("penalty_alpha", 0.6),
+]
+"""Fields that transformers has and that change no token here, or that a run limits otherwise."""
