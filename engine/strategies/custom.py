@@ -88,7 +88,7 @@ class CustomConfig(SamplingParams, NextTokenParams):
             label="Sample",
             help="Hand the sampling filters to the method; whether it draws is its own affair.",
         ),
-        True,
+        False,  # as of generate(custom_generate=...)
     )
     num_beams: int = param(
         Integer(
@@ -158,6 +158,7 @@ STRATEGY = Strategy(
                 "max_new_tokens": 60,
                 "method": "mirostat",
                 "arguments": {"tau": 2.0, "eta": 0.3},
+                "do_sample": True,
                 "top_k": 0,
             },
             "Every draw leaves out what would surprise by more than a bound, and the bound moves so "
@@ -171,6 +172,7 @@ STRATEGY = Strategy(
                 "max_new_tokens": 40,
                 "method": "top_n_sigma",
                 "arguments": {"n": 1.0},
+                "do_sample": True,
                 "temperature": 5.0,
                 "top_k": 0,
             },
@@ -197,6 +199,7 @@ STRATEGY = Strategy(
                 "max_new_tokens": 30,
                 "method": "min_bayes_risk",
                 "arguments": {"num_samples": 8},
+                "do_sample": True,
             },
             "Eight texts are drawn at once, and the one that shares most with the others is kept.",
         ),

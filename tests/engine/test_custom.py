@@ -37,7 +37,7 @@ def asked(method="mirostat", prompt=PROMPT, seed=3, **params):
         "custom",
         None,
         prompt,
-        params={"method": method, "max_new_tokens": NEW, **params},
+        params={"method": method, "do_sample": True, "max_new_tokens": NEW, **params},
         seed=seed,
     )
 
