@@ -14,6 +14,7 @@ from benchmarks.reliability import (
     load,
     memory,
     soak,
+    turns,
 )
 
 PARTS = {
@@ -30,6 +31,7 @@ PARTS = {
         liveness.PART,
         downloads.PART,
         bombs.PART,
+        turns.PART,
         census.PART,
     )
 }
