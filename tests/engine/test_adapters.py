@@ -210,6 +210,7 @@ def test_a_public_deployment_merges_no_adapter(tmp_path, monkeypatch):
         ({"lora_alpha": "all"}, "has lora_alpha = 'all' in its adapter_config.json"),
         ({"target_modules": {"q": 1}}, "has target_modules = {'q': 1}"),
         ({"megatron_config": {"a": 1}}, "asks for megatron_config"),
+        ({"trainable_token_indices": [3]}, "merge it with peft's merge_and_unload()"),
         ({"base_model_name_or_path": None}, "that does not say of which base: name its base"),
         ({"base_model_name_or_path": 7}, "that does not say of which base: name its base"),
         ({"base_model_name_or_path": "storyteller"}, "of storyteller takes 256 values"),
