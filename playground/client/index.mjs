@@ -39,6 +39,7 @@ import { mountStrategyTab } from "./tabs/strategy_tab.mjs";
 import { mountTaste } from "./tabs/taste.mjs";
 import { connectJudge, mountBench } from "./tabs/watermark_bench.mjs";
 
+/** @type {Context["trigger"] | null} */
 let bus = null;
 
 stages.register({
@@ -84,7 +85,10 @@ function setDocumentLanguage() {
 }
 
 export const page = {
-  // The page's head calls this once, before any element, with the server's data.
+  /**
+   * The page's head calls this once, before any element, with the server's data.
+   * @param {{ recorded: string, spec: any, plotly: string, here: string, refusals: any }} data
+   */
   open({ recorded, spec, plotly, here, refusals }) {
     setDocumentLanguage();
     setPingAddress(here);
@@ -99,11 +103,13 @@ export const page = {
     openAddress(location.search);
     return page;
   },
+  /** @param {Context["trigger"]} trigger */
   connect(trigger) {
     bus = trigger;
-    return { receive: (text) => page.receive(text) };
+    return { receive: (/** @type {string} */ text) => page.receive(text) };
   },
   connected: () => bus !== null,
+  /** @param {string} text */
   receive: (text) => store.receive(text),
   tab: mountStrategyTab,
   draws: mountDraws,
@@ -114,6 +120,10 @@ export const page = {
   judge: connectJudge,
   ask: connectQuestions,
   family: connectFork,
+  /**
+   * @param {HTMLElement} root
+   * @param {Context["trigger"]} trigger
+   */
   compare: (root, trigger) => mountComparison(root, getDeclaration(), trigger),
   player: mountPlayer,
   // For the tests and the browser's console.
@@ -125,10 +135,14 @@ export const page = {
   runId: store.runId,
   activity: store.activity,
   shown: store.shown,
-  select: (run, index, node) => store.select(run, index, node),
-  show: (key, run) => store.show(key, run),
-  showTrace: (key, recorded, status) => store.showTrace(key, recorded, status),
-  rewind: (run, count, status) => store.rewind(run, count, status),
+  /** @type {typeof store.select} */
+  select: (...given) => store.select(...given),
+  /** @type {typeof store.show} */
+  show: (...given) => store.show(...given),
+  /** @type {typeof store.showTrace} */
+  showTrace: (...given) => store.showTrace(...given),
+  /** @type {typeof store.rewind} */
+  rewind: (...given) => store.rewind(...given),
   trace: toTrace,
   piece: tokenLabel,
   visible: makeVisible,

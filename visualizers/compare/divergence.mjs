@@ -17,7 +17,7 @@ import { tr } from "../shared/tr.mjs";
 /**
  * What a run has at a position: a pool, a list of candidates, or a sentence.
  * @typedef {object} DivergenceSide
- * @property {Token} [token]
+ * @property {{ id: number }} [token]
  * @property {Step} [step]
  * @property {BeamNode[]} [pool]
  * @property {Set<number>} [path] nodes of the winner

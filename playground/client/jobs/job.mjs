@@ -50,6 +50,7 @@ async function pingServer(name = "") {
  * @typedef {(more: { press: string, resume?: boolean, run?: string, next?: number }) => void} Send
  */
 
+/** @type {Map<string, string>} */
 const linksByKey = new Map();
 /** @type {Map<string, { name: string, send: Send }>} the latest press under a key */
 const pressesByKey = new Map();
@@ -76,9 +77,10 @@ store.watch({
 export function pendingLink(key) {
   const { phase, run } = store.activity(key) ?? {};
   const begun = !store.busy(key) || phase === "stopping" || run === store.runId(key);
-  return begun ? "" : linksByKey.get(key);
+  return begun ? "" : (linksByKey.get(key) ?? "");
 }
 
+/** @param {number} ms */
 const delay = (ms) => new Promise((done) => setTimeout(done, ms));
 
 /**
@@ -102,6 +104,10 @@ export async function beginJob(key, send, link = "", { linked = false, number = 
   pressesByKey.set(key, { name, send });
   savePending(name, key, link, number);
   const mine = () => store.activity(key)?.press === own;
+  /**
+   * @param {Activity["phase"]} phase
+   * @param {string} says
+   */
   const say = (phase, says) => store.act(key, { run: "", press: own, phase, says });
   store.asked(key);
   say("asked", STARTING);
@@ -115,7 +121,7 @@ export async function beginJob(key, send, link = "", { linked = false, number = 
   send({ press: name });
   watchSilence();
   await delay(FIRST_ANSWER_MS);
-  if (mine() && store.activity(key).phase === "asked") say("asked", NO_ANSWER_YET);
+  if (mine() && store.activity(key)?.phase === "asked") say("asked", NO_ANSWER_YET);
 }
 
 /**
@@ -138,12 +144,15 @@ export function resumeJob(key, send, going) {
   return true;
 }
 
-// Request the messages of a job from the first one that this page lacks.
+/**
+ * Request the messages of a job from the first one that this page lacks.
+ * @param {string} key
+ */
 async function requestResume(key) {
   const { name, send } = pressesByKey.get(key) ?? {};
   const run = store.activity(key)?.run ?? "";
   // Without a run id the request may never have reached the server, so it is sent as a new one.
-  if (name && (await pingServer(name)))
+  if (name && send && (await pingServer(name)))
     send({ press: name, resume: run !== "", run, next: store.runs.get(run)?.next ?? 0 });
 }
 
@@ -153,7 +162,7 @@ async function requestResume(key) {
  * @param {string} key
  * @param {{ phase?: Activity["phase"], says?: string, error?: string, stopped?: boolean }} message
  */
-export function receiveProgress(key, { phase, says, error, stopped }) {
+export function receiveProgress(key, { phase, says = "", error = "", stopped }) {
   store.heard = performance.now();
   // Such a job has its id where others have that of their run.
   const run = pressesByKey.get(key)?.name ?? "";
@@ -167,7 +176,7 @@ export function receiveProgress(key, { phase, says, error, stopped }) {
  */
 export function stopJob(key) {
   const now = store.activity(key);
-  if (!store.busy(key)) return;
+  if (!now || !store.busy(key)) return;
   const unsent = now.phase === "away";
   const again = now.phase === "stopping" && !now.run;
   if (unsent || again) return store.act(key, { phase: "stopped", says: STOPPED_UNSENT, run: "" });
@@ -194,9 +203,14 @@ async function watchSilence() {
 
 let lastResumeTime = 0;
 
+/**
+ * @param {string} key
+ * @param {boolean} away whether the server cannot be reached
+ * @param {number} silent milliseconds without a message
+ */
 function handleSilence(key, away, silent) {
   const now = store.activity(key);
-  if (now.phase === "away" || now.phase === "stopping") return;
+  if (!now || now.phase === "away" || now.phase === "stopping") return;
   if (away) store.act(key, { ...now, says: WAITING_FOR_SERVER });
   else if (silent > GIVE_UP_MS) store.act(key, { ...now, phase: "stopped", says: CONNECTION_LOST });
   else if (performance.now() - lastResumeTime > RESUME_INTERVAL_MS) {
@@ -205,8 +219,13 @@ function handleSilence(key, away, silent) {
   }
 }
 
-// aria-disabled, not disabled: a disabled button would lose the focus of the user who pressed it.
+/**
+ * @param {HTMLElement} node a button
+ * @param {boolean} on
+ * @param {string} why shown while it is off
+ */
 function setButtonEnabled(node, on, why) {
+  // Not disabled: a disabled button would lose the focus of the user who pressed it.
   node.setAttribute("aria-disabled", String(!on));
   node.title = on ? "" : why;
 }

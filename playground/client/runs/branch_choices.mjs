@@ -1,11 +1,22 @@
 // A branch of a run: the tokens it keeps, and the choices that can replace a step's token.
 import {
   beamPath,
+  beamPool,
   findDecidedIndex,
   findDecidedToken,
 } from "../../../visualizers/shared/record.mjs";
 import { formatPercent, tokenLabel } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
+
+/**
+ * What can replace a step's token: a candidate, or a node of a search.
+ * @typedef {object} Choice
+ * @property {number} token_id
+ * @property {number | null} model its probability in the model's own distribution
+ * @property {number | null} used its probability with the run's settings
+ * @property {BeamNode | null} node
+ * @property {boolean} usable
+ */
 
 /**
  * Whether a step belongs to a beam search.
@@ -18,12 +29,14 @@ export const isBeamStep = (step) => step?.detail?.kind === "beam";
  * A branch keeps exactly these.
  * @param {Run} run
  * @param {Step} step
+ * @param {BeamNode | null} [node] the node that decided it, in a search
  */
 export function keptTokenIds(run, step, node) {
   if (node)
     return beamPath(run, node, step.index)
       .slice(0, -1)
       .map((n) => n.token_id);
+  /** @type {number[]} */
   const before = [];
   for (const earlier of run.steps.slice(0, step.index))
     if (earlier.sequence === step.sequence)
@@ -38,8 +51,10 @@ export function keptTokenIds(run, step, node) {
  * List what can replace a step's token: beam nodes for a beam search, else the candidates.
  * @param {Run} run
  * @param {Step} step
+ * @returns {Choice[]}
  */
 export function listChoices(run, step) {
+  /** @param {number} id */
   const usable = (id) => !run.eos_token_ids.includes(id);
   const shown = run.shown[step.index];
   if (!isBeamStep(step))
@@ -50,7 +65,7 @@ export function listChoices(run, step) {
       node: null,
       usable: usable(token_id),
     }));
-  const pool = step.detail.pool.map((node, i) => ({
+  const pool = beamPool(step).map((node, i) => ({
     token_id: node.token_id,
     model: shown.beam_tree.model[i],
     used: shown.beam_tree.p[i],
@@ -60,19 +75,22 @@ export function listChoices(run, step) {
   return pool.sort((a, b) => a.node.group - b.node.group || a.node.rank - b.node.rank);
 }
 
-// Both probabilities, or one number if they look the same.
-const probabilityText = (model, used) =>
-  model === null || formatPercent(model) === formatPercent(used)
-    ? formatPercent(used)
-    : tr("model {model}, as used {used}", {
-        model: formatPercent(model),
-        used: formatPercent(used),
-      });
+/**
+ * Return both probabilities, or one number if they look the same.
+ * @param {number | null} model
+ * @param {number | null} used
+ */
+function probabilityText(model, used) {
+  const own = formatPercent(used ?? 0);
+  if (model === null || formatPercent(model) === own) return own;
+  return tr("model {model}, as used {used}", { model: formatPercent(model), used: own });
+}
 
 /**
  * Return the label of a choice: its token and its probabilities, for a beam node also its parent.
  * @param {Run} run
  * @param {Step} step
+ * @param {Choice} choice
  */
 export function choiceLabel(run, step, { token_id, model, used, node }) {
   const before = node ? keptTokenIds(run, step, node).slice(-1) : [];
@@ -83,6 +101,8 @@ export function choiceLabel(run, step, { token_id, model, used, node }) {
 /**
  * Return the index of the wanted choice, else of the best one that the run did not take.
  * @param {Step} step
+ * @param {Choice[]} choices
+ * @param {Fork | null} wanted
  */
 export function suggestedIndex(step, choices, wanted) {
   const written = findDecidedToken(step);

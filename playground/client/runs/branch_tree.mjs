@@ -16,6 +16,10 @@ import {
 } from "./related_runs.mjs";
 
 class BranchRow {
+  /**
+   * @param {Run} member
+   * @param {{ open: () => void, tick: (on: boolean) => void }} acts
+   */
   constructor(member, { open, tick }) {
     this.member = member;
     this.tick = el("input", { type: "checkbox", onchange: () => tick(this.tick.checked) });
@@ -38,12 +42,17 @@ class BranchRow {
     this.item = el("li", {}, this.tick, this.pick, this.value, this.save);
   }
 
+  /**
+   * @param {number} depth
+   * @param {boolean} now whether it is the run shown
+   * @param {boolean} checked
+   */
   draw(depth, now, checked) {
     const { member, item } = this;
     const alone = member.parent && !parentRun(member);
     const lost = alone ? tr(" of a run that is not on this page") : "";
     const name = branchName(member);
-    item.style.setProperty("--depth", depth);
+    item.style.setProperty("--depth", String(depth));
     item.classList.toggle("child", depth > 0);
     this.title.textContent = strategyTitle(member.strategy);
     this.where.textContent = branchOrigin(member) + lost;
@@ -60,16 +69,20 @@ class BranchRow {
 }
 
 export class BranchTree {
+  /** @type {Map<string, BranchRow>} */
   #rows = new Map();
+  /** @type {Set<string>} */
   #checked = new Set();
+  /** @type {Run | null} */
   #run = null;
 
+  /** @param {(run: Run) => void} open */
   constructor(open) {
     this.open = open;
     this.tree = el("ul", { class: "fm-tree", "aria-label": tr("The family of this run") });
     this.result = el("div", { class: "fm-result" });
     this.compare = createButton(tr("Compare the two that are ticked"), () => {
-      const pair = [...this.#checked].map((id) => relatedRuns.get(id));
+      const pair = [...this.#checked].flatMap((id) => relatedRuns.get(id) ?? []);
       this.result.replaceChildren(...createComparison(pair));
     });
     this.node = el(
@@ -82,18 +95,22 @@ export class BranchTree {
     );
   }
 
+  /** @param {Run} member */
   #row(member) {
-    if (!this.#rows.has(member.id)) {
-      const tick = (on) => {
-        if (on) this.#checked.add(member.id);
-        else this.#checked.delete(member.id);
-        this.draw(this.#run);
-      };
-      this.#rows.set(member.id, new BranchRow(member, { open: () => this.open(member), tick }));
-    }
-    return this.#rows.get(member.id);
+    const known = this.#rows.get(member.id);
+    if (known) return known;
+    /** @param {boolean} on */
+    const tick = (on) => {
+      if (on) this.#checked.add(member.id);
+      else this.#checked.delete(member.id);
+      this.draw(this.#run);
+    };
+    const row = new BranchRow(member, { open: () => this.open(member), tick });
+    this.#rows.set(member.id, row);
+    return row;
   }
 
+  /** @param {Set<string>} others */
   #forget(others) {
     for (const [id, row] of this.#rows) {
       if (others.has(id)) continue;
@@ -104,7 +121,7 @@ export class BranchTree {
     }
   }
 
-  /** @param {Run} run */
+  /** @param {Run | null} run */
   draw(run) {
     this.#run = run;
     const list = run && relatedRuns.has(run.id) ? listBranches(rootRun(run)) : [];

@@ -6,7 +6,6 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 import { createStrategyForm } from "../forms/strategy_form.mjs";
 import { ALREADY_RUNNING, beginJob } from "../jobs/job.mjs";
 import { store } from "../shell/page_state.mjs";
-import { findStrategy } from "../shell/spec.mjs";
 import { openTab } from "../shell/tab_navigation.mjs";
 import { runMediaNames, withMedia } from "../shell/visitor_media.mjs";
 import {
@@ -16,31 +15,41 @@ import {
   listChoices,
   suggestedIndex,
 } from "./branch_choices.mjs";
+import { formSettings } from "./branch_settings.mjs";
 import { BranchTree } from "./branch_tree.mjs";
 import { relatedRuns, rememberRun, strategyTitle } from "./related_runs.mjs";
+
+/** @import { Choice } from "./branch_choices.mjs" */
 
 const CONTEXT_TOKENS = 12;
 const CANNOT_FORK = tr(
   "This model reads its prompt apart from the text it writes: it cannot be continued from a step.",
 );
 
+/** @type {Set<ForkPanel>} */
 const views = new Set();
-// Number of a requested branch -> its callback, until the server answers.
+/** @type {Map<number, (answer: any) => void>} number of a requested branch -> its callback */
 const waiting = new Map();
+/** @type {((question: object) => void) | null} */
 let send = null;
 let number = 0;
-let isConnected = null;
+let isConnected = () => {};
+/** @type {Promise<void>} */
 const forkReady = new Promise((done) => {
   isConnected = done;
 });
 
-/** Connect the hidden element: `f` requests a branch, the result takes the answers. */
+/**
+ * Connect the hidden element: `f` requests a branch, the result takes the answers.
+ * @param {(question: object) => void} f
+ */
 export function connectFork(f) {
   send = f;
   isConnected();
   return { receive: receiveAnswer };
 }
 
+/** @param {string} text */
 function receiveAnswer(text) {
   if (!text) return;
   const message = parseMessage(text);
@@ -53,6 +62,7 @@ function receiveAnswer(text) {
  * Start the branch that a link describes; resolves with an error sentence, empty if it started.
  * @param {any} branch the run, the step and the new token or text
  * @param {any} asked values of the form
+ * @returns {Promise<string>}
  */
 export async function startLinkedBranch(branch, asked) {
   await forkReady;
@@ -62,7 +72,7 @@ export async function startLinkedBranch(branch, asked) {
   return new Promise((done) => {
     waiting.set(++number, ({ error }) => done(error ?? ""));
     const question = { number, linked: true, run_id: "", end_ids: [], ...branch, ...controls };
-    beginJob(asked.strategy, (more) => send({ ...question, ...more }));
+    beginJob(asked.strategy, (more) => send?.({ ...question, ...more }));
   });
 }
 
@@ -83,111 +93,87 @@ function openRun(run) {
   openTab(run.strategy);
 }
 
-/**
- * The weight settings in the form of a run.
- * @param {Run} run
- */
-function weightSettings(run) {
-  const { form } = run;
-  const kinds = form ? (findStrategy(run.strategy)?.params ?? []) : [];
-  const held = kinds.filter(({ group, name }) => group === "weights" && name in form.values);
-  return Object.fromEntries(held.map(({ name }) => [name, form.values[name]]));
-}
-
-/**
- * Return a run's settings as values of a form.
- * @param {Run} run
- */
-function formSettings(run) {
-  const given = Object.entries(run.config).filter(([, value]) => value !== null);
-  const params = given.map(([key, value]) => [
-    key,
-    typeof value === "object" ? JSON.stringify(value) : value,
-  ]);
-  return {
-    strategy: run.strategy,
-    params: { ...Object.fromEntries(params), ...weightSettings(run) },
-    model: run.model.id,
-    assistant: run.assistant ? run.assistant.id : "",
-  };
-}
-
 class ForkPanel {
+  /** @type {Run | null} */
   #run = null;
-  // The choice that a view asked to continue with.
+  /** @type {Fork | null} the choice that a view asked to continue with */
   #wanted = null;
   #listed = "";
+  /** @type {ReturnType<typeof createStrategyForm> | null} */
   #form = null;
   #asked = 0;
 
-  /** @param {Context} ctx */
+  tree = new BranchTree(openRun);
+  say = el("p", { class: "dp-status", role: "status" });
+  label = el("span", { class: "fm-label" });
+  what = el("select", {
+    "aria-label": tr("Token to continue with"),
+    onchange: () => {
+      this.typed.value = "";
+      this.#preview();
+    },
+  });
+  /** @type {HTMLInputElement} */
+  typed = el("input", {
+    type: "text",
+    maxlength: 2000,
+    placeholder: tr("or type a text"),
+    "aria-label": tr("Text to continue with"),
+    oninput: () => this.#preview(),
+    onkeydown: (/** @type {KeyboardEvent} */ event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      this.#start();
+    },
+  });
+  go = createButton(tr("Continue"), () => this.#start(), { class: "dp-btn f-go fm-go" });
+  chip = el("p", { class: "fm-chip" });
+  name = el("b", {});
+  slot = el("div", {});
+  seed = el("input", {
+    type: "number",
+    min: 0,
+    step: 1,
+    "aria-label": tr("Seed of the branch"),
+  });
+  /** @type {HTMLDetailsElement} */
+  settings = el(
+    "details",
+    {
+      class: "fm-settings",
+      ontoggle: () => {
+        if (this.settings.open && this.#run) this.#ensureForm(this.#run);
+      },
+    },
+    el("summary", {}, tr("With "), this.name),
+    this.slot,
+  );
+  ask = el(
+    "div",
+    { class: "fm-ask" },
+    el("div", { class: "dp-row fm-line" }, this.label, this.what, this.typed, this.go),
+    this.chip,
+    this.settings,
+    this.say,
+  );
+
+  /**
+   * @param {HTMLElement} root
+   * @param {Context} ctx
+   */
   constructor(root, ctx) {
     this.root = root;
     this.ctx = ctx;
-    this.tree = new BranchTree(openRun);
-    this.ask = el("div", { class: "fm-ask" }, this.#line(), this.#previewLine(), this.#settings());
-    this.say = el("p", { class: "dp-status", role: "status" });
-    this.ask.append(this.say);
     root.classList.add("fm-root");
     root.append(this.ask, this.tree.node);
     ctx.fork = (choice) => this.#continueWith(choice);
     views.add(this);
   }
 
-  #line() {
-    this.label = el("span", { class: "fm-label" });
-    this.what = el("select", {
-      "aria-label": tr("Token to continue with"),
-      onchange: () => {
-        this.typed.value = "";
-        this.#preview();
-      },
-    });
-    this.typed = el("input", {
-      type: "text",
-      maxlength: 2000,
-      placeholder: tr("or type a text"),
-      "aria-label": tr("Text to continue with"),
-      oninput: () => this.#preview(),
-      onkeydown: (event) => {
-        if (event.key !== "Enter") return;
-        event.preventDefault();
-        this.#start();
-      },
-    });
-    this.go = createButton(tr("Continue"), () => this.#start(), { class: "dp-btn f-go fm-go" });
-    return el("div", { class: "dp-row fm-line" }, this.label, this.what, this.typed, this.go);
-  }
-
-  #previewLine() {
-    this.chip = el("p", { class: "fm-chip" });
-    return this.chip;
-  }
-
-  #settings() {
-    this.name = el("b", {});
-    this.slot = el("div", {});
-    this.seed = el("input", {
-      type: "number",
-      min: 0,
-      step: 1,
-      "aria-label": tr("Seed of the branch"),
-    });
-    this.settings = el(
-      "details",
-      {
-        class: "fm-settings",
-        ontoggle: () => {
-          if (this.settings.open) this.#ensureForm();
-        },
-      },
-      el("summary", {}, tr("With "), this.name),
-      this.slot,
-    );
-    return this.settings;
-  }
-
-  // Continues with a view's choice. Two frames later its step is selected and its choices listed.
+  /**
+   * Continue with a view's choice. Two frames later its step is selected and its choices listed.
+   * @param {Fork} choice
+   */
   #continueWith(choice) {
     this.#wanted = choice;
     this.#listed = "";
@@ -203,17 +189,21 @@ class ForkPanel {
   }
 
   get #step() {
-    return this.#run.steps[this.#run.selected];
+    return this.#run?.steps[this.#run.selected ?? -1];
   }
 
-  get #choice() {
-    return listChoices(this.#run, this.#step)[this.what.selectedIndex];
+  /**
+   * @param {Run} run
+   * @param {Step} step
+   */
+  #choice(run, step) {
+    return listChoices(run, step)[this.what.selectedIndex];
   }
 
   #list() {
     const run = this.#run;
-    if (!run || run.selected === null || !this.#step) return;
     const step = this.#step;
+    if (!run || !step) return;
     const key = `${run.id}:${step.index}`;
     this.label.textContent = tr("At step {step} put", { step: step.index + 1 });
     if (key === this.#listed) return;
@@ -228,15 +218,22 @@ class ForkPanel {
     this.#preview();
   }
 
-  #keptIds(choice) {
-    return keptTokenIds(this.#run, this.#step, isBeamStep(this.#step) ? choice?.node : null);
+  /**
+   * @param {Run} run
+   * @param {Step} step
+   * @param {Choice | undefined} choice
+   */
+  #keptIds(run, step, choice) {
+    return keptTokenIds(run, step, isBeamStep(step) ? choice?.node : null);
   }
 
   // Shows the end of the kept text and the new token or text.
   #preview() {
     const run = this.#run;
-    const choice = this.#choice;
-    const ids = [...run.prompt_ids, ...this.#keptIds(choice)];
+    const step = this.#step;
+    if (!run || !step) return;
+    const choice = this.#choice(run, step);
+    const ids = [...run.prompt_ids, ...this.#keptIds(run, step, choice)];
     const cut = ids.length > CONTEXT_TOKENS ? "…" : "";
     const put = this.typed.value || (choice ? tokenText(run, choice.token_id) : "");
     const kept = cut + tokensText(run, ids.slice(-CONTEXT_TOKENS));
@@ -247,48 +244,55 @@ class ForkPanel {
     );
   }
 
-  // Makes the branch's form on first use, with its parent's settings.
-  #ensureForm() {
+  /**
+   * Make the branch's form on first use, with its parent's settings.
+   * @param {Run} run
+   */
+  #ensureForm(run) {
     if (this.#form) return this.#form;
-    const run = this.#run;
-    const changed = () => {
-      this.name.textContent = this.#form.title();
-    };
-    this.#form = createStrategyForm(tr("branch"), formSettings(run), changed);
-    this.seed.value = run.seed;
-    this.slot.replaceChildren(
-      this.#form.box,
-      el("label", { class: "fm-seed" }, tr("Seed "), this.seed),
-    );
-    return this.#form;
+    const form = createStrategyForm(tr("branch"), formSettings(run), () => {
+      this.name.textContent = form.title();
+    });
+    this.#form = form;
+    this.seed.value = String(run.seed);
+    this.slot.replaceChildren(form.box, el("label", { class: "fm-seed" }, tr("Seed "), this.seed));
+    return form;
   }
 
   #start() {
-    if (this.go.disabled) return;
-    const choice = this.#choice;
+    const run = this.#run;
+    const step = this.#step;
+    if (this.go.disabled || !run || !step) return;
+    const choice = this.#choice(run, step);
     if (!this.typed.value && !choice) return this.#problem(tr("Choose a token or type a text."));
-    const question = this.#question(choice, this.#ensureForm().ask());
+    const question = this.#question(run, step, choice, this.#ensureForm(run).ask());
     if (store.busy(question.strategy)) return this.#problem(`${ALREADY_RUNNING}.`);
-    rememberRun(this.#run);
+    rememberRun(run);
     this.#asked = ++number;
     this.go.disabled = true;
     this.say.className = "dp-status";
     this.say.textContent = tr("Starting…");
     waiting.set(this.#asked, (answer) => this.#handleAnswer(answer, question));
     const asked = { number: this.#asked, ...question };
-    beginJob(question.strategy, async (more) => send({ ...(await withMedia(asked)), ...more }));
+    beginJob(question.strategy, async (more) => send?.({ ...(await withMedia(asked)), ...more }));
   }
 
-  // Sends the kept ids and their texts: the server does not look a parent run up by its id.
-  #question(choice, controls) {
-    const run = this.#run;
-    const kept = this.#keptIds(choice);
+  /**
+   * Return the request: with the kept ids and their texts, as the server does not look a parent up.
+   * @param {Run} run
+   * @param {Step} step
+   * @param {Choice | undefined} choice needed without a typed text
+   * @param {Record<string, any>} controls values of the form
+   * @returns {Record<string, any>}
+   */
+  #question(run, step, choice, controls) {
+    const kept = this.#keptIds(run, step, choice);
     const ids = [...run.prompt_ids, ...kept];
-    const put = this.typed.value ? { text: this.typed.value } : { token_id: choice.token_id };
+    const put = this.typed.value ? { text: this.typed.value } : { token_id: choice?.token_id };
     return {
       prompt_ids: run.prompt_ids,
       kept_ids: kept,
-      step: this.#step.index,
+      step: step.index,
       run_id: run.id,
       end_ids: run.eos_token_ids,
       pieces: Object.fromEntries(ids.map((id) => [id, run.pieces[id]])),
@@ -299,6 +303,10 @@ class ForkPanel {
     };
   }
 
+  /**
+   * @param {any} answer
+   * @param {Record<string, any>} question
+   */
   #handleAnswer(answer, question) {
     this.go.disabled = this.#blocked();
     this.say.textContent = "";
@@ -313,6 +321,7 @@ class ForkPanel {
     redrawTrees();
   }
 
+  /** @param {string} sentence */
   #problem(sentence) {
     this.say.className = "dp-status bad";
     this.say.textContent = said(sentence);

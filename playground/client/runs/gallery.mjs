@@ -4,9 +4,13 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 import { getOtherTab } from "../shell/other_tabs.mjs";
 import { getDeclaration } from "../shell/spec.mjs";
 
+/** @param {HTMLElement} root */
 export function mountGallery(root) {
+  /** @param {string} name */
   const open = (name) => getOtherTab("replay")?.restore({ recorded: name, step: null });
-  const runs = getDeclaration().gallery.map(({ name, title, shows }) =>
+  /** @type {{ name: string, title: string, shows: string }[]} */
+  const gallery = getDeclaration().gallery;
+  const runs = gallery.map(({ name, title, shows }) =>
     el(
       "li",
       {},

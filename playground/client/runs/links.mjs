@@ -15,12 +15,16 @@ import { startLinkedBranch } from "./fork.mjs";
 
 const TAB_PARAMETERS = ["tab", "trace", "strategy"];
 
-// The tab that an address names, as far as it can be read without asking the server.
+/**
+ * Return the tab that an address names, as far as it can be read without asking the server.
+ * @param {URLSearchParams} query
+ * @returns {string}
+ */
 function findTargetTab(query) {
   const [tab, trace, strategy] = TAB_PARAMETERS.map((name) => query.get(name));
   const named = [tab, strategy, trace?.replace(/-\d+$/, "")];
   return (
-    named.find((name) => findStrategy(name) || OTHER_TAB_NAMES.includes(name)) ??
+    named.find((name) => name && (findStrategy(name) || OTHER_TAB_NAMES.includes(name))) ??
     getDeclaration().strategies[0].name
   );
 }
@@ -56,7 +60,13 @@ export async function openAddress(search) {
     );
 }
 
-// Opens a link in a strategy's tab; keeps what the visitor changed since the address was opened.
+/**
+ * Open a link in a strategy's tab; keep what the visitor changed since the address was opened.
+ * @param {any} tab
+ * @param {any} found what the server says of the link
+ * @param {string} search
+ * @param {number} since
+ */
 async function openInTab(tab, found, search, since) {
   const { step, recorded, form, branch, lacks } = found;
   const { name, presets } = tab.strategy;
@@ -76,8 +86,13 @@ async function openInTab(tab, found, search, since) {
   if (opened) showErrorIf(name, await tab.open(opened, step, since).then(() => "", String));
 }
 
-// Security: anyone can write a link. Returns the first model or method that the page does not ship;
-// a link with one fills the form but never starts a run by itself.
+/**
+ * Return the first model or method of a form that the page does not ship. Anyone can write a link:
+ * one with such a name fills the form but never starts a run by itself.
+ * @typedef {{ model?: string, assistant?: string, values?: Record<string, any> }} NamedParts
+ * @param {NamedParts & { base?: string, columns?: NamedParts[] }} form
+ * @returns {string | undefined}
+ */
 function findUnknownName({ model, assistant, base, values, columns = [] }) {
   const { models, methods } = getDeclaration();
   const known = models.filter((m) => m.embedded).map((m) => m.name);
@@ -87,13 +102,18 @@ function findUnknownName({ model, assistant, base, values, columns = [] }) {
   return found ?? code.find((name) => name && !methods.includes(name));
 }
 
+/** @param {string} model */
 const notStartedSentence = (model) =>
   tr(
     "This link asks for {model}, which does not come with this page. Look at the settings; Run does it.",
     { model },
   );
 
-// Selects the step when the run ends, unless the visitor has selected another one.
+/**
+ * Select the step when the run ends, unless the visitor has selected another one.
+ * @param {string} key
+ * @param {number} step from 1
+ */
 function selectWhenEnded(key, step) {
   const before = store.runId(key);
   let waiting = true;
@@ -114,8 +134,16 @@ function selectWhenEnded(key, step) {
   });
 }
 
+/**
+ * @param {string} tab
+ * @param {string} error empty for none
+ */
 const showErrorIf = (tab, error) => error && showError(tab, error);
 
+/**
+ * @param {string} tab
+ * @param {string} sentence
+ */
 function showError(tab, sentence) {
   const error = said(sentence);
   if (!findStrategy(tab))
@@ -131,8 +159,9 @@ function showError(tab, sentence) {
   );
 }
 
-async function copyLink(event) {
-  const copy = event.currentTarget;
+/** @param {Event} event */
+async function copyLink({ currentTarget }) {
+  const copy = /** @type {HTMLElement} */ (currentTarget);
   updateAddress();
   await navigator.clipboard.writeText(location.href);
   copy.textContent = linksUploads(location.search)
@@ -159,8 +188,9 @@ export function copyLinkButton() {
  * @returns {import("../../../visualizers/stage/scrub.mjs").Offer}
  */
 export function runAgainButton() {
+  /** @type {Run | null} */
   let run = null;
-  const again = () => runForm(run.form);
+  const again = () => run && runForm(run.form);
   const node = createButton(tr("Run it yourself"), again, {
     class: "dp-btn lk-again",
     title: tr("Puts its settings into the form and runs them here"),

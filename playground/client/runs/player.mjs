@@ -9,16 +9,23 @@ import { getDeclaration } from "../shell/spec.mjs";
 import { fetchRecorded } from "./recorded_runs.mjs";
 
 class Player {
+  /** @type {Run | null} */
   #run = null;
   // Name of the recorded run requested last; answers for any other are dropped.
   #asked = "";
 
+  /**
+   * @param {HTMLElement} root
+   * @param {Context["trigger"]} trigger
+   */
   constructor(root, trigger) {
     this.trigger = trigger;
     this.title = el("p", { class: "pl-title" });
     this.note = el("p", { class: "dp-status bad", role: "alert", hidden: true });
     this.stage = el("div", { class: "dp-stage" });
-    this.bar = new PlayBar((count) => store.rewind(this.#run, count, "replayed"));
+    this.bar = new PlayBar((count) => {
+      if (this.#run) store.rewind(this.#run, count, "replayed");
+    });
     this.shell = el("div", { class: "dp-card pl-shell" }, this.note, this.title, this.bar.node);
     this.shell.hidden = true;
     root.replaceChildren(this.shell, this.stage);
@@ -31,19 +38,29 @@ class Player {
   }
 
   #pageAddress() {
-    const { entry, selected } = this.#run ?? {};
-    return entry ? `?tab=replay&trace=${entry}&step=${selected + 1}` : "?tab=replay";
+    const run = this.#run;
+    return run?.entry
+      ? `?tab=replay&trace=${run.entry}&step=${(run.selected ?? 0) + 1}`
+      : "?tab=replay";
   }
 
-  async #fetchRun(name, step, wanted = () => true) {
+  /**
+   * @param {string} name
+   * @param {number | null} step from 1
+   * @param {() => boolean} wanted
+   */
+  async #fetchRun(name, step, wanted) {
     const found = await fetchRecorded(name);
     if (!wanted()) return;
-    this.#openRun({ ...found, name: found.title });
-    Object.assign(this.#run, { entry: name });
-    store.select(this.#run, (step ?? found.look_at) - 1);
+    const run = this.#openRun({ ...found, name: found.title });
+    run.entry = name;
+    store.select(run, (step ?? found.look_at) - 1);
   }
 
-  // Show the recorded run named by a link or chosen in the gallery.
+  /**
+   * Show the recorded run named by a link or chosen in the gallery.
+   * @param {{ recorded: string | null, step: number | null }} what
+   */
   async restore({ recorded, step }) {
     if (!recorded) return;
     this.#asked = recorded;
@@ -58,12 +75,14 @@ class Player {
     this.bar.node.focus({ preventScroll: true });
   }
 
+  /** @param {string} error */
   refuse(error) {
     this.shell.hidden = false;
     this.note.hidden = false;
     this.note.textContent = said(error);
   }
 
+  /** @param {string} text a message of the server, as JSON */
   receive(text) {
     if (!text) return;
     this.#asked = "";
@@ -72,14 +91,20 @@ class Player {
     this.bar.node.focus({ preventScroll: true });
   }
 
+  /** @param {Recorded & { visuals: string[], name: string, form?: any, shows?: string }} found */
   #openRun({ trace, shown, visuals, name, form = null, shows = "" }) {
-    this.#run = store.showTrace("replay", { trace, shown }, "replayed");
-    Object.assign(this.#run, { form, shows });
+    const run = store.showTrace("replay", { trace, shown }, "replayed");
+    this.#run = Object.assign(run, { form, shows });
     stages.mount(this.stage, { strategy: "replay", visuals }, this.trigger);
     this.shell.hidden = false;
     this.title.textContent = name;
     this.bar.load(trace.steps.length);
+    return run;
   }
 }
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context["trigger"]} trigger
+ */
 export const mountPlayer = (root, trigger) => new Player(root, trigger);

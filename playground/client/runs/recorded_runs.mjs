@@ -8,22 +8,33 @@ import { getDeclaration } from "../shell/spec.mjs";
 
 let recordedAddress = "";
 
-/** Set the address of the folder with the recorded runs. */
+/**
+ * Set the address of the folder with the recorded runs.
+ * @param {string} url
+ */
 export function setRecordedAddress(url) {
   recordedAddress = url;
 }
 
-// The page's head may have preloaded this address, so it must stay exactly the same.
+/**
+ * Fetch a recorded run.
+ * @param {string} name
+ * @returns {Promise<any>}
+ */
 export async function fetchRecorded(name) {
+  // The page's head may have preloaded this address, so it must stay exactly the same.
   const answer = await fetch(`${recordedAddress}/${name}.json`);
   if (!answer.ok) throw new Error(tr("The recorded run could not be fetched."));
   const found = await readMessage(answer);
   // Take title and sentence from the declaration: it is in the reader's language, the file is not.
-  const { title, shows } = getDeclaration().gallery?.find((one) => one.name === name) ?? {};
+  /** @type {{ name: string, title: string, shows: string }[]} */
+  const gallery = getDeclaration().gallery ?? [];
+  const { title, shows } = gallery.find((one) => one.name === name) ?? {};
   return title ? { ...found, title, shows } : found;
 }
 
 // Number of the latest request of each stage; only its answer is shown.
+/** @type {Map<string, number>} */
 const requestNumbers = new Map();
 
 /**

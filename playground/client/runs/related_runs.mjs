@@ -6,6 +6,7 @@ import { getDeclaration } from "../shell/spec.mjs";
 const MAX_RUNS = 60;
 const SHOWN_TOKENS = 14;
 
+/** @type {Map<string, Run>} */
 export const relatedRuns = new Map();
 
 /**
@@ -15,7 +16,10 @@ export const relatedRuns = new Map();
 export function rememberRun(run) {
   if (relatedRuns.has(run.id)) return;
   relatedRuns.set(run.id, run);
-  while (relatedRuns.size > MAX_RUNS) relatedRuns.delete(relatedRuns.keys().next().value);
+  for (const [oldest] of relatedRuns) {
+    if (relatedRuns.size <= MAX_RUNS) break;
+    relatedRuns.delete(oldest);
+  }
 }
 
 /**
@@ -27,6 +31,7 @@ export const parentRun = (run) => (run.parent ? relatedRuns.get(run.parent.run_i
 /**
  * Return the first ancestor of a run that is on this page.
  * @param {Run} run
+ * @returns {Run}
  */
 export function rootRun(run) {
   const up = parentRun(run);
@@ -36,12 +41,14 @@ export function rootRun(run) {
 /**
  * Return [run, depth] of a run and all its branches, depth first.
  * @param {Run} run
+ * @returns {[Run, number][]}
  */
 export function listBranches(run, depth = 0) {
   const children = [...relatedRuns.values()].filter((m) => m.parent?.run_id === run.id);
   return [[run, depth], ...children.flatMap((child) => listBranches(child, depth + 1))];
 }
 
+/** @param {string} name */
 export const strategyTitle = (name) =>
   getDeclaration().strategies.find((s) => s.name === name)?.title ?? name;
 
