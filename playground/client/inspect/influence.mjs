@@ -8,8 +8,11 @@ import { StoppableQuestion } from "../jobs/question.mjs";
 import { renderInfluence } from "./influence_parts.mjs";
 import { askAboutStep } from "./step_questions.mjs";
 
+/** @import { Influence } from "./influence_parts.mjs" */
+
 const PAUSE_MS = 300;
 const ATTENTION = "attention";
+/** @type {[string, string][]} */
 export const INFLUENCE_METHODS = [
   [ATTENTION, tr("Attention")],
   ["gradient", tr("Gradient × input")],
@@ -37,12 +40,14 @@ class InfluencePanel {
   #run = null;
   #index = -1;
   // For a beam search: the node that the stage shows at this step.
+  /** @type {{ node_id?: number }} */
   #node = {};
   #key = "";
   #timer = 0;
   #question = new StoppableQuestion({ latestOnly: true });
   #method = "";
 
+  /** @param {HTMLElement} root */
   constructor(root) {
     this.methods = INFLUENCE_METHODS.map(([name, title]) =>
       createButton(title, () => this.#choose(name), {
@@ -73,7 +78,8 @@ class InfluencePanel {
    * @param {Run} run
    */
   update(run) {
-    if (run.steps[run.selected ?? -1]) this.select(run, run.selected);
+    const at = run.selected ?? -1;
+    if (run.steps[at]) this.select(run, at);
   }
 
   /**
@@ -108,7 +114,11 @@ class InfluencePanel {
     this.#showIdle(HINT);
   }
 
-  // A drafting round emits several tokens, each decided at a different position.
+  /**
+   * Offer the tokens of a step: a drafting round emits several, each decided at another position.
+   * @param {Run} run
+   * @param {Step} step
+   */
   #offerTokens(run, step) {
     const several = step.emit.length > 1 && step.detail?.kind !== "beam";
     const options = step.emit.map((id, i) =>
@@ -119,12 +129,16 @@ class InfluencePanel {
     this.at.node.hidden = !several;
   }
 
+  /** @param {string} method */
   #choose(method) {
     this.#method = method;
     this.#ask();
   }
 
-  // Shows that no question is open, and why.
+  /**
+   * Show that no question is open, and why.
+   * @param {string} sentence
+   */
   #showIdle(sentence, kind = "") {
     this.#question.forget();
     clearTimeout(this.#timer);
@@ -142,6 +156,7 @@ class InfluencePanel {
       one.setAttribute("aria-pressed", String(one.dataset.method === this.#method));
   }
 
+  /** @param {string} sentence */
   #showStatus(sentence, kind = "") {
     this.say.className = `dp-note lk-say ${kind}`;
     if (this.say.textContent !== sentence) this.say.textContent = sentence;
@@ -185,12 +200,19 @@ class InfluencePanel {
 
   // The chosen layer and head; the server averages over what is missing.
   #heads() {
+    /**
+     * @param {string} name
+     * @param {ReturnType<typeof createPicker>} picker
+     */
     const chosen = (name, { select }) => (select.value ? { [name]: Number(select.value) } : {});
     if (this.#method !== ATTENTION) return {};
     return { ...chosen("layer", this.layer), ...chosen("head", this.head) };
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {Influence} answer
+   */
   #show(run, answer) {
     this.root.removeAttribute("aria-busy");
     this.stop.hidden = true;
@@ -205,7 +227,12 @@ class InfluencePanel {
   }
 }
 
-// Fills a picker with layers or heads, numbered from 1, and keeps the choice.
+/**
+ * Fill a picker with layers or heads, numbered from 1, and keep the choice.
+ * @param {ReturnType<typeof createPicker>} picker
+ * @param {number} count
+ * @param {string} mean text of the choice of all
+ */
 function fillPicker({ select, node }, count, mean) {
   node.hidden = count === 0;
   if (select.options.length === count + 1) return;

@@ -11,12 +11,44 @@ import {
 } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
+/**
+ * One part of an answer: a text, a picture or a sound, with a value for each place.
+ * @typedef {object} Part
+ * @property {string} kind cross, self, encoder or decoder
+ * @property {string[]} pieces texts of the places; empty for a picture or a sound
+ * @property {(number | null)[]} values
+ * @property {number[]} strengths from 0 to 1, relative to the other places
+ * @property {number[]} lengths of the bars of the largest
+ * @property {number[]} top places with the largest values
+ * @property {[number, number] | null} grid rows and columns of a picture
+ * @property {number} leading places before those of the grid
+ * @property {[number, number, number] | null} picture first place, rows and columns in a text
+ * @property {number[]} starts seconds at which the places of a sound begin
+ * @property {number} layers
+ * @property {number} heads
+ */
+
+/**
+ * The server's answer.
+ * @typedef {object} Influence
+ * @property {string} method
+ * @property {string} word
+ * @property {number} probability
+ * @property {Part[]} parts
+ * @property {string} [note]
+ * @property {string} caveat
+ */
+
+/** @typedef {(sentence: string) => void} Say */
+
+/** @type {Record<string, string>} */
 const TITLES = {
   cross: tr("[cross-attention|Cross-attention]: what the encoder read"),
   self: tr("[self-attention|Self-attention]: the text so far"),
   encoder: tr("What the encoder read"),
   decoder: tr("The text so far"),
 };
+/** @type {Record<string, (values: { token: string, share: string }) => string>} */
 const LEADS = {
   attention: (values) =>
     tr(
@@ -37,14 +69,23 @@ const LEADS = {
 const STRONG = 0.66;
 const MIDDLE = 0.33;
 const WEAK = 0.08;
+/** @type {Record<string, number>} */
 const ARROW_MOVES = { ArrowLeft: -1, ArrowRight: 1 };
 
-/** Return the class of a place's underline, by its strength relative to the other places. */
+/**
+ * Return the class of a place's underline, by its strength relative to the other places.
+ * @param {number} strength
+ */
 const underlineClass = (strength) =>
   strength >= STRONG ? " s3" : strength >= MIDDLE ? " s2" : strength >= WEAK ? " s1" : "";
 
+/** @param {string} text */
 const visiblePiece = (text) => makeVisible(text).replace(/^ +| +$/g, (s) => "·".repeat(s.length));
 
+/**
+ * @param {Influence} answer
+ * @param {number | null} value
+ */
 function formatInfluence(answer, value) {
   if (value === null) return "–";
   if (answer.method === "attention") return formatPercent(value);
@@ -53,17 +94,22 @@ function formatInfluence(answer, value) {
 
 /**
  * Return the row and column of a picture's part, both from 1.
+ * @param {number} columns
+ * @param {number} place from 0
  * @drawing
  */
-function gridCell({ grid, leading }, at) {
-  const place = at - leading;
-  return { row: Math.floor(place / grid[1]) + 1, column: (place % grid[1]) + 1 };
+function gridCell(columns, place) {
+  return { row: Math.floor(place / columns) + 1, column: (place % columns) + 1 };
 }
 
+/**
+ * @param {Part} part
+ * @param {number} at
+ */
 function placeName(part, at) {
   if (part.pieces.length) return tr("“{text}”", { text: visiblePiece(part.pieces[at]) });
   if (part.grid && at < part.leading) return tr("the whole picture");
-  if (part.grid) return tr("row {row}, column {column}", gridCell(part, at));
+  if (part.grid) return tr("row {row}, column {column}", gridCell(part.grid[1], at - part.leading));
   return part.starts.length
     ? `${formatFixed(part.starts[at], 2)} s`
     : tr("part {n}", { n: at + 1 });
@@ -76,15 +122,18 @@ function placeName(part, at) {
  * @param {number} columns places in a row, 0 for running text
  */
 function addArrowKeys(box, nodes, columns = 0) {
+  /** @type {Record<string, number>} */
   const steps = { ...ARROW_MOVES, ...(columns ? { ArrowUp: -columns, ArrowDown: columns } : {}) };
+  /** @type {Record<string, number>} */
+  const ends = { Home: 0, End: nodes.length - 1 };
+  /** @param {HTMLElement} node */
   const reach = (node) => {
     for (const one of nodes) one.tabIndex = one === node ? 0 : -1;
   };
   box.addEventListener("keydown", (event) => {
     const at = nodes.indexOf(/** @type {HTMLElement} */ (document.activeElement));
-    const step = steps[event.key];
-    const to = { Home: 0, End: nodes.length - 1 }[event.key] ?? at + (step ?? 0);
-    if (at < 0 || (step === undefined && event.key !== "Home" && event.key !== "End")) return;
+    const to = ends[event.key] ?? at + steps[event.key];
+    if (at < 0 || Number.isNaN(to)) return;
     event.preventDefault();
     if (!nodes[to]) return;
     reach(nodes[to]);
@@ -95,10 +144,10 @@ function addArrowKeys(box, nodes, columns = 0) {
 
 /**
  * Make the button of a place; hover and focus show its value.
- * @param {any} answer
- * @param {any} part
+ * @param {Influence} answer
+ * @param {Part} part
  * @param {number} at
- * @param {{ cls: string, text: string, say: (sentence: string) => void }} shown
+ * @param {{ cls: string, text: string, say: Say }} shown
  */
 function placeButton(answer, part, at, { cls, text, say }) {
   const words = tr("{place}: {value}", {
@@ -110,7 +159,7 @@ function placeButton(answer, part, at, { cls, text, say }) {
     "button",
     {
       type: "button",
-      class: `${cls}${part.values[at] < 0 ? " neg" : ""}`,
+      class: `${cls}${negativeClass(part.values[at])}`,
       "aria-label": words,
       title: words,
       "data-at": at,
@@ -124,11 +173,25 @@ function placeButton(answer, part, at, { cls, text, say }) {
   return node;
 }
 
-/** Whether a place in the text is a token of the picture. */
+/** @param {number | null} value */
+const negativeClass = (value) => ((value ?? 0) < 0 ? " neg" : "");
+
+/**
+ * Whether a place in the text is a token of the picture.
+ * @param {Part} part
+ * @param {number} at
+ */
 const isPicturePlace = ({ picture }, at) =>
   picture !== null && at >= picture[0] && at < picture[0] + picture[1] * picture[2];
 
+/**
+ * @param {Influence} answer
+ * @param {Part} part
+ * @param {string} own the token itself, empty for none
+ * @param {Say} say
+ */
 function tokenStrip(answer, part, own, say) {
+  /** @type {HTMLElement[]} */
   const nodes = [];
   const box = el("div", {
     class: "lk-strip",
@@ -137,7 +200,7 @@ function tokenStrip(answer, part, own, say) {
   });
   for (const [at, text] of part.pieces.entries()) {
     if (isPicturePlace(part, at)) {
-      if (at === part.picture[0]) box.append(el("span", { class: "lk-gap" }, "▦"));
+      if (at === part.picture?.[0]) box.append(el("span", { class: "lk-gap" }, "▦"));
       continue;
     }
     const level = underlineClass(part.strengths[at]);
@@ -154,9 +217,13 @@ function tokenStrip(answer, part, own, say) {
   return box;
 }
 
-/** Return the picture's tokens in a text as a separate part with a grid. */
-function extractPicture(part) {
-  const [first, rows, columns] = part.picture;
+/**
+ * Return the picture's tokens in a text as a separate part with a grid.
+ * @param {Part} part
+ * @param {[number, number, number]} picture
+ * @returns {Part & { grid: [number, number] }}
+ */
+function extractPicture(part, [first, rows, columns]) {
   const places = Array.from({ length: rows * columns }, (_, i) => first + i);
   return {
     ...part,
@@ -169,11 +236,20 @@ function extractPicture(part) {
   };
 }
 
-/** Return the run's preview of its picture as base64, empty for none. */
+/**
+ * Return the run's preview of its picture as base64, empty for none.
+ * @param {Run} run
+ */
 const findPreview = (run) => run.media?.find(({ kind }) => kind === "image")?.preview ?? "";
 
+/**
+ * @param {Run} run
+ * @param {Influence} answer
+ * @param {Part & { grid: [number, number] }} part
+ * @param {Say} say
+ */
 function pictureGrid(run, answer, part, say) {
-  const [, columns] = part.grid;
+  const [rows, columns] = part.grid;
   const nodes = part.values.slice(part.leading).map((_, i) => {
     const at = i + part.leading;
     const rank = part.top.indexOf(at);
@@ -192,13 +268,13 @@ function pictureGrid(run, answer, part, say) {
     ? el("img", { src: `data:image/jpeg;base64,${preview}`, alt: tr("The picture that was read") })
     : null;
   const box = el("div", { class: "lk-picture" }, image, cells);
-  const [rows] = part.grid;
   box.style.aspectRatio = preview ? "" : `${columns} / ${rows}`;
   return box;
 }
 
 /**
  * Draw one line for each part of a sound; its length is the part's strength.
+ * @param {Part} part
  * @drawing
  */
 function soundCurve(part) {
@@ -216,10 +292,14 @@ function soundCurve(part) {
   );
 }
 
+/**
+ * @param {Influence} answer
+ * @param {Part} part
+ */
 function topList(answer, part) {
   const rows = part.top.flatMap((at, i) => {
     const place = part.pieces.length ? at + 1 : `${i + 1}.`;
-    const sign = part.values[at] < 0 ? " neg" : "";
+    const sign = negativeClass(part.values[at]);
     return [
       el("span", { class: "t" }, `${place} ${placeName(part, at)}`),
       el(
@@ -239,16 +319,25 @@ function topList(answer, part) {
   );
 }
 
+/**
+ * @param {Run} run
+ * @param {Influence} answer
+ * @param {Part} part
+ * @param {string} own
+ */
 function renderPart(run, answer, part, own) {
   const line = el("p", { class: "dp-note inf-place", role: "status" });
+  /** @type {Say} */
   const say = (sentence) => {
     line.textContent = sentence;
   };
+  /** @type {Node[]} */
   const nodes = [];
+  const { grid, picture } = part;
   if (part.pieces.length) {
-    if (part.picture) nodes.push(pictureGrid(run, answer, extractPicture(part), say));
+    if (picture) nodes.push(pictureGrid(run, answer, extractPicture(part, picture), say));
     nodes.push(tokenStrip(answer, part, ["self", "decoder"].includes(part.kind) ? own : "", say));
-  } else if (part.grid) nodes.push(pictureGrid(run, answer, part, say));
+  } else if (grid) nodes.push(pictureGrid(run, answer, { ...part, grid }, say));
   else nodes.push(soundCurve(part));
   const title = el("h4", {}, renderTerms(TITLES[part.kind]));
   return el("section", { class: "lk-part" }, title, nodes, line, topList(answer, part));
@@ -257,7 +346,7 @@ function renderPart(run, answer, part, own) {
 /**
  * Draw the server's answer: a lead sentence, and the nodes of its parts, note and caveat.
  * @param {Run} run
- * @param {any} answer
+ * @param {Influence} answer
  * @returns {{ lead: (string | HTMLElement)[], nodes: HTMLElement[] }}
  */
 export function renderInfluence(run, answer) {

@@ -38,7 +38,11 @@ export async function askAboutStep(run, question) {
   return askServer({ ...question, trace: truncateTrace(run, question.step) });
 }
 
-/** Resolve with the answer, or with an error after 30 seconds without one. */
+/**
+ * Resolve with the answer, or with an error after 30 seconds without one.
+ * @param {Promise<any>} answer
+ * @returns {Promise<any>}
+ */
 export const withTimeout = (answer) =>
   Promise.race([
     answer,

@@ -3,38 +3,83 @@ import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { formatPercent, makeVisible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
+/** @import { Tree } from "./markdown.mjs" */
+
+/**
+ * A bet, as the lesson's data has it.
+ * @typedef {object} Bet
+ * @property {string} kind token, truth, choice, number, order or text
+ * @property {Tree[]} question
+ * @property {string[]} options
+ * @property {number} low
+ * @property {number} high
+ * @property {number} by
+ * @property {number} tolerance
+ * @property {string} unit
+ */
+
+/**
+ * The solution of a bet.
+ * @typedef {object} Key
+ * @property {number[]} right places of options
+ * @property {number | null} value of a number
+ * @property {number[]} probabilities of the options, if they are tokens
+ * @property {string} told in words
+ */
+
 /**
  * A question on the page.
  * @typedef {object} Asked
  * @property {HTMLElement} node
  * @property {() => any} answer returns the current bet, null for none
  * @property {(answer: any) => void} set shows a bet
- * @property {(key: any) => void} mark shows the solution and locks the controls
+ * @property {(key: Key) => void} mark shows the solution and locks the controls
  */
 
-/** Return the text that follows a number of a bet's unit. */
-export const unitSuffix = ({ unit }) =>
-  ({ percent: "\u202f%", bits: tr(" bits"), tokens: tr(" tokens"), steps: tr(" steps") })[unit] ??
-  "";
+/** @type {Record<string, string>} */
+const UNIT_SUFFIXES = {
+  percent: "\u202f%",
+  bits: tr(" bits"),
+  tokens: tr(" tokens"),
+  steps: tr(" steps"),
+};
+
+/**
+ * Return the text that follows a number of a bet's unit.
+ * @param {Pick<Bet, "unit">} bet
+ */
+export const unitSuffix = ({ unit }) => UNIT_SUFFIXES[unit] ?? "";
+/** @type {Record<string, number>} */
+const ARROW_MOVES = { ArrowUp: -1, ArrowDown: 1 };
 let questionCount = 0;
 
 /**
  * Create the controls of a bet.
- * @param {any} bet as the lesson's data has it
+ * @param {Bet} bet
  * @param {() => void} changed called when the answer changes
  * @returns {Asked}
  */
 export const createQuestion = (bet, changed) => QUESTION_KINDS[bet.kind](bet, changed);
 
-/** Return whether an answer is right, null for free text and for no answer. */
+/**
+ * Return whether an answer is right, null for free text and for no answer.
+ * @param {Bet} bet
+ * @param {Key} key
+ * @param {any} answer
+ * @returns {boolean | null}
+ */
 export function isRight(bet, key, answer) {
   if (bet.kind === "text" || answer === null) return null;
-  if (bet.kind === "number") return Math.abs(answer - key.value) <= bet.tolerance * (1 + 1e-9);
-  if (bet.kind === "order") return answer.every((place, i) => place === key.right[i]);
+  if (bet.kind === "number")
+    return Math.abs(answer - (key.value ?? 0)) <= bet.tolerance * (1 + 1e-9);
+  if (bet.kind === "order") return key.right.every((place, i) => place === answer[i]);
   return answer === key.right[0];
 }
 
-/** Return the texts of a bet's options as shown. */
+/**
+ * Return the texts of a bet's options as shown.
+ * @param {Bet} bet
+ */
 export const optionLabels = ({ kind, options }) =>
   kind === "truth"
     ? [tr("True"), tr("False")]
@@ -42,7 +87,12 @@ export const optionLabels = ({ kind, options }) =>
         kind === "token" ? tr("“{text}”", { text: makeVisible(text) }) : text,
       );
 
-// One of several options. Native radio buttons work with arrow keys and screen readers.
+/**
+ * Create one of several options. Native radio buttons work with arrow keys and screen readers.
+ * @param {Bet} bet
+ * @param {() => void} changed
+ * @returns {Asked}
+ */
 function createChoice(bet, changed) {
   const name = `ls-bet-${++questionCount}`;
   const rows = optionLabels(bet).map((text, place) => {
@@ -92,10 +142,16 @@ function createChoice(bet, changed) {
   };
 }
 
-// A number on a slider. A slider that was not touched is no bet.
+/**
+ * Create a number on a slider. A slider that was not touched is no bet.
+ * @param {Bet} bet
+ * @param {() => void} changed
+ * @returns {Asked}
+ */
 function createSlider(bet, changed) {
   const { low, high, by } = bet;
   let touched = false;
+  /** @param {number} value */
   const words = (value) => `${Number(value.toPrecision(6))}${unitSuffix(bet)}`;
   const output = el("output", { class: "ls-number" }, "–");
   const range = el("input", {
@@ -139,7 +195,7 @@ function createSlider(bet, changed) {
     mark({ value, told }) {
       range.disabled = true;
       marker.hidden = false;
-      marker.style.left = `${(100 * (value - low)) / (high - low)}%`;
+      marker.style.left = `${(100 * ((value ?? low) - low)) / (high - low)}%`;
       right.hidden = false;
       right.textContent = tr("Right is {told}; within {tolerance} counts.", {
         told: bet.unit === "percent" ? told : `${told}${unitSuffix(bet)}`,
@@ -154,6 +210,10 @@ class OrderQuestion {
   #touched = false;
   #changed;
 
+  /**
+   * @param {Bet} bet
+   * @param {() => void} changed
+   */
   constructor({ options }, changed) {
     this.#changed = changed;
     this.order = options.map((_, place) => place);
@@ -166,14 +226,21 @@ class OrderQuestion {
     this.#drawRows();
   }
 
+  /**
+   * @param {string} text
+   * @param {number} place
+   */
   #createRow(text, place) {
+    /** @param {number} by */
     const act = (by) => () => this.#moveRow(place, by);
+    /** @param {KeyboardEvent} event */
     const keys = (event) => {
-      const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+      const by = ARROW_MOVES[event.key];
       if (!by) return;
       event.preventDefault();
       this.#moveRow(place, by);
     };
+    /** @param {string} label */
     const named = (label) => ({ "aria-label": label, onkeydown: keys });
     const up = createButton("↑", act(-1), named(tr("Move up: {text}", { text })));
     const down = createButton("↓", act(1), named(tr("Move down: {text}", { text })));
@@ -182,6 +249,10 @@ class OrderQuestion {
     return { text, up, down, mark, node: el("li", { class: "ls-option" }, words, mark, up, down) };
   }
 
+  /**
+   * @param {number} place
+   * @param {number} by
+   */
   #moveRow(place, by) {
     const at = this.order.indexOf(place);
     const to = at + by;
@@ -207,12 +278,14 @@ class OrderQuestion {
     return this.#touched ? [...this.order] : null;
   }
 
+  /** @param {number[]} given */
   set(given) {
     this.order = [...given];
     this.#touched = true;
     this.#drawRows();
   }
 
+  /** @param {Key} key */
   mark({ right }) {
     this.keep.hidden = true;
     for (const [place, { up, down, mark, node }] of this.rows.entries()) {
@@ -226,8 +299,18 @@ class OrderQuestion {
   }
 }
 
+/**
+ * @param {Bet} bet
+ * @param {() => void} changed
+ * @returns {Asked}
+ */
 const createOrder = (bet, changed) => new OrderQuestion(bet, changed);
 
+/**
+ * @param {Bet} _bet
+ * @param {() => void} changed
+ * @returns {Asked}
+ */
 function createTextField(_bet, changed) {
   const area = el("textarea", {
     rows: 3,
@@ -252,6 +335,7 @@ function createTextField(_bet, changed) {
   };
 }
 
+/** @type {Record<string, (bet: Bet, changed: () => void) => Asked>} */
 const QUESTION_KINDS = {
   token: createChoice,
   truth: createChoice,

@@ -5,6 +5,32 @@ import { createQuestion, isRight } from "./bets.mjs";
 import { createCardContext } from "./card_context.mjs";
 import { renderTree } from "./markdown.mjs";
 
+/** @import { Bet, Key } from "./bets.mjs" */
+/** @import { Scene } from "./card_context.mjs" */
+/** @import { Tree } from "./markdown.mjs" */
+
+/**
+ * A card before the bet.
+ * @typedef {object} CardBefore
+ * @property {number} number
+ * @property {string} title
+ * @property {string} hide
+ * @property {Tree[]} situation
+ * @property {Scene[]} scenes
+ * @property {Bet | null} bet
+ */
+
+/**
+ * A card after the bet.
+ * @typedef {object} CardAfter
+ * @property {Tree[]} reveal
+ * @property {Tree[]} why
+ * @property {Tree[]} turn
+ * @property {string} myth
+ * @property {Key | null} key
+ * @property {any} opens the form that the card opens in a tab, null for none
+ */
+
 /**
  * The store and stages that show the runs of a card.
  * @typedef {object} Place
@@ -25,7 +51,7 @@ export class CardView {
   #acts;
 
   /**
-   * @param {any} card the card before the bet: `before` of the lesson's data
+   * @param {CardBefore} card
    * @param {object} given
    * @param {Place} [given.place]
    * @param {Record<string, Recorded>} [given.runs] by name, if they are known already
@@ -70,8 +96,10 @@ export class CardView {
     this.#drawContext();
   }
 
+  /** @param {Content} acts */
   #createForm(acts) {
     const { bet } = this.#card;
+    /** @param {Event} event */
     const submit = (event) => {
       event.preventDefault();
       if (this.answer !== null || !bet) this.#acts.ask?.();
@@ -81,7 +109,7 @@ export class CardView {
           "fieldset",
           { class: `ls-bet ${bet.kind}` },
           el("legend", {}, renderTree(bet.question)),
-          this.question.node,
+          this.question?.node,
         )
       : null;
     return el("form", { class: "ls-form", onsubmit: submit }, parts, acts);
@@ -113,6 +141,11 @@ export class CardView {
     this.scenes.replaceChildren(...drawn);
   }
 
+  /**
+   * @param {Scene} scene
+   * @param {number} number
+   * @param {Record<string, Recorded>} runs by name
+   */
   #createStage(scene, number, runs) {
     const { recordings, stages, key, more, trigger } = this.#place;
     const name = `${key}-${number}`;
@@ -143,7 +176,7 @@ export class CardView {
 
   /**
    * Reveal the answer.
-   * @param {any} after the card after the bet, from the lesson's data
+   * @param {CardAfter} after
    * @param {Record<string, Recorded>} runs by name
    * @param {{ focus?: boolean }} [how] focus: whether to focus the verdict
    */
@@ -152,7 +185,7 @@ export class CardView {
     this.revealed = true;
     const { bet } = this.#card;
     const right = bet && after.key ? isRight(bet, after.key, this.answer) : null;
-    if (bet && after.key) this.question.mark(after.key);
+    if (bet && after.key) this.question?.mark(after.key);
     this.go.closest(".ls-acts")?.setAttribute("hidden", "");
     this.node.classList.add("revealed");
     this.verdict.hidden = false;
@@ -182,6 +215,7 @@ export class CardView {
     if (focus) this.verdict.focus({ preventScroll: true });
   }
 
+  /** @param {CardAfter} after */
   #createExercise({ turn, opens }) {
     const open = opens && this.#acts.open;
     return el(
@@ -197,13 +231,23 @@ export class CardView {
   }
 }
 
-// A run's name may give the answer away, so the caption has it only after the reveal.
+/**
+ * Return the caption of a scene.
+ * @param {Scene} scene
+ * @param {Scene[]} scenes
+ * @param {boolean} told whether to name the run, which may give the answer away
+ */
 function sceneCaption(scene, scenes, told) {
   const step = tr("step {step}", { step: scene.step });
   const letter = scenes.length > 1 ? `${"ABC"[scenes.indexOf(scene)]} · ` : "";
   return `${letter}${told ? `${scene.run}, ` : ""}${step}`;
 }
 
+/**
+ * @param {Bet | null} bet
+ * @param {Key | null} key
+ * @param {boolean | null} right
+ */
 function verdictText(bet, key, right) {
   if (!bet || !key) return tr("What happened");
   const { told } = key;

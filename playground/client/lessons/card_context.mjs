@@ -4,8 +4,21 @@ import { el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 /**
+ * A run and the step of it that a card is about.
+ * @typedef {object} Scene
+ * @property {string} run
+ * @property {number} step from 1
+ * @property {number | null} until the last step shown, null for all
+ * @property {string[]} pictures
+ * @property {string} strategy
+ * @property {any[]} media
+ * @property {string} prompt
+ * @property {string} text before the step
+ */
+
+/**
  * Return the nodes with a scene's media, prompt and text so far.
- * @param {any} scene of `before` of the lesson's data
+ * @param {Scene} scene
  * @param {string} hide the part hidden until the bet
  */
 export function createCardContext({ media, prompt, text }, hide) {

@@ -6,13 +6,20 @@ import { unitSuffix } from "./bets.mjs";
 import { createCardContext } from "./card_context.mjs";
 import { renderTree } from "./markdown.mjs";
 
+/** @import { Bet } from "./bets.mjs" */
+/** @import { CardBefore, Place } from "./card.mjs" */
+/** @import { Scene } from "./card_context.mjs" */
+/** @import { Lesson, LessonCard } from "./lesson.mjs" */
+/** @typedef {Omit<Place, "key">} HandoutPlace */
+
 /**
  * Create the handout of a lesson. Call `draw` once its node is in the page.
- * @param {any} lesson
- * @param {Omit<import("./card.mjs").Place, "key">} place
+ * @param {Lesson} lesson
+ * @param {HandoutPlace} place
  */
 export function createHandout(lesson, place) {
   const { about, cards } = lesson;
+  /** @type {(() => void)[]} */
   const draw = [];
   const node = el(
     "section",
@@ -36,6 +43,12 @@ export function createHandout(lesson, place) {
   };
 }
 
+/**
+ * @param {CardBefore} card
+ * @param {Lesson} lesson
+ * @param {HandoutPlace} place
+ * @param {(() => void)[]} draw
+ */
 function createQuestionSheet({ number, title, situation, bet, scenes, hide }, lesson, place, draw) {
   const seen = hide === "nothing";
   return el(
@@ -54,8 +67,10 @@ function createQuestionSheet({ number, title, situation, bet, scenes, hide }, le
 }
 
 const CHECKBOX = "☐ ";
+/** @type {Record<string, number>} */
 const ANSWER_LINES = { number: 1, text: 3 };
 
+/** @param {Bet} bet */
 function createAnswerSpace({ kind, options, low, high, unit }) {
   if (kind === "truth") return el("p", {}, `${CHECKBOX}${tr("True")}   ${CHECKBOX}${tr("False")}`);
   if (ANSWER_LINES[kind]) {
@@ -71,6 +86,7 @@ function createAnswerSpace({ kind, options, low, high, unit }) {
     );
   }
   const box = kind === "order" ? "__ " : CHECKBOX;
+  /** @param {string} text */
   const named = (text) => (kind === "token" ? tr("“{text}”", { text: makeVisible(text) }) : text);
   return el(
     "ul",
@@ -79,6 +95,12 @@ function createAnswerSpace({ kind, options, low, high, unit }) {
   );
 }
 
+/**
+ * @param {LessonCard} card
+ * @param {Lesson} lesson
+ * @param {HandoutPlace} place
+ * @param {(() => void)[]} draw
+ */
 function createAnswerSheet({ before, after }, lesson, place, draw) {
   const { key } = after;
   return el(
@@ -86,7 +108,7 @@ function createAnswerSheet({ before, after }, lesson, place, draw) {
     { class: "ls-sheet" },
     el("h3", {}, `${before.number}. ${before.title}`),
     key?.told ? el("p", {}, el("b", {}, tr("Right: {told}", { told: key.told }))) : null,
-    key?.probabilities.length
+    key?.probabilities.length && before.bet
       ? el(
           "p",
           {},
@@ -109,6 +131,13 @@ function createAnswerSheet({ before, after }, lesson, place, draw) {
   );
 }
 
+/**
+ * @param {Scene} scene
+ * @param {string} key of its stage
+ * @param {Lesson} lesson
+ * @param {HandoutPlace} place
+ * @param {(() => void)[]} draw
+ */
 function createPicture(scene, key, { runs }, { recordings, stages, trigger }, draw) {
   const root = el("div", { class: "dp-stage" });
   draw.push(() => {
@@ -116,7 +145,8 @@ function createPicture(scene, key, { runs }, { recordings, stages, trigger }, dr
     const run = recordings.showTrace(key, runs[scene.run], "replayed");
     if (scene.until !== null) recordings.rewind(run, scene.until, "replayed");
     recordings.select(run, scene.step - 1);
-    stages.unfold(stages.list.find((stage) => stage.root === root));
+    const stage = stages.list.find((one) => one.root === root);
+    if (stage) stages.unfold(stage);
   });
   return el("figure", { class: "ls-scene" }, root);
 }

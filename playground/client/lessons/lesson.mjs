@@ -4,6 +4,8 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 import { isRight } from "./bets.mjs";
 import { CardView } from "./card.mjs";
 
+/** @import { CardAfter, CardBefore } from "./card.mjs" */
+
 /**
  * What a lesson needs from the tab around it.
  * @typedef {object} Around
@@ -13,11 +15,29 @@ import { CardView } from "./card.mjs";
  * @property {() => (Node | string)[]} after returns the nodes below the score
  */
 
+/** @typedef {{ before: CardBefore, after: CardAfter }} LessonCard */
+
+/**
+ * A lesson, as the server sends it.
+ * @typedef {object} Lesson
+ * @property {{ name: string, title: string, summary: string, language: string }} about
+ * @property {LessonCard[]} cards
+ * @property {Record<string, Recorded>} runs by name
+ * @property {boolean} [itself] whether it is a lesson of this playground, whose bets are stored
+ */
+
+/** @typedef {{ answer: any }} StoredBet */
+
+/** @param {Lesson} lesson */
 const storageKey = (lesson) => `decoding-playground.lesson.${lesson.about.name}`;
 
+/**
+ * @param {Lesson} lesson
+ * @returns {Record<number, StoredBet>} by card number
+ */
 function loadBets(lesson) {
   try {
-    return JSON.parse(localStorage.getItem(storageKey(lesson))) ?? {};
+    return JSON.parse(localStorage.getItem(storageKey(lesson)) ?? "{}") ?? {};
   } catch {
     return {};
   }
@@ -31,7 +51,7 @@ export class LessonView {
   at = 0;
 
   /**
-   * @param {any} lesson `about`, `cards` with `before` and `after`, and `runs`
+   * @param {Lesson} lesson
    * @param {Around} around
    */
   constructor(lesson, around) {
@@ -87,6 +107,7 @@ export class LessonView {
     this.#around.moved();
   }
 
+  /** @param {LessonCard} card */
   #createCard({ before }) {
     const { place, open } = this.#around;
     return new CardView(before, {
@@ -126,8 +147,10 @@ export class LessonView {
     return this.cards
       .filter(({ before }) => before.bet && before.bet.kind !== "text")
       .map(({ before, after }) => {
-        const bet = this.#bets[before.number];
-        const right = bet ? isRight(before.bet, after.key, bet.answer) : undefined;
+        const stored = this.#bets[before.number];
+        const { bet } = before;
+        const { key } = after;
+        const right = stored && bet && key ? isRight(bet, key, stored.answer) : undefined;
         return { number: before.number, right };
       });
   }
@@ -186,5 +209,6 @@ export class LessonView {
 }
 
 // An answer seen without a bet is neither right nor wrong.
+/** @param {boolean | null} right */
 const resultText = (right) =>
   right ? tr("right") : right === false ? tr("not right") : tr("seen");

@@ -20,6 +20,10 @@ const MATH_TAGS = new Set(
  */
 export const renderTree = (parts) => parts.map(renderNode);
 
+/**
+ * @param {Tree} part
+ * @returns {Node | string}
+ */
 function renderNode(part) {
   if (typeof part === "string") return part;
   const [tag, attributes, children] = part;
@@ -32,8 +36,17 @@ function renderNode(part) {
   );
 }
 
+/**
+ * @param {string} tag
+ * @param {Record<string, string>} attributes
+ */
 const allowedAttributes = (tag, attributes) => (tag === "span" ? { class: attributes.class } : {});
 
+/**
+ * @param {string} tag
+ * @param {Record<string, string>} attributes
+ * @param {Tree[]} children
+ */
 function renderMath(tag, attributes, children) {
   const node = document.createElementNS(MATH_NAMESPACE, tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
@@ -41,7 +54,11 @@ function renderMath(tag, attributes, children) {
   return node;
 }
 
-// External links open in a new tab, links within the playground in this one. Others are plain text.
+/**
+ * External links open in a new tab, links within the playground in this one. Others are plain text.
+ * @param {string} href
+ * @param {Tree[]} children
+ */
 function renderLink(href, children) {
   if (href.startsWith("?")) return el("a", { href }, renderTree(children));
   if (!href.startsWith("https://")) return el("span", {}, renderTree(children));

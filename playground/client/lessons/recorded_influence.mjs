@@ -6,7 +6,10 @@ import { renderInfluence } from "../inspect/influence_parts.mjs";
 
 const NOT_RECORDED = tr("This step was not looked into.");
 
-/** Return the title of a recorded question: method, layer and head. */
+/**
+ * Return the title of a recorded question: method, layer and head.
+ * @param {{ method: string, layer?: number | null, head?: number | null }} look
+ */
 function questionTitle({ method, layer, head }) {
   const { [method]: title } = Object.fromEntries(INFLUENCE_METHODS);
   const parts = [
@@ -20,6 +23,7 @@ function questionTitle({ method, layer, head }) {
 class RecordedInfluence {
   #key = "";
 
+  /** @param {HTMLElement} root */
   constructor(root) {
     const label = tr("How it was asked");
     this.row = el("div", { class: "dp-row lk-methods", role: "group", "aria-label": label });
@@ -31,7 +35,8 @@ class RecordedInfluence {
 
   /** @param {Run} run */
   update(run) {
-    if (run.steps[run.selected ?? -1]) this.select(run, run.selected);
+    const at = run.selected ?? -1;
+    if (run.steps[at]) this.select(run, at);
   }
 
   /**
@@ -55,6 +60,11 @@ class RecordedInfluence {
     this.found.replaceChildren();
   }
 
+  /**
+   * @param {Run} run
+   * @param {{ answer: any }} look
+   * @param {HTMLElement} chosen its button
+   */
   #show(run, { answer }, chosen) {
     for (const one of this.row.querySelectorAll("button"))
       one.setAttribute("aria-pressed", String(one === chosen));
