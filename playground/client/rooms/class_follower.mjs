@@ -3,11 +3,13 @@ import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { createRoomPanel, hasOwnRoom } from "./room_panel.mjs";
 
+/** @import { LessonView } from "../lessons/lesson.mjs" */
+
 /** The classroom panel of the open lesson, in step with the lesson's view. */
 export class ClassFollower {
   /** @type {import("./room_panel.mjs").RoomPanel | null} */
   #panel = null;
-  /** @type {import("../lessons/lesson.mjs").LessonView | null} */
+  /** @type {LessonView | null} */
   #view = null;
   // The card the room last reported, and the card requested but not yet reported (0 for none).
   #card = 0;
@@ -27,14 +29,20 @@ export class ClassFollower {
     this.node = el("div", { class: "ls-class-panel" }, this.box, this.screen);
   }
 
-  /** Follow another lesson; a room that this browser opened for it is entered again. */
+  /**
+   * Follow another lesson; a room that this browser opened for it is entered again.
+   * @param {LessonView} view
+   */
   showing(view) {
     if (view.lesson.about.name !== this.#view?.lesson.about.name) this.#closePanel();
     this.#view = view;
     if (!this.#panel && view.lesson.itself && hasOwnRoom(view.lesson.about.name)) this.toggle(view);
   }
 
-  /** Show or hide the panel of a lesson's room. An open room stays open. */
+  /**
+   * Show or hide the panel of a lesson's room. An open room stays open.
+   * @param {LessonView} view
+   */
   toggle(view) {
     if (this.#panel) return this.#closePanel();
     this.#view = view;
@@ -76,15 +84,19 @@ export class ClassFollower {
     this.look.setAttribute("aria-expanded", String(!this.bets.hidden));
   }
 
-  // The room reported its card: follow it, unless a request for another card is still pending.
+  /**
+   * The room reported its card: follow it, unless a request for another card is still pending.
+   * @param {number} card from 1
+   * @param {boolean} revealed
+   */
   #followRoom(card, revealed) {
     this.#card = card;
     this.#revealed = revealed;
     this.screen.hidden = false;
     if (this.#asked && card !== this.#asked) return;
     this.#asked = 0;
-    if (this.#view.at !== card - 1) this.#view.go(card - 1, { focus: false });
-    if (revealed) this.#view.reveal({ focus: false });
+    if (this.#view?.at !== card - 1) this.#view?.go(card - 1, { focus: false });
+    if (revealed) this.#view?.reveal({ focus: false });
   }
 
   /** Move the class to the teacher's card, or reveal the answer that the teacher has revealed. */

@@ -4,6 +4,8 @@ import { formatPercent, makeVisible, toCssLength } from "../../../visualizers/sh
 import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
 import { isRight, optionLabels, unitSuffix } from "../lessons/bets.mjs";
 
+/** @import { Bet, Key } from "../lessons/bets.mjs" */
+
 /**
  * One possible answer.
  * @typedef {object} Bar
@@ -13,6 +15,20 @@ import { isRight, optionLabels, unitSuffix } from "../lessons/bets.mjs";
  * @property {boolean} [right] whether it is correct; undefined before the reveal
  */
 
+/**
+ * The server's counts of the bets on a card.
+ * @typedef {object} Tally
+ * @property {number} votes
+ * @property {number[]} counts of the options
+ * @property {[number, number, number][]} bins low, high and votes of numbers
+ * @property {[number[], number][]} orders
+ * @property {number} others votes for other orders
+ * @property {number | null} median
+ * @property {number | null} right how many were right
+ * @property {number | null} perplexity
+ */
+
+/** @type {Record<string, (bet: Bet, tally: Tally, key?: Key | null) => Bar[]>} */
 const BAR_KINDS = {
   token: optionBars,
   truth: optionBars,
@@ -30,9 +46,9 @@ export const formatNumber = (value) =>
 
 /**
  * Create the histogram of the bets on a card, with its sentences.
- * @param {any} bet of the card
- * @param {any} tally the server's counts
- * @param {any} [key] the bet's solution, once it may be shown
+ * @param {Bet} bet of the card
+ * @param {Tally} tally
+ * @param {Key | null} [key] the bet's solution, once it may be shown
  */
 export function createHistogram(bet, tally, key) {
   const bars = BAR_KINDS[bet.kind]?.(bet, tally, key) ?? [];
@@ -44,7 +60,12 @@ export function createHistogram(bet, tally, key) {
   );
 }
 
-/** @returns {Bar[]} */
+/**
+ * @param {Bet} bet
+ * @param {Tally} tally
+ * @param {Key | null} [key]
+ * @returns {Bar[]}
+ */
 function optionBars(bet, { counts }, key) {
   return optionLabels(bet).map((text, place) => ({
     text,
@@ -54,29 +75,44 @@ function optionBars(bet, { counts }, key) {
   }));
 }
 
-/** @returns {Bar[]} */
+/**
+ * @param {Bet} bet
+ * @param {Tally} tally
+ * @param {Key | null} [key]
+ * @returns {Bar[]}
+ */
 function binBars(bet, tally, key) {
+  const right = key?.value ?? null;
   return tally.bins.map(([low, high, votes], place) => {
     const last = place === tally.bins.length - 1;
-    const inside = key && key.value >= low && (key.value < high || (last && key.value <= high));
-    const middle = key && low === high && Math.abs(key.value - low) <= bet.by / 2;
+    const inside = (/** @type {number} */ x) => x >= low && (x < high || (last && x <= high));
+    const middle = (/** @type {number} */ x) => low === high && Math.abs(x - low) <= bet.by / 2;
     const ends = low === high ? formatNumber(low) : `${formatNumber(low)}–${formatNumber(high)}`;
-    return { text: `${ends}${unitSuffix(bet)}`, votes, right: key && (inside || middle) };
+    const fits = right === null ? undefined : inside(right) || middle(right);
+    return { text: `${ends}${unitSuffix(bet)}`, votes, right: fits };
   });
 }
 
-/** @returns {Bar[]} */
+/**
+ * @param {Bet} bet
+ * @param {Tally} tally
+ * @param {Key | null} [key]
+ * @returns {Bar[]}
+ */
 function orderBars(bet, { orders: found, others }, key) {
   const options = optionLabels(bet);
   const rows = found.map(([order, votes]) => ({
     text: order.map((place) => makeVisible(options[place])).join(" › "),
     votes,
-    right: key && isRight(bet, key, order),
+    right: key ? (isRight(bet, key, order) ?? undefined) : undefined,
   }));
   return others ? [...rows, { text: tr("other orders"), votes: others }] : rows;
 }
 
-/** @param {Bar[]} bars */
+/**
+ * @param {Bar[]} bars
+ * @param {number} votes of the class
+ */
 function createBarTable(bars, votes) {
   const model = bars.some((bar) => bar.p !== undefined);
   const heads = [tr("Answer"), tr("The class"), ...(model ? [tr("The model")] : [])];
@@ -91,7 +127,7 @@ function createBarTable(bars, votes) {
         bar.right ? el("span", { class: "rm-right" }, tr("✓ right")) : null,
       ),
       createCell(voteShare(bar.votes, votes), voteCountText(bar.votes, votes), "class"),
-      model ? createCell(bar.p, formatPercent(bar.p), "model") : null,
+      model ? createCell(bar.p ?? 0, formatPercent(bar.p ?? 0), "model") : null,
     ),
   );
   const head = el(
@@ -110,6 +146,8 @@ function createBarTable(bars, votes) {
 
 /**
  * The number of votes and their share in whole percent; a class is too small for decimals.
+ * @param {number} votes
+ * @param {number} all
  * @drawing
  */
 const voteCountText = (votes, all) =>
@@ -117,10 +155,17 @@ const voteCountText = (votes, all) =>
 
 /**
  * The share of all votes, on the same scale as the model's probabilities.
+ * @param {number} votes
+ * @param {number} all
  * @drawing
  */
 const voteShare = (votes, all) => votes / (all || 1);
 
+/**
+ * @param {number} share
+ * @param {string} text
+ * @param {string} kind
+ */
 const createCell = (share, text, kind) => {
   const bar = el("i", { style: { width: toCssLength(share) } });
   return el(
@@ -135,6 +180,11 @@ const createCell = (share, text, kind) => {
   );
 };
 
+/**
+ * @param {Bet} bet
+ * @param {Tally} tally
+ * @param {Key | null} [key]
+ */
 function summarySentences(bet, tally, key) {
   const found = [];
   if (bet.kind === "number" && tally.median !== null)

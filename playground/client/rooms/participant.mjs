@@ -6,14 +6,31 @@ import { createHistogram } from "./histogram.mjs";
 import { listenToRoom } from "./room_events.mjs";
 import { postToRoom } from "./room_requests.mjs";
 
+/** @import { CardAfter, CardBefore } from "../lessons/card.mjs" */
+/** @import { Tally } from "./histogram.mjs" */
+/** @typedef {{ card: number, answer: any }} OwnBet */
+
+/**
+ * What a class sees.
+ * @typedef {object} RoomScene
+ * @property {string} title of the lesson
+ * @property {number} card from 1
+ * @property {number} cards
+ * @property {boolean} revealed
+ * @property {CardBefore} before
+ * @property {CardAfter} after for the class once it is revealed
+ * @property {Tally | null} [tally] once it is revealed
+ */
+
 /** A participant's view of a classroom. */
 export class ParticipantView {
-  /** The scene shown. */
+  /** @type {RoomScene | null} the scene shown */
   #scene = null;
   /** @type {CardView | null} */
   #view = null;
   /** The bet that the server has counted, as JSON. */
   #sent = "";
+  /** @type {OwnBet | null} */
   #mine = null;
 
   /**
@@ -47,31 +64,34 @@ export class ParticipantView {
     });
   }
 
+  /** @param {OwnBet} mine */
   #setOwnBet(mine) {
     this.#mine = mine;
   }
 
+  /** @param {RoomScene} scene */
   #showScene(scene) {
     const before = this.#scene;
     this.#scene = scene;
-    if (before?.card !== scene.card || before.revealed !== scene.revealed) {
-      if (before?.card !== scene.card) this.#drawCard(scene);
-      if (scene.revealed) this.#revealAnswer(scene);
-    }
+    const moved = before?.card !== scene.card;
+    if (moved) this.#drawCard(scene);
+    if (scene.revealed && (moved || !before.revealed)) this.#revealAnswer(scene);
   }
 
+  /** @param {RoomScene} scene */
   #drawCard({ title, card, cards, before }) {
     document.title = title;
     this.title.textContent = title;
     this.where.textContent = tr("Card {n} of {total}", { n: card, total: cards });
     const was = this.body.contains(document.activeElement);
-    this.#view = new CardView(before, { bet: () => this.#updateBet() });
+    const view = new CardView(before, { bet: () => this.#updateBet() });
+    this.#view = view;
     this.#sent = "";
-    if (this.#mine?.card === card && this.#view.question) {
+    if (this.#mine?.card === card && view.question) {
       this.#sent = JSON.stringify(this.#mine.answer);
-      this.#view.question.set(this.#mine.answer);
+      view.question.set(this.#mine.answer);
     }
-    this.body.replaceChildren(this.#view.node);
+    this.body.replaceChildren(view.node);
     this.acts.hidden = !before.bet;
     this.verdict.textContent = `${this.where.textContent}: ${before.title}`;
     this.#say(before.bet ? "" : tr("This card asks nothing. Look at the board."));
@@ -87,7 +107,7 @@ export class ParticipantView {
   }
 
   #updateBet() {
-    const chosen = this.#view.answer;
+    const chosen = this.#view?.answer ?? null;
     const counts = chosen !== null && JSON.stringify(chosen) === this.#sent;
     this.go.disabled = chosen === null || counts;
     this.go.textContent = counts
@@ -100,6 +120,7 @@ export class ParticipantView {
   }
 
   async #sendBet() {
+    if (!this.#scene || !this.#view) return;
     const { card } = this.#scene;
     const { answer } = this.#view;
     this.go.disabled = true;
@@ -116,31 +137,38 @@ export class ParticipantView {
     }
   }
 
+  /** @param {RoomScene} scene */
   #revealAnswer({ after, tally, before }) {
     this.acts.hidden = true;
+    let view = this.#view;
+    if (!view) return;
     // An answer that was chosen but not sent does not count, so the card is reset.
-    if (this.#view.question && JSON.stringify(this.#view.answer) !== this.#sent)
-      this.#resetCard(before);
-    this.#view.reveal(after, {}, { focus: false });
+    if (view.question && JSON.stringify(view.answer) !== this.#sent) view = this.#resetCard(before);
+    view.reveal(after, {}, { focus: false });
     this.#say("");
-    if (tally) {
+    if (tally && before.bet) {
       const heading = el("h4", { class: "rm-class" }, tr("What the class bet"));
       this.body.append(el("section", {}, heading, createHistogram(before.bet, tally, after.key)));
     }
-    this.verdict.textContent = this.#view.verdict.textContent;
+    this.verdict.textContent = view.verdict.textContent;
   }
 
+  /** @param {CardBefore} before */
   #resetCard(before) {
-    this.#view = new CardView(before);
-    if (this.#sent) this.#view.question.set(JSON.parse(this.#sent));
-    this.body.replaceChildren(this.#view.node);
+    const view = new CardView(before);
+    this.#view = view;
+    if (this.#sent) view.question?.set(JSON.parse(this.#sent));
+    this.body.replaceChildren(view.node);
+    return view;
   }
 
+  /** @param {string} text */
   #say(text, bad = false) {
     this.says.textContent = text;
     this.says.classList.toggle("bad", bad);
   }
 
+  /** @param {string} sentence */
   #showEnd(sentence) {
     this.line.textContent = "";
     this.acts.hidden = true;
@@ -155,5 +183,5 @@ export class ParticipantView {
 
 const root = document.getElementById("room");
 if (root) {
-  new ParticipantView(root, location.pathname.split("/").pop());
+  new ParticipantView(root, location.pathname.split("/").pop() ?? "");
 }

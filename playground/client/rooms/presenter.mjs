@@ -47,6 +47,7 @@ export function presentLesson(view, led, left) {
   const changes = new MutationObserver(fit);
   changes.observe(node, { childList: true, subtree: true });
   screen.requestFullscreen?.().catch(() => {});
+  /** @param {KeyboardEvent} event */
   const keys = (event) => handleKey(event, view, end);
   const closed = () => document.fullscreenElement || end();
   addEventListener("keydown", keys, true);
@@ -71,7 +72,12 @@ export function presentLesson(view, led, left) {
   fit();
 }
 
-// A clicker sends PageDown and PageUp. Other keys stay with a focused control.
+/**
+ * A clicker sends PageDown and PageUp. Other keys stay with a focused control.
+ * @param {KeyboardEvent} event
+ * @param {import("../lessons/lesson.mjs").LessonView} view
+ * @param {() => void} end
+ */
 function handleKey(event, view, end) {
   if (event.key === "Escape") {
     event.preventDefault();
@@ -79,9 +85,10 @@ function handleKey(event, view, end) {
     return end();
   }
   const clicker = event.key.startsWith("Page");
-  const own = event.target.closest?.(
-    "input, textarea, select, button, summary, .dp-stage, [role=tab]",
-  );
+  const { target } = event;
+  const own =
+    target instanceof Element &&
+    target.closest("input, textarea, select, button, summary, .dp-stage, [role=tab]");
   if (own && !clicker) return;
   if (FORWARD_KEYS.includes(event.key)) {
     if (view.view && !view.view.revealed) view.reveal({ focus: false });
@@ -92,11 +99,18 @@ function handleKey(event, view, end) {
   event.stopPropagation();
 }
 
-/** Return whether a node's content is cut off or has to be scrolled. */
+/**
+ * Return whether a node's content is cut off or has to be scrolled.
+ * @param {Element} node
+ */
 const hasOverflow = (node) =>
   node.scrollHeight > node.clientHeight + 1 || node.scrollWidth > node.clientWidth + 1;
 
-// Apply the largest size between two limits with which everything fits, by bisection.
+/**
+ * Apply the largest size between two limits with which everything fits, by bisection.
+ * @param {[number, number]} limits
+ * @param {(size: number) => boolean} fits
+ */
 function findLargestFit([low, high], fits) {
   for (let i = 0; i < SEARCH_STEPS; i++) {
     const middle = (low + high) / 2;
@@ -106,30 +120,36 @@ function findLargestFit([low, high], fits) {
   fits(low);
 }
 
-// Returns a function that fits a card to the screen. Letters come first, at least 24 pixels, then
-// pictures. If the text still overflows its column, the column gets wider.
+/**
+ * Return a function that fits a card to the screen. Letters come first, at least 24 pixels, then
+ * pictures. If the text still overflows its column, the column gets wider.
+ * @param {HTMLElement} screen
+ */
 function createFitter(screen) {
-  let timer = null;
+  let timer = 0;
+  /** @returns {HTMLElement | null} */
+  const find = (/** @type {string} */ name) => screen.querySelector(name);
   const fit = () => {
-    timer = null;
-    const [body, words, scenes] = [".ls-body", ".ls-words", ".ls-scenes"].map((name) =>
-      screen.querySelector(name),
-    );
+    timer = 0;
+    const body = find(".ls-body");
+    const words = find(".ls-words");
+    const scenes = find(".ls-scenes");
     if (!body) return;
-    const revealed = body.querySelector(".ls-card.revealed") !== null;
+    const revealed = words !== null && body.querySelector(".ls-card.revealed") !== null;
     scenes?.style.removeProperty("zoom");
     if (matchMedia(NARROW_QUERY).matches) {
       screen.style.fontSize = `${FONT_SIZES[0]}px`;
       return;
     }
     const card = revealed ? words : body;
+    /** @param {number} share */
     const beside = (share) => screen.style.setProperty("--ls-beside", String(share));
     beside(SCENE_SHARES[1]);
     findLargestFit(FONT_SIZES, (size) => {
       screen.style.fontSize = `${size}px`;
       return !hasOverflow(card);
     });
-    if (!revealed) return;
+    if (!revealed || !scenes) return;
     if (hasOverflow(words))
       findLargestFit(SCENE_SHARES, (share) => {
         beside(share);
@@ -143,6 +163,6 @@ function createFitter(screen) {
   // Wait: the stages draw in the next frames.
   return () => {
     clearTimeout(timer);
-    timer = setTimeout(fit, REDRAW_MS);
+    timer = window.setTimeout(fit, REDRAW_MS);
   };
 }

@@ -5,7 +5,8 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 import { secretHeader } from "./room_requests.mjs";
 
 const SILENT_MS = 40_000;
-const RETRY_WAITS_MS = [500, 1000, 2000, 4000, 8000, 15_000];
+const RETRY_WAITS_MS = [500, 1000, 2000, 4000, 8000];
+const LONGEST_WAIT_MS = 15_000;
 
 /**
  * @typedef {object} Listener
@@ -26,18 +27,30 @@ export function listenToRoom(code, listener, secret) {
   return () => leaving.abort();
 }
 
+/**
+ * @param {string} code
+ * @param {Listener} listener
+ * @param {string | undefined} secret
+ * @param {AbortSignal} leaving
+ */
 async function keepListening(code, listener, secret, leaving) {
   for (let failed = 0; !leaving.aborted; ) {
     const found = await readStreamOnce(code, listener, secret, leaving);
     if (leaving.aborted || found === "over") return;
     failed = found === "broken" ? failed + 1 : 0;
     if (failed) listener.line(false);
-    await sleepUnlessAborted(RETRY_WAITS_MS[failed] ?? RETRY_WAITS_MS.at(-1), leaving);
+    await sleepUnlessAborted(RETRY_WAITS_MS[failed] ?? LONGEST_WAIT_MS, leaving);
   }
 }
 
-// Read one stream. Returns "over" if the room has ended, "broken" if the stream failed, and "ended"
-// if the server closed it.
+/**
+ * Read one stream. Returns "over" if the room has ended, "broken" if the stream failed, and "ended"
+ * if the server closed it.
+ * @param {string} code
+ * @param {Listener} listener
+ * @param {string | undefined} secret
+ * @param {AbortSignal} leaving
+ */
 async function readStreamOnce(code, listener, secret, leaving) {
   const line = new AbortController();
   const cut = () => line.abort();
@@ -56,7 +69,7 @@ async function readStreamOnce(code, listener, secret, leaving) {
     });
     if (!answer.ok) return await handleRefusal(answer, listener);
     listener.line(true);
-    return await readEvents(answer.body, listener, alive);
+    return answer.body ? await readEvents(answer.body, listener, alive) : "broken";
   } catch {
     return "broken";
   } finally {
@@ -65,6 +78,10 @@ async function readStreamOnce(code, listener, secret, leaving) {
   }
 }
 
+/**
+ * @param {Response} answer
+ * @param {Listener} listener
+ */
 async function handleRefusal(answer, listener) {
   if (answer.status === 429 || answer.status >= 500) return "broken";
   const found = await readMessage(answer).catch(() => ({}));
@@ -72,6 +89,11 @@ async function handleRefusal(answer, listener) {
   return "over";
 }
 
+/**
+ * @param {ReadableStream<Uint8Array<ArrayBuffer>>} body
+ * @param {Listener} listener
+ * @param {() => void} alive called whenever something has come
+ */
 async function readEvents(body, listener, alive) {
   const reader = body.getReader();
   const decoder = new TextDecoder();
@@ -80,7 +102,7 @@ async function readEvents(body, listener, alive) {
     if (done) return "ended";
     alive();
     const parts = (text + decoder.decode(value, { stream: true })).split("\n\n");
-    text = parts.pop();
+    text = parts.pop() ?? "";
     for (const part of parts) {
       const [name, data] = parseEvent(part);
       if (name === "ended") {
@@ -92,18 +114,26 @@ async function readEvents(body, listener, alive) {
   }
 }
 
-/** @returns {[string, any]} name and data of an event; a keep-alive has no name */
+/**
+ * @param {string} part
+ * @returns {[string, any]} name and data of an event; a keep-alive has no name
+ */
 function parseEvent(part) {
   const lines = part.split("\n");
+  /** @param {string} start */
   const after = (start) => lines.find((line) => line.startsWith(start))?.slice(start.length);
   const name = after("event: ");
-  return name ? [name, parseMessage(after("data: "))] : ["", null];
+  return name ? [name, parseMessage(after("data: ") ?? "")] : ["", null];
 }
 
 const endedText = () => tr("This room has ended.");
 
-// Resolves after some milliseconds, or at once when aborted.
-/** @returns {Promise<void>} */
+/**
+ * Resolve after some milliseconds, or at once when aborted.
+ * @param {number} ms
+ * @param {AbortSignal} signal
+ * @returns {Promise<void>}
+ */
 const sleepUnlessAborted = (ms, signal) =>
   new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);

@@ -20,7 +20,27 @@ const LOCAL_HOST = /^(localhost|127\.|\[::1\])/;
  *   card, or its answer is revealed
  */
 
-/** Return whether this browser opened a classroom for a lesson, and may still be its teacher. */
+/** @import { Key } from "../lessons/bets.mjs" */
+/** @import { Tally } from "./histogram.mjs" */
+/** @import { RoomScene } from "./participant.mjs" */
+/** @typedef {{ code: string, secret: string }} Room */
+
+/**
+ * What a teacher sees of the class.
+ * @typedef {object} Figures
+ * @property {number} card from 1
+ * @property {number} here
+ * @property {number} entered
+ * @property {boolean} locked
+ * @property {boolean} revealed
+ * @property {Tally | null} tally
+ * @property {string[]} words answers in words
+ */
+
+/**
+ * Return whether this browser opened a classroom for a lesson, and may still be its teacher.
+ * @param {string} lesson
+ */
 export function hasOwnRoom(lesson) {
   try {
     return localStorage.getItem(storageKey(lesson)) !== null;
@@ -29,16 +49,44 @@ export function hasOwnRoom(lesson) {
   }
 }
 
+/** @param {string} lesson */
 const storageKey = (lesson) => `decoding-playground.room.${lesson}`;
 
 /** The teacher's panel of one classroom. */
 export class RoomPanel {
   #taught;
-  /** @type {{ code: string, secret: string } | null} */
+  /** @type {Room | null} */
   #room = null;
+  /** @type {RoomScene | null} */
   #scene = null;
+  /** @type {Figures | null} */
   #figures = null;
   #leave = () => {};
+
+  node = el("section", { class: "rm-panel", "aria-label": tr("A room for the class") });
+  says = el("p", { class: "rm-status", role: "status" });
+  counts = el("p", { class: "rm-counts" });
+  brief = el("p", { class: "rm-brief" });
+  where = el("p", { class: "rm-where" });
+  answers = el("div", {});
+  onScreen = el("div", { class: "rm-on-screen" });
+  picture = el("div", { class: "rm-picture" });
+  back = createButton(tr("← Back"), () => this.#showNext(-1));
+  next = createButton(tr("Next →"), () => this.#showNext(1), { class: "dp-btn rm-next" });
+  tell = createButton(tr("Reveal"), () => this.reveal(), { class: "dp-btn rm-go" });
+  lock = createButton(
+    tr("Lock"),
+    () => this.#sendAction(this.#figures?.locked ? "unlock" : "lock"),
+    { title: tr("Nobody new comes in; whoever is here stays") },
+  );
+  close = createButton(tr("Close the room"), () => this.#confirmClose());
+  sure = el("span", { class: "rm-sure", hidden: true });
+  bets = el(
+    "details",
+    { class: "rm-bets" },
+    el("summary", {}, tr("What they bet, and what is right")),
+    this.answers,
+  );
 
   /**
    * @param {HTMLElement} root
@@ -46,51 +94,22 @@ export class RoomPanel {
    */
   constructor(root, taught) {
     this.#taught = taught;
-    this.node = el("section", { class: "rm-panel", "aria-label": tr("A room for the class") });
-    this.says = el("p", { class: "rm-status", role: "status" });
-    this.#createParts();
     root.replaceChildren(this.node);
     const known = this.#loadRoom();
     if (known) this.#enterRoom(known);
     else this.#showClosed();
   }
 
-  #createParts() {
-    this.counts = el("p", { class: "rm-counts" });
-    this.brief = el("p", { class: "rm-brief" });
-    this.where = el("p", { class: "rm-where" });
-    this.answers = el("div", {});
-    this.onScreen = el("div", { class: "rm-on-screen" });
-    this.back = createButton(tr("← Back"), () => this.show(this.#scene.card - 1));
-    this.next = createButton(tr("Next →"), () => this.show(this.#scene.card + 1), {
-      class: "dp-btn rm-next",
-    });
-    this.tell = createButton(tr("Reveal"), () => this.reveal(), { class: "dp-btn rm-go" });
-    this.lock = createButton(
-      tr("Lock"),
-      () => this.#sendAction(this.#figures.locked ? "unlock" : "lock"),
-      {
-        title: tr("Nobody new comes in; whoever is here stays"),
-      },
-    );
-    this.close = createButton(tr("Close the room"), () => this.#confirmClose());
-    this.sure = el("span", { class: "rm-sure", hidden: true });
-    this.bets = el(
-      "details",
-      { class: "rm-bets" },
-      el("summary", {}, tr("What they bet, and what is right")),
-      this.answers,
-    );
-  }
-
+  /** @returns {Room | null} */
   #loadRoom() {
     try {
-      return JSON.parse(localStorage.getItem(storageKey(this.#taught.lesson)));
+      return JSON.parse(localStorage.getItem(storageKey(this.#taught.lesson)) ?? "null");
     } catch {
       return null;
     }
   }
 
+  /** @param {Room | null} room */
   #saveRoom(room) {
     try {
       if (room) localStorage.setItem(storageKey(this.#taught.lesson), JSON.stringify(room));
@@ -121,6 +140,7 @@ export class RoomPanel {
     this.#say(said);
   }
 
+  /** @param {HTMLButtonElement} pressed */
   async #openRoom(pressed) {
     const { lesson, language, cardNumber = 1 } = this.#taught;
     pressed.disabled = true;
@@ -134,7 +154,10 @@ export class RoomPanel {
     }
   }
 
-  // Enter an open room: a new one, or one that this browser opened before.
+  /**
+   * Enter an open room: a new one, or one that this browser opened before.
+   * @param {Room} room
+   */
   #enterRoom(room) {
     this.#room = room;
     this.#say(tr("Entering the room …"));
@@ -159,9 +182,10 @@ export class RoomPanel {
   }
 
   get address() {
-    return new URL(`room/${this.#room.code}`, document.baseURI).href;
+    return new URL(`room/${this.#room?.code}`, document.baseURI).href;
   }
 
+  /** @param {RoomScene} scene */
   #showScene(scene) {
     if (!this.#scene) this.#showOpened();
     this.#scene = scene;
@@ -181,8 +205,7 @@ export class RoomPanel {
   }
 
   #showOpened() {
-    this.picture = el("div", { class: "rm-picture" });
-    const { code } = this.#room;
+    this.picture.replaceChildren();
     this.node.replaceChildren(
       el(
         "div",
@@ -191,7 +214,7 @@ export class RoomPanel {
           "div",
           { class: "rm-join" },
           el("p", { class: "rm-address" }, this.address),
-          el("p", { class: "rm-code" }, code),
+          el("p", { class: "rm-code" }, this.#room?.code),
           this.counts,
           LOCAL_HOST.test(location.host) ? el("p", { class: "rm-note" }, localOnlyNote()) : null,
         ),
@@ -224,21 +247,25 @@ export class RoomPanel {
     }
   }
 
+  /** @param {Figures} figures */
   #showFigures(figures) {
     this.#figures = figures;
+    if (!this.#scene) return;
     const { here, entered, tally, locked, words, revealed } = figures;
     const { before, after, card } = this.#scene;
+    const { bet } = before;
     this.counts.replaceChildren(
       el("b", {}, tr("{n} here", { n: here })),
       ...(tally ? [" · ", el("b", {}, tr("{n} have bet", { n: tally.votes }))] : []),
       ` · ${tr("{n} entered", { n: entered })}`,
     );
-    this.brief.replaceChildren(el("b", {}, this.#room.code), ` · ${this.counts.textContent}`);
+    this.brief.replaceChildren(el("b", {}, this.#room?.code), ` · ${this.counts.textContent}`);
     this.lock.textContent = locked ? tr("Unlock") : tr("Lock");
     this.lock.setAttribute("aria-pressed", String(locked));
-    if (!tally || figures.card !== card) return;
+    if (!tally || !bet || figures.card !== card) return;
+    /** @param {Key | null} [key] */
     const drawn = (key) => [
-      createHistogram(before.bet, tally, key),
+      createHistogram(bet, tally, key),
       ...(words.length ? [createWordList(words)] : []),
     ];
     this.answers.replaceChildren(...drawn(after.key));
@@ -246,7 +273,15 @@ export class RoomPanel {
     this.onScreen.replaceChildren(...drawn(revealed ? after.key : undefined));
   }
 
-  /** Move the class to a card, from 1. */
+  /** @param {number} by */
+  #showNext(by) {
+    if (this.#scene) this.show(this.#scene.card + by);
+  }
+
+  /**
+   * Move the class to a card.
+   * @param {number} card from 1
+   */
   show(card) {
     this.#taught.asked?.(card);
     return this.#sendAction("show", card);
@@ -254,7 +289,7 @@ export class RoomPanel {
 
   /** Reveal the card's answer to the class. */
   reveal() {
-    return this.#sendAction("reveal", this.#scene.card);
+    return this.#sendAction("reveal", this.#scene?.card);
   }
 
   #confirmClose() {
@@ -272,6 +307,10 @@ export class RoomPanel {
     stay.focus();
   }
 
+  /**
+   * @param {string} act
+   * @param {number} [card]
+   */
   async #sendAction(act, card) {
     if (!this.#room) return;
     try {
@@ -282,10 +321,12 @@ export class RoomPanel {
     }
   }
 
+  /** @param {Record<string, any>} asked */
   #postAsTeacher(asked) {
-    return postToRoom(`room/${this.#room.code}/teach`, asked, this.#room.secret);
+    return postToRoom(`room/${this.#room?.code}/teach`, asked, this.#room?.secret);
   }
 
+  /** @param {string} text */
   #say(text, bad = false) {
     this.says.textContent = text;
     this.says.classList.toggle("bad", bad);
@@ -304,6 +345,7 @@ export class RoomPanel {
  */
 export const createRoomPanel = (root, taught) => new RoomPanel(root, taught);
 
+/** @param {string[]} words */
 const createWordList = (words) =>
   el(
     "ul",

@@ -28,5 +28,6 @@ export async function postToRoom(place, told, secret) {
 /**
  * Return the header with the teacher's secret, if there is one.
  * @param {string} [secret]
+ * @returns {Record<string, string>}
  */
 export const secretHeader = (secret) => (secret ? { "x-room-secret": secret } : {});
