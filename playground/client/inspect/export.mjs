@@ -1,6 +1,6 @@
 // The export panel of a run: data files, code with a check, and figures.
 import { createButton, downloadUrl, el, saveAs } from "../../../visualizers/shared/dom.mjs";
-import { toTrace, toTraceJson } from "../../../visualizers/shared/record.mjs";
+import { toTraceJson } from "../../../visualizers/shared/record.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { saveTrace } from "../../../visualizers/stage/download.mjs";
@@ -10,9 +10,12 @@ import { stages } from "../shell/page_state.mjs";
 import { askServer } from "../shell/questions.mjs";
 import { csv } from "../shell/steps_csv.mjs";
 import { createZip } from "../shell/zip.mjs";
+import { codeFilesOf, Refusal, throwRefusal, withoutSteps } from "./code_files.mjs";
 import { figureFileName, figurePng, figureSvg, figureTitle, listFigures } from "./figures.mjs";
 import { GenerateOutputs } from "./generate_outputs.mjs";
 import { buildSavedPage } from "./saved_page.mjs";
+
+/** @import { CodeFiles } from "./code_files.mjs" */
 
 // Charts appear shortly after the run ends, and curves are drawn only once they have a size.
 const DRAW_DELAY_MS = 300;
@@ -21,28 +24,16 @@ const NO_PICTURE = tr("This figure could not be drawn as a picture; another form
 const NO_CODE = tr("The code could not be fetched.");
 
 // Form of the code -> its label and its file name.
+/** @type {Record<string, [string, string]>} */
 const CODE_FORMS = {
   generate: ["model.generate()", "run.py"],
   pipeline: ['pipeline("text-generation")', "run_pipeline.py"],
 };
 
-// An error whose message is shown to the visitor.
-class Refusal extends Error {}
-
-const throwRefusal = (sentence) => {
-  throw new Refusal(sentence);
-};
-
 /**
- * Return a trace without steps: code and model comparison need only the request and the output.
- * @param {Run} run
+ * @param {string} label
+ * @param {...Content} nodes
  */
-export function withoutSteps(run) {
-  const ids = new Set([...run.prompt_ids, ...run.outputs.flatMap((o) => o.token_ids)]);
-  const pieces = Object.fromEntries([...ids].map((id) => [id, run.pieces[id] ?? ""]));
-  return { ...toTrace(run), steps: [], emitted: [], pieces };
-}
-
 const labelledRow = (label, ...nodes) =>
   el(
     "div",
@@ -52,12 +43,32 @@ const labelledRow = (label, ...nodes) =>
   );
 
 class ExportPanel {
-  #run = null;
-  #known = null;
+  /** @type {Run | null} */
+  #shownRun = null;
+  #known = "";
+  /** @type {{ run: string, answer: Promise<CodeFiles> } | null} */
   #files = null;
+  /** @type {HTMLButtonElement[]} */
   #buttons = [];
   #verification = new StoppableQuestion();
 
+  check = this.#button(
+    tr("Verify"),
+    () => this.#verify(),
+    tr("Run the exported code in a fresh process and compare the tokens"),
+  );
+  halt = createButton(tr("Stop the check"), () => this.#verification.stop());
+  form = el(
+    "select",
+    {
+      class: "ex-form",
+      "aria-label": tr("Form of the code"),
+      onchange: () => this.#changeForm(),
+    },
+    Object.entries(CODE_FORMS).map(([value, [label]]) => el("option", { value }, label)),
+  );
+
+  /** @param {HTMLElement} root */
   constructor(root) {
     this.root = root;
     this.say = el("p", { class: "dp-note ex-status", role: "status" });
@@ -65,8 +76,10 @@ class ExportPanel {
     this.chooser = el("select", { class: "ex-select", "aria-label": tr("Figure") });
     this.code = el("pre", { class: "ex-code", tabindex: 0, "aria-label": tr("Code") });
     const opened = () => {
-      if (this.shown.open && this.#run) this.#showCode();
+      if (this.shown.open && this.#shownRun) this.#showCode();
     };
+    this.halt.hidden = true;
+    /** @type {HTMLDetailsElement} */
     this.shown = el(
       "details",
       { class: "ex-details", ontoggle: opened },
@@ -80,7 +93,17 @@ class ExportPanel {
     this.chooser.addEventListener("focus", () => this.#list());
   }
 
-  // A button that shows the reason if its action fails.
+  // The buttons need a run, and are off without one.
+  get #run() {
+    return this.#shownRun ?? throwRefusal(tr("There is no figure to save."));
+  }
+
+  /**
+   * Create a button that shows the reason if its action fails.
+   * @param {string} label
+   * @param {() => unknown} act
+   * @param {string} [hint]
+   */
   #button(label, act, hint) {
     const guarded = async () => {
       this.say.textContent = "";
@@ -119,28 +142,17 @@ class ExportPanel {
   }
 
   #codeRow() {
+    /**
+     * @param {string} ending
+     * @param {string} type
+     * @param {(code: CodeFiles) => string} contentOf
+     */
     const save = (ending, type, contentOf) => async () =>
       saveAs(this.#name(ending), type, contentOf(await this.#codeFiles()));
     const script = save(".py", "text/x-python", ({ files }) => files[this.#script]);
     const notebook = save(".ipynb", "application/x-ipynb+json", ({ files }) => files["run.ipynb"]);
     const archive = async () =>
       this.#saveBlob(this.#name(".zip"), await createZip(await this.#archiveFiles()));
-    this.check = this.#button(
-      tr("Verify"),
-      () => this.#verify(),
-      tr("Run the exported code in a fresh process and compare the tokens"),
-    );
-    this.halt = createButton(tr("Stop the check"), () => this.#verification.stop());
-    this.halt.hidden = true;
-    this.form = el(
-      "select",
-      {
-        class: "ex-form",
-        "aria-label": tr("Form of the code"),
-        onchange: () => this.#changeForm(),
-      },
-      Object.entries(CODE_FORMS).map(([value, [label]]) => el("option", { value }, label)),
-    );
     return labelledRow(
       tr("Code"),
       this.form,
@@ -176,7 +188,11 @@ class ExportPanel {
     );
   }
 
-  // Saves a file and shows its size.
+  /**
+   * Save a file and show its size.
+   * @param {string} name
+   * @param {Blob} blob
+   */
   #saveBlob(name, blob) {
     downloadUrl(URL.createObjectURL(blob), name);
     this.say.textContent = tr("Saved {name}, {size}.", { name, size: formatSize(blob.size) });
@@ -191,6 +207,7 @@ class ExportPanel {
     const run = this.#run;
     this.say.textContent = tr("Packing…");
     const { files } = await this.#codeFiles();
+    /** @type {Record<string, string | Uint8Array<ArrayBuffer>>} */
     const packed = {
       ...files,
       [this.#name(".json")]: toTraceJson(run),
@@ -201,9 +218,13 @@ class ExportPanel {
     return packed;
   }
 
-  // Draws all figures; closed panels are opened meanwhile, because they draw nothing while closed.
+  /**
+   * Draw all figures; closed panels are opened meanwhile, because they draw nothing while closed.
+   * @param {Record<string, string | Uint8Array<ArrayBuffer>>} packed
+   */
   async #drawAll(packed) {
-    const fold = stages.unfold(this.#stageEntry);
+    const entry = this.#stageEntry;
+    const fold = entry ? stages.unfold(entry) : () => {};
     await new Promise((drawn) => setTimeout(drawn, DRAW_DELAY_MS));
     for (const card of listFigures(this.#stage)) {
       // One failed figure must not stop the archive.
@@ -218,12 +239,14 @@ class ExportPanel {
     fold();
   }
 
+  /** @param {string} ending */
   #name(ending) {
     return `${this.#run.strategy}-seed${this.#run.seed}${ending}`;
   }
 
+  /** @returns {HTMLElement} */
   get #stage() {
-    return this.root.closest(".dp-stage");
+    return this.root.closest(".dp-stage") ?? this.root;
   }
 
   get #stageEntry() {
@@ -231,7 +254,7 @@ class ExportPanel {
   }
 
   #visuals() {
-    return this.#stageEntry.visuals;
+    return this.#stageEntry?.visuals ?? [];
   }
 
   #figure() {
@@ -239,6 +262,7 @@ class ExportPanel {
     return found || throwRefusal(tr("There is no figure to save."));
   }
 
+  /** @param {Element} card */
   #slug(card) {
     return this.#name(`-${figureFileName(card)}`);
   }
@@ -246,14 +270,13 @@ class ExportPanel {
   // One request for all who need the files: the server drops a question once the page asks a newer one.
   #codeFiles() {
     const run = this.#run;
-    if (this.#files?.run !== run.id) {
-      const answer = codeFilesOf(run);
-      this.#files = { run: run.id, answer };
-      answer.catch(() => {
-        this.#files = null;
-      });
-    }
-    return this.#files.answer;
+    if (this.#files?.run === run.id) return this.#files.answer;
+    const answer = codeFilesOf(run);
+    this.#files = { run: run.id, answer };
+    answer.catch(() => {
+      this.#files = null;
+    });
+    return answer;
   }
 
   get #script() {
@@ -264,7 +287,7 @@ class ExportPanel {
   async #changeForm() {
     this.badge.hidden = true;
     this.say.textContent = "";
-    if (this.form.value === "pipeline" && this.#run) {
+    if (this.form.value === "pipeline" && this.#shownRun) {
       try {
         const { no_pipeline: reason } = await this.#codeFiles();
         if (reason) throwRefusal(said(reason));
@@ -274,7 +297,7 @@ class ExportPanel {
         this.say.textContent = `⚠ ${words}`;
       }
     }
-    if (this.shown.open && this.#run) this.#showCode();
+    if (this.shown.open && this.#shownRun) this.#showCode();
   }
 
   async #showCode() {
@@ -299,7 +322,7 @@ class ExportPanel {
     this.check.disabled = false;
     this.form.disabled = false;
     this.halt.hidden = true;
-    if (asked !== this.#run) return;
+    if (asked !== this.#shownRun || !answer) return;
     if (answer.error)
       return this.#mark("bad", tr("Not checked: {why}", { why: said(answer.error) }));
     const verdict = answer.equal ? tr("✓ Verified. ") : tr("✗ Not the same. ");
@@ -308,6 +331,10 @@ class ExportPanel {
     this.#mark(answer.equal ? "good" : "bad", verdict + said(answer.message) + took);
   }
 
+  /**
+   * @param {string} kind
+   * @param {string} text
+   */
   #mark(kind, text) {
     this.badge.className = `ex-badge ${kind}`;
     this.badge.textContent = text;
@@ -315,7 +342,6 @@ class ExportPanel {
   }
 
   #list() {
-    if (!this.#stage) return;
     const names = listFigures(this.#stage).map(figureTitle);
     const at = Math.max(0, this.chooser.selectedIndex);
     if (names.join() === [...this.chooser.options].map((o) => o.text).join()) return;
@@ -326,7 +352,7 @@ class ExportPanel {
   /** @param {Run} run */
   update(run) {
     if (run.id !== this.#known) this.#forget(run);
-    this.#run = run;
+    this.#shownRun = run;
     const idle = run.status === "running" || run.status === "failed";
     const checking = this.badge.classList.contains("busy") && !this.badge.hidden;
     for (const b of this.#buttons) b.disabled = idle || (b === this.check && checking);
@@ -348,16 +374,9 @@ class ExportPanel {
   select() {}
 
   clear() {
-    this.#run = null;
+    this.#shownRun = null;
     this.rich.forget();
   }
-}
-
-/** @param {Run} run */
-async function codeFilesOf(run) {
-  const answer = await askServer({ action: "files", trace: withoutSteps(run) });
-  if (answer.error) throwRefusal(said(answer.error));
-  return answer;
 }
 
 /** @type {ViewSpec} */

@@ -21,18 +21,31 @@ const EXCLUDED_VIEWS = [
 const SVG = "http://www.w3.org/2000/svg";
 const VIEW = "dp-v-";
 
+/** @param {Element} card */
 const viewName = (card) =>
   ([...card.classList].find((c) => c.startsWith(VIEW)) || "").slice(VIEW.length);
 
-export const listFigures = (root) =>
-  [...root.querySelectorAll(".dp-card")].filter((card) => {
+/**
+ * Return the cards of a stage that show a figure.
+ * @param {HTMLElement} root
+ */
+export function listFigures(root) {
+  /** @type {NodeListOf<HTMLElement>} */
+  const cards = root.querySelectorAll(".dp-card");
+  return [...cards].filter((card) => {
     const body = card.lastElementChild;
-    return !EXCLUDED_VIEWS.includes(viewName(card)) && body && !body.hidden && card.offsetParent;
+    const shown = body instanceof HTMLElement && !body.hidden && card.offsetParent;
+    return shown && !EXCLUDED_VIEWS.includes(viewName(card));
   });
+}
 
+/** @param {Element} card */
 export const figureTitle = (card) => card.getAttribute("aria-label") || tr("figure");
 
-/** Return a figure's file name: its English title, in other languages the view's name. */
+/**
+ * Return a figure's file name: its English title, in other languages the view's name.
+ * @param {Element} card
+ */
 export const figureFileName = (card) =>
   (pageLanguage() === "en" ? figureTitle(card) : viewName(card) || "figure")
     .toLowerCase()
@@ -45,13 +58,24 @@ const pageStyles = () =>
     .filter((text) => text.includes("--dp-bg"))
     .join("\n");
 
+/**
+ * A figure as SVG, with its size in pixels.
+ * @typedef {{ text: string, width: number, height: number }} Svg
+ */
+
+/**
+ * @param {HTMLElement} card
+ * @returns {Promise<Svg>}
+ */
 export async function figureSvg(card) {
   const whole = drawCardPicture(card);
   if (whole) return whole;
+  /** @type {HTMLElement | null} */
   const plot = card.querySelector(".js-plotly-plot");
   return plot ? plotSvg(plot) : cardSvg(card);
 }
 
+/** @param {HTMLElement} plot */
 async function plotSvg(plot) {
   const Plotly = await loadPlotly();
   const { width, height } = plot.getBoundingClientRect();
@@ -60,7 +84,10 @@ async function plotSvg(plot) {
   return { text: decodeURIComponent(url.slice(url.indexOf(",") + 1)), width, height };
 }
 
-// A card made of HTML: a copy with the page's styles, in a foreignObject.
+/**
+ * Return a card made of HTML: a copy with the page's styles, in a foreignObject.
+ * @param {HTMLElement} card
+ */
 function cardSvg(card) {
   const width = Math.ceil(Math.max(card.getBoundingClientRect().width, card.scrollWidth));
   const outer = copyWithStyles(card, width);
@@ -77,8 +104,12 @@ function cardSvg(card) {
   return { text: new XMLSerializer().serializeToString(picture), width, height };
 }
 
+/**
+ * @param {HTMLElement} card
+ * @param {number} width in pixels
+ */
 function copyWithStyles(card, width) {
-  const copy = card.cloneNode(true);
+  const copy = /** @type {HTMLElement} */ (card.cloneNode(true));
   copy.style.width = `${width}px`;
   copy.style.boxSizing = "border-box";
   // New tokens fade in; without this the figure would show them half transparent.
@@ -94,13 +125,18 @@ function copyWithStyles(card, width) {
   return outer;
 }
 
-// Measures in an empty frame: the SVG lacks Gradio's styles, so the height on the page differs.
+/**
+ * Measure in an empty frame: the SVG lacks Gradio's styles, so the height on the page differs.
+ * @param {HTMLElement} node
+ * @param {number} width in pixels
+ */
 function measureHeight(node, width) {
   const away = { position: "absolute", left: "-9999px", border: 0 };
   const style = { ...away, width: `${width}px`, height: "10px" };
   const frame = el("iframe", { "aria-hidden": "true", style });
   document.body.append(frame);
-  const inside = frame.contentDocument;
+  // A frame without an address has a document at once.
+  const inside = /** @type {Document} */ (frame.contentDocument);
   inside.body.style.margin = "0";
   inside.body.append(inside.importNode(node, true));
   const height = Math.ceil(inside.documentElement.scrollHeight);
@@ -108,6 +144,10 @@ function measureHeight(node, width) {
   return height;
 }
 
+/**
+ * @param {HTMLElement} card
+ * @returns {Promise<Blob>}
+ */
 export async function figurePng(card) {
   const { text, width, height } = await figureSvg(card);
   const scale = 2;
@@ -119,10 +159,12 @@ export async function figurePng(card) {
     height: Math.round(height * scale),
   });
   const brush = canvas.getContext("2d");
+  if (!brush) throw new Error("no canvas");
   brush.fillStyle = readColours().bg;
   brush.fillRect(0, 0, canvas.width, canvas.height);
   brush.drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((done, bad) => {
+    /** @param {Blob | null} blob */
     const take = (blob) => (blob ? done(blob) : bad(new Error("no picture")));
     canvas.toBlob(take, "image/png");
   });

@@ -8,6 +8,7 @@ import { askServer } from "../shell/questions.mjs";
 import { visitorId } from "../shell/visitor_media.mjs";
 
 const ENDPOINT = "./rich";
+/** @type {Record<string, [string, string]>} */
 const OUTPUT_CHOICES = {
   output_scores: [tr("Scores"), tr("Of every step what the processors left of the logits")],
   output_logits: [tr("Logits"), tr("Of every step the logits themselves")],
@@ -144,7 +145,11 @@ export class GenerateOutputs {
     this.#updateControls();
   }
 
-  // Fetch the file and return the sentence to show.
+  /**
+   * Fetch the file and return the sentence to show.
+   * @param {Run} run
+   * @param {AbortSignal} signal
+   */
   async #requestFile(run, signal) {
     try {
       const answer = await fetch(new URL(ENDPOINT, document.baseURI), {

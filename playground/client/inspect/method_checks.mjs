@@ -5,6 +5,9 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 import { StoppableQuestion } from "../jobs/question.mjs";
 import { askServer } from "../shell/questions.mjs";
 
+/** @typedef {{ what: string, result: string, told: string }} Check */
+
+/** @type {Record<string, string>} */
 const RESULTS = { passed: tr("✓ passed"), failed: tr("✗ failed"), noted: tr("· noted") };
 
 export class MethodChecks {
@@ -38,8 +41,12 @@ export class MethodChecks {
     this.#busy(false);
   }
 
-  // Show the results as they come; return the sentence about all of them.
+  /**
+   * Show the results as they come; return the sentence about all of them.
+   * @param {string} press
+   */
   async #followCheck(press) {
+    /** @type {Check[]} */
     const found = [];
     for (;;) {
       this.say.textContent = tr("Checking: {n} looked at; it takes up to a minute…", {
@@ -55,6 +62,7 @@ export class MethodChecks {
     }
   }
 
+  /** @param {boolean} on */
   #busy(on) {
     this.go.disabled = on;
     this.halt.hidden = !on;
@@ -65,6 +73,7 @@ export class MethodChecks {
   }
 }
 
+/** @param {Check} check */
 const checkRow = ({ what, result, told }) =>
   el(
     "li",
@@ -74,6 +83,7 @@ const checkRow = ({ what, result, told }) =>
     el("span", {}, said(told)),
   );
 
+/** @param {Check[]} found */
 function verdictSentence(found) {
   const failed = found.filter(({ result }) => result === "failed").length;
   if (!failed) return tr("It does what others expect of a method.");

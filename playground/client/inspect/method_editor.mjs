@@ -20,6 +20,8 @@ const CHANGED = tr(
   "Something else has changed this file since it was opened here. Nothing was written.",
 );
 
+/** @typedef {Record<string, { text: string, mark: string }>} SavedFiles by path */
+
 /** @param {string} path */
 const shellQuote = (path) =>
   /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
@@ -29,6 +31,8 @@ export class MethodEditor {
   /** @type {Record<string, { text: string, mark: string, typed: string }>} */
   #files = {};
   #notStored = false;
+  /** @type {FileTabs | null} null until the files have come */
+  #tabs = null;
   #pendingProblem = "";
 
   /**
@@ -42,8 +46,13 @@ export class MethodEditor {
     this.say = el("p", { class: "dp-status", role: "status" });
     this.editor = new CodeEditor({ changed: () => this.#recordInput(), save: () => this.save() });
     this.checks = new MethodChecks(name, given, async () => !this.dirty || this.save());
-    this.warn = (event) => this.#notStored && this.dirty && event.preventDefault();
+    this.warn = (/** @type {Event} */ event) =>
+      this.#notStored && this.dirty && event.preventDefault();
     addEventListener("beforeunload", this.warn);
+    this.anyway = createButton(tr("Save mine"), () => this.save(true));
+    this.theirs = createButton(tr("Take what is there"), () => this.#revert());
+    this.undo = createButton(tr("Back to what is saved"), () => this.#revert());
+    this.anyway.hidden = this.theirs.hidden = true;
     this.begun = this.#begin();
   }
 
@@ -51,28 +60,26 @@ export class MethodEditor {
     const told = await askServer({ action: "method_files", name: this.name });
     if (told.error) return this.#showStatus(told.error, true);
     this.#mergeFiles(told.files);
-    this.files = new FileTabs(Object.keys(told.files), (path) => this.#show(path));
-    this.anyway = createButton(tr("Save mine"), () => this.save(true));
-    this.theirs = createButton(tr("Take what is there"), () => this.#revert());
-    this.undo = createButton(tr("Back to what is saved"), () => this.#revert());
-    this.anyway.hidden = this.theirs.hidden = true;
+    const tabs = new FileTabs(Object.keys(told.files), (path) => this.#show(path));
+    this.#tabs = tabs;
     const save = createButton(tr("Save"), () => this.save(), { class: "dp-btn f-go" });
     const acts = [save, this.anyway, this.theirs, this.undo, this.checks.go, this.checks.halt];
     this.node.append(
-      this.files.node,
+      tabs.node,
       this.editor.node,
       el("div", { class: "dp-row me-row" }, acts),
       this.say,
       this.checks.node,
       this.#publish(told.folder),
     );
-    this.files.choose(this.files.paths[0]);
+    tabs.choose(tabs.paths[0]);
     this.#mark();
     if (this.dirty) this.#showStatus(UNSAVED);
     if (this.#pendingProblem) this.point(this.#pendingProblem);
     else if (told.problem) this.point(told.problem, false);
   }
 
+  /** @param {SavedFiles} files */
   #mergeFiles(files) {
     for (const [path, { text, mark }] of Object.entries(files)) {
       const draft = loadUnsaved(this.name, path);
@@ -80,6 +87,7 @@ export class MethodEditor {
     }
   }
 
+  /** @param {string} folder */
   #publish(folder) {
     const command = `python -m engine method push ${shellQuote(folder)} --to owner/${this.name}`;
     const copy = createButton(tr("Copy"), async () => {
@@ -101,10 +109,12 @@ export class MethodEditor {
     );
   }
 
+  /** @param {string} path */
   #show(path) {
     this.editor.show(path, this.#files[path].typed, true);
   }
 
+  /** @param {string} path */
   #unsaved(path) {
     const { text, typed } = this.#files[path];
     return text !== typed;
@@ -115,7 +125,7 @@ export class MethodEditor {
   }
 
   #recordInput() {
-    const path = this.files.chosen;
+    const path = this.#chosen;
     const file = this.#files[path];
     file.typed = this.editor.text;
     const mark = loadUnsaved(this.name, path)?.mark ?? file.mark;
@@ -126,7 +136,7 @@ export class MethodEditor {
   }
 
   #mark() {
-    this.files.tell((path) => this.#unsaved(path));
+    this.#tabs?.tell((path) => this.#unsaved(path));
     this.undo.hidden = !this.dirty || !this.anyway.hidden;
   }
 
@@ -138,14 +148,14 @@ export class MethodEditor {
   async save(anyway = false) {
     await this.begun;
     const paths = Object.keys(this.#files).filter((path) => this.#unsaved(path));
-    let told = null;
-    for (const path of paths.length ? paths : [this.files.chosen]) {
+    let problem = "";
+    for (const path of paths.length ? paths : [this.#chosen]) {
       const { typed, mark } = this.#files[path];
       const draft = loadUnsaved(this.name, path);
       const before = anyway ? null : (draft?.mark ?? mark);
       if (new Blob([JSON.stringify(typed)]).size > MAX_REQUEST_BYTES)
         return this.#refused(TOO_LONG);
-      told = await askServer({
+      const told = await askServer({
         action: "method_save",
         name: this.name,
         file: path,
@@ -156,18 +166,24 @@ export class MethodEditor {
       if (told.changed) return this.#conflict(told.files);
       storeUnsaved(this.name, path, null);
       this.#saved(told.files, path, typed);
+      problem = told.problem;
     }
     this.#conflict(null);
     updateMethod(this.name);
-    if (told.problem) this.point(told.problem);
+    if (problem) this.point(problem);
     else {
       this.editor.mark(0);
       this.#showStatus(SAVED);
     }
-    return !told.problem;
+    return !problem;
   }
 
-  // Keeps what the visitor typed during the save.
+  /**
+   * Keep what the visitor typed during the save.
+   * @param {SavedFiles} files
+   * @param {string} path of the file that was saved
+   * @param {string} written
+   */
   #saved(files, path, written) {
     for (const [one, { text, mark }] of Object.entries(files)) {
       const { typed } = this.#files[one];
@@ -176,11 +192,13 @@ export class MethodEditor {
     this.#mark();
   }
 
+  /** @param {string} sentence */
   #refused(sentence) {
     this.#showStatus(sentence, true);
     return false;
   }
 
+  /** @param {SavedFiles | null} files what stands there now, null for no conflict */
   #conflict(files) {
     this.anyway.hidden = this.theirs.hidden = !files;
     if (files) {
@@ -198,26 +216,34 @@ export class MethodEditor {
       storeUnsaved(this.name, path, null);
     }
     this.#conflict(null);
-    this.#show(this.files.chosen);
+    this.#show(this.#chosen);
     this.#showStatus("");
     this.editor.area.focus();
   }
 
+  /** @param {string} words */
   #showStatus(words, bad = false) {
     this.say.className = `dp-status${bad ? " bad" : ""}`;
     this.say.textContent = said(words);
   }
 
-  // Shows an error at the file and line that it names, else as the status.
+  get #chosen() {
+    return this.#tabs?.chosen ?? "";
+  }
+
+  /**
+   * Show an error at the file and line that it names, else as the status.
+   * @param {string} sentence
+   */
   point(sentence, going = true) {
-    if (!this.files) {
+    if (!this.#tabs) {
       this.#pendingProblem = sentence;
       return;
     }
     const place = findFileLine(sentence);
     if (!place || !(place.path in this.#files)) return this.#showStatus(sentence, true);
     this.#showStatus("");
-    if (this.files.chosen !== place.path) this.files.choose(place.path);
+    if (this.#chosen !== place.path) this.#tabs.choose(place.path);
     this.editor.mark(place.line, said(sentence));
     if (going) this.editor.goTo(place.line);
   }

@@ -17,6 +17,7 @@ const CONFIRMED = tr("Its code is confirmed; Run uses it.");
 const CHANGED = tr(
   "The code is another than the one that was shown: this is what stands there now. Look at it again.",
 );
+/** @type {Record<string, string>} */
 const SOURCES = {
   shipped: tr("It comes along"),
   hub: tr("From the hub"),
@@ -66,10 +67,12 @@ class MethodReader {
     this.files.choose(this.files.paths[0]);
   }
 
+  /** @param {string} path */
   show(path) {
     this.editor.show(path, this.found.files[path], false);
   }
 
+  /** @param {(told: Method) => void} trusted */
   #confirm(trusted) {
     const { can_trust: can, why_not: why } = this.found;
     if (!can) return el("p", { class: "dp-status bad" }, said(why));
@@ -85,12 +88,16 @@ class MethodReader {
     return el("div", { class: "dp-row me-row" }, this.go, el("span", { class: "dp-note" }, asked));
   }
 
+  /** @param {string} sentence */
   #problem(sentence) {
     this.say.className = "dp-status bad";
     this.say.textContent = said(sentence);
   }
 
-  // Shows an error at the file and line that it names, else as the status.
+  /**
+   * Show an error at the file and line that it names, else as the status.
+   * @param {string} sentence
+   */
   point(sentence) {
     const place = findFileLine(sentence);
     if (!place || !(place.path in this.found.files)) return this.#problem(sentence);
@@ -100,7 +107,7 @@ class MethodReader {
   }
 
   focus() {
-    (this.go ?? this.files.node.querySelector("button") ?? this.editor.area).focus();
+    (this.go ?? this.files.buttons[0] ?? this.editor.area).focus();
   }
 
   leave() {}
@@ -169,6 +176,10 @@ export class MethodPanel {
     this.#point(problem, quiet);
   }
 
+  /**
+   * @param {string} problem
+   * @param {boolean} quiet
+   */
   #point(problem, quiet) {
     this.box.scrollIntoView({ block: "nearest" });
     if (problem) this.#inside?.point(problem);
@@ -207,7 +218,10 @@ export class MethodPanel {
     );
   }
 
-  // The form's arguments for a method; none if the form has chosen another method.
+  /**
+   * Return the form's arguments for a method; none if the form has chosen another method.
+   * @param {string} name
+   */
   #argumentsFor(name) {
     const { method: chosen, arguments: given } = this.values();
     if (chosen !== name || !given) return {};
@@ -218,6 +232,10 @@ export class MethodPanel {
     }
   }
 
+  /**
+   * @param {Method & { changed?: boolean }} told
+   * @param {import("../forms/methods.mjs").Listed} about
+   */
   #trusted(told, about) {
     if (!told.changed) return this.close(CONFIRMED);
     this.#show(told, about);
@@ -225,11 +243,21 @@ export class MethodPanel {
     this.#inside?.focus();
   }
 
+  /**
+   * @param {MethodReader | MethodEditor | NewMethodForm} inside
+   * @param {string} title
+   * @param {string} badge
+   */
   #put(inside, title, badge) {
     this.#fill(title, badge, inside.node);
     this.#inside = inside;
   }
 
+  /**
+   * @param {string} title
+   * @param {string} badge
+   * @param {HTMLElement} node
+   */
   #fill(title, badge, node) {
     this.#inside?.leave();
     this.#inside = null;
@@ -246,7 +274,10 @@ export class MethodPanel {
     return this.#inside instanceof MethodEditor ? this.#inside.save() : true;
   }
 
-  // Whether a method has unsaved changes in the open editor.
+  /**
+   * Whether a method has unsaved changes in the open editor.
+   * @param {string} name
+   */
   unsaved(name) {
     return name === this.#name && this.#inside instanceof MethodEditor && this.#inside.dirty;
   }

@@ -8,7 +8,7 @@ import { ModelPicker } from "../forms/model_picker.mjs";
 import { StoppableQuestion } from "../jobs/question.mjs";
 import { askServer } from "../shell/questions.mjs";
 import { getDeclaration } from "../shell/spec.mjs";
-import { withoutSteps } from "./export.mjs";
+import { withoutSteps } from "./code_files.mjs";
 
 const ABOUT = tr(
   "The same text, read by another model with the same tokenizer, or by the same one held with fewer bits: how far its distribution is off at every token.",
@@ -17,6 +17,9 @@ const READING = tr("Both models read the text, then each writes greedily…");
 
 const MODEL_ROLES = ["target", "draft", "foreign", "seq2seq"];
 
+/** @typedef {{ csv: string } & Record<string, any>} Compared the server's answer */
+
+/** @param {number} n tokens */
 const doneSentence = (n) =>
   n === 1 ? tr("Done: 1 token.") : tr("Done: {n} tokens.", { n: n.toLocaleString("en") });
 
@@ -27,9 +30,17 @@ class ModelComparison {
   #run = null;
   #runId = "";
   #question = new StoppableQuestion();
+  /** @type {Compared | null} */
   #found = null;
+  /** @type {ModelPicker | null} */
+  #models = null;
+  /** @type {Form | null} */
+  #weights = null;
 
-  /** @param {Context} ctx */
+  /**
+   * @param {HTMLElement} root
+   * @param {Context} ctx
+   */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.id = `beside-${++instanceCount}`;
@@ -37,10 +48,18 @@ class ModelComparison {
     this.go = createButton(tr("Read it with both"), () => this.#ask(), { class: "dp-btn" });
     this.halt = createButton(tr("Stop"), () => this.#stop(), { class: "dp-btn" });
     this.halt.hidden = true;
+    /**
+     * @param {string} name
+     * @param {string} ending
+     * @param {string} type
+     * @param {(found: Compared) => string} textOf
+     */
     const save = (name, ending, type, textOf) =>
-      createButton(name, () => saveAs(`beside${ending}`, type, textOf(this.#found)), {
-        class: "dp-btn",
-      });
+      createButton(
+        name,
+        () => this.#found && saveAs(`beside${ending}`, type, textOf(this.#found)),
+        { class: "dp-btn" },
+      );
     this.saves = [
       save(tr("Tokens (.csv)"), ".csv", "text/csv", ({ csv }) => csv),
       save(tr("Everything (.json)"), ".json", "application/json", ({ csv: _, ...found }) =>
@@ -54,17 +73,22 @@ class ModelComparison {
     this.#offerSaves();
   }
 
-  // Preselects the run's own model, to compare it with a quantized version of itself.
+  /**
+   * Preselect the run's own model, to compare it with a quantized version of itself.
+   * @param {Run} run
+   */
   #offer(run) {
-    this.models = new ModelPicker(
+    const models = new ModelPicker(
       { name: run.strategy, draft: "none", model: run.model.id, assistant: "", refused: {} },
       this.id,
       MODEL_ROLES,
     );
     const { params, only } = getDeclaration().weights;
-    this.weights = new Form(params, this.id, {}, { only });
-    this.models.params = () => this.weights.values();
-    this.form.replaceChildren(...this.models.boxes, this.weights.weights ?? "");
+    const form = new Form(params, this.id, {}, { only });
+    models.params = () => form.values();
+    this.form.replaceChildren(...models.boxes, form.weights ?? "");
+    this.#models = models;
+    this.#weights = form;
   }
 
   /** @param {Run} run */
@@ -109,12 +133,12 @@ class ModelComparison {
 
   async #ask() {
     const run = this.#run;
-    if (!run) return;
+    if (!run || !this.#models || !this.#weights) return;
     this.go.disabled = true;
     this.halt.hidden = false;
     this.say.textContent = READING;
-    const { model } = this.models.values();
-    const weights = this.weights.values();
+    const { model } = this.#models.values();
+    const weights = this.#weights.values();
     const trace = withoutSteps(run);
     const answer = await this.#question.ask((press) =>
       askServer({ action: "beside", trace, model, weights, press }),
@@ -133,7 +157,10 @@ class ModelComparison {
     this.#offerSaves();
   }
 
-  // Selects the step that wrote a token, if any.
+  /**
+   * Select the step that wrote a token, if any.
+   * @param {number} at
+   */
   #choose(at) {
     const step = this.#run?.tokens[0]?.[at]?.step;
     if (step !== undefined) this.ctx.select(step);

@@ -17,6 +17,7 @@ export class NewMethodForm {
    */
   constructor({ offers, starters, folder }, made) {
     this.made = made;
+    /** @param {string} name */
     const toldOf = (name) => offers.find((o) => o.name === name)?.told ?? "";
     this.name = el("input", {
       type: "text",
@@ -24,7 +25,7 @@ export class NewMethodForm {
       maxlength: 63,
       spellcheck: "false",
       "aria-describedby": "method-new-say",
-      onkeydown: (event) => {
+      onkeydown: (/** @type {KeyboardEvent} */ event) => {
         if (event.key !== "Enter") return;
         event.preventDefault();
         this.#make();
@@ -43,6 +44,10 @@ export class NewMethodForm {
     );
     tell();
     this.say = el("p", { class: "dp-status", id: "method-new-say", role: "status" });
+    /**
+     * @param {string} label
+     * @param {HTMLElement} input
+     */
     const field = (label, input) =>
       el("div", { class: "f-field f-text" }, el("label", { for: input.id }, label), input);
     this.node = el(
@@ -69,6 +74,7 @@ export class NewMethodForm {
     this.name.focus();
   }
 
+  /** @param {string} sentence */
   point(sentence) {
     this.say.className = "dp-status bad";
     this.say.textContent = said(sentence);

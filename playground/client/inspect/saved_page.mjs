@@ -8,9 +8,13 @@ import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
 const NOT_SAVED = ["since", "family", "export", "what_if", "why"];
 const RUN_PLACEHOLDER = "<!--run-->";
 
-// Escape <, so that no text of the run can close the script element.
+/**
+ * Escape <, so that no text of the run can close the script element.
+ * @param {object} value
+ */
 const scriptJson = (value) => JSON.stringify(value).replaceAll("<", "\\u003c");
 
+/** @param {string[]} visuals */
 async function fetchPageParts(visuals) {
   const asked = `./page.html?pictures=${visuals}&lang=${pageLanguage()}`;
   const answer = await fetch(new URL(asked, import.meta.url));
@@ -23,6 +27,7 @@ async function fetchPageParts(visuals) {
 /**
  * Return the HTML of a page that shows one run.
  * @param {Run} run
+ * @param {string[]} visuals
  */
 export async function buildSavedPage(run, visuals) {
   const kept = visuals.filter((name) => !NOT_SAVED.includes(name));

@@ -14,6 +14,10 @@ function readUnsaved() {
   }
 }
 
+/**
+ * @param {string} name
+ * @param {string} path
+ */
 const fileKey = (name, path) => `${name}/${path}`;
 
 /**

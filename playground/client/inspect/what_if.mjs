@@ -21,6 +21,7 @@ const PAUSE_MS = 50;
 const HINT = tr(
   "Move a slider, or switch a processor off or to another place. The step is decided again with the same luck.",
 );
+/** @type {Record<string, string>} */
 const SOURCES = {
   kept: tr("Exact: computed from this run’s own logits over the whole vocabulary."),
   recomputed: tr(
@@ -79,7 +80,10 @@ class WhatIfPanel {
   /** @type {(sentence: string) => void} shows an answer at the dial that asked */
   #echo = () => {};
 
-  /** @param {Context} ctx */
+  /**
+   * @param {HTMLElement} root
+   * @param {Context} ctx
+   */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.say = el("p", { class: "wi-status", role: "status" });
@@ -142,7 +146,8 @@ class WhatIfPanel {
       this.#key = "";
       return;
     }
-    if (run.steps[run.selected ?? -1]) this.select(run, run.selected);
+    const at = run.selected ?? -1;
+    if (run.steps[at]) this.select(run, at);
   }
 
   /**
@@ -174,7 +179,10 @@ class WhatIfPanel {
     clearTimeout(this.#timer);
   }
 
-  // Hide the controls and show why nothing can be asked.
+  /**
+   * Hide the controls and show why nothing can be asked.
+   * @param {string} sentence
+   */
   #showReason(sentence) {
     this.#question.forget();
     clearTimeout(this.#timer);
@@ -183,6 +191,7 @@ class WhatIfPanel {
     this.#showSentence(sentence);
   }
 
+  /** @param {string} sentence */
   #showSentence(sentence, decided = false) {
     this.say.classList.toggle("wi-answered", decided);
     if (this.say.textContent !== sentence) this.say.textContent = sentence;
@@ -193,7 +202,9 @@ class WhatIfPanel {
 
   // Reset the form to the run's own settings and processors.
   #resetForm() {
-    const { params, only, what_if: offered } = findStrategy(this.#run.strategy);
+    const strategy = findStrategy(this.#run.strategy);
+    if (!strategy) return;
+    const { params, only, what_if: offered } = strategy;
     const shown = params.filter((p) => offered.params.includes(p.name)).map(withSlider);
     const own = Object.fromEntries(shown.map((p) => [p.name, this.#run.config[p.name] ?? ""]));
     this.#form = new Form(shown, `${this.ctx.strategy}-what-if`, own, { only });
@@ -214,7 +225,9 @@ class WhatIfPanel {
     this.bars.clear();
     this.note.textContent = "";
     this.why.textContent = "";
-    this.cards.show(this.#run.steps[this.#index].stages.map(({ name }) => ({ name, on: true })));
+    /** @type {Step} */
+    const step = this.#run.steps[this.#index];
+    this.cards.show(step.stages.map(({ name }) => ({ name, on: true })));
     this.go.disabled = true;
     this.reset.disabled = true;
   }
@@ -252,7 +265,11 @@ class WhatIfPanel {
     }
   }
 
-  // Ask the server; send the run along if the server no longer has it.
+  /**
+   * Ask the server; send the run along if the server no longer has it.
+   * @param {string} action
+   * @param {string} press
+   */
   async #fetchAnswer(action, press) {
     const run = this.#run;
     const question = {
@@ -275,6 +292,7 @@ class WhatIfPanel {
     return answer.forgotten ? { error: answer.forgotten } : answer;
   }
 
+  /** @param {string} sentence */
   #showError(sentence) {
     this.#showSentence(`⚠ ${said(sentence)}`, true);
     this.facts.replaceChildren();
@@ -283,6 +301,7 @@ class WhatIfPanel {
     this.go.disabled = true;
   }
 
+  /** @param {any} answer of the server */
   #drawAnswer(answer) {
     const run = { ...this.#run, pieces: { ...this.#run.pieces, ...answer.pieces } };
     this.#showSentence(decisionSentence(this.cards, this.#form, run, answer), true);
@@ -304,6 +323,7 @@ class WhatIfPanel {
     this.#offerRun(answer);
   }
 
+  /** @param {{ values: Record<string, any> | null }} answer of the server */
   #offerRun({ values }) {
     const reason =
       this.#run.prompt === null && !this.#run.messages
@@ -316,6 +336,7 @@ class WhatIfPanel {
     this.why.textContent = reason;
   }
 
+  /** @param {any} found the server's answer */
   #drawFirst(found) {
     const { first } = found;
     this.first.textContent = firstChangeSentence(this.#run, found);

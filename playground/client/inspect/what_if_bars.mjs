@@ -7,9 +7,20 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 
 const COLUMN_HEADS = [tr("token"), "", tr("model → as used")];
 
-// Rows are reused for the same token, so that their bars animate.
-/** The table of candidates with their bars. */
+/**
+ * A candidate under the new settings.
+ * @typedef {object} Option
+ * @property {number} id
+ * @property {number} raw the model's own probability
+ * @property {number} used its probability with the settings
+ * @property {string | null} removed the filter that removed it
+ */
+
+/** @typedef {{ name: string, kept: number, cut: number | null }} CutStage */
+
+/** The table of candidates with their bars. Rows are reused for a token, so that its bars animate. */
 export class CandidateBars {
+  /** @type {Map<number, Row>} */
   #rows = new Map();
 
   constructor() {
@@ -30,14 +41,23 @@ export class CandidateBars {
     this.node.hidden = true;
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {object} answer of the server
+   * @param {Option[]} answer.options
+   * @param {{ raw: number, used: number }} answer.rest all other tokens
+   * @param {CutStage[]} answer.stages
+   * @param {number} answer.token
+   * @param {number} answer.recorded
+   */
   show(run, { options, rest, stages, token, recorded }) {
     const known = this.#rows;
     this.#rows = new Map();
     const lines = [];
+    /** @type {string | null} */
     let removed = null;
     for (const option of options) {
-      if (option.removed !== removed) lines.push(createCutRow(stages, option.removed));
+      if (option.removed !== removed) lines.push(...createCutRows(stages, option.removed));
       removed = option.removed;
       const row = known.get(option.id) ?? createRow(tokenLabel(run, option.id));
       fillRow(row, option, option.id === token, option.id === recorded && token !== recorded);
@@ -51,6 +71,9 @@ export class CandidateBars {
   }
 }
 
+/** @typedef {ReturnType<typeof createRow>} Row */
+
+/** @param {string} name */
 function createRow(name) {
   const used = el("i", {});
   const raw = el("u", {});
@@ -63,6 +86,12 @@ function createRow(name) {
   return { line: el("tr", {}, label, bar, number), used, raw, number, tag, mark };
 }
 
+/**
+ * @param {Row} row
+ * @param {Omit<Option, "id">} option
+ * @param {boolean} taken
+ * @param {boolean} was whether the run recorded this token, and another one is taken now
+ */
 function fillRow({ line, used, raw, number, tag, mark }, option, taken, was) {
   line.className = `${option.removed ? "gone" : ""}${taken ? " on" : ""}`;
   used.style.width = toCssLength(option.used);
@@ -72,17 +101,25 @@ function fillRow({ line, used, raw, number, tag, mark }, option, taken, was) {
   tag.textContent = taken ? tr(" taken") : was ? tr(" recorded") : "";
 }
 
-// The line below which a processor has removed all candidates.
-function createCutRow(stages, name) {
-  const { kept, cut } = stages.find((s) => s.name === name);
+/**
+ * Return the line below which a processor has removed all candidates.
+ * @param {CutStage[]} stages
+ * @param {string | null} name
+ */
+function createCutRows(stages, name) {
+  const stage = stages.find((s) => s.name === name);
+  if (!stage || !name) return [];
+  const { kept, cut } = stage;
   const left = { title: processorTitle(name), n: kept.toLocaleString("en") };
   const words =
     cut === null
       ? tr("{title} leaves {n}", left)
       : tr("{title} leaves {n}, each with at least {p}", { ...left, p: formatPercent(cut) });
-  return el(
-    "tr",
-    { class: "wi-cut" },
-    el("td", { colspan: COLUMN_HEADS.length }, el("span", {}, words)),
-  );
+  return [
+    el(
+      "tr",
+      { class: "wi-cut" },
+      el("td", { colspan: COLUMN_HEADS.length }, el("span", {}, words)),
+    ),
+  ];
 }

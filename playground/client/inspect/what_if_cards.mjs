@@ -6,9 +6,25 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 
 const PROCESSORS = tr("Processors, in their order");
 
+/**
+ * A processor under the new settings. Its numbers are missing before the first answer.
+ * @typedef {object} ProcessorStage
+ * @property {string} name
+ * @property {boolean} on
+ * @property {number} [removed]
+ * @property {number} [kept]
+ * @property {number} [mass]
+ * @property {number} [bits]
+ */
+
+/**
+ * @param {unknown[]} a
+ * @param {unknown[]} b
+ */
 const hasSameItems = (a, b) => a.length === b.length && a.every((name, i) => name === b[i]);
 
-function effectText({ on, removed, kept, mass, bits }) {
+/** @param {ProcessorStage} stage */
+function effectText({ on, removed, kept, mass = 0, bits = 0 }) {
   if (!on) return tr("off");
   if (kept === undefined) return "";
   const gone = removed
@@ -17,14 +33,27 @@ function effectText({ on, removed, kept, mass, bits }) {
   return tr("{gone} · {bits} bits", { gone, bits: bits.toFixed(2) });
 }
 
+/**
+ * The elements of a card.
+ * @typedef {object} ProcessorCard
+ * @property {HTMLElement} line
+ * @property {HTMLInputElement} box
+ * @property {HTMLElement} told
+ * @property {HTMLButtonElement} up
+ * @property {HTMLButtonElement} down
+ */
+
 /** The list of processor cards. */
 export class ProcessorCards {
-  /** Names in the user's order, empty while it is the original one. */
+  /** @type {string[]} names in the user's order, empty while it is the original one */
   order = [];
+  /** @type {Set<string>} */
   #off = new Set();
+  /** @type {string[]} */
   #names = [];
-  /** The order before anything was moved. */
+  /** @type {string[]} the order before anything was moved */
   #own = [];
+  /** @type {Map<string, ProcessorCard>} */
   #cards = new Map();
   #dragged = "";
 
@@ -60,18 +89,23 @@ export class ProcessorCards {
     return this.moved || this.off.length > 0;
   }
 
+  /** @param {ProcessorStage[]} stages */
   show(stages) {
     this.#names = stages.map((s) => s.name);
     if (!this.moved) this.#own = this.#names;
     for (const stage of stages) {
-      if (!this.#cards.has(stage.name)) this.#cards.set(stage.name, this.#createCard(stage.name));
-      this.#fillCard(stage);
+      const card = this.#cards.get(stage.name) ?? this.#createCard(stage.name);
+      this.#cards.set(stage.name, card);
+      this.#fillCard(card, stage);
     }
     this.#arrangeCards();
   }
 
-  #fillCard(stage) {
-    const { line, told: text, box } = this.#cards.get(stage.name);
+  /**
+   * @param {ProcessorCard} card
+   * @param {ProcessorStage} stage
+   */
+  #fillCard({ line, told: text, box }, stage) {
     line.classList.toggle("off", !stage.on);
     box.checked = stage.on;
     text.textContent = effectText(stage);
@@ -80,22 +114,28 @@ export class ProcessorCards {
   // Reorder the cards only if needed, and restore the focus: moving a node in the page loses it.
   #arrangeCards() {
     const focus = document.activeElement;
-    const lines = this.#names.map((name) => this.#cards.get(name).line);
+    const cards = this.#names.flatMap((name) => this.#cards.get(name) ?? []);
+    const lines = cards.map((card) => card.line);
     if (!hasSameItems([...this.list.children], lines)) this.list.replaceChildren(...lines);
     if (focus instanceof HTMLElement && this.list.contains(focus)) focus.focus();
-    for (const [i, name] of this.#names.entries()) {
-      const { up, down } = this.#cards.get(name);
+    for (const [i, { up, down }] of cards.entries()) {
       up.toggleAttribute("disabled", i === 0);
       down.toggleAttribute("disabled", i === this.#names.length - 1);
     }
     this.empty.hidden = lines.length > 0;
   }
 
+  /** @param {string} name */
   #createCard(name) {
     const title = processorTitle(name);
     const box = el("input", { type: "checkbox", onchange: () => this.#toggleProcessor(name) });
     box.checked = true;
     const text = el("span", { class: "wi-effect" });
+    /**
+     * @param {string} sign
+     * @param {string} label
+     * @param {number} by
+     */
     const move = (sign, label, by) => {
       const attrs = { type: "button", class: "wi-move", "aria-label": label, title: label };
       return el("button", { ...attrs, onclick: () => this.#moveBy(name, by) }, sign);
@@ -112,12 +152,17 @@ export class ProcessorCards {
     return { line, box, told: text, up, down };
   }
 
+  /** @param {string} name */
   #toggleProcessor(name) {
-    if (this.#cards.get(name).box.checked) this.#off.delete(name);
+    if (this.#cards.get(name)?.box.checked) this.#off.delete(name);
     else this.#off.add(name);
     this.touched();
   }
 
+  /**
+   * @param {string} name
+   * @param {number} by
+   */
   #moveBy(name, by) {
     const at = this.#names.indexOf(name);
     const to = at + by;
@@ -128,12 +173,18 @@ export class ProcessorCards {
       n: to + 1,
       total: this.#names.length,
     });
-    const { up, down } = this.#cards.get(name);
-    const pressed = by < 0 ? up : down;
-    (pressed.disabled ? (by < 0 ? down : up) : pressed).focus();
+    const card = this.#cards.get(name);
+    if (card) {
+      const [pressed, other] = by < 0 ? [card.up, card.down] : [card.down, card.up];
+      (pressed.disabled ? other : pressed).focus();
+    }
     this.touched();
   }
 
+  /**
+   * @param {string} name
+   * @param {number} to
+   */
   #moveTo(name, to) {
     const rest = this.#names.filter((n) => n !== name);
     rest.splice(to, 0, name);
@@ -142,13 +193,23 @@ export class ProcessorCards {
     this.#arrangeCards();
   }
 
-  #startDrag(event, name) {
+  /**
+   * @param {DragEvent} event
+   * @param {string} name
+   */
+  #startDrag({ dataTransfer }, name) {
     this.#dragged = name;
-    event.dataTransfer.effectAllowed = "move";
-    event.dataTransfer.setData("text/plain", processorTitle(name));
-    this.#cards.get(name).line.classList.add("lifted");
+    if (dataTransfer) {
+      dataTransfer.effectAllowed = "move";
+      dataTransfer.setData("text/plain", processorTitle(name));
+    }
+    this.#cards.get(name)?.line.classList.add("lifted");
   }
 
+  /**
+   * @param {DragEvent} event
+   * @param {string} name
+   */
   #dragOver(event, name) {
     if (!this.#dragged) return;
     event.preventDefault();
@@ -157,7 +218,7 @@ export class ProcessorCards {
 
   #endDrag() {
     if (!this.#dragged) return;
-    this.#cards.get(this.#dragged).line.classList.remove("lifted");
+    this.#cards.get(this.#dragged)?.line.classList.remove("lifted");
     this.#dragged = "";
     this.touched();
   }

@@ -5,7 +5,10 @@ import { said } from "../../../visualizers/shared/server_text.mjs";
 import { makeVisible, tokenText } from "../../../visualizers/shared/text.mjs";
 import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
 
-// Quote a token. Non-breaking spaces keep a leading space together with its token at a line's end.
+/**
+ * Quote a token. Non-breaking spaces keep a leading space together with its token at a line's end.
+ * @param {string} text
+ */
 const quoteToken = (text) => tr("‘{token}’", { token: text.replaceAll(" ", "\u00a0") });
 
 /**
@@ -36,7 +39,12 @@ export function decisionSentence(cards, form, run, { changed, token, recorded, s
     : tr("{opening} the choice becomes {token}.", words);
 }
 
-// The beginning of that sentence: what was changed.
+/**
+ * Return the beginning of that sentence: what was changed.
+ * @param {import("./what_if_cards.mjs").ProcessorCards} cards
+ * @param {import("../forms/form.mjs").Form} form
+ * @param {string[]} changed names of parameters
+ */
 function openingPhrase({ off, moved }, form, changed) {
   if (off.length + changed.length + (moved ? 1 : 0) > 1) return tr("With these settings");
   if (moved) return tr("In this order");
@@ -65,6 +73,7 @@ export function firstChangeSentence(run, { error, unsure, first, pieces }) {
     : "";
   if (!first) return `${tr("No step of the run would have changed.")}${left}`;
   const seen = { ...run, pieces: { ...run.pieces, ...pieces } };
+  /** @param {number} id */
   const word = (id) => quoteToken(makeVisible(tokenText(seen, id)));
   const changed = tr(
     "The first step of the run that would have changed is step {step}: {now} instead of {before}.",

@@ -11,22 +11,47 @@ const PAUSE_MS = 250;
 const RUNNING_TEXT = tr("When the run has ended, every token of it can be asked about.");
 const HINT = tr("A word begins with a space.");
 
+/**
+ * What is asked about: a node, a drafted token, a typed text, or a quick answer.
+ * @typedef {Omit<Asked, "step"> & { text?: string, quick?: boolean }} Wanted
+ */
+
+/** @typedef {{ name: string, value: string, meaning: string }} Fact */
+
+/**
+ * The server's explanation of one token.
+ * @typedef {object} Explanation
+ * @property {string} name
+ * @property {boolean} chosen
+ * @property {string} sentence
+ * @property {Fact[]} facts
+ * @property {string} scope
+ * @property {boolean} exact
+ * @property {string} [said] a further sentence
+ * @property {number} token_id
+ */
+
 class WhyPanel {
   /** @type {Run | null} */
   #run = null;
   #index = -1;
   // In a beam search: the node that the stage shows at this step.
+  /** @type {{ node_id?: number }} */
   #node = {};
   #key = "";
   #timer = 0;
   #question = new StoppableQuestion();
+  /** @type {Wanted} */
   #last = {};
   /** @type {Asked | null} */
   #wanted = null;
   // Whether the view says that the run has not ended yet.
   #waits = false;
 
-  /** @param {Context} ctx */
+  /**
+   * @param {HTMLElement} root
+   * @param {Context} ctx
+   */
   constructor(root, ctx) {
     this.ctx = ctx;
     this.typed = el("input", {
@@ -35,7 +60,7 @@ class WhyPanel {
       placeholder: tr(" another token"),
       "aria-label": tr("Ask about another token"),
       title: HINT,
-      onkeydown: (event) => {
+      onkeydown: (/** @type {KeyboardEvent} */ event) => {
         if (event.key !== "Enter") return;
         event.preventDefault();
         this.#askTyped();
@@ -56,7 +81,8 @@ class WhyPanel {
 
   /** @param {Run} run */
   update(run) {
-    if (run.steps[run.selected ?? -1]) this.select(run, run.selected);
+    const at = run.selected ?? -1;
+    if (run.steps[at]) this.select(run, at);
   }
 
   /**
@@ -135,6 +161,7 @@ class WhyPanel {
     }, PAUSE_MS);
   }
 
+  /** @param {Wanted} what */
   async #fetchAnswer(what) {
     const run = this.#run;
     const index = this.#index;
@@ -154,6 +181,7 @@ class WhyPanel {
     this.#showAnswer(run, answer.answer);
   }
 
+  /** @param {string} text */
   #showText(text, kind = "") {
     this.say.className = `wy-status ${kind}`;
     this.say.replaceChildren(...(text ? [el("p", { class: "dp-note" }, text)] : []));
@@ -162,7 +190,10 @@ class WhyPanel {
     this.root.removeAttribute("aria-busy");
   }
 
-  /** @param {Run} run */
+  /**
+   * @param {Run} run
+   * @param {Explanation} answer
+   */
   #showAnswer(run, { name, chosen, sentence, facts, scope, exact, said: more, token_id: id }) {
     const step = run.steps[this.#index];
     const title = el(
@@ -194,6 +225,7 @@ class WhyPanel {
   }
 }
 
+/** @param {Fact} fact */
 const createFact = ({ name, value, meaning }) => [
   el("dt", {}, said(name)),
   el("dd", {}, el("b", {}, said(value)), el("span", {}, said(meaning))),
