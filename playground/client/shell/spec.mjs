@@ -87,5 +87,15 @@ export const afterRefusals = (then) => refusalsLoaded.then(then, () => {});
  */
 export const getDeclaration = () => declaration;
 
+/**
+ * Return a strategy that this page has.
+ * @param {string} name
+ */
+export function getStrategy(name) {
+  const found = findStrategy(name);
+  if (!found) throw new Error(name);
+  return found;
+}
+
 /** @param {string} name */
 export const findStrategy = (name) => getDeclaration().strategies.find((s) => s.name === name);

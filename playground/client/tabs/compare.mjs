@@ -39,20 +39,42 @@ const NUMBER_LIMIT = 1_073_741_824;
 
 const createStage = () => el("div", { class: "dp-stage cmp-stage" });
 
+/** @import { Column } from "./compare_summary.mjs" */
+/** @import { StartForm } from "../forms/strategy_form.mjs" */
+/** @typedef {Column & { node: HTMLElement, remove: HTMLButtonElement }} OwnColumn */
+
 class Comparison {
+  /** @type {OwnColumn[]} */
   #columns = [];
   // Number of the current comparison; the server repeats it in its messages.
   #number = Math.floor(Math.random() * 1e9);
-  // The form of the last run, null while the recorded example is shown.
+  /** @type {Record<string, any> | null} the form of the last run, null for the recorded example */
   #latest = null;
   #dirty = false;
   // What to look at in the chosen preset.
   #shows = "";
 
+  note = el("p", { class: "dp-status", role: "status" });
+  prompt = new PromptField("compare-prompt", {
+    rows: PROMPT_ROWS,
+    go: () => this.#press(),
+    models: () => this.#columns.map((c) => c.form.ask().model),
+  });
+  media = new MediaFields("compare");
+  seed = el("input", { type: "number", min: 0, step: 1, value: 0, "aria-label": tr("Seed") });
+  base = el("select", { "aria-label": tr("Base model that judges all texts") });
+  more = createButton(tr("Add a column"), () => this.#addOneMore());
+
+  /**
+   * @param {HTMLElement} root
+   * @param {any} spec what the server declares for the page
+   * @param {Context["trigger"]} trigger
+   */
   constructor(root, spec, trigger) {
     this.spec = spec;
     this.trigger = trigger;
-    this.note = el("p", { class: "dp-status", role: "status" });
+    const { params, only } = spec.weights;
+    this.judge = new Form(params, "compare-judge", {}, { only });
     this.grid = el("div", { class: "cmp-grid" });
     this.part = el("section", { class: "dp-card cmp-part", "aria-label": TITLE });
     const results = el("div", { class: "cmp-results" });
@@ -76,15 +98,16 @@ class Comparison {
     const before = this.#number;
     const typed = JSON.stringify(this.#formValues());
     const { preset, columns, parting, figures } = await fetchRecorded("compare");
-    const found = this.spec.compare.presets.find((p) => p.key === preset);
+    const found = this.spec.compare.presets.find((/** @type {any} */ p) => p.key === preset);
     // Do not overwrite what the visitor typed, chose or started during the fetch.
     if (this.#number !== before || JSON.stringify(this.#formValues()) !== typed || !found) return;
     const bad = this.note.classList.contains("bad") ? this.note.textContent : "";
     this.#choose(found);
-    const runs = columns.map((column, i) =>
+    /** @type {Run[]} */
+    const runs = columns.map((/** @type {Recorded} */ column, /** @type {number} */ i) =>
       store.showTrace(this.#columns[i].key, column, "recorded"),
     );
-    Object.assign(runs.at(-1), { parting });
+    runs[runs.length - 1].parting = parting;
     // Select in every column the token at which the texts diverge.
     for (const run of runs) store.select(run, run.tokens[0][parting?.at ?? 0]?.step ?? 0);
     this.figures.show(figures);
@@ -93,56 +116,49 @@ class Comparison {
     this.#schedulePartingUpdate();
   }
 
-  // Fills the form from a link and runs it.
-  restore({ form }, itself) {
+  /**
+   * Fill the form from a link and run it.
+   * @param {{ form?: any }} found
+   * @param {boolean} [itself] whether to begin what the link asks for
+   */
+  restore({ form }, itself = false) {
     if (!form) return;
     this.seed.value = form.seed;
     if (form.base) this.base.value = form.base;
     this.judge.show(form.base_weights ?? {});
-    this.#replace(form.columns.map(({ values, ...column }) => ({ ...column, params: values })));
-    const given = (kind) => form.columns.map((column) => column[kind]).find(Boolean);
-    const speech = Object.assign({}, ...form.columns.map((column) => column.speech));
+    /** @type {Record<string, any>[]} */
+    const columns = form.columns;
+    this.#replace(
+      columns.map((column) => ({ ...column, strategy: column.strategy, params: column.values })),
+    );
+    /** @param {string} kind */
+    const given = (kind) => columns.map((column) => column[kind]).find(Boolean);
+    const speech = Object.assign({}, ...columns.map((column) => column.speech));
     this.media.show({ image: given("image"), audio: given("audio"), speech });
     this.#updateMediaFields();
     this.prompt.show(form);
     if (itself) this.#press(true);
   }
 
+  /** @param {string} error */
   refuse(error) {
     this.#say(said(error), true);
   }
 
   #ask() {
     const { spec } = this;
-    this.prompt = new PromptField("compare-prompt", {
-      rows: PROMPT_ROWS,
-      go: () => this.#press(),
-      models: () => this.#columns.map((c) => c.form.ask().model),
-    });
     this.prompt.area.classList.add("cmp-prompt");
-    this.media = new MediaFields("compare");
     this.media.learned = () => this.#updateMediaFields();
-    const number = { type: "number", min: 0, step: 1, value: 0 };
-    this.seed = el("input", { ...number, "aria-label": tr("Seed") });
-    this.base = el(
-      "select",
-      { "aria-label": tr("Base model that judges all texts") },
-      spec.models
-        .filter((m) => m.role === "target")
-        .map((m) => el("option", { value: m.name }, m.title)),
-    );
-    const { params, only } = spec.weights;
-    this.judge = new Form(params, "compare-judge", {}, { only });
+    for (const { name, title, role } of spec.models)
+      if (role === "target") this.base.append(el("option", { value: name }, title));
     store.watch({ active: (key) => key === KEY && this.#follow(store.activity(KEY)) });
-    this.more = createButton(tr("Add a column"), () => {
-      this.#add(this.#columns.at(-1).form.ask());
-      this.#renewStages();
-    });
+    /** @param {any} preset */
+    const load = (preset) => this.#choose(preset);
+    /** @param {any} preset */
     const loadAndRun = (preset) => {
       this.#choose(preset);
       this.#press();
     };
-    const load = (preset) => this.#choose(preset);
     const tries = new Presets(spec.compare.presets, load, loadAndRun, tr("Comparisons to try")).box;
     tries.classList.add("cmp-presets");
     const line = el(
@@ -168,41 +184,44 @@ class Comparison {
     );
   }
 
+  #addOneMore() {
+    const last = this.#columns.at(-1);
+    if (!last) return;
+    this.#add(last.form.ask());
+    this.#renewStages();
+  }
+
+  /** @param {StartForm} start */
   #add(start) {
     if (this.#columns.length >= this.spec.compare.labels.length) return;
     const label = this.spec.compare.labels[this.#columns.length];
     const held = el("span", { class: "cmp-weights" });
-    const column = {
-      label,
-      held,
-      stage: createStage(),
-      remove: null,
-      form: null,
-      node: null,
-      key: "",
-    };
-    column.remove = createButton("✕", () => this.#drop(column), {
+    const stage = createStage();
+    const remove = createButton("✕", () => this.#drop(column), {
       class: "dp-btn cmp-remove",
       "aria-label": tr("Remove column {label}", { label }),
     });
-    column.form = createStrategyForm(tr("column {label}", { label }), start, () =>
+    const form = createStrategyForm(tr("column {label}", { label }), start, () =>
       showWeights(column),
     );
-    column.form.box.addEventListener("input", () => showWeights(column));
-    column.node = el(
+    const node = el(
       "section",
       { class: "cmp-column", "aria-label": tr("Column {label}", { label }) },
-      el("div", { class: "cmp-head" }, el("b", {}, label), held, column.remove),
-      column.form.box,
-      column.stage,
+      el("div", { class: "cmp-head" }, el("b", {}, label), held, remove),
+      form.box,
+      stage,
     );
-    column.form.box.addEventListener("change", () => this.#updateMediaFields());
+    /** @type {OwnColumn} */
+    const column = { label, held, stage, remove, form, node, key: "" };
+    form.box.addEventListener("input", () => showWeights(column));
+    form.box.addEventListener("change", () => this.#updateMediaFields());
     this.#columns.push(column);
     this.grid.append(column.node);
     this.#limit();
     this.#updateMediaFields();
   }
 
+  /** @param {StartForm[]} starts */
   #replace(starts) {
     this.#columns = [];
     this.grid.replaceChildren();
@@ -210,6 +229,7 @@ class Comparison {
     this.#renewStages();
   }
 
+  /** @param {OwnColumn} column */
   #drop(column) {
     this.#replace(this.#columns.filter((c) => c !== column).map((c) => c.form.ask()));
   }
@@ -219,6 +239,7 @@ class Comparison {
     for (const column of this.#columns) column.remove.hidden = this.#columns.length <= 2;
   }
 
+  /** @param {any} preset */
   #choose(preset) {
     this.#replace(preset.columns);
     this.prompt.show(preset);
@@ -259,7 +280,10 @@ class Comparison {
     };
   }
 
-  // Adds only the media that the column's model can read.
+  /**
+   * Add only the media that the column's model can read.
+   * @param {{ model: string } & Record<string, any>} asked
+   */
   #withMedia(asked) {
     return { ...asked, ...this.media.ask(asked.model) };
   }
@@ -274,6 +298,7 @@ class Comparison {
     if (!store.busy(KEY)) this.media.ready(() => this.#send(linked));
   }
 
+  /** @param {boolean} linked */
   #send(linked) {
     const asked = this.#formValues();
     const columns = this.#columns.map((c) => this.#withMedia(c.form.different()));
@@ -283,6 +308,7 @@ class Comparison {
     const going = linked ? findPendingByLink(link) : undefined;
     this.#renewStages(going?.number);
     const number = this.#number;
+    /** @param {object} more */
     const send = async (more) =>
       this.trigger("input", { number, ...(await withMedia(asked)), ...more });
     beginJob(KEY, send, link, { linked, number });
@@ -294,6 +320,7 @@ class Comparison {
     this.note.classList.toggle("busy", store.busy(KEY));
   }
 
+  /** @param {string} text */
   #say(text, bad = false) {
     this.note.className = `dp-status${bad ? " bad" : ""}`;
     this.note.textContent = text;
@@ -310,29 +337,32 @@ class Comparison {
   }
 
   #showParting() {
-    const there = this.#columns
-      .map((column) => ({ column, run: store.shown(column.key) }))
-      .filter(({ run }) => run?.steps.length);
+    const there = this.#columns.flatMap((column) => {
+      const run = store.shown(column.key);
+      return run?.steps.length ? [{ column, run }] : [];
+    });
     const runs = there.map(({ run }) => run);
     // Columns run one after another, so the last run has the divergence of all.
     const found = runs.at(-1)?.parting;
     if (!found) return;
+    const { at } = found;
     for (const { column } of there) markTokens(column, found);
-    this.part.dataset.at = found.at === null ? "" : String(found.at);
+    this.part.dataset.at = at === null ? "" : String(at);
     const over = runs.every(hasEnded) && runs.length === this.#columns.length;
     const [first] = runs;
     const shared = (first.tokens[0] || []).slice(0, found.common);
     const same = shared.map((t) => first.pieces[t.id] ?? "").join("");
-    const sides = () => there.map(({ column, run }) => columnDetails(column, run, found.at));
+    const sides = at === null ? [] : there.map(({ column, run }) => columnDetails(column, run, at));
     this.part.replaceChildren(
       el("h3", {}, TITLE),
       el("p", { class: "cmp-summary" }, leadSentence(found, over)),
       ...pairList(found, this.spec.compare.labels, over),
       ...(same ? [el("p", { class: "cmp-same" }, makeVisible(same))] : []),
-      ...(found.at === null ? [] : [el("div", { class: "cmp-sides" }, sides())]),
+      ...(at === null ? [] : [el("div", { class: "cmp-sides" }, sides)]),
     );
   }
 
+  /** @param {string} text a message of the server, as JSON */
   receive(text) {
     if (!text) return;
     const message = parseMessage(text);
@@ -340,10 +370,17 @@ class Comparison {
     receiveProgress(KEY, message);
     if (message.kind === "failed" && !message.stopped) this.#say(said(message.error), true);
     if (message.kind === "figures") {
-      this.note.textContent = [tr("Done."), ...message.notes.map((note) => said(note))].join(" ");
+      /** @type {string[]} */
+      const notes = message.notes;
+      this.note.textContent = [tr("Done."), ...notes.map((note) => said(note))].join(" ");
       this.figures.show(message);
     }
   }
 }
 
+/**
+ * @param {HTMLElement} root
+ * @param {any} spec what the server declares for the page
+ * @param {Context["trigger"]} trigger
+ */
 export const mountComparison = (root, spec, trigger) => new Comparison(root, spec, trigger);

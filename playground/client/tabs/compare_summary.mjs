@@ -12,7 +12,28 @@ import { weightsSentence, weightsSummary } from "../forms/model_picker.mjs";
 import { said as inWords } from "../forms/settings.mjs";
 import { store } from "../shell/page_state.mjs";
 
-/** Return a sentence that says how long the common beginning of the texts is. */
+/** @import { createStrategyForm } from "../forms/strategy_form.mjs" */
+
+/**
+ * Where the texts of a comparison diverge.
+ * @typedef {NonNullable<Run["parting"]>} Parting
+ */
+
+/**
+ * What the summaries need of a column.
+ * @typedef {object} Column
+ * @property {string} label
+ * @property {string} key of its stage
+ * @property {HTMLElement} held shows its weights
+ * @property {HTMLElement} stage
+ * @property {ReturnType<typeof createStrategyForm>} form
+ */
+
+/**
+ * Return a sentence that says how long the common beginning of the texts is.
+ * @param {Parting} parting
+ * @param {boolean} over
+ */
 export function leadSentence({ common, at }, over) {
   if (at !== null) return divergenceText(common);
   const n = common.toLocaleString("en");
@@ -23,9 +44,15 @@ export function leadSentence({ common, at }, over) {
   return common === 1 ? tr("The same so far: 1 token.") : tr("The same so far: {n} tokens.", { n });
 }
 
-/** For more than two texts: return a list of where each pair diverges. */
+/**
+ * For more than two texts: return a list of where each pair diverges.
+ * @param {Parting} parting
+ * @param {string[]} labels of the columns
+ * @param {boolean} over
+ */
 export function pairList({ pairs }, labels, over) {
   if (pairs.length < 2) return [];
+  /** @param {Parting["pairs"][number]} pair */
   const item = (pair) => {
     const names = tr("{one} and {other}", { one: labels[pair.a], other: labels[pair.b] });
     return el("li", {}, pairDivergenceText(pair, names, over));
@@ -41,7 +68,7 @@ export function pairList({ pairs }, labels, over) {
 
 /**
  * Return the token and candidates of one run at the divergence.
- * @param {{ label: string, form: any }} column
+ * @param {Column} column
  * @param {Run} run
  * @param {number} at
  */
@@ -57,7 +84,10 @@ export function columnDetails({ label, form }, run, at) {
   );
 }
 
-/** Show a column's dtype and device: those of its run, else the changed weight settings. */
+/**
+ * Show a column's dtype and device: those of its run, else the changed weight settings.
+ * @param {Column} column
+ */
 export function showWeights({ held, form, key }) {
   const { model, assistant } = store.shown(key) ?? {};
   const asked = Object.entries(form.held()).map(([name, value]) => `${name} ${inWords(value)}`);
@@ -69,7 +99,11 @@ export function showWeights({ held, form, key }) {
   held.title = run.map(weightsSentence).join(" ");
 }
 
-/** Mark the common tokens of a column, and the first token that differs. */
+/**
+ * Mark the common tokens of a column, and the first token that differs.
+ * @param {Column} column
+ * @param {Parting} parting
+ */
 export function markTokens({ stage }, { common, at }) {
   const line = stage.querySelector(".dp-strip > div");
   const nodes = line ? [...line.querySelectorAll(".dp-tok")] : [];

@@ -14,7 +14,7 @@ import { fetchRecorded } from "../runs/recorded_runs.mjs";
 import { buildFormLink, registerLink } from "../shell/address.mjs";
 import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { store } from "../shell/page_state.mjs";
-import { findStrategy, getDeclaration } from "../shell/spec.mjs";
+import { getDeclaration, getStrategy } from "../shell/spec.mjs";
 import { mountLayout } from "../shell/tab_layout.mjs";
 import { withMedia } from "../shell/visitor_media.mjs";
 
@@ -23,21 +23,24 @@ const ABOUT = tr(
   "Sample the same prompt with many seeds. The width of a branch is how often it was drawn; beside it stands the probability the model gave it, computed exactly. With more draws the two come closer.",
 );
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context["trigger"]} trigger
+ */
 export function mountDraws(root, trigger) {
   const { draws, seed } = getDeclaration();
   const tree = el("div", { id: "draws-tree", class: "dp-stage dp-draws" });
   const shown = createPrefixTree(tree);
-  const models = new ModelPicker(findStrategy("sampling"), "draws");
+  const models = new ModelPicker(getStrategy("sampling"), "draws");
   const first = new Field({ ...seed, label: tr("First seed") }, "draws-seed");
   const form = new Form(draws.params, "draws", {}, { only: draws.only });
   models.params = () => form.values();
   const asked = () => {
     const { draws: count, ...params } = form.values();
-    const seed = first.value;
-    const said = { ...prompt.ask(), ...media.ask(), ...models.values() };
-    return { ...said, draws: count, seed, params };
+    const given = { ...prompt.ask(), ...media.ask(), ...models.values() };
+    return { ...given, draws: count, seed: first.value, params };
   };
-  // The form of the last run, null while the recorded example is shown.
+  /** @type {ReturnType<typeof asked> | null} the form of the last run, null for the recorded example */
   let latest = null;
   // Error of the link that opened the tab, empty for none.
   let refused = "";
@@ -45,6 +48,7 @@ export function mountDraws(root, trigger) {
     media.ready(() => {
       const wanted = asked();
       latest = wanted;
+      /** @param {object} more */
       const send = async (more) => trigger("input", { ...(await withMedia(wanted)), ...more });
       beginJob(KEY, send, buildFormLink("draws", wanted), { linked });
     });
@@ -92,10 +96,16 @@ export function mountDraws(root, trigger) {
   registerLink(root, () => (latest ? buildFormLink("draws", latest) : "?tab=draws"));
   example().catch(() => {});
   store.watch({ active: (key) => key === KEY && shown.say(store.activity(KEY)) });
-  return { receive: (text) => text && receiveMessage(parseMessage(text), shown) };
+  return { receive: (/** @type {string} */ text) => receiveMessage(text, shown) };
 }
 
-function receiveMessage(message, shown) {
+/**
+ * @param {string} text a message of the server, as JSON
+ * @param {ReturnType<typeof createPrefixTree>} shown
+ */
+function receiveMessage(text, shown) {
+  if (!text) return;
+  const message = parseMessage(text);
   receiveProgress(KEY, message);
   if (message.kind !== "progress") shown.show(message);
 }

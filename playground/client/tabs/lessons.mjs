@@ -25,17 +25,38 @@ const QUESTION_VIEWS = ["why", "what_if"];
 const MAX_CHARACTERS = 100_000;
 const NARROW = matchMedia("(max-width: 799px)");
 
+/** @import { Lesson } from "../lessons/lesson.mjs" */
+
+/**
+ * A lesson's entry in the list.
+ * @typedef {object} Listed
+ * @property {string} name
+ * @property {string} language
+ * @property {string} title
+ * @property {string} summary
+ * @property {number} minutes
+ * @property {string[]} cards titles
+ * @property {string} [error] why it cannot be shown
+ */
+
 class LessonsTab {
   #place;
   #trigger;
+  /** @type {Listed[]} */
   #listed = [];
   #version = "";
+  /** @type {{ title: string, minutes: number, stops: { lesson: string, say: string }[] }} */
   #path = { title: "", minutes: 0, stops: [] };
   #asked = 0;
   /** @type {LessonView | null} */
   #view = null;
+  /** @type {ReturnType<typeof createHandout> | null} */
   #sheet = null;
 
+  /**
+   * @param {HTMLElement} root
+   * @param {Context["trigger"]} trigger
+   */
   constructor(root, trigger) {
     this.#trigger = trigger;
     // Lessons have a store of their own: a store keeps 24 runs, and a handout would push out the
@@ -108,7 +129,7 @@ class LessonsTab {
       createButton(tr("Present"), () => this.present(), {
         title: tr("One card on the whole screen; Page Down goes on"),
       }),
-      createButton(tr("Let a class bet"), () => this.led.toggle(this.#view), {
+      createButton(tr("Let a class bet"), () => this.#view && this.led.toggle(this.#view), {
         title: tr("Opens a room that a class joins by a code"),
       }),
       createButton(tr("Print the handout"), () => print(), {
@@ -118,10 +139,11 @@ class LessonsTab {
   }
 
   #pageAddress() {
-    const { about, itself } = this.#view?.lesson ?? {};
-    if (!itself) return `?tab=${TAB_KEY}`;
+    const view = this.#view;
+    if (!view?.lesson.itself) return `?tab=${TAB_KEY}`;
+    const { about } = view.lesson;
     const language = about.language === pageLanguage() ? "" : `&in=${about.language}`;
-    const card = Math.min(this.#view.at + 1, this.#view.cards.length);
+    const card = Math.min(view.at + 1, view.cards.length);
     return `?tab=${TAB_KEY}&lesson=${about.name}${language}&card=${card}`;
   }
 
@@ -133,7 +155,7 @@ class LessonsTab {
     this.#listed = lessons;
     this.#path = paths[pageLanguage()] ?? paths.en;
     const stops = this.#path.stops.map((stop) => stop.lesson);
-    const names = [...new Set([...stops, ...lessons.map((lesson) => lesson.name)])];
+    const names = [...new Set([...stops, ...this.#listed.map((lesson) => lesson.name)])];
     this.about.textContent = tr(
       "{title}: {n} lessons in an order in which each needs what came before.",
       {
@@ -152,13 +174,18 @@ class LessonsTab {
       this.show(first, this.#findTranslation(first).language, 1, { anew: false });
   }
 
-  // A lesson in the reader's language, else in English, else in any language.
+  /**
+   * Return a lesson in the reader's language, else in English, else in any language.
+   * @param {string} name
+   */
   #findTranslation(name, language = pageLanguage()) {
     const all = this.#listed.filter((lesson) => lesson.name === name);
+    /** @param {string} wanted */
     const of = (wanted) => all.find((lesson) => lesson.language === wanted);
     return of(language) ?? of("en") ?? all[0];
   }
 
+  /** @param {string} name */
   #createEntry(name) {
     const { title, summary, minutes, cards, error, language } = this.#findTranslation(name);
     if (error) return el("li", {}, el("p", { class: "dp-status bad" }, `${name}: ${said(error)}`));
@@ -217,6 +244,10 @@ class LessonsTab {
     this.#showLesson({ ...lesson, itself: true }, card);
   }
 
+  /**
+   * @param {Lesson} lesson
+   * @param {number} card from 1
+   */
   #showLesson(lesson, card) {
     const view = new LessonView(lesson, {
       place: this.#place,
@@ -239,7 +270,10 @@ class LessonsTab {
     this.led.showing(view);
   }
 
-  // The next lesson on the path, with the sentence that leads to it.
+  /**
+   * Return the next lesson on the path, with the sentence that leads to it.
+   * @param {string} name
+   */
   #createNextLink(name) {
     const { stops } = this.#path;
     const at = stops.findIndex((stop) => stop.lesson === name);
@@ -255,9 +289,10 @@ class LessonsTab {
 
   present() {
     if (this.#view)
-      presentLesson(this.#view, this.led, () => this.tools.querySelector("button").focus());
+      presentLesson(this.#view, this.led, () => this.tools.querySelector("button")?.focus());
   }
 
+  /** @param {{ lesson?: string, language?: string | null, card?: number }} found */
   async restore({ lesson, language, card }) {
     if (!lesson) return;
     waitUntilFound(
@@ -267,18 +302,21 @@ class LessonsTab {
     );
   }
 
+  /** @param {string} error */
   refuse(error) {
     this.#showNote(error, true);
     this.#showFirst();
   }
 
+  /** @param {string} words */
   #showNote(words, bad = false) {
     this.note.textContent = words;
     this.note.className = bad ? "dp-status bad" : "dp-status";
   }
 
+  /** @param {HTMLInputElement} file */
   async #openFile(file) {
-    const [chosen] = file.files;
+    const chosen = file.files?.[0];
     file.value = "";
     if (!chosen) return;
     if (chosen.size > 4 * MAX_CHARACTERS)
@@ -287,10 +325,12 @@ class LessonsTab {
     beginJob(TAB_KEY, (more) => this.#trigger("input", { text, ...more }));
   }
 
+  /** @param {Activity | undefined} activity */
   #showActivity(activity) {
     if (activity) this.#showNote(said(activity.says), activity.phase === "stopped");
   }
 
+  /** @param {string} text a message of the server, as JSON */
   receive(text) {
     if (!text) return;
     const message = parseMessage(text);
@@ -302,12 +342,16 @@ class LessonsTab {
     this.#showLesson({ ...lesson, itself: false }, 1);
   }
 
-  // Add the handout before printing: questions first, then the answers.
+  /**
+   * Add the handout before printing: questions first, then the answers.
+   * @param {HTMLElement} root
+   */
   #addHandout(root) {
     if (!this.#view || !root.getClientRects().length) return;
-    this.#sheet = createHandout(this.#view.lesson, { ...this.#place, more: [] });
-    this.shell.append(this.#sheet.node);
-    this.#sheet.draw();
+    const sheet = createHandout(this.#view.lesson, { ...this.#place, more: [] });
+    this.#sheet = sheet;
+    this.shell.append(sheet.node);
+    sheet.draw();
     document.documentElement.classList.add("ls-printing");
   }
 
@@ -318,4 +362,8 @@ class LessonsTab {
   }
 }
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context["trigger"]} trigger
+ */
 export const mountLessons = (root, trigger) => new LessonsTab(root, trigger);

@@ -20,7 +20,7 @@ import { updateSettingsLine } from "../runs/settings_changes.mjs";
 import { buildRunLink, isPageParameter, registerLink } from "../shell/address.mjs";
 import { stages, store } from "../shell/page_state.mjs";
 import { askServer, questionsReady } from "../shell/questions.mjs";
-import { findStrategy, getDeclaration } from "../shell/spec.mjs";
+import { getDeclaration, getStrategy } from "../shell/spec.mjs";
 import { registerStrategyTab } from "../shell/strategy_tabs.mjs";
 import { mountLayout } from "../shell/tab_layout.mjs";
 import { rememberMedia, withMedia } from "../shell/visitor_media.mjs";
@@ -38,6 +38,11 @@ class StrategyTab {
   // Time of the user's latest change to the form, as performance.now().
   #touched = -1;
 
+  /**
+   * @param {HTMLElement} root
+   * @param {import("../shell/spec.mjs").StrategySpec} strategy
+   * @param {Context["trigger"]} trigger
+   */
   constructor(root, strategy, trigger) {
     this.strategy = strategy;
     this.trigger = trigger;
@@ -102,7 +107,10 @@ class StrategyTab {
     this.welcomed = this.cameBack.then(() => this.welcome());
   }
 
-  // Follow changes of the form, and the model facts that runs report.
+  /**
+   * Follow changes of the form, and the model facts that runs report.
+   * @param {HTMLElement} root
+   */
   #watchChanges(root) {
     root.addEventListener("input", () => {
       this.#markTouched();
@@ -130,7 +138,9 @@ class StrategyTab {
   #tryDials() {
     const { name, dials } = this.strategy;
     const values = this.form.values();
-    const moved = Object.fromEntries(dials.map((dial) => [dial, values[dial]]));
+    const moved = Object.fromEntries(
+      dials.map((/** @type {string} */ dial) => [dial, values[dial]]),
+    );
     const run = store.shown(name);
     if (!run || run.status === "running") return;
     tryValues(name, moved, (sentence) => {
@@ -140,11 +150,13 @@ class StrategyTab {
 
   #createMethodPanel() {
     const { name } = this.strategy;
+    /** @param {string} method */
     const use = (method) => {
       this.#markTouched();
       this.form.take({ method, arguments: "" }, "yours");
       this.#updateAfterChange();
     };
+    /** @param {string} says */
     const done = (says) => {
       document.getElementById(`${name}-run`)?.focus({ preventScroll: true });
       if (says && !store.busy(name)) store.act(name, { run: "", phase: "stopped", says });
@@ -165,6 +177,7 @@ class StrategyTab {
 
   #createAbout() {
     const { summary, helps, turns, paper } = this.strategy;
+    /** @type {(title: string, text: string) => HTMLElement} */
     const more = (title, text) => el("details", {}, el("summary", {}, title), el("p", {}, text));
     return [
       el("p", {}, summary, " ", el("cite", {}, tr("Source: {paper}.", { paper }))),
@@ -173,7 +186,10 @@ class StrategyTab {
     ];
   }
 
-  // Fill in a preset. While the tab shows a recorded run, or none, also open the preset's own.
+  /**
+   * Fill in a preset. While the tab shows a recorded run, or none, also open the preset's own.
+   * @param {any} preset
+   */
   choose(preset) {
     this.#markTouched();
     this.#fillPreset(preset);
@@ -204,7 +220,7 @@ class StrategyTab {
     if (asked) return asked;
     const run = store.shown(name);
     const own = run?.entry ? `?trace=${run.entry}` : run?.link;
-    if (!own) return `?tab=${name}`;
+    if (!run || !own) return `?tab=${name}`;
     const step =
       run.status === "running" || run.selected === null ? "" : `&step=${run.selected + 1}`;
     return own + step;
@@ -213,11 +229,13 @@ class StrategyTab {
   // Resume the run that was active when the page was reloaded, and fill the form from it.
   #resumeRun() {
     const { name } = this.strategy;
+    /** @param {object} more */
     const send = (more) => this.trigger("input", { strategy: name, ...more });
     if (!resumeJob(name, send, findPendingAt(name))) return;
-    this.#fillFromRun(store.activity(name).run);
+    this.#fillFromRun(store.activity(name)?.run ?? "");
   }
 
+  /** @param {string} id of a run that may not be there yet */
   #fillFromRun(id) {
     let filled = false;
     store.watch({
@@ -284,7 +302,11 @@ class StrategyTab {
     return recorded ? showRecorded(name, recorded).catch(() => null) : Promise.resolve(null);
   }
 
-  // Replace the parameters; prompt, models and seed stay.
+  /**
+   * Replace the parameters; prompt, models and seed stay.
+   * @param {Record<string, any>} values
+   * @param {string} [origin]
+   */
   use(values, origin) {
     this.form.show(values, origin);
     this.#updateAfterChange();
@@ -309,21 +331,13 @@ class StrategyTab {
     this.prompt.optional(this.media.any);
   }
 
-  #fillPreset({ prompt, messages, template, image, audio, speech, model, seed, params }) {
-    this.show({
-      prompt,
-      messages,
-      template,
-      image,
-      audio,
-      speech,
-      model: model || this.strategy.model,
-      assistant: this.strategy.assistant,
-      seed,
-      values: params,
-    });
+  /** @param {Record<string, any>} preset */
+  #fillPreset({ model, params, ...preset }) {
+    const { model: usual, assistant } = this.strategy;
+    this.show({ ...preset, model: model || usual, assistant, values: params });
   }
 
+  /** @param {Record<string, any>} form the form of a run, of a link or of a preset */
   show({ prompt, messages, template, image, audio, speech, model, assistant, seed, values }) {
     this.dialSays.textContent = DIAL_HINT;
     this.models.show(model, assistant);
@@ -363,16 +377,23 @@ class StrategyTab {
     await this.media.ready(() => this.#sendRequest(linked));
   }
 
+  /** @param {boolean} linked */
   #sendRequest(linked) {
     const asked = this.ask();
+    /** @param {object} more */
     const send = async (more) => this.trigger("input", { ...(await withMedia(asked)), ...more });
     beginJob(this.strategy.name, send, buildRunLink(asked), { linked });
   }
 }
 
-/** Create a strategy's tab in its element and register it. */
+/**
+ * Create a strategy's tab in its element and register it.
+ * @param {HTMLElement} root
+ * @param {string} name
+ * @param {Context["trigger"]} trigger
+ */
 export function mountStrategyTab(root, name, trigger) {
-  const tab = new StrategyTab(root, findStrategy(name), trigger);
+  const tab = new StrategyTab(root, getStrategy(name), trigger);
   registerStrategyTab(name, tab);
   return tab;
 }

@@ -17,7 +17,10 @@ import { createResult } from "./taste_chart.mjs";
 import { drawPairs, PAIRS_PER_ROUND, shuffleSides } from "./taste_votes.mjs";
 
 /** @typedef {import("./taste_votes.mjs").Pair} Pair */
+/** @typedef {import("./taste_votes.mjs").Side} Side */
 /** @typedef {import("./taste_votes.mjs").Voted} Voted */
+/** @typedef {import("./taste_votes.mjs").Written} Written */
+/** @typedef {{ prompt: string, texts: Written[] }} RecordedPrompt */
 
 const KEY = "taste";
 const STORAGE_KEY = "dp-taste";
@@ -29,6 +32,7 @@ const LIVE_NOTE = tr(
 );
 const LEFT = tr("Left");
 const RIGHT = tr("Right");
+/** @type {[string, string, Side | null][]} */
 const VOTE_KEYS = [
   ["1", LEFT, 0],
   ["2", RIGHT, 1],
@@ -43,6 +47,7 @@ const INITIAL_FORMS = [
 function loadVotes() {
   try {
     const kept = JSON.parse(localStorage.getItem(STORAGE_KEY) ?? "[]");
+    /** @param {any} v */
     const whole = (v) => [0, 1, null].includes(v?.vote) && v.texts?.length === 2;
     return Array.isArray(kept) ? kept.filter(whole).slice(0, PAIRS_PER_ROUND) : [];
   } catch {
@@ -64,8 +69,13 @@ class TasteTab {
   #votes = loadVotes();
   /** @type {Pair[]} the remaining pairs; the first one is shown */
   #pairs = [];
-  #recorded = null;
+  /** @type {RecordedPrompt[]} */
+  #recorded = [];
 
+  /**
+   * @param {HTMLElement} root
+   * @param {Context["trigger"]} trigger
+   */
   constructor(root, trigger) {
     this.trigger = trigger;
     this.say = el("p", { class: "dp-status", role: "status" });
@@ -99,6 +109,7 @@ class TasteTab {
   }
 
   async #loadPairs() {
+    /** @type {{ prompts: RecordedPrompt[] }} */
     const { prompts } = await fetchRecorded("taste");
     this.#recorded = prompts;
     const seen = new Set(this.#votes.map(({ prompt }) => prompt));
@@ -107,6 +118,7 @@ class TasteTab {
     this.#drawPair();
   }
 
+  /** @param {string} sentence */
   #showStatus(sentence, bad = false) {
     this.say.className = `dp-status${bad ? " bad" : ""}${store.busy(KEY) ? " busy" : ""}`;
     const words = said(sentence);
@@ -119,6 +131,10 @@ class TasteTab {
     if (!pair) return this.box.replaceChildren();
     const had = this.box.contains(document.activeElement);
     const number = this.#votes.length + 1;
+    /**
+     * @param {Written} written
+     * @param {string} side
+     */
     const text = ({ text }, side) =>
       el(
         "section",
@@ -148,8 +164,10 @@ class TasteTab {
     if (had) title.focus({ preventScroll: true });
   }
 
+  /** @param {Side | null} vote */
   #castVote(vote) {
     const pair = this.#pairs.shift();
+    if (!pair) return;
     this.#votes.push({ ...pair, vote });
     saveVotes(this.#votes);
     const one = vote ? tr("the right one") : tr("the left one");
@@ -178,15 +196,16 @@ class TasteTab {
   #startRound() {
     this.#votes = [];
     saveVotes([]);
-    this.#pairs = drawPairs(this.#recorded ?? [], Math.random);
+    this.#pairs = drawPairs(this.#recorded, Math.random);
     this.#drawPair();
   }
 
+  /** @param {KeyboardEvent} event */
   #handleKey(event) {
     const { target, key } = event;
     if (event.ctrlKey || event.metaKey || event.altKey || this.#votes.length >= PAIRS_PER_ROUND)
       return;
-    if (target.closest("input, textarea, select")) return;
+    if (target instanceof Element && target.closest("input, textarea, select")) return;
     const found = VOTE_KEYS.find(([name]) => name === key);
     if (!found || !this.#pairs.length) return;
     event.preventDefault();
@@ -202,6 +221,7 @@ class TasteTab {
     beginJob(KEY, (more) => this.trigger("input", { ...asked, ...more }));
   }
 
+  /** @param {string} text a message of the server, as JSON */
   receive(text) {
     if (!text) return;
     const message = parseMessage(text);
@@ -210,7 +230,10 @@ class TasteTab {
     if (message.error && !message.stopped) this.#showStatus(message.error, true);
   }
 
-  // Show the visitor's own pair before the recorded ones.
+  /**
+   * Show the visitor's own pair before the recorded ones.
+   * @param {Pair} pair
+   */
   #addPair(pair) {
     if (this.#votes.length >= PAIRS_PER_ROUND) this.#startRound();
     if (pair.texts[0].text === pair.texts[1].text)
@@ -226,4 +249,8 @@ class TasteTab {
   }
 }
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context["trigger"]} trigger
+ */
 export const mountTaste = (root, trigger) => new TasteTab(root, trigger);

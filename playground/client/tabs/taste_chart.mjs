@@ -10,17 +10,20 @@ import { countLess, MEASURES, PAIRS_PER_ROUND, rankStrategies, signTest } from "
 
 /** @typedef {import("./taste_votes.mjs").Voted} Voted */
 /** @typedef {import("./taste_votes.mjs").Written} Written */
+/** @typedef {import("./taste_votes.mjs").Measure} Measure */
 
 const WIDTH = 260;
 const ROW_HEIGHT = 20;
 const MARGIN = 12;
 const AXIS_HEIGHT = 22;
 
+/** @type {Record<Measure, () => Content>} */
 const TITLES = {
   perplexity: () => term("perplexity"),
   rep_3: () => term("rep-n", tr("repeated 3-grams")),
   tokens: () => tr("length in tokens"),
 };
+/** @type {Record<Measure, (value: number) => string>} */
 const FORMATTERS = {
   perplexity: (value) => formatFixed(value, 2),
   rep_3: formatPercent,
@@ -37,29 +40,48 @@ export function strategyLabel({ strategy, params }) {
   return given.length ? `${title} (${given.join(", ")})` : title;
 }
 
-const isMeasured = (texts, name) => texts.every((written) => written[name] !== null);
+/**
+ * Return a measure of both texts of a pair, null if one of them has none.
+ * @param {Written[]} texts
+ * @param {Measure} name
+ */
+function measureBoth(texts, name) {
+  const [a, b] = texts.map((written) => written[name]);
+  return a === null || b === null ? null : [a, b];
+}
 
-/** @drawing The x position of a value between the measure's smallest and largest value. */
+/**
+ * The x position of a value between the measure's smallest and largest value.
+ * @param {number} value
+ * @param {number} least
+ * @param {number} most
+ * @drawing
+ */
 const valueX = (value, least, most) =>
   MARGIN + ((WIDTH - 2 * MARGIN) * (value - least)) / (most - least || 1);
 
-/** @drawing The y position of the middle of a pair's row. */
+/**
+ * The y position of the middle of a pair's row.
+ * @param {number} row
+ * @drawing
+ */
 const rowCenter = (row) => ROW_HEIGHT * (row + 0.5);
 
 /**
  * Draw the chart of one measure.
  * @param {Voted[]} votes
- * @param {string} name of the measure
+ * @param {Measure} name
  */
 function drawMeasure(votes, name) {
-  const values = votes.flatMap(({ texts }) => texts.map((w) => w[name]).filter((v) => v !== null));
+  const values = votes.flatMap(({ texts }) => texts.flatMap((written) => written[name] ?? []));
   const [least, most] = [Math.min(...values), Math.max(...values)];
   const high = ROW_HEIGHT * votes.length + AXIS_HEIGHT;
   const rows = votes.map(({ vote, texts }, row) => {
-    if (!isMeasured(texts, name)) return null;
+    const measured = measureBoth(texts, name);
+    if (!measured) return null;
     const y = rowCenter(row);
-    const both = texts.map((written) => FORMATTERS[name](written[name]));
-    const [a, b] = texts.map((written) => valueX(written[name], least, most));
+    const both = measured.map(FORMATTERS[name]);
+    const [a, b] = measured.map((value) => valueX(value, least, most));
     const dots = [a, b].map((x, side) =>
       svg("circle", { class: side === vote ? "ts-preferred" : "ts-other", cx: x, cy: y, r: 5 }),
     );
@@ -71,10 +93,12 @@ function drawMeasure(votes, name) {
       svg("title", {}, tr("Pair {n}: {values}", { n: row + 1, values: both.join(", ") })),
     );
   });
-  const ends = [
+  /** @type {[string, number, number][]} */
+  const marks = [
     ["start", MARGIN, least],
     ["end", WIDTH - MARGIN, most],
-  ].map(([anchor, x, value]) =>
+  ];
+  const ends = marks.map(([anchor, x, value]) =>
     svg(
       "text",
       { class: "ts-end", x, y: high - 6, "text-anchor": anchor },
@@ -94,12 +118,17 @@ function drawMeasure(votes, name) {
   );
 }
 
-// The chart as text for screen readers: every pair, its preferred text first.
+/**
+ * Return the chart as text for screen readers: every pair, its preferred text first.
+ * @param {Voted[]} votes
+ * @param {Measure} name
+ */
 function describeMeasure(votes, name) {
   const parts = votes.map(({ vote, texts }, row) => {
     const n = row + 1;
-    if (!isMeasured(texts, name)) return tr("pair {n}: not measured", { n });
-    const [a, b] = texts.map((written) => FORMATTERS[name](written[name]));
+    const measured = measureBoth(texts, name);
+    if (!measured) return tr("pair {n}: not measured", { n });
+    const [a, b] = measured.map(FORMATTERS[name]);
     if (vote === null) return tr("pair {n}: {a} and {b}, no difference", { n, a, b });
     const [won, other] = vote ? [b, a] : [a, b];
     return tr("pair {n}: {won} preferred to {other}", { n, won, other });
@@ -110,6 +139,7 @@ function describeMeasure(votes, name) {
 /**
  * Create the figure of one measure: its chart, and what the votes say about it.
  * @param {Voted[]} votes
+ * @param {{ name: Measure, less: string }} measure
  */
 function createMeasureFigure(votes, { name, less: words }) {
   const { less, of } = countLess(votes, name);
@@ -132,7 +162,10 @@ function createMeasureFigure(votes, { name, less: words }) {
   );
 }
 
-// The sentence above the charts: how many votes there are and how little they prove.
+/**
+ * Return the sentence above the charts: how many votes there are and how little they prove.
+ * @param {Voted[]} votes
+ */
 function leadSentence(votes) {
   return tr(
     "You preferred one of the two in {decided} of {pairs} pairs. So few votes prove little: even if every one of {round} went the same way, chance would do that once in {rare} rounds, and 8 of {round} is nothing unusual (p-value {p}).",

@@ -14,7 +14,9 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 
 /** @typedef {0 | 1} Side */
 
-/** The measures of a text, each with the words for its lower end. */
+/** @typedef {"perplexity" | "rep_3" | "tokens"} Measure */
+
+/** @type {{ name: Measure, less: string }[]} the measures of a text, with the words for the lower end */
 export const MEASURES = [
   { name: "perplexity", less: tr("the lower perplexity") },
   { name: "rep_3", less: tr("fewer repeated 3-grams") },
@@ -76,15 +78,18 @@ export function drawPairs(prompts, random) {
 /**
  * Count how often the preferred text had the lower value, among votes whose two texts differ in it.
  * @param {Voted[]} votes
- * @param {string} name
+ * @param {Measure} name
  */
 export function countLess(votes, name) {
-  const told = votes.filter(({ vote, texts: [a, b] }) => {
-    const known = a[name] !== null && b[name] !== null;
-    return vote !== null && known && a[name] !== b[name];
-  });
-  const less = told.filter(({ vote, texts }) => texts[vote][name] < texts[1 - vote][name]);
-  return { less: less.length, of: told.length };
+  let less = 0;
+  let of = 0;
+  for (const { vote, texts } of votes) {
+    const [a, b] = texts.map((written) => written[name]);
+    if (vote === null || a === null || b === null || a === b) continue;
+    of += 1;
+    if (a < b === (vote === 0)) less += 1;
+  }
+  return { less, of };
 }
 
 /**

@@ -11,7 +11,7 @@ import { fetchRecorded } from "../runs/recorded_runs.mjs";
 import { buildFormLink, registerLink } from "../shell/address.mjs";
 import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { store } from "../shell/page_state.mjs";
-import { findStrategy, getDeclaration } from "../shell/spec.mjs";
+import { getDeclaration, getStrategy } from "../shell/spec.mjs";
 import { mountLayout } from "../shell/tab_layout.mjs";
 
 const KEY = "watermark_bench";
@@ -32,12 +32,18 @@ const TEXT_ROWS = 5;
 const MAX_LINKED_CHARS = 2000;
 
 // Verdicts use a separate element, because a verdict and a generated text may arrive together.
+/** @type {Context["trigger"] | null} */
 let askJudge = null;
+/** @type {WatermarkBench | null} */
 let bench = null;
 
+/** @param {string} words */
 const createNote = (words) => el("p", { class: "dp-note" }, words);
 
-// Safe as HTML: the server escapes the texts in it.
+/**
+ * @param {HTMLElement} node
+ * @param {string} html safe: the server escapes the texts in it
+ */
 function setHtml(node, html) {
   node.innerHTML = html;
   translateElement(node, ".t, .wm-draft");
@@ -47,13 +53,24 @@ class WatermarkBench {
   // Whether the visitor or a link has changed the form.
   #touched = false;
 
+  text = el("textarea", {
+    id: "wb-text-input",
+    rows: TEXT_ROWS,
+    placeholder: tr("Paste a text; it is judged as you type."),
+  });
+
+  /**
+   * @param {HTMLElement} root
+   * @param {Context["trigger"]} trigger
+   */
   constructor(root, trigger) {
     this.trigger = trigger;
     const { watermark_bench: bench, seed } = getDeclaration();
-    this.models = new ModelPicker(findStrategy("watermark"), "wb");
+    const strategy = getStrategy("watermark");
+    this.models = new ModelPicker(strategy, "wb");
     this.seed = new Field(seed, "wb-seed");
     this.seed.value = 0;
-    const only = { ...findStrategy("watermark").only, ...bench.only };
+    const only = { ...strategy.only, ...bench.only };
     this.form = new Form(bench.params, "wb", {}, { only });
     this.models.params = () => this.form.values();
     this.prompt = new PromptField("wb-prompt", {
@@ -74,7 +91,7 @@ class WatermarkBench {
       active: (key) => key === KEY && this.#showStatus(store.activity(KEY)?.says ?? ""),
     });
     for (const part of [this.prompt.area, this.text, settings])
-      part.addEventListener("input", () => {
+      part?.addEventListener("input", () => {
         this.#touched = true;
         this.#judge();
       });
@@ -101,8 +118,12 @@ class WatermarkBench {
     );
   }
 
-  // Fills the form from a link; a text in it is tested at once.
-  restore({ form }, itself) {
+  /**
+   * Fill the form from a link; a text in it is tested at once.
+   * @param {{ form?: any }} found
+   * @param {boolean} [itself] whether to begin what the link asks for
+   */
+  restore({ form }, itself = false) {
     if (!form) return;
     this.#touched = true;
     this.prompt.area.value = form.prompt;
@@ -118,16 +139,12 @@ class WatermarkBench {
     else this.#write(true);
   }
 
+  /** @param {string} error */
   refuse(error) {
     this.#showStatus(error, true);
   }
 
   #textField() {
-    this.text = el("textarea", {
-      id: "wb-text-input",
-      rows: TEXT_ROWS,
-      placeholder: tr("Paste a text; it is judged as you type."),
-    });
     const name = tr("Text to judge: written below, pasted or edited");
     const label = el("label", { for: "wb-text-input" }, name);
     return el("div", { class: "f-field", id: "wb-text" }, label, this.text);
@@ -146,6 +163,7 @@ class WatermarkBench {
   #write(linked = false) {
     const asked = this.#ask();
     this.#touched = true;
+    /** @param {object} more */
     const send = (more) => this.trigger("input", { ...asked, ...more });
     beginJob(KEY, send, this.#link(), { linked });
   }
@@ -159,11 +177,13 @@ class WatermarkBench {
     if (this.text.value) this.#judge();
   }
 
+  /** @param {string} sentence */
   #showStatus(sentence, bad = false) {
     this.say.className = `dp-status${bad ? " bad" : ""}${store.busy(KEY) ? " busy" : ""}`;
     this.say.textContent = said(sentence);
   }
 
+  /** @param {string} text a message of the server, as JSON */
   receive(text) {
     if (!text) return;
     const message = parseMessage(text);
@@ -176,18 +196,23 @@ class WatermarkBench {
     if (!message.stopped) this.#showStatus(message.error, true);
   }
 
-  // Shows a verdict without ending the run that may be active.
+  /**
+   * Show a verdict without ending the run that may be active.
+   * @param {string} text a message of the judge, as JSON
+   */
   receiveVerdict(text) {
     const { judged, failed } = parseMessage(text);
     if (failed) this.#showStatus(failed, true);
     else this.judgedAs(judged);
   }
 
+  /** @param {string} verdict as HTML, empty for none */
   judgedAs(verdict) {
     if (verdict) setHtml(this.judged, verdict);
     else this.judged.replaceChildren(createNote(NO_VERDICT));
   }
 
+  /** @param {string} text */
   #showText(text) {
     this.text.value = text;
     this.form.show({
@@ -197,13 +222,21 @@ class WatermarkBench {
   }
 }
 
+/**
+ * @param {HTMLElement} root
+ * @param {Context["trigger"]} trigger
+ */
 export function mountBench(root, trigger) {
   bench = new WatermarkBench(root, trigger);
   return bench;
 }
 
+/** @param {Context["trigger"]} trigger */
 export function connectJudge(trigger) {
   askJudge = trigger;
   bench?.connected();
-  return { receive: (text) => text && bench?.receiveVerdict(text) };
+  return {
+    /** @param {string} text a message of the judge, as JSON */
+    receive: (text) => text && bench?.receiveVerdict(text),
+  };
 }
