@@ -157,6 +157,7 @@ def _draw_batch(
 
     select = strategy.generate_kwargs(config)
     rules = build_media_processors(checked, config, loaded, ids)
+    loaded.forget_passes()
     with ModelCall(GENERATE, loaded.name):
         returned = get_generate(loaded)(
             copy_without_defaults(loaded.model),

@@ -35,6 +35,7 @@ from engine.models.meta_model import CONSTRUCTION_LOCK, build_meta_model
 from engine.models.model_resolver import resolve_model
 from engine.models.model_types import Model, Tokenizer
 from engine.models.model_views import special_ids_config
+from engine.models.module_state import InitialState
 from engine.models.openvino import model as on_openvino
 from engine.models.openvino.graph_loader import load_graph_model
 from engine.models.openvino.graph_store import ensure_graph
@@ -81,12 +82,17 @@ class LoadedModel:
     def __post_init__(self) -> None:
         self.pieces = Pieces(self.tokenizer)
         self._whole, self._family = self.model, readers.family_of(self.model)
+        self._state = InitialState(self._whole)
         self.reader = None
         if self.processor is not None:
             found = readers.to_processors(self.processor)
             self.reader = readers.build_reader(self.name, self.model, found)
         # In BLIP only the text decoder generates.
         self.model = readers.decoding_part(self.model)
+
+    def forget_passes(self) -> None:
+        """Forget what earlier passes left in the model's modules, so that a run reads nothing of another."""
+        self._state.restore()
 
     @property
     def device(self) -> torch.device:

@@ -1,4 +1,8 @@
-"""Detects whether a run leaves something in the modules of its model, such as a running state or rotary tables."""
+"""What passes leave in the modules of a model, such as a running state or rotary tables: notice it, forget it.
+
+RecurrentGemma stores its running state in its layers, models for pictures the offset of their positions,
+Reformer the number of buckets of the first text. A later run would read all of these.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,8 @@ import torch
 
 from engine.models.model_types import Model
 
+_STATE_TYPES = (torch.Tensor, int, float, tuple, list, type(None))
+_MISSING = object()
 _WIRING = frozenset(("_parameters", "_modules", "training"))
 
 
@@ -54,3 +60,44 @@ def _flatten(value: Any) -> Iterator[Any]:
         # Tensors made in inference mode count no versions.
         if isinstance(value, torch.Tensor) and not value.is_inference():
             yield value._version
+
+
+class InitialState:
+    """The values that a model's modules had before any pass, to set them back.
+
+    Args:
+        model: its modules are remembered as they are now, without copying a tensor.
+    """
+
+    def __init__(self, model: object) -> None:
+        modules = model.modules() if isinstance(model, torch.nn.Module) else ()
+        self._saved = [(own, dict(own)) for module in modules for own in _value_holders(module)]
+
+    def restore(self) -> None:
+        """Set every value back that a pass has replaced, and delete what it has added."""
+        for own, saved in self._saved:
+            for name, value in list(own.items()):
+                old = saved.get(name, _MISSING)
+                if old is value or not (_is_state(value) and (old is _MISSING or _is_state(old))):
+                    continue
+                if old is _MISSING:
+                    del own[name]
+                elif not _has_moved(old, value):
+                    own[name] = old
+
+
+def _value_holders(module: torch.nn.Module) -> Iterator[dict[str, Any]]:
+    yield vars(module)
+    yield module._buffers
+
+
+def _is_state(value: object) -> bool:
+    # A flag such as RWKV's says that weights were rescaled in place, which nothing here undoes.
+    return isinstance(value, _STATE_TYPES) and not isinstance(value, bool)
+
+
+def _has_moved(old: object, value: object) -> bool:
+    """Return True if a tensor was moved or converted, as by ``model.to``."""
+    if not (isinstance(old, torch.Tensor) and isinstance(value, torch.Tensor)):
+        return False
+    return old.device != value.device or old.dtype != value.dtype

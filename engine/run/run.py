@@ -261,6 +261,7 @@ def call_generate(
     """
     target, loop = run.target, run.strategy.loop
     assert loop is not None
+    target.forget_passes()  # of this run's earlier sequences, too
     arguments = generate_arguments(run, config, prompt, [stop])
     own = {name: value for name, value in extra.items() if name != "logits_processor"}
     graphed = nullcontext()

@@ -110,6 +110,7 @@ class Ticket:
                 while not model.lock.acquire(timeout=_POLL_S):
                     self._check_cancelled()
                 held.callback(model.lock.release)
+                model.forget_passes()
             held.enter_context(track_work())
             held.enter_context(ModelWork(getattr(next(iter(models), None), "name", "")))
             yield

@@ -18,7 +18,7 @@ from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
 from tests.helpers.strategies import OURS
 from tests.helpers.tokenizers import make_tokenizer
-from tests.helpers.zoo import KIND_NAMES, KINDS, zoo_draft, zoo_model
+from tests.helpers.zoo import KIND_NAMES, KINDS, made, zoo_draft, zoo_model
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -45,6 +45,11 @@ def asked(strategy, name):
     )
 
 
+def greedy(loaded, ids):
+    params = {"max_new_tokens": NEW}
+    return finished(DecodeRequest("greedy", loaded, input_ids=ids, params=params)).outputs
+
+
 @pytest.mark.parametrize("strategy", OURS)
 @pytest.mark.parametrize("name", KIND_NAMES)
 def test_equal_to_generate_or_refused(name, strategy):
@@ -65,6 +70,21 @@ def test_equal_to_generate_or_refused(name, strategy):
     if report is not None:
         assert report.parting is None
         assert report.plain_identical in (None, True)
+
+
+@pytest.mark.parametrize("name", KIND_NAMES)
+def test_a_run_reads_nothing_of_the_runs_before_it(name):
+    loaded = LoadedModel(made(name), None, name)
+    _, *texts = (greedy(loaded, ids) for ids in ([33], [33], PROMPT, [33]))
+    fresh = greedy(LoadedModel(made(name), None, name), [33])
+    assert (texts[0], texts[2]) == (fresh, fresh)
+
+
+def test_a_sequence_reads_nothing_of_the_sequences_before_it():
+    loaded = zoo_model("RecurrentGemma")
+    params = {"max_new_tokens": NEW, "num_return_sequences": 3, "do_sample": True, "top_k": 1}
+    trace = finished(DecodeRequest("dola", loaded, input_ids=[33], params=params))
+    assert len({output.token_ids for output in trace.outputs}) == 1
 
 
 @pytest.mark.parametrize("name", KIND_NAMES)
