@@ -22,7 +22,7 @@ from engine.loops.dola import (
     select_premature_layer,
 )
 from engine.loops.next_token import next_token_loop
-from engine.loops.teacher_forced import TeacherForcedPass, run_teacher_forced
+from engine.loops.teacher_forced import TeacherForcedPass, is_causal, run_teacher_forced
 from engine.loops.watermark import watermark_loop
 from engine.media import is_media_available
 from engine.models.loading import LoadedModel, find_recorded_model, pin_models
@@ -78,6 +78,8 @@ def run_from_trace(
         wait_for_turn(cancelled or threading.Event(), loaded),
         torch.inference_mode(),
     ):
+        if not is_causal(loaded):
+            return _fill_from_record(run)
         whole = _recompute_passes(run, loaded, step)
     if whole:
         LOGITS_CACHE.put(key, run)

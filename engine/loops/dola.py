@@ -17,6 +17,7 @@ from engine.loops.host_transfer import Columns, RowValues
 from engine.loops.logit_lens import LayerDistributions, candidate_layers, round_reading
 from engine.loops.recorder import Recorder
 from engine.loops.rows import Rows
+from engine.models.capabilities import layer_count
 from engine.models.model_types import GenerationConfig, Model, Outputs, Processors, StoppingCriteria
 from engine.trace.details import LayerDetail
 from engine.trace.records import Step
@@ -127,13 +128,18 @@ def _layer_states(model: Model, outputs: Outputs, deepest: int) -> Any:
             model=type(model).__name__,
             n=len(states),
         )
+    # Several streams in each layer, or states of another width.
+    if states[0].ndim != outputs.logits.ndim or states[0].shape[-1] != states[-1].shape[-1]:
+        raise ModelError(
+            "{model} shows states between its layers that its head cannot read.",
+            model=type(model).__name__,
+        )
     return states
 
 
 def model_candidate_layers(model: Model, chosen: Any) -> tuple[int, ...]:
     """Return the candidate layers of a model; see ``candidate_layers``."""
-    count = model.config.get_text_config(decoder=True).num_hidden_layers
-    return candidate_layers(chosen, count, layer_tools.is_tied(model))
+    return candidate_layers(chosen, layer_count(model), layer_tools.is_tied(model))
 
 
 def select_premature_layer(divergence: torch.Tensor, candidates: tuple[int, ...]) -> torch.Tensor:

@@ -7,7 +7,11 @@ from typing import Any
 import torch
 
 from engine.model_code import FORWARD_PASS, ModelCall
-from engine.models.capabilities import CACHE_ARGUMENTS, CUSTOM_CACHE_ARGUMENTS
+from engine.models.capabilities import (
+    CACHE_ARGUMENTS,
+    CUSTOM_CACHE_ARGUMENTS,
+    names_encoder_depth,
+)
 from engine.models.model_types import GenerationConfig, Model, Outputs
 from engine.models.readers.token_type_padding import pad_token_types
 
@@ -179,4 +183,6 @@ def make_empty_cache(model: Model) -> Any:
 
     if hasattr(model, "new_cache"):
         return model.new_cache()
+    if names_encoder_depth(model):
+        return DynamicCache()
     return DynamicCache(config=model.config.get_text_config(decoder=True))

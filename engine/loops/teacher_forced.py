@@ -5,14 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 
+from engine.errors import ModelError
 from engine.model_code import FORWARD_PASS, ModelCall
 from engine.models.readers.token_type_padding import pad_token_types
 
 if TYPE_CHECKING:
     from engine.models.loading import LoadedModel
+
+
+NOT_CAUSAL = (
+    "A later token changes what {name} says of an earlier place, so one pass over a text cannot score its "
+    "tokens."
+)
+_PROBE_LENGTH = 8
+_TOLERANCE, _ROUGH_TOLERANCE = 1e-3, 0.1
+"""Shares of the largest logit by which passes over equal beginnings may differ."""
+_CAUSAL: WeakKeyDictionary[LoadedModel, bool] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -47,7 +59,12 @@ def run_teacher_forced(
         new_ids: at least one id.
         states: also return the hidden states of a decoder-only model.
         media_inputs: see ``teacher_forced_inputs``.
+
+    Raises:
+        ModelError: the model is not causal.
     """
+    if len(new_ids) > 1 and not is_causal(loaded):
+        raise ModelError(NOT_CAUSAL, name=loaded.name)
     inputs = teacher_forced_inputs(loaded, prompt_ids, new_ids, media_inputs)
     out = loaded.model(**inputs, use_cache=False, output_hidden_states=states)
     before = decoder_prefix_ids(loaded, prompt_ids, media_inputs)
@@ -55,6 +72,42 @@ def run_teacher_forced(
     first = len(before) - 1
     layers = tuple(state[0, first:] for state in out.hidden_states) if states else ()
     return TeacherForcedPass(out.logits[0, first:], layers, tuple(before))
+
+
+def is_causal(loaded: LoadedModel) -> bool:
+    """Return False if a later token changes an earlier logit, as in a model that fills masks.
+
+    One pass over a text then says nothing of the steps that wrote it. Measured on first use, with two
+    short passes; the caller must have its turn.
+
+    Args:
+        loaded: the LoadedModel; one that needs a picture or a sound counts as causal.
+    """
+    if loaded not in _CAUSAL:
+        _CAUSAL[loaded] = loaded.capabilities.needs is not None or _measure_causality(loaded)
+    return _CAUSAL[loaded]
+
+
+def _measure_causality(loaded: LoadedModel) -> bool:
+    count = min(_PROBE_LENGTH, loaded.context_length or _PROBE_LENGTH)
+    ids = [1 + i % max(1, loaded.vocab_size - 1) for i in range(count)]
+    ids = [i % loaded.vocab_size for i in ids]
+    passes = []
+    try:
+        with torch.no_grad():
+            for last in (ids[0], ids[1]):
+                # The last new id is no input, so the one before it differs.
+                inputs = teacher_forced_inputs(loaded, ids[:1], [*ids[1:-1], last, last])
+                passes.append(loaded.model(**inputs, use_cache=False).logits[0, :-1].float())
+    except Exception:
+        # What such a model cannot do shows in the run itself, with a better sentence.
+        return True
+    one, other = passes
+    exact = loaded.model.dtype in (torch.float32, torch.float64)
+    exact = exact and getattr(loaded.model, "hf_quantizer", None) is None
+    # Quantised weights may scale all rows of a pass together.
+    tolerance = _TOLERANCE if exact else _ROUGH_TOLERANCE
+    return not bool((one - other).abs().max() > tolerance * one.abs().max())
 
 
 def teacher_forced_inputs(

@@ -42,9 +42,9 @@ RESUMABLE_STATE_TYPES = frozenset(
 Others, such as Jamba and Mamba, silently reset the state in every pass over more than one token."""
 _STATEFUL_LAYER_TYPES = frozenset({"recurrent_gemma"})
 """Model types whose layers hold the running state, out of the cache's reach."""
-_SINGLE_TOKEN_TYPES = frozenset({"cpmant", "prophetnet"})
+_SINGLE_TOKEN_TYPES = frozenset({"blt", "cpmant", "prophetnet"})
 """Model types without a running state that read only one new token after cached ones."""
-_NO_LAYER_STATES_TYPES = frozenset({"deepseek_v4"})
+_NO_LAYER_STATES_TYPES = frozenset({"deepseek_v4", "hy_v4"})
 """Model types whose hidden states are not the outputs of their layers in order."""
 _NORM_NAMES = ("norm", "ln_f", "final_layer_norm", "final_layernorm", "norm_f")
 _POSITION_NAMES = (
@@ -79,6 +79,8 @@ class Capabilities:
         can_reorder: whether the rows of the cache can be rearranged.
         exits: whether its layers are a list that can be exited early.
         layers_without_state: whether no layer stores state between passes.
+        names_encoder_depth: whether its configuration gives the depth of an encoder that it lacks, by which
+            transformers would size its cache.
         shows_layers: whether one matrix turns the hidden state of any layer into logits.
         positions: how many positions the decoder has; None if they are relative.
         takes: accepted inputs besides text: image, audio.
@@ -97,6 +99,7 @@ class Capabilities:
     can_reorder: bool
     exits: bool
     layers_without_state: bool
+    names_encoder_depth: bool
     shows_layers: bool
     positions: int | None = None
     takes: frozenset[str] = frozenset()
@@ -138,8 +141,8 @@ def capabilities_of(model: Model) -> Capabilities:
         can_reorder=(cache_name is not None and stateless) or hasattr(model, "_reorder_cache"),
         exits=layer_stack(model) is not None,
         layers_without_state=stateless,
-        shows_layers=model.get_output_embeddings() is not None
-        and not types & _NO_LAYER_STATES_TYPES,
+        names_encoder_depth=names_encoder_depth(model),
+        shows_layers=_can_read_layers(model) and not types & _NO_LAYER_STATES_TYPES,
         positions=position_count(model),
         takes=frozenset() if family is None else family.takes,
         needs=None if family is None else family.needs,
@@ -158,6 +161,22 @@ def position_count(model: Model) -> int | None:
     lengths = (getattr(config, name, None) for name in _POSITION_NAMES)
     # XLNet has -1: its positions are relative.
     return next((n for n in lengths if isinstance(n, int) and n > 0), None)
+
+
+def layer_count(model: Model) -> int:
+    """Return the number of decoder layers."""
+    config, stack = model.config.get_text_config(decoder=True), layer_stack(model)
+    own = (getattr(config, name, None) for name in ("num_decoder_layers", "decoder_layers"))
+    # LongcatFlash counts two hidden layers in each of its layers.
+    counts = (*own, len(stack[1]) if stack else None, getattr(config, "num_hidden_layers", None))
+    return int(next(n for n in counts if n))
+
+
+def names_encoder_depth(model: Model) -> bool:
+    """Return True for the decoder alone of Bart and others, whose num_hidden_layers is the encoder's."""
+    config = model.config.get_text_config(decoder=True)
+    own = getattr(config, "decoder_layers", None)
+    return not config.is_encoder_decoder and own not in (None, config.num_hidden_layers)
 
 
 def layer_stack(model: Model) -> tuple[str, torch.nn.ModuleList] | None:
@@ -180,6 +199,13 @@ def final_norm(model: Model) -> Any | None:
             if isinstance(getattr(owner, name, None), torch.nn.Module):
                 return getattr(owner, name)
     return None
+
+
+def _can_read_layers(model: Model) -> bool:
+    """Return True if the output head can read the states between layers."""
+    head = model.get_output_embeddings()
+    width = getattr(model.config.get_text_config(decoder=True), "hidden_size", None)
+    return head is not None and width in (None, getattr(head, "in_features", width))
 
 
 def _model_types(model: Model) -> set[str]:

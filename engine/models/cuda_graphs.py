@@ -241,7 +241,8 @@ def has_full_attention(loaded: LoadedModel) -> bool:
     one_place = len(set((getattr(model, "hf_device_map", None) or {"": 0}).values())) == 1
     if not one_place or getattr(model, "hf_quantizer", None) is not None:
         return False
-    if loaded.capabilities.cache_name != "past_key_values" or loaded.is_encoder_decoder:
+    can = loaded.capabilities
+    if can.cache_name != "past_key_values" or can.names_encoder_depth or loaded.is_encoder_decoder:
         return False
     # Runs of different lengths would change each other's rotary tables.
     if has_growing_rotary_tables(model.config):

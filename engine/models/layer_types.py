@@ -10,6 +10,9 @@ from transformers.cache_utils import get_layer_types_and_kwargs
 RUNNING_STATES = frozenset(("conv", "linear_attention", "hybrid", "hybrid_sliding"))
 """Kinds of layers that store a running state, with or without keys and values."""
 
+WITHOUT_KEYS = frozenset(("conv", "linear_attention", "dummy"))
+"""Kinds of layers that store no keys and values."""
+
 
 def has_growing_rotary_tables(config: Any) -> bool:
     """Return True if rotary positions change with the length of the text, in tables that the modules keep.

@@ -26,6 +26,7 @@ from engine.models.capabilities import (
     Capabilities,
     attention_implementation,
     capabilities_of,
+    layer_count,
     position_count,
 )
 from engine.models.devices import check_device, default_device
@@ -66,6 +67,7 @@ class LoadedModel:
             transformers; None for a model that reads text only.
         source: where it was loaded from; None for a model given as an object.
         reader: turns pictures or sounds into its inputs; None if it takes none.
+        forget_passes: makes its modules forget what earlier passes left in them.
     """
 
     model: Model
@@ -82,17 +84,13 @@ class LoadedModel:
     def __post_init__(self) -> None:
         self.pieces = Pieces(self.tokenizer)
         self._whole, self._family = self.model, readers.family_of(self.model)
-        self._state = InitialState(self._whole)
+        self.forget_passes = InitialState(self._whole).restore
         self.reader = None
         if self.processor is not None:
             found = readers.to_processors(self.processor)
             self.reader = readers.build_reader(self.name, self.model, found)
         # In BLIP only the text decoder generates.
         self.model = readers.decoding_part(self.model)
-
-    def forget_passes(self) -> None:
-        """Forget what earlier passes left in the model's modules, so that a run reads nothing of another."""
-        self._state.restore()
 
     @property
     def device(self) -> torch.device:
@@ -102,14 +100,12 @@ class LoadedModel:
     @property
     def vocab_size(self) -> int:
         """Size of the output distribution."""
-        return int(self._text_config().vocab_size)
+        return int(self.model.config.get_text_config(decoder=True).vocab_size)
 
     @property
     def layers(self) -> int:
         """Number of decoder layers."""
-        config = self._text_config()
-        names = ("num_decoder_layers", "decoder_layers", "num_hidden_layers")
-        return int(next(n for name in names if (n := getattr(config, name, None))))
+        return layer_count(self.model)
 
     @property
     def is_encoder_decoder(self) -> bool:
@@ -171,9 +167,6 @@ class LoadedModel:
             return int(self.model.graphs.memory_bytes)
         there = (p for p in self._whole.parameters() if not p.is_meta)
         return sum(p.numel() * p.element_size() for p in there)
-
-    def _text_config(self) -> Any:
-        return self.model.config.get_text_config(decoder=True)
 
 
 @dataclass

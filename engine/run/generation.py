@@ -10,6 +10,7 @@ import transformers
 
 from engine.declare.config import config_to_dict
 from engine.errors import ParameterError
+from engine.loops.forward import make_empty_cache
 from engine.loops.prefix_constraint import make_prefix_allowed_tokens_fn
 from engine.messages import Message
 from engine.processors import SAMPLING
@@ -180,6 +181,8 @@ def generate_inputs(
 
         # generate() would size the cache by the encoder's depth, which may be the smaller one.
         kwargs["past_key_values"] = EncoderDecoderCache(DynamicCache(), DynamicCache())
+    elif loaded.capabilities.names_encoder_depth and use_cache:
+        kwargs["past_key_values"] = make_empty_cache(loaded.model)
     return kwargs
 
 

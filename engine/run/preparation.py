@@ -21,6 +21,7 @@ from engine.model_code import ModelWork
 from engine.models import memory_budget
 from engine.models.loading import LoadedModel, get_cached_model, load_source
 from engine.models.model_resolver import resolve_model
+from engine.models.model_types import Model
 from engine.models.openvino.graph_store import ensure_graph, find_graph
 from engine.run import media_request
 from engine.run.method_request import RequestedMethod, check_model_compatible, fetch_method
@@ -56,6 +57,11 @@ class Prepared:
     def method(self) -> RequestedMethod | None:
         """The custom generation method, None for a built-in strategy."""
         return self.checked.method
+
+    @property
+    def models(self) -> list[Model]:
+        """The transformers models: the target's, and the draft's if there is one."""
+        return [loaded.model for loaded in (self.target, self.assistant) if loaded is not None]
 
     @property
     def strategy(self) -> Strategy:

@@ -48,7 +48,7 @@ from engine.run.torch_threads import lift_thread_limit, limit_torch_threads
 from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.settings import SETTINGS
 from engine.strategies.base import Context
-from engine.strategies.compatibility import uses_cache
+from engine.strategies.compatibility import check_judges_drafts, uses_cache
 from engine.strategies.shared_params import NextTokenParams
 from engine.trace.events import Event
 from engine.trace.records import Step, Trace
@@ -119,8 +119,7 @@ class Run:
                     if place.company is not None:
                         run_batched(run.target, place, decode, self.send)
                     elif run.method is None:
-                        held = [m.model for m in (run.target, run.assistant) if m is not None]
-                        place.check_state = ModuleState(*held).has_changed
+                        place.check_state = ModuleState(*run.models).has_changed
                         decode(self.send)
                     else:
                         recording = self._start_recording(run, place, load_s, self.send)
@@ -148,6 +147,7 @@ class Run:
         send: EventCallback,
         company: BatchedRuns | None = None,
     ) -> None:
+        check_judges_drafts(run.strategy, run.target)
         recording = self._start_recording(run, place, load_s, send)
         watch = None if self.witness is None else self.witness.on_logits
         recorder, device = Recorder(self.request.top_candidates, watch), run.target.device
@@ -357,8 +357,7 @@ def _has_offloaded_weights(run: Prepared) -> bool:
 
     Loaded in inference mode, such layers would sum in another order.
     """
-    models = [loaded.model for loaded in (run.target, run.assistant) if loaded is not None]
-    return any(getattr(model, "hf_device_map", None) is not None for model in models)
+    return any(getattr(model, "hf_device_map", None) is not None for model in run.models)
 
 
 def _extract_sequences(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from engine.errors import ModelError
 from engine.loops.recorder import Observation, Recorder, round_decimals, round_significant
 from engine.loops.teacher_forced import run_teacher_forced
 from engine.messages import Message
@@ -45,6 +46,8 @@ def rescore_outputs(
         try:
             with torch.inference_mode():
                 logits = run_teacher_forced(target, prompt, row).logits.float()
+        except ModelError as error:
+            return (), (error.args[0],)  # a template, which can be translated
         except (RuntimeError, ValueError):
             return (), ("The model could not read the finished text once more in one pass.",)
         emitted.append(score_tokens(logits, row))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from engine.errors import ModelError
+from engine.loops.teacher_forced import is_causal
 from engine.messages import Message
 from engine.models.capabilities import Capabilities
 from engine.models.meta_model import describe_model
@@ -67,6 +68,23 @@ def uses_cache(strategy: Strategy, can: Capabilities) -> bool:
         can: capabilities of the model.
     """
     return can.has_cache and (can.can_reorder or not strategy.reorders)
+
+
+def check_judges_drafts(strategy: Strategy, target: LoadedModel) -> None:
+    """Check that the target's verdict on a drafted token does not depend on the tokens after it.
+
+    The caller must have the model's turn.
+
+    Raises:
+        ModelError: it does, and the strategy drafts.
+    """
+    if strategy.family == "drafting" and not is_causal(target):
+        raise ModelError(
+            "{name} cannot be used with {method}: {reason}.",
+            name=target.name,
+            method=strategy.title,
+            reason="a later token changes what it says of an earlier place",
+        )
 
 
 def _model_incompatibility(

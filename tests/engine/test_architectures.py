@@ -5,6 +5,7 @@ A part of the architectures is tried with every run of the tests, the others by 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import pytest
@@ -13,6 +14,7 @@ from engine import DecodeRequest, LoadedModel
 from engine.strategies import STRATEGIES
 from engine.strategies.compatibility import incompatibility_reason, uses_cache
 from tests.helpers.models import golden_model, native
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.references import THRESHOLD, expected, params_of
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
@@ -85,6 +87,33 @@ def test_a_sequence_reads_nothing_of_the_sequences_before_it():
     params = {"max_new_tokens": NEW, "num_return_sequences": 3, "do_sample": True, "top_k": 1}
     trace = finished(DecodeRequest("dola", loaded, input_ids=[33], params=params))
     assert len({output.token_ids for output in trace.outputs}) == 1
+
+
+@pytest.mark.parametrize("layer", [1, 2, 3])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Lfm2", "Qwen3Next"),
+        *mark_nightly(
+            ["Bamba", "GraniteMoeHybrid", "KimiLinear", "NemotronH", "OlmoHybrid", "Qwen3_5Text"]
+        ),
+        *mark_nightly(["DeepseekV4", "FalconH1", "Lfm2Moe", "Mamba2", "Qwen3_5MoeText", "Zamba2"]),
+    ],
+)
+def test_an_exit_before_the_first_attention_changes_nothing(name, layer, monkeypatch):
+    """Attention in the last of four layers only, where the architecture has both kinds."""
+    kind, late = KINDS[name], {}
+    for field in ("layer_types", "layers_block_type"):
+        if field in kind.settings:
+            first, last = kind.settings[field][:2]
+            late[field] = [first, first, first, last]
+    monkeypatch.setitem(KINDS, name, replace(kind, settings=kind.settings | late))
+    loaded = LoadedModel(made(name), None, name)
+    params = {"max_new_tokens": NEW, "num_assistant_tokens": 3, **THRESHOLD}
+    params["assistant_early_exit"] = layer
+    trace = finished(DecodeRequest("early_exit", loaded, input_ids=PROMPT, params=params))
+    assert trace.outputs == greedy(loaded, PROMPT)
+    assert sum(step.detail.draft_length for step in trace.steps) > 0
 
 
 @pytest.mark.parametrize("name", KIND_NAMES)

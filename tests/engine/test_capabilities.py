@@ -10,19 +10,39 @@ import transformers
 from transformers import DynamicCache
 
 from engine import STRATEGIES, DecodeRequest, LoadedModel
+from engine.analysis.likelihood import score_trace
 from engine.cli.main import main
+from engine.errors import ModelError
+from engine.inspection.logits_cache import RECORDED
+from engine.inspection.trace_logits import run_from_trace
 from engine.loops.drafting.cache_snapshot import snapshot_cache
+from engine.loops.teacher_forced import is_causal
+from engine.models import capabilities
 from engine.models.capabilities import RESUMABLE_STATE_TYPES
 from engine.models.meta_model import CONSTRUCTION_LOCK
+from engine.models.model_views import special_ids_config
 from engine.sources.source import Source
 from engine.strategies.compatibility import incompatibility_reason
-from tests.helpers.models import fresh_model, tiny_llama
+from tests.helpers.models import fresh_model, native, set_weights, tiny_llama
+from tests.helpers.nightly import mark_nightly
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
-from tests.helpers.zoo import KINDS, made
+from tests.helpers.zoo import KIND_NAMES, KINDS, made
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 TEXT = [5, 9, 11, 4, 33, 40, 17, 8]
+FEW = {"max_new_tokens": 5}
+ONE_END = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+NARROW = {
+    "vocab_size": 97,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+    **ONE_END,
+}
+DECODERS = ["BigBirdPegasus", "Blenderbot", "BlenderbotSmall", "MBart", "Mvp", "Pegasus", "PLBart"]
 WHISPER = {
     "vocab_size": 97,
     "d_model": 16,
@@ -49,6 +69,83 @@ def vision():
     )
     config = transformers.VisionEncoderDecoderConfig.from_encoder_decoder_configs(seen, text)
     return transformers.VisionEncoderDecoderModel(config)
+
+
+def decoder_alone(kind, encoder, decoder):
+    sizes = {"vocab_size": 97, "d_model": 32, "max_position_embeddings": 64, **ONE_END}
+    sizes |= {"encoder_layers": encoder, "decoder_layers": decoder}
+    sizes |= dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 4)
+    sizes |= dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 64)
+    config = getattr(transformers, f"{kind}Config")
+    model = getattr(transformers, f"{kind}ForCausalLM")(
+        config(**sizes, is_decoder=True, is_encoder_decoder=False)
+    )
+    set_weights(model, 0.3, 1)
+    model.generation_config = special_ids_config(model)  # Bart's forces the last token
+    return LoadedModel(model.eval(), None, kind)
+
+
+@pytest.mark.parametrize(("encoder", "decoder", "compared"), [(4, 2, (1,)), (2, 6, (3, 5))])
+@pytest.mark.parametrize("kind", ["Bart", *mark_nightly(DECODERS)])
+def test_a_decoder_alone_has_its_own_layers(kind, encoder, decoder, compared):
+    loaded = decoder_alone(kind, encoder, decoder)
+    assert loaded.layers == decoder
+    layers = {"dola_layers": "high"}
+    trace = finished(DecodeRequest("dola", loaded, input_ids=TEXT, params={**FEW, **layers}))
+    assert trace.steps[0].detail.candidate_layers == compared
+    plain = native(loaded, TEXT, do_sample=False, use_cache=False, **FEW)
+    for strategy in ("greedy", "speculative", "prompt_lookup"):
+        request = DecodeRequest(strategy, loaded, input_ids=TEXT, params=FEW, assistant=loaded)
+        assert [list(output.token_ids) for output in finished(request).outputs] == plain
+
+
+def rembert():
+    config = transformers.RemBertConfig(
+        **NARROW, input_embedding_size=16, output_embedding_size=24, is_decoder=True
+    )
+    return transformers.RemBertForCausalLM(config)
+
+
+def hyv4():
+    return transformers.HYV4ForCausalLM(
+        transformers.HYV4Config(
+            **NARROW, num_local_experts=4, num_experts_per_tok=2, moe_intermediate_size=32
+        )
+    )
+
+
+def opt_with_projections():
+    sizes = {**NARROW, "ffn_dim": 64, "word_embed_proj_dim": 16}
+    return transformers.OPTForCausalLM(transformers.OPTConfig(**sizes))
+
+
+@pytest.mark.parametrize("make", [rembert, hyv4, opt_with_projections])
+def test_states_that_the_head_cannot_read_are_refused_before_the_run(make):
+    loaded = LoadedModel(make().eval(), None, "wide")
+    sentence = clean(str(failed(DecodeRequest("dola", loaded, input_ids=TEXT, params=FEW))))
+    assert sentence.endswith("its layers do not show what they would say.")
+
+
+def test_states_that_turn_out_unreadable_are_refused(monkeypatch):
+    monkeypatch.setattr(capabilities, "_NO_LAYER_STATES_TYPES", frozenset())
+    loaded = LoadedModel(hyv4().eval(), None, "streams")
+    sentence = clean(str(failed(DecodeRequest("dola", loaded, input_ids=TEXT, params=FEW))))
+    assert sentence == "HYV4ForCausalLM shows states between its layers that its head cannot read."
+
+
+def test_longcats_double_layers_count_once():
+    sizes = {"ffn_hidden_size": 64, "expert_ffn_hidden_size": 32, "q_lora_rank": 16, "head_dim": 4}
+    sizes |= {"kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8}
+    sizes |= {"n_routed_experts": 4, "zero_expert_num": 2, "moe_topk": 2, "num_layers": 3}
+    narrow = {
+        n: v for n, v in NARROW.items() if n not in ("num_hidden_layers", "intermediate_size")
+    }
+    config = transformers.LongcatFlashConfig(**narrow, **sizes)
+    model = transformers.LongcatFlashForCausalLM(config)
+    loaded = LoadedModel(model.eval(), None, "longcat")
+    layers = {"dola_layers": "high"}
+    trace = finished(DecodeRequest("dola", loaded, input_ids=TEXT, params={**FEW, **layers}))
+    assert (loaded.layers, trace.steps[0].detail.candidate_layers) == (3, (1,))
 
 
 @pytest.mark.parametrize(("make", "needs"), [(whisper, "audio"), (vision, "image")])
@@ -187,3 +284,47 @@ def test_fewer_sequences_than_asked_are_a_note():
         f"The search found {found} of the 5 sequences that were asked for; every other was impossible"
         " and only fills up the number.",
     )
+
+
+@pytest.fixture
+def filler():
+    """An XLM that fills masks: every place reads the whole text."""
+    config = transformers.XLMConfig(
+        vocab_size=97,
+        emb_dim=32,
+        n_layers=2,
+        n_heads=4,
+        max_position_embeddings=128,
+        causal=False,
+        n_langs=1,
+        bos_index=0,
+        eos_index=1,
+        pad_index=2,
+        mask_token_id=0,
+    )
+    model = transformers.XLMWithLMHeadModel(config)
+    set_weights(model, 0.3, 1)
+    return LoadedModel(model.eval(), None, "xlm")
+
+
+@pytest.mark.parametrize("strategy", ["prompt_lookup", "speculative"])
+def test_a_model_that_is_not_causal_cannot_judge_drafts(filler, strategy):
+    request = DecodeRequest(strategy, filler, input_ids=TEXT, params=FEW, assistant=filler)
+    sentence = clean(str(failed(request)))
+    assert sentence.startswith("xlm cannot be used with ")
+    assert sentence.endswith(": a later token changes what it says of an earlier place.")
+
+
+def test_what_is_not_causal_decodes_but_is_not_scored_in_one_pass(filler):
+    trace = finished(DecodeRequest("greedy", filler, input_ids=TEXT, params=FEW))
+    plain = native(filler, TEXT, do_sample=False, **FEW)
+    assert [list(output.token_ids) for output in trace.outputs] == plain
+    with pytest.raises(ModelError, match="A later token changes what xlm says"):
+        score_trace(trace, filler)
+    assert run_from_trace(trace, model=filler).source == RECORDED
+
+
+@pytest.mark.parametrize("name", KIND_NAMES)
+def test_which_models_are_causal(name):
+    loaded = LoadedModel(made(name), None, name)
+    assert is_causal(loaded) == (name not in {"CpmAnt", "XLNet"})

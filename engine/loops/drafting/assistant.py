@@ -18,6 +18,7 @@ from engine.loops.drafting.drafter import (
 from engine.loops.recorder import run_processors
 from engine.models.capabilities import layer_stack
 from engine.models.hooks import rewire_hooks
+from engine.models.layer_types import WITHOUT_KEYS, layer_types
 from engine.models.model_types import Model, Processors
 
 
@@ -28,12 +29,20 @@ class AssistantDrafter(ModelDrafter):
         context: the run.
         model: a decoder-only model with the target's vocabulary.
         exit_layer: recorded if the model is the target's own first layers.
+        cached: whether the model may use its cache.
     """
 
     name = "assistant"
 
-    def __init__(self, context: RunContext, model: Model, exit_layer: int | None = None) -> None:
-        super().__init__(context, model)
+    def __init__(
+        self,
+        context: RunContext,
+        model: Model,
+        exit_layer: int | None = None,
+        *,
+        cached: bool = True,
+    ) -> None:
+        super().__init__(context, model, cached=cached)
         self.exit_layer = exit_layer
         self.processors = draft_processors(context.processors)
         self.vocab = context.model.config.get_text_config(decoder=True).vocab_size
@@ -57,8 +66,12 @@ class EarlyExitDrafter(AssistantDrafter):
     name = "early_exit"
 
     def __init__(self, context: RunContext) -> None:
-        layer = context.generation_config.assistant_early_exit
-        super().__init__(context, view_first_layers(context.model, layer), exit_layer=layer)
+        model, layer = context.model, context.generation_config.assistant_early_exit
+        # The cache of a hybrid model counts positions in its attention layers. Before the first of
+        # them, every draft pass reads the whole text again.
+        kinds = layer_types(model.config)
+        cached = WITHOUT_KEYS.issuperset(kinds) or not WITHOUT_KEYS.issuperset(kinds[:layer])
+        super().__init__(context, view_first_layers(model, layer), layer, cached=cached)
 
 
 def draft_processors(processors: Processors) -> list[Any]:

@@ -23,13 +23,14 @@ class DraftForward:
 
     Args:
         model: a decoder-only generation model.
+        cached: whether it may use its cache.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, *, cached: bool = True) -> None:
         can = capabilities_of(model)
         self.model, self.passes = model, 0
         self.crops, self.resumes = can.can_crop, can.can_restore
-        self.name = can.cache_name if can.can_step else None
+        self.name = can.cache_name if cached and can.can_step else None
         self.known: list[int] = []
         self.cache = self._new_cache()
         self.saved: tuple[list[int], Any] | None = None
@@ -38,7 +39,9 @@ class DraftForward:
         # The head is needed at the last position only.
         self._extra = {"logits_to_keep": 1} if model._supports_logits_to_keep() else {}
         self._has_positions = "position_ids" in arguments
-        self._switch = {"use_cache": self.cache is not None} if "use_cache" in arguments else {}
+        # Some classes hand it on to their base model among further keyword arguments.
+        has_switch = "use_cache" in arguments or (can.has_cache and "kwargs" in arguments)
+        self._switch = {"use_cache": self.cache is not None} if has_switch else {}
 
     def begin_round(self) -> None:
         """Start a round: the next ids are verified text, those after them are not."""

@@ -149,13 +149,14 @@ class ModelDrafter(Drafter):
     Args:
         context: the run.
         model: a decoder-only generation model.
+        cached: whether the model may use its cache.
     """
 
     nothing_allowed = "no token is allowed here"
 
-    def __init__(self, context: RunContext, model: Model) -> None:
+    def __init__(self, context: RunContext, model: Model, *, cached: bool = True) -> None:
         config = context.generation_config
-        self.context, self.forward = context, DraftForward(model)
+        self.context, self.forward = context, DraftForward(model, cached=cached)
         self.schedule = DraftLengthSchedule(
             config.num_assistant_tokens, config.num_assistant_tokens_schedule
         )
