@@ -12,6 +12,7 @@ from engine.declare.bundled_loop import BundledLoop
 from engine.declare.config import config_to_dict
 from engine.declare.params import build_config
 from engine.errors import EngineError, ExportError
+from engine.models.capabilities import Capabilities
 from engine.models.files import check_config
 from engine.models.meta_model import build_meta_model
 from engine.models.readers import family_of, load_processors
@@ -104,6 +105,7 @@ class Plan:
         config: the strategy's validated config.
         media: how the model receives a picture or a sound; None for text only.
         attention: attention implementation of the loaded model.
+        names_encoder_depth: see ``Capabilities``.
     """
 
     trace: Trace
@@ -119,6 +121,7 @@ class Plan:
     method: Method | None = None
     media: MediaSource | None = None
     attention: str = "sdpa"
+    names_encoder_depth: bool = False
 
     @property
     def auto(self) -> str:
@@ -137,6 +140,11 @@ class Plan:
     def needs_tokenizers(self) -> bool:
         """Whether the call takes the tokenizers of both models."""
         return self.strategy.assistant == "any_tokenizer"
+
+    @property
+    def has_native_draft(self) -> bool:
+        """Whether transformers itself drafts with a model or with the model's first layers."""
+        return bool(self.draft_values) and self.own is None
 
     @property
     def folder_name(self) -> str:
@@ -164,7 +172,7 @@ def plan_export(trace: Trace) -> Plan:
             "The run's conversation cannot be written as code: {error}", error=error
         ) from None
     own = find_run_loop(strategy, config, trace)
-    values = _generation_values(strategy, config, own)
+    values, can = _generation_values(strategy, config, own), find_capabilities(trace.model.id)
     return Plan(
         trace=trace,
         strategy=strategy,
@@ -178,9 +186,10 @@ def plan_export(trace: Trace) -> Plan:
         else dict(trace.config.get("arguments") or {}),
         method=_recorded_method(trace),
         draft_values=draft_model_settings(config),
-        use_cache=_has_cache(strategy, trace.model.id),
+        use_cache=_has_cache(strategy, trace.model.id, can),
         media=_media_source(trace),
-        attention=_attention_implementation(trace.model.id),
+        attention="sdpa" if can is None else can.attention,
+        names_encoder_depth=can is not None and can.names_encoder_depth,
     )
 
 
@@ -242,13 +251,12 @@ def _recorded_method(trace: Trace) -> Method | None:
     return found
 
 
-def _has_cache(strategy: Strategy, model: str) -> bool:
+def _has_cache(strategy: Strategy, model: str, can: Capabilities | None) -> bool:
     """Return whether a run used a cache; True if the model is unknown on this machine.
 
     Raises:
         ExportError: generate() cannot draft for the model.
     """
-    can = find_capabilities(model)
     if can is None:
         return True
     if "rewind" in strategy.needs and can.has_cache and not can.can_crop:
@@ -260,11 +268,6 @@ def _has_cache(strategy: Strategy, model: str) -> bool:
             model=model,
         )
     return uses_cache(strategy, can)
-
-
-def _attention_implementation(model: str) -> str:
-    can = find_capabilities(model)
-    return "sdpa" if can is None else can.attention
 
 
 def _build_config(strategy: Strategy, trace: Trace) -> Any:

@@ -11,6 +11,8 @@ from engine.export.media_code import media_constants, media_imports, model_input
 from engine.export.plan import ConfigObject, Plan, ScriptModel
 from engine.export.short_script import (
     CONTROL_TOKEN_NOTE,
+    PAD_NOTE,
+    fixed_threshold_lines,
     is_from_chat_template,
     short_code,
     value_to_code,
@@ -113,8 +115,7 @@ def _head_code(plan: Plan) -> str:
         names.append("AutoTokenizer")
     if plan.config.stop_strings:
         names.append("StopStringCriteria")
-    if _needs_cache(plan):
-        names += ["DynamicCache", "EncoderDecoderCache"]
+    names += [name for name in ("DynamicCache", "EncoderDecoderCache") if name in _cache_code(plan)]
     standard = ["import hashlib"] if plan.has_folder else []
     standard += ["import random"] if plan.method else []
     standard += ["from pathlib import Path", ""] if plan.has_folder else []
@@ -180,11 +181,15 @@ def _place_code(source: ScriptModel) -> str:
     return f"{source.place!r}{note}"
 
 
-def _needs_cache(plan: Plan) -> bool:
-    """Return whether the code passes a cache to generate()."""
+def _cache_code(plan: Plan) -> str:
+    """Return the cache that the code passes to generate(); empty for none."""
     # generate() sizes its own by the depth of the encoder, which may have fewer layers.
     encoded = plan.media is not None and plan.media.encodes and plan.media.kind != BLIP
-    return (plan.model.info.is_encoder_decoder or encoded) and not plan.method
+    if plan.method:
+        return ""
+    if plan.model.info.is_encoder_decoder or encoded:
+        return "EncoderDecoderCache(DynamicCache(), DynamicCache())"
+    return "DynamicCache()" if plan.names_encoder_depth and plan.use_cache else ""
 
 
 def _has_tokenizer(plan: Plan) -> bool:
@@ -219,21 +224,26 @@ def _model_code(plan: Plan) -> str:
         lines.append("assistant_tokenizer = AutoTokenizer.from_pretrained(")
         lines.append("    ASSISTANT, revision=ASSISTANT_REVISION")
         lines.append(")")
-    if plan.draft_values and not plan.own:
+    if plan.has_native_draft:
         owner = "assistant" if plan.assistant else "model"
         lines.append("# transformers reads these from the drafting model's own configuration.")
         lines += [f"{owner}.generation_config.{n} = {v!r}" for n, v in plan.draft_values.items()]
+        lines += fixed_threshold_lines(plan)
     return "\n".join(lines)
 
 
 def _config_code(plan: Plan) -> str:
-    own = "model.generation_config.pad_token_id"
+    pad = [
+        "pad = model.generation_config.pad_token_id",
+        "if pad is None and END:",
+        "    pad = END[0]",
+    ]
+    if plan.has_native_draft:
+        pad = [f"# {PAD_NOTE}", "pad = END[0] if END else None"]
     fields = [f"    {name}={value_to_code(value)}," for name, value in plan.values.items()]
     return "\n".join(
         [
-            f"pad = {own}",
-            "if pad is None and END:",
-            "    pad = END[0]",
+            *pad,
             *(
                 f"# {_escape_comment(note)}"
                 for note in plan.trace.notes
@@ -342,8 +352,7 @@ def call_arguments(plan: Plan) -> tuple[list[str], list[str]]:
         arguments.append(f"prefix_allowed_tokens_fn=make_prefix_allowed_tokens_fn({what})")
     if plan.media is None or plan.media.kind != WHISPER:
         arguments += filter_arguments(plan)
-    if _needs_cache(plan):
-        cache = "EncoderDecoderCache(DynamicCache(), DynamicCache())"
+    if cache := _cache_code(plan):
         arguments.append(f"past_key_values={cache}")
     if plan.has_folder:
         arguments += ["custom_generate=str(FOLDER)", "trust_remote_code=True"]

@@ -17,6 +17,8 @@ CONTROL_TOKEN_NOTE = (
     "A message spells a control token, which stayed text: apply_chat_template gives other ids."
 )
 """Comment in the code of a conversation that uses ids instead of messages."""
+PAD_NOTE = "A draft would not read the pad id inside a text, so none is set but the end id."
+"""Comment in the code of a run that transformers drafts for."""
 
 
 def short_code(plan: Plan) -> str | None:
@@ -110,10 +112,23 @@ def draft_lines(plan: Plan, auto: str, model: str = "model") -> list[str]:
     if plan.needs_tokenizers and plan.assistant:
         place = ", ".join(plan.assistant.arguments)
         lines.append(f"assistant_tokenizer = AutoTokenizer.from_pretrained({place})")
-    if plan.draft_values and not plan.own:
+    if plan.has_native_draft:
         owner = "assistant" if plan.assistant else model
         lines += [f"{owner}.generation_config.{n} = {v!r}" for n, v in plan.draft_values.items()]
+        lines += fixed_threshold_lines(plan)
     return lines
+
+
+def fixed_threshold_lines(plan: Plan) -> list[str]:
+    """Return the lines that keep transformers from tuning the draft's threshold during the run."""
+    if not plan.draft_values.get("assistant_confidence_threshold"):
+        return []
+    return [
+        "# With scikit-learn installed, transformers would tune the confidence threshold during the run.",
+        "from transformers.generation import candidate_generator",
+        "",
+        "candidate_generator.is_sklearn_available = lambda: False",
+    ]
 
 
 def generate_argument_code(plan: Plan) -> list[str]:
@@ -122,6 +137,8 @@ def generate_argument_code(plan: Plan) -> list[str]:
     arguments = [f"{name}={value_to_code(value)}" for name, value in plan.values.items()]
     if config.eos_token_id is not None:
         arguments.append(f"eos_token_id={list(plan.trace.eos_token_ids)!r}")
+    if plan.has_native_draft and config.do_sample and plan.trace.eos_token_ids:
+        arguments.append(f"pad_token_id={plan.trace.eos_token_ids[0]!r}")
     if not plan.use_cache:
         arguments.append("use_cache=False")
     if plan.has_folder:  # an exported loop needs the complete configuration
