@@ -73,6 +73,20 @@ def _parse_requirement(line: str) -> Requirement:
     return Requirement(line)
 
 
+def _are_copied(node: ast.ImportFrom, trees: dict[str, ast.Module]) -> bool:
+    """Return True if the loader of transformers copies the files that ``from . import`` names.
+
+    It copies those that a ``from .NAME import …`` names, in any file.
+    """
+    copied = {
+        other.module
+        for tree in trees.values()
+        for other in ast.walk(tree)
+        if isinstance(other, ast.ImportFrom) and other.level == 1
+    }
+    return all(alias.name in copied for alias in node.names)
+
+
 def _describe_missing_import(trees: dict[str, ast.Module]) -> str | None:
     for path, tree in trees.items():
         for node in _iter_unconditional_imports(tree):
@@ -80,15 +94,14 @@ def _describe_missing_import(trees: dict[str, ast.Module]) -> str | None:
                 names = [alias.name for alias in node.names]
             elif node.level == 0 and node.module:
                 names = [node.module]
-            elif node.level > 1 or not node.module:
-                # transformers' loader copies the files that “from .NAME import …” names.
+            elif node.level > 1 or not (node.module or _are_copied(node, trees)):
                 return Message(
                     "{path}, line {lineno}: only files of the same folder can be imported, as in "
                     "from .helper import name.",
                     path=path,
                     lineno=node.lineno,
                 )
-            elif node.level == 1 and node.module:
+            elif node.module:
                 beside = f"{path.rpartition('/')[0]}/{node.module.replace('.', '/')}"
                 if f"{beside}.py" in trees or f"{beside}/__init__.py" in trees:
                     continue
