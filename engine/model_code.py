@@ -80,7 +80,7 @@ class ModelCodeError(ModelError):
         )
         return Message(
             "{subject}: {task} ended in {kind}. The cause is in the model's code or in transformers; "
-            "try other settings or another model (reference {reference} in the log).",
+            "try other settings or another model (see {reference} in the log).",
             subject=subject,
             task=self.task or _ITS_CODE,
             kind=self.kind,

@@ -11,10 +11,9 @@ import pytest
 import torch
 from transformers.generation import stopping_criteria
 
-import engine.loops.recorder
 import engine.run.jobs
 import engine.run.run
-from engine import DecodeRequest, LoadedModel, decode
+from engine import DecodeRequest, LoadedModel, decode, timing_noise
 from engine.errors import Cancelled
 from engine.run import jobs
 from engine.run.streamer import QueueStreamer
@@ -207,7 +206,7 @@ def clock_of(model):
     def now():
         return float(len(passes))
 
-    return types.SimpleNamespace(time=now, perf_counter=now)
+    return types.SimpleNamespace(time=now, perf_counter=now, thread_time=now)
 
 
 def test_max_time_and_length_are_told_apart(monkeypatch):
@@ -253,9 +252,7 @@ def test_batches_wait_for_their_interval_and_lose_nothing(monkeypatch):
 
 def test_a_run_that_reaches_the_limit_keeps_what_there_is_and_says_so(monkeypatch):
     loaded = LoadedModel(fresh_model("llama"))
-    clock = clock_of(loaded.model)
-    for module in (engine.run.run, engine.loops.recorder):
-        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(timing_noise, "time", clock_of(loaded.model))
     short = dataclasses.replace(engine.run.run.SETTINGS, max_runtime_s=3.5)
     monkeypatch.setattr(engine.run.run, "SETTINGS", short)
     trace = finished(request("greedy", loaded, max_new_tokens=100))
