@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import torch
 
+from engine.declare.special_tokens import PARSE
 from engine.errors import ModelError
 from engine.loops.recorder import round_decimals
 from engine.loops.teacher_forced import run_teacher_forced
@@ -98,11 +99,12 @@ def _retokenize(
     if prompt is None:
         prompt = decode_ids(writer.tokenizer, trace.prompt_ids)
     text = trace.outputs[0].text if trace.outputs else ""
+    literal = trace.config.get("special_tokens") != PARSE
     if base.is_encoder_decoder or writer.is_encoder_decoder:
         # With an encoder, the text is a sequence of its own and does not continue the prompt.
-        ids = tokenize_text(base.tokenizer, prompt, split_special_tokens=True)["input_ids"]
+        ids = tokenize_text(base.tokenizer, prompt, split_special_tokens=literal)["input_ids"]
         return ids, encode_pair(base.tokenizer, "", text)[1]
-    return encode_pair(base.tokenizer, prompt, text)
+    return encode_pair(base.tokenizer, prompt, text, literal=literal)
 
 
 def score_ids(

@@ -34,7 +34,11 @@ This page lists every strategy of the playground. `ids` is the prompt, (1, lengt
 does not name have the defaults of transformers. Ranges include their ends unless they say above or below.
 """
 _SHARED_SECTIONS = {
-    "length": ("Length and stopping", LengthParams, ("num_return_sequences",)),
+    "length": (
+        "Length, stopping and special tokens",
+        LengthParams,
+        ("num_return_sequences", "special_tokens"),
+    ),
     "penalties": ("Penalties, tokens and numerics", PenaltyParams, ()),
     "filters": ("Filters before a draw", SamplingParams, ()),
 }

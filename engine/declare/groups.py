@@ -19,6 +19,9 @@ FAMILIES = {
 MAIN_GROUP = "main"
 """The group whose controls are always visible."""
 
+PROMPT_GROUP = "prompt"
+"""The group of settings that are shown next to the prompt, and only where they matter."""
+
 COLLAPSED = {
     "weights": "Weights",
     "length": "Length and stopping",
@@ -29,7 +32,7 @@ COLLAPSED = {
 }
 """The other groups, each collapsed under its title."""
 
-GROUPS = (MAIN_GROUP, *COLLAPSED)
+GROUPS = (MAIN_GROUP, PROMPT_GROUP, *COLLAPSED)
 
 
 def require_one_of(what: str, name: str, allowed: Iterable[str]) -> str:

@@ -164,10 +164,11 @@ class Text(Param):
         return Message("text of 1 to {most} characters", most=self.maximum_length)
 
     def parse(self, value: object) -> str:
-        return _parse_text(value, self.maximum_length)
+        return parse_text(value, self.maximum_length)
 
 
-def _parse_text(value: object, maximum_length: int) -> str:
+def parse_text(value: object, maximum_length: int) -> str:
+    """Return a text of bounded length, or raise TypeError / ValueError."""
     if not isinstance(value, str):
         raise TypeError
     if not 1 <= len(value) <= maximum_length:
@@ -196,12 +197,12 @@ class Strings(Param):
             raise TypeError
         if len(items) > self.maximum_items:
             raise ValueError
-        return tuple(_parse_text(item, self.maximum_length) for item in items) or None
+        return tuple(parse_text(item, self.maximum_length) for item in items) or None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenIds(Param):
-    """A list of token ids; texts become ids once the tokenizer is known."""
+    """A list of token ids."""
 
     minimum_items: int = 1
     maximum_items: int = 2048
@@ -213,14 +214,18 @@ class TokenIds(Param):
             high=self.maximum_items,
         )
 
-    def parse(self, value: object) -> tuple[int, ...]:
+    def parse(self, value: object) -> tuple[Any, ...]:
         # transformers accepts a single id, too.
         items = [value] if isinstance(value, int) and not isinstance(value, bool) else value
         if not is_list(items):
             raise TypeError
         if not self.minimum_items <= len(items) <= self.maximum_items:
             raise ValueError
-        return tuple(parse_token_id(item) for item in items)
+        return tuple(self.parse_item(item) for item in items)
+
+    def parse_item(self, item: object) -> Any:
+        """Return one item in its normal form, or raise TypeError / ValueError."""
+        return parse_token_id(item)
 
 
 def parse_token_id(value: object) -> int:
@@ -262,7 +267,7 @@ class TokenLists(Param):
 
     def _parse_entry(self, entry: object, nested: bool) -> TokenSequence:
         if isinstance(entry, str):
-            return _parse_text(entry, self.maximum_length)
+            return parse_text(entry, self.maximum_length)
         if not is_list(entry):
             raise TypeError
         if not 1 <= len(entry) <= self.maximum_length:
@@ -299,7 +304,7 @@ class Biases(Param):
         if not _is_number(bias) or not math.isfinite(bias) or abs(bias) > 1000:
             raise ValueError
         if isinstance(ids, str):
-            return _parse_text(ids, 64), float(bias)
+            return parse_text(ids, 64), float(bias)
         if not is_list(ids):
             raise TypeError
         if not 1 <= len(ids) <= 64:

@@ -135,12 +135,14 @@ def short_input_lines(plan: Plan) -> list[str]:
             f"given = processor({image}, text=text, return_tensors='pt')",
         ]
     lines = [f"given = {load}({image}, return_tensors='pt')"]
+    split = "split_special_tokens=True, " if plan.trace.literal_tokens else ""
     if plan.trace.prompt and media.kind != PROMPTED:
-        asked = f"tokenizer({plan.trace.prompt!r}, add_special_tokens=False, return_tensors='pt')"
+        options = f"add_special_tokens=False, {split}return_tensors='pt'"
+        asked = f"tokenizer({plan.trace.prompt!r}, {options})"
         name = "input_ids" if media.kind == BLIP else "decoder_input_ids"
         lines.append(f"given[{name!r}] = {asked}['input_ids']")
     elif media.kind == PROMPTED:
-        lines.append(f"given |= tokenizer({plan.trace.prompt or ''!r}, return_tensors='pt')")
+        lines.append(f"given |= tokenizer({plan.trace.prompt or ''!r}, {split}return_tensors='pt')")
     return lines
 
 

@@ -16,7 +16,12 @@ from engine.export.script import (
     code_sections,
     code_summary,
 )
-from engine.export.short_script import draft_lines, generate_argument_code, is_from_chat_template
+from engine.export.short_script import (
+    draft_lines,
+    generate_argument_code,
+    is_from_chat_template,
+    prompt_options,
+)
 
 TITLE = "The run as a pipeline"
 _SHORT_DOCSTRING = '"""The run as a pipeline; nothing below needs it."""'
@@ -33,7 +38,7 @@ def unsupported_reason(plan: Plan) -> str | None:
             "There is no pipeline for this model: transformers 5 has removed text2text-generation, and"
             " text-generation takes decoder-only models alone."
         )
-    if plan.trace.literal_tokens:
+    if plan.trace.messages is not None and plan.trace.literal_tokens:
         return "A message spells a control token, and a pipeline would read it as one."
     if not plan.trace.prompt and not is_from_chat_template(plan.trace):
         return "A pipeline begins with a text, and this run began with token ids."
@@ -97,8 +102,7 @@ def _encoding_lines(plan: Plan) -> list[str]:
     if plan.trace.messages is None:
         return [
             "text = PROMPT",
-            "# The playground reads a special token that is spelled out as plain text.",
-            'encode = {"split_special_tokens": True}',
+            f"encode = {prompt_options(plan.trace)!r}",
             'assert tokenizer(text, **encode)["input_ids"] == PROMPT_IDS, "another tokenizer"',
         ]
     return [
@@ -150,6 +154,8 @@ def short_pipeline_code(plan: Plan) -> str | None:
     if not plan.own:
         lines.append(f"set_seed({plan.trace.seed})")
     arguments = generate_argument_code(told) + (["ids_only=True"] if plan.own else [])
+    encode = prompt_options(plan.trace)
+    arguments += [f"tokenizer_encode_kwargs={encode!r}"] if encode else []
     lines.append(f"out = pipe({', '.join([repr(plan.trace.prompt), *arguments])})")
     lines.append("""print(*(answer["generated_text"] for answer in out), sep='\\n')""")
     return "\n".join(lines)

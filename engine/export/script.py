@@ -10,10 +10,10 @@ from engine.export.folder import folder_files, folder_sha256
 from engine.export.media_code import media_constants, media_imports, model_input_lines
 from engine.export.plan import ConfigObject, Plan, ScriptModel
 from engine.export.short_script import (
-    CONTROL_TOKEN_NOTE,
     PAD_NOTE,
     fixed_threshold_lines,
     is_from_chat_template,
+    literal_note_lines,
     short_code,
     value_to_code,
 )
@@ -147,11 +147,11 @@ def _prompt_lines(plan: Plan) -> list[str]:
     ids = f"PROMPT_IDS = {list(trace.prompt_ids)!r}"
     if trace.messages is None:
         made = "  # what its tokenizer makes of PROMPT" if trace.prompt is not None else ""
-        return [f"PROMPT = {trace.prompt!r}", ids + made]
+        return [f"PROMPT = {trace.prompt!r}", *literal_note_lines(trace), ids + made]
     return [
         f"MESSAGES = {[dict(message) for message in trace.messages]!r}",
         f"TEMPLATE = {trace.template!r}",
-        *([f"# {CONTROL_TOKEN_NOTE}"] if trace.literal_tokens else []),
+        *literal_note_lines(trace),
         f"{ids}  # what its chat template makes of MESSAGES",
     ]
 

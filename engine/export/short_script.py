@@ -19,6 +19,8 @@ CONTROL_TOKEN_NOTE = (
 """Comment in the code of a conversation that uses ids instead of messages."""
 PAD_NOTE = "A draft would not read the pad id inside a text, so none is set but the end id."
 """Comment in the code of a run that transformers drafts for."""
+_LITERAL_NOTE = "The prompt spells a special token, which stayed text: split_special_tokens=True."
+"""Comment in the code of a prompt that ``tokenizer(prompt)`` alone would read otherwise."""
 
 
 def short_code(plan: Plan) -> str | None:
@@ -61,8 +63,7 @@ def short_code(plan: Plan) -> str | None:
     lines += draft_lines(plan, auto)
     if not plan.own:
         lines.append(f"set_seed({plan.trace.seed})")
-    if plan.trace.literal_tokens:
-        lines.append(f"# {CONTROL_TOKEN_NOTE}")
+    lines += literal_note_lines(plan.trace)
     asked = f"**{_tokenizer_call(plan.trace)}" if text else _ids_tensor(plan)
     if plan.media is not None:
         lines += short_input_lines(plan)
@@ -73,6 +74,17 @@ def short_code(plan: Plan) -> str | None:
     return "\n".join([*lines, *_print_lines(plan, tokens)])
 
 
+def prompt_options(trace: Trace) -> dict[str, bool]:
+    """Return the arguments with which the tokenizer reads the run's prompt, besides the usual ones."""
+    return {"split_special_tokens": True} if trace.literal_tokens else {}
+
+
+def literal_note_lines(trace: Trace) -> list[str]:
+    """Return the comment on special tokens that stayed text, if there are any."""
+    note = _LITERAL_NOTE if trace.messages is None else CONTROL_TOKEN_NOTE
+    return [f"# {note}"] if trace.literal_tokens else []
+
+
 def is_from_chat_template(trace: Trace) -> bool:
     """Return whether apply_chat_template turns the run's messages into its ids."""
     return trace.messages is not None and not trace.literal_tokens
@@ -80,7 +92,8 @@ def is_from_chat_template(trace: Trace) -> bool:
 
 def _tokenizer_call(trace: Trace) -> str:
     if trace.prompt is not None:
-        return f'tokenizer({trace.prompt!r}, return_tensors="pt")'
+        options = "".join(f", {name}={value}" for name, value in prompt_options(trace).items())
+        return f'tokenizer({trace.prompt!r}{options}, return_tensors="pt")'
     told = "".join(f", {name}={value!r}" for name, value in (trace.template or {}).items())
     messages = [dict(message) for message in trace.messages or ()]
     return (

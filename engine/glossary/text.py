@@ -61,7 +61,7 @@ TERMS = (
         "special token",
         "A token that stands for no text: the end of a text, or where somebody's turn begins in a "
         "conversation. Texts leave it out; where tokens are shown one by one it is in a box.",
-        "The same signs typed by somebody are cut as any other text and are no special token.",
+        "A prompt that spells one is read as special_tokens says, as the token or as text.",
         codes=("special_token_ids",),
     ),
     Term(

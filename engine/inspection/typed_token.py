@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from engine.declare.special_tokens import TEXT
 from engine.errors import ParameterError
 from engine.inspection.rerun import ReplayedStep
 from engine.messages import Message
-from engine.models.text import decode_ids, encode_after
+from engine.models.special_tokens import encode_word
+from engine.models.text import decode_ids
 from engine.number_text import quote_token
 from engine.trace.details import BeamDetail
 from engine.trace.records import Step, replay_ids
@@ -37,7 +39,7 @@ def read_typed_token(place: ReplayedStep, text: str, before: Sequence[int]) -> t
     if tokenizer is None:
         raise ParameterError("text", text, "the model has no tokenizer: choose a candidate")
     # The same text can have other tokens after other text, so it is encoded in its context.
-    ids = encode_after(tokenizer, decode_ids(tokenizer, before), text)
+    ids = encode_word(tokenizer, text, decode_ids(tokenizer, before), TEXT)
     if not ids:
         raise ParameterError("text", text, "it has no tokens; write something")
     if len(ids) == 1:

@@ -6,9 +6,11 @@ token that a user spelled stays plain text.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from engine.declare.special_tokens import PARSE, TEXT
 from engine.errors import ParameterError
 from engine.models.model_types import Tokenizer
 from engine.models.templates import Rendered, token_pattern
@@ -28,12 +30,14 @@ class ChatPrompt:
         ids: its token ids.
         turns: consecutive token spans, each of a role or of the template.
         literal_tokens: number of control tokens that users spelled and that stayed text.
+        parsed_tokens: number of those that became control tokens.
     """
 
     text: str
     ids: tuple[int, ...]
     turns: tuple[PromptTurn, ...]
     literal_tokens: int = 0
+    parsed_tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -44,23 +48,30 @@ class _Token:
     at: int | None
 
 
-def encode_chat(tokenizer: Tokenizer, rendered: Rendered, roles: Sequence[str]) -> ChatPrompt:
+def encode_chat(
+    tokenizer: Tokenizer, rendered: Rendered, roles: Sequence[str], special_tokens: str = TEXT
+) -> ChatPrompt:
     """Tokenize a rendered conversation.
 
     Args:
         tokenizer: a transformers tokenizer.
         rendered: result of ``templates.render``.
         roles: the role of each message.
+        special_tokens: how control tokens are read that users spelled.
 
     Raises:
         ParameterError: a user spelled a control token that the tokenizer cannot write as text.
     """
+    spelled = len(rendered.literal)
+    if special_tokens == PARSE:
+        rendered = dataclasses.replace(rendered, literal=())
     tokens = _tokenize_with_literals(tokenizer, rendered)
     return ChatPrompt(
         rendered.text,
         tuple(token.id for token in tokens),
         tuple(_yield_turns(tokens, rendered, roles)),
         len(rendered.literal),
+        spelled - len(rendered.literal),
     )
 
 

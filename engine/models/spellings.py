@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
+from engine.declare.special_tokens import PARSE
 from engine.messages import Message
 from engine.models.model_types import Tokenizer
+from engine.models.special_tokens import encode_word
 from engine.models.text import Pieces, encode_inside
 
 ANY_CASE = "(?i)"
@@ -19,7 +21,8 @@ _MAX_SHOWN = 6
 def find_spellings(text: str, tokenizer: Tokenizer, pieces: Pieces) -> list[tuple[int, ...]]:
     """Return the id sequences that write a text, with and without a leading space.
 
-    A token that holds the text and more, such as a plural, is not covered.
+    A token that holds the text and more, such as a plural, is not covered. A special token that the
+    text spells is, as text and as itself.
 
     Args:
         text: with or without its leading space; after ``(?i)`` also in lower case, upper case and
@@ -27,7 +30,9 @@ def find_spellings(text: str, tokenizer: Tokenizer, pieces: Pieces) -> list[tupl
         tokenizer: a transformers tokenizer.
         pieces: its display pieces.
     """
-    found: dict[tuple[int, ...], None] = {}
+    word = text.removeprefix(ANY_CASE).strip(" ") or text
+    parsed = encode_word(tokenizer, word, None, PARSE)
+    found = dict.fromkeys([tuple(parsed)] if pieces.special.intersection(parsed) else [])
     for form in word_forms(text):
         own = tuple(encode_inside(tokenizer, form))
         ways = islice(_yield_tokenizations(form, pieces.by_text), MAX_SPELLINGS)

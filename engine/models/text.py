@@ -294,9 +294,9 @@ def tokenize_text(tokenizer: Tokenizer, text: str, **options: Any) -> Any:
         return tokenizer(text, **options)
 
 
-def _tokenize_plain(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Return a text's ids without added special tokens; text that spells one stays text."""
-    options = {"add_special_tokens": False, "split_special_tokens": True}
+def _tokenize_plain(tokenizer: Tokenizer, text: str, *, literal: bool = True) -> list[int]:
+    """Return a text's ids without added special tokens; ``literal``: text that spells one stays text."""
+    options = {"add_special_tokens": False, "split_special_tokens": literal}
     return tokenize_text(tokenizer, text, **options)["input_ids"]
 
 
@@ -335,16 +335,25 @@ def _encode_in_context(
     return first or []
 
 
-def encode_pair(tokenizer: Tokenizer, before: str, text: str) -> tuple[list[int], list[int]]:
+def encode_pair(
+    tokenizer: Tokenizer, before: str, text: str, *, literal: bool = True
+) -> tuple[list[int], list[int]]:
     """Tokenize a text and its continuation together.
+
+    Args:
+        tokenizer: a transformers tokenizer.
+        before: the first text.
+        text: its continuation.
+        literal: whether special tokens that they spell stay text.
 
     Returns:
         The ids of ``before``, with the special tokens that the tokenizer puts first, and the ids of
         ``text``. A token that spans both belongs to ``text``.
     """
-    bare, whole = _tokenize_plain(tokenizer, before), _tokenize_plain(tokenizer, before + text)
+    bare = _tokenize_plain(tokenizer, before, literal=literal)
+    whole = _tokenize_plain(tokenizer, before + text, literal=literal)
     shared = _common_prefix(bare, whole)
-    full = tokenize_text(tokenizer, before, split_special_tokens=True)["input_ids"]
+    full = tokenize_text(tokenizer, before, split_special_tokens=literal)["input_ids"]
     places = range(len(full) - len(bare) + 1)
     lead = next((full[:i] for i in places if full[i : i + len(bare)] == bare), [])
     return [*lead, *whole[:shared]], whole[shared:]

@@ -37,7 +37,8 @@ FILTER = Filter(
             TokenLists(
                 label="Banned words",
                 help="Texts or id sequences that may not be generated. A text is banned however it is "
-                "cut, with a space before it and without; (?i) before it means any case.",
+                "cut, with a space before it and without; (?i) before it means any case. The name of a "
+                "special token bans this token, too.",
                 group="tokens",
                 optional=True,
                 maximum_items=SETTINGS.max_banned_sequences,

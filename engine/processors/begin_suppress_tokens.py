@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.declare.params import TokenIds, param
+from engine.declare.params import param
+from engine.declare.tokens import Tokens
 from engine.messages import Message
 from engine.processors.filter import Filter
 from engine.processors.removal import Removal, RemovalCase, removal_by_id, token_name
@@ -22,9 +23,9 @@ FILTER = Filter(
     off=None,
     params={
         "begin_suppress_tokens": param(
-            TokenIds(
+            Tokens(
                 label="Suppressed first ids",
-                help="Ids that may not come first.",
+                help="Tokens that may not come first: ids or spellings.",
                 group="tokens",
                 optional=True,
             ),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.declare.params import TokenIds, param
+from engine.declare.params import param
+from engine.declare.tokens import Tokens
 from engine.messages import Message
 from engine.processors.filter import Filter
 from engine.processors.removal import Removal, RemovalCase, removal_by_id, token_name
@@ -22,9 +23,9 @@ FILTER = Filter(
     off=None,
     params={
         "suppress_tokens": param(
-            TokenIds(
+            Tokens(
                 label="Suppressed ids",
-                help="Ids that are never generated.",
+                help='Tokens that are never generated: ids, or spellings such as ["<|im_end|>"].',
                 group="tokens",
                 optional=True,
             ),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from keyword import iskeyword
 from typing import TYPE_CHECKING, Any
 
+from engine.declare.special_tokens import TEXT
 from engine.errors import ParameterError
 from engine.messages import Message
 from engine.models import chat, templates
@@ -228,6 +229,7 @@ def render_conversation(
     messages: Sequence[ChatMessage],
     template: Mapping[str, object] | None,
     loaded: LoadedModel | TokenizerOnly,
+    special_tokens: str = TEXT,
 ) -> ChatPrompt:
     """Return a validated conversation as text and token ids for a model.
 
@@ -235,6 +237,7 @@ def render_conversation(
         messages: as for apply_chat_template.
         template: extra template arguments, None for none.
         loaded: the LoadedModel.
+        special_tokens: how control tokens are read that the messages spell.
 
     Raises:
         ModelError: the model has no chat template.
@@ -245,4 +248,5 @@ def render_conversation(
     tokenizer = loaded.tokenizer
     found = templates.render_chat(tokenizer, loaded.name, plain, arguments)
     assert tokenizer is not None  # it has a template
-    return chat.encode_chat(tokenizer, found, [message["role"] for message in plain])
+    roles = [message["role"] for message in plain]
+    return chat.encode_chat(tokenizer, found, roles, special_tokens)

@@ -121,7 +121,8 @@ def encode_media_prompt(
     chat, ids, messages = checked.chat, request.input_ids, request.messages
     with ModelCall(PROCESSOR, loaded.name):
         if chat is None or messages is None:
-            made = reader.read(loaded, media, request.prompt, ids, request.speech)
+            reading = checked.special_tokens
+            made = reader.read(loaded, media, request.prompt, ids, request.speech, reading)
         else:
             template = resolve_template(messages, request.template)
             made, chat = reader.read_chat(loaded, media, messages, template, chat)

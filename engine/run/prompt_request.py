@@ -2,16 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from engine.declare.special_tokens import PARSE, TEXT
 from engine.errors import ParameterError
 from engine.media import Media
 from engine.messages import Message
+from engine.number_text import quote_token
 from engine.run.chat_request import check_messages
 from engine.settings import SETTINGS
 
 if TYPE_CHECKING:
     from engine.run.request import DecodeRequest
+
+_MAX_SHOWN = 4
+_PROMPT_NOTES = {
+    (
+        True,
+        False,
+    ): "The prompt spells {n} special token of the model ({tokens}); it is read as text.",
+    (
+        True,
+        True,
+    ): "The prompt spells {n} special tokens of the model ({tokens}); they are read as text.",
+    (
+        False,
+        False,
+    ): "The prompt spells {n} special token of the model ({tokens}); the model reads it as "
+    "this token.",
+    (
+        False,
+        True,
+    ): "The prompt spells {n} special tokens of the model ({tokens}); the model reads them "
+    "as these tokens.",
+}
+"""(whether they stay text, whether there are several) -> the note."""
+_MESSAGES_NOTES = {
+    (True, False): "The messages spell {n} of the template's own tokens; it is read as text.",
+    (True, True): "The messages spell {n} of the template's own tokens; they are read as text.",
+    (
+        False,
+        False,
+    ): "The messages spell {n} of the template's own tokens; the model reads it as this token.",
+    (False, True): "The messages spell {n} of the template's own tokens; the model reads them as "
+    "these tokens.",
+}
 
 
 def check_prompt_fields(request: DecodeRequest, media: Media) -> None:
@@ -34,7 +70,7 @@ def check_prompt_fields(request: DecodeRequest, media: Media) -> None:
     elif request.template:
         raise ParameterError("template", request.template, "it needs messages")
     elif request.prompt is not None:
-        _check_prompt(request.prompt, least=0 if media else 1)
+        check_prompt(request.prompt, least=0 if media else 1)
     elif request.input_ids is not None:
         _check_ids(request.input_ids)
 
@@ -64,6 +100,34 @@ def check_prompt_length(name: str, tokens: int, context: int | None) -> None:
         )
 
 
+def default_special_tokens(*, chat: bool) -> str:
+    """Return how special tokens are read unless a request says it.
+
+    Strangers' prompts stay text on a public page, and so do messages everywhere: nobody becomes
+    another speaker by writing a token. Elsewhere a prompt is read as ``tokenizer(prompt)`` does it.
+
+    Args:
+        chat: whether messages take the place of a prompt.
+    """
+    return TEXT if chat or SETTINGS.public else PARSE
+
+
+def special_tokens_note(special_tokens: str, count: int, names: Sequence[str]) -> str:
+    """Return the sentence on special tokens that a text spells.
+
+    Args:
+        special_tokens: how they are read.
+        count: how many there are.
+        names: those of a prompt; empty for messages.
+    """
+    literal = special_tokens == TEXT
+    if not names:
+        return Message(_MESSAGES_NOTES[literal, count > 1], n=count)
+    shown = [quote_token(name) for name in dict.fromkeys(names)]
+    listed = ", ".join([*shown[:_MAX_SHOWN], *(["…"] if len(shown) > _MAX_SHOWN else [])])
+    return Message(_PROMPT_NOTES[literal, count > 1], n=count, tokens=listed)
+
+
 def check_integer(name: str, value: object, low: int, high: int) -> None:
     """Check that a value is a whole number in a range.
 
@@ -78,7 +142,16 @@ def check_integer(name: str, value: object, low: int, high: int) -> None:
         )
 
 
-def _check_prompt(prompt: object, least: int) -> None:
+def check_prompt(prompt: object, least: int) -> None:
+    """Check a prompt without a model.
+
+    Args:
+        prompt: the prompt.
+        least: the fewest characters it may have.
+
+    Raises:
+        ParameterError: it is no text, or too short or too long.
+    """
     limit = SETTINGS.max_prompt_chars
     if not isinstance(prompt, str):
         raise ParameterError("prompt", prompt, "it must be text")

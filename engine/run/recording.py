@@ -231,7 +231,6 @@ def _build_header(run: Prepared, pieces: dict[int, str]) -> Trace:
             "messages": tuple(dict(message) for message in messages),
             "template": resolve_template(messages, request.template),
             "prompt_turns": chat.turns,
-            "literal_tokens": chat.literal_tokens,
         }
     )
     return Trace(
@@ -253,6 +252,7 @@ def _build_header(run: Prepared, pieces: dict[int, str]) -> Trace:
         method=run.method.info() if run.method else None,
         media=run.checked.media.infos(),
         speech=dict(request.speech) or None,
+        literal_tokens=run.checked.literal_tokens,
         **said,
     )
 

@@ -10,19 +10,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from engine.declare.params import TokenSequence, build_config, params_of
+from engine.declare.params import build_config, params_of
+from engine.declare.special_tokens import TEXT
 from engine.declare.weights import WeightsParams
 from engine.errors import ParameterError, suggest_name
 from engine.media import Media
 from engine.messages import Message
 from engine.models.chat import ChatPrompt
 from engine.models.loading import LoadedModel
-from engine.models.spellings import ban_message, find_spellings
-from engine.models.text import decode_ids, encode_after, encode_inside, tokenize_text
+from engine.models.special_tokens import encode_prompt, find_special_tokens
+from engine.models.text import decode_ids
 from engine.run.chat_request import render_conversation
 from engine.run.media_request import load_media_fields, open_media
 from engine.run.method_request import RequestedMethod, parse_method_request
-from engine.run.prompt_request import check_integer, check_prompt_fields, check_prompt_length
+from engine.run.prompt_request import (
+    check_integer,
+    check_prompt_fields,
+    check_prompt_length,
+    default_special_tokens,
+    special_tokens_note,
+)
+from engine.run.token_texts import encode_texts
 from engine.run.weights import drop_loaded_weights, read_request_weights, weights_from_trace
 from engine.settings import SETTINGS
 from engine.sources.source import Source
@@ -94,12 +102,20 @@ class CheckedRequest:
     """Weights settings of the model and the draft model."""
     chat: ChatPrompt | None = None
     """The rendered messages, once fitted to a model."""
+    literal_tokens: int = 0
+    """Special tokens that its text spells and that stay text, once fitted to a model."""
     method: RequestedMethod | None = None
     """The custom generation method, None for a built-in strategy."""
     media: Media = Media()
     """The opened image and sound."""
     models: tuple[LoadedModel | Source, ...] = ()
     """Its model, and the draft model if the strategy has one; empty until their names are parsed."""
+
+    @property
+    def special_tokens(self) -> str:
+        """How special tokens are read that the prompt, the messages or a parameter spells."""
+        usual = default_special_tokens(chat=self.request.messages is not None)
+        return self.config.special_tokens or usual
 
 
 def request_from_trace(
@@ -204,26 +220,12 @@ def fit_to_model(checked: CheckedRequest, loaded: LoadedModel) -> CheckedRequest
     Raises:
         ParameterError: an id outside the vocabulary, or a value the model cannot honour.
     """
-    checked = _render_chat(checked, loaded)
-    config, notes = checked.config, list(checked.notes)
-    changes: dict[str, Any] = {}
-    if config.bad_words_ids:
-        changes["bad_words_ids"], banned = _expand_banned_texts(config.bad_words_ids, loaded)
-        notes += banned
-    for name in ("force_words_ids", "prefix_allowed_tokens_fn"):
-        value = getattr(config, name, None)
-        if value is not None and not callable(value):
-            start = _preceding_text(checked, loaded) if name == "prefix_allowed_tokens_fn" else None
-            changes[name] = tuple(_to_ids(name, entry, loaded, start) for entry in value)
-    if getattr(config, "sequence_bias", None):
-        changes["sequence_bias"] = tuple(
-            (_to_ids("sequence_bias", ids, loaded), bias) for ids, bias in config.sequence_bias
-        )
-    if getattr(config, "negative_prompt", None) is not None:
-        changes["negative_prompt_ids"] = tuple(
-            _encode(config.negative_prompt, loaded, "negative_prompt", "")
-        )
-    config = dataclasses.replace(config, **changes)
+    checked = _read_special_tokens(checked, loaded)
+    changes, words = encode_texts(
+        checked.config, loaded, checked.special_tokens, lambda: _preceding_text(checked, loaded)
+    )
+    config, notes = dataclasses.replace(checked.config, **changes), [*checked.notes, *words]
+    config.check()  # again, as a token that was spelled has an id only now
     for name in _ID_FIELDS:
         _check_vocabulary(name, getattr(config, name, None), loaded.vocab_size)
     _check_guidance(config, loaded)
@@ -255,75 +257,33 @@ _ID_FIELDS = (
 )
 
 
-def _expand_banned_texts(
-    entries: Sequence[TokenSequence], loaded: LoadedModel
-) -> tuple[tuple[TokenSequence, ...], list[str]]:
-    """Return the entries with every spelling of their texts, and a note per text."""
-    ids, notes = [], []
-    for entry in entries:
-        if not isinstance(entry, str):
-            ids.append(entry)
-            continue
-        if loaded.tokenizer is None:
-            raise _no_tokenizer_error("bad_words_ids", entry)
-        ways = find_spellings(entry, loaded.tokenizer, loaded.pieces)
-        notes.append(ban_message(entry, ways, loaded.pieces))
-        ids += ways
-    most = SETTINGS.max_banned_sequences
-    if len(set(ids)) > most:
-        raise ParameterError(
-            "bad_words_ids",
-            list(entries),
-            Message(
-                "its texts have {n} spellings, and at most {most} can be banned",
-                n=len(set(ids)),
-                most=most,
-            ),
-            "give fewer or shorter texts",
-        )
-    return tuple(dict.fromkeys(ids)), notes
+def _read_special_tokens(checked: CheckedRequest, loaded: LoadedModel) -> CheckedRequest:
+    """Return a request with rendered messages, and a note if its text spells special tokens."""
+    request, reading = checked.request, checked.special_tokens
+    chat = _render_chat(checked, loaded)
+    if chat is not None:
+        count, names = chat.literal_tokens + chat.parsed_tokens, []
+    elif request.prompt and loaded.tokenizer is not None:
+        names = find_special_tokens(loaded.tokenizer, request.prompt)
+        count = len(names)
+    else:
+        return checked
+    if not count:
+        return dataclasses.replace(checked, chat=chat)
+    return dataclasses.replace(
+        checked,
+        chat=chat,
+        config=dataclasses.replace(checked.config, special_tokens=reading),
+        literal_tokens=count if reading == TEXT else 0,
+        notes=(*checked.notes, special_tokens_note(reading, count, names)),
+    )
 
 
-def _to_ids(name: str, entry: Any, loaded: LoadedModel, before: str | None = None) -> Any:
-    """Return an entry with texts as ids; ``before`` is the preceding text, None if unknown."""
-    if isinstance(entry, str):
-        return tuple(_encode(entry, loaded, name, before))
-    if entry and isinstance(entry[0], (tuple, str)):
-        return tuple(_to_ids(name, item, loaded, before) for item in entry)
-    return entry
-
-
-def _no_tokenizer_error(name: str, text: str) -> ParameterError:
-    return ParameterError(name, text, "the model has no tokenizer, so it must be token ids")
-
-
-def _encode(text: str, loaded: LoadedModel, name: str, before: str | None) -> list[int]:
-    if loaded.tokenizer is None:
-        raise _no_tokenizer_error(name, text)
-    if before is None:
-        return encode_inside(loaded.tokenizer, text)
-    return encode_after(loaded.tokenizer, before, text)
-
-
-def _render_chat(checked: CheckedRequest, loaded: LoadedModel) -> CheckedRequest:
-    """Return a request with rendered messages, and a note if they spell control tokens."""
+def _render_chat(checked: CheckedRequest, loaded: LoadedModel) -> ChatPrompt | None:
     request = checked.request
     if request.messages is None or checked.chat is not None:
-        return checked
-    chat = render_conversation(request.messages, request.template, loaded)
-    notes = checked.notes
-    if chat.literal_tokens:
-        count = chat.literal_tokens
-        notes = (
-            *notes,
-            Message(
-                "The messages spell {n} of the template's own tokens; they are read as text."
-                if count > 1
-                else "The messages spell {n} of the template's own tokens; it is read as text.",
-                n=count,
-            ),
-        )
-    return dataclasses.replace(checked, chat=chat, notes=notes)
+        return checked.chat
+    return render_conversation(request.messages, request.template, loaded, checked.special_tokens)
 
 
 def _preceding_text(checked: CheckedRequest, loaded: LoadedModel) -> str:
@@ -371,12 +331,12 @@ def _check_guidance(config: NextTokenParams, loaded: LoadedModel) -> None:
 def tokenize_prompt(checked: CheckedRequest, loaded: LoadedModel) -> list[int]:
     """Return the prompt ids, checked against the model's vocabulary and context.
 
-    Text that spells a special token stays literal text; nothing is ever truncated silently.
+    Nothing is ever truncated silently.
 
     Raises:
         ParameterError: no tokens, an unknown id, too long, or text without a tokenizer.
     """
-    request, chat = checked.request, _render_chat(checked, loaded).chat
+    request, chat = checked.request, _render_chat(checked, loaded)
     if chat is not None:
         ids = list(chat.ids)
     elif request.prompt is None:
@@ -384,10 +344,7 @@ def tokenize_prompt(checked: CheckedRequest, loaded: LoadedModel) -> list[int]:
     elif loaded.tokenizer is None:
         raise ParameterError("prompt", request.prompt, "the model has no tokenizer: give input_ids")
     else:
-        # Spelled special tokens stay text: a visitor must not end or steer the prompt with them.
-        ids = tokenize_text(loaded.tokenizer, request.prompt, split_special_tokens=True)[
-            "input_ids"
-        ]
+        ids = encode_prompt(loaded.tokenizer, request.prompt, checked.special_tokens)
     _check_vocabulary("input_ids", ids, loaded.vocab_size)
     given = (("messages", chat), ("prompt", request.prompt), ("input_ids", ids))
     name = next(n for n, value in given if value is not None)

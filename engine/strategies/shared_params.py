@@ -10,7 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, make_dataclass
 from typing import Any
 
-from engine.declare.params import Integer, Number, Strings, TokenIds, param
+from engine.declare.groups import PROMPT_GROUP
+from engine.declare.params import Choice, Integer, Number, Strings, param
+from engine.declare.special_tokens import SPECIAL_TOKENS
+from engine.declare.tokens import Tokens
 from engine.errors import ParameterError
 from engine.messages import Message
 from engine.processors import FILTERS, PENALTIES, SAMPLING
@@ -65,9 +68,9 @@ class LengthParams:
         "ExponentialDecayLengthPenalty"
     )
     eos_token_id: tuple[int, ...] | None = param(
-        TokenIds(
+        Tokens(
             label="End tokens",
-            help="Ids that end the text; off means the model's own.",
+            help="Tokens that end the text, as ids or spellings; off means the model's own.",
             group="length",
             optional=True,
             maximum_items=16,
@@ -103,6 +106,17 @@ SamplingParams = _make_params_class(
 class NextTokenParams(PenaltyParams, LengthParams):
     """Parameters of every strategy with one running sequence per output."""
 
+    special_tokens: str | None = param(
+        Choice(
+            label="Special tokens in the text",
+            help="Read special tokens that the prompt spells as text, or parse them as the model's "
+            "own tokens; off means text on a public page and for messages, and parse elsewhere.",
+            group=PROMPT_GROUP,
+            choices=SPECIAL_TOKENS,
+            optional=True,
+        ),
+        None,
+    )
     num_return_sequences: int = param(
         Integer(
             label="Sequences",

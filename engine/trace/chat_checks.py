@@ -15,8 +15,10 @@ def check_chat(trace: Trace) -> None:
     Raises:
         TraceError: a field is invalid; the message names it.
     """
+    if trace.literal_tokens < 0:
+        raise TraceError("trace.literal_tokens is negative.")
     if trace.messages is None:
-        if trace.template is not None or trace.prompt_turns or trace.literal_tokens:
+        if trace.template is not None or trace.prompt_turns:
             raise TraceError("trace.messages is missing, and what belongs to it is there.")
         return
     if trace.prompt is not None or trace.template is None or not trace.messages:
@@ -33,8 +35,6 @@ def check_chat(trace: Trace) -> None:
     for name in ("messages", "template"):
         if not all(_is_valid_leaf(leaf) for leaf in iter_leaves(getattr(trace, name))):
             raise TraceError("trace.{name} has half of a character or no finite number.", name=name)
-    if trace.literal_tokens < 0:
-        raise TraceError("trace.literal_tokens is negative.")
     _check_turns(trace)
 
 

@@ -262,9 +262,8 @@ class Trace:
     prompt_turns: tuple[PromptTurn, ...] = ()
     """Spans of a prompt made of messages, by role, without gaps."""
     literal_tokens: int = 0
-    """Number of control tokens spelled in the messages. They were encoded as text, so
-    apply_chat_template alone gives other ids."""
-
+    """Number of special tokens that the prompt or the messages spell and that were encoded as text,
+    so ``tokenizer(prompt)`` or apply_chat_template alone gives other ids. 0 if they were parsed."""
     method: MethodInfo | None = None
     """The custom generation method; None for a built-in strategy."""
     emitted: tuple[tuple[EmittedToken, ...], ...] = ()

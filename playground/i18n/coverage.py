@@ -130,6 +130,10 @@ def _texts_of(node: ast.expr, named: Mapping[str, list[ast.expr]]) -> Iterator[s
             # One step only: a name can be assigned to itself, as in `x = x if y else "none"`.
             for value in named.get(name, ()):
                 yield from _texts_of(value, {})
+        case ast.Subscript(value=ast.Name(id=name)):
+            tables = (value for value in named.get(name, ()) if isinstance(value, ast.Dict))
+            for text in (text for table in tables for text in table.values):
+                yield from _texts_of(text, {})
         case _:
             return
 

@@ -182,7 +182,8 @@ def test_what_is_legal_but_needs_a_word():
     ids=label,
 )
 def test_strange_but_legal_prompts_run(prompt):
-    trace = finished(DecodeRequest("greedy", MODEL, prompt, params={"max_new_tokens": 3}))
+    params = {"max_new_tokens": 3, "special_tokens": "text"}
+    trace = finished(DecodeRequest("greedy", MODEL, prompt, params=params))
     assert trace.prompt == prompt
     assert not set(trace.prompt_ids) & set(trace.eos_token_ids), "text became a special token"
 

@@ -9,7 +9,7 @@ import pkgutil
 import pytest
 
 from engine import strategies
-from engine.declare.groups import COLLAPSED, FAMILIES, GROUPS, MAIN_GROUP
+from engine.declare.groups import COLLAPSED, FAMILIES, GROUPS, MAIN_GROUP, PROMPT_GROUP
 from engine.declare.params import Flag, Integer, params_of
 from engine.declare.weights import weights_params
 from engine.strategies import STRATEGIES
@@ -34,7 +34,7 @@ def test_every_family_has_a_strategy_and_every_group_a_parameter():
     kinds = [kind for s in STRATEGIES.values() for kind in params_of(s.config).values()]
     kinds += weights_params(True).values()
     assert {s.family for s in STRATEGIES.values()} == set(FAMILIES)
-    assert {kind.group for kind in kinds} == set(GROUPS) == {MAIN_GROUP, *COLLAPSED}
+    assert {kind.group for kind in kinds} == set(GROUPS) == {MAIN_GROUP, PROMPT_GROUP, *COLLAPSED}
 
 
 def test_every_file_that_declares_a_strategy_is_in_the_registry_under_its_name():

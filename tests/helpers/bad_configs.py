@@ -40,7 +40,7 @@ REFUSED = [
     ({"eos_token_id": [1.5]}, "eos_token_id"),
     ({"bad_words_ids": [[]]}, "bad_words_ids"),
     ({"sequence_bias": [[[5], None]]}, "sequence_bias"),
-    ({"suppress_tokens": ["a"]}, "suppress_tokens"),
+    ({"suppress_tokens": [1.5]}, "suppress_tokens"),
     ({"assistant_model": "evil/repo"}, "assistant_model"),
     ({"dola_layers": "low"}, "dola_layers"),
     ({"prompt_lookup_num_tokens": 0}, "prompt_lookup_num_tokens"),

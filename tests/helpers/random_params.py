@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from engine.declare import params as kinds
 from engine.declare.params import Param, params_of
+from engine.declare.tokens import Tokens
 from engine.strategies import STRATEGIES
 from engine.strategies.custom import MethodArguments, MethodName
 from engine.strategies.dola import LayerChoice
@@ -84,6 +85,7 @@ _MAKERS: dict[type, Any] = {
     kinds.Text: lambda kind, vocab: _texts(),
     kinds.Strings: lambda kind, vocab: st.lists(_texts(), min_size=1, max_size=2),
     kinds.TokenIds: lambda kind, vocab: st.lists(_ids(vocab), min_size=1, max_size=5),
+    Tokens: lambda kind, vocab: st.lists(_ids(vocab), min_size=1, max_size=5),
     kinds.TokenLists: lambda kind, vocab: st.lists(_sequence(vocab), min_size=1, max_size=3),
     kinds.Biases: lambda kind, vocab: st.lists(
         st.tuples(_sequence(vocab), st.floats(-10, 10)), min_size=1, max_size=3

@@ -122,10 +122,10 @@ ENGINE = (
     ),
     Defect(
         "special-token-in-prompt",
-        "A prompt that spells a special token becomes that token: a visitor ends or steers the text.",
-        "engine/run/request.py",
-        "split_special_tokens=True",
-        "split_special_tokens=False",
+        "A prompt to read as text becomes the special token that it spells: a visitor ends or steers the text.",
+        "engine/models/special_tokens.py",
+        "tokenize_text(tokenizer, text, split_special_tokens=True, **options)",
+        "tokenize_text(tokenizer, text, split_special_tokens=False, **options)",
         ("tests/engine/test_bad_inputs.py::test_strange_but_legal_prompts_run",),
     ),
     Defect(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from engine.declare.special_tokens import TEXT
 from engine.errors import ParameterError
 from engine.media import Media
 from engine.messages import Message
@@ -66,6 +67,7 @@ class MediaReader:
         prompt: str | None = None,
         ids: Sequence[int] | None = None,
         speech: Mapping[str, object] | None = None,
+        special_tokens: str = TEXT,
     ) -> MediaInputs:
         """Return the inputs for a prompt with a picture or a sound.
 
@@ -75,6 +77,7 @@ class MediaReader:
             prompt: text that the output continues, None for none.
             ids: instead of a prompt: the decoder's ids of an earlier ``read``, with more tokens after them.
             speech: settings of a speech model, see SPEECH; None for none.
+            special_tokens: how special tokens are read that the prompt spells.
         """
         raise NotImplementedError
 

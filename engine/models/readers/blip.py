@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from engine.declare.special_tokens import TEXT
 from engine.media import Media
 from engine.models.model_types import Model
 from engine.models.readers.base import MediaInputs, MediaReader
-from engine.models.readers.encoder_reader import encode_prompt
+from engine.models.readers.encoder_reader import encode_decoder_prompt
 from engine.models.readers.families import Family
 from engine.models.readers.processors import Processors
 
@@ -32,6 +33,7 @@ class BlipReader(MediaReader):
         prompt: str | None = None,
         ids: Sequence[int] | None = None,
         speech: Mapping[str, object] | None = None,
+        special_tokens: str = TEXT,
     ) -> MediaInputs:
         """Return the text decoder's first ids and the picture's hidden states; see the base class."""
         del speech
@@ -40,9 +42,10 @@ class BlipReader(MediaReader):
         with torch.no_grad():
             pixels = found["pixel_values"].to(self.vision.device, self.vision.dtype)
             states = self.vision(pixel_values=pixels).last_hidden_state
-        begins = (
-            (self.text.bos_token_id, *encode_prompt(loaded, prompt)) if ids is None else tuple(ids)
-        )
+        begins = tuple(ids or ())
+        if ids is None:
+            start = self.text.bos_token_id
+            begins = (start, *encode_decoder_prompt(loaded, prompt, special_tokens))
         mask = torch.ones(states.shape[:-1], dtype=torch.long)
         return MediaInputs(
             begins, {"encoder_hidden_states": states, "encoder_attention_mask": mask}

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from engine.declare.special_tokens import TEXT
 from engine.errors import ModelError
 from engine.media import Media
 from engine.models.readers.base import MediaInputs, MediaReader
-from engine.models.text import tokenize_text
+from engine.models.special_tokens import encode_prompt
 
 if TYPE_CHECKING:
     from engine.models.loading import LoadedModel
@@ -26,13 +27,14 @@ class EncoderReader(MediaReader):
         prompt: str | None = None,
         ids: Sequence[int] | None = None,
         speech: Mapping[str, object] | None = None,
+        special_tokens: str = TEXT,
     ) -> MediaInputs:
         """Return the decoder's first ids and the encoder's inputs; see the base class."""
         inputs = self.inputs(media)
         begins = (
             tuple(ids)
             if ids is not None
-            else self.decoder_start_ids(loaded, inputs, prompt, speech or {})
+            else self.decoder_start_ids(loaded, inputs, prompt, speech or {}, special_tokens)
         )
         return MediaInputs(begins, inputs)
 
@@ -54,10 +56,11 @@ class EncoderReader(MediaReader):
         inputs: Mapping[str, torch.Tensor],
         prompt: str | None,
         speech: Mapping[str, object],
+        special_tokens: str,
     ) -> tuple[int, ...]:
         """Return the decoder's start token followed by the prompt's tokens."""
         del inputs, speech
-        return (decoder_start_id(loaded), *encode_prompt(loaded, prompt))
+        return (decoder_start_id(loaded), *encode_decoder_prompt(loaded, prompt, special_tokens))
 
 
 def decoder_start_id(loaded: LoadedModel) -> int:
@@ -81,8 +84,10 @@ def decoder_start_id(loaded: LoadedModel) -> int:
     raise ModelError("{name} does not say with which token its decoder begins.", name=loaded.name)
 
 
-def encode_prompt(loaded: LoadedModel, prompt: str | None) -> list[int]:
-    """Return a prompt's ids without added special tokens; text that spells one stays text.
+def encode_decoder_prompt(
+    loaded: LoadedModel, prompt: str | None, special_tokens: str
+) -> list[int]:
+    """Return a prompt's ids without added special tokens; see ``encode_prompt``.
 
     Raises:
         ModelError: there is a prompt but no tokenizer.
@@ -91,6 +96,4 @@ def encode_prompt(loaded: LoadedModel, prompt: str | None) -> list[int]:
         return []
     if loaded.tokenizer is None:
         raise ModelError("{name} has no tokenizer, so it takes no prompt.", name=loaded.name)
-    # split_special_tokens: a typed control token must not become one.
-    options = {"add_special_tokens": False, "split_special_tokens": True}
-    return list(tokenize_text(loaded.tokenizer, prompt, **options)["input_ids"])
+    return encode_prompt(loaded.tokenizer, prompt, special_tokens, add_special_tokens=False)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from engine.declare.special_tokens import PARSE, TEXT
 from engine.errors import ModelError, ParameterError
 from engine.media import Media
 from engine.messages import Message
@@ -14,7 +15,7 @@ from engine.models.chat import ChatPrompt
 from engine.models.readers import picture_chat
 from engine.models.readers.base import MediaInputs, MediaReader
 from engine.models.readers.token_type_padding import pad_token_types
-from engine.models.text import tokenize_text
+from engine.models.special_tokens import encode_prompt, find_special_tokens
 
 if TYPE_CHECKING:
     from engine.models.loading import LoadedModel
@@ -30,12 +31,13 @@ class PromptReader(MediaReader):
         prompt: str | None = None,
         ids: Sequence[int] | None = None,
         speech: Mapping[str, object] | None = None,
+        special_tokens: str = TEXT,
     ) -> MediaInputs:
         """Return the prompt's ids with the picture's placeholder tokens, and the picture; see the base class."""
         del speech
         if media.picture is None:
-            return MediaInputs(tuple(ids or self._encode_plain(loaded, prompt)))
-        found = self._process_picture(loaded, media.picture.image, prompt or "")
+            return MediaInputs(tuple(ids or self._encode_alone(loaded, prompt, special_tokens)))
+        found = self._process_picture(loaded, media.picture.image, prompt or "", special_tokens)
         own = found.pop("input_ids")[0].tolist()
         found.pop("attention_mask", None)
         if ids is None:
@@ -60,22 +62,26 @@ class PromptReader(MediaReader):
         found.pop("attention_mask", None)
         return MediaInputs(tuple(own), found), picture_chat.insert_picture(chat, text, own)
 
-    def _encode_plain(self, loaded: LoadedModel, prompt: str | None) -> list[int]:
+    def _encode_alone(
+        self, loaded: LoadedModel, prompt: str | None, special_tokens: str
+    ) -> list[int]:
         if loaded.tokenizer is None:
             raise ModelError("{name} has no tokenizer: give input_ids.", name=loaded.name)
-        return tokenize_text(loaded.tokenizer, prompt or "", split_special_tokens=True)["input_ids"]
+        return encode_prompt(loaded.tokenizer, prompt or "", special_tokens)
 
     def _process_picture(
-        self, loaded: LoadedModel, image: object, prompt: str
+        self, loaded: LoadedModel, image: object, prompt: str, special_tokens: str
     ) -> dict[str, torch.Tensor]:
         whole = self.processors.whole
         if whole is None:
             # Models like GIT: the picture comes before all tokens, without placeholder tokens.
             found = self.processors.pictures(images=image, return_tensors="pt")
-            ids = torch.tensor([self._encode_plain(loaded, prompt) or [_first_token_id(loaded)]])
+            own = self._encode_alone(loaded, prompt, special_tokens)
+            ids = torch.tensor([own or [_first_token_id(loaded)]])
             return {"input_ids": ids, **_tensor_values(found)}
         mark = getattr(whole, "image_token", None)
-        self._check_no_control_tokens(loaded, prompt, mark)
+        if special_tokens != PARSE:
+            self._check_no_control_tokens(loaded, prompt, mark)
         tensors = self._run_processor(
             image, f"{mark}{prompt}" if mark and mark not in prompt else prompt
         )
@@ -97,8 +103,10 @@ class PromptReader(MediaReader):
     @staticmethod
     def _check_no_control_tokens(loaded: LoadedModel, prompt: str, mark: str | None) -> None:
         """Raise ParameterError if the text spells a control token, since the processor would read it as one."""
-        known = getattr(loaded.tokenizer, "all_special_tokens", ())
-        spelled = next((token for token in known if token != mark and token in prompt), None)
+        if loaded.tokenizer is None:
+            return
+        found = find_special_tokens(loaded.tokenizer, prompt)
+        spelled = next((token for token in found if token != mark), None)
         if spelled is not None:
             what = "beside a picture it may spell no control token of the model"
             raise ParameterError("prompt", spelled, what)

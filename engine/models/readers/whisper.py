@@ -52,11 +52,13 @@ class WhisperReader(EncoderReader):
         inputs: Mapping[str, torch.Tensor],
         prompt: str | None,
         speech: Mapping[str, object],
+        special_tokens: str,
     ) -> tuple[int, ...]:
         """Return the tokens of the previous text, if any, and the forced first tokens.
 
         Without a language setting the model detects it, which costs one more pass.
         """
+        del special_tokens  # its tokenizer refuses a previous text that spells any
         model, own = loaded.model, self._configure(speech)
         encoder = model.get_encoder()
         stride = encoder.conv1.stride[0] * encoder.conv2.stride[0]

@@ -1,0 +1,27 @@
+"""A parameter that names single tokens, by their ids or by their spelling; no torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from engine.declare.params import TokenIds, parse_text, parse_token_id
+from engine.messages import Message
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens(TokenIds):
+    """A list of tokens, each an id or its spelling, which becomes an id once the tokenizer is known."""
+
+    def describe_range(self) -> str:
+        return Message(
+            "a list of {low} to {high} token ids of the vocabulary, or spellings of one token each",
+            low=self.minimum_items,
+            high=self.maximum_items,
+        )
+
+    def parse(self, value: object) -> tuple[Any, ...]:
+        return super().parse([value] if isinstance(value, str) else value)
+
+    def parse_item(self, item: object) -> Any:
+        return parse_text(item, 64) if isinstance(item, str) else parse_token_id(item)

@@ -1,0 +1,141 @@
+"""Texts in a request's parameters as token ids: bans, biases, forced and allowed words, end tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from engine.declare.params import TokenSequence
+from engine.errors import ParameterError
+from engine.messages import Message
+from engine.models.special_tokens import encode_word, find_token_ids
+from engine.models.spellings import ban_message, find_spellings
+from engine.number_text import quote_token
+from engine.settings import SETTINGS
+
+if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
+
+_ID_LISTS = ("suppress_tokens", "begin_suppress_tokens", "eos_token_id")
+"""Parameters that are lists of single tokens."""
+
+
+def encode_texts(
+    config: Any, loaded: LoadedModel, special_tokens: str, preceding: Callable[[], str]
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the parameters of a config whose texts become token ids, and a note per banned text.
+
+    Args:
+        config: a strategy's config.
+        loaded: the LoadedModel.
+        special_tokens: how special tokens inside longer texts are read.
+        preceding: returns the text that an output continues.
+
+    Raises:
+        ParameterError: a text cannot be ids of this model.
+    """
+    reader = _TextReader(loaded, special_tokens)
+    changes: dict[str, Any] = {}
+    notes: list[str] = []
+    if config.bad_words_ids:
+        changes["bad_words_ids"], notes = reader.expand_banned_texts(config.bad_words_ids)
+    for name in ("force_words_ids", "prefix_allowed_tokens_fn"):
+        value = getattr(config, name, None)
+        if value is not None and not callable(value):
+            start = preceding() if name == "prefix_allowed_tokens_fn" else None
+            changes[name] = tuple(reader.to_ids(name, entry, start) for entry in value)
+    if config.sequence_bias:
+        changes["sequence_bias"] = tuple(
+            (reader.to_ids("sequence_bias", ids), bias) for ids, bias in config.sequence_bias
+        )
+    if config.negative_prompt is not None:
+        changes["negative_prompt_ids"] = tuple(
+            reader.encode("negative_prompt", config.negative_prompt, "")
+        )
+    for name in _ID_LISTS:
+        if getattr(config, name):
+            changes[name] = reader.to_single_tokens(name, getattr(config, name))
+    ends = changes.get("eos_token_id") or loaded.eos_token_ids
+    notes += _end_token_notes(changes.get("bad_words_ids", ()), ends, loaded)
+    return changes, notes
+
+
+def _end_token_notes(
+    banned: Sequence[TokenSequence], ends: Sequence[int], loaded: LoadedModel
+) -> list[str]:
+    """Return a note for each ban of an end token: transformers drops it without a word."""
+    template = (
+        "bad_words_ids: {token} ends the text, and a ban of such a token has no effect in "
+        "transformers; suppress_tokens bans it."
+    )
+    dropped = [token for token in ends if (token,) in banned]
+    return [Message(template, token=quote_token(loaded.pieces[token])) for token in dropped]
+
+
+class _TextReader:
+    """Turns texts into ids of one model."""
+
+    def __init__(self, loaded: LoadedModel, special_tokens: str) -> None:
+        self.loaded, self.special_tokens = loaded, special_tokens
+
+    def expand_banned_texts(
+        self, entries: Sequence[TokenSequence]
+    ) -> tuple[tuple[TokenSequence, ...], list[str]]:
+        """Return the entries with every spelling of their texts, and a note per text."""
+        ids, notes = [], []
+        for entry in entries:
+            if not isinstance(entry, str):
+                ids.append(entry)
+                continue
+            if self.loaded.tokenizer is None:
+                raise _no_tokenizer_error("bad_words_ids", entry)
+            ways = find_spellings(entry, self.loaded.tokenizer, self.loaded.pieces)
+            notes.append(ban_message(entry, ways, self.loaded.pieces))
+            ids += ways
+        most = SETTINGS.max_banned_sequences
+        if len(set(ids)) > most:
+            raise ParameterError(
+                "bad_words_ids",
+                list(entries),
+                Message(
+                    "its texts have {n} spellings, and at most {most} can be banned",
+                    n=len(set(ids)),
+                    most=most,
+                ),
+                "give fewer or shorter texts",
+            )
+        return tuple(dict.fromkeys(ids)), notes
+
+    def to_ids(self, name: str, entry: Any, before: str | None = None) -> Any:
+        """Return an entry with texts as ids; ``before`` is the preceding text, None if unknown."""
+        if isinstance(entry, str):
+            return tuple(self.encode(name, entry, before))
+        if entry and isinstance(entry[0], (tuple, str)):
+            return tuple(self.to_ids(name, item, before) for item in entry)
+        return entry
+
+    def encode(self, name: str, text: str, before: str | None) -> list[int]:
+        """Return the ids of a text after another one; ``before`` is None if that is unknown."""
+        if self.loaded.tokenizer is None:
+            raise _no_tokenizer_error(name, text)
+        return encode_word(self.loaded.tokenizer, text, before, self.special_tokens)
+
+    def to_single_tokens(self, name: str, entries: Sequence[int | str]) -> tuple[int, ...]:
+        """Return a list of tokens as ids; a text is the spelling of one token."""
+        ids: list[int] = []
+        for entry in entries:
+            found = [entry] if isinstance(entry, int) else self._find_token(name, entry)
+            ids += found
+        return tuple(dict.fromkeys(ids))
+
+    def _find_token(self, name: str, text: str) -> list[int]:
+        if self.loaded.tokenizer is None:
+            raise _no_tokenizer_error(name, text)
+        found = find_token_ids(self.loaded.tokenizer, self.loaded.pieces, text)
+        if not found:
+            raise ParameterError(name, text, "it must spell exactly one token of the model")
+        return found
+
+
+def _no_tokenizer_error(name: str, text: str) -> ParameterError:
+    return ParameterError(name, text, "the model has no tokenizer, so it must be token ids")
