@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+from engine.declare.special_tokens import PARSE, TEXT
 from engine.errors import ModelError
 from engine.models.tokenizer_only import load_tokenizer_only
 from engine.run.chat_request import check_messages, render_conversation
@@ -21,7 +22,8 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the tokens of a conversation after the model's chat template.
 
     Args:
-        asked: ``model``, its name; ``messages`` and ``template`` as in a request.
+        asked: ``model``, its name; ``messages`` and ``template`` as in a request; ``special_tokens``,
+            the reading of those that the messages spell, "" for the usual one.
 
     Returns:
         ``tokens``, each with its ``text`` and whether it is ``special``; ``turns``, the speaker of
@@ -37,7 +39,8 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         raise ModelError("Choose a model: each has a chat template of its own.")
     with JOBS.run(_KIND):
         read = load_tokenizer_only(Source.parse(model))
-        found = render_conversation(messages or (), template, read)
+        reading = PARSE if asked.get("special_tokens") == PARSE else TEXT
+        found = render_conversation(messages or (), template, read, reading)
     pieces = read.pieces
     return {
         "tokens": [{"text": pieces[i], "special": i in pieces.special} for i in found.ids],

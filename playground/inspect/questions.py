@@ -22,6 +22,7 @@ from playground.inspect import (
     methods,
     model_comparison,
     preflight,
+    special_tokens,
     what_if,
     why,
 )
@@ -41,6 +42,7 @@ _QUESTION_MODULES = (
     draft_models,
     preflight,
     chat_preview,
+    special_tokens,
     generate_outputs,
     what_if,
     why,

@@ -27,7 +27,8 @@ export class ChatPreview {
 
   /**
    * @param {() => string[]} models names of the models; the first one's template is used
-   * @param {() => any} asked returns the messages and the template arguments
+   * @param {() => any} asked returns the messages, the template arguments and how special tokens are
+   *   read that the messages spell
    */
   constructor(models, asked) {
     this.#models = models;
@@ -51,15 +52,15 @@ export class ChatPreview {
   }
 
   async #fetchPreview() {
-    const { messages, template } = this.#asked();
+    const { messages, template, special_tokens } = this.#asked();
     if (!messages) return;
     const [model] = this.#models();
-    const key = JSON.stringify([model, messages, template]);
+    const key = JSON.stringify([model, messages, template, special_tokens]);
     if (key === this.#known) return;
     if (!this.#known) this.say.textContent = tr("Reading…");
     const found = await this.#question.ask(async () => {
       await questionsReady;
-      return askServer({ action: "rendered", model, messages, template });
+      return askServer({ action: "rendered", model, messages, template, special_tokens });
     });
     if (!found) return;
     this.#known = found.error ? "" : key;

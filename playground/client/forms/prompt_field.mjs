@@ -3,6 +3,9 @@ import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { ChatField } from "./chat_field.mjs";
 import { ChatPreview } from "./chat_preview.mjs";
+import { SpecialTokensField } from "./special_tokens_field.mjs";
+
+/** @typedef {import("./form.mjs").Form} Form */
 
 const PROMPT_ROWS = 3;
 
@@ -10,7 +13,7 @@ const PROMPT_ROWS = 3;
 export class PromptField {
   /** @type {ChatField | null} */
   #talk = null;
-  /** @type {(() => ChatField) | null} null where it is a text only */
+  /** @type {(() => ChatField) | null} null where it is text only */
   #begin = null;
   // Prompt and answer of the latest run, for a chat field that is created later.
   /** @type {[any, string] | null} */
@@ -22,11 +25,11 @@ export class PromptField {
 
   /**
    * @param {string} id prefix of the elements' ids
-   * @param {{ prompt?: string, rows?: number, go: () => void, models?: () => string[] }} options
+   * @param {{ prompt?: string, rows?: number, go: () => void, models: () => string[], forms: () => Form[], chat?: boolean }} options
    *   go: called on Ctrl+Enter or Shift+Enter; models: names of the models that read the prompt;
-   *   without it the field offers text only
+   *   forms: the parameters of their runs; chat: whether messages may take the prompt's place
    */
-  constructor(id, { prompt = "", rows = PROMPT_ROWS, go, models }) {
+  constructor(id, { prompt = "", rows = PROMPT_ROWS, go, models, forms, chat = true }) {
     this.area = el("textarea", { id: `${id}-input`, rows });
     this.area.value = prompt;
     this.#shown = prompt;
@@ -37,16 +40,19 @@ export class PromptField {
     });
     this.label = el("label", { for: `${id}-input` }, tr("Prompt"));
     this.box = el("div", { class: "f-field pf-prompt", id }, this.label);
-    if (!models) {
-      this.box.append(this.area);
+    this.special = new SpecialTokensField(id, models, forms, () => this.ask());
+    this.box.addEventListener("input", () => this.special.look());
+    if (!chat) {
+      this.box.append(this.area, this.special.box);
       return;
     }
     // Most visitors never chat, so the chat's elements are created on first use.
     this.#begin = () => {
-      this.reading = new ChatPreview(models, () => this.ask());
+      const asked = () => ({ ...this.ask(), special_tokens: this.special.chosen });
+      this.reading = new ChatPreview(models, asked);
       const talk = new ChatField(id, go);
       talk.box.append(this.reading.box);
-      this.box.append(talk.box);
+      this.special.box.before(talk.box);
       return talk;
     };
     /**
@@ -60,7 +66,7 @@ export class PromptField {
     this.asChat = kind(tr("Chat"), tr("The model answers messages"), true);
     const group = { class: "pf-kinds", role: "group", "aria-label": tr("Kind of prompt") };
     const kinds = el("div", group, this.asText, this.asChat);
-    this.box.append(kinds, this.area);
+    this.box.append(kinds, this.area, this.special.box);
     this.box.addEventListener("input", () => this.reading?.look());
     this.#setKind(false);
   }
@@ -107,6 +113,7 @@ export class PromptField {
       this.#setKind(false);
     }
     this.reading?.look();
+    this.special.look();
   }
 
   /**

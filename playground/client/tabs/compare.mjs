@@ -59,6 +59,7 @@ class Comparison {
     rows: PROMPT_ROWS,
     go: () => this.#press(),
     models: () => this.#columns.map((c) => c.form.ask().model),
+    forms: () => this.#columns.map((c) => c.form.parts.form),
   });
   media = new MediaFields("compare");
   seed = el("input", { type: "number", min: 0, step: 1, value: 0, "aria-label": tr("Seed") });

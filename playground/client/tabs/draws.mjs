@@ -56,12 +56,10 @@ export function mountDraws(root, trigger) {
     prompt: draws.prompt,
     go: () => run(),
     models: () => [models.values().model],
+    forms: () => [form],
   });
   const media = new MediaFields("draws");
-  const follow = () => {
-    media.follow([models.values().model]);
-    prompt.optional(media.any);
-  };
+  const follow = () => followModel(models, media, prompt);
   for (const one of [models, media]) one.learned = follow;
   models.model.box.addEventListener("change", follow);
   const buttons = createJobButtons(KEY, tr("Draw"), () => run());
@@ -83,9 +81,9 @@ export function mountDraws(root, trigger) {
       models.show(given.model, given.assistant);
       media.show(given);
       follow();
+      form.show({ ...given.values, draws: given.draws ?? draws.params[0].value });
       prompt.show(given);
       first.value = given.seed;
-      form.show({ ...given.values, draws: given.draws ?? draws.params[0].value });
       if (itself) run(true);
     },
     refuse: (error) => {
@@ -97,6 +95,17 @@ export function mountDraws(root, trigger) {
   example().catch(() => {});
   store.watch({ active: (key) => key === KEY && shown.say(store.activity(KEY)) });
   return { receive: (/** @type {string} */ text) => receiveMessage(text, shown) };
+}
+
+/**
+ * Show the fields for the media that the chosen model takes.
+ * @param {ModelPicker} models
+ * @param {MediaFields} media
+ * @param {PromptField} prompt
+ */
+function followModel(models, media, prompt) {
+  media.follow([models.values().model]);
+  prompt.optional(media.any);
 }
 
 /**

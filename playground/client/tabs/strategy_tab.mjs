@@ -51,7 +51,8 @@ class StrategyTab {
     const first = strategy.presets[0] || DEFAULT_PRESET;
     this.models = new ModelPicker(strategy, name);
     const models = () => [this.models.values().model];
-    this.prompt = new PromptField(`${name}-prompt`, { go: () => this.run(), models });
+    const forms = () => [this.form];
+    this.prompt = new PromptField(`${name}-prompt`, { go: () => this.run(), models, forms });
     this.media = new MediaFields(name);
     this.models.learned = () => this.#updateMedia();
     this.media.learned = this.models.learned;
@@ -343,9 +344,9 @@ class StrategyTab {
     this.models.show(model, assistant);
     this.media.show({ image, audio, speech });
     this.#updateMedia();
+    this.form.show(values);
     this.prompt.show({ prompt, messages, template });
     this.seed.value = seed;
-    this.form.show(values);
     const preset = findPreset({ ...this.ask(), values: this.form.values() });
     const origin = preset ? "preset" : "run";
     this.form.came(origin);

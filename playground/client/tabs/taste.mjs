@@ -86,6 +86,9 @@ class TasteTab {
     this.prompt = new PromptField("taste-prompt", {
       prompt: getDeclaration().taste.prompt,
       go: () => this.#requestPair(),
+      models: () => this.forms.map((form) => form.ask().model),
+      forms: () => this.forms.map((form) => form.parts.form),
+      chat: false,
     });
     this.forms = INITIAL_FORMS.map((start, i) =>
       createStrategyForm(tr("text {n}", { n: i + 1 }), start, () => {}),

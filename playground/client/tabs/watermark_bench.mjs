@@ -76,6 +76,9 @@ class WatermarkBench {
     this.prompt = new PromptField("wb-prompt", {
       prompt: bench.prompt,
       go: () => this.#write(),
+      models: () => [this.models.values().model],
+      forms: () => [this.form],
+      chat: false,
     });
     this.say = el("p", { class: "dp-status", role: "status" });
     this.judged = el("div", { id: "wb-judged", class: "wb-part" }, createNote(NO_VERDICT));
@@ -126,13 +129,13 @@ class WatermarkBench {
   restore({ form }, itself = false) {
     if (!form) return;
     this.#touched = true;
-    this.prompt.area.value = form.prompt;
     this.models.show(form.model, form.assistant);
     this.seed.value = form.seed;
     this.form.show({
       ...form.values,
       device: form.device ?? getDeclaration().watermark_bench.params[0].value,
     });
+    this.prompt.show({ prompt: form.prompt });
     this.text.value = form.text ?? "";
     if (!itself) return;
     if (form.text) this.#judge();

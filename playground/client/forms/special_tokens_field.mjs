@@ -1,0 +1,144 @@
+// The choice how special tokens are read that a prompt spells, with the tokens that it becomes.
+// Shown only for a prompt that spells any.
+import { createButton, el } from "../../../visualizers/shared/dom.mjs";
+import { said } from "../../../visualizers/shared/server_text.mjs";
+import { formatCount, makeVisible } from "../../../visualizers/shared/text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
+import { SPECIAL_TOKEN } from "../../../visualizers/text/chat_turns.mjs";
+import { StoppableQuestion } from "../jobs/question.mjs";
+import { askServer, questionsReady } from "../shell/questions.mjs";
+
+/** @typedef {import("./form.mjs").Form} Form */
+/** @typedef {{ text: string, special: boolean }} Token */
+/** @typedef {{ tokens?: Token[], refused?: string }} Reading */
+/** @typedef {{ names: string[], usual: string } & Record<string, Reading>} Found */
+
+const PAUSE_MS = 400;
+const NAME = "special_tokens";
+const MAX_NAMED = 4;
+// A text of letters, digits and common punctuation spells no special token, so no server is asked.
+const UNUSUAL = /[^\p{L}\p{N}\s.,;:!?'"’“”„()–—-]/u;
+/** @type {[string, string][]} */
+const READINGS = [
+  ["text", tr("Read as text")],
+  ["parse", tr("Read as tokens")],
+];
+
+/** @param {{ prompt?: string | null, messages?: any[] | null }} asked */
+const textOf = ({ prompt, messages }) =>
+  messages ? messages.map(({ content }) => content ?? "").join("\n") : (prompt ?? "");
+
+/** @param {Token} token */
+const createToken = ({ text, special }) =>
+  el(
+    "span",
+    { class: special ? "sp-token sp-special" : "sp-token", title: special ? SPECIAL_TOKEN : null },
+    makeVisible(text),
+  );
+
+export class SpecialTokensField {
+  #models;
+  #forms;
+  #asked;
+  #timer = 0;
+  #question = new StoppableQuestion();
+  #known = "";
+  /** @type {Found | null} */
+  #found = null;
+
+  /**
+   * @param {string} id prefix of the elements' ids
+   * @param {() => string[]} models names of the models; the first one's tokens are looked for
+   * @param {() => Form[]} forms the forms whose parameter the choice sets
+   * @param {() => any} asked returns the prompt, or the messages with their template arguments
+   */
+  constructor(id, models, forms, asked) {
+    this.#models = models;
+    this.#forms = forms;
+    this.#asked = asked;
+    this.buttons = READINGS.map(([value, title]) =>
+      createButton(title, () => this.#choose(value), { class: "dp-btn pf-kind", value }),
+    );
+    const title = el("b", { id: `${id}-special` }, tr("Special tokens in the prompt"));
+    const group = { class: "pf-kinds", role: "group", "aria-labelledby": title.id };
+    this.say = el("p", { class: "f-help", role: "status" });
+    this.tokens = el("div", { class: "tk-preview sp-tokens" });
+    this.box = el(
+      "div",
+      { class: "sp-box", hidden: true },
+      title,
+      el("div", group, this.buttons),
+      this.say,
+      this.tokens,
+    );
+    // Another model has other special tokens, and forms tell of a choice of one by this event.
+    document.addEventListener("change", () => this.look());
+  }
+
+  /** How special tokens are read by choice, empty for the usual reading. */
+  get chosen() {
+    return this.#forms()[0]?.values()[NAME] ?? "";
+  }
+
+  /** Update the field after a change of the prompt, once the user has stopped typing. */
+  look() {
+    clearTimeout(this.#timer);
+    if (!UNUSUAL.test(textOf(this.#asked()))) return this.#show(null, "");
+    this.#timer = setTimeout(() => this.#fetchReadings(), PAUSE_MS);
+  }
+
+  async #fetchReadings() {
+    const { prompt, messages, template } = this.#asked();
+    const [model] = this.#models();
+    const key = JSON.stringify([model, prompt, messages, template]);
+    if (key === this.#known) return this.#draw();
+    const found = await this.#question.ask(async () => {
+      await questionsReady;
+      return askServer({ action: NAME, model, prompt, messages, template });
+    });
+    if (!found) return;
+    // A model that is not on this machine is refused: its run tells what was read.
+    this.#show(found.error || !found.names.length ? null : found, key);
+  }
+
+  /**
+   * @param {Found | null} found
+   * @param {string} key
+   */
+  #show(found, key) {
+    if (!found) this.#question.forget();
+    this.#known = key;
+    this.#found = found;
+    this.#draw();
+  }
+
+  #draw() {
+    const found = this.#found;
+    this.box.hidden = !found;
+    if (!found) return;
+    const chosen = this.chosen || found.usual;
+    for (const button of this.buttons)
+      button.setAttribute("aria-pressed", String(button.value === chosen));
+    const { tokens, refused } = found[chosen];
+    const names = found.names
+      .slice(0, MAX_NAMED)
+      .map((name) => tr("“{text}”", { text: makeVisible(name) }));
+    if (found.names.length > MAX_NAMED) names.push("…");
+    this.say.textContent = tokens
+      ? tr("It spells {names} and becomes {n} tokens:", {
+          names: names.join(", "),
+          n: formatCount(tokens.length),
+        })
+      : said(refused ?? "");
+    this.tokens.replaceChildren(...(tokens ?? []).map(createToken));
+  }
+
+  /** @param {string} value */
+  #choose(value) {
+    const own = value === this.#found?.usual ? "" : value;
+    for (const form of this.#forms())
+      if (form.params.some(({ name }) => name === NAME)) form.take({ [NAME]: own }, "yours");
+    this.#draw();
+    this.box.dispatchEvent(new Event("input", { bubbles: true }));
+  }
+}
