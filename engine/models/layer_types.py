@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from transformers.cache_utils import get_layer_types_and_kwargs
-
 RUNNING_STATES = frozenset(("conv", "linear_attention", "hybrid", "hybrid_sliding"))
 """Kinds of layers that store a running state, with or without keys and values."""
 
@@ -33,6 +31,9 @@ def layer_types(config: Any) -> Sequence[str]:
     Args:
         config: a model's configuration.
     """
+    # Not at the top: the page is served before transformers is loaded.
+    from transformers.cache_utils import get_layer_types_and_kwargs
+
     # A StaticCache has the same kinds but cannot be built without static layers, e.g. for DeepseekV4.
     try:
         return get_layer_types_and_kwargs(config.get_text_config(decoder=True))[0]

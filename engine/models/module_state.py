@@ -13,7 +13,6 @@ import torch
 
 from engine.models.model_types import Model
 
-_STATE_TYPES = (torch.Tensor, int, float, tuple, list, type(None))
 _MISSING = object()
 _WIRING = frozenset(("_parameters", "_modules", "training"))
 
@@ -93,7 +92,9 @@ def _value_holders(module: torch.nn.Module) -> Iterator[dict[str, Any]]:
 
 def _is_state(value: object) -> bool:
     # A flag such as RWKV's says that weights were rescaled in place, which nothing here undoes.
-    return isinstance(value, _STATE_TYPES) and not isinstance(value, bool)
+    return isinstance(value, torch.Tensor | int | float | tuple | list | None) and not isinstance(
+        value, bool
+    )
 
 
 def _has_moved(old: object, value: object) -> bool:

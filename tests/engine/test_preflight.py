@@ -215,7 +215,6 @@ def test_the_command_line_tells_it_in_lines_or_as_json(capsys):
     ("fields", "languages", "tasks", "timestamps"),
     [
         ("{", (), (), False),
-        ([], (), (), False),
         ({}, (), (), False),
         ({"no_timestamps_token_id": 7}, (), (), True),
         ({"lang_to_id": {"<|en|>": 1, "<|de|>": 2}}, ("en", "de"), (), False),
@@ -238,6 +237,13 @@ def test_what_a_speech_model_can_be_told_is_read_of_its_file_whatever_stands_the
         (tmp_path / "preprocessor_config.json").write_text(json.dumps({"chunk_length": window}))
         assert preflight(Source.parse(folder)).speech.seconds == seconds
     assert preflight(Source.parse("storyteller-draft")).speech is None
+
+
+def test_a_speech_model_whose_settings_are_no_object_is_refused(tmp_path):
+    folder = listener(tmp_path)
+    (tmp_path / "generation_config.json").write_text("[]")
+    found = preflight(Source.parse(folder))
+    assert "generation_config.json is not valid" in found.cannot_serve["greedy"]
 
 
 def test_of_a_speech_model_of_the_hub_the_same_is_told_before_it_is_fetched(hub, tmp_path):
