@@ -25,18 +25,23 @@ def has_growing_rotary_tables(config: Any) -> bool:
     return not kinds.isdisjoint(("dynamic", "longrope"))
 
 
+def cache_layer_types(config: Any) -> Sequence[str]:
+    """Return the kinds of the layers that transformers gives a DynamicCache; may raise anything."""
+    # Not at the top: the page is served before transformers is loaded.
+    from transformers.cache_utils import get_layer_types_and_kwargs
+
+    return get_layer_types_and_kwargs(config)[0]
+
+
 def layer_types(config: Any) -> Sequence[str]:
     """Return the kind of each layer's cache, such as ``full_attention``; empty if it cannot be determined.
 
     Args:
         config: a model's configuration.
     """
-    # Not at the top: the page is served before transformers is loaded.
-    from transformers.cache_utils import get_layer_types_and_kwargs
-
     # A StaticCache has the same kinds but cannot be built without static layers, e.g. for DeepseekV4.
     try:
-        return get_layer_types_and_kwargs(config.get_text_config(decoder=True))[0]
+        return cache_layer_types(config.get_text_config(decoder=True))
     except (AttributeError, KeyError, TypeError, ValueError):
         # An unusual configuration must not end a run; the model then runs unbatched.
         return ()

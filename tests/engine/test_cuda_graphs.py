@@ -205,7 +205,7 @@ def test_a_configuration_that_names_no_layers_makes_no_run_fail(monkeypatch):
 
     loaded = LoadedModel(tiny_llama(2))
     expected = run("greedy", loaded, PROMPT).outputs[0].token_ids
-    monkeypatch.setattr(layer_types, "get_layer_types_and_kwargs", fails)
+    monkeypatch.setattr(layer_types, "cache_layer_types", fails)
     assert not can_use_cuda_graphs(loaded)
     assert not can_share_passes(loaded)
     assert run("greedy", loaded, PROMPT).outputs[0].token_ids == expected
