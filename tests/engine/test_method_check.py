@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from engine import DecodeRequest, LoadedModel, decode
+from engine.loops.teacher_forced import is_causal
 from engine.run.scheduler import RUN_QUEUE
 from engine.trace.events import Checking, Finished, Started, StepRecorded, TextDelta
 from tests.helpers.drafting import PROMPT
@@ -76,6 +77,7 @@ def test_a_check_that_is_stopped_is_left_out_and_the_text_stands(params, what, c
     # One pass of a check after the text (and after the one that reads all of it at once).
     free = passes_of_text(**params) + 2
     loaded = LoadedModel(fresh_model("llama"))
+    is_causal(loaded)  # two passes, once for each model
     with gate(loaded.model, free) as held:
         run = decode(request(loaded=loaded, **params))
         held.wait()
@@ -112,6 +114,7 @@ def test_a_check_ends_with_the_reader(leave):
 
 def test_a_text_that_is_stopped_is_not_checked():
     loaded = LoadedModel(fresh_model("llama"))
+    is_causal(loaded)  # two passes, once for each model
     with gate(loaded.model, free=1) as held:
         run = decode(
             request(
@@ -130,6 +133,7 @@ def test_a_text_that_is_stopped_is_not_checked():
 
 def test_text_and_steps_are_there_before_anything_is_measured():
     loaded = LoadedModel(fresh_model("llama"))
+    is_causal(loaded)  # two passes, once for each model
     with gate(loaded.model, free=passes_of_text()) as held:
         run = decode(request(loaded=loaded))
         held.wait()

@@ -39,7 +39,8 @@ def test_every_parameter_has_its_control_in_a_group_that_is_drawn(name):
     kinds, offered = params_of(STRATEGIES[name].config), controls_of(name)
     kinds |= weights_params(drafted)
     assert list(offered) == list(kinds)
-    drawn = {SPEC["main"], *SPEC["groups"]}
+    # The prompt's own are a choice at the prompt.
+    drawn = {SPEC["main"], *SPEC["groups"], "prompt"}
     assert set(GROUPS) == drawn
     assert {control["group"] for control in offered.values()} <= drawn
 
