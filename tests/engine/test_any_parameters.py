@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine import DecodeRequest, decode
 from engine.declare.params import build_config, params_of
 from engine.models.loading import LoadedModel
-from engine.run.generation import build_own_processors, generate_inputs, generation_config
+from engine.run.generation import generate_inputs, generation_config, own_filters
 from engine.run.request import check_request, fit_to_model
 from engine.strategies import STRATEGIES
 from engine.strategies.bundled_loops import find_bundled_loop
@@ -42,7 +42,7 @@ def expected(name: str, params: dict[str, Any], seed: int) -> list[list[int]] | 
         return None
     ids = loaded.tokenizer(PROMPT, split_special_tokens=True)["input_ids"]
     select = strategy.generate_kwargs(config)
-    if build_own_processors(config, select, loaded.eos_token_ids):
+    if own_filters(config, select, loaded.eos_token_ids):
         return None
     rows = max(select.get("num_beams", 1) or 1, config.num_return_sequences)
     inputs = generate_inputs(config, loaded, rows, len(ids))
