@@ -18,35 +18,31 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN = 4
 _PROMPT_NOTES = {
-    (
-        True,
-        False,
-    ): "The prompt spells {n} special token of the model ({tokens}); it is read as text.",
-    (
-        True,
-        True,
-    ): "The prompt spells {n} special tokens of the model ({tokens}); they are read as text.",
-    (
-        False,
-        False,
-    ): "The prompt spells {n} special token of the model ({tokens}); the model reads it as "
-    "this token.",
-    (
-        False,
-        True,
-    ): "The prompt spells {n} special tokens of the model ({tokens}); the model reads them "
-    "as these tokens.",
+    (TEXT, False): (
+        "The prompt spells {n} special token of the model ({tokens}); it is read as text."
+    ),
+    (TEXT, True): (
+        "The prompt spells {n} special tokens of the model ({tokens}); they are read as text."
+    ),
+    (PARSE, False): (
+        "The prompt spells {n} special token of the model ({tokens}); the model reads it as "
+        "this token."
+    ),
+    (PARSE, True): (
+        "The prompt spells {n} special tokens of the model ({tokens}); the model reads them as "
+        "these tokens."
+    ),
 }
-"""(whether they stay text, whether there are several) -> the note."""
+"""(how special tokens are read, whether there are several) -> the note."""
 _MESSAGES_NOTES = {
-    (True, False): "The messages spell {n} of the template's own tokens; it is read as text.",
-    (True, True): "The messages spell {n} of the template's own tokens; they are read as text.",
-    (
-        False,
-        False,
-    ): "The messages spell {n} of the template's own tokens; the model reads it as this token.",
-    (False, True): "The messages spell {n} of the template's own tokens; the model reads them as "
-    "these tokens.",
+    (TEXT, False): "The messages spell {n} of the template's own tokens; it is read as text.",
+    (TEXT, True): "The messages spell {n} of the template's own tokens; they are read as text.",
+    (PARSE, False): (
+        "The messages spell {n} of the template's own tokens; the model reads it as this token."
+    ),
+    (PARSE, True): (
+        "The messages spell {n} of the template's own tokens; the model reads them as these tokens."
+    ),
 }
 
 
@@ -120,12 +116,11 @@ def special_tokens_note(special_tokens: str, count: int, names: Sequence[str]) -
         count: how many there are.
         names: those of a prompt; empty for messages.
     """
-    literal = special_tokens == TEXT
     if not names:
-        return Message(_MESSAGES_NOTES[literal, count > 1], n=count)
+        return Message(_MESSAGES_NOTES[special_tokens, count > 1], n=count)
     shown = [quote_token(name) for name in dict.fromkeys(names)]
     listed = ", ".join([*shown[:_MAX_SHOWN], *(["…"] if len(shown) > _MAX_SHOWN else [])])
-    return Message(_PROMPT_NOTES[literal, count > 1], n=count, tokens=listed)
+    return Message(_PROMPT_NOTES[special_tokens, count > 1], n=count, tokens=listed)
 
 
 def check_integer(name: str, value: object, low: int, high: int) -> None:
