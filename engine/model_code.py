@@ -160,6 +160,12 @@ def log_without_message(text: str, error: BaseException, about: dict[str, Any]) 
     _LOG.error("%s", text, exc_info=(type(bare), bare, error.__traceback__), extra=about)
 
 
+def is_failure(error: BaseException) -> bool:
+    """Return whether code failed, and was not ended from outside as by KeyboardInterrupt."""
+    # A panic of a tokenizer's Rust code is a BaseException.
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether memory ran out, on the CPU or on a GPU."""
     # By name: this module must not load torch.
@@ -174,8 +180,7 @@ def _is_from_model(error: BaseException, traceback: TracebackType | None, *, is_
         traceback: of the exception.
         is_call: errors raised in the outermost function of the engine are the model's, too.
     """
-    # A panic of a tokenizer's Rust code is a BaseException.
-    if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+    if not is_failure(error):
         return False
     if isinstance(error, EngineError | Cancelled) or is_out_of_memory(error):
         return False

@@ -9,6 +9,7 @@ from typing import Any
 
 from engine.errors import ModelError
 from engine.messages import Message
+from engine.model_code import is_failure
 
 _FILES = ("tokenizer*", "vocab*", "merges*", "spiece*", "*.model", "*.tiktoken", "special_tokens*")
 
@@ -27,7 +28,7 @@ def load_tokenizer(folder: str) -> Any:
     try:
         return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except BaseException as error:  # a damaged file may raise anything, also a panic of Rust code
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+        if not is_failure(error):
             raise
         raise ModelError(
             "The model's {file} cannot be read ({kind}).",
