@@ -10,7 +10,7 @@ from engine.errors import EngineError, ModelError, ParameterError
 from engine.messages import Message
 from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
-from engine.strategies.bundled_loops import find_run_loop
+from engine.strategies.bundled_loops import find_capabilities, find_run_loop
 from engine.trace.records import Trace
 from engine.type_guards import is_mapping
 
@@ -90,7 +90,8 @@ def check_has_outputs(trace: Trace) -> None:
             "A function of its own decided what this run may write; no record has it."
         )
     values = {name: value for name, value in trace.config.items() if value is not None}
-    own = find_run_loop(strategy, build_config(strategy.config, values, strategy.name), trace)
+    config = build_config(strategy.config, values, strategy.name)
+    own = find_run_loop(strategy, config, trace, find_capabilities(trace.model.id))
     if own is not None:
         raise EngineError(
             "transformers' generate() cannot make this run and has no outputs of it: {why}.",

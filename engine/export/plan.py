@@ -171,8 +171,9 @@ def plan_export(trace: Trace) -> Plan:
         raise ExportError(
             "The run's conversation cannot be written as code: {error}", error=error
         ) from None
-    own = find_run_loop(strategy, config, trace)
-    values, can = _generation_values(strategy, config, own), find_capabilities(trace.model.id)
+    can = find_capabilities(trace.model.id)
+    own = find_run_loop(strategy, config, trace, can)
+    values = _generation_values(strategy, config, own)
     return Plan(
         trace=trace,
         strategy=strategy,

@@ -33,9 +33,17 @@ def find_bundled_loop(
     return strategy.own_loop(config, spare)
 
 
-def find_run_loop(strategy: Strategy, config: Any, trace: Trace) -> BundledLoop | None:
-    """Return the loop that the exported code of a run must include; None if generate() is equal."""
-    can = find_capabilities(trace.model.id)
+def find_run_loop(
+    strategy: Strategy, config: Any, trace: Trace, can: Capabilities | None
+) -> BundledLoop | None:
+    """Return the loop that the exported code of a run must include; None if generate() is equal.
+
+    Args:
+        strategy: one of STRATEGIES' values.
+        config: its config dataclass.
+        trace: the run.
+        can: the capabilities of its model; see ``find_capabilities``.
+    """
     if can is None or can.positions is None:
         return find_bundled_loop(strategy, config)
     start = 1 if trace.model.is_encoder_decoder else len(trace.prompt_ids)
