@@ -21,11 +21,11 @@ class ModuleState:
     """The attributes and buffers of models' modules at one moment.
 
     Args:
-        models: transformers models; None is ignored.
+        models: transformers models.
     """
 
-    def __init__(self, *models: Model | None) -> None:
-        self._models = [model for model in models if model is not None]
+    def __init__(self, *models: Model) -> None:
+        self._models = models
         # The objects themselves: an id alone may be used again.
         self._before = list(self._list_values())
 
