@@ -90,8 +90,8 @@ def is_causal(loaded: LoadedModel) -> bool:
 
 def _measure_causality(loaded: LoadedModel) -> bool:
     count = min(_PROBE_LENGTH, loaded.context_length or _PROBE_LENGTH)
-    ids = [1 + i % max(1, loaded.vocab_size - 1) for i in range(count)]
-    ids = [i % loaded.vocab_size for i in ids]
+    size = loaded.vocab_size
+    ids = [(1 + i % max(1, size - 1)) % size for i in range(count)]
     passes = []
     try:
         with torch.no_grad():

@@ -158,8 +158,9 @@ def _find_odd_field(config: Mapping[str, object], error: Exception) -> ModelErro
     if found is None and isinstance(error, KeyError) and error.args:
         # A name that transformers looks up, such as that of an activation function.
         odd = next((name for name, value in others.items() if value == error.args[0]), None)
-        found = odd and files.odd_field_error("config.json", odd, others[odd], error)
-    return found or None
+        if odd is not None:
+            return files.odd_field_error("config.json", odd, others[odd], error)
+    return found
 
 
 @lru_cache(maxsize=64)

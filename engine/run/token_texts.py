@@ -124,8 +124,7 @@ class _TextReader:
         """Return a list of tokens as ids; a text is the spelling of one token."""
         ids: list[int] = []
         for entry in entries:
-            found = [entry] if isinstance(entry, int) else self._find_token(name, entry)
-            ids += found
+            ids += [entry] if isinstance(entry, int) else self._find_token(name, entry)
         return tuple(dict.fromkeys(ids))
 
     def _find_token(self, name: str, text: str) -> list[int]:
