@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from engine import STRATEGIES
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import shot, show, tokens
+from tests.helpers.pages import run, shot, show, tokens
 
 PHONE = {"width": 390, "height": 844}
 # From the prompt: Run, Stop, the meaning of the dial's name, the way back to its default.
@@ -88,3 +88,6 @@ def test_a_dial_that_needs_a_run_says_so(open_page):
     dials(page, "beam_search").first.locator("input[type=range]").focus()
     page.keyboard.press("ArrowRight")
     expect(answer(page, "beam_search")).to_have_text("Press Run to see what this changes.")
+    # The run is what it asked for.
+    run(page, "beam_search")
+    expect(answer(page, "beam_search")).to_contain_text("Turn a dial")

@@ -380,6 +380,8 @@ class StrategyTab {
 
   /** @param {boolean} linked */
   #sendRequest(linked) {
+    // The step that the sentence is about is gone.
+    this.dialSays.textContent = DIAL_HINT;
     const asked = this.ask();
     /** @param {object} more */
     const send = async (more) => this.trigger("input", { ...(await withMedia(asked)), ...more });
