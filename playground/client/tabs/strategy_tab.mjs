@@ -139,9 +139,7 @@ class StrategyTab {
   #tryDials() {
     const { name, dials } = this.strategy;
     const values = this.form.values();
-    const moved = Object.fromEntries(
-      dials.map((/** @type {string} */ dial) => [dial, values[dial]]),
-    );
+    const moved = Object.fromEntries(dials.map((dial) => [dial, values[dial]]));
     const run = store.shown(name);
     if (!run || run.status === "running") return;
     tryValues(name, moved, (sentence) => {
