@@ -4,7 +4,7 @@ import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { createTurns } from "../../../visualizers/text/chat_turns.mjs";
 import { StoppableQuestion } from "../jobs/question.mjs";
-import { askServer, questionsReady } from "../shell/questions.mjs";
+import { askWhenReady } from "../shell/questions.mjs";
 
 const PAUSE_MS = 400;
 
@@ -58,10 +58,8 @@ export class ChatPreview {
     const key = JSON.stringify([model, messages, template, special_tokens]);
     if (key === this.#known) return;
     if (!this.#known) this.say.textContent = tr("Reading…");
-    const found = await this.#question.ask(async () => {
-      await questionsReady;
-      return askServer({ action: "rendered", model, messages, template, special_tokens });
-    });
+    const about = { action: "rendered", model, messages, template, special_tokens };
+    const found = await this.#question.ask(() => askWhenReady(about));
     if (!found) return;
     this.#known = found.error ? "" : key;
     this.say.textContent = found.error ? said(found.error) : tokenCountText(found.tokens, model);

@@ -1,7 +1,7 @@
 // Draft models that fit a model: installed models with a compatible tokenizer, each with a reason.
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
-import { askServer, questionsReady } from "../shell/questions.mjs";
+import { askWhenReady } from "../shell/questions.mjs";
 
 /** @typedef {{ name: string, here: boolean, reason: string }} Draft */
 
@@ -31,8 +31,7 @@ export class DraftFinder {
     this.#askedModel = model;
     this.#drafts = new Map();
     this.tell(chosen());
-    await questionsReady;
-    const answer = await askServer({ action: "drafts", strategy: this.strategy, model });
+    const answer = await askWhenReady({ action: "drafts", strategy: this.strategy, model });
     if (model !== this.#askedModel || answer.error) return;
     /** @type {{ drafts: any[], early_exit: any }} */
     const { drafts, early_exit: exits } = answer;

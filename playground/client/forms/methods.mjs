@@ -1,5 +1,5 @@
 // The server's data about custom generation methods: cached by name, with change notifications.
-import { askServer, questionsReady } from "../shell/questions.mjs";
+import { askWhenReady } from "../shell/questions.mjs";
 
 /**
  * One of a method's own arguments.
@@ -30,12 +30,6 @@ const methodCache = new Map();
 /** @type {Promise<Listed> | null} */
 let methodList = null;
 const watchers = new Set();
-
-/** @param {Record<string, unknown>} asked */
-const askWhenReady = async (asked) => {
-  await questionsReady;
-  return askServer(asked);
-};
 
 /**
  * Return the list of available methods and templates, cached until a method changes.

@@ -2,7 +2,7 @@
 import { createButton, createScroller, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { askServer, questionsReady } from "../shell/questions.mjs";
+import { askWhenReady } from "../shell/questions.mjs";
 import { findStrategy, getDeclaration } from "../shell/spec.mjs";
 import { ENDED_STATUSES, isSameValue, said as worded } from "./settings.mjs";
 
@@ -66,8 +66,7 @@ export class ModelDefaults {
     this.box.hidden = true;
     // Models embedded in this repository have no generation_config.json.
     if (!model || isEmbedded(model)) return;
-    await questionsReady;
-    const answer = await askServer({ action: "defaults", strategy: this.strategy, model });
+    const answer = await askWhenReady({ action: "defaults", strategy: this.strategy, model });
     if (model === this.#model) this.#render(answer);
   }
 

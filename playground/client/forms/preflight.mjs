@@ -3,7 +3,7 @@ import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { StoppableQuestion } from "../jobs/question.mjs";
-import { askServer, questionsReady } from "../shell/questions.mjs";
+import { askWhenReady } from "../shell/questions.mjs";
 import { saveMediaInputs } from "./media_inputs.mjs";
 
 const ASKING = tr("Asking…");
@@ -38,8 +38,7 @@ export class Preflight {
     if (!asked.model) return this.#showFacts(tr("Name a model first."));
     this.#showFacts(ASKING);
     const found = await this.#question.ask(async () => {
-      await questionsReady;
-      const answer = await askServer({ action: "preflight", ...asked });
+      const answer = await askWhenReady({ action: "preflight", ...asked });
       const { error, told, notes, ...takes } = answer;
       if (!error) saveMediaInputs(asked.model, takes);
       return answer;

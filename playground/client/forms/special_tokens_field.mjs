@@ -6,7 +6,7 @@ import { formatCount, makeVisible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { SPECIAL_TOKEN } from "../../../visualizers/text/chat_turns.mjs";
 import { StoppableQuestion } from "../jobs/question.mjs";
-import { askServer, questionsReady } from "../shell/questions.mjs";
+import { askWhenReady } from "../shell/questions.mjs";
 
 /** @typedef {import("./form.mjs").Form} Form */
 /** @typedef {{ text: string, special: boolean }} Token */
@@ -92,10 +92,8 @@ export class SpecialTokensField {
     const [model] = this.#models();
     const key = JSON.stringify([model, prompt, messages, template]);
     if (key === this.#known) return this.#draw();
-    const found = await this.#question.ask(async () => {
-      await questionsReady;
-      return askServer({ action: NAME, model, prompt, messages, template });
-    });
+    const about = { action: NAME, model, prompt, messages, template };
+    const found = await this.#question.ask(() => askWhenReady(about));
     if (!found) return;
     // A model that is not on this machine is refused: its run tells what was read.
     this.#show(found.error || !found.names.length ? null : found, key);

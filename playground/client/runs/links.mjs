@@ -6,7 +6,7 @@ import { updateAddress } from "../shell/address.mjs";
 import { getOtherTab, OTHER_TAB_NAMES } from "../shell/other_tabs.mjs";
 import { store } from "../shell/page_state.mjs";
 import { waitUntilFound } from "../shell/polling.mjs";
-import { askServer, questionsReady } from "../shell/questions.mjs";
+import { askWhenReady } from "../shell/questions.mjs";
 import { findStrategy, getDeclaration } from "../shell/spec.mjs";
 import { getStrategyTab } from "../shell/strategy_tabs.mjs";
 import { openTab, runForm } from "../shell/tab_navigation.mjs";
@@ -39,8 +39,7 @@ export async function openAddress(search) {
   const tab = findTargetTab(query);
   const since = performance.now();
   openTab(tab);
-  await questionsReady;
-  const found = await askServer({ action: "link", search, visitor: visitorId() });
+  const found = await askWhenReady({ action: "link", search, visitor: visitorId() });
   if (found.error) return showError(tab, found.error);
   if (found.tab !== tab) openTab(found.tab);
   if (findStrategy(found.tab))

@@ -43,6 +43,16 @@ export const askServer = (data) => {
 };
 
 /**
+ * Send a question once the hidden element is connected.
+ * @param {Record<string, any>} data
+ * @returns {Promise<any>}
+ */
+export async function askWhenReady(data) {
+  await questionsReady;
+  return askServer(data);
+}
+
+/**
  * @param {object} data
  * @returns {Promise<any>}
  */

@@ -19,7 +19,7 @@ import { showRecorded } from "../runs/recorded_runs.mjs";
 import { updateSettingsLine } from "../runs/settings_changes.mjs";
 import { buildRunLink, isPageParameter, registerLink } from "../shell/address.mjs";
 import { stages, store } from "../shell/page_state.mjs";
-import { askServer, questionsReady } from "../shell/questions.mjs";
+import { askWhenReady } from "../shell/questions.mjs";
 import { getDeclaration, getStrategy } from "../shell/spec.mjs";
 import { registerStrategyTab } from "../shell/strategy_tabs.mjs";
 import { mountLayout } from "../shell/tab_layout.mjs";
@@ -272,8 +272,7 @@ class StrategyTab {
     const { name } = this.strategy;
     const id = endedRunAt(name);
     if (!id || store.busy(name)) return;
-    await questionsReady;
-    const { state } = await askServer({ action: "state", run: id });
+    const { state } = await askWhenReady({ action: "state", run: id });
     if (!state) return saveEndedRun(name, "");
     if (store.busy(name) || store.runId(name)) return;
     this.#fillFromRun(id);
