@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from engine.declare.special_tokens import PARSE, TEXT
 from engine.errors import ModelError
-from engine.models.tokenizer_only import load_tokenizer_only
+from engine.models.tokenizer_only import TokenizerOnly, load_tokenizer_only
 from engine.run.chat_request import check_messages, render_conversation
 from engine.sources.source import Source
 from playground.jobs.registry import JOBS, OTHERS_ASK_MESSAGE, QUESTION_WAIT_S, JobKind
@@ -41,9 +41,14 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         read = load_tokenizer_only(Source.parse(model))
         reading = PARSE if asked.get("special_tokens") == PARSE else TEXT
         found = render_conversation(messages or (), template, read, reading)
-    pieces = read.pieces
     return {
-        "tokens": [{"text": pieces[i], "special": i in pieces.special} for i in found.ids],
+        "tokens": list_tokens(read, found.ids),
         "turns": [asdict(turn) for turn in found.turns],
         "literal": found.literal_tokens,
     }
+
+
+def list_tokens(read: TokenizerOnly, ids: Sequence[int]) -> list[dict[str, Any]]:
+    """Return the ``text`` of each token and whether it is ``special``."""
+    pieces = read.pieces
+    return [{"text": pieces[i], "special": i in pieces.special} for i in ids]

@@ -1,4 +1,4 @@
-"""What a prompt becomes that spells special tokens of the model: its tokens under each reading."""
+"""Preview of a prompt that spells special tokens of the model: its tokens under each reading."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from engine.models.tokenizer_only import TokenizerOnly, load_tokenizer_only
 from engine.run.chat_request import check_messages, render_conversation
 from engine.run.prompt_request import check_prompt, default_special_tokens
 from engine.sources.source import Source
+from playground.inspect.chat_preview import list_tokens
 from playground.jobs.registry import JOBS, OTHERS_ASK_MESSAGE, QUESTION_WAIT_S, JobKind
 
 ACTIONS = ("special_tokens",)
@@ -62,7 +63,7 @@ def _spelled_names(read: TokenizerOnly, asked: Mapping[str, Any]) -> list[str]:
 
 
 def _read_as(read: TokenizerOnly, asked: Mapping[str, Any], reading: str) -> dict[str, Any]:
-    messages, pieces = asked.get("messages"), read.pieces
+    messages = asked.get("messages")
     try:
         if messages is None:
             ids = encode_prompt(read.tokenizer, asked["prompt"], reading)
@@ -70,4 +71,4 @@ def _read_as(read: TokenizerOnly, asked: Mapping[str, Any], reading: str) -> dic
             ids = render_conversation(messages, asked.get("template"), read, reading).ids
     except ParameterError as error:
         return {"refused": str(error)}
-    return {"tokens": [{"text": pieces[i], "special": i in pieces.special} for i in ids]}
+    return {"tokens": list_tokens(read, ids)}
