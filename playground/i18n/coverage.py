@@ -131,9 +131,10 @@ def _texts_of(node: ast.expr, named: Mapping[str, list[ast.expr]]) -> Iterator[s
             for value in named.get(name, ()):
                 yield from _texts_of(value, {})
         case ast.Subscript(value=ast.Name(id=name)):
-            tables = (value for value in named.get(name, ()) if isinstance(value, ast.Dict))
-            for text in (text for table in tables for text in table.values):
-                yield from _texts_of(text, {})
+            for table in named.get(name, ()):
+                if isinstance(table, ast.Dict):
+                    for text in table.values:
+                        yield from _texts_of(text, {})
         case _:
             return
 
