@@ -16,10 +16,7 @@ export const relatedRuns = new Map();
 export function rememberRun(run) {
   if (relatedRuns.has(run.id)) return;
   relatedRuns.set(run.id, run);
-  for (const [oldest] of relatedRuns) {
-    if (relatedRuns.size <= MAX_RUNS) break;
-    relatedRuns.delete(oldest);
-  }
+  for (const oldest of [...relatedRuns.keys()].slice(0, -MAX_RUNS)) relatedRuns.delete(oldest);
 }
 
 /**
