@@ -6,7 +6,14 @@ import { formatFixed, formatPercent } from "../../../visualizers/shared/text.mjs
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { said } from "../forms/settings.mjs";
 import { findStrategy } from "../shell/spec.mjs";
-import { countLess, MEASURES, PAIRS_PER_ROUND, rankStrategies, signTest } from "./taste_votes.mjs";
+import {
+  countLess,
+  MEASURES,
+  measureBoth,
+  PAIRS_PER_ROUND,
+  rankStrategies,
+  signTest,
+} from "./taste_votes.mjs";
 
 /** @typedef {import("./taste_votes.mjs").Voted} Voted */
 /** @typedef {import("./taste_votes.mjs").Written} Written */
@@ -38,16 +45,6 @@ export function strategyLabel({ strategy, params }) {
   const given = Object.entries(params).map(([name, value]) => `${name} ${said(value)}`);
   const title = findStrategy(strategy)?.title ?? strategy;
   return given.length ? `${title} (${given.join(", ")})` : title;
-}
-
-/**
- * Return a measure of both texts of a pair, null if one of them has none.
- * @param {Written[]} texts
- * @param {Measure} name
- */
-function measureBoth(texts, name) {
-  const [a, b] = texts.map((written) => written[name]);
-  return a === null || b === null ? null : [a, b];
 }
 
 /**

@@ -76,6 +76,16 @@ export function drawPairs(prompts, random) {
 }
 
 /**
+ * Return a measure of both texts of a pair, null if one of them has none.
+ * @param {Written[]} texts
+ * @param {Measure} name
+ */
+export function measureBoth(texts, name) {
+  const [a, b] = texts.map((written) => written[name]);
+  return a === null || b === null ? null : [a, b];
+}
+
+/**
  * Count how often the preferred text had the lower value, among votes whose two texts differ in it.
  * @param {Voted[]} votes
  * @param {Measure} name
@@ -84,8 +94,10 @@ export function countLess(votes, name) {
   let less = 0;
   let of = 0;
   for (const { vote, texts } of votes) {
-    const [a, b] = texts.map((written) => written[name]);
-    if (vote === null || a === null || b === null || a === b) continue;
+    const measured = measureBoth(texts, name);
+    if (vote === null || !measured) continue;
+    const [a, b] = measured;
+    if (a === b) continue;
     of += 1;
     if (a < b === (vote === 0)) less += 1;
   }
