@@ -2,7 +2,7 @@
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
-const NARROW = matchMedia("(max-width: 799px)");
+export const NARROW = matchMedia("(max-width: 799px)");
 
 /** @typedef {HTMLElement | (HTMLElement | null | undefined)[]} Parts */
 

@@ -17,13 +17,12 @@ import { registerLink, scheduleAddressUpdate } from "../shell/address.mjs";
 import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { store } from "../shell/page_state.mjs";
 import { waitUntilFound } from "../shell/polling.mjs";
-import { mountLayout } from "../shell/tab_layout.mjs";
+import { mountLayout, NARROW } from "../shell/tab_layout.mjs";
 import { runForm } from "../shell/tab_navigation.mjs";
 
 const TAB_KEY = "lessons";
 const QUESTION_VIEWS = ["why", "what_if"];
 const MAX_CHARACTERS = 100_000;
-const NARROW = matchMedia("(max-width: 799px)");
 
 /** @import { Lesson } from "../lessons/lesson.mjs" */
 
