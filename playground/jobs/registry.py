@@ -61,7 +61,7 @@ class TabMessage(dict[str, Any]):
     """A message to the tab that asked.
 
     Attributes:
-        text: the message as JSON, written at once, so that a job fails that sends what is no JSON.
+        text: the message as JSON. It is written at once: a message that JSON cannot hold fails its job.
     """
 
     def __init__(self, fields: Mapping[str, Any]) -> None:

@@ -27,8 +27,8 @@ export class ChatPreview {
 
   /**
    * @param {() => string[]} models names of the models; the first one's template is used
-   * @param {() => any} asked returns the messages, the template arguments and how special tokens are
-   *   read that the messages spell
+   * @param {() => any} asked returns the messages, the template arguments and the reading of special
+   *   tokens in the messages
    */
   constructor(models, asked) {
     this.#models = models;

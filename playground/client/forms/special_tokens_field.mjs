@@ -1,5 +1,5 @@
-// The choice how special tokens are read that a prompt spells, with the tokens that it becomes.
-// Shown only for a prompt that spells any.
+// The choice between two readings of a prompt's special tokens, with the tokens of the chosen one.
+// Shown only for a prompt that spells a special token.
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { formatCount, makeVisible } from "../../../visualizers/shared/text.mjs";
@@ -71,7 +71,7 @@ export class SpecialTokensField {
       this.say,
       this.tokens,
     );
-    // Another model has other special tokens, and forms tell of a choice of one by this event.
+    // Another model has other special tokens, and its field sends this event.
     document.addEventListener("change", () => this.look());
   }
 
@@ -95,7 +95,7 @@ export class SpecialTokensField {
     const about = { action: NAME, model, prompt, messages, template };
     const found = await this.#question.ask(() => askWhenReady(about));
     if (!found) return;
-    // A model that is not on this machine is refused: its run tells what was read.
+    // The server refuses a model that is not on its machine; the run then says what it read.
     this.#show(found.error || !found.names.length ? null : found, key);
   }
 

@@ -198,7 +198,7 @@ export class MethodEditor {
     return false;
   }
 
-  /** @param {SavedFiles | null} files what stands there now, null for no conflict */
+  /** @param {SavedFiles | null} files those on the disk, null for no conflict */
   #conflict(files) {
     this.anyway.hidden = this.theirs.hidden = !files;
     if (files) {
