@@ -12,10 +12,11 @@ from typing import Any
 from benchmarks.about import Goal
 from benchmarks.reliability.cards import Measured, Part
 from benchmarks.reliability.requests import short_request
-from engine import DecodeRequest, decode
-from engine.run.visitor import VISITOR, Visitor
+from engine import DecodeRequest
+from engine.run.visitor import Visitor
 from engine.settings import SETTINGS
 from engine.trace.events import Failed, Finished, StepRecorded
+from tests.helpers.visitors import decode_as
 
 _LONG, _SHORT = Visitor("192.0.2.1", "long"), Visitor("192.0.2.2", "short")
 _TOKENS = 20
@@ -34,14 +35,6 @@ _LARGEST: dict[str, dict[str, Any]] = {
 """Strategies whose runs take longest, with what makes them so."""
 
 
-def _asked_by(visitor: Visitor, request: DecodeRequest) -> Any:
-    token = VISITOR.set(visitor)
-    try:
-        return decode(request)
-    finally:
-        VISITOR.reset(token)
-
-
 @contextmanager
 def _going_on(request: DecodeRequest) -> Iterator[None]:
     """Keep a long run going, beginning it again when it ends, until the block ends."""
@@ -49,7 +42,7 @@ def _going_on(request: DecodeRequest) -> Iterator[None]:
 
     def read() -> None:
         while not ended.is_set():
-            run = _asked_by(_LONG, request)
+            run = decode_as(_LONG, request)
             for event in run:
                 if isinstance(event, StepRecorded | Failed):
                     begun.set()
@@ -73,7 +66,7 @@ def _going_on(request: DecodeRequest) -> Iterator[None]:
 def _visit(seed: int) -> tuple[float, float]:
     """Return the seconds to the first token and to the end of a short run; infinite without them."""
     began, first = time.perf_counter(), float("inf")
-    for event in _asked_by(_SHORT, short_request("greedy", seed, _TOKENS)):
+    for event in decode_as(_SHORT, short_request("greedy", seed, _TOKENS)):
         if isinstance(event, StepRecorded) and first == float("inf"):
             first = time.perf_counter() - began
         if isinstance(event, Failed):

@@ -235,13 +235,11 @@ def test_a_bad_request_is_refused_in_the_same_words(request_):
 
 
 def test_a_full_line_says_so():
-    from engine.run.visitor import VISITOR, Visitor
+    from engine.run.visitor import Visitor
+    from tests.helpers.visitors import asking_as
 
-    token = VISITOR.set(Visitor("192.0.2.7", "page"))
-    try:
+    with asking_as(Visitor("192.0.2.7", "page")):
         runs = [RemoteRun(request_of()) for _ in range(3 * REPLICAS)]
-    finally:
-        VISITOR.reset(token)
     with ThreadPoolExecutor(len(runs)) as pool:
         ends = [told[-1] for told in pool.map(list, runs)]
     busy = [end.error for end in ends if isinstance(end, Failed)]

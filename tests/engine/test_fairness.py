@@ -6,15 +6,16 @@ import dataclasses
 
 import pytest
 
-from engine import DecodeRequest, LoadedModel, decode
+from engine import DecodeRequest, LoadedModel
 from engine.errors import BusyError
 from engine.run import scheduler
 from engine.run.scheduler import RUN_QUEUE
-from engine.run.visitor import NO_VISITOR, VISITOR, Visitor
+from engine.run.visitor import NO_VISITOR, Visitor
 from engine.trace.events import Finished, Waiting
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model
 from tests.helpers.patience import PATIENCE_S
+from tests.helpers.visitors import decode_as
 
 GREEDY, OTHER_PAGE = Visitor("192.0.2.1", "one"), Visitor("192.0.2.1", "two")
 SECOND, THIRD = Visitor("192.0.2.2", "a"), Visitor("192.0.2.3", "a")
@@ -22,11 +23,8 @@ SECOND, THIRD = Visitor("192.0.2.2", "a"), Visitor("192.0.2.3", "a")
 
 def asked_by(visitor, loaded):
     """Begin a run in somebody's name."""
-    token = VISITOR.set(visitor)
     request = DecodeRequest("greedy", loaded, input_ids=[5, 9], params={"max_new_tokens": 2})
-    run = decode(request)
-    VISITOR.reset(token)
-    return run
+    return decode_as(visitor, request)
 
 
 @pytest.fixture

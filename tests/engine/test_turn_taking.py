@@ -12,12 +12,12 @@ from contextlib import contextmanager
 
 import pytest
 
-from engine import DecodeRequest, LoadedModel, decode
+from engine import DecodeRequest, LoadedModel
 from engine.models.module_state import ModuleState
 from engine.run import turn_taking
 from engine.run.jobs import stop_all_jobs
 from engine.run.scheduler import RUN_QUEUE, RunQueue
-from engine.run.visitor import NO_VISITOR, VISITOR, Visitor
+from engine.run.visitor import NO_VISITOR, Visitor
 from engine.sandbox.sandbox_main import wait_while_paused
 from engine.sandbox.wire import pack_message
 from engine.settings import SETTINGS
@@ -27,6 +27,7 @@ from tests.helpers.models import fresh_model, golden_model
 from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.runs import finished, without_time
 from tests.helpers.strategies import BY_LOOP, make
+from tests.helpers.visitors import asking_as, decode_as
 from tests.helpers.zoo import zoo_model
 
 _PASSES = itertools.count()
@@ -37,20 +38,6 @@ FIRST, SECOND, THIRD = (Visitor(f"192.0.2.{n}", "page") for n in (1, 2, 3))
 def _every_step(monkeypatch):
     """Let a turn be over after every step, so that no order depends on the clock."""
     monkeypatch.setattr(turn_taking, "TURN_S", 0.0)
-
-
-@contextmanager
-def named(visitor):
-    token = VISITOR.set(visitor)
-    try:
-        yield
-    finally:
-        VISITOR.reset(token)
-
-
-def asked_by(visitor, request):
-    with named(visitor):
-        return decode(request)
 
 
 def trace_of(run):
@@ -71,9 +58,9 @@ def interrupted(long, short, visitors=(FIRST, SECOND)):
     """Return the traces of a run and of one that comes while it computes, and the order of their passes."""
     model = long.model.model
     with gate(model, free=2) as held, hooked(model) as order:
-        first = asked_by(visitors[0], long)
+        first = decode_as(visitors[0], long)
         held.wait()
-        second = asked_by(visitors[1], short)
+        second = decode_as(visitors[1], short)
         comes_true(lambda: turn_taking.READY in states())
         held.open()
         traces = trace_of(first), trace_of(second)
@@ -137,12 +124,12 @@ def test_a_batch_pauses_as_a_whole_and_takes_in_who_came_meanwhile():
     )
     alone = [without_time(finished(request))[1] for request in (*asked, search)]
     with gate(model.model, free=0) as held:
-        runs = [asked_by(visitor, asked[n]) for n, visitor in enumerate((FIRST, SECOND))]
+        runs = [decode_as(visitor, asked[n]) for n, visitor in enumerate((FIRST, SECOND))]
         held.wait()
         comes_true(lambda: states().count(turn_taking.RUNNING) == 2)
-        between = asked_by(THIRD, search)
+        between = decode_as(THIRD, search)
         comes_true(lambda: turn_taking.READY in states())
-        late = asked_by(Visitor("192.0.2.4"), asked[2])
+        late = decode_as(Visitor("192.0.2.4"), asked[2])
         held.open()
         found = [trace_of(run) for run in (*runs, late, between)]
     assert [without_time(trace)[1] for trace in found] == alone
@@ -203,9 +190,9 @@ def a_paused_run(**params):
     params = {"max_new_tokens": 12, "num_beams": 2, **params}
     request = DecodeRequest("beam_search", model, input_ids=[5, 9], params=params)
     with gate(model.model, free=2) as held, gate(other.model, free=1) as at_work:
-        first = asked_by(FIRST, request)
+        first = decode_as(FIRST, request)
         held.wait()
-        second = asked_by(SECOND, dataclasses.replace(request, model=other))
+        second = decode_as(SECOND, dataclasses.replace(request, model=other))
         comes_true(lambda: turn_taking.READY in states())
         held.open()
         at_work.wait()
@@ -277,10 +264,10 @@ def test_a_method_in_another_process_waits_and_its_clock_too():
     alone = [without_time(finished(request)) for request in (long, short)]
     seen = []
     hook = short.model.model.register_forward_pre_hook(lambda *_: seen.append(states()))
-    first = asked_by(FIRST, long)
+    first = decode_as(FIRST, long)
     # Nobody reads on, so the run cannot come to its end.
     assert any(isinstance(event, StepRecorded) for event in first)
-    second = asked_by(SECOND, short)
+    second = decode_as(SECOND, short)
     comes_true(lambda: turn_taking.READY in states())
     traces = trace_of(first), trace_of(second)
     hook.remove()
@@ -308,7 +295,7 @@ def queue_with_tickets():
 
     @contextmanager
     def ticket(visitor, model, state):
-        with named(visitor), line.open_ticket(threading.Event()) as place:
+        with asking_as(visitor), line.open_ticket(threading.Event()) as place:
             for next_state in (turn_taking.LOADING, turn_taking.READY, turn_taking.RUNNING):
                 if next_state == turn_taking.READY:
                     place.models, place.state = (model,), next_state

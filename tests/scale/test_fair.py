@@ -10,7 +10,8 @@ import pytest
 from benchmarks.scale.fair import FairLine, Stand
 from engine.run import scheduler, turn_taking
 from engine.run.scheduler import RunQueue
-from engine.run.visitor import VISITOR, Visitor
+from engine.run.visitor import Visitor
+from tests.helpers.visitors import asking_as
 
 # As permits names them: one that waits, one that is let in.
 WAITS, LOADS = turn_taking.WAITING, turn_taking.LOADING
@@ -25,9 +26,10 @@ class BothLines:
         self.inside = []
 
     def come(self, number, visitor):
-        token = VISITOR.set(visitor)
-        place = scheduler.Ticket(self.real, None, 1.0, threading.Event(), scheduler.ignore_event)
-        VISITOR.reset(token)
+        with asking_as(visitor):
+            place = scheduler.Ticket(
+                self.real, None, 1.0, threading.Event(), scheduler.ignore_event
+            )
         with self.real._changed:
             self.real._enqueue(place)
         self.names[id(place)] = number
