@@ -104,7 +104,7 @@ def measure(n: int, seed: int) -> Measured:
 
 PART = Part(
     name="turns",
-    title="A second visitor's run beside one permitted run of each kind (n visits each)",
+    title="A second visitor's run beside one permitted run of each kind (n visits)",
     goals={"failed": Goal(0), "first_token_worst_s": Goal(_GOAL_S, of_speed=True)},
     measure=measure,
     short=5,
