@@ -19,6 +19,15 @@ def dials(page, strategy):
     return page.locator(f"#page-{strategy} .f-dials > .f-field:visible")
 
 
+def tab_to(page, field):
+    """Go from the prompt to a field with the Tab key."""
+    for _ in range(MOST_TABS):
+        page.keyboard.press("Tab")
+        if field.evaluate("e => e === document.activeElement"):
+            break
+    expect(field).to_be_focused()
+
+
 def answer(page, strategy):
     """Return the sentence below the dials."""
     return page.locator(f"#page-{strategy} .dp-dial-says")
@@ -38,12 +47,7 @@ def test_dials_are_above_the_text_and_few_keys_from_the_prompt(open_page, size):
         assert first["y"] + first["height"] <= text["y"], name
         assert first["y"] <= 450, name
         page.locator(f"#{name}-prompt-input").focus()
-        field = page.locator(f"#{name}-{strategy.dials[0]}-input")
-        for _ in range(MOST_TABS):
-            page.keyboard.press("Tab")
-            if field.evaluate("e => e === document.activeElement"):
-                break
-        expect(field).to_be_focused()
+        tab_to(page, page.locator(f"#{name}-{strategy.dials[0]}-input"))
 
 
 def test_a_dial_is_eight_keys_from_the_top(open_page):
@@ -54,11 +58,7 @@ def test_a_dial_is_eight_keys_from_the_top(open_page):
     expect(page.locator(".dp-skip")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("#sampling-prompt-input")).to_be_focused()
-    for _ in range(MOST_TABS):
-        page.keyboard.press("Tab")
-        if page.evaluate("document.activeElement.id") == "sampling-temperature-input":
-            break
-    expect(page.locator("#sampling-temperature-input")).to_be_focused()
+    tab_to(page, page.locator("#sampling-temperature-input"))
 
 
 def test_a_moved_dial_decides_the_shown_step_again(open_page):

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from engine import STRATEGIES
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import PLACES, shot
+from tests.helpers.pages import PLACES, open_tab, shot
 
 TITLES = {
     "learn": [],
@@ -40,8 +40,7 @@ def test_each_place_shows_its_tabs(open_page, size):
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
     shot(page, "library")
     # Back in a place, the tab that was open there is open again.
-    page.get_by_role("link", name="Compare", exact=True).click()
-    page.get_by_role("tab", name="Taste", exact=True).click()
+    open_tab(page, "Taste")
     page.get_by_role("link", name="Explore", exact=True).click()
     page.get_by_role("link", name="Compare", exact=True).click()
     expect(page.get_by_role("tab", name="Taste", exact=True)).to_have_attribute(

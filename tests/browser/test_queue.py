@@ -113,22 +113,18 @@ def test_a_bad_value_is_answered_while_others_are_at_work(held, visit):
     expect(page.locator("#sampling-run")).to_be_enabled()
 
 
-def tab(page, name):
-    open_tab(page, name)
-
-
 @pytest.mark.nightly
 def test_many_draws_the_bench_and_a_comparison_wait_aloud_too(held, visit):
     page = visit()
-    tab(page, "Draws")
+    open_tab(page, "Draws")
     draws = page.locator("#draws-tree .dp-status")
     page.locator("#draws-run").click()
     expect(draws).to_have_text(in_line(1))
-    tab(page, "Bench")
+    open_tab(page, "Bench")
     bench = page.locator("#page-watermark_bench .dp-ask > .dp-status")
     page.locator("#wb-run").click()
     expect(bench).to_have_text(in_line(2))
-    tab(page, "Compare")
+    open_tab(page, "Compare")
     compare = page.locator("#compare .cmp-ask")
     compare.get_by_role("button", name="Run all").click()
     column = page.locator("#compare .cmp-column").first.locator(".dp-v-status .dp-status")
@@ -137,10 +133,10 @@ def test_many_draws_the_bench_and_a_comparison_wait_aloud_too(held, visit):
     compare.get_by_role("button", name="Stop").click()
     expect(compare.locator(".dp-status")).to_contain_text("A has no text to judge.")
     expect(compare.get_by_role("button", name="Stop")).to_be_disabled()
-    tab(page, "Bench")
+    open_tab(page, "Bench")
     page.locator("#wb-stop").click()
     expect(bench).to_have_text("Stopped before it began.")
-    tab(page, "Draws")
+    open_tab(page, "Draws")
     page.locator("#draws-stop").click()
     expect(draws).to_contain_text("Stopped")
     expect(page.locator("#draws-run")).to_be_enabled()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from functools import cache
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from engine.model_code import ModelCall, ModelCodeError, ModelWork, find_model_c
 from engine.models import loading
 from engine.models.loading import LoadedModel
 from engine.trace.events import Failed, Finished
+from engine.trace.records import Trace
 from playground.shell.guard import error_message
 from tests.helpers.models import tiny_llama
 from tests.helpers.runs import failed, finished
@@ -165,15 +167,19 @@ def _load() -> list[str]:
     return [str(last.error)] if isinstance(last, Failed) else []
 
 
-def _ask(name: str, question: Any) -> list[str]:
+def _ask(question: Any) -> list[str]:
     try:
-        question(_TRACES[name])
+        question(_sampled_trace())
     except Exception as error:
         return [error_message(error)]
     return []
 
 
-_TRACES: dict[str, Any] = {}
+@cache
+def _sampled_trace() -> Trace:
+    return finished(request("sampling"))
+
+
 QUESTIONS: dict[str, Any] = {
     "why": lambda t: answer_question(t, StepQuestion(1, token_id=7), target()),
     "typed": lambda t: score_typed_text(t, 1, " bear", target()),
@@ -190,7 +196,7 @@ QUESTIONS: dict[str, Any] = {
 WORK = {
     **{name: lambda name=name: _run(name) for name in OURS},
     "load": _load,
-    **{name: lambda name=name: _ask("sampling", QUESTIONS[name]) for name in QUESTIONS},
+    **{name: lambda name=name: _ask(QUESTIONS[name]) for name in QUESTIONS},
 }
 
 
@@ -199,7 +205,7 @@ WORK = {
 @pytest.mark.parametrize("name", WORK)
 def test_no_exception_at_any_seam_is_called_internal(name):
     """Every call from our code into transformers, found by watching, raises once."""
-    _TRACES.setdefault("sampling", finished(request("sampling")))
+    _sampled_trace()  # not part of the work
     work, wrong = WORK[name], []
     work()  # imports and caches
     seams = find_seams(work)

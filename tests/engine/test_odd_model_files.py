@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from engine import DecodeRequest
+from engine.sources.catalogue import MODEL_DIR
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.runs import failed, finished
 
-EMBEDDED = Path(__file__).parents[2] / "assets" / "models" / "storyteller-draft"
+EMBEDDED = MODEL_DIR / "storyteller-draft"
 CHAT = [{"role": "user", "content": "hi"}]
 
 

@@ -8,9 +8,10 @@ import json
 import pytest
 
 from engine import DecodeRequest, load
-from engine.analysis.likelihood import score_trace
+from engine.analysis.likelihood import _retokenize, score_trace
 from engine.analysis.many_draws import draw_many
 from engine.export.files import pipeline_files
+from engine.export.generation_config import format_config, parse_config
 from engine.export.plan import plan_export
 from engine.export.script import script_text
 from engine.export.verify import verify_export
@@ -134,8 +135,6 @@ def test_another_models_score_reads_the_prompt_as_the_run_did():
 
 
 def run_ids(trace, other):
-    from engine.analysis.likelihood import _retokenize
-
     return _retokenize(trace, other, load("storyteller"))[0]
 
 
@@ -238,8 +237,6 @@ def test_a_negative_prompt_is_read_as_the_prompt_is():
 
 
 def test_settings_in_a_file_keep_the_choice():
-    from engine.export.generation_config import format_config, parse_config
-
     text = format_config("greedy", {"special_tokens": "parse", "suppress_tokens": [END]})
     found = parse_config(text, "greedy").params
     assert (found["special_tokens"], found["suppress_tokens"]) == ("parse", (END,))
