@@ -23,25 +23,15 @@ from engine.models.meta_model import CONSTRUCTION_LOCK
 from engine.models.model_views import special_ids_config
 from engine.sources.source import Source
 from engine.strategies.compatibility import incompatibility_reason
-from tests.helpers.models import fresh_model, native, set_weights, tiny_llama
+from tests.helpers.models import IDS, fresh_model, native, set_weights, tiny_llama
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.runs import failed, finished
 from tests.helpers.sentences import clean
-from tests.helpers.zoo import KIND_NAMES, KINDS, made
+from tests.helpers.zoo import KIND_NAMES, KINDS, LATENT, made, small_config
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 TEXT = [5, 9, 11, 4, 33, 40, 17, 8]
 FEW = {"max_new_tokens": 5}
-ONE_END = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
-NARROW = {
-    "vocab_size": 97,
-    "hidden_size": 32,
-    "intermediate_size": 64,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 64,
-    **ONE_END,
-}
 DECODERS = ["BigBirdPegasus", "Blenderbot", "BlenderbotSmall", "MBart", "Mvp", "Pegasus", "PLBart"]
 WHISPER = {
     "vocab_size": 97,
@@ -72,7 +62,7 @@ def vision():
 
 
 def decoder_alone(kind, encoder, decoder):
-    sizes = {"vocab_size": 97, "d_model": 32, "max_position_embeddings": 64, **ONE_END}
+    sizes = {**IDS, "d_model": 32, "max_position_embeddings": 64}
     sizes |= {"encoder_layers": encoder, "decoder_layers": decoder}
     sizes |= dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 4)
     sizes |= dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim"), 64)
@@ -100,23 +90,16 @@ def test_a_decoder_alone_has_its_own_layers(kind, encoder, decoder, compared):
 
 
 def rembert():
-    config = transformers.RemBertConfig(
-        **NARROW, input_embedding_size=16, output_embedding_size=24, is_decoder=True
-    )
-    return transformers.RemBertForCausalLM(config)
+    sizes = {"input_embedding_size": 16, "output_embedding_size": 24}
+    return transformers.RemBertForCausalLM(small_config("RemBert", sizes | {"is_decoder": True}))
 
 
 def hyv4():
-    return transformers.HYV4ForCausalLM(
-        transformers.HYV4Config(
-            **NARROW, num_local_experts=4, num_experts_per_tok=2, moe_intermediate_size=32
-        )
-    )
+    return transformers.HYV4ForCausalLM(small_config("HYV4", {}))
 
 
 def opt_with_projections():
-    sizes = {**NARROW, "ffn_dim": 64, "word_embed_proj_dim": 16}
-    return transformers.OPTForCausalLM(transformers.OPTConfig(**sizes))
+    return transformers.OPTForCausalLM(small_config("OPT", {"word_embed_proj_dim": 16}))
 
 
 @pytest.mark.parametrize("make", [rembert, hyv4, opt_with_projections])
@@ -134,13 +117,8 @@ def test_states_that_turn_out_unreadable_are_refused(monkeypatch):
 
 
 def test_longcats_double_layers_count_once():
-    sizes = {"ffn_hidden_size": 64, "expert_ffn_hidden_size": 32, "q_lora_rank": 16, "head_dim": 4}
-    sizes |= {"kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 8}
-    sizes |= {"n_routed_experts": 4, "zero_expert_num": 2, "moe_topk": 2, "num_layers": 3}
-    narrow = {
-        n: v for n, v in NARROW.items() if n not in ("num_hidden_layers", "intermediate_size")
-    }
-    config = transformers.LongcatFlashConfig(**narrow, **sizes)
+    sizes = {"num_layers": 3, "expert_ffn_hidden_size": 32, "zero_expert_num": 2, "moe_topk": 2}
+    config = small_config("LongcatFlash", LATENT | sizes)
     model = transformers.LongcatFlashForCausalLM(config)
     loaded = LoadedModel(model.eval(), None, "longcat")
     layers = {"dola_layers": "high"}

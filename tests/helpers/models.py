@@ -19,7 +19,7 @@ from engine.sources.catalogue import MODEL_DIR
 
 VOCAB = 97
 _GOLDEN = Path(__file__).parents[1] / "golden" / "transformers_4_55_outputs.json.gz"
-_IDS = {"vocab_size": VOCAB, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+IDS = {"vocab_size": VOCAB, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 
 
 def tiny_llama(
@@ -40,7 +40,7 @@ def tiny_llama(
         "num_key_value_heads": 2,
         "max_position_embeddings": 256,
         "tie_word_embeddings": False,
-        **_IDS,
+        **IDS,
         **settings,
     }
     config = getattr(transformers, f"{kind}Config")(num_hidden_layers=layers, **values)
@@ -51,7 +51,7 @@ def tiny_llama(
 
 
 def _gpt2() -> Any:
-    config = transformers.GPT2Config(n_positions=256, n_embd=32, n_layer=4, n_head=4, **_IDS)
+    config = transformers.GPT2Config(n_positions=256, n_embd=32, n_layer=4, n_head=4, **IDS)
     return transformers.GPT2LMHeadModel(config)
 
 

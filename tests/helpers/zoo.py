@@ -13,7 +13,7 @@ import transformers
 
 from engine.models.loading import LoadedModel
 from engine.models.model_views import special_ids_config
-from tests.helpers.models import VOCAB, weight_of
+from tests.helpers.models import IDS, weight_of
 
 LINEAR = ["linear_attention", "full_attention"] * 2
 LATENT = {
@@ -26,10 +26,7 @@ LATENT = {
     "num_key_value_heads": 4,
 }
 COMMON: dict[str, Any] = {
-    "vocab_size": VOCAB,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "pad_token_id": 0,
+    **IDS,
     "decoder_start_token_id": 0,
     # The same size under the names that architectures have for it.
     **dict.fromkeys(("hidden_size", "n_embd", "d_model", "word_embed_proj_dim", "lru_width"), 32),
@@ -260,6 +257,22 @@ KIND_NAMES = [
 """Every architecture as a parameter of tests, those without a reason to run by day marked nightly."""
 
 
+def small_config(name: str, settings: dict[str, Any]) -> Any:
+    """Return a configuration with what it knows of ``COMMON``.
+
+    Args:
+        name: begins the name of its class.
+        settings: in place of those of ``COMMON``.
+    """
+    config_class = getattr(transformers, f"{name}Config")
+    known = {
+        *inspect.signature(config_class.__init__).parameters,
+        *getattr(config_class, "__dataclass_fields__", {}),
+        *config_class.attribute_map,
+    }
+    return config_class(**{n: v for n, v in COMMON.items() if n in known} | settings)
+
+
 def made(name: str, seed: int = 0, noise: float = 0.0) -> Any:
     """Return a new model of an architecture whose matrices come from numpy's frozen stream.
 
@@ -269,15 +282,8 @@ def made(name: str, seed: int = 0, noise: float = 0.0) -> Any:
         noise: added to the matrices, as a share of their spread.
     """
     kind = KINDS[name]
-    config_class = getattr(transformers, f"{kind.config}Config")
-    known = {
-        *inspect.signature(config_class.__init__).parameters,
-        *getattr(config_class, "__dataclass_fields__", {}),
-        *config_class.attribute_map,
-    }
-    settings = {n: v for n, v in COMMON.items() if n in known} | kind.settings
     torch.manual_seed(0)
-    model = getattr(transformers, kind.model)(config_class(**settings)).eval()
+    model = getattr(transformers, kind.model)(small_config(kind.config, kind.settings)).eval()
     with torch.no_grad():
         for place, p in model.named_parameters():
             if p.ndim == 2 and "A_log" not in place and "conv" not in place:
