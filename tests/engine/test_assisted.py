@@ -25,6 +25,7 @@ PROCESSORS = [
     },
 ]
 LEARNED_POSITIONS = [
+    "Bart",
     "BigBirdPegasus",
     "BioGpt",
     "BlenderbotSmall",
