@@ -36,7 +36,7 @@ _LARGEST: dict[str, dict[str, Any]] = {
 
 
 @contextmanager
-def _going_on(request: DecodeRequest) -> Iterator[None]:
+def _keep_running(request: DecodeRequest) -> Iterator[None]:
     """Keep a long run going, beginning it again when it ends, until the block ends."""
     begun, ended = threading.Event(), threading.Event()
 
@@ -82,7 +82,7 @@ def measure(n: int, seed: int) -> Measured:
     beside: list[tuple[float, float]] = []
     for name, more in _LARGEST.items():
         tokens = SETTINGS.max_new_tokens
-        with _going_on(short_request(name, seed, tokens, min_new_tokens=tokens, **more)):
+        with _keep_running(short_request(name, seed, tokens, min_new_tokens=tokens, **more)):
             visits = [_visit(seed + number) for number in range(n)]
         beside += visits
         figures[f"{name}_first_token_worst_s"] = round(max(first for first, _ in visits), 3)

@@ -13,10 +13,11 @@ from engine.loops import rows, tolerance
 from engine.models import slots
 from engine.run import batching, turn_taking
 from engine.run.scheduler import RUN_QUEUE
-from engine.trace.events import Failed, Finished, StepRecorded, Waiting
+from engine.trace.events import Failed, StepRecorded, Waiting
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, tiny_llama
 from tests.helpers.patience import PATIENCE_S, comes_true
+from tests.helpers.runs import trace_of_run
 from tests.helpers.zoo import zoo_model
 
 ASKED = (
@@ -63,13 +64,7 @@ def requests(loaded, asked=ASKED, tokens=24):
 
 def alone(asked):
     """Return the traces of runs that were made one after the other."""
-    return [finished(decode(request)) for request in asked]
-
-
-def finished(run):
-    *_, last = run
-    assert isinstance(last, Finished), getattr(last, "error", last)
-    return last.trace
+    return [trace_of_run(decode(request)) for request in asked]
 
 
 def together(loaded, asked):
@@ -79,7 +74,7 @@ def together(loaded, asked):
         held.wait()
         comes_true(lambda: len(RUN_QUEUE._inside) == len(asked))
         held.open()
-        traces = [finished(run) for run in runs]
+        traces = [trace_of_run(run) for run in runs]
     return traces, held.passes
 
 
@@ -131,7 +126,7 @@ def test_one_joins_between_two_passes_and_one_leaves(most):
         others[0].cancel()
         held.open()
         *_, stopped = others[0]
-        found = [finished(first), *(finished(run) for run in others[1:])]
+        found = [trace_of_run(first), *(trace_of_run(run) for run in others[1:])]
     assert [tokens(t) for t in found] == [tokens(expected[i]) for i in (0, 2, 3)]
     assert stopped.trace.outputs[0].finish_reason == "cancelled"
     assert len(stopped.trace.steps) <= 2
@@ -196,7 +191,7 @@ def test_one_that_fails_takes_nobody_along(most, monkeypatch):
         comes_true(lambda: len(RUN_QUEUE._inside) == 3)
         held.open()
         *_, broken = runs[2]
-        found = [finished(run) for run in runs[:2]]
+        found = [trace_of_run(run) for run in runs[:2]]
     assert isinstance(broken, Failed)
     assert len(broken.trace.steps) == 12
     assert [tokens(t) for t in found] == [tokens(t) for t in expected[:2]]
@@ -209,7 +204,7 @@ def test_whoever_does_not_read_holds_up_nobody(most):
         idle, read = [decode(request) for request in asked]
         comes_true(lambda: len(RUN_QUEUE._inside) == 2)
         held.open()
-        assert len(tokens(finished(read))[0]) == 298
+        assert len(tokens(trace_of_run(read))[0]) == 298
     assert sum(isinstance(event, StepRecorded) for event in idle) == 300
 
 
@@ -231,9 +226,9 @@ def test_a_run_that_wants_the_model_for_itself_is_not_overtaken_for_ever(most):
         ended = []
         held.open()
         for name, run in (("first", first), ("beams", searching)):
-            finished(run)
+            trace_of_run(run)
             ended.append((name, [run._thread.is_alive() for run in later]))
-        traces = [finished(run) for run in later]
+        traces = [trace_of_run(run) for run in later]
     assert [tokens(t) for t in traces] == [tokens(t) for t in alone(asked[1:])]
 
 
@@ -250,7 +245,7 @@ def test_more_than_there_is_room_for_wait(most):
         )
         assert sum(place.state == turn_taking.RUNNING for place in RUN_QUEUE._places) == 2
         held.open()
-        traces = [finished(run) for run in runs]
+        traces = [trace_of_run(run) for run in runs]
     assert [tokens(t) for t in traces] == [tokens(t) for t in alone(asked)]
 
 
@@ -272,7 +267,7 @@ def test_models_that_cannot_share_do_not(loaded, most):
         assert sum(place.state == turn_taking.RUNNING for place in RUN_QUEUE._places) == 1
         held.open()
         for run in runs:
-            finished(run)
+            trace_of_run(run)
 
 
 def test_a_model_whose_rows_disturb_each_other_shares_nothing(most, monkeypatch):

@@ -21,11 +21,11 @@ from engine.run.visitor import NO_VISITOR, Visitor
 from engine.sandbox.sandbox_main import wait_while_paused
 from engine.sandbox.wire import pack_message
 from engine.settings import SETTINGS
-from engine.trace.events import Finished, StepRecorded
+from engine.trace.events import StepRecorded
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
 from tests.helpers.patience import PATIENCE_S, comes_true
-from tests.helpers.runs import finished, without_time
+from tests.helpers.runs import finished, trace_of_run, without_time
 from tests.helpers.strategies import BY_LOOP, make
 from tests.helpers.visitors import asking_as, decode_as
 from tests.helpers.zoo import zoo_model
@@ -38,12 +38,6 @@ FIRST, SECOND, THIRD = (Visitor(f"192.0.2.{n}", "page") for n in (1, 2, 3))
 def _every_step(monkeypatch):
     """Let a turn be over after every step, so that no order depends on the clock."""
     monkeypatch.setattr(turn_taking, "TURN_S", 0.0)
-
-
-def trace_of(run):
-    *_, last = run
-    assert isinstance(last, Finished), getattr(last, "error", last)
-    return last.trace
 
 
 def exactly(tokens):
@@ -63,7 +57,7 @@ def interrupted(long, short, visitors=(FIRST, SECOND)):
         second = decode_as(visitors[1], short)
         comes_true(lambda: turn_taking.READY in states())
         held.open()
-        traces = trace_of(first), trace_of(second)
+        traces = trace_of_run(first), trace_of_run(second)
     return *traces, order
 
 
@@ -131,7 +125,7 @@ def test_a_batch_pauses_as_a_whole_and_takes_in_who_came_meanwhile():
         comes_true(lambda: turn_taking.READY in states())
         late = decode_as(Visitor("192.0.2.4"), asked[2])
         held.open()
-        found = [trace_of(run) for run in (*runs, late, between)]
+        found = [trace_of_run(run) for run in (*runs, late, between)]
     assert [without_time(trace)[1] for trace in found] == alone
     assert not RUN_QUEUE._places
     assert not model.lock.locked()
@@ -210,10 +204,10 @@ def test_a_paused_run_that_is_stopped_ends_at_the_next_step_of_the_other(monkeyp
         monkeypatch.setattr(turn_taking, "TURN_S", float("inf"))
         first.cancel()
         at_work.open()
-        trace = trace_of(first)
+        trace = trace_of_run(first)
         assert trace.outputs[0].finish_reason == "cancelled"
         assert len(trace.steps) >= 2
-        assert trace_of(second).outputs[0].finish_reason == "length"
+        assert trace_of_run(second).outputs[0].finish_reason == "length"
 
 
 def test_the_end_of_the_process_ends_paused_runs():
@@ -222,7 +216,7 @@ def test_the_end_of_the_process_ends_paused_runs():
         stop_all_jobs(PATIENCE_S)
         assert first.join(0)
         assert second.join(0)
-        assert trace_of(first).steps
+        assert trace_of_run(first).steps
 
 
 def test_a_run_whose_reader_leaves_while_it_is_paused_goes():
@@ -230,7 +224,7 @@ def test_a_run_whose_reader_leaves_while_it_is_paused_goes():
         first.close()
         at_work.open()
         assert first.join(PATIENCE_S)
-        assert trace_of(second).outputs[0].finish_reason == "length"
+        assert trace_of_run(second).outputs[0].finish_reason == "length"
 
 
 def test_a_pause_counts_neither_as_time_of_the_run_nor_against_its_limit(monkeypatch):
@@ -238,7 +232,7 @@ def test_a_pause_counts_neither_as_time_of_the_run_nor_against_its_limit(monkeyp
     with a_paused_run() as (first, _, at_work):
         clock.skipped = 10_000.0
         at_work.open()
-        trace = trace_of(first)
+        trace = trace_of_run(first)
     assert trace.outputs[0].finish_reason == "length"
     assert not any("limit" in note for note in trace.notes)
     assert trace.timing.total_s < 5_000 < trace.timing.queue_s
@@ -269,7 +263,7 @@ def test_a_method_in_another_process_waits_and_its_clock_too():
     assert any(isinstance(event, StepRecorded) for event in first)
     second = decode_as(SECOND, short)
     comes_true(lambda: turn_taking.READY in states())
-    traces = trace_of(first), trace_of(second)
+    traces = trace_of_run(first), trace_of_run(second)
     hook.remove()
     assert [without_time(trace) for trace in traces] == alone
     assert turn_taking.PAUSED in seen[0]

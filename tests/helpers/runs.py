@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from engine import DecodeRequest, decode
@@ -14,13 +14,18 @@ from engine.statistics.text_divergence import (
     output_tokens,
 )
 from engine.trace import json_io
-from engine.trace.events import Failed, Finished
+from engine.trace.events import Event, Failed, Finished
 from engine.trace.records import Trace
 
 
 def finished(request: DecodeRequest) -> Trace:
     """Return the trace of a request; an error is raised."""
-    *_, last = decode(request)
+    return trace_of_run(decode(request))
+
+
+def trace_of_run(run: Iterable[Event]) -> Trace:
+    """Return the trace with which a run ends; an error is raised."""
+    *_, last = run
     if isinstance(last, Failed):
         raise last.error
     assert isinstance(last, Finished)
