@@ -15,6 +15,7 @@ from engine.analysis.likelihood import score_trace
 from engine.analysis.many_draws import draw_many
 from engine.analysis.score_with_other_model import compare_models
 from engine.errors import Cancelled, EngineError
+from engine.inspection import influence, step_logits
 from engine.inspection.influence import InfluenceQuestion, compute_influence
 from engine.inspection.influence_methods import METHODS
 from engine.inspection.step_questions import StepQuestion, answer_question, score_typed_text
@@ -168,6 +169,9 @@ def _load() -> list[str]:
 
 
 def _ask(question: Any) -> list[str]:
+    # An answer at hand would cross few seams.
+    step_logits._replayed_steps.clear()
+    influence._answer_cache.clear()
     try:
         question(_sampled_trace())
     except Exception as error:
