@@ -38,15 +38,17 @@ def held():
     assert run.join(PATIENCE_S)
 
 
-def test_who_has_fewest_places_is_served_next(held):
-    order, runs, places = [], [], []
+def test_who_has_fewest_places_is_served_next(held, monkeypatch):
+    # Who may load next is decided by turn; of two that have loaded, the first to be ready computes.
+    admit, admitted = RUN_QUEUE._admit, []
+    monkeypatch.setattr(RUN_QUEUE, "_admit", lambda ticket: admitted.append(ticket) or admit(ticket))
+    runs, tickets, places = [], [], []
     for visitor in (GREEDY, GREEDY, GREEDY, OTHER_PAGE, SECOND, THIRD, SECOND):
-        loaded, number = LoadedModel(fresh_model("gpt2")), len(runs)
-        loaded.model.register_forward_pre_hook(lambda *_, n=number: order.append(n))
-        runs.append(asked_by(visitor, loaded))
+        runs.append(asked_by(visitor, LoadedModel(fresh_model("gpt2"))))
         told = next(runs[-1])
         assert isinstance(told, Waiting), told
         places.append(told.position)
+        tickets.append(RUN_QUEUE._places[-1])
     # One before all is at work. The three of one page, its neighbour's and then the others': each
     # address's first, each one's second, and at the crowded address the pages take turns.
     assert places == [1, 2, 3, 2, 2, 3, 5]
@@ -54,7 +56,7 @@ def test_who_has_fewest_places_is_served_next(held):
     for run in runs:
         *_, last = run
         assert isinstance(last, Finished)
-    served = [number for i, number in enumerate(order) if i == 0 or order[i - 1] != number]
+    served = [tickets.index(ticket) for ticket in admitted]
     assert served == [0, 4, 5, 3, 6, 1, 2], served
 
 
