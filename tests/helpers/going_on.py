@@ -10,6 +10,7 @@ from benchmarks.reliability.visitor import LOST, Heard, PageVisitor, wait_betwee
 from engine import DecodeRequest
 from engine.run.decoding import decode_to_trace
 from tests.helpers.events import events_of
+from tests.helpers.patience import PATIENCE_S
 
 PROMPT = "Once upon a time, there was"
 STEPS = 300
@@ -39,7 +40,7 @@ class Run:
 
     def follow(self, page, until):
         """Listen until something is so, or the line is lost."""
-        for message, last in page.messages():
+        for message, last in page.messages(PATIENCE_S):
             self.states += message["kind"] == "state"
             if self.heard.take(message, last=last):
                 page.ask("dp-bus", {"run": self.heard.run})
