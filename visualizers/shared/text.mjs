@@ -20,11 +20,11 @@ export const makeVisible = (text) =>
   );
 
 /**
- * The recorded text of a token, or "#id" if the record lacks it.
+ * The text of a token, or "#id" if it is unknown.
  * @param {Run} run
  * @param {number} id
  */
-export const tokenText = (run, id) => run.pieces[id] ?? `#${id}`;
+export const tokenText = (run, id) => run.pieces[id] ?? run.more_pieces?.[id] ?? `#${id}`;
 
 /**
  * @param {Run} run

@@ -129,6 +129,8 @@ declare global {
     entry?: string;
     /** Of a recorded run: the whole of it. */
     source?: Recorded;
+    /** Texts of tokens that the record lacks, from an answer of the server. */
+    more_pieces?: Record<number, string>;
   }
 
   /** Where a run is to be continued. */
@@ -146,10 +148,45 @@ declare global {
     at?: number;
   }
 
+  /** A candidate of a step under settings that were not run. Probabilities are from 0 to 1. */
+  interface PreviewRow {
+    token_id: number;
+    /** The model's own probability. */
+    own: number;
+    /** Its probability with the new settings; 0 if a filter removed it. */
+    used: number;
+    /** Name of the filter that removed it. */
+    removed: string | null;
+  }
+
+  /** The selected step under settings that were not run. */
+  interface Preview {
+    /** Index of the step. */
+    step: number;
+    /** The most likely token with the new settings first; removed tokens last. */
+    rows: PreviewRow[];
+    /** The model's own probability of all other tokens. */
+    rest_own: number;
+    /** The probability of all other tokens with the new settings. */
+    rest_used: number;
+    /** The token that the new settings choose; null if it is not known. */
+    chosen: number | null;
+    /** Where the draw falls in the chosen token's slice, from 0 to 1; null if it is not known. */
+    needle: number | null;
+    /** What was changed, for a sentence, such as 0.42. */
+    setting: string;
+    /** The first word of the text that would change; `known` once the server has answered. */
+    first: { step: number; token_id: number; known: boolean } | null;
+    /** Whether only a run can show the step: there are no rows then. */
+    stale: boolean;
+  }
+
   /** What a view may do on its stage. */
   interface Context {
     trigger: (name: string, data?: unknown) => void;
     strategy: string;
+    /** The selected step under the settings of the form, null while they are those of the run. */
+    preview: Preview | null;
     /** Ask again for what was refused, where that can be done. */
     again?: (() => void) | null;
     select: (index: number, node?: number) => void;

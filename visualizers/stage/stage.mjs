@@ -107,6 +107,7 @@ export class Stages {
     const context = {
       trigger,
       strategy: options.strategy,
+      preview: null,
       again: options.again ?? null,
       select: (index, node) => {
         parts.look();
@@ -141,6 +142,21 @@ export class Stages {
   }
 
   /**
+   * Show the selected step under other settings, or as it was recorded with null. Painted at once,
+   * so that the picture follows a dial within one frame.
+   * @param {string} strategy
+   * @param {Preview | null} preview
+   */
+  setPreview(strategy, preview) {
+    for (const stage of this.list.filter((s) => s.strategy === strategy)) {
+      if (!preview && !stage.context.preview) continue;
+      // A preview would give the covered steps away.
+      stage.context.preview = stage.cover ? null : preview;
+      this.#paintStage(stage);
+    }
+  }
+
+  /**
    * @param {Stage} stage
    * @param {number} index
    * @param {number} [node]
@@ -163,6 +179,7 @@ export class Stages {
   #setCover(stage, cover) {
     const afresh = Boolean(cover) !== Boolean(stage.cover);
     stage.cover = cover;
+    if (cover) stage.context.preview = null;
     if (afresh) {
       stage.context.fork = null;
       stage.context.ask = null;
