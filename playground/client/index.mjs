@@ -7,8 +7,8 @@ import { toTrace } from "../../visualizers/shared/record.mjs";
 import { setGlossary } from "../../visualizers/shared/terms.mjs";
 import { makeVisible, tokenLabel } from "../../visualizers/shared/text.mjs";
 import { pageLanguage } from "../../visualizers/shared/tr.mjs";
+import { createFiguresView } from "../../visualizers/stage/figures.mjs";
 import { createLookView } from "../../visualizers/stage/look.mjs";
-import { createScrubView } from "../../visualizers/stage/scrub.mjs";
 import { VIEWS } from "../../visualizers/stage/views.mjs";
 import { changedSettings, findPreset } from "./forms/settings.mjs";
 import { exportView } from "./inspect/export.mjs";
@@ -47,7 +47,7 @@ stages.register({
   look: createLookView(() => [runAgainButton()]),
   predict: createPredictView(fetchTextProbability),
   since,
-  scrub: createScrubView(() => [copyLinkButton()]),
+  figures: createFiguresView(() => [copyLinkButton()]),
   compare_watch: compareObserverView,
   family: forkView,
   beside: modelComparisonView,

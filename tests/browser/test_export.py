@@ -193,14 +193,14 @@ def test_paper_has_the_run_and_no_controls(open_page):
     expect(facts).to_be_visible()
     expect(facts).to_contain_text("Once upon a time, there was a little frog who")
     expect(facts).to_contain_text("Temperature 0.5")
-    for kept in ("look", "strip", "candidates", "why", "chart"):
+    for kept in ("look", "strip", "candidates"):
         expect(stage.locator(f".dp-v-{kept}")).to_be_visible()
     for gone in ("#sampling-run", "#sampling-prompt", "#sampling-temperature", ".dp-presets"):
         expect(page.locator(gone).first).to_be_hidden()
     for gone in ("export", "family", "since"):
         expect(stage.locator(f".dp-v-{gone}")).to_be_hidden()
     expect(page.get_by_role("tab")).to_have_count(0)
-    closed = [stage.locator(f".dp-v-{name}") for name in ("draw", "xray", "formula")]
+    closed = [stage.locator(f".dp-v-{name}") for name in ("draw", "xray", "formula", "why", "chart")]
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     for panel in closed:
         expect(panel.locator("> div")).to_be_visible()

@@ -51,7 +51,6 @@ def test_the_candidates_of_a_search_are_those_of_the_chosen_node(same_page):
         select(page, index, node.node_id)
         piece = trace.pieces[node.token_id].replace(" ", "·").replace("\n", "⏎")
         expect(stage.locator(".dp-v-candidates .t.on")).to_have_text(piece)
-        expect(stage.locator(".dp-step-head")).to_contain_text(f"“{piece}”")
         expect(stage.locator(".bt-facts .bt-title")).to_contain_text(piece)
         beside = [n for n in trace.steps[index].detail.pool if n.parent_id == node.parent_id]
         assert names.count() > len(beside)
@@ -77,7 +76,7 @@ def test_diverse_beams_list_all_their_texts_with_their_groups(same_page):
 def test_the_first_token_comes_before_the_end(same_page, strategy):
     page, stage, trace = opened(same_page, strategy)
     first = round(1000 * trace.steps[0].elapsed_s)
-    expect(stage.locator(".dp-v-scrub .dp-costs")).to_contain_text(
+    expect(view(stage, "figures").locator(".dp-costs")).to_contain_text(
         f"time to first token {first} ms"
     )
     assert trace.steps[0].elapsed_s <= run_of(page, "replay", "timing")["total_s"]

@@ -147,8 +147,6 @@ def test_what_cannot_be_continued_is_said_in_place(open_page):
 @pytest.mark.nightly
 def test_on_a_telephone(open_page):
     page, _ = recorded(open_page, width=390, height=900)
-    # What is said of a step comes up from below when a token is pressed.
-    expect(page.locator("#greedy-stage .dp-step")).to_be_hidden()
     opened(page, 3)
     page.locator("#greedy-stage .fm-pick").nth(1).click()
     expect(card(page).locator(".fm-go")).to_be_focused()

@@ -10,7 +10,7 @@ from engine.declare.weights import weights_params
 from engine.strategies import STRATEGIES
 from playground.forms.form import form_request
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import fill, run, run_of, show, status, unfold
+from tests.helpers.pages import choose_example, fill, run, run_of, show, status, unfold
 
 
 @pytest.mark.nightly
@@ -87,7 +87,7 @@ def test_a_preset_fills_the_form_and_another_model_can_be_named(open_page):
     page = open_page()
     show(page, "sampling")
     preset = STRATEGIES["sampling"].presets[1]
-    page.get_by_role("button", name=preset.name, exact=True).click()
+    choose_example(page, "sampling", preset.name)
     asked = page.evaluate("playground.page.tabOf('sampling').ask()")
     assert asked["prompt"] == preset.prompt
     assert asked["params"]["temperature"] == preset.params["temperature"]

@@ -123,10 +123,9 @@ def test_on_a_telephone_every_box_stays_inside_the_window(saved):
         _every_second_is_inside(page, page.locator(".dp-main .dp-term:visible"), 6)
         page.locator("h1").tap()
         expect(page.locator(BOX)).to_be_hidden()
-        # What is said of a step comes up from below when a token is pressed.
         page.locator(".dp-tok[data-step='2']").tap()
         view(page, "formula")
-        _every_second_is_inside(page, page.locator(".dp-step .dp-term:visible"), 3)
+        _every_second_is_inside(page, page.locator(".dp-v-formula .dp-term:visible"), 3)
         assert fits(page)
 
 

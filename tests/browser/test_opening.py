@@ -9,6 +9,7 @@ from engine import STRATEGIES
 from engine.analysis import examples, gallery
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (
+    choose_example,
     fill,
     finish,
     fits,
@@ -87,10 +88,8 @@ def test_a_preset_says_what_to_look_at_and_which_settings_it_changes(open_page):
     for preset in STRATEGIES["sampling"].presets:
         expect(box).to_contain_text(preset.shows)
     hot = STRATEGIES["sampling"].presets[1]
-    box.get_by_role("button", name=hot.name, exact=True).click()
-    expect(box.get_by_role("button", name=hot.name, exact=True)).to_have_attribute(
-        "aria-pressed", "true"
-    )
+    choose_example(page, "sampling", hot.name)
+    expect(box.locator("[aria-pressed=true]")).to_have_text(hot.name)
     # It has a recorded run, which is shown; what it changed is marked.
     expect(say(page, "sampling")).to_have_text(hot.shows)
     assert run_of(page, "sampling", "selected") == hot.look_at - 1
@@ -138,7 +137,7 @@ def test_load_and_run_and_run_it_yourself(open_page):
     page = open_page("/")
     opened(page, "greedy")
     before = run_id(page, "greedy")
-    page.get_by_role("button", name="Load and run: Mend a sentence", exact=True).click()
+    choose_example(page, "greedy", "Load and run: Mend a sentence")
     finish(page, "greedy", before)
     mend = next(p for p in STRATEGIES["greedy"].presets if p.name == "Mend a sentence")
     assert run_of(page, "greedy", "prompt") == mend.prompt

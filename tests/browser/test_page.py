@@ -62,7 +62,7 @@ def test_a_page_opens_from_a_file(browser, tmp_path, strategy):
         alone.goto(page(trace).save(tmp_path / "run.html").as_uri())
         look(alone, trace)
         with alone.expect_download() as download:
-            alone.get_by_role("button", name="Download trace").click()
+            view(alone, "figures").get_by_role("button", name="Download trace").click()
         assert download.value.suggested_filename == f"{strategy}-seed{trace.seed}.json"
         shot(alone, f"page_{strategy}")
 

@@ -14,6 +14,7 @@ from engine.strategies.compatibility import incompatibility_reason
 from engine.trace import json_io
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (
+    choose_example,
     address,
     feed,
     fill,
@@ -49,7 +50,7 @@ def test_a_run_comes_in_pieces_and_is_drawn(open_page, strategy):
     expect(stage.locator(".dp-v-candidates .t")).to_have_count(21)
     curves = {"greedy": 2, "sampling": 3}
     expect(stage.locator(".dp-v-chart .cv-curve")).to_have_count(curves[strategy])
-    expect(stage.locator(".dp-v-scrub .dp-costs")).to_contain_text("forward passes 60")
+    expect(view(stage, "figures").locator(".dp-costs")).to_contain_text("forward passes 60")
     if strategy == "sampling":
         expect(view(stage, "xray")).to_contain_text("Temperature")
         expect(view(stage, "draw")).to_contain_text("▸")
@@ -74,7 +75,7 @@ def test_what_is_typed_while_a_recorded_run_is_fetched_stays(open_page):
     late = []
     page.route("**/recorded/**/sampling-2.json", lambda route: late.append(route))  # noqa: PLW0108
     preset = STRATEGIES["sampling"].presets[1]
-    page.get_by_role("button", name=preset.name, exact=True).click()
+    choose_example(page, "sampling", preset.name)
     page.locator("#sampling-prompt-input").fill("")
     page.locator("#sampling-run").click()
     refused = "prompt = '' is not allowed"
@@ -266,7 +267,7 @@ def test_the_downloaded_trace_is_valid_and_complete(open_page, tmp_path):
     page = open_page()
     run(page, "greedy")
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download trace").first.click()
+        view(page.locator("#greedy-stage"), "figures").get_by_role("button", name="Download trace").click()
     path = tmp_path / "trace.json"
     download.value.save_as(path)
     trace = json_io.load(path)

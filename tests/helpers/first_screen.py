@@ -55,7 +55,7 @@ _COUNT = r"""([strategy, dial]) => {
     controls: controls.length,
     "y of the dial": top(dial && document.getElementById(`${strategy}-${dial}`)),
     "y of the text": top(document.querySelector(`#${strategy}-stage .dp-strip`)),
-    "y of the picture": top(document.querySelector(`#${strategy}-stage .dp-picture`)),
+    "y of the picture": top(document.querySelector(`#${strategy}-stage :is(.dp-picture, .dp-v-candidates)`)),
   };
 }"""
 

@@ -78,14 +78,21 @@ def show(page: Page, strategy: str) -> None:
 
 
 def view(stage: Any, name: str) -> Locator:
-    """Return a picture of a stage, or of a page with one; the panel that it stands in is opened first."""
-    panel = stage.locator(f".dp-panel:has(.dp-v-{name})")
-    if panel.count():
+    """Return a view of a stage, or of a page with one; the panels around it are opened first."""
+    # The outer one comes first.
+    for panel in stage.locator(f".dp-panel:has(.dp-v-{name})").all():
         tab = stage.locator(f"[id='{panel.get_attribute('aria-labelledby')}']")
         if tab.get_attribute("aria-selected") != "true":
             tab.click()
         expect(tab).to_have_attribute("aria-selected", "true")
     return stage.locator(f".dp-v-{name}")
+
+
+def choose_example(page: Page, strategy: str, name: str) -> None:
+    """Choose one of a strategy's examples."""
+    menu = page.locator(f"#page-{strategy} .dp-menu")
+    menu.locator("summary").click()
+    menu.get_by_role("button", name=name, exact=True).click()
 
 
 def unfold(page: Page, strategy: str, group: str, name: str) -> None:

@@ -40,7 +40,10 @@ def borrow_page(browser: Browser, width: int, height: int) -> Page:
     size: Any = {"width": width, "height": height}
     empty = _EMPTY.get(browser)
     if not empty:
-        return browser.new_context(viewport=size).new_page()
+        context = browser.new_context(viewport=size)
+        # Most tests fill in settings, which a strategy's tab shows where they were open before.
+        context.add_init_script("try { localStorage.setItem('settings-open', '1') } catch {}")
+        return context.new_page()
     page = empty.pop()
     page.set_viewport_size(size)
     return page

@@ -34,7 +34,7 @@ test("a step says the model's probability and the one that was used", async () =
 
 for (const name of ["greedy-1", "speculative-1", "watermark-1"])
   test(`${name}: the time to the first token is that of its first step`, async () => {
-    const { text, trace } = await drawn(name, "scrub");
+    const { text, trace } = await drawn(name, "figures");
     const first = trace.steps[0].elapsed_s;
     const said = `time to first token ${Math.round(1000 * first)} ms`;
     assert.ok(text(".dp-costs").includes(said), text(".dp-costs"));
@@ -186,7 +186,7 @@ for (const [name, own] of Object.entries(PICTURES))
       assert.deepEqual(leaked, [], `step ${index}`);
       await click(button("Show it"));
       assert.ok(all(`.dp-tok[data-step="${index}"]`).length, "then it is shown");
-      assert.ok(text(".dp-step-head").includes(`Step ${index + 1} of`));
+      assert.ok(text(".dp-v-scrub output").includes(`step ${index + 1} of`));
       await click(button("Next"));
     }
   });

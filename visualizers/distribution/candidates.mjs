@@ -334,7 +334,6 @@ function createStepContent(run, step, ctx) {
 export const candidates = {
   title: tr("Candidates of this step"),
   heading: false,
-  place: "step",
   empty: tr("The tokens the model considered: the model's probability, and the one that was used."),
   /** @param {Context} ctx */
   mount(root, ctx) {

@@ -91,7 +91,6 @@ export const chart = {
   title: tr("Surprise and entropy over the text"),
   place: "drawer",
   tab: tr("Curve"),
-  curve: true,
   empty: tr(
     "A curve of how surprised and how uncertain the model was at each step, and of what the processors made of it.",
   ),

@@ -246,7 +246,7 @@ class Draw {
 /** @type {ViewSpec} */
 export const draw = {
   title: tr("The draw"),
-  place: "answers",
+  place: "drawer",
   tab: tr("Draw"),
   empty: tr("How chance picked the token: a race in which likely tokens run faster."),
   mount: (root) => new Draw(root),

@@ -82,7 +82,7 @@ const createXray = (run, step) =>
 /** @type {ViewSpec} */
 export const xray = {
   title: tr("Processor X-ray"),
-  place: "answers",
+  place: "drawer",
   tab: tr("X-ray"),
   empty: tr("What every processor removed, in the order they ran."),
   mount(root) {

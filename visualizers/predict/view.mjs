@@ -114,7 +114,7 @@ class Predict {
    * @param {boolean} on
    */
   #setGuessing(on) {
-    this.root.closest(".dp-panes")?.classList.toggle("guessing", on);
+    this.root.closest(".dp-main")?.classList.toggle("guessing", on);
   }
 
   update() {

@@ -214,14 +214,12 @@ declare global {
     title: string;
     /** False for none; a text where it has terms in brackets. */
     heading?: false | string;
-    /** Where it stands: below the text, beside it for the chosen step, or behind a tab of either. */
-    place?: "main" | "step" | "answers" | "drawer";
+    /** Where it is: in the column, behind a tab below it, or behind a tab of the last of these. */
+    place?: "main" | "answers" | "drawer";
     /** What its tab says, where its title is too long. */
     tab?: string;
     /** Whether it is the picture that its strategy is known by. */
     picture?: boolean;
-    /** Whether it takes the place of that picture where there is none. */
-    curve?: boolean;
     /** Whether it needs the whole run, and so waits while some of it is covered. */
     whole?: boolean;
     /** Whether it covers the run, and so stays while the others are made anew. */

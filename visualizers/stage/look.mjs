@@ -3,7 +3,7 @@ import { el } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /**
- * @typedef {import("./scrub.mjs").Offer} Offer
+ * @typedef {import("./figures.mjs").Offer} Offer
  * @param {() => Offer[]} [offers]
  * @returns {ViewSpec}
  */

@@ -11,21 +11,19 @@ const KEY_STEPS = { ArrowLeft: -1, ArrowRight: 1, Home: Number.NEGATIVE_INFINITY
 export class Panels {
   /** @type {Panel[]} */
   #panels = [];
-  #options;
+  #opened;
 
   /**
+   * All panels start closed; pressing the tab of the open one closes it.
    * @param {string} label of the row of tabs
-   * @param {{ closed: boolean, opened: () => void, chosen?: (name: string) => void }} options
-   *   closed: true if all panels start closed and each tab toggles its own panel;
-   *   opened: called when a panel opens; chosen: called with the name of a pressed tab
+   * @param {() => void} opened called when a panel opens
    */
-  constructor(label, options) {
-    this.#options = options;
+  constructor(label, opened) {
+    this.#opened = opened;
     this.tabs = el("div", {
       class: "dp-tabs",
       role: "tablist",
       "aria-label": label,
-      "aria-multiselectable": options.closed ? "true" : null,
       onkeydown: (/** @type {KeyboardEvent} */ event) => this.#handleKey(event),
     });
     this.node = el("div", { class: "dp-panels" }, this.tabs);
@@ -60,11 +58,8 @@ export class Panels {
 
   /** @param {string} name */
   open(name) {
-    for (const panel of this.#panels) {
-      const on = panel.name === name || (this.#options.closed && !panel.node.hidden);
-      this.#setPanelOpen(panel, on, panel.name === name);
-    }
-    this.#options.opened();
+    for (const panel of this.#panels) this.#setPanelOpen(panel, panel.name === name);
+    this.#opened();
   }
 
   /**
@@ -82,21 +77,20 @@ export class Panels {
   /**
    * @param {Panel} panel
    * @param {boolean} on
-   * @param {boolean} reached
    */
-  #setPanelOpen({ node, tab }, on, reached) {
+  #setPanelOpen({ node, tab }, on) {
     node.hidden = !on;
     tab.setAttribute("aria-selected", String(on));
-    tab.tabIndex = reached ? 0 : -1;
+    tab.tabIndex = on ? 0 : -1;
   }
 
   /** @param {string} name */
   #choosePanel(name) {
     const panel = this.#panels.find((one) => one.name === name);
     if (!panel) return;
-    if (this.#options.closed && !panel.node.hidden) return this.#setPanelOpen(panel, false, true);
-    this.#options.chosen?.(name);
-    this.open(name);
+    if (panel.node.hidden) return this.open(name);
+    this.#setPanelOpen(panel, false);
+    panel.tab.tabIndex = 0;
   }
 
   /** @param {KeyboardEvent} event */
@@ -106,8 +100,9 @@ export class Panels {
     if (step === undefined || at < 0) return;
     const last = this.#panels.length - 1;
     const next = this.#panels[Math.max(0, Math.min(last, at + step))];
+    this.#panels[at].tab.tabIndex = -1;
+    next.tab.tabIndex = 0;
     next.tab.focus();
-    if (!this.#options.closed) this.#choosePanel(next.name);
     event.preventDefault();
   }
 }

@@ -1,9 +1,7 @@
-// A stage shows one run: the text, the player and the strategy's picture, next to them the selected
-// step, and further views behind tabs. Changes are drawn once per animation frame.
-import { createButton, el } from "../shared/dom.mjs";
-import { findSelectedNode } from "../shared/record.mjs";
+// A stage shows one run in one column: the text, the picture of the selected step, and further views
+// behind tabs. Changes are drawn once per animation frame.
+import { el } from "../shared/dom.mjs";
 import { renderTerms } from "../shared/terms.mjs";
-import { tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { Panels } from "./panels.mjs";
 import { selectStep } from "./recordings.mjs";
@@ -14,8 +12,10 @@ const HIDDEN_NOTE = tr(
   "This is about the whole run: it is here again when you have left the guessing.",
 );
 
-// The open question tab, kept from run to run.
-let openQuestion = "";
+// The tab that holds all views for which the first row of tabs has no room.
+const MORE = "more";
+/** @type {{ answers: "doors", drawer: "deeper" }} */
+const PANELS_BY_PLACE = { answers: "doors", drawer: "deeper" };
 
 /**
  * A view on its card. `run` is the one that it draws, `drawn` how many steps of it.
@@ -44,7 +44,7 @@ let openQuestion = "";
  * @property {((run: Run) => Run) | null} cover returns the run that is drawn in its place
  */
 
-/** @typedef {StageOptions & StageState & Pick<StageParts, "head" | "panes" | "unfold">} Stage */
+/** @typedef {StageOptions & StageState & Pick<StageParts, "main" | "unfold">} Stage */
 
 export class Stages {
   /** @type {Stage[]} */
@@ -109,32 +109,24 @@ export class Stages {
       strategy: options.strategy,
       preview: null,
       again: options.again ?? null,
-      select: (index, node) => {
-        parts.look();
-        this.#selectStep(stage, index, node);
-      },
+      select: (index, node) => this.#selectStep(stage, index, node),
       cover: (cover) => this.#setCover(stage, cover),
       open: parts.open,
       present: () =>
         document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),
       fork: null,
     };
-    const { head, panes, unfold } = parts;
+    const { main, unfold } = parts;
     /** @type {Stage} */
     const stage = {
-      ...{ root, ...options, head, panes, unfold, context },
+      ...{ root, ...options, main, unfold, context },
       ...{ run: null, drawn: 0, views: [], dirty: false, cover: null },
     };
     const specs = options.visuals.flatMap((name) => {
       const spec = this.#views.get(name);
       return spec ? [{ name, spec }] : [];
     });
-    const pictured = specs.some(({ spec }) => spec.picture);
-    for (const { name, spec } of specs) {
-      // A strategy without a picture shows the curve in its place.
-      const place = spec.place === "drawer" && spec.curve && !pictured ? "main" : spec.place;
-      stage.views.push(createCard(parts, name, spec, place ?? "main", context));
-    }
+    for (const { name, spec } of specs) stage.views.push(createCard(parts, name, spec, context));
     parts.finish();
     this.list.push(stage);
     if (this.#store.runId(options.strategy)) this.#schedulePaint(stage);
@@ -244,8 +236,7 @@ export class Stages {
         // An error in one view must not stop the others.
         reportError(error);
       }
-    stage.head.textContent = stepHeading(run);
-    stage.panes.classList.toggle("filled", run.steps.length > 0);
+    stage.main.classList.toggle("filled", run.steps.length > 0);
     stage.drawn = run.steps.length;
   }
 }
@@ -284,78 +275,40 @@ function remountView(shown, { context, cover }) {
   } else shown.view = spec.mount(body, context);
 }
 
-/** @param {Run} run */
-function stepHeading(run) {
-  const step = run.steps[run.selected ?? -1];
-  if (!step) return tr("This step");
-  const found = findSelectedNode(run, step);
-  const ids = found ? [found.node.token_id] : step.emit;
-  const words = ids.map((id) => tokenLabel(run, id)).join("");
-  const place = { n: step.index + 1, total: run.steps.length };
-  return words
-    ? tr("Step {n} of {total} · “{words}”", { ...place, words })
-    : tr("Step {n} of {total}", place);
-}
-
 /**
- * Create the parts of a stage. Empty parts are left out when it is finished.
+ * Create the parts of a stage: the column, the row of tabs below it, and the row of tabs within its
+ * last one. Empty rows are left out when it is finished.
  * @param {HTMLElement} root
  * @param {() => void} again
  */
 function createStageParts(root, again) {
   const main = el("div", { class: "dp-main" });
-  const step = el("aside", { class: "dp-step", "aria-label": tr("This step") });
-  const panes = el("div", { class: "dp-panes" }, main, step);
-  const head = el("h3", { class: "dp-step-head" }, tr("This step"));
-  const leave = () => panes.classList.remove("looking");
-  const close = createButton("✕", leave, {
-    class: "dp-btn dp-step-close",
-    "aria-label": tr("Close"),
-  });
-  const answers = new Panels(tr("Questions about this step"), {
-    closed: false,
-    opened: again,
-    chosen: (name) => {
-      openQuestion = name;
-    },
-  });
-  const drawer = new Panels(tr("More about this run"), { closed: true, opened: again });
-  step.append(el("div", { class: "dp-step-top" }, head, close));
-  step.addEventListener("keydown", (event) => event.key === "Escape" && leave());
-  root.replaceChildren(panes);
+  const doors = new Panels(tr("Questions about this step"), again);
+  const deeper = new Panels(tr("More about this run"), again);
+  root.replaceChildren(main);
   return {
-    panes,
     main,
-    step,
-    answers,
-    drawer,
-    head,
-    // On a narrow screen the step opens over the text when a
-    // token is chosen, but not while the visitor uses the player.
-    look: () => {
-      if (!main.querySelector(".dp-v-scrub")?.contains(document.activeElement))
-        panes.classList.add("looking");
-    },
+    doors,
+    deeper,
     /** @param {string} name */
     open: (name) => {
-      for (const panels of [answers, drawer]) if (panels.names.includes(name)) panels.open(name);
+      if (deeper.names.includes(name)) {
+        doors.open(MORE);
+        deeper.open(name);
+      } else if (doors.names.includes(name)) doors.open(name);
     },
     unfold: () => {
-      const looking = panes.classList.contains("looking");
-      panes.classList.add("looking");
-      const fold = [answers, drawer].map((panels) => panels.unfold());
+      const fold = [doors, deeper].map((panels) => panels.unfold());
       return () => {
         for (const again of fold) again();
-        panes.classList.toggle("looking", looking);
       };
     },
     finish: () => {
-      if (answers.names.length) {
-        step.append(answers.node);
-        answers.open(answers.names.includes(openQuestion) ? openQuestion : answers.names[0]);
+      if (deeper.names.length) {
+        doors.add(MORE, tr("More"), deeper.node);
+        deeper.open(deeper.names[0]);
       }
-      if (drawer.names.length) main.append(el("div", { class: "dp-drawer" }, drawer.node));
-      if (step.childElementCount < 2) step.remove();
+      if (doors.names.length) main.append(el("div", { class: "dp-doors" }, doors.node));
     },
   };
 }
@@ -364,23 +317,22 @@ function createStageParts(root, again) {
  * @param {StageParts} parts
  * @param {string} name
  * @param {ViewSpec} spec
- * @param {NonNullable<ViewSpec["place"]>} place
  * @param {Context} context
  * @returns {Card}
  */
-function createCard(parts, name, spec, place, context) {
-  const panels = place === "answers" || place === "drawer" ? parts[place] : null;
+function createCard(parts, name, spec, context) {
+  const panels = spec.place && spec.place !== "main" ? parts[PANELS_BY_PLACE[spec.place]] : null;
   const heading =
     spec.heading === false || panels ? null : el("h3", {}, renderTerms(spec.heading || spec.title));
   const attrs = {
-    class: `dp-card dp-v-${name}${spec.picture || spec.curve ? " dp-picture" : ""}`,
+    class: `dp-card dp-v-${name}${spec.picture ? " dp-picture" : ""}`,
     "aria-label": spec.title,
   };
   const empty = el("p", { class: "dp-empty" }, spec.empty || "");
   const body = el("div", {});
   const box = el("section", attrs, heading, empty, body);
   if (panels) panels.add(name, spec.tab ?? spec.title, box);
-  else (place === "step" ? parts.step : parts.main).append(box);
+  else parts.main.append(box);
   const view = spec.mount(body, context);
   body.hidden = true;
   return { name, spec, view, empty, body, drawn: 0, run: null };

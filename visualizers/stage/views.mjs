@@ -1,8 +1,9 @@
 // The views of every page. They draw from the record of a run and need no server.
 import { createPredictView } from "../predict/view.mjs";
 import { about } from "./about.mjs";
+import { createFiguresView } from "./figures.mjs";
 import { createLookView } from "./look.mjs";
-import { createScrubView } from "./scrub.mjs";
+import { scrub } from "./scrub.mjs";
 import { status } from "./status.mjs";
 import { FOLDER_VIEWS } from "./view_index.mjs";
 import { whyNote } from "./why_note.mjs";
@@ -12,7 +13,8 @@ export const VIEWS = {
   look: createLookView(),
   status,
   predict: createPredictView(),
-  scrub: createScrubView(),
+  scrub,
+  figures: createFiguresView(),
   why: whyNote,
   ...FOLDER_VIEWS,
 };

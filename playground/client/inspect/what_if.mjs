@@ -373,7 +373,7 @@ class WhatIfPanel {
 export const whatIf = {
   title: tr("What if"),
   whole: true,
-  place: "answers",
+  place: "drawer",
   empty: tr("After a run: its steps decided again under other settings, with the same luck."),
   mount(root, ctx) {
     const panel = new WhatIfPanel(root, ctx);

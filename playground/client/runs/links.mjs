@@ -173,7 +173,7 @@ async function copyLink({ currentTarget }) {
 
 /**
  * Make the button that copies the run's link.
- * @returns {import("../../../visualizers/stage/scrub.mjs").Offer}
+ * @returns {import("../../../visualizers/stage/figures.mjs").Offer}
  */
 export function copyLinkButton() {
   const node = createButton(tr("Copy link"), copyLink, {
@@ -184,7 +184,7 @@ export function copyLinkButton() {
 
 /**
  * Make the button that runs a recorded run's settings in its tab.
- * @returns {import("../../../visualizers/stage/scrub.mjs").Offer}
+ * @returns {import("../../../visualizers/stage/figures.mjs").Offer}
  */
 export function runAgainButton() {
   /** @type {Run | null} */

@@ -1,4 +1,4 @@
-// A strategy's tab: the form on the left, the run and its views on the right.
+// A strategy's tab: prompt, dials, the run's text and its views in one column.
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Field } from "../forms/field.mjs";
@@ -18,21 +18,20 @@ import { endedRunAt, findPendingAt, saveEndedRun } from "../jobs/pending_jobs.mj
 import { showRecorded } from "../runs/recorded_runs.mjs";
 import { updateSettingsLine } from "../runs/settings_changes.mjs";
 import { buildRunLink, isPageParameter, registerLink } from "../shell/address.mjs";
+import { createMenu } from "../shell/menu.mjs";
 import { stages, store } from "../shell/page_state.mjs";
 import { askWhenReady } from "../shell/questions.mjs";
 import { getDeclaration, getStrategy } from "../shell/spec.mjs";
 import { registerStrategyTab } from "../shell/strategy_tabs.mjs";
-import { mountLayout } from "../shell/tab_layout.mjs";
+import { mountStrategyLayout } from "../shell/tab_layout.mjs";
 import { rememberMedia, withMedia } from "../shell/visitor_media.mjs";
 
 const DEFAULT_PRESET = { name: "", prompt: "Once upon a time,", seed: 0, params: {} };
 const ANSWERED_STATUSES = ["finished", "stopped"];
 
-const DIAL_HINT = tr("Turn a dial to see what it changes at the word shown.");
-
 class StrategyTab {
   // What a moved dial changes at the selected step.
-  dialSays = el("p", { class: "dp-dial-says" }, DIAL_HINT);
+  dialSays = el("p", { class: "dp-dial-says" });
   // Custom method of the latest run.
   #asked = "";
   // Time of the user's latest change to the form, as performance.now().
@@ -82,19 +81,7 @@ class StrategyTab {
     );
     // The one panel of the page that shows and edits a method's code.
     this.methods = hasMethodParam(strategy) ? this.#createMethodPanel() : null;
-    mountLayout(root, strategy.title, this.#createAbout(), {
-      top: [this.media.box, this.prompt.box, acts, this.form.dials, this.dialSays],
-      ask: [this.presets.box],
-      right: [this.methods?.box, el("div", { id: `${name}-stage` }, stage)],
-      settings: [
-        this.models.boxes,
-        this.form.weights,
-        this.own.box,
-        this.seed.box,
-        this.form.box,
-        configs,
-      ].flat(),
-    });
+    this.#layOut(root, acts, configs, stage);
     this.#fillPreset(first);
     this.#watchChanges(root);
     this.#watchAnswers();
@@ -106,6 +93,32 @@ class StrategyTab {
     this.#watchEnded();
     this.cameBack = this.#restoreEnded();
     this.welcomed = this.cameBack.then(() => this.welcome());
+  }
+
+  /**
+   * @param {HTMLElement} root
+   * @param {HTMLElement} acts
+   * @param {HTMLElement} configs
+   * @param {HTMLElement} stage
+   */
+  #layOut(root, acts, configs, stage) {
+    const { name, title } = this.strategy;
+    const examples = createMenu(tr("Try"), this.presets.box);
+    examples.hidden = this.presets.box.hidden;
+    mountStrategyLayout(root, title, this.#createAbout(), {
+      prompt: [this.media.box, this.prompt.box, acts],
+      dials: this.form.dials,
+      menu: examples,
+      views: [this.dialSays, this.methods?.box, el("div", { id: `${name}-stage` }, stage)],
+      settings: [
+        this.models.boxes,
+        this.form.weights,
+        this.own.box,
+        this.seed.box,
+        this.form.box,
+        configs,
+      ].flat(),
+    });
   }
 
   /**
@@ -143,7 +156,7 @@ class StrategyTab {
     const run = store.shown(name);
     if (!run || run.status === "running") return;
     tryValues(name, moved, (sentence) => {
-      this.dialSays.textContent = sentence || DIAL_HINT;
+      this.dialSays.textContent = sentence;
     });
   }
 
@@ -337,7 +350,7 @@ class StrategyTab {
 
   /** @param {Record<string, any>} form the form of a run, of a link or of a preset */
   show({ prompt, messages, template, image, audio, speech, model, assistant, seed, values }) {
-    this.dialSays.textContent = DIAL_HINT;
+    this.dialSays.textContent = "";
     this.models.show(model, assistant);
     this.media.show({ image, audio, speech });
     this.#updateMedia();
@@ -378,7 +391,7 @@ class StrategyTab {
   /** @param {boolean} linked */
   #sendRequest(linked) {
     // The step that the sentence is about is gone.
-    this.dialSays.textContent = DIAL_HINT;
+    this.dialSays.textContent = "";
     const asked = this.ask();
     /** @param {object} more */
     const send = async (more) => this.trigger("input", { ...(await withMedia(asked)), ...more });
