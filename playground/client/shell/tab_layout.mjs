@@ -3,6 +3,7 @@ import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 export const NARROW = matchMedia("(max-width: 799px)");
+const WIDE = matchMedia("(min-width: 1200px)");
 const SETTINGS_KEY = "settings-open";
 
 /** @typedef {HTMLElement | (HTMLElement | null | undefined)[]} Parts */
@@ -98,7 +99,7 @@ export function mountStrategyLayout(root, title, words, { prompt, dials, menu, v
   );
   const fold = createToggle(tr("More settings"), (on) => {
     root.classList.toggle("dp-open", on);
-    rememberOpen(on);
+    if (WIDE.matches) rememberOpen(on);
   });
   side.addEventListener("keydown", (event) => {
     if (event.key !== "Escape") return;
@@ -118,7 +119,8 @@ export function mountStrategyLayout(root, title, words, { prompt, dials, menu, v
     side,
     el("div", { class: "dp-views" }, views),
   );
-  fold.set(wasOpen());
+  // Where there is no room beside the column, open settings would push the text away.
+  fold.set(WIDE.matches && wasOpen());
 }
 
 // Private windows may refuse storage.
