@@ -10,8 +10,8 @@ export function mountSkipLink() {
   addEventListener("click", (event) => {
     if (!(event.target instanceof Element) || !event.target.closest(".dp-skip")) return;
     event.preventDefault();
-    const open = [...document.querySelectorAll("#strategies > [role=tabpanel]")].find(isVisible);
-    const fields = [...(open?.querySelectorAll(FOCUSABLE) ?? [])].filter(isVisible);
+    const open = document.querySelectorAll(`#strategies > [role=tabpanel] :is(${FOCUSABLE})`);
+    const fields = [...open].filter(isVisible);
     const prompt = fields.find((field) => field instanceof HTMLTextAreaElement);
     const first = prompt ?? fields[0];
     if (first instanceof HTMLElement) first.focus();
