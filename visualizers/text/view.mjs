@@ -1,160 +1,30 @@
-// View of the text token by token, shaded by surprise. A click on a token selects its step.
+// View of the text token by token, underlined by surprise. A click on a token selects its step.
 import { el } from "../shared/dom.mjs";
-import { finalScoreText, findFinalScore } from "../shared/final_scores.mjs";
 import { hasSeveralOutputs } from "../shared/record.mjs";
 import { renderTerms } from "../shared/terms.mjs";
-import {
-  formatFixed,
-  formatPercent,
-  makeVisible,
-  pluralText,
-  tokenLabel,
-  tokensText,
-  tokenText,
-} from "../shared/text.mjs";
+import { makeVisible, tokenText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { createToken, createTurns, SPECIAL_TOKEN } from "./chat_turns.mjs";
+import { createSurpriseLegend, surpriseClass } from "./legend.mjs";
+import { createPrompt } from "./prompt.mjs";
+import {
+  describeToken,
+  finalScoreSuffix,
+  outputHeading,
+  outputTitle,
+  tokenKind,
+} from "./words.mjs";
 
-/** @import { OtherText, TextFigures } from "../shared/summaries.d.ts" */
-
-const SURPRISE_LEVELS = [
-  ["", tr("under 1 bit")],
-  [" s1", tr("1–3 bits")],
-  [" s2", tr("3–6 bits")],
-  [" s3", tr("over 6 bits")],
-];
-/** @param {number | null} bits */
-const surpriseClass = (bits) =>
-  bits === null || bits < 1 ? "" : bits < 3 ? " s1" : bits < 6 ? " s2" : " s3";
-
-/** @param {HTMLElement} special legend entry for special tokens, hidden if the text has none */
-const createLegend = (special) =>
-  el(
-    "div",
-    { class: "dp-legend" },
-    el("span", {}, renderTerms(tr("[surprise|Surprise] in [bit|bits]:"))),
-    SURPRISE_LEVELS.map(([shade, words]) => el("span", { class: `dp-tok${shade}` }, words)),
-    special,
-  );
-
-const END_TOKEN = tr("The token that ends a text");
-
-/**
- * The kind of a special token, empty for others. Older files list only the end tokens.
- * @param {Run} run
- * @param {number} id
- */
-function tokenKind(run, id) {
-  if (run.eos_token_ids.includes(id)) return END_TOKEN;
-  return run.special_token_ids?.includes(id) ? SPECIAL_TOKEN : "";
-}
-
-/**
- * @param {Run} run
- * @param {number[]} ids
- */
-const toReadTokens = (run, ids) =>
-  ids.map((id) => ({ text: tokenText(run, id), special: tokenKind(run, id) !== "" }));
-
-/**
- * The prompt of a run. A branch's prompt is its parent's text; the tokens added there are in bold.
- * @param {Run} run
- */
-function createPrompt(run) {
-  if (run.prompt_turns?.length) return el("span", { class: "dp-prompt" }, createChatPrompt(run));
-  const added = run.parent ? run.parent.token_ids.length : 0;
-  const cut = run.prompt_ids.length - added;
-  const before = run.prompt
-    ? makeVisible(run.prompt)
-    : toReadTokens(run, run.prompt_ids.slice(0, cut)).map(createToken);
-  const after = tokensText(run, run.prompt_ids.slice(cut));
-  return el(
-    "span",
-    { class: "dp-prompt" },
-    before,
-    added ? el("b", { class: "dp-added" }, after) : null,
-  );
-}
-
-/** @param {Run} run */
-const createChatPrompt = (run) => createTurns(toReadTokens(run, run.prompt_ids), run.prompt_turns);
-
-/**
- * @param {Run} run
- * @param {Token} token
- */
-function describeToken(run, token) {
-  const kind = tokenKind(run, token.id);
-  const text = tokenLabel(run, token.id);
-  const name = kind ? tr("{kind}: “{text}”", { kind, text }) : tr("“{text}”", { text });
-  if (token.bits === null) return name;
-  const probability = probabilityText(token);
-  const bits = formatFixed(token.bits, 1);
-  return tr("{name}, {probability}, surprise {bits} bits", { name, probability, bits });
-}
-
-/**
- * The model's probability and the used one by name; only one if the processors changed nothing.
- * @param {Token} token
- */
-function probabilityText({ p, used }) {
-  if (p === null) return tr("probability as used {used}", { used: formatPercent(used ?? 0) });
-  const own = formatPercent(p);
-  return used === p || used === null
-    ? tr("the model's probability {own}", { own })
-    : tr("the model's probability {own}, as used {used}", { own, used: formatPercent(used) });
-}
-
-/**
- * Heading of an output: its number, group, score, perplexity and length.
- * @param {Run} run
- * @param {{ output: number | null, score: number | null, group: number | null, own: TextFigures }} text
- */
-function outputTitle(run, { output, score, group, own }) {
-  const parts = [
-    output === null ? tr("Not returned") : tr("Output {n}", { n: output + 1 }),
-    run.config.num_beam_groups > 1 && group !== null ? tr("group {n}", { n: group + 1 }) : "",
-    score === null ? "" : tr("score {value}", { value: formatFixed(score) }),
-    own.perplexity === null
-      ? ""
-      : tr("perplexity {value}", { value: formatFixed(own.perplexity, 2) }),
-    pluralText(own.tokens, tr("1 token"), tr("{n} tokens")),
-  ];
-  return parts.filter(Boolean).join(" · ");
-}
-
-/**
- * Heading of a returned output. The first output of a finished beam search also gets its score.
- * @param {Run} run
- * @param {number} sequence
- */
-function outputHeading(run, sequence) {
-  const at = run.steps.findLastIndex((step) => step.sequence === sequence);
-  const { detail } = run.steps[at];
-  const [first] = detail?.kind === "beam" && detail.stopping ? detail.heap : [];
-  const { own } = run.shown[at].text;
-  return outputTitle(run, {
-    output: sequence,
-    score: first?.score ?? null,
-    group: first?.group ?? null,
-    own,
-  });
-}
-
-/**
- * Score from the finished text for a token without a recorded probability, empty for others.
- * @param {Run} run
- * @param {number} sequence
- * @param {number} at
- */
-function finalScoreSuffix(run, sequence, at) {
-  const token = run.tokens[sequence][at];
-  const step = run.steps[token.step];
-  const found = token.bits === null && step ? findFinalScore(run, step, at - step.keep) : null;
-  return found ? `, ${finalScoreText(run, found)}` : "";
-}
+/** @import { OtherText } from "../shared/summaries.d.ts" */
 
 /** @typedef {Token & { node: HTMLElement, lead: Text }} DrawnToken */
+
+/**
+ * Whether a token continues the word that the token before it began.
+ * @param {string} before
+ * @param {string} text
+ */
+const isOneWord = (before, text) =>
+  /[\p{L}\p{M}\p{N}]$/u.test(before) && /^['’]?[\p{L}\p{M}\p{N}]/u.test(text);
 
 /** @type {Record<string, number>} */
 const MOVES = { ArrowLeft: -1, ArrowRight: 1 };
@@ -188,7 +58,13 @@ class TokenStrip {
       { class: "dp-tok special", hidden: true },
       renderTerms(tr("[special token]")),
     );
-    root.append(this.box, createLegend(this.special));
+    const legend = el(
+      "div",
+      { class: "dp-legend tx-legend" },
+      createSurpriseLegend(),
+      this.special,
+    );
+    root.append(this.box, legend);
   }
 
   /** @param {KeyboardEvent} event */
@@ -235,7 +111,7 @@ class TokenStrip {
       other.token_ids.forEach((id, step) => {
         const { p, used, bits } = other;
         const token = { id, step, p: p[step], used: used[step], bits: bits[step] };
-        const made = this.#createToken(run, token);
+        const made = this.#createToken(run, token, other.token_ids[step - 1]);
         line.append(made.lead, made.node);
       });
       this.#others[i]?.remove();
@@ -247,16 +123,18 @@ class TokenStrip {
   /**
    * @param {Run} run
    * @param {Token} token
+   * @param {number | undefined} before id of the token before it
    */
-  #createToken(run, token) {
+  #createToken(run, token, before) {
     const text = tokenText(run, token.id);
+    const joined = before !== undefined && isOneWord(tokenText(run, before), text) ? " joined" : "";
     const special = tokenKind(run, token.id) ? " special" : "";
     if (special) this.special.hidden = false;
     const said = describeToken(run, token);
     const choose = () => this.ctx.select(token.step);
     const node = el("span", {
       role: "button",
-      class: `dp-tok new${surpriseClass(token.bits)}${special}`,
+      class: `dp-tok new${surpriseClass(token.bits)}${special}${joined}`,
       tabindex: -1,
       title: said,
       "aria-label": said,
@@ -302,7 +180,7 @@ class TokenStrip {
         node.remove();
       }
       for (const token of list.slice(same)) {
-        const made = this.#createToken(run, token);
+        const made = this.#createToken(run, token, tokens.at(-1)?.id);
         line.append(made.lead, made.node);
         tokens.push(made);
       }

@@ -1,0 +1,35 @@
+// The prompt before a text; of a chat, its turns.
+import { el } from "../shared/dom.mjs";
+import { makeVisible, tokensText, tokenText } from "../shared/text.mjs";
+import { createToken, createTurns } from "./chat_turns.mjs";
+import { tokenKind } from "./words.mjs";
+
+/**
+ * @param {Run} run
+ * @param {number[]} ids
+ */
+const toReadTokens = (run, ids) =>
+  ids.map((id) => ({ text: tokenText(run, id), special: tokenKind(run, id) !== "" }));
+
+/**
+ * The prompt of a run. A branch's prompt is its parent's text; the tokens added there are in bold.
+ * @param {Run} run
+ */
+export function createPrompt(run) {
+  if (run.prompt_turns?.length) return el("span", { class: "dp-prompt" }, createChatPrompt(run));
+  const added = run.parent ? run.parent.token_ids.length : 0;
+  const cut = run.prompt_ids.length - added;
+  const before = run.prompt
+    ? makeVisible(run.prompt)
+    : toReadTokens(run, run.prompt_ids.slice(0, cut)).map(createToken);
+  const after = tokensText(run, run.prompt_ids.slice(cut));
+  return el(
+    "span",
+    { class: "dp-prompt" },
+    before,
+    added ? el("b", { class: "dp-added" }, after) : null,
+  );
+}
+
+/** @param {Run} run */
+const createChatPrompt = (run) => createTurns(toReadTokens(run, run.prompt_ids), run.prompt_turns);
