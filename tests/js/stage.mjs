@@ -104,6 +104,10 @@ export async function stageOf(given, ...visuals) {
       runs.select(run, index, node);
       await paint();
     },
+    preview: async (preview) => {
+      stages.setPreview("x", preview);
+      await paint();
+    },
     rewind: async (count) => {
       runs.rewind(run, count, "replayed");
       await paint();

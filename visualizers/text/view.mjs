@@ -4,6 +4,7 @@ import { hasSeveralOutputs } from "../shared/record.mjs";
 import { renderTerms } from "../shared/terms.mjs";
 import { makeVisible, tokenText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
+import { FirstChange } from "./first_change.mjs";
 import { createSurpriseLegend, surpriseClass } from "./legend.mjs";
 import { createPrompt } from "./prompt.mjs";
 import {
@@ -40,6 +41,7 @@ class TokenStrip {
   #selected = null;
   /** @type {Run | null} */
   #run = null;
+  #change = new FirstChange();
 
   /**
    * @param {HTMLElement} root
@@ -190,6 +192,8 @@ class TokenStrip {
     if (run.emitted?.length && !this.#describesScores) this.#describeScores(run);
     const others = run.shown.at(-1)?.text.others ?? [];
     if (others.length !== this.#others.length) this.#showOthers(run, others);
+    const texts = this.#rows.map(({ tokens }) => tokens);
+    this.#change.show(run, texts, this.ctx.preview?.first);
   }
 
   /** @param {Run} run */
@@ -219,6 +223,7 @@ class TokenStrip {
   }
 
   clear() {
+    this.#change.clear();
     this.box.replaceChildren();
     this.special.hidden = true;
     this.#describesScores = false;
