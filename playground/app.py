@@ -14,7 +14,7 @@ import gradio as gr
 from gradio import themes
 from starlette.middleware import Middleware
 
-from engine.declare.groups import FAMILIES
+from engine.declare.groups import STRATEGY_GROUPS
 from engine.errors import EngineError
 from engine.models.loading import load
 from engine.run.jobs import stop_all_jobs
@@ -79,9 +79,9 @@ def build_app() -> gr.Blocks:
         build_question_bus()
         build_fork(bus)
         with gr.Tabs(elem_id="strategies"):
-            for family in FAMILIES:
+            for group in STRATEGY_GROUPS:
                 for strategy in STRATEGIES.values():
-                    if strategy.family == family:
+                    if strategy.group == group:
                         build_tab(strategy, bus)
             watermark_bench.build_watermark_bench()
             build_compare(bus)

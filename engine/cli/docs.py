@@ -80,12 +80,12 @@ def generate_pages(root: Path = ROOT) -> dict[str, str]:
 def first_visit_page(root: Path) -> str:
     """Return docs/first_visit.md: three questions and answers about every strategy."""
     from engine.analysis.first_visit import strategy_answers
-    from engine.declare.groups import FAMILIES
+    from engine.declare.groups import STRATEGY_GROUPS
     from engine.strategies import STRATEGIES
 
     del root
     parts = [_FIRST_VISIT]
-    for strategy in sorted(STRATEGIES.values(), key=lambda s: [*FAMILIES].index(s.family)):
+    for strategy in sorted(STRATEGIES.values(), key=lambda s: [*STRATEGY_GROUPS].index(s.group)):
         told = strategy_answers(strategy)
         parts.append(
             f"## {strategy.title}\n\n**How does it choose?** {told.chooses}\n\n**When does it help, and "

@@ -45,7 +45,7 @@ def _run(arguments: argparse.Namespace) -> None:
         {
             "name": s.name,
             "title": s.title,
-            "family": s.family,
+            "group": s.group,
             "summary": s.summary,
             "params": _describe_params(params_of(s.config), defaults_of(s.config)),
             "weights": _describe_params(

@@ -10,7 +10,7 @@ from typing import Any
 
 from engine.declare.bundled_loop import BundledLoop
 from engine.declare.config import config_to_dict
-from engine.declare.groups import FAMILIES
+from engine.declare.groups import STRATEGY_GROUPS
 from engine.declare.params import Param, build_config, defaults_of, params_of
 from engine.errors import EngineError, ParameterError
 from engine.export.plan import Plan, plan_export
@@ -62,10 +62,10 @@ def strategies_page(root: Path) -> str:
 
 def _contents_table() -> str:
     rows = [
-        [title, ", ".join(f"[{s.title}](#{s.name})" for s in _strategies_of_family(family))]
-        for family, title in FAMILIES.items()
+        [title, ", ".join(f"[{s.title}](#{s.name})" for s in _strategies_of_group(group))]
+        for group, title in STRATEGY_GROUPS.items()
     ]
-    return _markdown_table(("family", "strategies"), rows)
+    return _markdown_table(("group", "strategies"), rows)
 
 
 def _shared_params(anchor: str) -> tuple[dict[str, Param], dict[str, Any]]:
@@ -77,8 +77,8 @@ def _shared_params(anchor: str) -> tuple[dict[str, Param], dict[str, Any]]:
     return kinds, defaults
 
 
-def _strategies_of_family(name: str) -> list[Strategy]:
-    return [strategy for strategy in STRATEGIES.values() if strategy.family == name]
+def _strategies_of_group(name: str) -> list[Strategy]:
+    return [strategy for strategy in STRATEGIES.values() if strategy.group == name]
 
 
 def _strategy_section(strategy: Strategy) -> str:

@@ -1,4 +1,4 @@
-"""Families of strategies and groups of parameters on the page."""
+"""Groups of strategies and groups of parameters on the page."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Iterable
 
 from engine.errors import suggest_name
 
-FAMILIES = {
-    "basic": "Basics",
-    "search": "Search",
-    "contrast": "Contrast",
-    "drafting": "Drafting",
-    "watermark": "Watermark",
-    "custom": "Your own",
+STRATEGY_GROUPS = {
+    "greedy": "Greedy",
+    "sample": "Sample",
+    "beams": "Beams",
+    "repeats": "Avoid repeats",
+    "layers": "Layers",
+    "faster": "Faster",
+    "mark": "Mark",
+    "custom": "Custom",
 }
-"""Families in the order of the page and of lists."""
+"""Groups of strategies with their titles, in the order of the page and of lists."""
 
 MAIN_GROUP = "main"
 """The group whose controls are always visible."""

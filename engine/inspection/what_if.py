@@ -138,12 +138,12 @@ def refusal_reason(strategy: Strategy) -> str:
     if strategy.loop in ONE_TOKEN_LOOPS:
         return ""
     reasons = {
-        "search": "its beams decide together, and other beams would need new passes of the model",
-        "contrast": "it weighs its candidates by a look ahead, which needs new passes of the model",
+        "beams": "its beams decide together, and other beams would need new passes of the model",
+        "repeats": "it weighs its candidates by a look ahead, which needs new passes of the model",
         "custom": "a method's own code decides, and only its passes can be seen",
-        "drafting": "a round is judged against its draft, and another one would be drafted otherwise",
+        "faster": "a round is judged against its draft, and another one would be drafted otherwise",
     }
-    reason = reasons.get(strategy.family, "its loop decides in a way of its own")
+    reason = reasons.get(strategy.group, "its loop decides in a way of its own")
     return Message(
         "{title} cannot be asked what if without running again: {reason}.",
         title=strategy.title,

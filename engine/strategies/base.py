@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from engine.declare.bundled_loop import ChooseLoop, needs_no_loop
-from engine.declare.groups import FAMILIES, require_one_of
+from engine.declare.groups import STRATEGY_GROUPS, require_one_of
 from engine.declare.params import params_of
 from engine.loops.recorder import Recorder
 from engine.messages import Message
@@ -69,14 +69,14 @@ class Strategy:
     """One decoding strategy, declared in one file.
 
     Raises:
-        ValueError: the family is unknown.
+        ValueError: the group is unknown.
     """
 
     name: str
     """Stable name in the CLI, the API, traces and links."""
     title: str
-    family: str
-    """Key of declare.groups.FAMILIES; the page groups strategies by it."""
+    group: str
+    """Key of declare.groups.STRATEGY_GROUPS; the page groups strategies by it."""
     summary: str
     """One paragraph for readers who do not know the paper."""
     helps: str
@@ -99,6 +99,8 @@ class Strategy:
     presets: tuple[Preset, ...] = ()
     short: str = ""
     """Short title for narrow places; empty if the title is short enough."""
+    plain_name: str = ""
+    """What it does in everyday words, for readers without the field's term; empty if ``tab`` is plain."""
     dials: tuple[str, ...] = ()
     """Its own parameters, at most three, the most telling first; the page shows them at the prompt."""
     visuals: tuple[str, ...] = ()
@@ -128,7 +130,7 @@ class Strategy:
     """
 
     def __post_init__(self) -> None:
-        require_one_of(f"The family of {self.name}", self.family, FAMILIES)
+        require_one_of(f"The group of {self.name}", self.group, STRATEGY_GROUPS)
         for dial in self.dials:
             require_one_of(f"A dial of {self.name}", dial, params_of(self.config))
 

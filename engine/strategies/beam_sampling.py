@@ -24,7 +24,8 @@ def _prepare(context: Context) -> dict[str, Any]:
 STRATEGY = Strategy(
     name="beam_sampling",
     title="Beam sampling",
-    family="search",
+    plain_name="Beams, sampled",
+    group="beams",
     summary=(
         "Beam search whose candidates are drawn at random, without replacement, in proportion to "
         "the probability of the whole text so far. Less repetitive than beam search, safer than "

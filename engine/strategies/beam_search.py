@@ -67,7 +67,7 @@ STRATEGY = Strategy(
     name="beam_search",
     title="Beam search",
     short="Beams",
-    family="search",
+    group="beams",
     summary=(
         "Keep the num_beams most probable texts instead of one, grow each by every token, and keep "
         "the best again. It looks wider than greedy search and finds more probable texts, which "

@@ -78,7 +78,7 @@ def check_judges_drafts(strategy: Strategy, target: LoadedModel) -> None:
     Raises:
         ModelError: it does, and the strategy drafts.
     """
-    if strategy.family == "drafting" and not is_causal(target):
+    if strategy.group == "faster" and not is_causal(target):
         raise ModelError(
             "{name} cannot be used with {method}: {reason}.",
             name=target.name,

@@ -53,7 +53,8 @@ STRATEGY = Strategy(
     name="contrastive_search",
     title="Contrastive search",
     short="Contrastive",
-    family="contrast",
+    plain_name="Avoid repeats",
+    group="repeats",
     summary=(
         "Run each of the k most probable tokens through the model, look at the hidden state it "
         "would have and subtract how similar that is to any earlier one. A token must be likely "

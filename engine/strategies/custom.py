@@ -117,7 +117,7 @@ STRATEGY = Strategy(
     name="custom",
     title="Custom methods",
     short="Custom",
-    family="custom",
+    group="custom",
     summary=(
         "Decode with a method from elsewhere: one that comes along, a repository of the hub, or a folder "
         "of your own with a generate() in it. It runs in a process of its own that can read the model and "

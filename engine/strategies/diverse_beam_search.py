@@ -63,7 +63,8 @@ STRATEGY = Strategy(
     name="diverse_beam_search",
     title="Diverse beam search",
     short="Diverse beams",
-    family="search",
+    plain_name="Different beams",
+    group="beams",
     summary=(
         "Plain beams often differ in a word or two. Here the beams form groups that choose one "
         "after the other, and a token costs extra when an earlier group has just taken it, so the "

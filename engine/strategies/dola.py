@@ -106,7 +106,8 @@ STRATEGY = Strategy(
     name="dola",
     title="DoLa (contrasting layers)",
     short="DoLa",
-    family="contrast",
+    plain_name="Late layers",
+    group="layers",
     summary=(
         "Ask an earlier layer, too, what comes next, and prefer the tokens whose probability grew "
         "most from there to the last layer; among the candidate layers the one that differs most "

@@ -61,7 +61,8 @@ STRATEGY = Strategy(
     name="early_exit",
     title="Early exit (self-speculation)",
     short="Early exit",
-    family="drafting",
+    plain_name="Faster: early layer",
+    group="faster",
     summary=(
         "The model drafts for itself: its first layers guess, leaving through the final norm and "
         "head, and the whole model checks the guesses in one pass. It pays when early layers often "

@@ -29,7 +29,7 @@ STRATEGY = Strategy(
     name="greedy",
     title="Greedy search",
     short="Greedy",
-    family="basic",
+    group="greedy",
     summary=(
         "At every step take the single most probable token. Fast and repeatable; it never looks "
         "ahead, so it can walk past better sentences and often falls into loops."

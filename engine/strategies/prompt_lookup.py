@@ -96,7 +96,8 @@ def _has_score_shift(config: PromptLookupConfig) -> bool:
 STRATEGY = Strategy(
     name="prompt_lookup",
     title="Prompt lookup",
-    family="drafting",
+    plain_name="Faster: copy",
+    group="faster",
     summary=(
         "No draft model at all: find where the last few tokens occurred before and propose what "
         "followed them there. It shines where the output repeats the input (summaries, edits, "

@@ -17,7 +17,8 @@ class SamplingConfig(SamplingParams, NextTokenParams):
 STRATEGY = Strategy(
     name="sampling",
     title="Sampling",
-    family="basic",
+    plain_name="Sample",
+    group="sample",
     summary=(
         "Draw the next token at random in proportion to its probability, after temperature and the "
         "filters (top-k, top-p, min-p, …) have reshaped the distribution. The seed fixes the luck: "

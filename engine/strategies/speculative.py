@@ -42,7 +42,8 @@ STRATEGY = Strategy(
     name="speculative",
     title="Speculative decoding",
     short="Speculative",
-    family="drafting",
+    plain_name="Faster: small model",
+    group="faster",
     summary=(
         "A small model drafts a few tokens; the large one reads them all in a single forward pass "
         "and keeps the part it agrees with, plus one token of its own. The text is exactly what the "

@@ -45,7 +45,8 @@ STRATEGY = Strategy(
     name="universal_assisted",
     title="Universal assisted",
     short="Universal",
-    family="drafting",
+    plain_name="Faster: other tokenizer",
+    group="faster",
     summary=(
         "Speculative decoding with a draft model that cuts text into other tokens. Greedy: the "
         "draft's text is encoded again for the target and aligned with what is there. Sampling: the "

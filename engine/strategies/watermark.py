@@ -264,7 +264,8 @@ KITCHEN_PROMPT = "Tom and his mom were in the kitchen. Tom wanted to"
 STRATEGY = Strategy(
     name="watermark",
     title="Watermark",
-    family="watermark",
+    plain_name="Mark",
+    group="mark",
     summary=(
         "Sample as usual, but favour at every step a share of the vocabulary that a secret key "
         "chooses from the preceding text. A reader sees nothing; who holds the key counts the "

@@ -12,7 +12,7 @@ from typing import Any
 from engine.analysis import gallery
 from engine.analysis.comparisons import LABELS, ComparePreset, available_presets
 from engine.analysis.first_visit import strategy_answers
-from engine.declare.groups import COLLAPSED, MAIN_GROUP
+from engine.declare.groups import COLLAPSED, MAIN_GROUP, STRATEGY_GROUPS
 from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
 from engine.declare.weights import (
     ASSISTANT_PREFIX,
@@ -71,6 +71,7 @@ def _cached_spec(
     return {
         "main": MAIN_GROUP,
         "groups": COLLAPSED,
+        "strategy_groups": STRATEGY_GROUPS,
         "seed": param_spec("seed", SEED, 0),
         "strategies": [_strategy_spec(s, dict(held), kinds, tried) for s in STRATEGIES.values()],
         "params": kinds,
@@ -175,7 +176,8 @@ def _strategy_spec(
     return {
         "name": strategy.name,
         "title": strategy.title,
-        "family": strategy.family,
+        "plain_name": strategy.plain_name or strategy.tab,
+        "group": strategy.group,
         "summary": strategy.summary,
         "helps": told.helps,
         "turns": told.turns,

@@ -17,6 +17,7 @@ TEXT_FIELDS = frozenset(
         "label",
         "help",
         "title",
+        "plain_name",
         "alt",
         "summary",
         "helps",
@@ -35,7 +36,7 @@ Presets are identified by their values, not their name.
 """
 PRESET_VALUE_FIELDS = ("params", "messages")
 """Fields with a preset's values, which are sent back and so not translated."""
-TITLES_FIELDS = ("groups", "filters")
+TITLES_FIELDS = ("groups", "strategy_groups", "filters")
 """Fields with a map whose values are all titles."""
 TERMS_FIELD = "terms"
 """Field with the glossary: term -> its definition and a common misconception.

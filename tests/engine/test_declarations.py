@@ -9,17 +9,17 @@ import pkgutil
 import pytest
 
 from engine import strategies
-from engine.declare.groups import COLLAPSED, FAMILIES, GROUPS, MAIN_GROUP, PROMPT_GROUP
+from engine.declare.groups import COLLAPSED, GROUPS, MAIN_GROUP, PROMPT_GROUP, STRATEGY_GROUPS
 from engine.declare.params import Flag, Integer, params_of
 from engine.declare.weights import weights_params
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 
 
-def test_an_unknown_family_is_refused_in_a_sentence():
-    with pytest.raises(ValueError, match="family of greedy = 'serach' is not one of basic, ") as no:
-        dataclasses.replace(STRATEGIES["greedy"], family="serach")
-    assert str(no.value).endswith("did you mean search.")
+def test_an_unknown_group_of_a_strategy_is_refused_in_a_sentence():
+    with pytest.raises(ValueError, match="group of greedy = 'faser' is not one of greedy, ") as no:
+        dataclasses.replace(STRATEGIES["greedy"], group="faser")
+    assert str(no.value).endswith("did you mean faster.")
 
 
 @pytest.mark.parametrize("kind", [Flag, Integer])
@@ -30,10 +30,10 @@ def test_an_unknown_group_is_refused_in_a_sentence(kind):
     assert str(no.value).endswith("did you mean length.")
 
 
-def test_every_family_has_a_strategy_and_every_group_a_parameter():
+def test_every_group_has_a_strategy_or_a_parameter():
     kinds = [kind for s in STRATEGIES.values() for kind in params_of(s.config).values()]
     kinds += weights_params(True).values()
-    assert {s.family for s in STRATEGIES.values()} == set(FAMILIES)
+    assert {s.group for s in STRATEGIES.values()} == set(STRATEGY_GROUPS)
     assert {kind.group for kind in kinds} == set(GROUPS) == {MAIN_GROUP, PROMPT_GROUP, *COLLAPSED}
 
 

@@ -25,7 +25,7 @@ NATIVE = {
     "beam_search": {"do_sample": False},
     "beam_sampling": {"do_sample": True, "top_k": 50},
 }
-DRAFTING = [name for name, strategy in STRATEGIES.items() if strategy.family == "drafting"]
+DRAFTING = [name for name, strategy in STRATEGIES.items() if strategy.group == "faster"]
 
 
 def continuations(rng):
@@ -47,7 +47,7 @@ def asked(name, rng, form):
     """Return random parameters of a strategy, one form of allowed tokens among them."""
     allowed = continuations(rng) if form == "list" else few(rng)
     params = {"max_new_tokens": rng.randint(1, 8), "prefix_allowed_tokens_fn": allowed}
-    if STRATEGIES[name].family == "search":
+    if STRATEGIES[name].group == "beams":
         beams = 4 if name == "diverse_beam_search" else rng.choice([2, 3, 4])
         params |= {"num_beams": beams, "num_return_sequences": rng.randint(1, beams)}
         params["early_stopping"] = rng.choice([True, False, "never"])

@@ -7,7 +7,7 @@ import asyncio
 import gradio as gr
 import pytest
 
-from engine.declare.groups import FAMILIES
+from engine.declare.groups import STRATEGY_GROUPS
 from engine.one_shot_thread import run_in_thread
 from engine.strategies import STRATEGIES
 from playground.app import build_app
@@ -22,11 +22,11 @@ def page():
     return run_in_thread(lambda: asyncio.run(build()))
 
 
-def test_every_strategy_has_a_tab_beside_those_of_its_family(page):
+def test_every_strategy_has_a_tab_beside_those_of_its_group(page):
     tabs = [block.id for block in page.blocks.values() if isinstance(block, gr.Tab)]
     ours = [STRATEGIES[name] for name in tabs if name in STRATEGIES]
     assert {s.name for s in ours} == set(STRATEGIES)
-    assert [s.family for s in ours] == sorted((s.family for s in ours), key=[*FAMILIES].index)
+    assert [s.group for s in ours] == sorted((s.group for s in ours), key=[*STRATEGY_GROUPS].index)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

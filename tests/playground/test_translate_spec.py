@@ -61,7 +61,11 @@ def leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 
 def is_read(path: tuple[str, ...]) -> bool:
     preset = path[-1] == "name" and "presets" in path
-    return path[-1] in TEXT_FIELDS or preset or path[0] in ("groups", "filters", "terms")
+    return (
+        path[-1] in TEXT_FIELDS
+        or preset
+        or path[0] in ("groups", "strategy_groups", "filters", "terms")
+    )
 
 
 @pytest.mark.nightly
@@ -71,6 +75,15 @@ def test_every_text_is_there_and_none_is_left_over(spec, language):
     _map_texts(spec, lambda text: asked.add(text) or text)
     assert len(asked) > 500
     assert set(spec_catalogue(language)) == asked
+
+
+def test_every_strategy_has_a_plain_name_of_its_own_and_a_titled_group(spec):
+    for said in (spec, translate_spec(spec, "de")):
+        names = [strategy["plain_name"] for strategy in said["strategies"]]
+        assert all(names)
+        assert len({*names}) == len(names)
+        assert all(said["strategy_groups"][one["group"]] for one in said["strategies"])
+    assert translate_spec(spec, "de")["strategy_groups"]["repeats"] == "Wiederholungen meiden"
 
 
 @pytest.mark.parametrize("language", other_languages())

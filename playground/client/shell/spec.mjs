@@ -25,8 +25,8 @@
 /**
  * A strategy as the page declares it. The rest is for single views.
  * @typedef {{
- *   name: string, title: string, draft: string, model: string, assistant: string, params: Param[], presets: any[],
- *   dials: string[],
+ *   name: string, title: string, plain_name: string, group: string, draft: string, model: string,
+ *   assistant: string, params: Param[], presets: any[], dials: string[],
  *   refused: Record<string, string>, [rest: string]: any,
  * }} StrategySpec
  */
@@ -39,12 +39,21 @@
  * @property {StrategySpec[]} strategies
  * @property {ModelSpec[]} models
  * @property {Record<string, any>} groups
+ * @property {Record<string, string>} strategy_groups key of a group of strategies -> its title, in order
  * @property {Record<string, Record<string, string[]>>} drafts
  * @typedef {DeclaredParts & Record<string, any>} Declaration
  */
 
 /** @type {Declaration} */
-let declaration = { strategies: [], models: [], groups: {}, drafts: {}, compare: null, seed: null };
+let declaration = {
+  strategies: [],
+  models: [],
+  groups: {},
+  strategy_groups: {},
+  drafts: {},
+  compare: null,
+  seed: null,
+};
 
 /** Resolves when the page knows which models cannot run which strategies. */
 let refusalsLoaded = Promise.resolve();
