@@ -79,6 +79,7 @@ def show(page: Page, strategy: str) -> None:
 
 def view(stage: Any, name: str) -> Locator:
     """Return a view of a stage, or of a page with one; the panels around it are opened first."""
+    expect(stage.locator(f".dp-v-{name}").first).to_be_attached()
     # The outer one comes first.
     for panel in stage.locator(f".dp-panel:has(.dp-v-{name})").all():
         tab = stage.locator(f"[id='{panel.get_attribute('aria-labelledby')}']")

@@ -29,6 +29,12 @@ import { rememberMedia, withMedia } from "../shell/visitor_media.mjs";
 const DEFAULT_PRESET = { name: "", prompt: "Once upon a time,", seed: 0, params: {} };
 const ANSWERED_STATUSES = ["finished", "stopped"];
 
+/**
+ * What the strategy's tab asks for in which the visitor chose a prompt, a model or a seed last.
+ * @type {any}
+ */
+let chosen = null;
+
 class StrategyTab {
   // What a moved dial changes at the selected step.
   dialSays = el("p", { class: "dp-dial-says" });
@@ -126,9 +132,11 @@ class StrategyTab {
    * @param {HTMLElement} root
    */
   #watchChanges(root) {
-    root.addEventListener("input", () => {
+    root.addEventListener("input", ({ target }) => {
       this.#markTouched();
       this.#updateAfterChange();
+      const shared = [this.prompt.box, this.models.model.box, this.seed.box];
+      if (target instanceof Node && shared.some((box) => box.contains(target))) chosen = this.ask();
     });
     // "change" fires when a model is chosen, and when a typed name loses the focus.
     this.models.model.box.addEventListener("change", () => this.#updateModel());
@@ -139,6 +147,22 @@ class StrategyTab {
         if (run.strategy === this.strategy.name) this.own.ran(run);
       },
     });
+  }
+
+  /** Take over what the visitor chose in another strategy's tab, and its step of the same text. */
+  takeOver() {
+    const { name, refused } = this.strategy;
+    if (!chosen || chosen.strategy === name || store.busy(name)) return;
+    const { strategy, prompt, messages, template, model, seed } = chosen;
+    this.prompt.show({ prompt, messages, template });
+    if (!(model in refused)) this.models.show(model, this.models.values().assistant);
+    this.seed.value = seed;
+    this.#updateAfterChange();
+    this.#updateModel();
+    const [before, now] = [store.shown(strategy), store.shown(name)];
+    const sameText = before && now && now.prompt === before.prompt && !now.messages;
+    if (sameText && before.selected !== null && before.selected < now.steps.length)
+      store.select(now, before.selected);
   }
 
   #createForm() {
@@ -393,6 +417,7 @@ class StrategyTab {
     // The step that the sentence is about is gone.
     this.dialSays.textContent = "";
     const asked = this.ask();
+    if (!linked) chosen = asked;
     /** @param {object} more */
     const send = async (more) => this.trigger("input", { ...(await withMedia(asked)), ...more });
     beginJob(this.strategy.name, send, buildRunLink(asked), { linked });
