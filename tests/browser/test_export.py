@@ -113,7 +113,6 @@ def test_a_run_whose_tokens_were_changed_is_not_verified(open_page):
 
 def test_data_code_and_figures_are_saved(open_page, browser, tmp_path):
     page, card = decoded(open_page, "contrastive_search", max_new_tokens=8)
-    view(page.locator("#contrastive_search-stage"), "chart")
     name, data = fetched(page, card, "Trace (.json)")
     trace = json_io.loads(data)
     assert name == "contrastive_search-seed0.json"

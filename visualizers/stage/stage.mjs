@@ -29,7 +29,13 @@ const PANELS_BY_PLACE = { answers: "doors", drawer: "deeper" };
  * @property {Run | null} run
  */
 
-/** @typedef {{ strategy: string, visuals: string[], again?: () => void }} StageOptions */
+/**
+ * @typedef {object} StageOptions
+ * @property {string} strategy
+ * @property {string[]} visuals names of its views, in order
+ * @property {string[]} [unfolded] those of them that are in the column wherever they usually are
+ * @property {() => void} [again] runs it again
+ */
 
 /** @typedef {ReturnType<typeof createStageParts>} StageParts */
 
@@ -126,7 +132,10 @@ export class Stages {
       const spec = this.#views.get(name);
       return spec ? [{ name, spec }] : [];
     });
-    for (const { name, spec } of specs) stage.views.push(createCard(parts, name, spec, context));
+    for (const { name, spec } of specs) {
+      const place = options.unfolded?.includes(name) ? "main" : (spec.place ?? "main");
+      stage.views.push(createCard(parts, name, spec, place, context));
+    }
     parts.finish();
     this.list.push(stage);
     if (this.#store.runId(options.strategy)) this.#schedulePaint(stage);
@@ -317,11 +326,12 @@ function createStageParts(root, again) {
  * @param {StageParts} parts
  * @param {string} name
  * @param {ViewSpec} spec
+ * @param {NonNullable<ViewSpec["place"]>} place
  * @param {Context} context
  * @returns {Card}
  */
-function createCard(parts, name, spec, context) {
-  const panels = spec.place && spec.place !== "main" ? parts[PANELS_BY_PLACE[spec.place]] : null;
+function createCard(parts, name, spec, place, context) {
+  const panels = place === "main" ? null : parts[PANELS_BY_PLACE[place]];
   const heading =
     spec.heading === false || panels ? null : el("h3", {}, renderTerms(spec.heading || spec.title));
   const attrs = {

@@ -46,6 +46,7 @@ class ExportPanel {
   /** @type {Run | null} */
   #shownRun = null;
   #known = "";
+  #listed = "";
   /** @type {{ run: string, answer: Promise<CodeFiles> } | null} */
   #files = null;
   /** @type {HTMLButtonElement[]} */
@@ -172,14 +173,16 @@ class ExportPanel {
   }
 
   #figureRow() {
-    const svg = async () => {
-      const card = this.#figure();
-      saveAs(`${this.#slug(card)}.svg`, "image/svg+xml", (await figureSvg(card)).text);
-    };
-    const png = async () => {
-      const card = this.#figure();
-      saveAs(`${this.#slug(card)}.png`, "image/png", await figurePng(card));
-    };
+    const svg = () =>
+      this.#withPanelsOpen(async () => {
+        const card = this.#figure();
+        saveAs(`${this.#slug(card)}.svg`, "image/svg+xml", (await figureSvg(card)).text);
+      });
+    const png = () =>
+      this.#withPanelsOpen(async () => {
+        const card = this.#figure();
+        saveAs(`${this.#slug(card)}.png`, "image/png", await figurePng(card));
+      });
     return labelledRow(
       tr("Figures"),
       this.chooser,
@@ -214,18 +217,34 @@ class ExportPanel {
       [this.#name(".csv")]: csv(run),
       [this.#name(".html")]: await this.#page(),
     };
-    await this.#drawAll(packed);
+    await this.#withPanelsOpen(() => this.#drawAll(packed));
     return packed;
   }
 
+  // Open all panels, because they draw nothing while closed; the result closes them again.
+  #openPanels() {
+    const entry = this.#stageEntry;
+    return entry ? stages.unfold(entry) : () => {};
+  }
+
   /**
-   * Draw all figures; closed panels are opened meanwhile, because they draw nothing while closed.
+   * @param {() => Promise<void>} act
+   */
+  async #withPanelsOpen(act) {
+    const close = this.#openPanels();
+    await new Promise((drawn) => setTimeout(drawn, DRAW_DELAY_MS));
+    try {
+      await act();
+    } finally {
+      close();
+    }
+  }
+
+  /**
+   * Draw all figures.
    * @param {Record<string, string | Uint8Array<ArrayBuffer>>} packed
    */
   async #drawAll(packed) {
-    const entry = this.#stageEntry;
-    const fold = entry ? stages.unfold(entry) : () => {};
-    await new Promise((drawn) => setTimeout(drawn, DRAW_DELAY_MS));
     for (const card of listFigures(this.#stage)) {
       // One failed figure must not stop the archive.
       const name = `figures/${this.#slug(card)}`;
@@ -236,7 +255,6 @@ class ExportPanel {
         packed[`${name}.txt`] = NO_PICTURE;
       }
     }
-    fold();
   }
 
   /** @param {string} ending */
@@ -342,7 +360,9 @@ class ExportPanel {
   }
 
   #list() {
+    const close = this.#openPanels();
     const names = listFigures(this.#stage).map(figureTitle);
+    close();
     const at = Math.max(0, this.chooser.selectedIndex);
     if (names.join() === [...this.chooser.options].map((o) => o.text).join()) return;
     this.chooser.replaceChildren(...names.map((text) => el("option", {}, text)));
@@ -357,7 +377,10 @@ class ExportPanel {
     const checking = this.badge.classList.contains("busy") && !this.badge.hidden;
     for (const b of this.#buttons) b.disabled = idle || (b === this.check && checking);
     this.rich.update(run, !idle);
-    if (!idle) setTimeout(() => this.#list(), LIST_DELAY_MS);
+    // Listing draws all panels, so it is not repeated for every selected step.
+    if (idle || this.#listed === run.id) return;
+    this.#listed = run.id;
+    setTimeout(() => this.#list(), LIST_DELAY_MS);
   }
 
   /** @param {Run} run */

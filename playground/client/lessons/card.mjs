@@ -162,7 +162,11 @@ export class CardView {
     queueMicrotask(() => {
       stages.mount(
         root,
-        { strategy: name, visuals: ["media", "strip", ...scene.pictures, ...asked] },
+        {
+          strategy: name,
+          visuals: ["media", "strip", ...scene.pictures, ...asked],
+          unfolded: scene.pictures,
+        },
         trigger,
       );
       const run = recordings.showTrace(name, runs[scene.run], "replayed");

@@ -141,7 +141,9 @@ function createAnswerSheet({ before, after }, lesson, place, draw) {
 function createPicture(scene, key, { runs }, { recordings, stages, trigger }, draw) {
   const root = el("div", { class: "dp-stage" });
   draw.push(() => {
-    stages.mount(root, { strategy: key, visuals: ["media", "strip", ...scene.pictures] }, trigger);
+    const { pictures } = scene;
+    const visuals = ["media", "strip", ...pictures];
+    stages.mount(root, { strategy: key, visuals, unfolded: pictures }, trigger);
     const run = recordings.showTrace(key, runs[scene.run], "replayed");
     if (scene.until !== null) recordings.rewind(run, scene.until, "replayed");
     recordings.select(run, scene.step - 1);
