@@ -27,10 +27,10 @@ import { since } from "./runs/settings_changes.mjs";
 import { scheduleAddressUpdate, updateAddress, watchUserInput } from "./shell/address.mjs";
 import { stages, store } from "./shell/page_state.mjs";
 import { mountPlaces } from "./shell/places.mjs";
-import { waitUntilFound } from "./shell/polling.mjs";
 import { connectQuestions } from "./shell/questions.mjs";
 import { mountSkipLink } from "./shell/skip_link.mjs";
-import { findStrategy, getDeclaration, setDeclaration } from "./shell/spec.mjs";
+import { getDeclaration, setDeclaration } from "./shell/spec.mjs";
+import { mountStrategyStrip } from "./shell/strategy_strip.mjs";
 import { getStrategyTab } from "./shell/strategy_tabs.mjs";
 import { mountComparison } from "./tabs/compare.mjs";
 import { compareObserverView } from "./tabs/compare_observer.mjs";
@@ -69,20 +69,6 @@ store.watch({
   active: scheduleAddressUpdate,
 });
 
-addEventListener("click", ({ target, isTrusted }) => {
-  const tab = target instanceof Element && target.closest("#strategies [role=tab]");
-  if (!(tab instanceof HTMLElement)) return;
-  // The row of tabs may be wider than the window.
-  tab.scrollIntoView({ block: "nearest", inline: "center" });
-  // Scripts open a tab to fill it with a form of their own.
-  const name = tab.dataset.tabId ?? "";
-  if (isTrusted && findStrategy(name))
-    waitUntilFound(
-      () => getStrategyTab(name),
-      (opened) => opened.takeOver(),
-    );
-});
-
 // Gradio sets <html lang> to the browser's language, which may differ from the page's.
 function setDocumentLanguage() {
   const root = document.documentElement;
@@ -108,6 +94,7 @@ export const page = {
     setRecordedAddress(new URL(recorded, document.baseURI).href);
     watchUserInput();
     mountPlaces(location.search);
+    mountStrategyStrip();
     mountSkipLink();
     openAddress(location.search);
     return page;

@@ -62,7 +62,8 @@ def in_the_way(page):
 
 def test_a_word_is_explained_to_the_keyboard_and_to_a_screen_reader(saved):
     with saved("sampling") as (page, _):
-        word = page.get_by_role("button", name="perplexity", exact=True)
+        figures = view(page, "figures")
+        word = figures.get_by_role("button", name="perplexity", exact=True)
         about = TERMS["perplexity"]
         expect(word).to_have_accessible_description(f"{about.says} {about.beware}")
         expect(page.locator(BOX)).to_be_hidden()

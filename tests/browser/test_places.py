@@ -7,11 +7,12 @@ from playwright.sync_api import expect
 
 from engine import STRATEGIES
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import PLACES, open_tab, shot
+from tests.helpers.pages import PLACES, open_tab, shot, show
 
 TITLES = {
     "learn": [],
-    "explore": [strategy.tab for strategy in STRATEGIES.values()],
+    # One of each group: there is one strategy in the group of the tab that is open.
+    "explore": list({s.group: s.tab for s in reversed(STRATEGIES.values())}.values()),
     "compare": [title for title, place in PLACES.items() if place == "compare"],
     "library": [title for title, place in PLACES.items() if place == "library"],
 }
@@ -46,6 +47,29 @@ def test_each_place_shows_its_tabs(open_page, size):
     expect(page.get_by_role("tab", name="Taste", exact=True)).to_have_attribute(
         "aria-selected", "true"
     )
+
+
+def test_strategies_are_in_groups_and_arrow_keys_go_from_one_to_the_next(open_page):
+    page = open_page("/?tab=greedy")
+    row = page.locator("#strategies > .tab-wrapper > [role=tablist]")
+    beams = [s.tab for s in STRATEGIES.values() if s.group == "beams"]
+    assert row.locator("[role=tab]").count() >= len(STRATEGIES)
+    page.locator("#tab-greedy-button").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#tab-beam_search-button")).to_be_focused()
+    expect(page.locator("#beam_search-run")).to_be_visible()
+    expect(row.locator("[data-second]:visible")).to_have_text(beams)
+    first, second = (
+        page.locator(f"#tab-{name}-button").bounding_box() for name in ("greedy", "beam_search")
+    )
+    assert second["y"] > first["y"] + first["height"] / 2
+    page.keyboard.press("End")
+    shot(page, "groups")
+    # A group that is left shows the strategy that was open there last.
+    show(page, "beam_sampling")
+    show(page, "greedy")
+    expect(tabs(page).filter(has_text="Beam")).to_have_text("Beam sampling")
 
 
 def test_an_address_opens_in_its_place(open_page):

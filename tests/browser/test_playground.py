@@ -14,8 +14,8 @@ from engine.strategies.compatibility import incompatibility_reason
 from engine.trace import json_io
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import (
-    choose_example,
     address,
+    choose_example,
     feed,
     fill,
     finish,
@@ -267,7 +267,9 @@ def test_the_downloaded_trace_is_valid_and_complete(open_page, tmp_path):
     page = open_page()
     run(page, "greedy")
     with page.expect_download() as download:
-        view(page.locator("#greedy-stage"), "figures").get_by_role("button", name="Download trace").click()
+        view(page.locator("#greedy-stage"), "figures").get_by_role(
+            "button", name="Download trace"
+        ).click()
     path = tmp_path / "trace.json"
     download.value.save_as(path)
     trace = json_io.load(path)

@@ -126,7 +126,9 @@ def test_nothing_of_a_step_is_on_the_stage_before_it_is_guessed(open_page, key, 
         step = trace.steps[at]
         # Then it is shown: the text, the candidates, the step.
         expect(page.locator(f"#{key}-stage .dp-tok[data-step='{at}']").last).to_be_visible()
-        expect(page.locator(f"#{key}-stage .dp-v-scrub output")).to_contain_text(f"step {at + 1} of")
+        expect(page.locator(f"#{key}-stage .dp-v-scrub output")).to_contain_text(
+            f"step {at + 1} of"
+        )
         expect(box.locator(".pd-status")).to_contain_text(f"tok{chosen_token_id(step)}x")
         logprobs.append(candidate(step, token).raw_logprob)
         own.append(candidate(step, chosen_token_id(step)).raw_logprob)

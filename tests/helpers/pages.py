@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -68,7 +69,15 @@ def link(strategy: str, prompt: str, suffix: str = "", **params: Any) -> str:
 def open_tab(page: Page, title: str) -> None:
     """Open a tab, in its place of the page."""
     page.locator(f".dp-places a[data-place={PLACES.get(title, 'explore')}]").click()
-    page.get_by_role("tab", name=title, exact=True).click()
+    tabs = page.locator("#strategies > .tab-wrapper > [role=tablist] > [role=tab]")
+    tab = tabs.filter(has_text=re.compile(f"^{re.escape(title)}$"))
+    if not tab.is_visible():  # in a group that shows another of its strategies
+        group = next(s.group for s in STRATEGIES.values() if s.tab == title)
+        others = [s.tab for s in STRATEGIES.values() if s.group == group]
+        tabs.filter(has_text=re.compile(f"^({'|'.join(map(re.escape, others))})$")).locator(
+            "visible=true"
+        ).click()
+    tab.click()
 
 
 def show(page: Page, strategy: str) -> None:
