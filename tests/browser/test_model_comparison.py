@@ -16,7 +16,6 @@ from tests.helpers.pages import finish, fits, link, run_id, shot, trace_of, view
 def opened(open_page, **size):
     page = open_page(link("greedy", "Once upon a time", max_new_tokens=12), **size)
     finish(page, "greedy")
-    page.locator("#greedy-stage").get_by_role("tab", name="Beside another model").click()
     return page, view(page.locator("#greedy-stage"), "beside")
 
 

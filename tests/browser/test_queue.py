@@ -11,6 +11,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from engine.loops.teacher_forced import is_causal
 from engine.models.loading import load
 from engine.run import jobs
 from engine.run import run as engine_run
@@ -193,6 +194,7 @@ def check(page):
 
 def test_a_check_that_is_stopped_is_left_out_and_the_text_stands(visit):
     page = visit()
+    is_causal(load(MODEL))  # two passes, once for each model
     # More passes than the text takes, fewer than the check.
     with gate(load(MODEL).model, free=2 * NEW) as gated:
         check(page)

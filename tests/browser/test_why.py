@@ -11,11 +11,11 @@ from engine.analysis import gallery
 from engine.inspection.rerun import replay_to_step
 from engine.inspection.why import explain_token
 from engine.models.loading import load
-from tests.helpers.pages import drawn, finish, fits, link, shot, status, trace_of
+from tests.helpers.pages import drawn, finish, fits, link, shot, status, trace_of, view
 
 
 def card(page, strategy):
-    return page.locator(f"#{strategy}-stage .dp-v-why")
+    return view(page.locator(f"#{strategy}-stage"), "why")
 
 
 def sentence(page, strategy):
