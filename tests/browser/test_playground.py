@@ -175,7 +175,6 @@ def test_scrubbing_by_slider_buttons_keys_and_clicks(open_page):
     page = open_page()
     run(page, "greedy")
     label = page.locator("#greedy-stage .dp-scrub output")
-    expect(label).to_have_text("step 60 of 60")
     tokens(page, "greedy").nth(9).click()
     expect(label).to_have_text("step 10 of 60")
     tokens(page, "greedy").nth(9).press("ArrowLeft")

@@ -223,6 +223,7 @@ def test_a_tab_that_is_closed_while_it_checks_ends_the_check(visit, browser, her
     other.set_default_timeout(PATIENCE_MS)
     other.goto(here)
     other.wait_for_function("window.playground?.page?.connected()")
+    is_causal(load(MODEL))  # two passes, once for each model
     with gate(load(MODEL).model, free=2 * NEW) as gated:
         check(other)
         gated.wait()

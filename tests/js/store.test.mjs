@@ -42,6 +42,19 @@ test("takes messages in their order, follows the newest step and keeps the link"
   assert.deepEqual(traceOf(run), TRACE);
 });
 
+test("a run ends at the early token that surprised the model most, unless another was chosen", () => {
+  const messages = messagesOf(TRACE);
+  send(...messages);
+  const run = store.shown(KEY);
+  const bits = run.tokens[0].slice(0, 30).map((token) => token.bits);
+  assert.equal(run.tokens[0][run.selected].bits, Math.max(...bits));
+  store = new Store();
+  send(...messages.slice(0, -1));
+  store.select(store.shown(KEY), 2);
+  send(messages.at(-1));
+  assert.equal(store.shown(KEY).selected, 2);
+});
+
 test("takes the last step once more, with what was measured beside it", () => {
   const messages = messagesOf(TRACE);
   const step = { ...TRACE.steps.at(-1), entropy: 7 };

@@ -237,6 +237,11 @@ export class Stages {
     const shown = this.#store.shown(stage.strategy);
     const run = shown && stage.cover ? stage.cover(shown) : shown;
     if (!run || !stage.root.isConnected || !this.list.includes(stage)) return;
+    // Until the first token of a new run arrives, the text before it stays, dimmed.
+    const waiting =
+      run.status === "running" && !run.steps.length && Boolean(stage.run?.steps.length);
+    stage.main.classList.toggle("waiting", waiting);
+    if (waiting) return;
     stage.run = run;
     for (const view of stage.views.filter((v) => !v.body.closest("[hidden].dp-panel")))
       try {

@@ -128,7 +128,7 @@ function selectWhenEnded(key, step) {
           key,
           tr("step = {step} is not there: the run has {length}.", { step, length }),
         );
-      if (run.selected === length - 1) store.select(run, step - 1);
+      if (run.follow) store.select(run, step - 1);
     },
   });
 }

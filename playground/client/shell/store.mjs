@@ -21,6 +21,8 @@ export const CONNECTION_LOST = tr(
   "The connection was lost while this ran. What had come is kept; press Run to start anew.",
 );
 const DECODING_TEXT = tr("Decoding…");
+// What is far down the text is not seen without scrolling.
+const FIRST_TOKENS = 30;
 
 /** The runs that the server sends, as recordings that the stages show. */
 export class Store extends Recordings {
@@ -191,4 +193,17 @@ function applyFinish(run, { rest: { last, ...rest } }) {
   }
   const stopped = run.outputs.some((o) => o.finish_reason === "cancelled");
   run.status = stopped ? "stopped" : "finished";
+  // A visitor who has chosen a step keeps it.
+  if (run.follow && run.steps.length) run.selected = findStrikingStep(run);
+}
+
+/**
+ * Return the step that is worth a look: of the first tokens, the one that surprised the model most.
+ * @param {Run} run
+ */
+function findStrikingStep(run) {
+  const first = run.tokens[0]?.slice(0, FIRST_TOKENS) ?? [];
+  const known = first.filter(({ id, bits }) => bits !== null && !run.eos_token_ids.includes(id));
+  const most = Math.max(...known.map(({ bits }) => bits ?? 0));
+  return known.find(({ bits }) => bits === most)?.step ?? 0;
 }
