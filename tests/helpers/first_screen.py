@@ -33,13 +33,13 @@ _COUNT = r"""([strategy, dial]) => {
   const inside = (box) => box.width > 0 && box.height > 0 && box.top < innerHeight && box.bottom > 0
     && box.left < innerWidth && box.right > 0;
   const seen = (node) => [...node.getClientRects()].some(inside)
-    && getComputedStyle(node).visibility !== "hidden";
+    && node.checkVisibility({ visibilityProperty: true });
   const counted = document.querySelector(`#page-${strategy}`);
   const walker = document.createTreeWalker(counted, NodeFilter.SHOW_TEXT);
   const words = [];
   while (walker.nextNode()) {
     const parent = walker.currentNode.parentElement;
-    if (parent.closest(".dp-strip, textarea, option, .dp-sr, svg, script, style")) continue;
+    if (parent.closest(".dp-strip, .dp-bars .t, textarea, option, .dp-sr, svg, script, style")) continue;
     const range = document.createRange();
     range.selectNodeContents(walker.currentNode);
     if ([...range.getClientRects()].some(inside) && seen(parent))

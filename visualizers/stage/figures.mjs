@@ -68,9 +68,9 @@ function createTextFigures(run) {
  * @returns {ViewSpec}
  */
 export const createFiguresView = (offers = () => []) => ({
-  title: tr("Figures"),
+  title: tr("Numbers"),
   place: "drawer",
-  empty: tr("After a run: its figures, and buttons that save and share it."),
+  empty: tr("After a run: its numbers, and buttons that save and share it."),
   /** @param {Context} ctx */
   mount(root, ctx) {
     /** @type {Run | null} */
