@@ -139,7 +139,7 @@ def test_clicking_and_keys(same_page):
     node.click()
     facts, table = visual.locator(".bt-facts"), visual.locator(".bt-pool-box")
     expect(facts).to_contain_text("step 5: dropped. It missed the cut by")
-    expect(page.locator("#beam_search-stage .dp-scrub output")).to_have_text("step 5 of 20")
+    expect(page.locator("#beam_search-stage .dp-scrub output")).to_have_text("Word 5 of 20")
     expect(table.locator("tbody tr")).to_have_count(len(pool))
     chosen = node.evaluate("n => n.dpNode.data.node_id")
     names = {n["node_id"]: n for step in steps for n in step["detail"]["pool"]}

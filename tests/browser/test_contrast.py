@@ -146,7 +146,7 @@ def test_a_click_on_a_cell_shows_its_top_tokens(same_page):
     expect(visual.locator(".lh-cell")).to_contain_text("Step 6, layer 9")
     top = run_of(page, "dola", "steps")[5]["detail"]["layers"][9]["top"]
     expect(visual.locator(".lh-cell")).to_contain_text("“" + piece(page, "dola", top[0][0]) + "”")
-    expect(page.locator("#dola-stage .dp-scrub output")).to_have_text("step 6 of 30")
+    expect(page.locator("#dola-stage .dp-scrub output")).to_have_text("Word 6 of 30")
 
 
 @pytest.mark.nightly

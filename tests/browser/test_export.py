@@ -252,7 +252,7 @@ def _opens_alone(browser, folder, data, trace):
     expect(alone.locator(".dp-v-contrastive .cs-row").first).to_be_visible()
     expect(view(alone, "chart").locator(".cv-curve")).to_have_count(2)
     alone.locator(".dp-tok[data-step]").first.click()
-    expect(alone.locator(".dp-v-scrub output")).to_have_text(f"step 1 of {len(trace.steps)}")
+    expect(alone.locator(".dp-v-scrub output")).to_have_text(f"Word 1 of {len(trace.steps)}")
     alone.close()
     assert not problems
 

@@ -29,7 +29,7 @@ def ended(page, strategy, count):
 def opened(page, step):
     """Click a token of the first tab; return when its candidates are shown."""
     page.locator(f"#greedy-stage .dp-tok[data-step='{step}']").click()
-    expect(page.locator("#greedy-stage .dp-scrub output")).to_contain_text(f"step {step + 1} of")
+    expect(page.locator("#greedy-stage .dp-scrub output")).to_contain_text(f"Word {step + 1} of")
     drawn(page, "greedy")
 
 

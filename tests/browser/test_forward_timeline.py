@@ -75,7 +75,7 @@ def test_a_step_is_chosen_by_its_row_and_by_keys(timeline):
     drawn.page.keyboard.press("End")
     expect(drawn.locator(".ft-row.sel .ft-number")).to_have_text(["8"])
     expect(drawn.locator(".ft-number[tabindex='0']")).to_have_count(1)
-    drawn.page.get_by_role("button", name="Previous step").click()
+    drawn.page.get_by_role("button", name="Previous word").click()
     expect(drawn.locator(".ft-row.sel .ft-number")).to_have_text(["7"])
 
 

@@ -51,8 +51,8 @@ def saved(browser, tmp_path):
 
 
 def choose(page, step):
-    page.get_by_role("slider", name="Step", exact=True).fill(str(step))
-    expect(page.locator(".dp-v-scrub output")).to_contain_text(f"step {step + 1} of")
+    page.get_by_role("slider", name="Word", exact=True).fill(str(step))
+    expect(page.locator(".dp-v-scrub output")).to_contain_text(f"Word {step + 1} of")
 
 
 def in_the_way(page):

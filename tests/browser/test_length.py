@@ -43,7 +43,7 @@ def test_a_long_tree_can_be_walked_to_its_beginning_and_saved_whole(open_page):
     expect(first).to_be_visible()
     first.click()
     first.press("ArrowRight")
-    expect(page.locator("#beam_search-stage .dp-scrub output")).to_have_text("step 2 of 120")
+    expect(page.locator("#beam_search-stage .dp-scrub output")).to_have_text("Word 2 of 120")
     with page.expect_download() as download:
         tree.get_by_role("button", name="Download as SVG").click()
     text = download.value.path().read_text()

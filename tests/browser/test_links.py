@@ -83,7 +83,7 @@ def test_the_address_follows_tab_run_and_step(open_page, server):
 def test_a_link_opens_a_recorded_run_at_a_step_and_run_repeats_it(open_page):
     page = open_page("/?trace=sampling-2&step=7")
     stage = page.locator("#sampling-stage")
-    expect(stage.locator(LABEL)).to_have_text("step 7 of 60")
+    expect(stage.locator(LABEL)).to_have_text("Word 7 of 60")
     assert run_of(page, "sampling", "status") == "recorded"
     expect(page.locator("#sampling-temperature input[type=number]")).to_have_value("1.6")
     expect(stage.locator(".dp-settings-changes")).to_be_hidden()
@@ -96,7 +96,7 @@ def test_a_link_opens_a_recorded_run_at_a_step_and_run_repeats_it(open_page):
     select(page, "sampling", 3)
     at(page, strategy="sampling", step="4")
     other = open_page("/?" + urlparse(address(page)).query)
-    expect(other.locator("#sampling-stage").locator(LABEL)).to_have_text("step 4 of 60")
+    expect(other.locator("#sampling-stage").locator(LABEL)).to_have_text("Word 4 of 60")
     assert run_of(other, "sampling", "entry") == "sampling-2"
 
 
@@ -104,7 +104,7 @@ def test_a_link_opens_a_recorded_run_at_a_step_and_run_repeats_it(open_page):
 def test_a_request_that_is_not_recorded_is_run_and_opened_at_its_step(open_page):
     page = open_page(link("greedy", "Once upon a time", "&step=3", max_new_tokens=6))
     finish(page, "greedy")
-    expect(page.locator("#greedy-stage").locator(LABEL)).to_have_text("step 3 of 6")
+    expect(page.locator("#greedy-stage").locator(LABEL)).to_have_text("Word 3 of 6")
     at(page, strategy="greedy", step="3")
     late = open_page(link("greedy", "Once upon a time", "&step=9", max_new_tokens=6))
     expect(status(late, "greedy")).to_contain_text("step = 9")
@@ -114,7 +114,7 @@ def test_a_request_that_is_not_recorded_is_run_and_opened_at_its_step(open_page)
 def test_a_branch_has_a_link(open_page, server):
     page = open_page("/?trace=greedy-1&step=4")
     stage = page.locator("#greedy-stage")
-    expect(stage.locator(LABEL)).to_have_text("step 4 of 60")
+    expect(stage.locator(LABEL)).to_have_text("Word 4 of 60")
     drawn(page, "greedy")
     view(stage, "family").get_by_label("Text to continue with").fill(" castle by")
     page.keyboard.press("Enter")

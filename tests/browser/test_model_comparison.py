@@ -48,7 +48,7 @@ def test_the_same_model_at_fewer_bits_stands_beside_a_run(open_page):
     rows = list(csv.DictReader(saved.value.path().read_text("utf-8").splitlines()))
     assert [int(row["rank_beside"]) for row in rows] == list(found.other.ranks)
     card.locator(".bs-tok").nth(4).click()
-    expect(page.locator("#greedy-stage .dp-scrub output")).to_contain_text("step 5 of")
+    expect(page.locator("#greedy-stage .dp-scrub output")).to_contain_text("Word 5 of")
     expect(card.locator(".bs-status")).to_contain_text("rank")
     assert fits(page)
     shot(page, "beside")

@@ -47,10 +47,10 @@ def look(place, trace):
     for number in range(plots.count()):
         expect(plots.nth(number).locator(".main-svg").first).to_be_visible()
     place.locator(".dp-tok[data-step]").first.click()
-    said = place.locator(".dp-v-scrub output")
-    expect(said).to_have_text(f"step 1 of {len(trace.steps)}")
-    place.get_by_role("button", name="Next step").click()
-    expect(said).to_have_text(f"step 2 of {len(trace.steps)}")
+    said, words = place.locator(".dp-v-scrub output"), len(trace.outputs[0].token_ids)
+    expect(said).to_have_text(f"Word 1 of {words}")
+    place.get_by_role("button", name="Next word").click()
+    expect(said).to_have_text(f"Word 2 of {words}")
 
 
 @pytest.mark.parametrize(

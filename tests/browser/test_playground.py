@@ -176,22 +176,22 @@ def test_scrubbing_by_slider_buttons_keys_and_clicks(open_page):
     run(page, "greedy")
     label = page.locator("#greedy-stage .dp-scrub output")
     tokens(page, "greedy").nth(9).click()
-    expect(label).to_have_text("step 10 of 60")
+    expect(label).to_have_text("Word 10 of 60")
     tokens(page, "greedy").nth(9).press("ArrowLeft")
-    expect(label).to_have_text("step 9 of 60")
-    page.get_by_role("button", name="Next step").first.click()
-    expect(label).to_have_text("step 10 of 60")
+    expect(label).to_have_text("Word 9 of 60")
+    page.get_by_role("button", name="Next word").first.click()
+    expect(label).to_have_text("Word 10 of 60")
     slider = page.locator("#greedy-stage .dp-scrub input")
     slider.focus()
     slider.press("ArrowLeft")
-    expect(label).to_have_text("step 9 of 60")
+    expect(label).to_have_text("Word 9 of 60")
     chosen = page.evaluate(
         "(() => { const r = playground.page.shown('greedy'); return playground.page.piece(r, r.steps[8].emit[0]); })()"
     )
     expect(page.locator("#greedy-stage .dp-bars .t.on")).to_have_text(chosen)
     tokens(page, "greedy").nth(8).focus()
     page.keyboard.press("End")
-    expect(label).to_have_text("step 60 of 60")
+    expect(label).to_have_text("Word 60 of 60")
 
 
 def make_long(page):

@@ -56,7 +56,7 @@ def test_the_page_says_what_the_detector_says(open_page, label, params):
     )
     tokens.nth(3).click()
     expect(page.locator("#watermark-stage .dp-scrub output")).to_have_text(
-        f"step 4 of {len(found.ids)}"
+        f"Word 4 of {len(found.ids)}"
     )
     expect(visual.locator(".wm-facts")).to_contain_text("counted")
     visual.locator("summary").click()

@@ -74,7 +74,7 @@ def test_a_slider_moves_and_the_run_writes_what_was_foretold(open_page):
     assert old == words(page, "sampling", before.steps[step - 1].emit)
     jump = view(page).get_by_role("button", name=f"Go to step {step}")
     jump.click()
-    expect(page.locator("#sampling-stage .dp-scrub output")).to_contain_text(f"step {step} of")
+    expect(page.locator("#sampling-stage .dp-scrub output")).to_contain_text(f"Word {step} of")
     assert told(page, "At temperature 1.9") == ("becomes", new)
     shot(view(page), "what-if")
     view(page).get_by_role("button", name="Run with these settings").click()

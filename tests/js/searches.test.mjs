@@ -81,7 +81,7 @@ test("a node is chosen by a click, and keys go along its text", async () => {
   );
   await click(node);
   assert.match(text(".bt-facts"), /step 5: dropped\. It missed the cut by/);
-  assert.equal(text(".dp-scrub output"), `step 5 of ${trace.steps.length}`);
+  assert.equal(text(".dp-scrub output"), `Word 5 of ${run.tokens[0].length}`);
   assert.equal(all(".bt-pool-box tbody tr").length, trace.steps[step].detail.pool.length);
   const ids = [];
   const nodes = new Map(poolOf(trace.steps).map((one) => [one.node_id, one]));

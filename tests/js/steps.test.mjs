@@ -186,7 +186,11 @@ for (const [name, own] of Object.entries(PICTURES))
       assert.deepEqual(leaked, [], `step ${index}`);
       await click(button("Show it"));
       assert.ok(all(`.dp-tok[data-step="${index}"]`).length, "then it is shown");
-      assert.ok(text(".dp-v-scrub output").includes(`step ${index + 1} of`));
+      const { keep, emit } = given.trace.steps[index];
+      assert.equal(
+        text(".dp-v-scrub output"),
+        `Word ${keep + emit.length} of ${keep + emit.length}`,
+      );
       await click(button("Next"));
     }
   });

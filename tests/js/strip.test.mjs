@@ -1,7 +1,7 @@
 // The text of a run: its words, the lines under them, and what other settings would change.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { drawn } from "./stage.mjs";
+import { click, drawn, press } from "./stage.mjs";
 
 test("a legend of three words says what the lines mean, with the bits as a hint", async () => {
   const { all, texts } = await drawn("sampling-1", "strip");
@@ -45,4 +45,44 @@ test("the first word that other settings change is struck, the new one is after 
   assert.equal(all(".dp-tok.late").length, run.tokens[0].length - 3);
   await preview(null);
   assert.equal(all(".gone, .tx-new, .late").length, 0);
+});
+
+/** Places in the text of the words that are selected. */
+const selected = (all) =>
+  all(".dp-strip .dp-tok").flatMap((node, i) => (node.classList.contains("sel") ? [i] : []));
+
+test("a click on any word of a round shows that word, and arrow keys go on from it", async () => {
+  const { all, text, run, trace } = await drawn("speculative-1", "strip", "scrub");
+  const nodes = all(".dp-strip .dp-tok");
+  const total = run.tokens[0].length;
+  const { index, keep } = trace.steps.find(({ emit, keep }) => keep && emit.length > 2);
+  await click(nodes[keep]);
+  assert.deepEqual([run.selected, run.offset], [index, 0]);
+  assert.deepEqual(selected(all), [keep]);
+  assert.equal(text(".dp-scrub output"), `Word ${keep + 1} of ${total}`);
+  await press(nodes[keep], "ArrowRight");
+  assert.deepEqual(selected(all), [keep + 1]);
+  await press(nodes[keep], "ArrowLeft");
+  await press(nodes[keep], "ArrowLeft");
+  assert.deepEqual(selected(all), [keep - 1]);
+  await press(nodes[0], "End");
+  assert.equal(text(".dp-scrub output"), `Word ${total} of ${total}`);
+  await press(nodes[0], "Home");
+  assert.deepEqual(selected(all), [0]);
+});
+
+test("a step that a link names shows the word that it decided", async () => {
+  const { all, select, trace } = await drawn("speculative-1", "strip");
+  const { index, keep, emit } = trace.steps.find(({ emit }) => emit.length > 2);
+  await select(index);
+  assert.deepEqual(selected(all), [keep + emit.length - 1]);
+});
+
+test("every word of a beam search leads to the depth that decided it", async () => {
+  const { all, run } = await drawn("beam_search-1", "strip");
+  for (const at of [1, 4, run.tokens[0].length - 1]) {
+    await click(all(".dp-strip .dp-tok")[at]);
+    assert.deepEqual([run.selected, run.offset], [at, null]);
+    assert.deepEqual(selected(all), [at]);
+  }
 });

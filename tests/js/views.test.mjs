@@ -190,7 +190,7 @@ test("passes: a step is chosen by its row, and keys go on from there", async () 
   await press(all(".ft-box")[0], "End");
   assert.deepEqual(texts(".ft-row.sel .ft-number"), ["8"]);
   assert.equal(all('.ft-number[tabindex="0"]').length, 1);
-  await click(all("button").find((b) => b.getAttribute("aria-label") === "Previous step"));
+  await click(all("button").find((b) => b.getAttribute("aria-label") === "Previous word"));
   assert.deepEqual(texts(".ft-row.sel .ft-number"), ["7"]);
 });
 

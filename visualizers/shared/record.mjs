@@ -36,7 +36,7 @@ export function addStep(run, step, shown) {
   step.emit.forEach((id, i) => {
     list.push({ id, step: step.index, p: p[i], used: used[i], bits: bits[i] });
   });
-  if (run.follow) run.selected = step.index;
+  if (run.follow) Object.assign(run, { selected: step.index, offset: null });
 }
 
 /**
@@ -49,6 +49,100 @@ export const findDecidedIndex = (step) =>
 
 /** @param {Step} step */
 export const findDecidedToken = (step) => step.emit[findDecidedIndex(step)];
+
+/**
+ * A word of a text: the step that decided it, and its place among the tokens of that step. `offset`
+ * is null in a beam search, where a step may rewrite the whole leading text.
+ * @typedef {{ step: number, offset: number | null }} Word
+ */
+
+/**
+ * The words of all outputs, in the order of the text. A word is a token.
+ * @param {Run} run
+ * @returns {Word[]}
+ */
+export const listWords = (run) =>
+  run.tokens.flatMap((tokens) => tokens.map((token, at) => findWord(run, token.step, at)));
+
+/**
+ * The word at a place of a text.
+ * @param {Run} run
+ * @param {number} index of the step that wrote it
+ * @param {number} at
+ * @returns {Word}
+ */
+export function findWord(run, index, at) {
+  const step = run.steps[index];
+  // The steps of a beam search are the depths of its tree.
+  if (step.detail?.kind === "beam") return { step: at, offset: null };
+  return { step: index, offset: at - step.keep };
+}
+
+/**
+ * Offset of the selected token among those of the selected step.
+ * @param {Run} run
+ * @param {Step} step
+ */
+export const findSelectedOffset = (run, step) => run.offset ?? findDecidedIndex(step);
+
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
+export const findSelectedToken = (run, step) => step.emit[findSelectedOffset(run, step)];
+
+/**
+ * What a question to the server is about at the selected step: a node of a beam search, or a place in
+ * a round of drafting other than that of its last token.
+ * @param {Run} run
+ * @param {Step} step
+ * @returns {{ node_id?: number, at?: number }}
+ */
+export function findAskedPlace(run, step) {
+  const found = findSelectedNode(run, step);
+  if (found) return { node_id: found.node.node_id };
+  const at = findSelectedOffset(run, step);
+  return step.detail?.kind === "draft" && at !== findDecidedIndex(step) ? { at } : {};
+}
+
+/**
+ * Index of the selected word in `listWords`, -1 if the text does not have the words of the selected step.
+ * @param {Run} run
+ */
+export function findSelectedWord(run) {
+  const step = run.steps[run.selected ?? -1];
+  if (!step) return -1;
+  const offset = findSelectedOffset(run, step);
+  return listWords(run).findIndex(
+    (word) => word.step === step.index && (word.offset ?? offset) === offset,
+  );
+}
+
+/**
+ * Select a word by its index; an index before the first or after the last one selects that.
+ * @param {Run} run
+ * @param {Context} ctx
+ * @param {number} index
+ */
+export function selectWord(run, ctx, index) {
+  const words = listWords(run);
+  const word = words[Math.max(0, Math.min(words.length - 1, index))];
+  if (word) ctx.select(word.step, undefined, word.offset);
+}
+
+/**
+ * Select the word before or after the selected one. From a step without a word in the text, those
+ * are the nearest ones.
+ * @param {Run} run
+ * @param {Context} ctx
+ * @param {number} distance
+ */
+export function moveWord(run, ctx, distance) {
+  const at = findSelectedWord(run);
+  if (at >= 0) return selectWord(run, ctx, at + distance);
+  const before = listWords(run).findLastIndex(({ step }) => step < (run.selected ?? 0));
+  selectWord(run, ctx, distance < 0 ? before + 1 + distance : before + distance);
+}
 
 /**
  * Output of the selected step.

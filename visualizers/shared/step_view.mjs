@@ -22,7 +22,7 @@ export class StepView {
    */
   select(run, index) {
     const step = run.steps[index];
-    const key = `${run.id}:${index}:${this.also(run, step)}`;
+    const key = `${run.id}:${index}:${run.offset ?? ""}:${this.also(run, step)}`;
     if (key === this.#paintedKey) return;
     this.#paintedKey = key;
     this.paint(run, step);

@@ -105,6 +105,8 @@ declare global {
     selected: number | null;
     /** Of a search: the node of the selected step that was chosen, null for that of the leading text. */
     node?: number | null;
+    /** The token of the selected step that was chosen, from 0; null for the one that it decided. */
+    offset?: number | null;
     /** Whether the newest step is selected whenever one comes. */
     follow: boolean;
     error: string;
@@ -189,7 +191,7 @@ declare global {
     preview: Preview | null;
     /** Ask again for what was refused, where that can be done. */
     again?: (() => void) | null;
-    select: (index: number, node?: number) => void;
+    select: (index: number, node?: number, offset?: number | null) => void;
     /** Open the panel that a view stands in, where it stands in one. */
     open: (view: string) => void;
     /** Draw another run in place of the one that is shown, null for that one again. */

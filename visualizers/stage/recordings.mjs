@@ -1,6 +1,6 @@
 // The store that stages draw from: runs by id, and the current run of every key.
 
-import { addStep, createEmptyRecord } from "../shared/record.mjs";
+import { addStep, createEmptyRecord, findDecidedIndex } from "../shared/record.mjs";
 import { addTemplates } from "../shared/server_text.mjs";
 
 /**
@@ -74,10 +74,11 @@ export class Recordings {
    * @param {Run | undefined} run
    * @param {number} index
    * @param {number | null} [node] of a beam search: the selected node of that step
+   * @param {number | null} [offset] of the selected token among those of the step; null for the decided one
    */
-  select(run, index, node = null) {
+  select(run, index, node = null, offset = null) {
     if (!run?.steps.length) return;
-    selectStep(run, index, node);
+    selectStep(run, index, node, offset);
     this.tell("changed", run);
   }
 
@@ -112,7 +113,7 @@ export class Recordings {
    */
   rewind(run, count, status) {
     if (count < run.steps.length)
-      Object.assign(run, createEmptyRecord(), { selected: null, node: null });
+      Object.assign(run, createEmptyRecord(), { selected: null, node: null, offset: null });
     run.follow = true;
     if (!run.source) return;
     const { trace: source, shown } = run.source;
@@ -144,12 +145,16 @@ export class Recordings {
  * @param {Run} run
  * @param {number} index
  * @param {number | null} node
+ * @param {number | null} offset
  */
-export function selectStep(run, index, node) {
+export function selectStep(run, index, node, offset) {
   const last = run.steps.length - 1;
   run.selected = Math.max(0, Math.min(last, index));
+  const decided = findDecidedIndex(run.steps[last]);
   run.node = node;
-  run.follow = run.status === "running" && run.selected === last;
+  run.offset = offset;
+  const newest = run.selected === last && (offset ?? decided) === decided;
+  run.follow = run.status === "running" && newest;
 }
 
 /**
@@ -168,6 +173,7 @@ export const createRun = (id, next, status) => ({
   pieces: {},
   selected: null,
   node: null,
+  offset: null,
   follow: true,
   error: "",
 });

@@ -1,5 +1,6 @@
-// View with a slider over the steps of a run.
+// View with a slider over the words of a run.
 import { createButton, el } from "../shared/dom.mjs";
+import { findSelectedWord, listWords, moveWord, selectWord } from "../shared/record.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /** @type {ViewSpec} */
@@ -11,13 +12,13 @@ export const scrub = {
     /** @type {Run | null} */
     let current = null;
     /** @param {number} distance */
-    const by = (distance) => () => current && ctx.select((current.selected ?? 0) + distance);
+    const by = (distance) => () => current && moveWord(current, ctx, distance);
     const range = el("input", {
       type: "range",
       min: 0,
       value: 0,
-      "aria-label": tr("Step"),
-      oninput: () => ctx.select(+range.value),
+      "aria-label": tr("Word"),
+      oninput: () => current && selectWord(current, ctx, +range.value),
     });
     const label = el("output", {});
     /** @type {(sign: string, distance: number, name: string) => HTMLElement} */
@@ -27,20 +28,24 @@ export const scrub = {
       el(
         "div",
         { class: "dp-scrub" },
-        arrow("‹", -1, tr("Previous step")),
+        arrow("‹", -1, tr("Previous word")),
         label,
-        arrow("›", 1, tr("Next step")),
+        arrow("›", 1, tr("Next word")),
         range,
       ),
     );
     return {
       update(run) {
         current = run;
-        range.max = String(Math.max(0, run.steps.length - 1));
+        range.max = String(Math.max(0, listWords(run).length - 1));
       },
       select(run, index) {
-        range.value = String(index);
-        label.textContent = tr("step {n} of {total}", { n: index + 1, total: run.steps.length });
+        const [word, words] = [findSelectedWord(run), listWords(run).length];
+        if (word >= 0) range.value = String(word);
+        label.textContent =
+          word < 0
+            ? tr("Step {n} of {total}", { n: index + 1, total: run.steps.length })
+            : tr("Word {n} of {total}", { n: word + 1, total: words });
       },
       clear() {},
     };

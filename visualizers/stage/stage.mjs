@@ -115,7 +115,7 @@ export class Stages {
       strategy: options.strategy,
       preview: null,
       again: options.again ?? null,
-      select: (index, node) => this.#selectStep(stage, index, node),
+      select: (...given) => this.#selectStep(stage, ...given),
       cover: (cover) => this.#setCover(stage, cover),
       open: parts.open,
       present: () =>
@@ -161,13 +161,14 @@ export class Stages {
    * @param {Stage} stage
    * @param {number} index
    * @param {number} [node]
+   * @param {number | null} [offset]
    */
-  #selectStep(stage, index, node) {
+  #selectStep(stage, index, node, offset) {
     if (!stage.run) return;
-    if (!stage.cover) return this.#store.select(stage.run, index, node);
+    if (!stage.cover) return this.#store.select(stage.run, index, node, offset);
     // The store does not know the run that a stage draws as a cover.
     if (!stage.run.steps.length) return;
-    selectStep(stage.run, index, node ?? null);
+    selectStep(stage.run, index, node ?? null, offset ?? null);
     this.#schedulePaint(stage);
   }
 

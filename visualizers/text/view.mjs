@@ -1,6 +1,12 @@
 // View of the text token by token, underlined by surprise. A click on a token selects its step.
 import { el } from "../shared/dom.mjs";
-import { hasSeveralOutputs } from "../shared/record.mjs";
+import {
+  findSelectedWord,
+  findWord,
+  hasSeveralOutputs,
+  moveWord,
+  selectWord,
+} from "../shared/record.mjs";
 import { renderTerms } from "../shared/terms.mjs";
 import { makeVisible, tokenText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
@@ -71,10 +77,11 @@ class TokenStrip {
 
   /** @param {KeyboardEvent} event */
   #handleKey(event) {
-    const move = MOVES[event.key];
-    if (event.key === "Home") this.ctx.select(0);
-    else if (event.key === "End") this.ctx.select(1e9);
-    else if (move) this.ctx.select((this.#run?.selected ?? 0) + move);
+    const [run, move] = [this.#run, MOVES[event.key]];
+    if (!run) return;
+    if (event.key === "Home") selectWord(run, this.ctx, 0);
+    else if (event.key === "End") selectWord(run, this.ctx, Number.POSITIVE_INFINITY);
+    else if (move) moveWord(run, this.ctx, move);
     else return;
     event.preventDefault();
     requestAnimationFrame(() => requestAnimationFrame(() => this.#selected?.focus()));
@@ -113,7 +120,7 @@ class TokenStrip {
       other.token_ids.forEach((id, step) => {
         const { p, used, bits } = other;
         const token = { id, step, p: p[step], used: used[step], bits: bits[step] };
-        const made = this.#createToken(run, token, other.token_ids[step - 1]);
+        const made = this.#createToken(run, token, step, other.token_ids[step - 1]);
         line.append(made.lead, made.node);
       });
       this.#others[i]?.remove();
@@ -125,22 +132,24 @@ class TokenStrip {
   /**
    * @param {Run} run
    * @param {Token} token
+   * @param {number} at its index in the text
    * @param {number | undefined} before id of the token before it
    */
-  #createToken(run, token, before) {
+  #createToken(run, token, at, before) {
     const text = tokenText(run, token.id);
     const joined = before !== undefined && isOneWord(tokenText(run, before), text) ? " joined" : "";
     const special = tokenKind(run, token.id) ? " special" : "";
     if (special) this.special.hidden = false;
     const said = describeToken(run, token);
-    const choose = () => this.ctx.select(token.step);
+    const { step, offset } = findWord(run, token.step, at);
+    const choose = () => this.ctx.select(step, undefined, offset);
     const node = el("span", {
       role: "button",
       class: `dp-tok new${surpriseClass(token.bits)}${special}${joined}`,
       tabindex: -1,
       title: said,
       "aria-label": said,
-      "data-step": token.step,
+      "data-step": step,
       onclick: choose,
       onkeydown: (/** @type {KeyboardEvent} */ event) => {
         if (event.key !== "Enter" && event.key !== " ") return;
@@ -182,7 +191,7 @@ class TokenStrip {
         node.remove();
       }
       for (const token of list.slice(same)) {
-        const made = this.#createToken(run, token, tokens.at(-1)?.id);
+        const made = this.#createToken(run, token, tokens.length, tokens.at(-1)?.id);
         line.append(made.lead, made.node);
         tokens.push(made);
       }
@@ -208,15 +217,16 @@ class TokenStrip {
   }
 
   /**
-   * @param {Run} _run
-   * @param {number} index
+   * Mark the selected word.
+   * @param {Run} run
    */
-  select(_run, index) {
+  select(run) {
     if (this.#selected) {
       this.#selected.classList.remove("sel");
       this.#selected.tabIndex = -1;
     }
-    this.#selected = this.box.querySelector(`[data-step="${index}"]`);
+    const words = this.#rows.flatMap(({ tokens }) => tokens);
+    this.#selected = words[findSelectedWord(run)]?.node ?? null;
     if (!this.#selected) return;
     this.#selected.classList.add("sel");
     this.#selected.tabIndex = 0;

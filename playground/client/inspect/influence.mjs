@@ -1,6 +1,6 @@
 // The influence panel: which places of the input mattered for a token, by one of three methods.
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
-import { findDecidedIndex, findSelectedNode } from "../../../visualizers/shared/record.mjs";
+import { findSelectedNode, findSelectedOffset } from "../../../visualizers/shared/record.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tokenLabel } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
@@ -90,7 +90,7 @@ class InfluencePanel {
   select(run, index) {
     const running = run.status === "running";
     const node = findSelectedNode(run, run.steps[index])?.node.node_id;
-    const key = `${run.id}:${index}:${node}:${running}`;
+    const key = `${run.id}:${index}:${run.offset ?? ""}:${node}:${running}`;
     if (key === this.#key) return;
     this.#key = key;
     this.#run = run;
@@ -125,7 +125,7 @@ class InfluencePanel {
       el("option", { value: i }, `${i + 1} ${tokenLabel(run, id)}`),
     );
     this.at.select.replaceChildren(...(several ? options : []));
-    if (several) this.at.select.value = String(findDecidedIndex(step));
+    if (several) this.at.select.value = String(findSelectedOffset(run, step));
     this.at.node.hidden = !several;
   }
 

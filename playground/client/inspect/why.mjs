@@ -1,6 +1,6 @@
 // The Why view: the server explains why one token of the selected step was chosen or not.
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
-import { findDecidedToken, findSelectedNode } from "../../../visualizers/shared/record.mjs";
+import { findAskedPlace, findSelectedToken } from "../../../visualizers/shared/record.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tokenLabel } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
@@ -35,9 +35,8 @@ class WhyPanel {
   /** @type {Run | null} */
   #run = null;
   #index = -1;
-  // In a beam search: the node that the stage shows at this step.
-  /** @type {{ node_id?: number }} */
-  #node = {};
+  /** @type {ReturnType<typeof findAskedPlace>} */
+  #place = {};
   #key = "";
   #timer = 0;
   #question = new StoppableQuestion();
@@ -67,7 +66,7 @@ class WhyPanel {
       },
     });
     this.go = createButton(tr("Why not?"), () => this.#askTyped(), { class: "dp-btn wy-go" });
-    this.own = createButton("", () => this.#fetchAnswer(this.#node), { class: "dp-btn wy-own" });
+    this.own = createButton("", () => this.#fetchAnswer(this.#place), { class: "dp-btn wy-own" });
     this.say = el("div", { class: "wy-status", role: "status" });
     this.more = el("div", { class: "wy-more" });
     const line = el("div", { class: "wy-line" }, this.typed, this.go);
@@ -91,11 +90,13 @@ class WhyPanel {
    */
   select(run, index) {
     const running = run.status === "running";
-    const node = findSelectedNode(run, run.steps[index])?.node.node_id;
-    const key = `${run.id}:${index}:${node}:${running}`;
+    const place = findAskedPlace(run, run.steps[index]);
+    const asked = JSON.stringify(place);
+    const key = `${run.id}:${index}:${asked}:${running}`;
     if (key === this.#key) return this.#askPending();
-    const same = this.#run === run && this.#index === index && this.#node.node_id === node;
-    this.#node = node === undefined ? {} : { node_id: node };
+    const same =
+      this.#run === run && this.#index === index && JSON.stringify(this.#place) === asked;
+    this.#place = place;
     this.#key = key;
     this.#run = run;
     this.#index = index;
@@ -157,7 +158,9 @@ class WhyPanel {
       if (!run || run.status === "running" || run.status === "failed") return;
       if (!this.root.isConnected || this.root.offsetParent === null) return;
       if (this.say.childElementCount || !run.steps[this.#index]?.emit.length) return;
-      this.#fetchAnswer({ quick: true, ...this.#node });
+      // The record has no candidates of a drafted token.
+      if (this.#place.at !== undefined) return this.#offerOwn(run, null);
+      this.#fetchAnswer({ quick: true, ...this.#place });
     }, PAUSE_MS);
   }
 
@@ -218,9 +221,18 @@ class WhyPanel {
       el("p", { class: "dp-note" }, said(scope)),
       exact || run.method ? "" : exactly,
     );
-    const own = findDecidedToken(step);
-    this.own.hidden = chosen || own === undefined || own === id;
-    if (!this.own.hidden)
+    this.#offerOwn(run, chosen ? (findSelectedToken(run, step) ?? null) : id);
+  }
+
+  /**
+   * Offer the question why the selected token was chosen, unless the answer shown is about that token.
+   * @param {Run} run
+   * @param {number | null} shown id of the token that the answer is about
+   */
+  #offerOwn(run, shown) {
+    const own = findSelectedToken(run, run.steps[this.#index]);
+    this.own.hidden = own === undefined || own === shown;
+    if (own !== undefined)
       this.own.textContent = tr("Why “{token}”?", { token: tokenLabel(run, own) });
   }
 }
