@@ -7,7 +7,7 @@ bounds of a control come from the strategy's file only.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine.analysis import gallery
 from engine.analysis.comparisons import LABELS, ComparePreset, available_presets
@@ -53,6 +53,20 @@ _MAX_SLIDER_STOPS = 100_000
 """A slider with more stops than this is too fine to set by hand."""
 
 
+class OfferedModel(NamedTuple):
+    """A model of the catalogue that the page offers.
+
+    Attributes:
+        entry: of the catalogue.
+        ready: whether its files are on this machine.
+        chat: whether it has a chat template; None if that is not known before it is loaded.
+    """
+
+    entry: CatalogueEntry
+    ready: bool
+    chat: bool | None
+
+
 def page_spec() -> dict[str, Any]:
     """Return the whole declaration. A parameter shared by several strategies occurs in it once.
 
@@ -65,7 +79,7 @@ def page_spec() -> dict[str, Any]:
 
 @lru_cache(maxsize=2)
 def _cached_spec(
-    models: tuple[CatalogueEntry, ...], held: tuple[tuple[str, Param], ...], tried: bool
+    models: tuple[OfferedModel, ...], held: tuple[tuple[str, Param], ...], tried: bool
 ) -> dict[str, Any]:
     kinds: list[dict[str, Any]] = []
     return {
@@ -81,9 +95,11 @@ def _cached_spec(
                 "title": f"{e.title} · {e.parameters} · {e.licence}",
                 "role": e.role,
                 "embedded": e.embedded,
+                "ready": ready,
+                "chat": chat,
                 **media_inputs.model_inputs(e),
             }
-            for e in models
+            for e, ready, chat in models
         ],
         "media": media_inputs.media_options(),
         "drafts": _draft_models(),
@@ -98,8 +114,13 @@ def _cached_spec(
     }
 
 
-def _offered_models() -> tuple[CatalogueEntry, ...]:
-    return tuple(e for e in CATALOGUE.values() if e.available and Source.from_entry(e).is_offered)
+def _offered_models() -> tuple[OfferedModel, ...]:
+    found = ((e, Source.from_entry(e)) for e in CATALOGUE.values() if e.available)
+    return tuple(
+        OfferedModel(e, source.folder() is not None, source.has_chat_template())
+        for e, source in found
+        if source.is_offered
+    )
 
 
 def stage_views(names: tuple[str, ...]) -> list[str]:
@@ -202,7 +223,7 @@ def _strategy_spec(
 def _refused_models(strategy: Strategy) -> dict[str, str]:
     """Map each offered model that cannot serve a strategy to the reason."""
     reasons = {
-        e.name: incompatibility_reason(strategy, Source.from_entry(e)) for e in _offered_models()
+        e.name: incompatibility_reason(strategy, Source.from_entry(e)) for e, *_ in _offered_models()
     }
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
@@ -297,14 +318,14 @@ def _preset_spec(strategy: Strategy, preset: Preset) -> dict[str, Any]:
 
 def _media_presets(strategy: Strategy) -> list[dict[str, Any]]:
     """Return the presets with a picture or sound whose models are offered."""
-    offered = {entry.name for entry in _offered_models()}
+    offered = {entry.name for entry, *_ in _offered_models()}
     found = MEDIA_PRESETS.get(strategy.name, ())
     return [_preset_spec(strategy, preset) for preset in found if preset.model in offered]
 
 
 def _chat_presets(strategy: Strategy) -> list[dict[str, Any]]:
     """Return the chat presets, none if their model is not offered."""
-    if CHAT_MODEL not in {entry.name for entry in _offered_models()}:
+    if CHAT_MODEL not in {entry.name for entry, *_ in _offered_models()}:
         return []
     kinds = params_of(strategy.config)
     return [
@@ -334,7 +355,7 @@ def _draft_models() -> dict[str, dict[str, list[str]]]:
 
     The target "" stands for an unknown model.
     """
-    names = [e.name for e in _offered_models()]
+    names = [e.name for e, *_ in _offered_models()]
     return {
         kind: {
             target: [e.name for e in drafts_for(target, kind) if e.name in names]

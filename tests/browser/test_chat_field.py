@@ -251,3 +251,13 @@ def test_a_chat_is_compared_and_drawn_many_times(open_page, folder):
     page.locator("#draws-draws input[type=number]").fill("4")
     page.locator("#draws-run").click()
     expect(page.locator("#draws-tree")).to_contain_text("4 of 4")
+
+
+def test_chat_waits_for_a_model_with_a_chat_template(open_page, folder):
+    page = open_page("/?tab=greedy")
+    button = prompt(page).get_by_role("button", name="Chat", exact=True)
+    expect(button).to_be_disabled()
+    expect(button).to_have_attribute("title", re.compile("^Storyteller .*has no chat template"))
+    name_model(page, folder)
+    chat(page)
+    expect(prompt(page).get_by_role("textbox", name="Message 1 of 1: User")).to_be_visible()

@@ -11,10 +11,28 @@ import { Preflight } from "./preflight.mjs";
 const MODEL_ROLES = ["target", "seq2seq", "captions", "speech"];
 
 /** @param {string} name */
-const modelTitle = (name) => getDeclaration().models.find((m) => m.name === name)?.title ?? name;
+const findModel = (name) => getDeclaration().models.find((m) => m.name === name);
 
-/** @param {string[]} names */
-const toChoices = (names) => names.map((name) => ({ name, title: modelTitle(name) }));
+/** @param {string} name */
+const modelTitle = (name) => findModel(name)?.title ?? name;
+
+/**
+ * Return models as choices: those on the server's machine first, and apart if others are offered.
+ * @param {string[]} names
+ */
+function toChoices(names) {
+  const toDownload = (/** @type {string} */ name) => findModel(name)?.ready === false;
+  const grouped = names.some(toDownload);
+  const sorted = [
+    ...names.filter((name) => !toDownload(name)),
+    ...names.filter((name) => toDownload(name)),
+  ];
+  return sorted.map((name) => ({
+    name,
+    title: modelTitle(name),
+    group: grouped ? (toDownload(name) ? tr("To download") : tr("Ready")) : "",
+  }));
+}
 
 /**
  * Return a run's backend, dtype, quantization and device as a short text.
@@ -148,6 +166,11 @@ export class ModelPicker {
    */
   tell(info) {
     this.note.textContent = info?.id ? weightsSentence(info) : "";
+  }
+
+  /** Name of the chosen model, without its size and licence. */
+  get title() {
+    return modelTitle(this.model.value).split(" · ")[0];
   }
 
   values() {

@@ -1,6 +1,7 @@
 // The prompt field: a text to continue, or the messages of a chat.
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
+import { getDeclaration } from "../shell/spec.mjs";
 import { ChatField } from "./chat_field.mjs";
 import { ChatPreview } from "./chat_preview.mjs";
 import { SpecialTokensField } from "./special_tokens_field.mjs";
@@ -8,6 +9,7 @@ import { SpecialTokensField } from "./special_tokens_field.mjs";
 /** @typedef {import("./form.mjs").Form} Form */
 
 const PROMPT_ROWS = 3;
+const CHAT_TITLE = tr("The model answers messages");
 
 /** The prompt of a form, as text or as chat messages. */
 export class PromptField {
@@ -22,6 +24,7 @@ export class PromptField {
   #optional = false;
   // The latest text that a preset or a run filled in.
   #shown = "";
+  #models;
 
   /**
    * @param {string} id prefix of the elements' ids
@@ -30,6 +33,7 @@ export class PromptField {
    *   forms: the parameters of their runs; chat: whether messages may take the prompt's place
    */
   constructor(id, { prompt = "", rows = PROMPT_ROWS, go, models, forms, chat = true }) {
+    this.#models = models;
     this.area = el("textarea", { id: `${id}-input`, rows });
     this.area.value = prompt;
     this.#shown = prompt;
@@ -63,7 +67,7 @@ export class PromptField {
     const kind = (name, title, chat) =>
       createButton(name, () => this.#chooseKind(chat), { class: "dp-btn pf-kind", title });
     this.asText = kind(tr("Text"), tr("The model continues a text"), false);
-    this.asChat = kind(tr("Chat"), tr("The model answers messages"), true);
+    this.asChat = kind(tr("Chat"), CHAT_TITLE, true);
     const group = { class: "pf-kinds", role: "group", "aria-label": tr("Kind of prompt") };
     const kinds = el("div", group, this.asText, this.asChat);
     this.box.append(kinds, this.area, this.special.box);
@@ -77,11 +81,25 @@ export class PromptField {
    * @param {boolean} on whether the prompt may stay empty
    */
   optional(on) {
+    this.#offerChat();
     if (on === this.#optional) return;
     this.#optional = on;
     this.#updateLabel();
     const { area } = this;
     if (area.value === (on ? this.#shown : "")) area.value = on ? "" : this.#shown;
+  }
+
+  // Chat needs a model with a chat template. What is not known yet is offered.
+  #offerChat() {
+    if (!this.asChat) return;
+    const { models } = getDeclaration();
+    const without = models.find((m) => m.chat === false && this.#models().includes(m.name));
+    this.asChat.setAttribute("aria-disabled", String(Boolean(without)));
+    this.asChat.title = without
+      ? tr("{name} has no chat template, so it takes a prompt and no messages.", {
+          name: without.title.split(" · ")[0],
+        })
+      : CHAT_TITLE;
   }
 
   #updateLabel() {
@@ -139,7 +157,7 @@ export class PromptField {
    * @param {boolean} chat
    */
   #chooseKind(chat) {
-    if (chat === this.chat) return;
+    if (chat === this.chat || (chat && this.asChat?.ariaDisabled === "true")) return;
     const talk = chat ? this.#ensureChatField() : null;
     if (talk?.blank)
       talk.show([{ role: "user", content: this.area.value }], talk.values().template);

@@ -229,8 +229,17 @@ class StrategyTab {
   choose(preset) {
     this.#markTouched();
     this.#fillPreset(preset);
-    const shown = store.shown(this.strategy.name);
+    const { name } = this.strategy;
+    const shown = store.shown(name);
+    if (store.busy(name)) return;
+    store.act(name, null);
     if (preset.recorded && (!shown || shown.entry)) this.open(preset.recorded);
+    else if (!preset.recorded) {
+      const says = tr("There is no recording of this example. Press Run to make it with {model}.", {
+        model: this.models.title,
+      });
+      store.act(name, { run: "", phase: "stopped", says });
+    }
   }
 
   /**
