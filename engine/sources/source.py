@@ -86,19 +86,6 @@ class Source:
         """Return the folder to load it from; None if it is not on this machine or not built yet."""
         raise NotImplementedError
 
-    def has_chat_template(self) -> bool | None:
-        """Return whether its files have a chat template; None if they are not on this machine."""
-        folder = self.folder()
-        if folder is None:
-            return None
-        if (Path(folder) / "chat_template.jinja").is_file():
-            return True
-        try:
-            settings = json.loads((Path(folder) / "tokenizer_config.json").read_bytes())
-        except (OSError, ValueError, RecursionError):
-            return None
-        return isinstance(settings, dict) and bool(settings.get("chat_template"))
-
     def revision(self, folder: str) -> str | None:
         """Return the revision of the weights in its folder, None if it has none.
 

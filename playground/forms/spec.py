@@ -29,6 +29,7 @@ from engine.run.request import MAX_SEED
 from engine.run.weights import list_weight_params
 from engine.sandbox.method_templates import list_templates
 from engine.sources.catalogue import CATALOGUE, CatalogueEntry, drafts_for
+from engine.sources.chat_template import has_chat_template
 from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Preset, Strategy
@@ -117,7 +118,7 @@ def _cached_spec(
 def _offered_models() -> tuple[OfferedModel, ...]:
     found = ((e, Source.from_entry(e)) for e in CATALOGUE.values() if e.available)
     return tuple(
-        OfferedModel(e, source.folder() is not None, source.has_chat_template())
+        OfferedModel(e, source.folder() is not None, has_chat_template(source.folder()))
         for e, source in found
         if source.is_offered
     )
@@ -223,7 +224,8 @@ def _strategy_spec(
 def _refused_models(strategy: Strategy) -> dict[str, str]:
     """Map each offered model that cannot serve a strategy to the reason."""
     reasons = {
-        e.name: incompatibility_reason(strategy, Source.from_entry(e)) for e, *_ in _offered_models()
+        e.name: incompatibility_reason(strategy, Source.from_entry(e))
+        for e, *_ in _offered_models()
     }
     return {name: reason for name, reason in reasons.items() if reason is not None}
 

@@ -11,7 +11,16 @@ import { askServer } from "../shell/questions.mjs";
 import { csv } from "../shell/steps_csv.mjs";
 import { createZip } from "../shell/zip.mjs";
 import { codeFilesOf, Refusal, throwRefusal, withoutSteps } from "./code_files.mjs";
-import { figureFileName, figurePng, figureSvg, figureTitle, listFigures } from "./figures.mjs";
+import { labelledRow } from "./export_row.mjs";
+import {
+  drawFigures,
+  figureFileName,
+  figurePng,
+  figureSvg,
+  figureTitle,
+  listFigures,
+  NO_PICTURE,
+} from "./figures.mjs";
 import { GenerateOutputs } from "./generate_outputs.mjs";
 import { buildSavedPage } from "./saved_page.mjs";
 
@@ -20,7 +29,6 @@ import { buildSavedPage } from "./saved_page.mjs";
 // Charts appear shortly after the run ends, and curves are drawn only once they have a size.
 const DRAW_DELAY_MS = 300;
 const LIST_DELAY_MS = 300;
-const NO_PICTURE = tr("This figure could not be drawn as a picture; another format may work.");
 const NO_CODE = tr("The code could not be fetched.");
 
 // Form of the code -> its label and its file name.
@@ -29,18 +37,6 @@ const CODE_FORMS = {
   generate: ["model.generate()", "run.py"],
   pipeline: ['pipeline("text-generation")', "run_pipeline.py"],
 };
-
-/**
- * @param {string} label
- * @param {...Content} nodes
- */
-const labelledRow = (label, ...nodes) =>
-  el(
-    "div",
-    { class: "ex-row" },
-    el("span", { class: "ex-label" }, label),
-    el("div", { class: "dp-row" }, nodes),
-  );
 
 class ExportPanel {
   /** @type {Run | null} */
@@ -217,7 +213,8 @@ class ExportPanel {
       [this.#name(".csv")]: csv(run),
       [this.#name(".html")]: await this.#page(),
     };
-    await this.#withPanelsOpen(() => this.#drawAll(packed));
+    const nameOf = (/** @type {Element} */ card) => `figures/${this.#slug(card)}`;
+    await this.#withPanelsOpen(() => drawFigures(this.#stage, nameOf, packed));
     return packed;
   }
 
@@ -237,23 +234,6 @@ class ExportPanel {
       await act();
     } finally {
       close();
-    }
-  }
-
-  /**
-   * Draw all figures.
-   * @param {Record<string, string | Uint8Array<ArrayBuffer>>} packed
-   */
-  async #drawAll(packed) {
-    for (const card of listFigures(this.#stage)) {
-      // One failed figure must not stop the archive.
-      const name = `figures/${this.#slug(card)}`;
-      try {
-        packed[`${name}.svg`] = (await figureSvg(card)).text;
-        packed[`${name}.png`] = new Uint8Array(await (await figurePng(card)).arrayBuffer());
-      } catch {
-        packed[`${name}.txt`] = NO_PICTURE;
-      }
     }
   }
 

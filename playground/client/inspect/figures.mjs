@@ -18,6 +18,9 @@ const EXCLUDED_VIEWS = [
   "what_if",
   "why",
 ];
+export const NO_PICTURE = tr(
+  "This figure could not be drawn as a picture; another format may work.",
+);
 const SVG = "http://www.w3.org/2000/svg";
 const VIEW = "dp-v-";
 
@@ -168,4 +171,23 @@ export async function figurePng(card) {
     const take = (blob) => (blob ? done(blob) : bad(new Error("no picture")));
     canvas.toBlob(take, "image/png");
   });
+}
+
+/**
+ * Draw all figures of a stage whose panels are open.
+ * @param {HTMLElement} root
+ * @param {(card: Element) => string} nameOf path of a figure, without its ending
+ * @param {Record<string, string | Uint8Array<ArrayBuffer>>} packed path -> content, gets the figures
+ */
+export async function drawFigures(root, nameOf, packed) {
+  for (const card of listFigures(root)) {
+    const name = nameOf(card);
+    // One failed figure must not stop the others.
+    try {
+      packed[`${name}.svg`] = (await figureSvg(card)).text;
+      packed[`${name}.png`] = new Uint8Array(await (await figurePng(card)).arrayBuffer());
+    } catch {
+      packed[`${name}.txt`] = NO_PICTURE;
+    }
+  }
 }

@@ -10,21 +10,20 @@ import { ModelDefaults } from "../forms/model_defaults.mjs";
 import { ModelPicker } from "../forms/model_picker.mjs";
 import { Presets } from "../forms/presets.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
-import { ENDED_STATUSES, findPreset } from "../forms/settings.mjs";
+import { findPreset } from "../forms/settings.mjs";
 import { MethodPanel } from "../inspect/method_panel.mjs";
 import { tryValues } from "../inspect/what_if.mjs";
-import { beginJob, createJobButtons, pendingLink, resumeJob } from "../jobs/job.mjs";
-import { endedRunAt, findPendingAt, saveEndedRun } from "../jobs/pending_jobs.mjs";
+import { beginJob, createJobButtons, pendingLink } from "../jobs/job.mjs";
 import { showRecorded } from "../runs/recorded_runs.mjs";
 import { updateSettingsLine } from "../runs/settings_changes.mjs";
 import { buildRunLink, isPageParameter, registerLink } from "../shell/address.mjs";
 import { createMenu } from "../shell/menu.mjs";
 import { stages, store } from "../shell/page_state.mjs";
-import { askWhenReady } from "../shell/questions.mjs";
 import { getDeclaration, getStrategy } from "../shell/spec.mjs";
 import { registerStrategyTab } from "../shell/strategy_tabs.mjs";
 import { mountStrategyLayout } from "../shell/tab_layout.mjs";
 import { rememberMedia, withMedia } from "../shell/visitor_media.mjs";
+import { restoreEnded, resumePending, watchEnded } from "./reopened_runs.mjs";
 
 const DEFAULT_PRESET = { name: "", prompt: "Once upon a time,", seed: 0, params: {} };
 const ANSWERED_STATUSES = ["finished", "stopped"];
@@ -35,7 +34,7 @@ const ANSWERED_STATUSES = ["finished", "stopped"];
  */
 let chosen = null;
 
-class StrategyTab {
+export class StrategyTab {
   // What a moved dial changes at the selected step.
   dialSays = el("p", { class: "dp-dial-says" });
   // Custom method of the latest run.
@@ -95,9 +94,9 @@ class StrategyTab {
     stages.mount(stage, { strategy: name, visuals, again: () => this.run() }, trigger);
     mountSavedSettings(configs, this);
     registerLink(root, () => this.#pageAddress());
-    this.#resumeRun();
-    this.#watchEnded();
-    this.cameBack = this.#restoreEnded();
+    resumePending(this);
+    watchEnded(name);
+    this.cameBack = restoreEnded(this);
     this.welcomed = this.cameBack.then(() => this.welcome());
   }
 
@@ -111,7 +110,7 @@ class StrategyTab {
     const { name, title } = this.strategy;
     const examples = createMenu(tr("Try"), this.presets.box);
     examples.hidden = this.presets.box.hidden;
-    mountStrategyLayout(root, title, this.#createAbout(), {
+    mountStrategyLayout(root, title, createAbout(this.strategy), {
       prompt: [this.media.box, this.prompt.box, acts],
       dials: this.form.dials,
       menu: examples,
@@ -211,17 +210,6 @@ class StrategyTab {
     return made;
   }
 
-  #createAbout() {
-    const { summary, helps, turns, paper } = this.strategy;
-    /** @type {(title: string, text: string) => HTMLElement} */
-    const more = (title, text) => el("details", {}, el("summary", {}, title), el("p", {}, text));
-    return [
-      el("p", {}, summary, " ", el("cite", {}, tr("Source: {paper}.", { paper }))),
-      more(tr("When does it help, and when does it hurt?"), helps),
-      more(tr("What does its main parameter do?"), turns),
-    ];
-  }
-
   /**
    * Fill in a preset. While the tab shows a recorded run, or none, also open the preset's own.
    * @param {any} preset
@@ -271,27 +259,6 @@ class StrategyTab {
     return own + step;
   }
 
-  // Resume the run that was active when the page was reloaded, and fill the form from it.
-  #resumeRun() {
-    const { name } = this.strategy;
-    /** @param {object} more */
-    const send = (more) => this.trigger("input", { strategy: name, ...more });
-    if (!resumeJob(name, send, findPendingAt(name))) return;
-    this.#fillFromRun(store.activity(name)?.run ?? "");
-  }
-
-  /** @param {string} id of a run that may not be there yet */
-  #fillFromRun(id) {
-    let filled = false;
-    store.watch({
-      changed: (run) => {
-        if (filled || run.id !== id || !run.form) return;
-        filled = true;
-        this.show(run.form);
-      },
-    });
-  }
-
   // Offer the text of an ended run as the next chat message.
   #watchAnswers() {
     const { name } = this.strategy;
@@ -301,28 +268,6 @@ class StrategyTab {
         this.prompt.answered(run.form, run.outputs[0]?.text ?? "");
       },
     });
-  }
-
-  // Remember the latest ended run, so that a reloaded page shows it again.
-  #watchEnded() {
-    const { name } = this.strategy;
-    store.watch({
-      changed(run) {
-        if (store.runId(name) === run.id && run.link && ENDED_STATUSES.includes(run.status))
-          saveEndedRun(name, run.id);
-      },
-    });
-  }
-
-  async #restoreEnded() {
-    const { name } = this.strategy;
-    const id = endedRunAt(name);
-    if (!id || store.busy(name)) return;
-    const { state } = await askWhenReady({ action: "state", run: id });
-    if (!state) return saveEndedRun(name, "");
-    if (store.busy(name) || store.runId(name)) return;
-    this.#fillFromRun(id);
-    store.receive(state);
   }
 
   /**
