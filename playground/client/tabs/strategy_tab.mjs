@@ -24,6 +24,7 @@ import { registerStrategyTab } from "../shell/strategy_tabs.mjs";
 import { mountStrategyLayout } from "../shell/tab_layout.mjs";
 import { rememberMedia, withMedia } from "../shell/visitor_media.mjs";
 import { restoreEnded, resumePending, watchEnded } from "./reopened_runs.mjs";
+import { createAbout } from "./strategy_about.mjs";
 
 const DEFAULT_PRESET = { name: "", prompt: "Once upon a time,", seed: 0, params: {} };
 const ANSWERED_STATUSES = ["finished", "stopped"];
