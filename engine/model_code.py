@@ -37,6 +37,7 @@ _MODEL_PACKAGES = frozenset(
 FORWARD_PASS = Message("the forward pass")
 TOKENIZER = Message("the tokenizer")
 LAYER_READING = Message("the reading of its layers")
+PROPERTIES = Message("the reading of its properties")
 GENERATE = Message("transformers' generate()")
 STOPPING = Message("the stopping criteria")
 PROCESSOR = Message("the preparation of the picture or sound")

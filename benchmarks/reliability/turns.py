@@ -16,7 +16,7 @@ from engine import DecodeRequest
 from engine.run.visitor import Visitor
 from engine.settings import SETTINGS
 from engine.trace.events import Failed, Finished, StepRecorded
-from tests.helpers.visitors import decode_as
+from tests.helpers.runs import decode_as
 
 _LONG, _SHORT = Visitor("192.0.2.1", "long"), Visitor("192.0.2.2", "short")
 _TOKENS = 20

@@ -20,6 +20,7 @@ import torch
 
 from engine.declare.weights import DTYPES, QUANTIZATIONS, TORCH, WeightsParams
 from engine.errors import ModelError
+from engine.model_code import PROPERTIES, ModelCall
 from engine.models import files, hashes, memory_budget, readers, sizes
 from engine.models import weights as holding
 from engine.models.capabilities import (
@@ -146,16 +147,17 @@ class LoadedModel:
 
     def info(self) -> ModelInfo:
         """Return the model's record for a trace."""
-        return ModelInfo(
-            id=self.name,
-            revision=self.revision,
-            dtype=str(self.model.dtype).removeprefix("torch."),
-            device=self.device.type,
-            vocab_size=self.vocab_size,
-            layers=self.layers,
-            is_encoder_decoder=self.is_encoder_decoder,
-            weights=self._held_weights,
-        )
+        with ModelCall(PROPERTIES, self.name):
+            return ModelInfo(
+                id=self.name,
+                revision=self.revision,
+                dtype=str(self.model.dtype).removeprefix("torch."),
+                device=self.device.type,
+                vocab_size=self.vocab_size,
+                layers=self.layers,
+                is_encoder_decoder=self.is_encoder_decoder,
+                weights=self._held_weights,
+            )
 
     @cached_property
     def _held_weights(self) -> HeldWeights | None:

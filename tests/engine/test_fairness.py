@@ -15,7 +15,7 @@ from engine.trace.events import Finished, Waiting
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model
 from tests.helpers.patience import PATIENCE_S
-from tests.helpers.visitors import decode_as
+from tests.helpers.runs import decode_as
 
 GREEDY, OTHER_PAGE = Visitor("192.0.2.1", "one"), Visitor("192.0.2.1", "two")
 SECOND, THIRD = Visitor("192.0.2.2", "a"), Visitor("192.0.2.3", "a")
@@ -41,7 +41,9 @@ def held():
 def test_who_has_fewest_places_is_served_next(held, monkeypatch):
     # Who may load next is decided by turn; of two that have loaded, the first to be ready computes.
     admit, admitted = RUN_QUEUE._admit, []
-    monkeypatch.setattr(RUN_QUEUE, "_admit", lambda ticket: admitted.append(ticket) or admit(ticket))
+    monkeypatch.setattr(
+        RUN_QUEUE, "_admit", lambda ticket: admitted.append(ticket) or admit(ticket)
+    )
     runs, tickets, places = [], [], []
     for visitor in (GREEDY, GREEDY, GREEDY, OTHER_PAGE, SECOND, THIRD, SECOND):
         runs.append(asked_by(visitor, LoadedModel(fresh_model("gpt2"))))

@@ -25,9 +25,9 @@ from engine.trace.events import StepRecorded
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
 from tests.helpers.patience import PATIENCE_S, comes_true
-from tests.helpers.runs import finished, trace_of_run, without_time
+from tests.helpers.runs import decode_as, finished, trace_of_run, without_time
 from tests.helpers.strategies import BY_LOOP, make
-from tests.helpers.visitors import asking_as, decode_as
+from tests.helpers.visitors import asking_as
 from tests.helpers.zoo import zoo_model
 
 _PASSES = itertools.count()

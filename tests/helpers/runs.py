@@ -8,6 +8,8 @@ from typing import Any
 
 from engine import DecodeRequest, decode
 from engine.errors import EngineError
+from engine.run.decoding import DecodeRun
+from engine.run.visitor import Visitor
 from engine.statistics.text_divergence import (
     common_prefix_length,
     has_comparable_ids,
@@ -16,6 +18,7 @@ from engine.statistics.text_divergence import (
 from engine.trace import json_io
 from engine.trace.events import Event, Failed, Finished
 from engine.trace.records import Trace
+from tests.helpers.visitors import asking_as
 
 
 def finished(request: DecodeRequest) -> Trace:
@@ -66,3 +69,9 @@ def _untimed(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_untimed(item) for item in value]
     return value
+
+
+def decode_as(visitor: Visitor, request: DecodeRequest) -> DecodeRun:
+    """Begin a run for a visitor."""
+    with asking_as(visitor):
+        return decode(request)

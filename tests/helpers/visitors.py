@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from engine import DecodeRequest, decode
-from engine.run.decoding import DecodeRun
 from engine.run.visitor import VISITOR, Visitor
 
 
@@ -18,9 +16,3 @@ def asking_as(visitor: Visitor) -> Iterator[None]:
         yield
     finally:
         VISITOR.reset(token)
-
-
-def decode_as(visitor: Visitor, request: DecodeRequest) -> DecodeRun:
-    """Begin a run for a visitor."""
-    with asking_as(visitor):
-        return decode(request)
