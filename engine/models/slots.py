@@ -268,15 +268,18 @@ def can_share_passes(loaded: LoadedModel) -> bool:
     Only on a CPU in float32: the difference was not measured elsewhere, and a GPU replays CUDA graphs.
     """
     model = loaded.model
-    return (
-        loaded.device.type == "cpu"
-        and has_full_attention(loaded)
-        and getattr(model, "hf_device_map", None) is None
-        and model.dtype == torch.float32
-        and model.config._attn_implementation in _ATTENTION_KINDS
-        and not hasattr(model, "graphs")
-        and _MARGINS.get(loaded, 0.0) is not None
-    )
+    try:
+        return (
+            loaded.device.type == "cpu"
+            and has_full_attention(loaded)
+            and getattr(model, "hf_device_map", None) is None
+            and model.dtype == torch.float32
+            and model.config._attn_implementation in _ATTENTION_KINDS
+            and not hasattr(model, "graphs")
+            and _MARGINS.get(loaded, 0.0) is not None
+        )
+    except Exception:  # whatever the model's code raises: its passes run alone
+        return False
 
 
 def measure_margin(loaded: LoadedModel) -> float | None:
