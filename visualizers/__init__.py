@@ -21,7 +21,7 @@ def _declared_visuals() -> Iterator[Visual]:
         yield from getattr(import_module(f"{__name__}.{path.parent.name}.summary"), "VISUALS", ())
 
 
-COMMON_VISUALS = ("text",)
+COMMON_VISUALS = ("text", "sentence")
 """Views that every run has, whatever its strategy."""
 VISUALS = {v.name: v for v in sorted(_declared_visuals(), key=lambda visual: visual.order)}
 """Name -> view, in page order."""

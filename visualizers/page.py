@@ -26,7 +26,17 @@ from visualizers.bundle import bundle_modules, read_modules
 
 VISUALIZERS_FOLDER = Path(__file__).resolve().parent
 RUN_PLACEHOLDER = "<!--run-->"
-CORE_VIEWS = ("about", "look", "status", "media", "strip", "scrub", "predict", "figures")
+CORE_VIEWS = (
+    "about",
+    "look",
+    "status",
+    "media",
+    "strip",
+    "scrub",
+    "predict",
+    "sentence",
+    "figures",
+)
 """Views above the strategy's views, on the page of every run."""
 _ENTRY_MODULE = "visualizers/stage/page.mjs"
 _PLACEHOLDER = re.compile(r"<!--(styles|plotly|scripts|terms|filters|texts|language)-->")

@@ -151,7 +151,7 @@ TERMS = (
         "step",
         "One decision of a run, recorded when it was made. It writes a token; with drafting it "
         "may write several, and a search may take back what it had.",
-        codes=("step", "steps", "elapsed_s"),
+        codes=("step", "steps", "elapsed_s", "sentence"),
     ),
     Term(
         "candidate",

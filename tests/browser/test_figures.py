@@ -30,13 +30,14 @@ def select(page, index, node=None):
 def test_the_model_and_what_was_used_stand_together(same_page):
     page, stage, trace = opened(same_page, "sampling")
     select(page, 4)
-    number = stage.locator(".dp-bars .n").first
-    expect(number).to_have_text(re.compile(r"[\d.]+ % \(model [\d.]+ %, as used [\d.]+ %\)"))
+    number = stage.locator(".cb-share").first
+    expect(number).to_have_text(re.compile(r"\d %.*\(model [\d.]+ %, with your settings [\d.]+ %\)"))
     said = stage.locator('.dp-tok[data-step="4"]').get_attribute("aria-label")
     assert "the model's probability" in said
     assert "as used" in said
-    note = stage.locator(".dp-v-candidates .dp-more .dp-note")
-    expect(note).to_contain_text(re.compile(r"model's own distribution.*as used: [\d.]+ bits"))
+    note = stage.locator(".dp-v-xray .dp-note").last
+    said = r"model's own distribution.*with your settings: [\d.]+ bits"
+    expect(note).to_contain_text(re.compile(said))
     row = view(stage, "xray").locator("tbody tr").filter(has_text="Top-k")
     expect(row).to_contain_text(f"{trace.model.vocab_size - 50:,} removed")
     expect(stage.locator(".dp-plot-of-steps")).to_have_attribute("data-mark", "5")
@@ -46,18 +47,18 @@ def test_the_model_and_what_was_used_stand_together(same_page):
 def test_the_candidates_of_a_search_are_those_of_the_chosen_node(same_page):
     page, stage, trace = opened(same_page, "beam_search")
     index = 6
-    names = stage.locator(".dp-v-candidates .dp-bars .t")
+    names = stage.locator(".dp-v-candidates .cb-name")
     for node in trace.steps[index].detail.pool:
         select(page, index, node.node_id)
         piece = trace.pieces[node.token_id].replace(" ", "·").replace("\n", "⏎")
-        expect(stage.locator(".dp-v-candidates .t.on")).to_have_text(piece)
+        expect(stage.locator(".cb-row.on .cb-name")).to_have_text(piece.strip("·"))
         expect(stage.locator(".bt-facts .bt-title")).to_contain_text(piece)
         beside = [n for n in trace.steps[index].detail.pool if n.parent_id == node.parent_id]
         assert names.count() > len(beside)
     # Without a choice it is the winner's own token of that step.
     select(page, index)
     own = trace.pieces[trace.outputs[0].token_ids[index]].replace(" ", "·").replace("\n", "⏎")
-    expect(stage.locator(".dp-v-candidates .t.on")).to_have_text(own)
+    expect(stage.locator(".cb-row.on .cb-name")).to_have_text(own.strip("·"))
     expect(stage.locator(".bt-facts .bt-title")).to_contain_text(own)
 
 

@@ -131,7 +131,7 @@ def said_from_outside(page):
     candidates = page.locator("#custom-stage .dp-v-candidates")
     expect(candidates).to_contain_text("What decided this step was not seen.")
     expect(candidates).to_contain_text(said)
-    expect(candidates.locator(".dp-bars .t.on")).to_have_count(1)
+    expect(candidates.locator(".cb-row.on")).to_have_count(1)
     expect(candidates).not_to_contain_text("Entropy")
 
 

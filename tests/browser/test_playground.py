@@ -47,7 +47,7 @@ def test_a_run_comes_in_pieces_and_is_drawn(open_page, strategy):
     assert run_of(page, strategy, "next") >= 4, "a start, the text in pieces, an end"
     expect(tokens(page, strategy)).to_have_count(60)
     stage = page.locator(f"#{strategy}-stage")
-    expect(stage.locator(".dp-v-candidates .t")).to_have_count(21)
+    expect(stage.locator(".dp-v-candidates .cb-row")).to_have_count(8)
     curves = {"greedy": 2, "sampling": 3}
     expect(view(stage, "chart").locator(".cv-curve")).to_have_count(curves[strategy])
     expect(view(stage, "figures").locator(".dp-costs")).to_contain_text("forward passes 60")
@@ -188,7 +188,7 @@ def test_scrubbing_by_slider_buttons_keys_and_clicks(open_page):
     chosen = page.evaluate(
         "(() => { const r = playground.page.shown('greedy'); return playground.page.piece(r, r.steps[8].emit[0]); })()"
     )
-    expect(page.locator("#greedy-stage .dp-bars .t.on")).to_have_text(chosen)
+    expect(page.locator("#greedy-stage .cb-row.on .cb-name")).to_have_text(chosen.strip("·"))
     tokens(page, "greedy").nth(8).focus()
     page.keyboard.press("End")
     expect(label).to_have_text("Word 60 of 60")

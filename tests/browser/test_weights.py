@@ -50,7 +50,7 @@ def test_a_run_is_held_as_chosen_and_its_link_holds_it_so_again(open_page):
     assert asked(page)["dtype"] == "bfloat16"
     page.locator("#greedy-stage .dp-tok[data-step='1']").click()
     drawn(page, "greedy")
-    page.locator("#greedy-stage .dp-v-candidates .fm-pick").nth(2).click()
+    page.locator("#greedy-stage .dp-v-candidates button.cb-name").nth(2).click()
     parent = run_id(page, "greedy")
     card = view(page.locator("#greedy-stage"), "family")
     card.get_by_role("button", name="Continue", exact=True).click()

@@ -36,7 +36,9 @@ def test_a_recorded_run_is_asked_about_a_candidate_and_a_typed_token(open_page):
     expect(card(page, "greedy").locator(".wy-title")).to_contain_text("at step 4")
     place = replay_to_step(trace, 3)
     other = trace.steps[3].candidates[4].token_id
-    page.locator("#greedy-stage .dp-v-candidates .dp-why").nth(4).click()
+    row = page.locator("#greedy-stage .cb-row").nth(4)
+    row.hover()
+    row.locator(".cb-why").click()
     expect(sentence(page, "greedy")).to_have_text(explain_token(place, other).sentence)
     expect(card(page, "greedy")).to_contain_text("Exact over the whole vocabulary")
 

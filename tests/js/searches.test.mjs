@@ -175,14 +175,14 @@ test("the candidates of a search are those of the chosen node", async () => {
   for (const node of detail.pool) {
     await select(index, node.node_id);
     const name = visible(node.token_id);
-    assert.equal(text(".dp-v-candidates .t.on"), name);
+    assert.equal(text(".cb-row.on .cb-name"), name.replace("·", ""));
     assert.ok(text(".bt-facts .bt-title").includes(name));
     const siblings = detail.pool.filter((other) => other.parent_id === node.parent_id);
-    assert.ok(texts(".dp-v-candidates .t").length > siblings.length);
+    assert.ok(texts(".cb-name").length > siblings.length);
   }
   await select(index);
   const own = visible(trace.outputs[0].token_ids[index]);
-  assert.equal(text(".dp-v-candidates .t.on"), own);
+  assert.equal(text(".cb-row.on .cb-name"), own.replace("·", ""));
 });
 
 test("all texts of diverse beams are listed with their groups and scores", async () => {

@@ -96,6 +96,7 @@ export async function stageOf(given, ...visuals) {
   return {
     root,
     run,
+    stages,
     trace: given.trace,
     all,
     texts: (query) => all(query).map((node) => node.textContent.trim()),

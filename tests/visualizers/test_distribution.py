@@ -29,9 +29,18 @@ def test_probabilities_and_what_the_candidates_leave(trace):
         assert values["rest_raw"] == pytest.approx(1 - sum(raw), abs=1e-4)
         # Five tokens were left, and they are among the candidates.
         assert values["rest_processed"] == pytest.approx(0, abs=1e-4)
-        assert values["entropy"] == pytest.approx(step.entropy / math.log(2), abs=1e-4)
-        used = step.stages[-1].entropy / math.log(2)
-        assert values["entropy_used"] == pytest.approx(used, abs=1e-4) != values["entropy"]
+
+
+def test_the_needle_is_the_arrival_as_a_uniform_number(trace):
+    for step, values in zip(trace.steps, shown(CandidateSummary, trace), strict=True):
+        arrival = step.detail.racers[0].arrival
+        assert values["drawn"]
+        assert values["needle"] == pytest.approx(1 - math.exp(-arrival), abs=1e-4)
+
+
+def test_a_step_without_a_draw_has_no_needle():
+    for values in shown(CandidateSummary, trace_of("greedy")):
+        assert (values["drawn"], values["needle"]) == (False, None)
 
 
 def test_every_token_that_is_gone_was_removed_by_one_processor(trace):
@@ -44,7 +53,7 @@ def test_every_token_that_is_gone_was_removed_by_one_processor(trace):
 
 def test_without_processors_the_distribution_is_used_as_it_is():
     plain = trace_of("greedy")
-    for values in (*shown(CandidateSummary, plain), *shown(ChartSummary, plain)):
+    for values in shown(ChartSummary, plain):
         assert values["entropy_used"] == values["entropy"]
 
 

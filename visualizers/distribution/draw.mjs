@@ -2,10 +2,10 @@
 import { createTable, el } from "../shared/dom.mjs";
 import { StepView } from "../shared/step_view.mjs";
 import { renderTerms } from "../shared/terms.mjs";
-import { formatFixed, formatPercent, toCssLength, tokenLabel } from "../shared/text.mjs";
+import { formatFixed, formatPercent, toCssLength, tokenLabel, wordLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { createRace } from "./race.mjs";
-import { createStrip } from "./strip.mjs";
+import { Strip } from "./strip.mjs";
 
 const RACE_COLUMNS = [tr("token"), tr("[probability]"), tr("[noise] e"), tr("[arrival] e ÷ p")];
 const DRAFT_COLUMNS = [
@@ -76,9 +76,7 @@ function createRaceView(run, step, shown) {
     formatFixed(r.noise),
     r.arrival.toPrecision(3),
   ]);
-  const chosen = racers[0].token_id;
   return [
-    createStrip(run, shown, chosen, tr("Probability as used"), tr("drawn")),
     createRace(words, shown.ticks, tr("the earliest wins")),
     createDetails(RACE_COLUMNS, rows),
     createNote(RACE_NOTE),
@@ -138,6 +136,30 @@ function createJudgement(run, token, ratio) {
   );
 }
 
+// Names have room in slices of this strip as if it were so wide.
+const STRIP_WIDTH = 400;
+
+/**
+ * The distribution that the last token of a round was drawn from.
+ * @param {Run} run
+ * @param {DraftDetail} detail
+ * @param {{ strip: [number, number][], others: number }} shown
+ */
+function createResidualStrip(run, detail, { strip: shares, others: rest }) {
+  const from =
+    detail.final_source === "resampled"
+      ? tr("What is left after the rejection, max(p − q, 0)")
+      : tr("The target's own distribution");
+  const strip = new Strip();
+  const slices = shares.map(([id, share]) => ({
+    name: wordLabel(run, id),
+    share,
+    on: id === detail.final_token_id,
+  }));
+  strip.draw({ slices, rest, needle: null }, STRIP_WIDTH);
+  return el("figure", { class: "st-figure" }, el("figcaption", {}, renderTerms(from)), strip.node);
+}
+
 /**
  * @param {Run} run
  * @param {Step} step
@@ -152,10 +174,6 @@ function createDraftView(run, step, shown) {
     ...[t.p, t.q, shown.judged[i], t.u].map((x) => (x === null ? "–" : formatFixed(x))),
     t.status === "accepted" ? tr("accepted") : tr("rejected"),
   ]);
-  const from =
-    detail.final_source === "resampled"
-      ? tr("What is left after the rejection, max(p − q, 0)")
-      : tr("The target's own distribution");
   return [
     tokens.length
       ? el(
@@ -166,7 +184,7 @@ function createDraftView(run, step, shown) {
       : createNote(
           tr("Each drafted token was compared with the one that the [target] drew there."),
         ),
-    shown.strip ? createStrip(run, shown, detail.final_token_id, from, tr("drawn")) : null,
+    shown.strip ? createResidualStrip(run, detail, shown) : null,
     tokens.length ? createDetails(DRAFT_COLUMNS, rows) : null,
     createNote(
       tr(

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.trace.details import BeamDetail, DraftDetail, find_draw
 from engine.trace.records import Step, Trace
-from visualizers.base import StepSummary, to_probability
+from visualizers.base import StepSummary
 from visualizers.draft_timeline.summary import acceptance_ratio
 
 MAX_SEGMENTS = 8
@@ -28,15 +28,14 @@ class DrawSummary:
 
     Values per step:
 
-    - ``strip``: (token id, probability after processors) of the tokens with their own segment.
-    - ``others``: number of the other tokens, None if unknown, and their total probability.
+    - ``strip``: of a drafting round that ended with a draw, (token id, probability) of the tokens
+      with their own segment; ``others``: total probability of the other tokens.
     - ``earliest_nodes``: arrivals in record order, as positions in [0, 1] on a logarithmic axis.
     - ``ticks``: (position, label) on that axis.
     - ``judged``: for each drafted token that was judged at random, the largest u that accepts it.
     """
 
     def __init__(self, run: Trace) -> None:
-        self.vocab_size = run.model.vocab_size
         self.weight: float | None = run.config.get("assistant_ensemble_weight")
         self.sample = bool(run.config.get("do_sample", False))
 
@@ -51,21 +50,14 @@ class DrawSummary:
         if race is None:
             return {}
         arrivals = [racer.arrival for racer in race.racers]
-        return {**self._summarize_strip(step), **_arrival_line(arrivals)}
-
-    def _summarize_strip(self, step: Step) -> StepSummary:
-        """Return the segments of the recorded candidates and of all other tokens."""
-        left = [c for c in step.candidates if c.processed_logprob > -math.inf]
-        pairs = [(c.token_id, to_probability(c.processed_logprob)) for c in left]
-        kept = step.stages[-1].kept if step.stages else self.vocab_size
-        return _strip_segments(pairs, step.emit[-1:], kept)
+        return _arrival_line(arrivals)
 
     def _summarize_drafted(self, step: Step, detail: DraftDetail) -> StepSummary:
         tokens = [t for t in detail.tokens if t.u is not None and t.status != "unverified"]
         judged = [acceptance_ratio(token, self.weight) for token in tokens]
         if not judged and not self.sample:
             return {}
-        strip = _strip_segments(detail.residual, step.emit[-1:], None) if detail.residual else {}
+        strip = _strip_segments(detail.residual, step.emit[-1:]) if detail.residual else {}
         return {"judged": judged, **strip}
 
 
@@ -75,23 +67,19 @@ def earliest_nodes(detail: BeamDetail) -> list[Any]:
     return sorted(drawn, key=lambda node: node.arrival or 0.0)[:MAX_RUNNERS]
 
 
-def _strip_segments(
-    pairs: Sequence[tuple[int, float]], drawn: Sequence[int], count: int | None
-) -> dict[str, Any]:
+def _strip_segments(pairs: Sequence[tuple[int, float]], drawn: Sequence[int]) -> dict[str, Any]:
     """Return the segments of a strip: the largest shares, the drawn token, and all others.
 
     Args:
         pairs: (token id, probability), most probable first.
         drawn: the drawn token id, or empty.
-        count: number of tokens that could be drawn; None if unknown.
     """
     own = [
         (token_id, p)
         for place, (token_id, p) in enumerate(pairs)
         if token_id in drawn or (place < MAX_SEGMENTS and p >= MIN_SHARE)
     ]
-    rest = max(0.0, 1 - math.fsum(p for _, p in own))
-    return {"strip": own, "others": [None if count is None else max(0, count - len(own)), rest]}
+    return {"strip": own, "others": max(0.0, 1 - math.fsum(p for _, p in own))}
 
 
 def _arrival_line(arrivals: Sequence[float]) -> StepSummary:

@@ -1,60 +1,91 @@
-// A strip of probabilities: the width of a token is its probability, and the drawn one is framed.
+// A strip of shares: one slice for each token, the chosen one solid, all others hatched. A needle shows
+// where a draw fell.
 import { el } from "../shared/dom.mjs";
-import { renderTerms } from "../shared/terms.mjs";
-import { formatPercent, toCssLength, tokenLabel } from "../shared/text.mjs";
+import { formatWholePercent, toCssLength } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
-// Smaller parts have no room for a name.
-const MIN_NAMED_SHARE = 0.13;
-const MIN_REST_SHARE = 0.001;
-
-/** @param {[number | null, number]} others */
-function createRest([count, share]) {
-  if (share < MIN_REST_SHARE && !count) return null;
-  const name = count === null ? tr("others") : tr("{n} others", { n: count.toLocaleString("en") });
-  return { name, share, kind: "rest" };
-}
-
-/** @param {{ name: string, share: number, kind: string }} part */
-function createPart({ name, share, kind }) {
-  const said = `${name} ${formatPercent(share)}`;
-  return el(
-    "span",
-    { class: `st-part ${kind}`, title: said, style: { flexBasis: toCssLength(share) } },
-    share >= MIN_NAMED_SHARE ? [el("span", {}, name), el("small", {}, formatPercent(share))] : null,
-  );
-}
+/** @typedef {{ name: string, share: number, on: boolean }} Slice */
 
 /**
- * @param {Run} run
- * @param {{ strip: [number, number][], others: [number | null, number] }} shown
- * @param {number} chosen
- * @param {string} caption
- * @param {string} word outcome of the chosen token
+ * The shares of tokens, and where the draw fell in the chosen slice, from 0 to 1.
+ * @typedef {object} StripContent
+ * @property {Slice[]} slices
+ * @property {number} rest share of all other tokens
+ * @property {number | null} needle null if it is not known
  */
-export function createStrip(run, { strip, others }, chosen, caption, word) {
-  const parts = strip.map(([id, share], i) => ({
-    name: tokenLabel(run, id),
-    share,
-    kind: id === chosen ? "on" : i % 2 ? "odd" : "",
-  }));
-  const rest = createRest(others);
-  const all = rest ? [...parts, rest] : parts;
-  const own = parts.find(({ kind }) => kind === "on");
-  const said = all.map(({ name, share }) => `${name} ${formatPercent(share)}`).join(", ");
-  return el(
-    "figure",
-    { class: "st-figure" },
-    el(
-      "figcaption",
-      {},
-      renderTerms(caption),
-      own ? [": ", el("b", {}, `◆ ${own.name} ${formatPercent(own.share)}`), ` ${word}`] : null,
-    ),
-    el(
-      "div",
-      { class: "st-strip", role: "img", "aria-label": `${caption}: ${said}` },
-      all.map(createPart),
-    ),
-  );
+
+/**
+ * Whether a name fits into its slice.
+ * @drawing
+ * @param {Slice} slice
+ * @param {number} width of the strip in pixels
+ */
+const isNameFitting = ({ name, share }, width) => share * width > 9 * name.length + 12;
+
+/**
+ * Place of the needle on the strip, from 0 to 1; null without a needle.
+ * @drawing
+ * @param {StripContent} content
+ */
+export function needlePlace({ slices, needle }) {
+  const chosen = slices.findIndex(({ on }) => on);
+  if (needle === null || chosen < 0) return null;
+  const before = slices.slice(0, chosen).reduce((sum, { share }) => sum + share, 0);
+  return before + needle * slices[chosen].share;
+}
+
+/** @param {StripContent} content */
+function describeStrip({ slices, rest }) {
+  const parts = slices.map(({ name, share }) => `${name} ${formatWholePercent(share)}`);
+  const others = `${tr("all others")} ${formatWholePercent(rest)}`;
+  const chosen = slices.find(({ on }) => on);
+  const shares = [...parts, ...(rest > 0 ? [others] : [])].join(", ");
+  return chosen ? tr("{shares}. Drawn: {name}.", { shares, name: chosen.name }) : shares;
+}
+
+export class Strip {
+  /** @type {HTMLElement[]} */
+  #slices = [];
+  #rest = el("i", { class: "sl-slice rest" });
+  #name = el("em", {});
+  #needle = el("span", { class: "sl-needle" });
+
+  constructor() {
+    this.node = el("div", { class: "sl-strip", role: "img" }, this.#rest, this.#needle, this.#name);
+  }
+
+  /**
+   * Draw other shares with the same elements.
+   * @param {StripContent} content
+   * @param {number} width of the strip in pixels
+   */
+  draw(content, width) {
+    const { slices, rest } = content;
+    while (this.#slices.length < slices.length) {
+      const made = el("i", {});
+      this.#slices.push(made);
+      this.#rest.before(made);
+    }
+    for (const [i, node] of this.#slices.entries()) {
+      const slice = slices[i];
+      node.hidden = !slice?.share;
+      if (!slice) continue;
+      node.className = `sl-slice${slice.on ? " on" : ""}`;
+      node.style.flexBasis = toCssLength(slice.share);
+      node.textContent = isNameFitting(slice, width) ? slice.name : "";
+    }
+    this.#rest.hidden = !(rest > 0);
+    this.#rest.style.flexBasis = toCssLength(rest);
+    this.#drawNeedle(content);
+    this.node.setAttribute("aria-label", describeStrip(content));
+  }
+
+  /** @param {StripContent} content */
+  #drawNeedle(content) {
+    const place = needlePlace(content);
+    this.#needle.hidden = this.#name.hidden = place === null;
+    if (place === null) return;
+    this.node.style.setProperty("--at", toCssLength(place));
+    this.#name.textContent = content.slices.find(({ on }) => on)?.name ?? "";
+  }
 }

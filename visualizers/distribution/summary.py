@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
-from engine.trace.details import BeamDetail, DraftDetail
+from engine.trace.details import BeamDetail, DraftDetail, LayerDetail, find_draw
 from engine.trace.records import Candidate, Step, Trace, chosen_token_id
 from visualizers.base import StepSummary, Visual, is_decided_here, nats_to_bits, to_probability
 from visualizers.distribution.race import DrawSummary
-
-_VISIBLE_SHARE, _MIN_VISIBLE, _MAX_VISIBLE = 0.99, 5, 10
-"""Visible rows: enough for this share of both distributions, within these bounds."""
 
 
 class CandidateSummary:
@@ -20,43 +17,30 @@ class CandidateSummary:
     Values per step:
 
     - ``raw``, ``processed``: probability of each candidate before and after the processors.
-    - ``seen``: number of visible rows.
-    - ``more_raw``, ``more_processed``: total probability of the hidden rows.
     - ``rest_raw``, ``rest_processed``: probability of all tokens that were not recorded.
-    - ``entropy``, ``entropy_used``: entropy in bits before and after the processors.
+    - ``drawn``: True if the token was drawn from these candidates.
+    - ``needle``: place of the draw within the drawn token's share, in [0, 1]: 1 - exp(-arrival). It
+      is a uniform random number, as the earliest arrival of the race is exponential with rate 1.
+      None if the arrivals are not recorded.
     """
 
     def __init__(self, run: Trace) -> None:
-        del run
+        self.sample = run.strategy == "sampling" or bool(run.config.get("do_sample"))
 
     def add(self, step: Step) -> StepSummary:
         """Add a step and return its values."""
         raw = [to_probability(c.raw_logprob) for c in step.candidates]
         processed = [to_probability(c.processed_logprob) for c in step.candidates]
-        token = chosen_token_id(step)
-        written = [i for i, c in enumerate(step.candidates) if c.token_id == token]
-        seen = max([_count_visible(raw, processed), *(i + 1 for i in written)])
+        draw = find_draw(step.detail)
+        unraced = self.sample and isinstance(step.detail, (LayerDetail, type(None)))
         return {
             "raw": raw,
             "processed": processed,
-            "seen": seen,
-            "more_raw": math.fsum(raw[seen:]),
-            "more_processed": math.fsum(processed[seen:]),
             "rest_raw": max(0.0, 1 - math.fsum(raw)),
             "rest_processed": max(0.0, 1 - math.fsum(processed)),
-            "entropy": nats_to_bits(step.entropy),
-            "entropy_used": _processed_entropy(step),
+            "drawn": draw is not None or unraced,
+            "needle": None if draw is None else round(-math.expm1(-draw.racers[0].arrival), 4),
         }
-
-
-def _count_visible(raw: list[float], processed: list[float]) -> int:
-    """Return the number of candidates to show: those with nearly all of the probability."""
-    held = (0.0, 0.0)
-    for count, (own, used) in enumerate(zip(raw, processed, strict=True)):
-        if count >= _MAX_VISIBLE or (count >= _MIN_VISIBLE and min(held) >= _VISIBLE_SHARE):
-            return count
-        held = (held[0] + own, held[1] + used)
-    return len(raw)
 
 
 class StageSummary:

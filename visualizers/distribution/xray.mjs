@@ -3,7 +3,7 @@ import { createTable, el } from "../shared/dom.mjs";
 import { processorTitle } from "../shared/processors.mjs";
 import { StepView } from "../shared/step_view.mjs";
 import { renderTerms } from "../shared/terms.mjs";
-import { formatFixed, formatPercent, tokenLabel } from "../shared/text.mjs";
+import { formatCount, formatFixed, formatPercent, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 const MAX_NAMED = 3;
@@ -62,10 +62,43 @@ const COLUMNS_NOTE = tr(
 );
 
 /**
+ * The entropies of both distributions; only one if no processor acted.
  * @param {Run} run
  * @param {Step} step
  */
-const createXray = (run, step) =>
+function entropyText(run, step) {
+  const { entropy_model: entropy, entropy: after } = run.shown[step.index].xray;
+  const size = formatCount(run.model.vocab_size);
+  const values = {
+    size,
+    entropy: formatFixed(entropy, 2),
+    used: formatFixed(after.at(-1) ?? 0, 2),
+  };
+  return after.length
+    ? tr(
+        "[entropy|Entropy] of the model's own distribution over the [vocabulary] of {size} tokens: {entropy} [bit|bits]; with your settings: {used} bits.",
+        values,
+      )
+    : tr(
+        "[entropy|Entropy] of the model's own distribution over the [vocabulary] of {size} tokens: {entropy} [bit|bits].",
+        values,
+      );
+}
+
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
+const createXray = (run, step) => [
+  ...createStages(run, step),
+  step.candidates.length ? el("p", { class: "dp-note" }, renderTerms(entropyText(run, step))) : "",
+];
+
+/**
+ * @param {Run} run
+ * @param {Step} step
+ */
+const createStages = (run, step) =>
   step.stages.length
     ? [
         createTable(COLUMNS.map(renderTerms), processorRows(run, step)),

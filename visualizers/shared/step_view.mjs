@@ -1,12 +1,13 @@
 // A view of the selected step that repaints only when another step is selected.
 export class StepView {
-  #paintedKey = "";
+  /** @type {unknown[]} */
+  #painted = [];
 
   /**
    * @param {(run: Run, step: Step) => void} paint
-   * @param {(run: Run, step: Step) => string | number} [also] a key whose change also repaints
+   * @param {(run: Run, step: Step) => unknown[]} [also] values whose change also repaints
    */
-  constructor(paint, also = () => "") {
+  constructor(paint, also = () => []) {
     this.paint = paint;
     this.also = also;
   }
@@ -22,13 +23,13 @@ export class StepView {
    */
   select(run, index) {
     const step = run.steps[index];
-    const key = `${run.id}:${index}:${run.offset ?? ""}:${this.also(run, step)}`;
-    if (key === this.#paintedKey) return;
-    this.#paintedKey = key;
+    const shown = [run.id, index, run.offset, ...this.also(run, step)];
+    if (shown.every((value, i) => value === this.#painted[i])) return;
+    this.#painted = shown;
     this.paint(run, step);
   }
 
   clear() {
-    this.#paintedKey = "";
+    this.#painted = [];
   }
 }

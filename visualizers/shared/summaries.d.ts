@@ -14,6 +14,7 @@ export interface Shown {
   formula?: FormulaSummary;
   forward_timeline?: ForwardSummary;
   layer_heatmap?: LayerSummary;
+  sentence?: SentenceSummary;
   text?: TextSummary;
   watermark?: WatermarkSummary;
 }
@@ -43,18 +44,15 @@ export interface ContrastiveSummary {
   changed: number;
 }
 /**
- * Probabilities of the recorded candidates; entropies in bits.
+ * Probabilities of the recorded candidates, and where the draw fell.
  */
 export interface CandidateSummary {
   raw: number[];
   processed: number[];
-  seen: number;
-  more_raw: number;
-  more_processed: number;
   rest_raw: number;
   rest_processed: number;
-  entropy: number;
-  entropy_used: number;
+  drawn: boolean;
+  needle: number | null;
 }
 /**
  * Entropies in bits, and the number of tokens that each processor removed.
@@ -77,11 +75,7 @@ export interface ChartSummary {
  */
 export interface DrawSummary {
   strip?: [number, number][];
-  /**
-   * @minItems 2
-   * @maxItems 2
-   */
-  others?: [number | null, number];
+  others?: number;
   runners?: number[];
   ticks?: [number, string][];
   judged?: (number | null)[];
@@ -171,6 +165,28 @@ export interface ForwardFigures {
 export interface LayerSummary {
   entropy: number[];
   normed_entropy: number[];
+}
+/**
+ * The reason for a step's word: a kind of sentence and what it names.
+ */
+export interface SentenceSummary {
+  kind: string;
+  word?: number | null;
+  other?: number;
+  share?: number;
+  other_share?: number;
+  filter?: string;
+  layer?: number | null;
+  drafter?: string;
+  count?: number;
+  kept?: number;
+  end?: string;
+  hits?: number;
+  expected?: number;
+  group?: number;
+  before?: number;
+  node?: number;
+  path?: (SentenceSummary | null)[];
 }
 /**
  * Probabilities of the emitted tokens, and figures of the texts.

@@ -1,5 +1,5 @@
 // Formats tokens, probabilities and numbers as readable text.
-import { tr } from "./tr.mjs";
+import { pageLanguage, tr } from "./tr.mjs";
 
 /** @type {Record<string, string>} */
 const INVISIBLE_MARKS = { "\n": "⏎", "\t": "⇥", "\r": "␍", "\u0000": "␀", "\u00a0": "⍽" };
@@ -38,6 +38,16 @@ export const tokensText = (run, ids) => makeVisible(ids.map((id) => tokenText(ru
  */
 export const tokenLabel = (run, id) =>
   makeVisible(tokenText(run, id)).replace(/^ +| +$/g, (s) => "·".repeat(s.length));
+
+/**
+ * A token as a word of a sentence: without the space before it, and a name for the end of the text.
+ * @param {Run} run
+ * @param {number} id
+ */
+export const wordLabel = (run, id) =>
+  run.eos_token_ids.includes(id)
+    ? tr("(end)")
+    : makeVisible(tokenText(run, id)).trim() || tokenLabel(run, id);
 
 const SUPERSCRIPT_DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 /** @param {string} digits */
@@ -89,6 +99,20 @@ export const formatPercent = (p) => {
   if (p >= 0.0001) return `${(100 * p).toFixed(2)} %`;
   if (p >= 0.000001) return `${(100 * p).toPrecision(2)} %`;
   return p > 0 ? "<0.0001 %" : "0 %";
+};
+
+const wholePercent = new Intl.NumberFormat(pageLanguage(), { maximumFractionDigits: 0 });
+const smallPercent = new Intl.NumberFormat(pageLanguage(), { maximumFractionDigits: 1 });
+
+/**
+ * Format a probability as whole percent in the reader's locale, with one decimal below 1 %.
+ * @drawing
+ * @param {number} p
+ */
+export const formatWholePercent = (p) => {
+  if (p > 0 && p < 0.001) return `<${smallPercent.format(0.1)}\u00a0%`;
+  if (p < 1 && p >= 0.995) return `>${wholePercent.format(99)}\u00a0%`;
+  return `${(p < 0.01 ? smallPercent : wholePercent).format(100 * p)}\u00a0%`;
 };
 
 /**

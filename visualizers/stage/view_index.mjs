@@ -11,6 +11,7 @@ import { formula } from "../formula/view.mjs";
 import { forwardTimeline } from "../forward_timeline/view.mjs";
 import { layerHeatmap } from "../layer_heatmap/view.mjs";
 import { media } from "../media/view.mjs";
+import { sentence } from "../sentence/view.mjs";
 import { strip } from "../text/view.mjs";
 import { watermark } from "../watermark/view.mjs";
 
@@ -27,6 +28,7 @@ export const FOLDER_VIEWS = {
   forward_timeline: forwardTimeline,
   layer_heatmap: layerHeatmap,
   media,
+  sentence,
   strip,
   watermark,
 };

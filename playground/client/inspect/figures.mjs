@@ -13,6 +13,7 @@ const EXCLUDED_VIEWS = [
   "predict",
   "since",
   "scrub",
+  "sentence",
   "family",
   "export",
   "what_if",

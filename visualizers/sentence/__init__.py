@@ -1,0 +1,1 @@
+"""The sentence view: why a step chose its word, in one sentence."""
