@@ -55,6 +55,9 @@ _FLUSH_S = 0.5
 _CLOSE_TIMEOUT_S = 1.0
 """Seconds for Gradio to close; it would wait five for streams that nothing ends."""
 
+FIRST_TAB = "sampling"
+"""The strategy that a first visitor sees: its recorded run has a dial that changes it."""
+
 
 def build_app() -> gr.Blocks:
     """Return the Gradio page, without loading a model or starting a server."""
@@ -78,7 +81,7 @@ def build_app() -> gr.Blocks:
         bus.input(guard_handler(_resync), None, bus, concurrency_limit=None, **PAGE_EVENT)
         build_question_bus()
         build_fork(bus)
-        with gr.Tabs(elem_id="strategies"):
+        with gr.Tabs(elem_id="strategies", selected=FIRST_TAB):
             for group in STRATEGY_GROUPS:
                 for strategy in STRATEGIES.values():
                     if strategy.group == group:

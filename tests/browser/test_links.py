@@ -58,7 +58,7 @@ def relative(page, server):
 def test_the_address_follows_tab_run_and_step(open_page, server):
     page = open_page("/?__theme=dark")
     expect(tokens(page, "greedy")).not_to_have_count(0)
-    assert query(page) == {"__theme": "dark"}
+    assert query(page) == {"__theme": "dark", "tab": "greedy"}
     tokens(page, "greedy").nth(4).click()
     at(page, trace="greedy-1", step="5", __theme="dark")
     show(page, "sampling")

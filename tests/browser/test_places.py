@@ -72,6 +72,13 @@ def test_strategies_are_in_groups_and_arrow_keys_go_from_one_to_the_next(open_pa
     expect(tabs(page).filter(has_text="Beam")).to_have_text("Beam sampling")
 
 
+def test_a_first_visitor_sees_a_recorded_run_with_a_dial(open_page):
+    page = open_page("/")
+    page.goto(page.url.partition("?")[0])
+    expect(page.locator("#sampling-stage .dp-tok[data-step].sel")).to_have_text("look")
+    expect(page.locator("#sampling-temperature input[type=range]")).to_be_in_viewport()
+
+
 def test_an_address_opens_in_its_place(open_page):
     page = open_page("/?tab=draws")
     expect(page.locator(".dp-places [aria-current]")).to_have_text("Compare")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlparse
+from urllib.parse import parse_qs, urlparse, urlsplit
 from weakref import WeakKeyDictionary
 
 from playwright.sync_api import Browser, Page
@@ -73,6 +73,14 @@ def return_page(browser: Browser, page: Page, server: str) -> None:
     empty.append(page)
 
 
+def _with_tab(path: str) -> str:
+    """Name the tab in which most tests begin, unless a path says what it opens."""
+    asked = urlsplit(path)
+    if asked.path != "/" or not parse_qs(asked.query).keys() <= {"__theme", "lang"}:
+        return path
+    return f"/?{asked.query}{'&' if asked.query else ''}tab=greedy"
+
+
 class Pages:
     """Pages that are watched: what they print as an error, ask elsewhere or fail to get is kept.
 
@@ -102,7 +110,7 @@ class Pages:
         page.set_default_timeout(PATIENCE_MS)
         self._watch(page)
         self.pages.append(page)
-        page.goto(self.server + path)
+        page.goto(self.server + _with_tab(path))
         if ready is not None:
             page.wait_for_function(ready)
         return page

@@ -11,7 +11,9 @@ const STATUS_TEXT = {
   paused: tr("Replaying"),
   replayed: tr("Recorded: every number is as it was measured"),
   predicting: tr("What comes next is hidden until you have guessed it"),
-  recorded: tr("A recorded run, every number as it was measured. Press Run to make your own."),
+  recorded: tr(
+    "A recorded run. Change a setting to see what it does, or press Run to make your own.",
+  ),
 };
 
 /** @type {Record<string, string>} */
