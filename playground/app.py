@@ -128,9 +128,8 @@ def page_head(language: str = languages.ENGLISH) -> str:
         "refusals": "" if lazy_imports.is_finished() else refusals.REFUSALS_URL,
         "plotly": scripts.plotly_url(),
     }
-    first = next(
-        (p["recorded"] for p in page_spec()["strategies"][0]["presets"] if p["recorded"]), None
-    )
+    shown = next(s for s in page_spec()["strategies"] if s["name"] == FIRST_TAB)
+    first = next((p["recorded"] for p in shown["presets"] if p["recorded"]), None)
     return languages.catalogue_elements(language) + scripts.head_html(
         given, [f"{place}/{first}.json"] if first else []
     )
@@ -253,6 +252,6 @@ def _warm_up() -> None:
     finally:
         sys.setswitchinterval(usual)
     with contextlib.suppress(EngineError):
-        load(next(iter(STRATEGIES.values())).default_model)
+        load(STRATEGIES[FIRST_TAB].default_model)
     find_refused_models()
     lazy_imports.finish()

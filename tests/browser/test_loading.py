@@ -27,8 +27,8 @@ def test_what_happens_before_the_scripts_are_there_is_not_lost(browser, server):
     page, held = held_back(browser)
     page.goto(server)
     # The page says that there is more to come; nothing on it can be pressed in vain.
-    expect(page.locator("#page-greedy")).to_contain_text("Loading")
-    expect(page.locator("#greedy-run")).to_have_count(0)
+    expect(page.locator("#page-sampling")).to_contain_text("Loading")
+    expect(page.locator("#sampling-run")).to_have_count(0)
     open_tab(page, "Beams")
     let_go(page, held)
     expect(page.locator("#beam_search-run")).to_be_visible()
@@ -43,7 +43,7 @@ def test_what_happens_before_the_scripts_are_there_is_not_lost(browser, server):
 def test_a_link_that_is_older_than_the_scripts_runs(browser, server):
     page, held = held_back(browser)
     page.goto(server + link("sampling", "Once upon a time", max_new_tokens=5))
-    expect(page.locator("#page-greedy")).to_contain_text("Loading")
+    expect(page.locator("#page-sampling")).to_contain_text("Loading")
     let_go(page, held)
     finish(page, "sampling")
     assert len(run_of(page, "sampling", "steps")) == 5

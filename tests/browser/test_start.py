@@ -42,8 +42,8 @@ def test_a_recorded_run_is_drawn_without_the_queue(browser, server):
     page = browser.new_page()
     page.route("**/queue/**", lambda route: route.abort())
     page.goto(server)
-    expect(tokens(page, "greedy")).not_to_have_count(0)
-    expect(status(page, "greedy")).to_contain_text("A recorded run")
+    expect(tokens(page, "sampling")).not_to_have_count(0)
+    expect(status(page, "sampling")).to_contain_text("A recorded run")
     page.context.close()
 
 

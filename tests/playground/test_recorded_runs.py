@@ -92,7 +92,7 @@ def test_what_is_fetched_is_small_and_the_page_itself_holds_no_run():
     )
     head = page_head()
     assert len(head) < 215_000
-    assert f'{recorded_runs.recorded_path()}/greedy-1.json"' in head
+    assert f'{recorded_runs.recorded_path()}/sampling-1.json"' in head
 
 
 def test_an_answer_is_kept_and_another_version_is_not_there():
