@@ -71,6 +71,7 @@ def open_tab(page: Page, title: str) -> None:
     page.locator(f".dp-places a[data-place={PLACES.get(title, 'explore')}]").click()
     tabs = page.locator("#strategies > .tab-wrapper > [role=tablist] > [role=tab]")
     tab = tabs.filter(has_text=re.compile(f"^{re.escape(title)}$"))
+    tab.wait_for(state="attached")
     if not tab.is_visible():  # in a group that shows another of its strategies
         group = next(s.group for s in STRATEGIES.values() if s.tab == title)
         others = [s.tab for s in STRATEGIES.values() if s.group == group]
