@@ -32,7 +32,7 @@ export const usedShare = ({ processed, removed }) => (removed ? 0 : processed);
  * Whether a row's probability is another one than the model's.
  * @param {CandidateRow} row
  */
-export const isReshaped = (row) =>
+const isReshaped = (row) =>
   row.raw !== null && formatWholePercent(row.raw) !== formatWholePercent(usedShare(row));
 
 /** @param {CandidateRow} row */
@@ -133,6 +133,14 @@ export class BarRow {
   }
 }
 
+const createLegend = () =>
+  el(
+    "p",
+    { class: "cb-legend" },
+    el("span", {}, el("b", {}), tr("with your settings")),
+    el("span", {}, el("u", {}), tr("the model's own")),
+  );
+
 /** The rows of a step's candidates with one button that asks about the row in use. */
 export class Bars {
   /** @type {BarRow[]} */
@@ -146,8 +154,10 @@ export class Bars {
     "?",
   );
 
+  #legend = createLegend();
+
   constructor() {
-    this.node = el("div", { class: "cb-bars" });
+    this.node = el("div", { class: "cb-bars" }, this.#legend);
     for (const kind of ["pointerover", "focusin"])
       this.node.addEventListener(kind, ({ target }) => {
         const row = target instanceof Node && this.#rows.find(({ node }) => node.contains(target));
@@ -172,9 +182,10 @@ export class Bars {
   draw(rows, longest) {
     while (this.#rows.length < rows.length) this.#rows.push(new BarRow());
     for (const [i, row] of rows.entries()) this.#rows[i].draw(row, longest);
-    const nodes = this.#rows.slice(0, rows.length).map(({ node }) => node);
-    if (this.node.childElementCount !== nodes.length) this.node.replaceChildren(...nodes);
     const shown = this.#rows.slice(0, rows.length);
+    if (this.node.childElementCount !== shown.length + 1)
+      this.node.replaceChildren(...shown.map(({ node }) => node), this.#legend);
+    this.#legend.hidden = !rows.some(isReshaped);
     const asked = shown.find((row) => row === this.#asked && row.row?.why);
     this.#moveWhy(asked ?? shown.find(({ row }) => row?.on));
   }

@@ -3,7 +3,7 @@ import { el } from "../shared/dom.mjs";
 import { findSelectedNode } from "../shared/record.mjs";
 import { StepView } from "../shared/step_view.mjs";
 import { tr } from "../shared/tr.mjs";
-import { Bars, isReshaped, usedShare } from "./bars.mjs";
+import { Bars, usedShare } from "./bars.mjs";
 import { createStepContent } from "./rows.mjs";
 import { Strip } from "./strip.mjs";
 
@@ -66,21 +66,12 @@ function pickRows(rows, limit) {
   return { shown, hidden, rest: rest ? addHidden(rest, hidden) : null };
 }
 
-const createLegend = () =>
-  el(
-    "p",
-    { class: "cb-legend" },
-    el("span", {}, el("b", {}), tr("with your settings")),
-    el("span", {}, el("u", {}), tr("the model's own")),
-  );
-
 class Choice {
   #ctx;
   #open = false;
   #width = 0;
   #strip = new Strip();
   #bars = new Bars();
-  #legend = createLegend();
   #note = el("p", { class: "dp-note" });
 
   /**
@@ -89,13 +80,7 @@ class Choice {
    */
   constructor(root, ctx) {
     this.#ctx = ctx;
-    this.picture = el(
-      "div",
-      { class: "cb-picture" },
-      this.#strip.node,
-      this.#bars.node,
-      this.#legend,
-    );
+    this.picture = el("div", { class: "cb-picture" }, this.#strip.node, this.#bars.node);
     root.append(this.picture, this.#note);
     /** @type {() => void} */
     this.again = () => {};
@@ -127,7 +112,6 @@ class Choice {
     const fold = this.#foldOf(hidden.length);
     const all = [...shown, ...(rest ? [{ ...rest, fold }] : [])];
     this.#bars.draw(all, Math.max(0, ...all.flatMap((row) => [row.raw ?? 0, usedShare(row)])) || 1);
-    this.#legend.hidden = !all.some(isReshaped);
     this.#strip.node.hidden = !drawn;
     if (!drawn) return;
     const slices = shown.map((row) => ({ name: row.name, share: usedShare(row), on: row.on }));
