@@ -33,7 +33,7 @@ _PRESETS = (
             ("sampling", {"max_new_tokens": 40, "temperature": 1.0, "top_k": 0}),
             ("sampling", {"max_new_tokens": 40, "temperature": 1.6, "top_k": 0}),
         ),
-        "The hotter, the sooner the texts part and the less likely they are.",
+        "The higher the temperature, the sooner the texts diverge and the less likely they are.",
     ),
     ComparePreset(
         "Beam search and greedy",
@@ -42,7 +42,7 @@ _PRESETS = (
             ("beam_search", {"max_new_tokens": 24, "num_beams": 5}),
             ("greedy", {"max_new_tokens": 24}),
         ),
-        "Beams find a text the model holds more probable, for more work.",
+        "Beam search finds a more probable text, but needs more work.",
     ),
     ComparePreset(
         "With a watermark and without",
@@ -51,7 +51,7 @@ _PRESETS = (
             ("watermark", {"max_new_tokens": 60, "bias": 3.0}),
             ("sampling", {"max_new_tokens": 60}),
         ),
-        "The price of the mark: the base model finds marked text less likely.",
+        "The mark has a price: the model itself finds marked text less likely.",
     ),
     ComparePreset(
         "Speculative and plain",
@@ -67,7 +67,7 @@ _PRESETS = (
             ),
             ("greedy", {"max_new_tokens": 60}),
         ),
-        "The same tokens from fewer forward passes of the big model.",
+        "The same tokens from fewer passes of the main model.",
     ),
 )
 

@@ -24,6 +24,7 @@ class Param:
 
     Attributes:
         label: two or three words for the control.
+        plain_label: the label as a strategy's dial, in everyday words; empty if ``label`` is plain.
         help: one sentence on its effect.
         group: a name in declare.groups.GROUPS; main is always visible, the others are collapsed.
         optional: None is valid and means "off".
@@ -34,6 +35,7 @@ class Param:
     """
 
     label: str
+    plain_label: str = ""
     help: str
     group: str = MAIN_GROUP
     optional: bool = False

@@ -75,8 +75,10 @@ class WeightsParams:
     backend: str = param(
         Choice(
             label="Computed by",
-            help="OpenVINO computes the same faster on a CPU; openvino-int8 holds the matrices with 8 "
-            "bits a value: faster still, and another model.",
+            help=(
+                "OpenVINO computes the same, faster on a CPU. openvino-int8 stores 8 bits per "
+                "value: faster still, but another model."
+            ),
             group=WEIGHTS_GROUP,
             choices=BACKENDS,
         ),
@@ -85,8 +87,10 @@ class WeightsParams:
     dtype: str | None = param(
         Choice(
             label="Precision",
-            help="Number format of the weights and of what is computed with them; off is float32 "
-            "on a CPU and bfloat16 elsewhere.",
+            help=(
+                "Number format of the weights and of the computation. Off means float32 on a CPU "
+                "and bfloat16 elsewhere."
+            ),
             group=WEIGHTS_GROUP,
             choices=DTYPES,
             optional=True,
@@ -96,8 +100,10 @@ class WeightsParams:
     quantization: str | None = param(
         Choice(
             label="Quantisation",
-            help="Hold the matrices of the layers with 8 or 4 bits a value (bitsandbytes LLM.int8 or "
-            "nf4); less memory, other probabilities.",
+            help=(
+                "Store the layers with 8 or 4 bits per value (bitsandbytes LLM.int8 or nf4). This "
+                "saves memory but changes the probabilities."
+            ),
             group=WEIGHTS_GROUP,
             choices=QUANTIZATIONS,
             optional=True,
@@ -107,7 +113,7 @@ class WeightsParams:
     bnb_4bit_use_double_quant: bool = param(
         Flag(
             label="Double quantisation",
-            help="Quantise the scales of the 4-bit blocks too, which saves 0.4 bits a value.",
+            help="Quantise the scales of the 4-bit blocks, too. This saves 0.4 bits per value.",
             group=WEIGHTS_GROUP,
         ),
         False,
@@ -115,7 +121,7 @@ class WeightsParams:
     bnb_4bit_compute_dtype: str | None = param(
         Choice(
             label="4-bit compute precision",
-            help="Number format in which 4-bit weights are multiplied; off is float32.",
+            help="Number format in which 4-bit weights are multiplied. Off means float32.",
             group=WEIGHTS_GROUP,
             choices=DTYPES,
             optional=True,
@@ -125,8 +131,7 @@ class WeightsParams:
     device_map: str | None = param(
         Choice(
             label="Placement",
-            help="Auto spreads the layers over accelerators, main memory and disk, as far as each "
-            "has room.",
+            help="Auto spreads the layers over accelerators, main memory and disk, as space allows.",
             group=WEIGHTS_GROUP,
             choices=("auto",),
             optional=True,
@@ -136,8 +141,10 @@ class WeightsParams:
     max_memory: tuple[tuple[str, str], ...] | None = param(
         MemoryLimits(
             label="Memory limits",
-            help='What the placement may fill, such as {"cpu": "200MB", "0": "10GiB"}; layers '
-            "beyond it wait on disk and are read at every step.",
+            help=(
+                'How much memory each device may use, such as {"cpu": "200MB", "0": "10GiB"}. '
+                "Further layers stay on disk and are read at every step."
+            ),
             group=WEIGHTS_GROUP,
             optional=True,
         ),

@@ -138,14 +138,14 @@ def refusal_reason(strategy: Strategy) -> str:
     if strategy.loop in ONE_TOKEN_LOOPS:
         return ""
     reasons = {
-        "beams": "its beams decide together, and other beams would need new passes of the model",
-        "repeats": "it weighs its candidates by a look ahead, which needs new passes of the model",
-        "custom": "a method's own code decides, and only its passes can be seen",
-        "faster": "a round is judged against its draft, and another one would be drafted otherwise",
+        "beams": "its beams depend on each other, so a change needs new passes of the model",
+        "repeats": "it reads its candidates ahead, which needs new passes of the model",
+        "custom": "the method's own code decides, and only its model calls can be seen",
+        "faster": "other settings would draft other tokens",
     }
-    reason = reasons.get(strategy.group, "its loop decides in a way of its own")
+    reason = reasons.get(strategy.group, "its loop decides in its own way")
     return Message(
-        "{title} cannot be asked what if without running again: {reason}.",
+        "{title}: this needs a new run, because {reason}.",
         title=strategy.title,
         reason=reason,
     )

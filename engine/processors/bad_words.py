@@ -36,9 +36,11 @@ FILTER = Filter(
         "bad_words_ids": param(
             TokenLists(
                 label="Banned words",
-                help="Texts or id sequences that may not be generated. A text is banned however it is "
-                "cut, with a space before it and without; (?i) before it means any case. The name of a "
-                "special token bans this token, too.",
+                help=(
+                    "Texts or token ids that may not be written. A text is banned in any split into "
+                    "tokens, with and without a space before it. Start it with (?i) to ignore case. A "
+                    "special token's name bans that token, too."
+                ),
                 group="tokens",
                 optional=True,
                 maximum_items=SETTINGS.max_banned_sequences,

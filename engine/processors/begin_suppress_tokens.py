@@ -25,7 +25,7 @@ FILTER = Filter(
         "begin_suppress_tokens": param(
             Tokens(
                 label="Suppressed first ids",
-                help="Tokens that may not come first: ids or spellings.",
+                help="Tokens that may not come first, as ids or as text.",
                 group="tokens",
                 optional=True,
             ),

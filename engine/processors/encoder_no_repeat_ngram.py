@@ -46,7 +46,7 @@ FILTER = Filter(
                 group="penalties",
                 minimum=0,
                 maximum=MAX_NGRAM,
-                help="N-grams of the encoder input may not occur in the output; 0 is off.",
+                help="Groups of this many tokens from the input may not occur in the output; 0 is off.",
             ),
             0,
         )

@@ -52,7 +52,7 @@ FILTER = Filter(
                 below_maximum=True,
                 step=0.0001,
                 group="sampling",
-                help="Entropy-dependent cutoff; 0 is off.",
+                help="Drop improbable tokens, more of them when the model is sure; 0 is off.",
                 papers=("2210.15191",),
             ),
             0.0,

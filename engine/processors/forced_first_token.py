@@ -26,7 +26,7 @@ FILTER = Filter(
         "forced_bos_token_id": param(
             Integer(
                 label="Forced first id",
-                help="The first generated id (encoder-decoder models).",
+                help="The id of the first token (encoder-decoder models).",
                 group="tokens",
                 minimum=0,
                 maximum=10_000_000,

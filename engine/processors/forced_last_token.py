@@ -26,7 +26,7 @@ FILTER = Filter(
         "forced_eos_token_id": param(
             Integer(
                 label="Forced last id",
-                help="The id at max_new_tokens.",
+                help="The id of the token at the limit of new tokens.",
                 group="tokens",
                 minimum=0,
                 maximum=10_000_000,

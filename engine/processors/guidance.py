@@ -20,7 +20,10 @@ FILTER = Filter(
                 maximum=20,
                 step=0.1,
                 optional=True,
-                help="Classifier-free guidance against the negative prompt; 1 is off.",
+                help=(
+                    "How strongly to steer away from the negative prompt (classifier-free guidance); 1 "
+                    "is off."
+                ),
                 papers=("2306.17806",),
             ),
             None,
@@ -28,7 +31,7 @@ FILTER = Filter(
         "negative_prompt": param(
             Text(
                 label="Negative prompt",
-                help="What guidance pushes away from.",
+                help="The text to steer away from.",
                 group="advanced",
                 optional=True,
             ),

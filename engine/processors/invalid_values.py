@@ -15,7 +15,7 @@ FILTER = Filter(
             Flag(
                 label="Remove NaN and inf",
                 group="advanced",
-                help="Replace NaN and infinite scores that a processor produced.",
+                help="Replace NaN and infinite scores that a filter produced.",
             ),
             False,
         )

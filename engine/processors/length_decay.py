@@ -16,7 +16,7 @@ FILTER = Filter(
                 label="Length decay",
                 group="length",
                 optional=True,
-                help="[start, factor]: end-of-sequence grows more likely after start tokens.",
+                help="[start, factor]: after start tokens, the end becomes more and more likely.",
             ),
             None,
         )

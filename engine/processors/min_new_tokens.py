@@ -35,7 +35,7 @@ FILTER = Filter(
         "min_new_tokens": param(
             Integer(
                 label="Minimum tokens",
-                help="End-of-sequence is forbidden before this many tokens.",
+                help="The text cannot end before this many tokens.",
                 group="length",
                 minimum=0,
                 maximum=SETTINGS.max_new_tokens,

@@ -47,7 +47,7 @@ FILTER = Filter(
                 maximum=1,
                 group="sampling",
                 optional=True,
-                help="Keep tokens of at least this share of the top probability.",
+                help="Keep tokens with at least this share of the top token's probability.",
                 papers=("2407.01082",),
             ),
             None,

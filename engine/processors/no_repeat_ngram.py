@@ -45,7 +45,7 @@ FILTER = Filter(
                 group="penalties",
                 minimum=0,
                 maximum=MAX_NGRAM,
-                help="N-grams of this size may occur only once; 0 is off.",
+                help="Groups of this many tokens may occur only once; 0 is off.",
             ),
             0,
         )

@@ -12,9 +12,7 @@ FILTER = Filter(
     off=False,
     params={
         "renormalize_logits": param(
-            Flag(
-                label="Renormalise", help="Normalise again after all processors.", group="advanced"
-            ),
+            Flag(label="Renormalise", help="Normalise again after all filters.", group="advanced"),
             False,
         )
     },

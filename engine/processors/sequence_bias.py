@@ -17,7 +17,10 @@ FILTER = Filter(
                 label="Sequence bias",
                 group="tokens",
                 optional=True,
-                help="Adds a number to the logit that would complete a sequence.",
+                help=(
+                    "Makes a sequence more or less likely by adding a number to the logit that would "
+                    "complete it."
+                ),
             ),
             None,
         )

@@ -25,7 +25,7 @@ FILTER = Filter(
         "suppress_tokens": param(
             Tokens(
                 label="Suppressed ids",
-                help='Tokens that are never generated: ids, or spellings such as ["<|im_end|>"].',
+                help='Tokens that are never written, as ids or as text such as ["<|im_end|>"].',
                 group="tokens",
                 optional=True,
             ),

@@ -19,7 +19,7 @@ FILTER = Filter(
                 maximum=100,
                 slider_maximum=3,
                 step=0.01,
-                help="Divides the logits: below 1 sharpens, above 1 flattens.",
+                help="Low values favour likely tokens, high values give rare tokens a chance.",
             ),
             1.0,
         )

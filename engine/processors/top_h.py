@@ -60,7 +60,7 @@ FILTER = Filter(
                 maximum=1,
                 group="sampling",
                 optional=True,
-                help="Keep tokens up to this share of the entropy.",
+                help="Keep the most likely tokens up to this share of the entropy.",
                 papers=("2509.02510",),
             ),
             None,

@@ -60,7 +60,7 @@ FILTER = Filter(
                 minimum=0,
                 above_minimum=True,
                 maximum=1,
-                help="Keep the smallest set of tokens that holds this probability.",
+                help="Keep the most likely tokens that together reach this probability.",
                 papers=("1904.09751",),
             ),
             1.0,

@@ -54,7 +54,7 @@ FILTER = Filter(
                 above_minimum=True,
                 maximum=1,
                 group="sampling",
-                help="Keep the tokens of most typical surprise.",
+                help="Keep the tokens whose surprise is closest to the expected one.",
                 papers=("2202.00666",),
             ),
             1.0,

@@ -143,7 +143,7 @@ class Strategy:
         """Return one sentence on why the sampling filter ``name`` has no effect here."""
         drawn = self.generate_kwargs(self.config()).get("do_sample", False)
         template = (
-            "{name} has no effect in {strategy}: it draws in a way of its own."
+            "{name} has no effect in {strategy}: it draws in its own way."
             if drawn
             else "{name} has no effect in {strategy}: nothing is drawn at random."
         )

@@ -20,7 +20,8 @@ def declare_num_beams(minimum: int) -> Any:
     return param(
         Integer(
             label="Beams",
-            help="Hypotheses that are kept at every step.",
+            plain_label="Texts kept",
+            help="How many texts the search keeps at every step.",
             minimum=minimum,
             maximum=SETTINGS.max_beams,
         ),
@@ -60,7 +61,7 @@ class BeamParams(NextTokenParams):
     length_penalty: float = param(
         Number(
             label="Length penalty",
-            help="Scores are sum / length ** this: above 0 favours long texts, below short ones.",
+            help="Above 0 favours long texts, below 0 short ones: a score is sum / length ** this.",
             minimum=-2,
             maximum=5,
             step=0.1,
@@ -70,8 +71,10 @@ class BeamParams(NextTokenParams):
     early_stopping: bool | str = param(
         Choice(
             label="Early stopping",
-            help="true: at num_beams finished texts; false: when an improvement is unlikely; "
-            "never: when it is impossible.",
+            help=(
+                "When to stop: “true” at as many finished texts as beams, “false” when a better "
+                "one is unlikely, “never” when it is impossible."
+            ),
             choices=(False, True, "never"),
         ),
         False,

@@ -27,18 +27,17 @@ STRATEGY = Strategy(
     plain_name="Beams, sampled",
     group="beams",
     summary=(
-        "Beam search whose candidates are drawn at random, without replacement, in proportion to "
-        "the probability of the whole text so far. Less repetitive than beam search, safer than "
-        "sampling; the seed fixes the luck."
+        "Beam search, but the beams are drawn at random instead of ranked. It repeats less "
+        "than beam search and is safer than sampling."
     ),
     helps=(
-        "It helps when several likely texts are wanted that change with the seed. It hurts "
-        "certainty: chance may drop the best text, so that the result is neither the "
-        "likeliest text nor a fair sample of the model."
+        "It helps when you want several probable texts that change with the seed. It hurts "
+        "certainty, because chance may drop the best text. The result is neither the most "
+        "probable text nor a fair sample of the model."
     ),
     turns=(
-        "Temperature acts on the scores before the candidates are drawn: the higher it is, "
-        "the more often an improbable continuation enters the pool."
+        "A higher temperature lets improbable continuations in more often. It acts on the "
+        "scores before the beams are drawn."
     ),
     paper="Kool et al. 2019, arXiv 1903.06059 (sampling without replacement)",
     config=BeamSamplingConfig,
@@ -53,14 +52,14 @@ STRATEGY = Strategy(
             "Drawn beams",
             STORY,
             {"max_new_tokens": 32, "num_beams": 4},
-            "The pool is in the order of the draw, not of the scores.",
+            "Beams are drawn at random, so a weaker one can beat a stronger one.",
             look_at=4,
         ),
         Preset(
             "Hot beams",
             STORY,
             {"max_new_tokens": 32, "num_beams": 4, "temperature": 1.8},
-            "A high temperature lets improbable texts into the pool.",
+            "A high temperature lets improbable texts in.",
             look_at=4,
         ),
     ),

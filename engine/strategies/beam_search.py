@@ -27,8 +27,10 @@ class BeamSearchConfig(BeamParams):
     force_words_ids: tuple[Any, ...] | None = param(
         TokenLists(
             label="Must contain",
-            help="Words the text must contain, each a text (start it with a space), ids, or a list "
-            "of alternatives.",
+            help=(
+                "Words the text must contain. Give each as text with a space before it, as ids, or "
+                "as a list of alternatives."
+            ),
             group="tokens",
             optional=True,
             nested=True,
@@ -69,19 +71,19 @@ STRATEGY = Strategy(
     short="Beams",
     group="beams",
     summary=(
-        "Keep the num_beams most probable texts instead of one, grow each by every token, and keep "
-        "the best again. It looks wider than greedy search and finds more probable texts, which "
-        "are not always better ones. The tree shows every candidate and why it was dropped."
+        "Keep several texts at once, extend each and keep the most probable ones again. "
+        "This finds more probable texts than greedy search, but not always better ones."
     ),
     helps=(
-        "It helps where the likeliest text is the right one, as in translating or mending a "
-        "sentence: in “Better than greedy” the winner scores {beam_search-1.score} and the "
-        "greedy path {beam_search-1.greedy_score}. It hurts in open-ended text, where the "
-        "likeliest text is short or dull, and every beam costs a row of every forward pass."
+        "It helps when the most probable text is the right one, as in translating or "
+        "repairing a sentence. In “Better than greedy” the winner scores "
+        "{beam_search-1.score} and the greedy path {beam_search-1.greedy_score}. It hurts "
+        "open-ended text, where the most probable text is short or dull. Every beam adds a "
+        "row to every forward pass."
     ),
     turns=(
-        "Beams is how many texts are kept at every step. One beam is greedy search; more "
-        "usually find a more probable text, never for certain."
+        "Beams is the number of texts kept at every step. One beam is greedy search; more "
+        "usually find a more probable text, but not always."
     ),
     paper="Graves 2012, arXiv 1211.3711; forced words: Post & Vilar 2018, arXiv 1804.06609",
     config=BeamSearchConfig,
@@ -96,7 +98,8 @@ STRATEGY = Strategy(
             "Better than greedy",
             "One day, a little boy found a",
             {"max_new_tokens": 24, "num_beams": 5},
-            "The winner is more probable than the greedy path, which starts with a better token.",
+            "The winner starts with a less likely token than the greedy path, yet is more "
+            "probable as a whole.",
             look_at=3,
         ),
         Preset(
@@ -108,26 +111,27 @@ STRATEGY = Strategy(
                 "length_penalty": 3.0,
                 "early_stopping": "never",
             },
-            "A high length penalty makes a longer hypothesis the winner.",
+            "A high length penalty lets a longer text win.",
             look_at=37,
         ),
         Preset(
             "One beam is greedy",
             "One day, a little boy found a",
             {"max_new_tokens": 24, "num_beams": 1},
-            "With one beam nothing is compared: the text is the greedy one.",
+            "With one beam there is nothing to compare, so this is greedy search.",
         ),
         Preset(
             "It must contain a dragon",
             "Once upon a time, there was a little girl",
             {"max_new_tokens": 32, "num_beams": 6, "force_words_ids": [" dragon"]},
-            "Hypotheses that serve the forced word are added to the pool and kept in a bank.",
+            "The search also keeps candidates that bring in the required word.",
         ),
         Preset(
             "Mend a sentence",
             "jane wss sad and she was very emarrassed.",
             {"max_new_tokens": 60, "num_beams": 4},
-            "Where a letter is missing the beams hold several readings; the rest of the sentence decides.",
+            "Where a letter is missing, the beams keep several readings until the rest of the "
+            "sentence decides.",
             model="storyfixer",
         ),
     ),

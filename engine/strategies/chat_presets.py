@@ -52,13 +52,14 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "Ask a question",
             _CAPITAL,
             {"max_new_tokens": 24},
-            "A model that was taught to answer: a few tokens, and the end mark ends the run by itself.",
+            "A chat model answers in a few tokens and then stops by itself.",
         ),
         ChatPreset(
             "Stuck in a poem",
             _RAIN,
             {"max_new_tokens": 60},
-            "A model that was taught to answer goes in circles, too: most 3-grams of this poem repeat an earlier one.",
+            "Chat models loop, too: most groups of three tokens in this poem repeat an earlier "
+            "one.",
             look_at=21,
             recorded=True,
         ),
@@ -68,7 +69,7 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "An answer, drawn",
             _SEA,
             {"max_new_tokens": 40, "temperature": 0.7, "top_k": 0},
-            "At 0.7 the sentence holds together. Compare it with the next one.",
+            "At 0.7 the sentence makes sense. Compare it with the next example.",
             1,
         ),
         ChatPreset(
@@ -84,7 +85,8 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "An answer better than the greedy one",
             _SEA,
             {"max_new_tokens": 24, "num_beams": 4},
-            "The best of four beams is more probable than the greedy answer, token for token, and ends by itself.",
+            "The best of four beams is more probable per token than the greedy answer, and "
+            "ends by itself.",
             look_at=6,
             recorded=True,
         ),
@@ -94,13 +96,14 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "Drawn, but from the best",
             _SEA,
             {"max_new_tokens": 24, "num_beams": 4, "top_k": 0},
-            "No temperature and no filter, and still a probable sentence: of what is drawn the best beams stay.",
+            "No temperature, no filter, and still a probable sentence: the best of the drawn "
+            "beams stay.",
             1,
         ),
     ),
     "diverse_beam_search": (
         ChatPreset(
-            "Four answers that begin otherwise",
+            "Four answers, four beginnings",
             _SEA,
             {
                 "max_new_tokens": 20,
@@ -117,7 +120,8 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "The poem goes on",
             _RAIN,
             {"max_new_tokens": 60, "penalty_alpha": 0.6, "top_k": 6},
-            "Greedy search goes in circles with this poem. Here no 3-gram is there twice, at the price of odd words.",
+            "Greedy search loops on this poem. Here no three tokens repeat, but some words are "
+            "odd.",
             look_at=14,
             recorded=True,
         ),
@@ -127,14 +131,16 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "The answer lost",
             _CAPITAL,
             {"max_new_tokens": 20, "dola_layers": "high", "repetition_penalty": 1.2},
-            "Made for models fifty times as large: contrasted with its upper layers this one does not say Paris.",
+            "DoLa was made for models fifty times as large. Compared with its upper layers, "
+            "this one does not say Paris.",
             recorded=True,
         ),
         ChatPreset(
             "The answer kept",
             _CAPITAL,
             {"max_new_tokens": 20, "dola_layers": "low", "repetition_penalty": 1.2},
-            "Contrasted with the lower layers, which know little of the answer, it says Paris.",
+            "Compared with its lower layers, which know little about the answer, the model "
+            "says Paris.",
         ),
     ),
     "early_exit": (
@@ -142,7 +148,8 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "A model that cannot be left early",
             _CAT,
             {"max_new_tokens": 24, "assistant_early_exit": 20, **_DRAFTS},
-            "It was not taught to answer before its last layer: after 20 of 30, nearly every guess is wrong.",
+            "This model was not trained to answer early. After 20 of 30 layers, nearly every "
+            "guess is wrong.",
             look_at=3,
             recorded=True,
         ),
@@ -150,7 +157,8 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "Three layers before the end",
             _CAT,
             {"max_new_tokens": 24, "assistant_early_exit": 27, **_DRAFTS},
-            "After 27 of 30 layers about every second guess is right, and nearly all the work is done.",
+            "After 27 of 30 layers about every second guess is right, but nearly all the work "
+            "is done.",
         ),
     ),
     "universal_assisted": (
@@ -158,7 +166,8 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "Drafted by a teller of stories",
             _CAT,
             {"max_new_tokens": 32, **_DRAFTS},
-            "A draft model a hundred times smaller, with other tokens: in a story every fifth guess or so is right.",
+            "The draft model is a hundred times smaller and has other tokens. In a story, "
+            "about every fifth guess is right.",
         ),
     ),
     "watermark": (
@@ -166,7 +175,8 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "A marked story",
             _CAT,
             {"max_new_tokens": 60, "bias": 2.5},
-            "A story may go on in many ways, so the mark finds room: z is far above the threshold after 60 tokens.",
+            "A story can continue in many ways, so there is room for the mark. After 60 tokens "
+            "z is far above the threshold.",
             look_at=20,
             recorded=True,
         ),
@@ -174,7 +184,8 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "What a mark costs",
             _CAPITAL,
             {"max_new_tokens": 24, "bias": 2.5},
-            "The same seed says Paris without a mark. With it the mark is found, and the answer is wrong.",
+            "Without the mark, the same seed says Paris. With it, the mark is detected but the "
+            "answer is wrong.",
         ),
     ),
     "prompt_lookup": (

@@ -18,6 +18,7 @@ class ContrastiveConfig(NextTokenParams):
     penalty_alpha: float = param(
         Number(
             label="Penalty alpha",
+            plain_label="Dislike of repetition",
             minimum=0,
             maximum=1,
             step=0.05,
@@ -28,10 +29,11 @@ class ContrastiveConfig(NextTokenParams):
     top_k: int = param(
         Integer(
             label="Candidates k",
+            plain_label="Candidates read",
             minimum=1,
             maximum=64,
             slider_maximum=16,
-            help="Tokens that are run through the model before one is chosen; memory grows with it.",
+            help="How many tokens the model reads before one is chosen. More need more memory.",
         ),
         4,
     )
@@ -56,21 +58,19 @@ STRATEGY = Strategy(
     plain_name="Avoid repeats",
     group="repeats",
     summary=(
-        "Run each of the k most probable tokens through the model, look at the hidden state it "
-        "would have and subtract how similar that is to any earlier one. A token must be likely "
-        "and say something new, so loops end without any randomness. Every step costs one pass "
-        "over k rows."
+        "Choose tokens that are likely and unlike the text so far. This ends loops without "
+        "randomness, but the model must read several candidates at every step."
     ),
     helps=(
-        "It helps long open-ended text to move on without chance: "
-        "{contrastive_search-1.rep_3} of the three-token groups of “Not stuck: contrastive” "
-        "are repeats, against {contrastive_search-2.rep_3} for greedy search on the same "
-        "prompt. It hurts speed, since every candidate is read once before one is chosen, "
-        "and models whose tokens all look alike."
+        "It helps long open-ended text to move on without chance. In “Not stuck: "
+        "contrastive” {contrastive_search-1.rep_3} of the three-token groups repeat, "
+        "against {contrastive_search-2.rep_3} for greedy search on the same prompt. It "
+        "hurts speed, because the model reads every candidate before one is chosen. It "
+        "works badly with models whose tokens all look alike."
     ),
     turns=(
         "Alpha is the weight of the penalty for resembling an earlier token. At 0 this is "
-        "greedy search; the closer to 1, the less the model's own probability counts."
+        "greedy search; close to 1 the model's own probability hardly counts."
     ),
     paper="Su et al. 2022, arXiv 2202.06417",
     config=ContrastiveConfig,
@@ -82,23 +82,22 @@ STRATEGY = Strategy(
             "Not stuck: contrastive",
             _LOOPING_PROMPT,
             {"max_new_tokens": 100, "penalty_alpha": 0.6, "top_k": 6},
-            "Few 3-grams repeat an earlier one, on a prompt on which greedy search goes in circles. "
-            "The arcs show which earlier token made a candidate expensive.",
+            "Greedy search loops on this prompt; here little repeats. The arcs show which "
+            "earlier token made a candidate expensive.",
             look_at=14,
         ),
         Preset(
             "The same prompt, greedy",
             _LOOPING_PROMPT,
             {"max_new_tokens": 100, "penalty_alpha": 0.0, "top_k": 6},
-            "Alpha 0 is greedy search: nothing pays for being similar, and the text goes in circles: "
-            "most of its 3-grams are repeats.",
+            "Alpha 0 turns the penalty off. This is greedy search, and it loops.",
             look_at=46,
         ),
         Preset(
-            "Too much of it",
+            "Too much penalty",
             STORY,
             {"max_new_tokens": 60, "penalty_alpha": 0.85, "top_k": 12},
-            "With so high an alpha likelihood hardly counts: nothing repeats, and the story falls apart.",
+            "Alpha too high: nothing repeats, but the story stops making sense.",
         ),
     ),
     visuals=("contrastive", "candidates", "xray", "formula", "draw", "chart"),

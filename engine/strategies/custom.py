@@ -22,8 +22,8 @@ class MethodName(Param):
 
     def describe_range(self) -> str:
         return (
-            "the name of a method that comes along, a repository of the hub such as owner/name or"
-            " owner/name@commit, or a folder with custom_generate/generate.py"
+            "the name of a built-in method, a repository of the hub such as owner/name or "
+            "owner/name@commit, or a folder with custom_generate/generate.py"
         )
 
     def parse(self, value: object) -> str | Callable[..., Any]:
@@ -70,15 +70,17 @@ class CustomConfig(SamplingParams, NextTokenParams):
     method: str | Callable[..., Any] = param(
         MethodName(
             label="Method",
-            help="A method that comes along, a repository of the hub, or a folder: whatever has "
-            "custom_generate/generate.py.",
+            help=(
+                "A built-in method, a repository of the hub, or a folder with "
+                "custom_generate/generate.py."
+            ),
         ),
         "mirostat",
     )
     arguments: dict[str, Any] | None = param(
         MethodArguments(
             label="Its arguments",
-            help='What the method has of its own, such as {"tau": 2.0}; its defaults hold for the rest.',
+            help='The method\'s own settings, such as {"tau": 2.0}. The others keep their defaults.',
             optional=True,
         ),
         None,
@@ -86,14 +88,14 @@ class CustomConfig(SamplingParams, NextTokenParams):
     do_sample: bool = param(
         Flag(
             label="Sample",
-            help="Hand the sampling filters to the method; whether it draws is its own affair.",
+            help="Pass the sampling filters to the method. Whether it draws is up to the method.",
         ),
         False,  # as of generate(custom_generate=...)
     )
     num_beams: int = param(
         Integer(
             label="Beams",
-            help="For methods that search: hypotheses that are kept at every step.",
+            help="For methods that search: how many texts they keep at every step.",
             group="advanced",
             minimum=1,
             maximum=SETTINGS.max_beams,
@@ -103,7 +105,7 @@ class CustomConfig(SamplingParams, NextTokenParams):
     length_penalty: float = param(
         Number(
             label="Length penalty",
-            help="For methods that search: above 0 favours long texts, below short ones.",
+            help="For methods that search: above 0 favours long texts, below 0 short ones.",
             group="advanced",
             minimum=-2,
             maximum=5,
@@ -119,20 +121,15 @@ STRATEGY = Strategy(
     short="Custom",
     group="custom",
     summary=(
-        "Decode with a method from elsewhere: one that comes along, a repository of the hub, or a folder "
-        "of your own with a generate() in it. It runs in a process of its own that can read the model and "
-        "nothing else, and everything that can be seen of it from outside is recorded: forward passes, "
-        "processors, tokens that were taken back."
+        "Decode with a method from elsewhere: built in, from the hub, or from a folder of "
+        "yours. It runs sandboxed, with access to the model only, and every model call is "
+        "recorded."
     ),
     helps=(
-        "It helps whoever tries an idea from a paper, or writes one, and wants to see what it does to a "
-        "text and what it costs. It hurts where the method's own reasons are looked for: from outside "
-        "they cannot be seen, unless the method tells them."
+        "Use it to try a method from a paper, or your own. Limit: you see what the method "
+        "does, not why, unless it reports its reasons."
     ),
-    turns=(
-        "The method turns everything: its own arguments stand below its name, and each method "
-        "says what they do."
-    ),
+    turns=("Each method brings its own settings; they appear below its name."),
     paper="the documentation of transformers: custom generation methods; every method names its own paper",
     config=CustomConfig,
     loop=None,
@@ -147,8 +144,7 @@ STRATEGY = Strategy(
                 "arguments": {"ngram": 3},
                 "do_sample": False,
             },
-            "Where three tokens come a second time, the text is taken back to before them and goes "
-            "another way.",
+            "When three tokens repeat, the method backs up and tries something else.",
             look_at=19,
         ),
         Preset(
@@ -161,8 +157,8 @@ STRATEGY = Strategy(
                 "do_sample": True,
                 "top_k": 0,
             },
-            "Every draw leaves out what would surprise by more than a bound, and the bound moves so "
-            "that two bits a token come out on average.",
+            "The draw leaves out tokens that would surprise too much. The limit moves so that "
+            "tokens carry two bits of surprise on average.",
             look_at=5,
         ),
         Preset(
@@ -176,21 +172,21 @@ STRATEGY = Strategy(
                 "temperature": 5.0,
                 "top_k": 0,
             },
-            "What is kept does not depend on the temperature: even at 5 nothing improbable gets through.",
+            "This filter ignores the temperature: even at 5 nothing improbable gets through.",
         ),
         Preset(
             "Looking ahead when unsure",
             "The cat sat on the",
             {"max_new_tokens": 24, "method": "continue_when_uncertain", "do_sample": False},
-            "Where the entropy is above 2 nats, three tokens are tried four tokens far: more passes than "
-            "tokens.",
+            "When the model is unsure (entropy above 2 nats), the method tries three tokens "
+            "four tokens ahead. That takes more passes than tokens.",
         ),
         Preset(
             "Against an amateur",
             "In the dark forest",
             {"max_new_tokens": 40, "method": "contrastive_decoding", "do_sample": False},
-            "The token that the model likes much more than an amateur does, who sees one word of the prompt: "
-            "both are rows of one pass.",
+            "The method takes tokens that the model likes much more than an amateur, who sees "
+            "one word of the prompt. One pass reads both.",
         ),
         Preset(
             "The draw most like the others",
@@ -201,7 +197,7 @@ STRATEGY = Strategy(
                 "arguments": {"num_samples": 8},
                 "do_sample": True,
             },
-            "Eight texts are drawn at once, and the one that shares most with the others is kept.",
+            "Eight texts are drawn at once; the one that shares most with the others is kept.",
         ),
     ),
     visuals=("forward_timeline", "candidates", "xray", "chart"),

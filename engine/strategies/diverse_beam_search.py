@@ -21,7 +21,10 @@ class DiverseBeamConfig(BeamParams):
     num_beam_groups: int = param(
         Integer(
             label="Groups",
-            help="Groups that choose one after the other; they divide the beams evenly.",
+            help=(
+                "How many groups the beams form. Groups are equally large and choose one after the "
+                "other."
+            ),
             minimum=2,
             maximum=SETTINGS.max_beams,
         ),
@@ -30,7 +33,8 @@ class DiverseBeamConfig(BeamParams):
     diversity_penalty: float = param(
         Number(
             label="Diversity penalty",
-            help="What a token costs for each beam of an earlier group that took it at this step.",
+            plain_label="Push apart",
+            help="The price of a token for each beam of an earlier group that took it at this step.",
             minimum=0,
             above_minimum=True,
             maximum=100,
@@ -66,20 +70,18 @@ STRATEGY = Strategy(
     plain_name="Different beams",
     group="beams",
     summary=(
-        "Plain beams often differ in a word or two. Here the beams form groups that choose one "
-        "after the other, and a token costs extra when an earlier group has just taken it, so the "
-        "groups tell different stories."
+        "The beams form groups that choose one after the other. A token costs extra if an "
+        "earlier group just took it, so the groups write different texts."
     ),
     helps=(
-        "It helps when a choice of different texts is wanted: in “Different first words” the "
-        "{diverse_beam_search-1.outputs} texts begin with "
+        "It helps when you want different texts to choose from. In “Different first words” "
+        "the {diverse_beam_search-1.outputs} texts begin with "
         "{diverse_beam_search-1.first_words} different tokens. It hurts the probability of "
-        "each text: a later group pays for agreeing with an earlier one."
+        "each text, because later groups pay for agreeing with earlier ones."
     ),
     turns=(
-        "Diversity penalty is what a token costs a group for every beam of earlier groups "
-        "that has just chosen it. At 0 the groups do not see each other and write the same "
-        "texts."
+        "Diversity penalty is the price of a token for every beam of an earlier group that "
+        "just chose it. At 0 all groups write the same texts."
     ),
     paper="Vijayakumar et al. 2016, arXiv 1610.02424",
     config=DiverseBeamConfig,
@@ -100,13 +102,13 @@ STRATEGY = Strategy(
                 "diversity_penalty": 4.0,
                 "num_return_sequences": 6,
             },
-            "Six groups of one beam: every text starts with another word.",
+            "Six groups of one beam each: every text starts with a different word.",
         ),
         Preset(
             "Two groups of three",
             "One day, a little boy found a",
             {"max_new_tokens": 24, "num_beams": 6, "num_beam_groups": 2, "diversity_penalty": 1.0},
-            "Inside a group the beams are alike, the groups are not.",
+            "Beams of one group are alike, but the groups differ.",
             look_at=3,
         ),
     ),

@@ -60,13 +60,16 @@ class DolaConfig(SamplingParams, NextTokenParams):
     dola_layers: str | tuple[int, ...] = param(
         LayerChoice(
             label="Layers",
-            help="Which layers may be contrasted with the last: low, high, or a "
-            "list such as [2, 4, 6]; 0 is the embedding's output.",
+            plain_label="Layers compared",
+            help=(
+                "Layers that may be compared with the last: low, high, or a list such as [2, 4, "
+                "6]. 0 is the embedding's output."
+            ),
         ),
         "high",
     )
     do_sample: bool = param(
-        Flag(label="Sample", help="Draw from the contrast instead of taking the best."), False
+        Flag(label="Sample", help="Draw from the contrast instead of taking the best token."), False
     )
 
     def check(self) -> None:
@@ -109,21 +112,20 @@ STRATEGY = Strategy(
     plain_name="Late layers",
     group="layers",
     summary=(
-        "Ask an earlier layer, too, what comes next, and prefer the tokens whose probability grew "
-        "most from there to the last layer; among the candidate layers the one that differs most "
-        "is taken anew at every step. It was made to bring out facts that large models learn in "
-        "late layers. The paper does not advise it for small models (its appendix N finds no gain "
-        "for GPT-2); here it shows how a prediction forms layer by layer."
+        "Compare the last layer with an earlier one, and prefer tokens whose probability "
+        "grew most in between. It was made for large models; here it shows how a "
+        "prediction forms."
     ),
     helps=(
-        "It was made for large models, where what the last layers add is often a fact. It "
-        "hurts small models, whose late layers know little more: the text of “How a token "
-        "forms” has a perplexity of {dola-1.perplexity}. Here it is a picture of how a token "
-        "forms."
+        "It was made for large models, whose late layers often add a fact. It hurts small "
+        "models, whose late layers know little more. The paper finds no gain for GPT-2 "
+        "(appendix N). The text of “How a token forms” has a perplexity of "
+        "{dola-1.perplexity}."
     ),
     turns=(
-        "Layers says which layers may be contrasted with the last. The paper takes high ones "
-        "for short factual answers and low ones for long reasoning."
+        "Layers are those that may be compared with the last; the most different one is "
+        "used at each step. The paper uses high layers for short factual answers and low "
+        "ones for long reasoning."
     ),
     paper="Chuang et al. 2023, arXiv 2309.03883",
     config=DolaConfig,
@@ -137,15 +139,15 @@ STRATEGY = Strategy(
             "How a token forms",
             STORY,
             {"max_new_tokens": 60, "dola_layers": "high", "repetition_penalty": 1.2},
-            "The map shows where in every layer's ranking the emitted token stands: easy tokens are "
-            "found in early layers, hard ones only in the last.",
+            "The map shows the token's rank in every layer. Easy tokens lead early, hard ones "
+            "only in the last layer.",
             look_at=3,
         ),
         Preset(
             "Contrast with low layers",
             STORY,
             {"max_new_tokens": 60, "dola_layers": "low", "repetition_penalty": 1.2},
-            "The candidates are layers 2 to 6; the outlined one is contrasted.",
+            "Layers 2 to 6 are available; the outlined one is compared with the last.",
             look_at=3,
         ),
         Preset(
@@ -158,7 +160,8 @@ STRATEGY = Strategy(
                 "top_k": 0,
                 "repetition_penalty": 1.2,
             },
-            "A list of one layer fixes the choice; the token is drawn from the contrast.",
+            "With one layer in the list there is no choice of layer. The token is drawn from "
+            "the contrast.",
         ),
     ),
     visuals=("layer_heatmap", "candidates", "xray", "formula", "draw", "chart"),

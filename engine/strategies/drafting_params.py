@@ -27,7 +27,7 @@ class DraftingParams(SamplingParams, NextTokenParams):
         Flag(
             label="Measure plain decoding",
             group="advanced",
-            help="Afterwards decode the same prompt without a draft and compare the speed.",
+            help="Afterwards run the same prompt without a draft and compare the speed.",
         ),
         False,
     )
@@ -37,8 +37,10 @@ class DraftingParams(SamplingParams, NextTokenParams):
             group="advanced",
             minimum=0,
             maximum=2000,
-            help="Sampling: afterwards draw two tokens this many times and compare them with "
-            "the target's exact distribution; 0 is off.",
+            help=(
+                "With sampling: afterwards draw two tokens this many times, and compare them with "
+                "the main model's exact distribution. 0 is off."
+            ),
         ),
         0,
     )
@@ -74,10 +76,11 @@ class DraftModelParams(DraftingParams):
     num_assistant_tokens: int = param(
         Integer(
             label="Draft tokens",
+            plain_label="Guesses per pass",
             minimum=1,
             maximum=64,
             slider_maximum=24,
-            help="Tokens to draft before the target checks them.",
+            help="How many tokens to guess before the main model checks them.",
         ),
         20,
     )
@@ -85,7 +88,7 @@ class DraftModelParams(DraftingParams):
         Choice(
             label="Draft schedule",
             choices=("constant", "heuristic", "heuristic_transient"),
-            help="heuristic: two more after a round in which all were right, else one fewer.",
+            help="heuristic: two more after a fully accepted round, otherwise one fewer.",
         ),
         "constant",
     )
@@ -94,7 +97,10 @@ class DraftModelParams(DraftingParams):
             label="Draft confidence",
             minimum=0,
             maximum=1,
-            help="A draft ends after a token it gives less probability than this; 0 is off.",
+            help=(
+                "A draft ends after a token that the draft model gives less probability than this; "
+                "0 is off."
+            ),
         ),
         0.4,
     )
@@ -113,8 +119,10 @@ class EnsembleParams(DraftModelParams):
             maximum=1,
             above_minimum=True,
             below_maximum=True,
-            help="Lossy: judge drafts by w·p + (1 − w)·q instead of p, so that more is accepted; "
-            "empty keeps the target's own text.",
+            help=(
+                "Accept more by judging drafts with w·p + (1 − w)·q instead of p. The text is then "
+                "no longer the main model's own; empty keeps it."
+            ),
         ),
         None,
     )

@@ -29,7 +29,7 @@ class EarlyExitConfig(EnsembleParams):
             minimum=1,
             maximum=256,
             slider_maximum=15,
-            help="Layers that run before the draft leaves through the final norm and head.",
+            help="How many layers run before the model guesses through its final norm and head.",
         ),
         4,
     )
@@ -64,20 +64,19 @@ STRATEGY = Strategy(
     plain_name="Faster: early layer",
     group="faster",
     summary=(
-        "The model drafts for itself: its first layers guess, leaving through the final norm and "
-        "head, and the whole model checks the guesses in one pass. It pays when early layers often "
-        "know the next token already, as in models trained for it (LayerSkip)."
+        "The model's first layers guess, and the whole model checks the guesses in one "
+        "pass. This pays off when early layers often know the next token, as in models "
+        "trained for it (LayerSkip)."
     ),
     helps=(
-        "It helps where no second model is at hand: the first layers guess and the whole "
-        "model checks. {early_exit-1.tokens_per_forward} tokens come from every full pass "
-        "when the guess is made after layer 4, {early_exit-2.tokens_per_forward} after layer "
-        "8. It hurts speed where the early layers are often wrong, as in every model that "
-        "was not trained for it."
+        "It helps when you have no second model. Each full pass yields "
+        "{early_exit-1.tokens_per_forward} tokens when the model guesses after layer 4, "
+        "{early_exit-2.tokens_per_forward} after layer 8. It hurts speed when the early "
+        "layers are often wrong, as in models not trained for it."
     ),
     turns=(
-        "Exit layer is after how many layers a guess is made: an early one is cheap and "
-        "often wrong, a late one nearly as slow as the model itself."
+        "Exit layer is the layer after which the model guesses. An early one is fast but "
+        "often wrong, a late one nearly as slow as the whole model."
     ),
     paper="Elhoushi et al. 2024, arXiv 2404.16710",
     config=EarlyExitConfig,
@@ -98,7 +97,7 @@ STRATEGY = Strategy(
                 "assistant_confidence_threshold": 0.0,
                 "plain_run": True,
             },
-            "A cheap draft that is wrong more often.",
+            "Fast guesses that are wrong more often.",
             look_at=3,
         ),
         Preset(
@@ -111,7 +110,7 @@ STRATEGY = Strategy(
                 "assistant_confidence_threshold": 0.0,
                 "plain_run": True,
             },
-            "Half the layers: the middle of the trade.",
+            "Half the layers: slower guesses, but more of them are right.",
             look_at=7,
         ),
         Preset(
@@ -124,7 +123,7 @@ STRATEGY = Strategy(
                 "assistant_confidence_threshold": 0.0,
                 "plain_run": True,
             },
-            "Right most often, and nearly as dear as the target itself.",
+            "Guesses best, but saves almost nothing: it runs most of the model.",
         ),
     ),
     visuals=("draft_timeline", "candidates", "xray", "formula", "draw"),

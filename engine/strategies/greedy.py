@@ -31,17 +31,17 @@ STRATEGY = Strategy(
     short="Greedy",
     group="greedy",
     summary=(
-        "At every step take the single most probable token. Fast and repeatable; it never looks "
-        "ahead, so it can walk past better sentences and often falls into loops."
+        "Always take the most likely token. This is fast and repeatable, but it never "
+        "looks ahead and often falls into loops."
     ),
     helps=(
-        "It helps where one answer is right and should be the same every time: a fact, a "
-        "line of code, a test. It hurts in open-ended text, which goes round in circles: in "
-        "“Stuck in a loop” {greedy-2.rep_3} of all three-token groups repeat an earlier one."
+        "It helps when one answer is right and should be the same every time: a fact, a "
+        "line of code. It hurts open-ended text, which starts to repeat itself. In “Stuck "
+        "in a loop”, {greedy-2.rep_3} of all three-token groups repeat an earlier one."
     ),
     turns=(
-        "Greedy search has no dial of its own. A repetition penalty above 1 makes every "
-        "token that was already written less likely, needed ones included."
+        "Greedy search has no dial. A repetition penalty above 1 makes every token that "
+        "already occurred less likely, even one that is needed."
     ),
     paper="the baseline of every decoding paper; loops are studied in Holtzman et al. 2020, arXiv 1904.09751",
     config=GreedyConfig,
@@ -61,20 +61,21 @@ STRATEGY = Strategy(
             "Stuck in a loop",
             "Sam and Sue liked to play in the garden. They",
             {"max_new_tokens": 80},
-            "Watch surprisal fall as the text starts to repeat itself.",
+            "Watch the surprise fall as the text starts to repeat itself.",
             look_at=21,
         ),
         Preset(
             "The loop forbidden",
             "Sam and Sue liked to play in the garden. They",
             {"max_new_tokens": 80, "no_repeat_ngram_size": 3},
-            "The same prompt with 3-grams allowed only once: the X-ray shows what was removed.",
+            "The same prompt, but no three tokens may repeat. The X-ray shows what the filter "
+            "removed.",
         ),
         Preset(
             "Mend a sentence",
             "he showed it to mia ad said look, miia",
             {"max_new_tokens": 60},
-            "A damaged sentence is written whole. Ask what a word looked at to see which letters it came from.",
+            "The model repairs a damaged sentence. Influence shows which letters a word came from.",
             model="storyfixer",
         ),
     ),

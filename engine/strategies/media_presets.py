@@ -13,7 +13,8 @@ MEDIA_PRESETS: dict[str, tuple[Preset, ...]] = {
             "Say what is in a picture",
             "",
             {"max_new_tokens": 30},
-            "An encoder looks at the picture, the decoder writes: the same sentence every time. Try one of yours.",
+            "An encoder reads the picture, a decoder writes: the same sentence every time. Try "
+            "a picture of your own.",
             model=CAPTION_MODEL,
             image="example:scene-1",
         ),
@@ -21,7 +22,8 @@ MEDIA_PRESETS: dict[str, tuple[Preset, ...]] = {
             "Write down what is said",
             "",
             {"max_new_tokens": 15},
-            "An encoder hears the sentence, the decoder writes it word by word: the same words every time.",
+            "An encoder hears the sentence, a decoder writes it word by word: the same words "
+            "every time.",
             model=SPEECH_MODEL,
             audio="example:speech-1",
         ),
@@ -31,7 +33,8 @@ MEDIA_PRESETS: dict[str, tuple[Preset, ...]] = {
             "One picture, many sentences",
             "",
             {"max_new_tokens": 30, "temperature": 1.0, "top_k": 0},
-            "Another seed looks elsewhere in the same picture. What the picture leaves open has a wide distribution.",
+            "Another seed describes the same picture differently. Where the picture leaves "
+            "something open, many words are possible.",
             model=CAPTION_MODEL,
             image="example:scene-2",
         ),
@@ -39,7 +42,8 @@ MEDIA_PRESETS: dict[str, tuple[Preset, ...]] = {
             "One sentence, heard again",
             "",
             {"max_new_tokens": 15, "temperature": 1.0, "top_k": 0},
-            "Another seed may hear other words where the model is unsure; most words of a clear voice leave no choice.",
+            "Where the model is unsure, another seed may hear other words. A clear voice "
+            "leaves little choice.",
             model=SPEECH_MODEL,
             audio="example:speech-2",
         ),
@@ -49,7 +53,7 @@ MEDIA_PRESETS: dict[str, tuple[Preset, ...]] = {
             "The best of four descriptions",
             "",
             {"max_new_tokens": 30, "num_beams": 4},
-            "Four descriptions of one picture are kept side by side; the tree shows where they part.",
+            "The search keeps four descriptions of one picture. The tree shows where they diverge.",
             model=CAPTION_MODEL,
             image="example:scene-3",
         ),
@@ -57,7 +61,8 @@ MEDIA_PRESETS: dict[str, tuple[Preset, ...]] = {
             "Four ways to hear a sentence",
             "",
             {"max_new_tokens": 15, "num_beams": 4},
-            "Greedy search mishears this voice. Of four transcripts side by side the likeliest whole one wins.",
+            "Greedy search mishears this voice. Of four transcripts, the one that is most "
+            "likely as a whole wins.",
             model=SPEECH_MODEL,
             audio="example:speech-5",
         ),

@@ -25,11 +25,9 @@ class ParameterCondition:
     """One sentence shown while the parameter is disabled."""
 
 
-_NEEDS_SAMPLING = ParameterCondition(
-    "do_sample", (True,), "It acts on draws, and nothing is drawn while Sample is off."
-)
-_NEEDS_GREENLIST = ParameterCondition("scheme", ("greenlist",), "It belongs to green lists.")
-_NEEDS_SYNTHID = ParameterCondition("scheme", ("synthid",), "It belongs to SynthID.")
+_NEEDS_SAMPLING = ParameterCondition("do_sample", (True,), "This works only while Sample is on.")
+_NEEDS_GREENLIST = ParameterCondition("scheme", ("greenlist",), "Only green lists use this.")
+_NEEDS_SYNTHID = ParameterCondition("scheme", ("synthid",), "Only SynthID uses this.")
 
 
 def conditional_parameters(strategy: Strategy) -> dict[str, ParameterCondition]:
@@ -53,14 +51,14 @@ def _seed_condition(strategy: Strategy) -> ParameterCondition | None:
     if strategy.loop is None:
         return None  # a custom method draws in its own way
     if "do_sample" in params_of(strategy.config):
-        return ParameterCondition("do_sample", (True,), "Nothing is drawn while Sample is off.")
+        return ParameterCondition("do_sample", (True,), "The seed works only while Sample is on.")
     if strategy.generate_kwargs(strategy.config()).get("do_sample"):
         return None
     return ParameterCondition(
         "",
         (),
         Message(
-            "Nothing is drawn in {strategy}: every seed gives one text.",
+            "Nothing is random in {strategy}: every seed gives the same text.",
             strategy=strategy.title.lower(),
         ),
     )

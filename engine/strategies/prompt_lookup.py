@@ -28,10 +28,11 @@ class PromptLookupConfig(DraftingParams):
     prompt_lookup_num_tokens: int = param(
         Integer(
             label="Copied tokens",
+            plain_label="Words copied",
             minimum=1,
             maximum=64,
             slider_maximum=24,
-            help="Tokens to copy from where the last n-gram was seen before.",
+            help="How many tokens to copy from an earlier match.",
         ),
         10,
     )
@@ -40,7 +41,7 @@ class PromptLookupConfig(DraftingParams):
             label="Longest n-gram",
             minimum=1,
             maximum=16,
-            help="Match the last n tokens, from this n down to 1.",
+            help="How many trailing tokens must match at first; then fewer, down to 1.",
         ),
         2,
     )
@@ -99,20 +100,19 @@ STRATEGY = Strategy(
     plain_name="Faster: copy",
     group="faster",
     summary=(
-        "No draft model at all: find where the last few tokens occurred before and propose what "
-        "followed them there. It shines where the output repeats the input (summaries, edits, "
-        "names, code) and costs next to nothing where it does not."
+        "Guess by copying what followed the last tokens earlier in the text; no draft "
+        "model is needed. This pays off when the output repeats the input."
     ),
     helps=(
-        "It helps where the answer repeats its input, as in summaries, edits and code: in "
-        "“Where copying shines” {prompt_lookup-1.tokens_per_forward} tokens come from every "
-        "forward pass, in “Where there is little to copy” "
-        "{prompt_lookup-2.tokens_per_forward}. It hurts next to nothing, since looking up "
-        "costs no model."
+        "It helps when the answer repeats its input, as in summaries, edits, names and "
+        "code. In “Where copying shines” each forward pass yields "
+        "{prompt_lookup-1.tokens_per_forward} tokens, in “Where there is little to copy” "
+        "{prompt_lookup-2.tokens_per_forward}. It hurts almost nothing, because looking up "
+        "needs no model."
     ),
     turns=(
-        "Longest n-gram is how many of the last tokens are looked for first. Longer ones are "
-        "found less often and copied with more right."
+        "Longest n-gram is how many trailing tokens must match at first. Longer matches "
+        "are rarer but more reliable."
     ),
     paper="Saxena 2023, github.com/apoorvumang/prompt-lookup-decoding; arXiv 2304.04487",
     config=PromptLookupConfig,
@@ -127,21 +127,21 @@ STRATEGY = Strategy(
             "Where copying shines",
             "Row, row, row your boat. Row, row, row your boat. Row, row,",
             {"max_new_tokens": 60, "plain_run": True},
-            "The text repeats itself, so whole drafts copied from it are accepted.",
+            "The text repeats itself, so whole copied drafts are accepted.",
             look_at=11,
         ),
         Preset(
             "Where there is little to copy",
             "Once upon a time, there was a little girl named Lily. She",
             {"max_new_tokens": 60, "plain_run": True},
-            "Fresh text: most rounds find no match or copy the wrong continuation.",
+            "New text: most rounds find no match or copy the wrong continuation.",
             look_at=15,
         ),
         Preset(
             "The longest match first",
             "The dog ran and ran and",
             {"max_new_tokens": 60, "max_matching_ngram_size": 4},
-            "The last four tokens are searched for first, then fewer; the arc shows how many were found.",
+            "First the last four tokens must match, then fewer. The arc shows how many did.",
         ),
     ),
     visuals=("draft_timeline", "candidates", "xray", "formula", "draw"),

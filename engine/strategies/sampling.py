@@ -20,20 +20,19 @@ STRATEGY = Strategy(
     plain_name="Sample",
     group="sample",
     summary=(
-        "Draw the next token at random in proportion to its probability, after temperature and the "
-        "filters (top-k, top-p, min-p, …) have reshaped the distribution. The seed fixes the luck: "
-        "the same seed gives the same text."
+        "Draw the next token at random, likely ones more often than rare ones. Same seed, "
+        "same text: change the seed for another one."
     ),
     helps=(
-        "It helps in stories and talk, where many continuations are good and the likeliest "
-        "is dull. It hurts where one answer is right: another seed writes another text, and "
-        "a hot draw takes tokens that the model all but ruled out. The text of “Cool and "
-        "careful” has a perplexity of {sampling-1.perplexity}, that of “Hot and wild” one of "
-        "{sampling-2.perplexity}."
+        "It helps stories and conversation, where many continuations are good and the "
+        "likeliest is dull. It hurts where one answer is right, because every seed writes "
+        "another text. At a high temperature it takes tokens that the model almost ruled "
+        "out. The text of “Cool and careful” has a perplexity of {sampling-1.perplexity}, "
+        "that of “Hot and wild” one of {sampling-2.perplexity}."
     ),
     turns=(
-        "Temperature divides the logits: below 1 likely tokens gain, above 1 unlikely ones "
-        "do. Close to 0 every draw takes the most probable token, as greedy search does."
+        "A low temperature favours likely tokens, a high one gives rare tokens a chance. "
+        "Close to 0 this is greedy search."
     ),
     paper="Holtzman et al. 2020, arXiv 1904.09751 (nucleus); Fan et al. 2018, arXiv 1805.04833 (top-k)",
     config=SamplingConfig,
@@ -61,13 +60,13 @@ STRATEGY = Strategy(
             "Nucleus",
             STORY,
             {"max_new_tokens": 60, "top_k": 0, "top_p": 0.9},
-            "How many tokens top-p keeps changes with the model's certainty.",
+            "Top-p keeps few tokens when the model is sure and many when it is not.",
         ),
         Preset(
             "Three at once",
             "The little bear opened the door and saw",
             {"max_new_tokens": 40, "num_return_sequences": 3},
-            "Three draws in one batch.",
+            "Three texts, drawn at once.",
         ),
     ),
     visuals=("candidates", "xray", "formula", "draw", "chart"),

@@ -34,7 +34,7 @@ class LengthParams:
     max_new_tokens: int = param(
         Integer(
             label="New tokens",
-            help="Most tokens to generate.",
+            help="The longest text to write, in tokens.",
             minimum=1,
             maximum=SETTINGS.max_new_tokens,
             slider_maximum=256,
@@ -70,7 +70,7 @@ class LengthParams:
     eos_token_id: tuple[int, ...] | None = param(
         Tokens(
             label="End tokens",
-            help="Tokens that end the text, as ids or spellings; off means the model's own.",
+            help="Tokens that end the text, as ids or as text. Off means the model's own.",
             group="length",
             optional=True,
             maximum_items=16,
@@ -109,8 +109,10 @@ class NextTokenParams(PenaltyParams, LengthParams):
     special_tokens: str | None = param(
         Choice(
             label="Special tokens in the text",
-            help="Read special tokens that the prompt spells as text, or parse them as the model's "
-            "own tokens; off means text on a public page and for messages, and parse elsewhere.",
+            help=(
+                "“text” reads typed special tokens as plain text, “parse” as the model's own. Off "
+                "means “text” on public pages and in messages, otherwise “parse”."
+            ),
             group=PROMPT_GROUP,
             choices=SPECIAL_TOKENS,
             optional=True,
@@ -120,7 +122,7 @@ class NextTokenParams(PenaltyParams, LengthParams):
     num_return_sequences: int = param(
         Integer(
             label="Sequences",
-            help="How many outputs to return.",
+            help="How many texts to write.",
             group="length",
             minimum=1,
             maximum=SETTINGS.max_return_sequences,

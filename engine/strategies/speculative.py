@@ -45,20 +45,20 @@ STRATEGY = Strategy(
     plain_name="Faster: small model",
     group="faster",
     summary=(
-        "A small model drafts a few tokens; the large one reads them all in a single forward pass "
-        "and keeps the part it agrees with, plus one token of its own. The text is exactly what the "
-        "large model alone would have written (with sampling: exactly its distribution), only in "
-        "fewer of its expensive passes."
+        "A small draft model guesses several tokens, and the main model checks them in one "
+        "pass. The text is exactly the main model's own, but needs fewer of its slow "
+        "passes."
     ),
     helps=(
-        "It helps when a small model often agrees with a large one that is slow: in “A draft "
-        "that is usually right” {speculative-1.tokens_per_forward} tokens come from every "
-        "pass of the target, in “A hard prompt” {speculative-2.tokens_per_forward}. It hurts "
-        "only speed, where most drafts are rejected; the text stays the target's own."
+        "It helps when a small model often agrees with a slow main model. In “A draft that "
+        "is usually right” each pass of the main model yields "
+        "{speculative-1.tokens_per_forward} tokens, in “A hard prompt” "
+        "{speculative-2.tokens_per_forward}. It hurts only speed, when most guesses are "
+        "rejected. With sampling, the distribution stays exactly the main model's own."
     ),
     turns=(
-        "Draft tokens is how many tokens are guessed before the target checks them. More of "
-        "them pay as long as they are accepted; after the first wrong one the rest is lost."
+        "Draft tokens is how many tokens are guessed before the main model checks them. "
+        "More pay off while they are accepted; after the first wrong one the rest is lost."
     ),
     paper="Leviathan et al. 2023, arXiv 2211.17192; Chen et al. 2023, arXiv 2302.01318",
     config=SpeculativeConfig,
@@ -79,7 +79,7 @@ STRATEGY = Strategy(
                 "plain_run": True,
                 "assistant_confidence_threshold": 0.0,
             },
-            "Most tiles are accepted: several tokens come from every pass of the target.",
+            "Most guesses are accepted, so every pass of the main model yields several tokens.",
             look_at=3,
         ),
         Preset(
@@ -91,7 +91,7 @@ STRATEGY = Strategy(
                 "plain_run": True,
                 "assistant_confidence_threshold": 0.0,
             },
-            "Far from what it was trained on the draft is often wrong: most of its work is lost.",
+            "On unfamiliar text the draft model guesses badly, so little is saved.",
             look_at=8,
         ),
         Preset(
@@ -103,7 +103,7 @@ STRATEGY = Strategy(
                 "num_assistant_tokens_schedule": "heuristic",
                 "assistant_confidence_threshold": 0.0,
             },
-            "Two more after a round in which all were right, one fewer after a rejection.",
+            "The draft gets longer when it guesses right and shorter when it doesn't.",
         ),
         Preset(
             "Sampling, and is it the same?",
@@ -116,7 +116,8 @@ STRATEGY = Strategy(
                 "assistant_confidence_threshold": 0.0,
                 "distribution_runs": 200,
             },
-            "Every tile is kept while u is at most p / q; 200 short runs check the distribution.",
+            "A guess is kept if its random number is at most p / q. Then 200 short runs check "
+            "the distribution.",
         ),
     ),
     visuals=("draft_timeline", "candidates", "xray", "formula", "draw"),

@@ -48,19 +48,19 @@ STRATEGY = Strategy(
     plain_name="Faster: other tokenizer",
     group="faster",
     summary=(
-        "Speculative decoding with a draft model that cuts text into other tokens. Greedy: the "
-        "draft's text is encoded again for the target and aligned with what is there. Sampling: the "
-        "draft proposes only tokens both vocabularies have, so p and q can be compared."
+        "Speculative decoding with a draft model that cuts text into other tokens. Its "
+        "guesses are translated into the main model's tokens."
     ),
     helps=(
-        "It helps when the only small model at hand cuts text otherwise: "
-        "{universal_assisted-1.tokens_per_forward} tokens come from every pass of the target "
-        "in “Re-encoded drafts”. It hurts speed, since every draft is turned into text and "
-        "cut anew; what does not survive that is lost."
+        "It helps when the only small model you have cuts text differently. In “Re-encoded "
+        "drafts” each pass of the main model yields "
+        "{universal_assisted-1.tokens_per_forward} tokens. It hurts speed, because every "
+        "guess is turned into text and encoded again. What does not survive that is lost."
     ),
     turns=(
-        "Draft tokens is how many of the draft's own tokens are guessed at a time; the "
-        "target may cut the same text into more or fewer."
+        "Draft tokens counts the draft model's tokens; the main model may cut the same "
+        "text into more or fewer. With sampling, the draft model proposes only tokens that "
+        "both vocabularies have."
     ),
     paper="Timor et al. 2025, arXiv 2502.05202",
     config=UniversalAssistedConfig,
@@ -76,7 +76,7 @@ STRATEGY = Strategy(
             "Re-encoded drafts",
             "Tom and his mom were in the kitchen. Tom wanted to",
             {"max_new_tokens": 60, "num_assistant_tokens": 6, "plain_run": True},
-            "The two rails show how the same text is cut by either tokenizer.",
+            "The two rows show how each tokenizer cuts the same text.",
             look_at=6,
         ),
         Preset(
@@ -90,7 +90,8 @@ STRATEGY = Strategy(
                 "assistant_confidence_threshold": 0.0,
                 "distribution_runs": 100,
             },
-            "Sampling proposes only tokens that both have; the distribution stays the target's.",
+            "The draft model proposes only tokens that both models have. The distribution "
+            "stays the main model's own.",
             look_at=2,
         ),
     ),

@@ -76,12 +76,15 @@ class GreenListParams:
     bias: float = param(
         Number(
             label="Bias",
+            plain_label="Strength",
             minimum=0,
             maximum=20,
             slider_maximum=8,
             step=0.1,
-            help="Green lists: added to the logit of every green token; more is easier to "
-            "detect and costs more quality, 0 marks nothing.",
+            help=(
+                "Green lists: the number added to the logit of every green token. More is easier "
+                "to detect but costs more quality; 0 marks nothing."
+            ),
         ),
         GreenList.bias,
     )
@@ -89,8 +92,10 @@ class GreenListParams:
         Choice(
             label="Seeding",
             choices=("lefthash", "selfhash"),
-            help="Green lists: the list is chosen by the last token, or by the token itself "
-            "with those before it (slower).",
+            help=(
+                "Green lists: the last token chooses the list, or the token itself with those "
+                "before it (slower)."
+            ),
         ),
         GreenList.seeding_scheme,
     )
@@ -100,8 +105,10 @@ class GreenListParams:
             minimum=1,
             maximum=16,
             slider_maximum=8,
-            help="Green lists: tokens an n-gram holds besides the new one (lefthash) or with "
-            "it (selfhash); lefthash seeds with the last one alone.",
+            help=(
+                "Green lists: tokens of an n-gram, without the new one (lefthash) or with it "
+                "(selfhash). Lefthash seeds with the last one alone."
+            ),
         ),
         GreenList.context_width,
     )
@@ -110,15 +117,14 @@ class GreenListParams:
             label="Key",
             minimum=1,
             maximum=MAX_KEY,
-            help="Green lists: the secret; another key finds nothing.",
+            help="Green lists: the secret number. Another key finds nothing.",
         ),
         GreenList.hashing_key,
     )
     ignore_repeated_ngrams: bool = param(
         Flag(
             label="Count n-grams once",
-            help="Green lists, when counting: a repeated n-gram adds nothing new, so it counts "
-            "only the first time.",
+            help="Green lists: count a repeated n-gram only the first time, as it adds nothing new.",
         ),
         False,
     )
@@ -133,7 +139,7 @@ class SynthIdParams:
             label="N-gram length",
             minimum=2,
             maximum=16,
-            help="SynthID: tokens of an n-gram, the new one included.",
+            help="SynthID: tokens of an n-gram, including the new one.",
         ),
         SynthId.ngram_len,
     )
@@ -147,7 +153,10 @@ class SynthIdParams:
             group="advanced",
             minimum=1,
             maximum=100_000,
-            help="SynthID: contexts remembered; a token after a remembered one is not marked.",
+            help=(
+                "SynthID: how many contexts are remembered. A token after a remembered one is not "
+                "marked."
+            ),
         ),
         SynthId.context_history_size,
     )
@@ -175,7 +184,7 @@ class SynthIdParams:
         Flag(
             label="Skip the first tokens",
             group="advanced",
-            help="SynthID: leave the first tokens, whose context is not whole, unmarked.",
+            help="SynthID: leave the first tokens unmarked, as their context is incomplete.",
         ),
         SynthId.skip_first_ngram_calls,
     )
@@ -183,7 +192,7 @@ class SynthIdParams:
         Flag(
             label="Uniform scores",
             group="advanced",
-            help="SynthID, for testing: forget the model's scores before marking.",
+            help="SynthID, for tests: ignore the model's scores before marking.",
         ),
         SynthId.debug_mode,
     )
@@ -196,7 +205,7 @@ class WatermarkConfig(
     """Scheme, strength and key of the mark, and the threshold of its detection."""
 
     do_sample: bool = param(
-        Flag(label="Sample", help="Draw the token; off takes the best of the marked scores."), True
+        Flag(label="Sample", help="Draw the token. Off takes the best of the marked scores."), True
     )
     z_threshold: float = param(
         Number(
@@ -267,21 +276,20 @@ STRATEGY = Strategy(
     plain_name="Mark",
     group="mark",
     summary=(
-        "Sample as usual, but favour at every step a share of the vocabulary that a secret key "
-        "chooses from the preceding text. A reader sees nothing; who holds the key counts the "
-        "favoured tokens and finds more than chance allows. Where the model is sure of the next "
-        "token the mark cannot act. SynthID-Text marks by a tournament of keyed bits instead of a "
-        "bias."
+        "Sample as usual, but favour the tokens that a secret key picks at every step. "
+        "Readers notice nothing; with the key, you count more of these tokens than chance "
+        "allows."
     ),
     helps=(
-        "It helps to tell later, with the key, that a text came from this model: after the "
-        "tokens of “Green lists” z is {watermark-1.z}, and a text without the mark stays "
-        "near 0. It hurts the text where the model is unsure, and it cannot mark where the "
-        "model is sure."
+        "It helps you recognise later, with the key, that a text came from this model. "
+        "After the tokens of “Green lists” z is {watermark-1.z}; without the mark it stays "
+        "near 0. It hurts the text where the model is unsure. Where the model is sure, it "
+        "cannot leave a mark."
     ),
     turns=(
-        "Bias is added to the logit of every green token: more is found in fewer tokens and "
-        "bends the text more; 0 marks nothing."
+        "Bias is added to the logit of every favoured (green) token. More is detected "
+        "sooner but changes the text more; 0 marks nothing. SynthID-Text uses a tournament "
+        "of secret bits instead."
     ),
     paper="Kirchenbauer et al. 2023, arXiv 2301.10226 and 2306.04634; Dathathri et al. 2024, Nature 634",
     config=WatermarkConfig,
@@ -309,14 +317,14 @@ STRATEGY = Strategy(
             "Selfhash",
             KITCHEN_PROMPT,
             {"max_new_tokens": 100, "bias": 2.5, "seeding_scheme": "selfhash"},
-            "Every token takes part in choosing its own list, so the key is harder to guess.",
+            "Every token helps to choose its own list, so the key is harder to guess.",
             look_at=17,
         ),
         Preset(
             "Too faint",
             KITCHEN_PROMPT,
             {"max_new_tokens": 100, "bias": 0.5},
-            "A bias of 0.5 is drowned by chance: z stays below the threshold.",
+            "A bias of 0.5 is too weak to detect.",
         ),
         Preset(
             "Known by heart",
@@ -328,7 +336,8 @@ STRATEGY = Strategy(
             "SynthID",
             KITCHEN_PROMPT,
             {"max_new_tokens": 100, "scheme": "synthid", "top_k": 0},
-            "No green list: each token has nine keyed bits, more of them ones than chance has.",
+            "No green list: each token has nine secret bits. More of them are 1 than chance "
+            "would give.",
         ),
     ),
     visuals=("watermark", "candidates", "xray", "formula", "draw", "chart"),

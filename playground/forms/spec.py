@@ -44,7 +44,10 @@ from visualizers import strategy_visuals
 from visualizers.page import order_views
 
 SEED = Integer(
-    label="Seed", help="The same seed gives the same draws.", minimum=0, maximum=MAX_SEED
+    label="Seed",
+    help="Same seed, same text. Change the seed for another one.",
+    minimum=0,
+    maximum=MAX_SEED,
 )
 _SERVER_QUESTIONS = ("why", "what_if", "looked")
 """Question tabs that the server answers."""
@@ -138,6 +141,7 @@ def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
     about: dict[str, Any] = {
         "name": name,
         "label": kind.label,
+        "plain_label": kind.plain_label or kind.label,
         "help": kind.help,
         "group": kind.group,
         "optional": kind.optional,
@@ -261,7 +265,9 @@ def dependent_weights(assistant: bool) -> dict[str, dict[str, Any]]:
             "name": prefix + other,
             "values": [value],
             "why": Message(
-                "It acts while {label} is {value}.", label=kinds[prefix + other].label, value=value
+                "This works only while {label} is {value}.",
+                label=kinds[prefix + other].label,
+                value=value,
             ),
         }
         for prefix in (("", ASSISTANT_PREFIX) if assistant else ("",))

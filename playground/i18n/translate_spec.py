@@ -15,6 +15,7 @@ from playground.i18n import languages
 TEXT_FIELDS = frozenset(
     (
         "label",
+        "plain_label",
         "help",
         "title",
         "plain_name",

@@ -154,7 +154,7 @@ def test_a_recorded_run_and_a_strategy_that_cannot_be_asked(open_page):
     page.get_by_role("button", name=entry.title, exact=True).click()
     # What stood there before is there until then, with panels of its own.
     expect(page.locator(".dp-stage:visible .dp-v-beam_tree")).to_be_attached()
-    expect(view(page)).to_contain_text("its beams decide together")
+    expect(view(page)).to_contain_text("its beams depend on each other")
     expect(view(page).get_by_role("button", name="Run with these settings")).to_be_hidden()
 
 

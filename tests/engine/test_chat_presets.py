@@ -139,7 +139,7 @@ CLAIMS = {
     "Copy a text": _copied,
     "An answer better than the greedy one": _better,
     "Drawn, but from the best": _from_the_best,
-    "Four answers that begin otherwise": _four_ways,
+    "Four answers, four beginnings": _four_ways,
     "The poem goes on": _goes_on,
     "The answer lost": _lost,
     "The answer kept": _kept,

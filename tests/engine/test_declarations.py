@@ -52,4 +52,4 @@ def test_a_filter_that_a_strategy_does_not_have_is_left_out_for_the_true_reason(
     said = "temperature has no effect in greedy: "
     assert greedy.describe_missing_filter("temperature") == f"{said}nothing is drawn at random."
     drawing = dataclasses.replace(greedy, generate_kwargs=lambda config: {"do_sample": True})
-    assert drawing.describe_missing_filter("temperature") == f"{said}it draws in a way of its own."
+    assert drawing.describe_missing_filter("temperature") == f"{said}it draws in its own way."

@@ -196,7 +196,7 @@ def test_a_strategy_can_be_asked_or_says_why_not(strategy):
 
 def test_what_cannot_be_asked_is_refused_in_a_sentence():
     search = kept(request("beam_search", {"num_beams": 2}))
-    with pytest.raises(EngineError, match="its beams decide together"):
+    with pytest.raises(EngineError, match="its beams depend on each other"):
         apply_change(search, SettingsChange())
     guided = kept(request("sampling", {"guidance_scale": 2.0, "negative_prompt_ids": [5, 9]}))
     with pytest.raises(
