@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-from playground.i18n.languages import choose_language, client_catalogue, other_languages
+from playground.i18n.languages import (
+    choose_language,
+    client_catalogue,
+    other_languages,
+    server_catalogue,
+    spec_catalogue,
+)
 
 ROOT = Path(__file__).parents[1]
 _CALL = re.compile(r'\btr\(\s*"((?:[^"\\]|\\.)*)"')
@@ -25,6 +31,12 @@ _VALUE = re.compile(r"\$\{[^}]*\}")
 _SENTENCE = re.compile(
     r"^(?!M\d|translate|rgb|var\(|calc|[.#\[]|[a-z]{2}-|.*(?:px|=>|aria-|dp-)).*[A-Za-z]{3,} [A-Za-z]{2,}"
 )
+_UNCLEAR = re.compile(
+    r"\b(?:besides?|stands?|stood|told|tells?|held|dear|comes? along|of its own|anew|of it|whoever"
+    r"|the surest first|(?:texts|runs|two|they) part|part at)\b",
+    re.IGNORECASE,
+)
+"""Words that a reader stumbles over, see "Words on the page" in CONTRIBUTING.md."""
 UNTRANSLATED = {
     "markdown.mjs": ("p em strong s ul ol", "math mrow mi mn", "noopener noreferrer"),
     "python_highlighter.mjs": ("and as assert async", "True False None"),
@@ -81,6 +93,27 @@ def test_a_text_keeps_the_names_of_its_values_and_its_signs() -> None:
         for what in changed_by(english, other)
     ]
     assert not found, "\n".join(found)
+
+
+def unclear(texts: Iterable[str]) -> list[str]:
+    """Return the texts with a word that has a plainer one; names of values are no words."""
+    return sorted(text for text in texts if _UNCLEAR.search(_NAMED.sub("", text)))
+
+
+def test_no_text_of_the_page_has_a_word_that_readers_stumble_over() -> None:
+    texts = {*asked(), *server_catalogue("de"), *spec_catalogue("de")}
+    assert len(texts) > 3000
+    assert not unclear(texts)
+
+
+def test_an_unclear_word_is_found_and_the_name_of_a_value_is_none() -> None:
+    said = [
+        "It stands beside it.",
+        "The texts part here.",
+        "Right: {told}",
+        "The part of a picture",
+    ]
+    assert unclear(said) == said[:2]
 
 
 def untranslated(path: Path) -> list[str]:

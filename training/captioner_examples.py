@@ -40,7 +40,7 @@ EXAMPLES = {
     ),
     "scene-3": Example(
         1_000_003_066,
-        "A triangle beside two hearts",
+        "A triangle next to two hearts",
         "On the left a small red triangle, on the right two small red hearts.",
     ),
     "scene-4": Example(
@@ -56,7 +56,7 @@ EXAMPLES = {
     "scene-6": Example(
         1_000_001_098,
         "A star and a heart, aslant",
-        "A small blue star, and a small orange heart to the right of it and below it.",
+        "A small blue star, and a small orange heart to its right and below it.",
     ),
 }
 

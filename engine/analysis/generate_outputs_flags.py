@@ -81,24 +81,25 @@ def check_has_outputs(trace: Trace) -> None:
         )
     if strategy.loop is None or trace.method is not None:
         raise EngineError(
-            "A custom method decides in code of its own, so transformers' generate() has no scores, hidden"
-            " states or attentions of this run."
+            "A custom method decides in its own code, so transformers' generate() has no "
+            "scores, hidden states or attentions for this run."
         )
     # A trace records a Python function as the text "<callable …>".
     if any(isinstance(v, str) and v.startswith("<callable") for v in trace.config.values()):
         raise EngineError(
-            "A function of its own decided what this run may write; no record has it."
+            "A Python function decided what this run may write, and the recording does not "
+            "contain it."
         )
     values = {name: value for name, value in trace.config.items() if value is not None}
     config = build_config(strategy.config, values, strategy.name)
     own = find_run_loop(strategy, config, trace, find_capabilities(trace.model.id))
     if own is not None:
         raise EngineError(
-            "transformers' generate() cannot make this run and has no outputs of it: {why}.",
+            "transformers' generate() cannot make this run, so it has no outputs: {why}.",
             why=own.why,
         )
     if not any(output.token_ids for output in trace.outputs):
-        raise EngineError("The run wrote nothing, so there are no outputs of it.")
+        raise EngineError("The run wrote nothing, so it has no outputs.")
 
 
 def check_model_matches(trace: Trace, loaded: LoadedModel) -> None:

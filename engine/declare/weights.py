@@ -249,4 +249,4 @@ def _unknown_parameter(
     if isinstance(name, str) and name in _ASSISTANT_KINDS:
         return ParameterError(name, value, Message("{owner} has no draft model", owner=owner))
     hint = suggest_name(name, kinds) or Message("there are {names}", names=", ".join(_KINDS))
-    return ParameterError("weights", name, "no such parameter says how weights are held", hint)
+    return ParameterError("weights", name, "no weights setting has this name", hint)

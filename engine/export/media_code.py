@@ -158,7 +158,7 @@ def check_media_exportable(plan: Plan) -> None:
         raise ExportError("A conversation about a picture cannot be written as code.")
     if plan.media.kind == WHISPER and plan.has_folder:
         raise ExportError(
-            "A loop that comes along cannot be written as code for this model, whose generate() is its own."
+            "This model has its own generate(), so a bundled loop cannot be exported as code."
         )
 
 

@@ -30,7 +30,7 @@ _SHORT_DOCSTRING = '"""The run as a pipeline; nothing below needs it."""'
 def unsupported_reason(plan: Plan) -> str | None:
     """Return the reason why a run cannot be a pipeline; None if it can."""
     if plan.method is not None:
-        return "A pipeline reads what a method returns in a way of its own; the script calls generate()."
+        return "A pipeline reads a method's result differently, so the script calls generate()."
     if plan.media is not None:
         return "This pipeline reads text alone; the script gives the model its picture or sound."
     if plan.model.info.is_encoder_decoder:

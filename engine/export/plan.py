@@ -239,7 +239,7 @@ def _recorded_method(trace: Trace) -> Method | None:
         name = f"{name}@{trace.method.revision}"
     if not is_local_method(name):
         raise ExportError(
-            "The method {name} is not on this machine, so its code cannot come along.", name=name
+            "The method {name} is not on this machine, so its code cannot be included.", name=name
         )
     try:
         found = find_method(name).method

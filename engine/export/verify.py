@@ -149,7 +149,7 @@ def _refuse_unfinished(trace: Trace) -> None:
     # Look up the name instead of trusting the trace, which may come from anyone.
     if trace.method is not None and trace.method.name not in list_templates():
         raise ExportError(
-            "A method that did not come along runs nowhere but shut in, so its script is not run here."
+            "A method that is not built in runs only in the sandbox, so its script is not run here."
         )
     if SETTINGS.public and any(
         info is not None and info.id.startswith("/") for info in (trace.model, trace.assistant)

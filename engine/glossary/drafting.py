@@ -82,8 +82,8 @@ TERMS = (
     ),
     Term(
         "green list",
-        "The share of the vocabulary that a secret key and the text before choose at a step, and that a watermark "
-        "favours. A reader without the key sees nothing of it.",
+        "The share of the vocabulary that a watermark favours at a step. A secret key and "
+        "the text before choose it; readers without the key cannot see it.",
         "Not every green token comes from the mark: people write green ones too, as many as chance gives.",
         codes=("green_fraction", "green_candidates"),
         params=("greenlist_ratio",),

@@ -16,8 +16,8 @@ TERMS = (
         "self-attention",
         "Attention to the text that the decoder has read so far, the position that decides the token "
         "included.",
-        "The first position often takes most of it, because a head that needs nothing has to look "
-        "somewhere.",
+        "The first position often gets most of the attention, because a head that needs "
+        "nothing has to look somewhere.",
     ),
     Term(
         "cross-attention",

@@ -59,8 +59,8 @@ TERMS = (
     ),
     Term(
         "special token",
-        "A token that stands for no text: the end of a text, or where somebody's turn begins in a "
-        "conversation. Texts leave it out; where tokens are shown one by one it is in a box.",
+        "A token without text: the end of a text, or where a speaker's turn begins in a "
+        "conversation. Texts leave it out; lists of tokens show it in a box.",
         "A prompt that spells one is read as special_tokens says, as the token or as text.",
         codes=("special_token_ids",),
     ),
@@ -124,16 +124,17 @@ TERMS = (
     ),
     Term(
         "custom generation method",
-        "A function in a folder of its own that takes the place of generate(): it is given the model and the "
-        "prompt, and returns the text. Here it runs shut in, and is seen from outside by the model's passes.",
+        "A function in a separate folder that replaces generate(): it gets the model and "
+        "the prompt and returns the text. Here it runs sandboxed, and you see its model "
+        "calls.",
         "What it decides by is seen only as far as it goes through the model and through lists of processors.",
         codes=("method", "source", "sha256", "declared", "length"),
         params=("method",),
     ),
     Term(
         "rollback",
-        "Tokens that were written are taken back, so that something else can stand in their place. The "
-        "next forward pass then reads a text that lacks some tokens it had at the pass before.",
+        "The method removes tokens it wrote and writes something else in their place. The "
+        "next forward pass then reads a text without them.",
         codes=("dropped",),
     ),
     Term(

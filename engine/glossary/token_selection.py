@@ -98,8 +98,8 @@ TERMS = (
     ),
     Term(
         "hidden state",
-        "The list of numbers that stands for a token, read in its context, inside the model. Similar "
-        "uses have similar ones.",
+        "The list of numbers that represents a token in its context inside the model. "
+        "Similar uses have similar numbers.",
     ),
     Term(
         "cosine",

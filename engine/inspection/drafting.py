@@ -212,8 +212,8 @@ def _explain_sampled(
     if drafted is not None and drafted.status == "accepted":
         name = token_name(place, token)
         draft.say(
-            "{name} was never asked: the draft had {drafted} here, and it stood, with u "
-            "= {u} not above {ratio}.",
+            "{name} was never considered: the drafted {drafted} was accepted first (random "
+            "number {u}, limit {ratio}).",
             name=name,
             drafted=token_name(place, drafted.token_id),
             u=format_share(float(numbers.u[where])),
@@ -243,7 +243,9 @@ def _explain_verdict(
     name = token_name(place, token)
     compared = "p ÷ q" if weight is None else "1 − w + w × p ÷ q"
     draft.fact("u", told, "The uniform number that judged it, from the run's seed.")
-    draft.fact(compared, limit, "The drafted token stands while u is not above this.")
+    draft.fact(
+        compared, limit, "The drafted token is accepted while the random number is not above this."
+    )
     both = {
         "name": name,
         "p": format_percent(float(numbers.p[where, token])),
@@ -252,26 +254,26 @@ def _explain_verdict(
     judged = {"told": told, "compared": f"{compared} = {limit}"}
     if drafted.status == "accepted" and ratio >= 1:
         draft.say(
-            "{name} was drafted and stands: the target gives it {p} and the draft gave it {q}, "
-            "so it always stands.",
+            "{name} was drafted and accepted: the main model gives it {p}, the draft model "
+            "{q}, so it is always accepted.",
             **both,
         )
         return
     if drafted.status == "accepted":
         draft.say(
-            "{name} was drafted and stands: the target gives it {p} and the draft gave it {q}, "
-            "u = {told} is not above {compared}.",
+            "{name} was drafted and accepted: the main model gives it {p}, the draft model "
+            "{q}, and the random number {told} is not above {compared}.",
             **both,
             **judged,
         )
         return
     draft.say(
-        "{name} was drafted and rejected: the target gives it {p} and the draft gave it {q}, "
-        "and u = {told} is above {compared}.",
+        "{name} was drafted but rejected: the main model gives it {p}, the draft model "
+        "{q}, and the random number {told} is above {compared}.",
         **both,
         **judged,
     )
-    draft.say("It would have stood with u ≤ {limit}.", limit=limit)
+    draft.say("It would have been accepted with a random number up to {limit}.", limit=limit)
     if draft.chosen:
         draft.say("The draw from what was left took it after all.")
         return
@@ -297,7 +299,9 @@ def _explain_draw(
     draft.fact(
         "Share of what was left" if drafted else "Share of the draw",
         format_percent(p),
-        "max(p − q, 0), made to sum to 1." if drafted else "p itself: the whole draft stood.",
+        "max(p − q, 0), made to sum to 1."
+        if drafted
+        else "p itself: the whole draft was accepted.",
     )
     if drafted is not None:
         draft.say("The draft's {name} was rejected.", name=token_name(place, drafted.token_id))

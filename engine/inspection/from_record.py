@@ -42,8 +42,8 @@ def explain(place: ReplayedStep, token_id: int, draft: Explainer) -> None:
         return
     if candidate is None:
         draft.say(
-            "{name} is not among the {found} recorded candidates of this step, so "
-            "nothing more is known of it.",
+            "{name} is not among the {found} candidates saved with this step, so nothing more "
+            "is known about it.",
             name=name,
             found=len(found),
         )

@@ -145,7 +145,7 @@ def _model_rules(run: CachedRun, config: Any) -> list[Any]:
         return []
     if loaded is None or loaded.reader is None:
         raise EngineError(
-            "The speech model of this run is not in memory, and it has rules of its own."
+            "The speech model of this run is not in memory, and it has its own rules."
         )
     return loaded.reader.logits_processors(config, run.header.prompt_ids, run.header.speech)
 

@@ -94,7 +94,8 @@ def config_from_trace(trace: Trace, strategy: Strategy) -> Any:
     """
     if any(isinstance(v, str) and v.startswith("<callable") for v in trace.config.values()):
         raise EngineError(
-            "A function of its own decided what this run may write; no record has it."
+            "A Python function decided what this run may write, and the recording does not "
+            "contain it."
         )
     return build_config(strategy.config, trace.config, strategy.name)
 

@@ -147,7 +147,7 @@ class _Evaluator:
             return self.functions[node.func.id](*given)
         except (TypeError, ValueError, KeyError, AttributeError, IndexError):
             raise _NotAllowedError(
-                Message("{name} cannot be told of these values", name=node.func.id)
+                Message("{name} cannot be determined from these values", name=node.func.id)
             ) from None
 
     def _binop(self, node: ast.BinOp) -> float:

@@ -69,7 +69,7 @@ def parse_run(name: str, given: object) -> LessonRun:
     if "recorded" in found.given:
         if len(found.given) > 1:
             raise LessonError(
-                "{where} is a recorded one, so nothing else can be said of it.", where=found.where
+                "{where} is a recorded one, so it can have no other fields.", where=found.where
             )
         return LessonRun(name, found.text("recorded", most=60))
     found.text("strategy", most=40)
@@ -87,12 +87,12 @@ def _check_run_input(found: FieldReader) -> None:
     for name in given:
         # A local file would be missing or different on another machine.
         if not found.text(name, most=60).startswith(EXAMPLE_PREFIX):
-            raise found.field_error(name, "it must be one that comes along, as in example:scene-1")
+            raise found.field_error(name, "it must be a built-in one, as in example:scene-1")
     both = "prompt" in found.given and "messages" in found.given
     if both or not (given or "prompt" in found.given or "messages" in found.given):
         raise LessonError(
-            "{where} needs a prompt, or messages, and not both; besides a picture or a "
-            "sound it needs neither.",
+            "{where} needs a prompt or messages, not both. With a picture or a sound it needs "
+            "neither.",
             where=found.where,
         )
 

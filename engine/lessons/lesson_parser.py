@@ -104,7 +104,7 @@ class _StrictLoader(yaml.SafeLoader):
         Nodes are composed while the text is read, so no more of it is read than the limit.
         """
         if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("a value stands for another one (*), which is not allowed")
+            raise yaml.YAMLError("a value refers to another one (*), which is not allowed")
         self._nodes += 1
         if self._nodes > _MAX_YAML_NODES:
             raise yaml.YAMLError(
@@ -157,7 +157,7 @@ def parse_yaml(text: str, where: str) -> Mapping[str, Any]:
         mark = getattr(error, "problem_mark", None)
         if mark:
             raise LessonError(
-                "{where} is no YAML, line {line} of it: {said}.",
+                "{where} is no YAML, in its line {line}: {said}.",
                 where=where,
                 line=mark.line + 1,
                 said=said,
@@ -254,7 +254,7 @@ class _CardSplitter:
             self.parts[-1].texts[self.section].append(line)
         elif line.strip():
             raise LessonError(
-                "Line {number} stands before the first card, a heading “# …”.", number=number
+                "Line {number} comes before the first card, a heading “# …”.", number=number
             )
 
 

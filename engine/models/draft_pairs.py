@@ -104,8 +104,8 @@ def _compare_models(
         return []
     if not shares:
         template = (
-            "It has a tokenizer of its own ({n} tokens), so its drafts are translated; its weights "
-            "are {share} of the target's."
+            "It has its own tokenizer ({n} tokens), so its drafts are translated. Its weights "
+            "are {share} of the main model's."
         )
     elif ours.vocabulary.ends != theirs.vocabulary.ends:
         template = (

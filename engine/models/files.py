@@ -55,7 +55,7 @@ def _check_index(path: Path) -> None:
     for name in named:
         if not (isinstance(name, str) and _SHARD.match(name)):
             raise ModelError(
-                "The model's {file} names {name}, which is no safetensors file beside it.",
+                "The model's {file} names {name}, which is no safetensors file in the same folder.",
                 file=path.name,
                 name=format_value(name),
             )

@@ -81,8 +81,8 @@ def _download(name: str, environment: dict[str, str], report: ByteProgress) -> t
         )
     except TimeoutError:
         raise ModelError(
-            "{name} did not come within {s} s; what came of it is kept, and the next try "
-            "goes on from there.",
+            "{name} did not arrive within {s} s. The partial download is kept, and the next "
+            "try continues it.",
             name=name,
             s=f"{SETTINGS.load_timeout_s:g}",
         ) from None

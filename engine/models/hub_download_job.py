@@ -178,7 +178,7 @@ def hub_errors(
     except (unreachable, OSError, ValueError) as error:  # ValueError: a login page instead of JSON
         if getattr(error, "errno", None) in DISK_FULL_ERRNOS:
             raise ModelError(
-                "There is no room left on the disk for {name}; what had come of it was removed.",
+                "The disk has no space left for {name}, so the partial download was removed.",
                 name=name,
             ) from None
         raise _connection_error(name, own, still) from None

@@ -57,9 +57,7 @@ def build_inspection_view(model: Model, attention: str | None = None) -> Any:
         ModelError: the model runs on OpenVINO, or a module's forward cannot be copied.
     """
     if hasattr(model, "graphs"):
-        raise ModelError(
-            "On openvino a model cannot be looked into: ask one that is held by torch."
-        )
+        raise ModelError("Influence needs a model on torch, not on OpenVINO.")
     wired = next((module for module in model.modules() if has_own_forward(module)), None)
     if wired is not None:
         raise ModelError(

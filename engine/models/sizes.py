@@ -175,8 +175,8 @@ def _is_size(value: object) -> bool:
 def _too_large_message(name: str, value: int, width: str, wide: int) -> str:
     if width:
         return Message(
-            "The model's config.json has {name} = {value} beside {width} = {wide}, more than its "
-            "weights hold.",
+            "The model's config.json has {name} = {value} with {width} = {wide}, more than its "
+            "weights contain.",
             name=name,
             value=value,
             width=width,

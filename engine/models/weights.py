@@ -233,8 +233,8 @@ def check_4bit_blocks(name: str, model: Model) -> None:
             one % block for one, block in zip(size, _CPU_BLOCK, strict=True)
         ):
             raise ModelError(
-                "{name} cannot be held with quantization = 4bit on this CPU: a matrix of it "
-                "is {rows} by {columns}, and they must be multiples of {one} and {other}.",
+                "{name} cannot use quantization = 4bit on this CPU: one of its matrices is {rows} "
+                "by {columns}, and they must be multiples of {one} and {other}.",
                 name=name,
                 rows=size[0],
                 columns=size[1],

@@ -34,8 +34,8 @@ def explain(case: RemovalCase) -> Removal:
     part = float(terms.cumsum(-1)[int(found[0])] / terms.nansum())
     told = format_share(part)
     why = Message(
-        "Top-h removed {name}: the tokens down to it hold {told} of the entropy, and "
-        "top_h = {given} allows no more.",
+        "Top-h removed {name}: the tokens down to it have {told} of the entropy, and top_h "
+        "= {given} allows no more.",
         name=token_name(case),
         told=told,
         given=given,

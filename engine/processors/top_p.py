@@ -31,7 +31,7 @@ def explain(case: RemovalCase) -> Removal:
         given=format_value(given),
     )
     facts = (
-        ("Held before it", format_share(before), "Top-p keeps tokens until this reaches top_p."),
+        ("Kept before it", format_share(before), "Top-p keeps tokens until this reaches top_p."),
     )
     return removal_at_least(
         case, why, "top_p", before, lambda v: case.with_value(top_p=v), off=1.0, facts=facts

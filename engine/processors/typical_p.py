@@ -31,7 +31,7 @@ def explain(case: RemovalCase) -> Removal:
     )
     facts = (
         (
-            "Held by more typical ones",
+            "Kept by more typical ones",
             format_share(before),
             "Typical-p stops when this reaches it.",
         ),

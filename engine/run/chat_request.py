@@ -211,7 +211,7 @@ def resolve_template(
         raise ParameterError(
             f"template.{_START}",
             goes_on,
-            Message("exactly one of it and {other} is true", other=_CONTINUE),
+            Message("exactly one of this and {other} is true", other=_CONTINUE),
         )
     return {**given, (_CONTINUE if goes_on else _START): True}
 

@@ -126,7 +126,7 @@ class ModelFacts:
 _LOCATION_TEXTS = {
     "embedded": "embedded in this playground",
     "here": "on this machine",
-    "unmade": "on this machine; the first run makes a folder of it",
+    "unmade": "on this machine; the first run creates a folder for it",
     "hub": "on the hub; the first run fetches it",
 }
 _YES_NO_TEXTS = {True: "yes", False: "no", None: None}

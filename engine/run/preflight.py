@@ -180,7 +180,7 @@ def _format_missing_base(adapter: Adapter, base: Source) -> str:
     if isinstance(base, Hub):
         return str(adapter.missing_base_error(base.name, base.download_hint()))
     return Message(
-        "Its base {base} is made first, and what the adapter makes of it can be told then.",
+        "Its base model {base} is prepared first. The adapter's effect is known after that.",
         base=base.name,
     )
 
@@ -320,8 +320,8 @@ def _format_memory_shortage(model: Model, values: int, held: WeightsParams) -> s
                 smaller=format_bytes(smaller),
             )
     return Message(
-        "It needs {size} as {held}, and {most} GB are for models here; no way to hold it that is "
-        "offered here would fit.",
+        "It needs {size} as {held}, but models may use {most} GB here. No available number "
+        "format would fit.",
         **shortage,
     )
 

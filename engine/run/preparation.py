@@ -133,8 +133,8 @@ def fit_request(
     checked = fit_to_model(checked, target)
     if checked.method is None and _has_own_method(target):
         own = Message(
-            "{name} comes with a generation method of its own, in {file}; only the strategy "
-            "custom runs such a method.",
+            "{name} brings its own generation method in {file}; only the strategy custom runs "
+            "such a method.",
             name=target.name,
             file=ENTRY,
         )
@@ -174,7 +174,7 @@ def parse_model(model: RequestedModel, default: str | None = None) -> LoadedMode
         return model
     name = default if model is None else model
     if name is None:
-        raise ModelError("Name a model: this strategy has none of its own.")
+        raise ModelError("Name a model: this strategy has no default model.")
     return Source.parse(name)
 
 

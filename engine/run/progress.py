@@ -75,11 +75,11 @@ def format_restart(step: int) -> str:
     """Return the sentence for a restart after a run differed on another replica."""
     if step == 1:
         return Message(
-            "The replica of this run was lost, and on another one it came out differently after 1 "
-            "step; it was started anew."
+            "The replica of this run was lost. Repeated on another one, the run differed after "
+            "1 step, so it was started again."
         )
     return Message(
-        "The replica of this run was lost, and on another one it came out differently after "
-        "{steps} steps; it was started anew.",
+        "The replica of this run was lost. Repeated on another one, the run differed after "
+        "{steps} steps, so it was started again.",
         steps=step,
     )

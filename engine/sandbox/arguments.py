@@ -135,7 +135,7 @@ def check_arguments(
             has = (
                 Message("its arguments are {told}", told=", ".join(told))
                 if told
-                else "it has no arguments of its own"
+                else "it has no own arguments"
             )
             raise ParameterError(
                 name, value, Message("the method does not have it: {has}", has=has)

@@ -76,9 +76,9 @@ def _check_source(method: Method) -> Iterator[Check]:
     )
     result = PASSED if method.takes_all else FAILED
     template = (
-        "arguments of its own: {names}"
+        "own arguments: {names}"
         if method.takes_all
-        else "arguments of its own: {names}; it needs **kwargs for what generate() hands on besides"
+        else "own arguments: {names}; it needs **kwargs for the others that generate() passes on"
     )
     yield Check("signature", result, Message(template, names=names))
     needs = "met" if REQUIREMENTS in method.files else "none"
@@ -100,7 +100,7 @@ def _check_source(method: Method) -> Iterator[Check]:
     yield Check(
         "README",
         FAILED if faults else PASSED,
-        join_messages(faults, "; ") or "tag and arguments are told",
+        join_messages(faults, "; ") or "tag and arguments are documented",
     )
 
 
@@ -232,7 +232,7 @@ def _check_stopping(outcome: Outcome, run: Any) -> Check:
     length = len(run[1].sequences[0])
     kept = length <= STOP_AFTER or length < len(outcome.sequences[0])
     told = Message(
-        "told to stop after {stopped_after} tokens it wrote {length}",
+        "asked to stop after {stopped_after} tokens, it wrote {length}",
         stopped_after=STOP_AFTER,
         length=length,
     )

@@ -35,7 +35,7 @@ _PATH = re.compile(rf"{CODE}(/(?!\.\.?(/|$))[\w.-]{{1,96}}){{1,8}}", re.ASCII)
 def _download_files(order: dict[str, Any]) -> dict[str, str]:
     """Download a method's files and return their commit."""
     name = order["name"]
-    with hub_errors(name, still="methods that come along still work"):
+    with hub_errors(name, still="built-in methods still work"):
         info = fetch_model_info(name)
         found = _select_files(name, info.siblings or [])
         if not COMMIT_PATTERN.fullmatch(info.sha or ""):

@@ -173,21 +173,21 @@ def _format_unknown_method(name: object) -> str:
     values = {"name": format_value(name), "templates": ", ".join(list_templates())}
     if not SETTINGS.public:
         return Message(
-            "method = {name} is not allowed: it must be one that comes along ({templates}){own}, a "
-            "hub id like owner/name or owner/name@revision, or a folder, as an absolute path or "
-            "one that begins with ./ or ~.",
+            "method = {name} is not allowed: it must be built in ({templates}){own}, a hub id "
+            "like owner/name or owner/name@revision, or a folder, as an absolute path or one "
+            "that begins with ./ or ~.",
             **values,
             own=_format_own_methods(),
         )
     allowed = ", ".join(method.name for method in list_allowed_methods())
     if not allowed:
         return Message(
-            "method = {name} is not allowed: it must be one that comes along ({templates}).",
+            "method = {name} is not allowed: it must be built in ({templates}).",
             **values,
         )
     return Message(
-        "method = {name} is not allowed: it must be one that comes along ({templates}) or one that "
-        "is offered here ({names}).",
+        "method = {name} is not allowed: it must be built in ({templates}) or offered here "
+        "({names}).",
         **values,
         names=allowed,
     )

@@ -89,7 +89,7 @@ def create_method(folder: str | Path, template: str) -> Path:
         )
     if folder.parent == own_methods_folder() and folder.name in known:
         raise MethodError(
-            "name = {name} is not allowed: a method that comes along has it.",
+            "name = {name} is not allowed: a built-in method has this name.",
             name=format_value(folder.name),
         )
     if folder.exists():

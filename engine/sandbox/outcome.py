@@ -70,8 +70,8 @@ class MessageReader:
         length = self._lengths.get(step.sequence, 0)
         if step.sequence < 0 or not 0 <= step.keep <= length or not self._has_known_ids(ids):
             raise MethodError(
-                "The method told of a step that cannot be: it keeps {keep} tokens of "
-                "{length}, and the model's ids go from 0 to {last}.",
+                "The method reported an impossible step: it keeps {keep} tokens of {length}, and "
+                "the model's ids go from 0 to {last}.",
                 keep=step.keep,
                 length=length,
                 last=self._vocab_size - 1,

@@ -106,7 +106,7 @@ def _describe_missing_import(trees: dict[str, ast.Module]) -> str | None:
                 if f"{beside}.py" in trees or f"{beside}/__init__.py" in trees:
                     continue
                 return Message(
-                    "{path}, line {lineno}: there is no {module}.py beside it.",
+                    "{path}, line {lineno}: there is no {module}.py in the same folder.",
                     path=path,
                     lineno=node.lineno,
                     module=node.module,

@@ -38,7 +38,7 @@ _TASKS = {"CAUSAL_LM": False, "SEQ_2_SEQ_LM": True}
 _UNSUPPORTED_FIELDS = {
     "megatron_config": "which would run code of a module that it names",
     "layer_replication": "which gives the model other layers than its base has",
-    "alora_invocation_tokens": "which adapts a part of a text alone and cannot be merged",
+    "alora_invocation_tokens": "which adapts only some of a text and cannot be merged",
     "trainable_token_indices": "which gives single tokens new embeddings; merge it with peft's "
     "merge_and_unload() and give the folder of the merged model",
     "arrow_config": "which chooses between adapters for each token and cannot be merged",
@@ -176,7 +176,7 @@ def check_weights(name: str, folder: str | Path) -> None:
             weights=WEIGHTS,
         )
     raise ModelError(
-        "{name} has an {config} and no {weights} beside it.",
+        "{name} has an {config} but no {weights} in the same folder.",
         name=name,
         config=CONFIG,
         weights=WEIGHTS,

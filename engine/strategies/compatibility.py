@@ -114,5 +114,5 @@ def _unsupported_model_reason(can: Capabilities) -> str | None:
     if can.reads != "text" and not can.takes:
         return Message("it reads {what} in a way that is not known here", what=can.reads)
     if can.own_generate:
-        return "it writes with a generate() of its own, which cannot be recorded"
+        return "it writes with its own generate(), which cannot be recorded"
     return None

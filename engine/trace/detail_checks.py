@@ -148,7 +148,9 @@ def _check_report(where: str, detail: DraftDetail) -> None:
             "{where} has a plain run of {n} tokens in no time.", where=where, n=report.plain_tokens
         )
     if report.others is not None and report.others < 0:
-        raise TraceError("{where} was timed beside {n} other runs.", where=where, n=report.others)
+        raise TraceError(
+            "{where} was timed while {n} other runs were active.", where=where, n=report.others
+        )
 
 
 def _check_watermark(where: str, step: Step, detail: WatermarkDetail) -> None:

@@ -90,7 +90,7 @@ class JsonScanner:
         text_bytes = self.limits.text_bytes
         if text_bytes is not None and self._bytes - max(self._longest, self._current) > text_bytes:
             raise JsonSizeError(
-                "{what} has more than {n} bytes besides one picture or sound in base64.",
+                "{what} has more than {n} bytes in addition to one picture or sound in base64.",
                 text_bytes,
             )
 

@@ -51,7 +51,7 @@ def _check_info(where: str, info: MediaInfo) -> None:
 
 def _check_picture(where: str, info: MediaInfo) -> None:
     if info.seconds is not None or info.rate is not None or info.peaks:
-        raise TraceError("{where} is a picture and tells of a sound.", where=where)
+        raise TraceError("{where} is a picture but describes a sound.", where=where)
     if not all(side is not None and 1 <= side <= _MAX_SIDE for side in (info.width, info.height)):
         raise TraceError("{where} has a size that no picture has.", where=where)
     if info.preview and not _is_preview(info.preview):
@@ -62,7 +62,7 @@ def _check_picture(where: str, info: MediaInfo) -> None:
 
 def _check_sound(where: str, info: MediaInfo) -> None:
     if info.width is not None or info.height is not None or info.preview:
-        raise TraceError("{where} is a sound and tells of a picture.", where=where)
+        raise TraceError("{where} is a sound but describes a picture.", where=where)
     if info.seconds is None or not 0 < info.seconds <= _MAX_SECONDS:
         raise TraceError("{where}.seconds is no length that a sound has.", where=where)
     if info.rate is None or not 1 <= info.rate <= _MAX_RATE:

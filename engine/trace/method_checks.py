@@ -24,14 +24,14 @@ def check_method(trace: Trace) -> None:
         _check_info(trace.method)
     if trace.emitted and len(trace.emitted) != len(trace.outputs):
         raise TraceError(
-            "trace.emitted tells of {n} texts, and there are {outputs}.",
+            "trace.emitted lists {n} texts, and there are {outputs}.",
             n=len(trace.emitted),
             outputs=len(trace.outputs),
         )
     for number, (tokens, output) in enumerate(zip(trace.emitted, trace.outputs, strict=False)):
         if len(tokens) != len(output.token_ids):
             raise TraceError(
-                "trace.emitted[{n}] tells of {told} tokens of {total}.",
+                "trace.emitted[{n}] lists {told} tokens of {total}.",
                 n=number,
                 told=len(tokens),
                 total=len(output.token_ids),

@@ -36,7 +36,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     model, messages, template = (asked.get(name) for name in ("model", "messages", "template"))
     check_messages(messages, template)
     if not isinstance(model, str) or not model:
-        raise ModelError("Choose a model: each has a chat template of its own.")
+        raise ModelError("Choose a model: each has its own chat template.")
     with JOBS.run(_KIND):
         read = load_tokenizer_only(Source.parse(model))
         reading = PARSE if asked.get("special_tokens") == PARSE else TEXT

@@ -41,7 +41,7 @@ ACTIONS = (
 )
 _GROUPS = {
     "template": "Templates",
-    "shipped": "They come along",
+    "shipped": "Built in",
     "own": "Yours",
     "recipe": "transformers' own, on the hub",
     "allowed": "Of the hub",
@@ -54,7 +54,7 @@ _BARRIER_WORDS = {
     "processes": "starting programs",
     "signals": "signals to other processes",
 }
-_FETCH = JobKind("method", stopped="Stopped; nothing was kept of it.")
+_FETCH = JobKind("method", stopped="Stopped; nothing was kept.")
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,13 +94,13 @@ def describe_sandbox() -> str:
     missing = [name for name in BARRIERS if name not in expected_barriers()]
     if not missing:
         sandboxed = Message(
-            "It runs in a process of its own that reads the model and Python's packages and "
-            "nothing else, without the network or other programs."
+            "It runs sandboxed: it reads only the model and Python's packages, and has no "
+            "network or other programs."
         )
         return join_messages([sandboxed, limits])
     lacking = join_messages([_BARRIER_WORDS[name] for name in missing], ", ")
     exposed = Message(
-        "It runs in a process of its own, but this machine cannot keep it from: {lacking}.",
+        "It runs in a separate process, but this machine cannot keep it from: {lacking}.",
         lacking=lacking,
     )
     return join_messages([exposed, limits])

@@ -38,10 +38,14 @@ def act(asked: Mapping[str, Any], trace: Trace) -> dict[str, Any]:
     """
     model, weights = asked.get("model") or None, asked.get("weights") or {}
     if model is not None and not isinstance(model, str):
-        raise ModelError("Name the model beside it: a name of the list, a hub id or a folder.")
+        raise ModelError(
+            "Name the model to compare with: a name of the list, a hub id or a folder."
+        )
     own, other = models_to_load(trace, model, single_model_weights(weights))
     if own == other:
-        raise ModelError("That is the run's own model as it was held; choose another one.")
+        raise ModelError(
+            "That is the run's own model in the same number format; choose another one."
+        )
     with JOBS.run(_KIND, asked.get("press")) as job:
         models = ModelLoader(job.cancelled, ignore_event)
         loaded = [models(Source.parse(name), held) for name, held in (own, other)]

@@ -39,7 +39,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     else:
         check_messages(messages, asked.get("template"))
     if not isinstance(model, str) or not model:
-        raise ModelError("Choose a model: each has special tokens of its own.")
+        raise ModelError("Choose a model: each has its own special tokens.")
     with JOBS.run(_KIND):
         read = load_tokenizer_only(Source.parse(model))
         names = _spelled_names(read, asked)

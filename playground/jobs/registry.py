@@ -30,8 +30,8 @@ from playground.storage.journal import JOURNAL
 from playground.storage.run_store import RunMessage
 
 ENDED_MESSAGE = (
-    "What ran here is not known any more: it ended while this page was away, or the server was started anew."
-    " Press Run to start again."
+    "This run is lost: it ended while this page was away, or the server was restarted. "
+    "Press Run to start again."
 )
 OTHERS_ASK_MESSAGE = "Others are asking, too; try again in a moment."
 QUESTION_WAIT_S = 20.0

@@ -94,8 +94,8 @@ def resumed_note(losses: Sequence[int]) -> str:
 def diverged_note(step: int) -> str:
     """Return the note that the repeated run differed after ``step`` steps and was restarted."""
     return Message(
-        "The server of this run ended, and made again it came out differently after "
-        "{steps}; it was started anew.",
+        "The server of this run ended. Repeated, the run differed after {steps}, so it was "
+        "started again.",
         steps=_steps_text(step),
     )
 

@@ -114,7 +114,7 @@ class Room:
         with self._lock:
             people = self.state.people
             if self.state.locked:
-                raise RoomError("This room is locked: ask whoever teaches to unlock it.", 403)
+                raise RoomError("This classroom is locked. Ask your teacher to unlock it.", 403)
             if len(people) >= self.most_people:
                 gone = next((one for one in people if self._is_idle(one)), None)
                 if gone is None:
@@ -150,7 +150,7 @@ class Room:
             answer = check_answer(bet, key, answer)
             # A lone surrogate cannot be encoded as UTF-8 for the streams or the database.
             if isinstance(answer, str) and any("\ud800" <= sign <= "\udfff" for sign in answer):
-                raise RoomError("answer is no text: half a sign stands in it.", 400)
+                raise RoomError("answer is no text: it contains half a character.", 400)
             self.state.votes.setdefault(self.state.card, {})[participant] = answer
             self._notify_counts()
 

@@ -36,7 +36,9 @@ async def _receive_upload(request: Request) -> Response:
     if kind not in visitor_media.KINDS:
         return PlainTextResponse("Not found", 404)
     if not visitor_media.is_visitor_id(visitor):
-        return _json_response({"error": "The page did not say who sends this; load it anew."}, 400)
+        return _json_response(
+            {"error": "The page did not say who sent this. Reload the page."}, 400
+        )
     try:
         data = await BODY_BUDGET.read(request.stream(), visitor_media.LIMITS[kind])
         info = await asyncio.to_thread(

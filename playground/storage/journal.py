@@ -16,7 +16,8 @@ from playground.storage.run_store import ATTEMPT_STRIDE, RunMessage, RunStart, R
 _LOG = logging.getLogger("playground")
 _FLUSH_S = 2.0
 RESTARTED_MESSAGE = (
-    "This ended when the server was started anew; what had come is kept. Press Run to start again."
+    "The server was restarted, which ended this run. What arrived is kept; press Run "
+    "to start again."
 )
 _FINAL_KINDS = ("finish", "fail")
 

@@ -71,8 +71,8 @@ def build_compare(bus: Any) -> None:
     with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
         gr.HTML(
             "<h2 class='dp-sr'>Compare</h2>"
-            "<p>Give two to four strategies the same prompt and seed and see where their texts "
-            "part, what each saw there, and what each cost. One model judges all texts.</p>",
+            "<p>Give two to four strategies the same prompt and seed. See where their texts "
+            "diverge, what each saw there and what each cost.</p>",
             elem_classes="dp-about",
         )
         page = add_scripted_element(
@@ -223,8 +223,8 @@ def _judge_column(
             Message("{label} was not judged: {error}", label=label, error=error_message(error))
         ]
     note = Message(
-        "{label}: its text was cut anew by the tokenizer of {name} to be judged; the "
-        "counts of tokens are its own.",
+        "{label}: the tokenizer of {name} split this text again to judge it. Token counts "
+        "are from that split.",
         label=label,
         name=base.name,
     )

@@ -145,7 +145,7 @@ def pack_lesson(version_now: str, name: str, language: str) -> bytes:
     # Only existing names may become cache keys; requests can contain any name.
     if file.language != language:
         raise LessonError(
-            "The lesson {name} is not told in {language}.",
+            "The lesson {name} is not available in {language}.",
             name=file.name,
             language=repr(language[:10]),
         )

@@ -126,7 +126,7 @@ def decode_marked_and_plain(job: PageJob, form: Mapping[str, Any]) -> Iterator[d
                 progress = found
                 yield progress
         if traces[-1].outputs[0].finish_reason == "cancelled":
-            raise StoppedError("Stopped; what was written stands below.")
+            raise StoppedError("Stopped. The text written so far is below.")
     marked, plain = traces
     yield {"kind": "progress", "phase": "checking", "says": "Checking both texts for the mark…"}
     body = marked.outputs[0].text

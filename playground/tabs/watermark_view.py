@@ -91,8 +91,10 @@ def detection_html(found: Detection, pieces: dict[int, str], wrong: Detection) -
             ),
             _repeats_note(found.verdict),
             Message("Random numbers drawn on {device}.", device=found.device),
-            "The text is cut into tokens anew, and these need not be the very tokens that were "
-            "written.",
+            (
+                "The text is split into tokens again, and these may differ from the tokens that "
+                "were written."
+            ),
         ]
     )
     facts = [fact_html("tokens", str(len(found.ids))), *count_facts(found)]

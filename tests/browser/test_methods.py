@@ -89,7 +89,7 @@ def test_the_code_of_a_folder_is_seen_confirmed_and_run(open_page, tmp_path):
     # Something changes it meanwhile: what was not seen is not confirmed.
     (folder / CODE).write_text(BLIND + "# now\n")
     page.keyboard.press("Enter")
-    expect(panel(page)).to_contain_text("The code is another than the one that was shown")
+    expect(panel(page)).to_contain_text("The code has changed since it was shown")
     expect(panel(page).get_by_role("textbox")).to_have_value(BLIND + "# now\n")
     panel(page).get_by_role("button", name="Run this code here").press("Enter")
     expect(panel(page)).to_be_hidden()

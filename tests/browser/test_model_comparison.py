@@ -59,7 +59,9 @@ def test_what_cannot_stand_beside_it_says_why_and_the_next_can(open_page):
     page, card = opened(open_page, width=390, height=844)
     go = card.get_by_role("button", name="Read it with both")
     go.click()
-    expect(card.get_by_role("status").first).to_contain_text("the run's own model as it was held")
+    expect(card.get_by_role("status").first).to_contain_text(
+        "the run's own model in the same number format"
+    )
     card.locator(".f-model select").select_option("foreign-draft")
     go.click()
     expect(card.get_by_role("status").first).to_contain_text("has another tokenizer")

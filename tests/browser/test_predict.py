@@ -301,7 +301,7 @@ def test_the_player_stands_still_and_a_page_without_a_server_says_what_it_knows(
     page.keyboard.press("Enter")
     expect(box.locator(".pd-status")).to_contain_text(
         re.compile(
-            r"at most [\d.]+ %\. It does not count|only the model can tell\. It does not count"
+            r"at most [\d.]+ %\. It does not count|only the model knows how probable it was\. It does not count"
         )
     )
     expect(box.locator(".pd-score")).to_have_text("1 guess, 0 right.")

@@ -76,7 +76,7 @@ def options(page, name, tab="greedy"):
 
 def test_only_what_a_model_can_be_told_is_there(open_page, ears, english):
     page = open_page("/")
-    group = page.get_by_role("group", name="What the model is told of the sound")
+    group = page.get_by_role("group", name="What the model should know about the sound")
     expect(group).to_have_count(0)
     name_model(page, ears)
     expect(group).to_be_visible()

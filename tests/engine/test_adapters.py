@@ -276,7 +276,7 @@ def test_a_merge_that_is_broken_off_leaves_nothing(own, tmp_path, monkeypatch):
         report({})
 
     monkeypatch.setattr(build_cache, "run_job", full)
-    assert refusal(own, tmp_path).startswith("There is no room left on the disk for /poet")
+    assert refusal(own, tmp_path).startswith("The disk has no space left for /poet")
     monkeypatch.setattr(build_cache, "run_job", stopped)
     with pytest.raises(Cancelled):
         resolve_model(Source.parse(str(own)), stop)

@@ -238,7 +238,7 @@ def test_a_greedy_path_that_may_not_go_on_is_missing_with_a_note():
     }
     check_any("beam_search", params, 0)
     *_, last = decode(DecodeRequest("beam_search", target(), PROMPT, params=params))
-    assert "The greedy path beside the beams is missing: Every token that could" in " ".join(
+    assert "The greedy path next to the beams is missing: Every token that could" in " ".join(
         last.trace.notes
     )
 

@@ -115,7 +115,7 @@ def test_its_figures_are_those_of_one_pass_over_the_text(trace):
         ({"method": ""}, "method = '' is not allowed: it must be the name of a method"),
         (
             {"method": "no such"},
-            "method = 'no such' is not allowed: it must be one that comes along",
+            "method = 'no such' is not allowed: it must be built in",
         ),
         ({"num_beams": 0}, "num_beams = 0 is not allowed: it must be a whole number from 1"),
     ],
@@ -138,7 +138,7 @@ def test_a_method_of_ones_own_is_asked_for_once_for_each_hash(tmp_path):
     greedy = finished(DecodeRequest("greedy", None, PROMPT, params={"max_new_tokens": NEW}))
     assert made.outputs[0].token_ids == greedy.outputs[0].token_ids
     assert made.metrics["perplexity"] == pytest.approx(greedy.metrics["perplexity"], rel=1e-4)
-    with pytest.raises(ExportError, match="runs nowhere but shut in"):
+    with pytest.raises(ExportError, match="runs only in the sandbox"):
         verify_export(made)
     (folder / "custom_generate" / "generate.py").write_text(source + "\n")
     assert "method trust" in str(failed(asked(str(folder))))
@@ -274,7 +274,7 @@ def test_a_run_that_is_stopped_before_its_process_is_ready_has_not_begun():
         (lambda d: d["method"].update(source="elsewhere"), "trace.method.source must be one of"),
         (lambda d: d["method"].update(sha256="00"), "trace.method.sha256 is no SHA-256."),
         (lambda d: d["method"].update(name=""), "trace.method.name must have 1 to"),
-        (lambda d: d["emitted"].pop(), "trace.emitted tells of 1 texts, and there are 2."),
+        (lambda d: d["emitted"].pop(), "trace.emitted lists 1 texts, and there are 2."),
         (lambda d: d["emitted"][0].pop(), f"trace.emitted[0] tells of {NEW - 1} tokens of {NEW}."),
         (
             lambda d: d["emitted"][1][2].update(logprob=1.0),
@@ -388,7 +388,7 @@ def test_what_a_file_says_of_its_method_lets_nothing_run(tmp_path):
     """A trace can be anybody's: neither its word for where code is from nor a name in it becomes code."""
     made = finished(asked(own_method(tmp_path / "foreign", PLAIN), do_sample=False))
     claimed = dataclasses.replace(made, method=dataclasses.replace(made.method, source="shipped"))
-    with pytest.raises(ExportError, match="runs nowhere but shut in"):
+    with pytest.raises(ExportError, match="runs only in the sandbox"):
         verify_export(claimed)
     config = {**made.config, "arguments": {"x=print()); exec('1') #": 1}}
     with pytest.raises(ExportError, match=r"arguments = .* is not allowed"):

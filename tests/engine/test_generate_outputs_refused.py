@@ -86,7 +86,7 @@ def test_what_left_transformers_has_no_outputs(name, params, why):
 
 def test_a_custom_method_has_no_outputs():
     trace = json_io.load("assets/gallery/custom-1.json.gz")
-    assert "A custom method decides in code of its own" in refused(trace)
+    assert "A custom method decides in its own code" in refused(trace)
 
 
 def test_a_run_without_text_and_one_with_a_function_have_none():
@@ -95,7 +95,7 @@ def test_a_run_without_text_and_one_with_a_function_have_none():
     none = dataclasses.replace(trace.outputs[0], token_ids=())
     assert "wrote nothing" in refused(dataclasses.replace(trace, outputs=(none,)), loaded)
     config = {**trace.config, "prefix_allowed_tokens_fn": "<callable f>"}
-    assert "A function of its own" in refused(dataclasses.replace(trace, config=config), loaded)
+    assert "A Python function decided" in refused(dataclasses.replace(trace, config=config), loaded)
     assert "Nothing is known" in refused(dataclasses.replace(trace, strategy="evil"), loaded)
 
 

@@ -207,7 +207,7 @@ def test_a_full_disk(path, home, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(build_cache, "run_job", full)
-    assert refusal(path, home).startswith("There is no room left on the disk for ")
+    assert refusal(path, home).startswith("The disk has no space left for ")
 
 
 def test_too_large_for_memory_or_disk(tmp_path):

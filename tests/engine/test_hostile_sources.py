@@ -234,9 +234,9 @@ def _step(**fields):
         ({}, "The method wrote into the pipe"),
         ({"step": 5}, "The method wrote into the pipe"),
         ({"step": {"index": 0, "keep": "a", "emit": []}}, "The method wrote into the pipe"),
-        (_step(keep=1), "The method told of a step that cannot be: it keeps 1 tokens of 0"),
-        (_step(sequence=-1), "The method told of a step that cannot be"),
-        (_step(emit=[10]), "The method told of a step that cannot be"),
+        (_step(keep=1), "The method reported an impossible step: it keeps 1 tokens of 0"),
+        (_step(sequence=-1), "The method reported an impossible step"),
+        (_step(emit=[10]), "The method reported an impossible step"),
     ],
 )
 def test_a_step_that_cannot_be_is_refused(message, sentence):

@@ -279,7 +279,7 @@ def test_two_who_want_one_model_share_one_download(hub):
 
 def test_a_download_has_a_time_and_leaves_nothing_to_be_found(dripping, monkeypatch):
     change_settings(monkeypatch, load_timeout_s=4.0)
-    assert "did not come within 4 s" in refusal(GOOD)
+    assert "did not arrive within 4 s" in refusal(GOOD)
     comes_true(nothing_is_found)
     assert not hubs._DOWNLOADS.active
 

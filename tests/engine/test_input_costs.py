@@ -51,7 +51,11 @@ def test_what_strings_contain_does_not_count_wherever_a_chunk_ends(text, counted
         (b"1," * 10, JsonLimits(10, 9, 9), "has more than 9 values"),
         (b'{"a":1},' * 4, JsonLimits(10, 9, 9), "has more than 9 values"),
         (b'"' + b"A" * 50 + b'" "' + b"B" * 50, JsonLimits(9, 9, 9, 40), "more than 40 bytes"),
-        (b"1" * 50, JsonLimits(9, 9, 9, 40), "more than 40 bytes besides one picture or sound"),
+        (
+            b"1" * 50,
+            JsonLimits(9, 9, 9, 40),
+            "more than 40 bytes in addition to one picture or sound",
+        ),
     ],
 )
 def test_what_exceeds_a_limit_is_named(text, limits, words):

@@ -78,7 +78,7 @@ def test_a_head_whose_value_its_type_does_not_have_is_refused_by_name(value):
     with pytest.raises(LessonError) as found:
         parse_yaml(f"title: Tea\nminutes: {value}", "The head")
     said = str(found.value)
-    assert said.startswith("The head is no YAML, line 2 of it: minutes has the value ")
+    assert said.startswith("The head is no YAML, in its line 2: minutes has the value ")
     assert len(said) < 250
 
 

@@ -29,7 +29,7 @@ WRONG = {
     "head that is a list": ("---\n- a\n---\n" + CARD, "names with values"),
     "head that is no YAML": ("---\ntitle: [\n---\n" + CARD, "no YAML"),
     "a name twice": (HEAD.replace("minutes: 3", "minutes: 3\nminutes: 4") + CARD, "twice"),
-    "an alias": ("---\ntitle: &a x\nfor: *a\nminutes: 1\n---\n" + CARD, "stands for another"),
+    "an alias": ("---\ntitle: &a x\nfor: *a\nminutes: 1\n---\n" + CARD, "refers to another"),
     "an object of Python": (
         HEAD.replace("A lesson", "!!python/object:os.system x") + CARD,
         "no YAML",

@@ -265,5 +265,5 @@ def test_a_strategy_that_nobody_knows_and_a_function_of_ones_own(own_shelf):
     with pytest.raises(EngineError, match="Nothing is known here of the strategy 'magic'"):
         run_from_trace(dataclasses.replace(trace, strategy="magic"))
     own = {**trace.config, "prefix_allowed_tokens_fn": "<callable f>"}
-    with pytest.raises(EngineError, match="A function of its own"):
+    with pytest.raises(EngineError, match="A Python function decided"):
         run_from_trace(dataclasses.replace(trace, config=own))

@@ -115,4 +115,4 @@ def test_who_confirms_another_revision_moves_the_name_to_it(tmp_path, monkeypatc
 
 def test_what_cannot_be_found_is_one_sentence(capsys, tmp_path):
     assert "there is no such folder" in said(capsys, "show", tmp_path / "none", status=2)
-    assert "it must be one that comes along" in said(capsys, "trust", "nobody", status=2)
+    assert "it must be built in" in said(capsys, "trust", "nobody", status=2)

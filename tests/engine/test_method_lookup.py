@@ -135,12 +135,12 @@ def test_what_stands_in_the_way_is_one_sentence(hub, tmp_path, monkeypatch):
     assert "has no custom_generate/generate.py" in refusal(str(tmp_path))
     assert "cannot be read" in refusal("/" + "x" * 5000)
     for name in ("nobody", "", "a b/c", "a/../b", "some\0one", None, 5, ["mirostat"]):
-        assert "it must be one that comes along (" in refusal(name)
+        assert "it must be built in (" in refusal(name)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert refusal(NAME) == f"{NAME} is not on this machine and the hub is switched off."
     monkeypatch.delenv("HF_HUB_OFFLINE")
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    assert "cannot be reached; methods that come along still work." in refusal(NAME)
+    assert "cannot be reached; built-in methods still work." in refusal(NAME)
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_the_pages_own_methods_are_found_by_their_names():
     found = find_method("mine")
     assert (found.source, found.method.name) == (FOLDER, "mine")
     assert list_offers()["mine"].kind == "own"
-    with pytest.raises(MethodError, match="a method that comes along has it"):
+    with pytest.raises(MethodError, match="a built-in method has this name"):
         create_method(own_methods_folder() / "mirostat", "draft")
     # Not even by a folder that somebody put there.
     write_method(own_methods_folder() / "mirostat", PLAIN)
@@ -223,7 +223,7 @@ def test_nothing_but_the_list_is_fetched_for_the_public(hub, kept, monkeypatch, 
     folder = write_method(tmp_path / "here", PLAIN)
     monkeypatch.setenv("HF_TOKEN", "hf_told_nobody")
     set_for_methods(monkeypatch, kept, public=True, allowed_methods=listed)
-    told = f" or one that is offered here ({NAME}@{SHA})."
+    told = f" or offered here ({NAME}@{SHA})."
     for name in ("someone/other", f"{NAME}@main", *RECIPES, "own_one", str(folder), "./here"):
         assert refusal(name).endswith(told)
     assert not hub.asked

@@ -84,7 +84,9 @@ def test_why_tells_what_is_recorded_and_names_no_rule(trace):
 
 def test_what_if_is_refused_with_the_reason(trace):
     asked = CachedRun(STRATEGIES["custom"], None, trace, list(trace.steps))
-    with pytest.raises(EngineError, match="a method's own code decides, and only its passes"):
+    with pytest.raises(
+        EngineError, match="the method's own code decides, and only its model calls"
+    ):
         apply_change(asked, SettingsChange())
 
 

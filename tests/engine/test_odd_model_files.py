@@ -164,7 +164,7 @@ def test_a_method_that_a_model_brings_is_named_where_it_does_not_run(folder):
     (folder / "custom_generate" / "generate.py").write_text("def generate(model): pass\n")
     [note] = finished(asked(folder)).notes
     assert note.endswith(
-        "comes with a generation method of its own, in custom_generate/generate.py; only the "
+        "brings its own generation method in custom_generate/generate.py; only the "
         "strategy custom runs such a method."
     )
 

@@ -154,7 +154,7 @@ def test_a_request_serves_the_next_text_and_forgets_the_last(llama):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"past_key_values": DynamicCache()}, "has a cache of its own, not a DynamicCache"),
+        ({"past_key_values": DynamicCache()}, "has its own cache, not a DynamicCache"),
         ({"attention_mask": torch.ones(1, 1, 3, 3)}, r"a mask of \(rows, positions\) only"),
         ({"inputs_embeds": torch.ones(1, 3, 32)}, "reads token ids only"),
     ],

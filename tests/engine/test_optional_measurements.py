@@ -27,7 +27,7 @@ def test_the_greedy_path_beside_beams(monkeypatch, strategy):
     monkeypatch.setattr(greedy_path, "decode_greedy_path", failing)
     trace = searched(strategy, golden_model("llama"), **params)
     assert trace.outputs == whole.outputs
-    assert trace.notes == ("The greedy path beside the beams is missing: IndexError was raised.",)
+    assert trace.notes == ("The greedy path next to the beams is missing: IndexError was raised.",)
     assert trace.steps[-1].detail.greedy is None
 
 

@@ -143,11 +143,7 @@ def test_what_does_not_fit_says_what_would(hub, monkeypatch):
         memory
     )
     limited(monkeypatch, max_model_memory_gb=0.0001)
-    assert (
-        preflight(Source.parse(NAME))
-        .notes[-1]
-        .endswith("no way to hold it that is offered here would fit.")
-    )
+    assert preflight(Source.parse(NAME)).notes[-1].endswith("No available number format would fit.")
 
 
 @pytest.mark.parametrize(

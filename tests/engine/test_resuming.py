@@ -241,7 +241,7 @@ def test_a_part_that_is_not_of_the_file_is_found_out(hub, most):
 def test_a_full_disk_keeps_nothing(hub):
     part_of(hub).parent.mkdir(parents=True)
     part_of(hub).symlink_to("/dev/full")
-    assert f"There is no room left on the disk for {GOOD}" in refusal()
+    assert f"The disk has no space left for {GOOD}" in refusal()
     assert not part_of(hub).parent.exists()
     assert finished(request()).steps
 

@@ -181,7 +181,7 @@ def test_matrices_that_four_bits_cannot_pack_are_refused_before_the_run(tmp_path
     *_, last = decode(request)
     if isinstance(last, Failed):  # elsewhere bitsandbytes packs nothing
         assert clean(str(last.error), most=400).endswith(
-            "a matrix of it is 32 by 32, and they must be multiples of 32 and 64."
+            "one of its matrices is 32 by 32, and they must be multiples of 32 and 64."
         )
     else:
         assert last.trace.outputs

@@ -46,7 +46,7 @@ def test_an_index_names_nothing_but_the_files_beside_it(folder, named):
         json.dumps({"metadata": {}, "weight_map": {"model.norm.weight": named}})
     )
     text = refusal(folder)
-    assert "no safetensors file beside it" in text or "is not valid" in text
+    assert "no safetensors file in the same folder" in text or "is not valid" in text
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"weight_map": []}', "[" * 100_000])

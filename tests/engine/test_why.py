@@ -63,7 +63,7 @@ def test_what_is_held_before_a_token_is_what_comes_before_it():
         case = RemovalCase(nucleus, torch.tensor([[0]]), scores, 0, token_id, 0, None, str)
         found = explain_removal(case)
         assert f"already hold {before} of the probability" in found.why
-        assert found.facts[0][:2] == ("Held before it", before)
+        assert found.facts[0][:2] == ("Kept before it", before)
         assert float(before) < found.changes["top_p"] < float(before) + 0.02
 
 

@@ -61,7 +61,7 @@ test("what could not be seen is one line, and none where all was seen", () => {
   assert.equal(unseen({}), "");
   assert.equal(
     unseen({ passes: 0, blind: 3, steps: 3, declared: 0 }),
-    "Not seen: any forward pass: the tokens came from elsewhere; the candidates of 3 of 3 steps, as no pass told of their place; when a token was final, as none was handed to a streamer.",
+    "Not seen: any forward pass: the tokens came from elsewhere; the candidates at 3 of 3 steps (no model output was available there); when a token was final, as none was handed to a streamer.",
   );
   assert.equal(
     unseen({ without_ids: 1, rows: 3 }),
@@ -108,7 +108,7 @@ test("a step is told in the order of what happened", () => {
 });
 
 test("a pass says what it read and what the cache held", () => {
-  assert.equal(passText(PASS), "read 1 token, 4 held in the cache");
+  assert.equal(passText(PASS), "read 1 token, 4 stored in the cache");
   assert.equal(
     passText({ ...PASS, read: 6, rows: 2, cached: 0, aside: true }),
     "read 6 tokens of another text in each of 2 rows, no cache",

@@ -205,7 +205,10 @@ test("what is said of a guess says what the model gave to it and to what was wri
     /is no recorded candidate, so the model gave it at most 0\.09 %\. It does not count\./,
   );
   rounds.reveal({ name: "x" });
-  assert.match(revealText(rounds), /only the model can tell\. It does not count\./);
+  assert.match(
+    revealText(rounds),
+    /only the model knows how probable it was\. It does not count\./,
+  );
   rounds.reveal(null);
   assert.match(revealText(rounds), /^It wrote “/);
   rounds.passed = new Map([[REWRITES_TEXT, 2]]);

@@ -179,11 +179,11 @@ test("a search shows the node that was chosen, else that of the leading text", a
 });
 
 test("where two texts part is said of each two, and one token is no tokens", () => {
-  assert.equal(divergenceText(0), "The texts part at the very first token.");
-  assert.equal(divergenceText(1), "The first token is the same; at token 2 the texts part.");
+  assert.equal(divergenceText(0), "The texts diverge at the very first token.");
+  assert.equal(divergenceText(1), "The first token is the same; the texts diverge at token 2.");
   assert.equal(
     pairDivergenceText({ common: 4, at: 4 }, "A and C", true),
-    "A and C part at token 5.",
+    "A and C diverge at token 5.",
   );
   const same = { common: 1, at: null };
   assert.equal(pairDivergenceText(same, "A and B", false), "A and B are the same so far: 1 token.");

@@ -167,8 +167,8 @@ test("passes: every pass is a row, and what was taken back is struck out", async
     texts(".ft-tile.new"),
     [..."defghijk"].map((letter) => `·${letter}`),
   );
-  assert.ok(texts("[role=listitem]")[3].includes("read 1 token, 5 held in the cache"));
-  assert.ok(text(".ft-gaps").includes("candidates of 1 of 7 steps"));
+  assert.ok(texts("[role=listitem]")[3].includes("read 1 token, 5 stored in the cache"));
+  assert.ok(text(".ft-gaps").includes("candidates at 1 of 7 steps"));
   await unfold(root.querySelector(".ft-more"));
   const cells = [...all(".dp-table tbody tr")[3].querySelectorAll("td")].map((c) =>
     c.textContent.trim(),

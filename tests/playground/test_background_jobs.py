@@ -65,7 +65,7 @@ def test_what_comes_out_otherwise_is_a_run_of_its_own(tmp_path):
         page.ask(run.element, {**run.asked, "resume": True, "run": run.heard.run, "next": 0})
         told = numbered(page)
     end = next(number for number, message in enumerate(told) if message["kind"] == "fail")
-    assert "it came out differently after" in told[end]["error"]
+    assert "the run differed after" in told[end]["error"]
     first, second = (Heard(), Heard())
     for heard, messages in ((first, told[: end + 1]), (second, told[end + 1 :])):
         for message in messages:

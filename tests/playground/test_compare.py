@@ -126,7 +126,7 @@ def test_a_text_of_another_tokenizer_is_judged_and_said():
     foreign = {**GREEDY, "model": "foreign-draft"}
     *_, figures = read(compare.COMPARE, asked(GREEDY, foreign, base="storyteller"))
     [note] = figures["notes"]
-    assert note.startswith("B: its text was cut anew by the tokenizer of storyteller")
+    assert note.startswith("B: the tokenizer of storyteller split this text again")
     assert len(figures["rows"]) == 2
 
 

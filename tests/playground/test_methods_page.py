@@ -47,7 +47,7 @@ def test_what_is_offered_is_told_in_groups():
     made()
     told = asked("methods")
     groups = list(dict.fromkeys(offer["group"] for offer in told["offers"]))
-    assert groups == ["They come along", "Yours", "Templates", "transformers' own, on the hub"]
+    assert groups == ["Built in", "Yours", "Templates", "transformers' own, on the hub"]
     by_name = {offer["name"]: offer for offer in told["offers"]}
     assert by_name["mirostat"]["told"].startswith("Sampling that keeps the surprise")
     assert by_name["transformers-community/dola"]["tab"] == "dola"
@@ -250,7 +250,7 @@ def test_anybody_sees_listed_code_and_changes_none(public, tmp_path):
     told = asked("methods")
     assert not told["makes"]
     assert told["folder"] == ""
-    assert {offer["group"] for offer in told["offers"]} == {"They come along", "Templates"}
+    assert {offer["group"] for offer in told["offers"]} == {"Built in", "Templates"}
     shown = asked("method", name="mirostat")
     assert shown["trusted"]
     assert not shown["can_trust"]

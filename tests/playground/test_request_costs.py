@@ -18,7 +18,7 @@ PICTURE = b'{"data": [{"image": "aGk=", "text": "x"}, null, %s, 0]}'
 MANY_LISTS = (400, "The request has more than 10,000 objects and lists.")
 MANY_BYTES = (
     413,
-    "The request has more than 1,000,000 bytes besides one picture or sound in base64.",
+    "The request has more than 1,000,000 bytes in addition to one picture or sound in base64.",
 )
 
 

@@ -63,7 +63,9 @@ def test_the_page_is_told_an_end_and_another_beginning():
     told = [message for message in told if message["kind"] != "progress"]
     end = next(number for number, message in enumerate(told) if message["kind"] == "fail")
     first, second = told[: end + 1], told[end + 1 :]
-    assert told[end]["error"].startswith("The replica of this run was lost, and on another one")
+    assert told[end]["error"].startswith(
+        "The replica of this run was lost. Repeated on another one, the run differed"
+    )
     assert [second[0]["kind"], second[-1]["kind"]] == ["start", "finish"]
     for run in (first, second):
         assert [message["seq"] for message in run] == list(range(len(run)))

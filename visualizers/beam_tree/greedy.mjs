@@ -139,7 +139,7 @@ export function createGreedyComparison(run, forest, detail) {
   const numbers = { length: other.length, sum: greedy.sum_logprobs, score: greedy.score };
   const { sum_logprobs: sum, score } = winner.data;
   return [
-    el("h4", {}, tr("Greedy search beside it")),
+    el("h4", {}, tr("Compare with greedy search")),
     createSide("g", tr("greedy"), createTextLine(run, other, greedy.left_at), numbers),
     createSide("b", tr("beams"), createTextLine(run, ids, greedy.left_at), {
       length: ids.length,

@@ -27,7 +27,7 @@ const COLUMN_NAMES = {
   score: tr("[score]"),
   margin: tr("[margin]"),
   group: tr("[group]"),
-  fate: tr("what became of it"),
+  fate: tr("result"),
 };
 const POOL_COLUMNS = [
   "step",

@@ -42,18 +42,18 @@ function describePlace(found, at) {
   const first =
     own.tops[at] === other.tops[at]
       ? tr("both find the same token most probable")
-      : tr("most probable: “{own}”, beside it “{other}”", {
+      : tr("most likely: “{own}”, other model “{other}”", {
           own: placeText(found, own.tops[at]),
           other: placeText(found, other.tops[at]),
         });
   return [
     `“${placeText(found, found.token_ids[at])}”`,
     tr("KL {kl} nats", { kl: formatPrecise(kl[at]) }),
-    tr("probability {own}, beside it {other}", {
+    tr("probability {own}, other model {other}", {
       own: formatPercent(own.probabilities[at]),
       other: formatPercent(other.probabilities[at]),
     }),
-    tr("rank {own}, beside it {other}", { own: own.ranks[at], other: other.ranks[at] }),
+    tr("rank {own}, other model {other}", { own: own.ranks[at], other: other.ranks[at] }),
     first,
   ].join("; ");
 }
@@ -111,8 +111,8 @@ const modelCells = (side) => [
 function divergenceText(n) {
   if (n === null) return tr("Greedy, both write the same text.");
   return n === 1
-    ? tr("Greedy, their texts part after 1 token.")
-    : tr("Greedy, their texts part after {n} tokens.", { n: n.toLocaleString("en") });
+    ? tr("Greedy, their texts diverge after 1 token.")
+    : tr("Greedy, their texts diverge after {n} tokens.", { n: n.toLocaleString("en") });
 }
 
 /**
@@ -143,7 +143,7 @@ function summaryText({ mean_kl, largest_kl, agreement, parted, token_ids }) {
  */
 export function createModelComparison(found, choose) {
   const { own, other } = found;
-  const names = [tr("held as"), tr("parameters"), tr("perplexity"), tr("tokens per second")];
+  const names = [tr("stored as"), tr("parameters"), tr("perplexity"), tr("tokens per second")];
   const [a, b] = [own, other].map(modelCells);
   const rows = names.map((name, i) => [name, a[i], b[i]]);
   return [
@@ -153,7 +153,7 @@ export function createModelComparison(found, choose) {
       [
         "",
         tr("of the run: {model}", { model: own.model }),
-        tr("beside it: {model}", { model: other.model }),
+        tr("compared with: {model}", { model: other.model }),
       ],
       rows,
     ),

@@ -51,10 +51,10 @@ export function findDivergence(a, b) {
  * @param {number} common
  */
 export function divergenceText(common) {
-  if (common < 1) return tr("The texts part at the very first token.");
+  if (common < 1) return tr("The texts diverge at the very first token.");
   return common === 1
-    ? tr("The first token is the same; at token 2 the texts part.")
-    : tr("The first {n} tokens are the same; at token {next} the texts part.", {
+    ? tr("The first token is the same; the texts diverge at token 2.")
+    : tr("The first {n} tokens are the same; the texts diverge at token {next}.", {
         n: common,
         next: common + 1,
       });
@@ -67,7 +67,7 @@ export function divergenceText(common) {
  * @param {boolean} over
  */
 export function pairDivergenceText({ common, at }, names, over) {
-  if (at !== null) return tr("{names} part at token {n}.", { names, n: at + 1 });
+  if (at !== null) return tr("{names} diverge at token {n}.", { names, n: at + 1 });
   if (over) return tr("{names} are the same, token for token.", { names });
   return common === 1
     ? tr("{names} are the same so far: 1 token.", { names })
@@ -183,10 +183,7 @@ function createBeamTable(run, pool, { path, note }) {
   return el(
     "div",
     {},
-    createTable(
-      [tr("token"), tr("log-probability of the text so far, nats"), tr("what became of it")],
-      rows,
-    ),
+    createTable([tr("token"), tr("log-probability of the text so far, nats"), tr("result")], rows),
     el(
       "p",
       { class: "dp-note" },

@@ -181,7 +181,7 @@ const createAbout = (base, held) =>
     { class: "dp-note" },
     renderTerms(
       tr(
-        "[log-probability] per token and [perplexity] are those of {base} ({held}) reading each text token by token (teacher-forced), whoever wrote it. [rep-n] is the share of [n-gram|n-grams] that repeat an earlier one; distinct-n the share of different ones. Seconds are decoding alone, without waiting. A text that is more probable is not therefore better.",
+        "[log-probability] per token and [perplexity] come from {base} ({held}), which reads every text token by token (teacher-forced). [rep-n] is the share of [n-gram|n-grams] that repeat an earlier one, distinct-n the share of different ones. Seconds count decoding without waiting. A more probable text is not always a better one.",
         { base, held: said(held) },
       ),
     ),

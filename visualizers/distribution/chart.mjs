@@ -91,9 +91,7 @@ export const chart = {
   title: tr("Surprise and entropy over the text"),
   place: "drawer",
   tab: tr("Curve"),
-  empty: tr(
-    "A curve of how surprised and how uncertain the model was at each step, and of what the processors made of it.",
-  ),
+  empty: tr("How sure the model was at each token, and how surprising the chosen token was."),
   heading: tr("[surprise|Surprise] and [entropy] over the text"),
   mount: (root, ctx) => new Chart(root, ctx),
 };

@@ -105,7 +105,7 @@ function createPoolView(run, step, shown) {
   const ends = tr("the earliest are drawn into the pool");
   return [
     createRace(words, shown.ticks, ends),
-    createDetails([tr("token"), tr("[arrival]"), tr("what became of it")], rows),
+    createDetails([tr("token"), tr("[arrival]"), tr("result")], rows),
     createNote(POOL_NOTE),
   ];
 }

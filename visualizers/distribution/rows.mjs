@@ -61,7 +61,7 @@ function barsText({ stages, detail }) {
   if (detail?.kind !== "forward") return "";
   return stages.length
     ? tr("Only the filters that were seen at work count here; the method may have done more.")
-    : tr("The model's [probability]; what the method made of it was not seen.");
+    : tr("The model's own [probability]; what the method did with it is unknown.");
 }
 
 /**
@@ -133,7 +133,7 @@ function createNodeContent(run, step, { node, path }, ctx) {
 }
 
 const UNSEEN_TEXT = tr("What decided this [step] was not seen.");
-const NOT_WRITTEN_TEXT = tr("Nothing was written here that stands in the text.");
+const NOT_WRITTEN_TEXT = tr("This step wrote nothing that is still in the text.");
 
 /**
  * Rows of a step whose distribution was not seen: the
@@ -157,7 +157,7 @@ function createScoredContent(run, step) {
     rows,
     words: [
       ...renderTerms(UNSEEN_TEXT),
-      tr(" Of the token that stands there {said}.", { said: finalScoreText(run, found) }),
+      tr(" For the token in this place: {said}.", { said: finalScoreText(run, found) }),
     ],
   };
 }

@@ -35,7 +35,7 @@ export const DRAFTS = {
       ...judgementLine(is, line),
     ],
     where: tr(
-      "The [draft] is judged by a mixture of both models, w of it the [target]'s, so the text need not be the target's own; u, p and q as in [lossless] drafting.",
+      "A mixture of both models judges the [draft], with weight w for the [target|main model], so the text may differ from the main model's own. u, p and q are as in [lossless] drafting.",
     ),
   },
   match: {
@@ -57,7 +57,7 @@ export const DRAFTS = {
       ["y", "∼", applyTo("p", "y")],
     ],
     where: tr(
-      "The draft has no probabilities of its own. The [target] draws a token y at every place, and a drafted token is kept when it is the one.",
+      "A copied draft has no probabilities. The [target|main model] draws a token y at every place, and keeps a drafted token that equals it.",
     ),
   },
   match_mixture: {
@@ -82,7 +82,7 @@ export const DRAFTS = {
       ],
     ],
     where: tr(
-      "Nothing is drawn: a drafted token is kept when it is the most probable in a mixture of both models, w of it the [target]'s.",
+      "Nothing is drawn. A drafted token is kept when it is the most probable in a mixture of both models, with weight w for the [target|main model].",
     ),
   },
   residual: {

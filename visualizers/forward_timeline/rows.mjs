@@ -106,7 +106,7 @@ function createReadCell(pass, said) {
       many,
     ),
     read
-      ? el("span", { class: "ft-cached", "aria-hidden": "true" }, tr("held {n}", { n: cached }))
+      ? el("span", { class: "ft-cached", "aria-hidden": "true" }, tr("stored {n}", { n: cached }))
       : null,
     el("span", { class: "ft-sr" }, said),
   );

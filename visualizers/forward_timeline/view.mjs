@@ -38,7 +38,7 @@ const createSign = (kind, mark, words) =>
  * @returns {[HTMLElement, (figures: ForwardFigures) => boolean | number][]}
  */
 const createSigns = () => [
-  [createKey("held", tr("held in the [cache]")), ({ held }) => held],
+  [createKey("held", tr("stored in the [cache]")), ({ held }) => held],
   [createKey("read", tr("read in this pass")), ({ passes }) => passes],
   [createSign("ft-times", "×2", tr("in two rows at once")), ({ rows }) => rows > 1],
   [createSign("ft-other-text", "≠", tr("read another text")), ({ aside }) => aside],
@@ -58,8 +58,8 @@ const createHeadings = (axis) =>
     { class: "ft-row ft-heads" },
     el("span", {}, renderTerms(tr("[forward pass|pass]"))),
     axis,
-    el("span", {}, tr("read, held")),
-    el("span", {}, tr("what came of it")),
+    el("span", {}, tr("read, stored")),
+    el("span", {}, tr("result")),
     el("span", { class: "ft-time", title: tr("Since the pass before had ended") }, tr("took")),
   );
 
@@ -104,7 +104,7 @@ const COLUMNS = [
   tr("text read"),
   tr("rows"),
   tr("tokens read"),
-  tr("held"),
+  tr("stored"),
   tr("tokens of the text"),
   tr("taken back"),
   tr("written"),

@@ -97,10 +97,10 @@ export function gapsText({ passes: seen, without_ids, blind, steps, declared, ro
 const blindText = (blind, steps) =>
   pluralText(
     steps,
-    tr("the [candidate|candidates] of {blind} of 1 step, as no pass told of their place", {
+    tr("the [candidate|candidates] at {blind} of 1 step (no model output was available there)", {
       blind,
     }),
-    tr("the [candidate|candidates] of {blind} of {n} steps, as no pass told of their place", {
+    tr("the [candidate|candidates] at {blind} of {n} steps (no model output was available there)", {
       blind,
     }),
   );
@@ -234,6 +234,6 @@ export function passText({ rows, read, cached, aside }) {
     ? pluralText(read, tr("1 token of another text"), tr("{n} tokens of another text"))
     : pluralText(read, tr("1 token"), tr("{n} tokens"));
   const each = rows > 1 ? tr(" in each of {n} rows", { n: number(rows) }) : "";
-  const held = cached ? tr(", {n} held in the cache", { n: number(cached) }) : tr(", no cache");
+  const held = cached ? tr(", {n} stored in the cache", { n: number(cached) }) : tr(", no cache");
   return tr("read {tokens}{each}{held}", { tokens, each, held });
 }

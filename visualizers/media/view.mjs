@@ -73,7 +73,7 @@ export const createMediaFigures = (given) =>
 function createSpeechNote({ speech }) {
   const told = listSpeechSettings(speech).map((pair) => pair.join(" "));
   return told.length
-    ? el("p", { class: "md-told" }, tr("Told besides: {what}", { what: told.join(" · ") }))
+    ? el("p", { class: "md-told" }, tr("Also given: {what}", { what: told.join(" · ") }))
     : null;
 }
 

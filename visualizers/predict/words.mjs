@@ -57,7 +57,7 @@ function guessText({ name, logprob, most, rank, more = "" }) {
   }
   const known =
     most === undefined
-      ? tr("how probable it was only the model can tell")
+      ? tr("only the model knows how probable it was")
       : tr("it is no recorded candidate, so the model gave it at most {share}", {
           share: formatPercent(toProbability(most)),
         });

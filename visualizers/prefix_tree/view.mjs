@@ -24,7 +24,7 @@ const STATUS_TEXT = {
   recorded: tr("A recorded example, press Draw to make your own: "),
 };
 const EMPTY_TEXT = tr(
-  "Press Draw: the texts of all seeds grow into a tree of their common beginnings, each branch as wide as it was frequent, beside the probability the model gave it.",
+  "Press Draw to see the texts of all seeds as one tree. A branch is as wide as it was frequent, next to the model's own probability.",
 );
 
 /** @param {DrawsMessage} message */

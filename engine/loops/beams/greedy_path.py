@@ -75,7 +75,7 @@ def measure_greedy_path(
     """
     additions, winner = writer.recorder.additions, tuple(writer.shown)
     path = additions.measure(
-        "The greedy path beside the beams",
+        "The greedy path next to the beams",
         lambda: decode_greedy_path(winner, additions.progress, search, prompt, rules, trail),
         None,
     )

@@ -137,7 +137,7 @@ class StepWriter:
         """
         leader = best_kept_node(decision.pool)
         if test.stop_reason and not heap:
-            raise DecodeError("No text meets all that is asked of it; allow more tokens.")
+            raise DecodeError("No text meets all requirements; allow more tokens.")
         best = self.tree.path(leader.node_id)
         if heap and (test.stop_reason or heap[0].score >= leader.score):
             best = list(heap[0].ids)

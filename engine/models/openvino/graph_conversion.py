@@ -42,7 +42,7 @@ def _convert_job(order: dict[str, Any]) -> None:
         raise
     except Exception as error:  # OpenVINO reports unsupported operations with many error types
         kind = type(error).__name__
-        raise ModelError("a part of it has no graph in OpenVINO ({kind})", kind=kind) from None
+        raise ModelError("one of its layers has no graph in OpenVINO ({kind})", kind=kind) from None
     # save_model rounds weights to float16 by default.
     openvino.save_model(graph, folder / GRAPH_FILE, compress_to_fp16=False)
     del graph

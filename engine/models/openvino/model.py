@@ -82,7 +82,7 @@ class GraphModelMixin:
         cache = self.new_cache() if past_key_values is None else past_key_values
         if not isinstance(cache, GraphCache):
             raise ModelError(
-                "On openvino a model has a cache of its own, not a {kind}.",
+                "On OpenVINO a model has its own cache, not a {kind}.",
                 kind=type(cache).__name__,
             )
         new = np.arange(input_ids.shape[1])

@@ -102,7 +102,7 @@ class MediaReader:
             ParameterError: the model does not support conversations with pictures or sounds.
         """
         del loaded, media, template, chat
-        what = "this model is given a prompt beside a picture or a sound"
+        what = "this model takes a prompt with a picture or a sound"
         raise ParameterError("messages", Message("{n} messages", n=len(messages)), what)
 
     def logits_processors(
@@ -134,7 +134,7 @@ class MediaReader:
             raise ParameterError(
                 f"speech.{told}",
                 speech[told],
-                Message("{name} is not told any such thing", name=name),
+                Message("{name} gets no such information", name=name),
             )
         if self.needs == "image" and media.picture is None:
             raise ParameterError(

@@ -29,7 +29,7 @@ def render_with_picture(
     """
     if not getattr(whole, "chat_template", None):
         raise ModelError(
-            "{name} has no chat template for pictures, so beside one stands a prompt.", name=name
+            "{name} has no chat template for pictures, so a picture needs a prompt.", name=name
         )
     said = [
         {**message, "content": [{"type": "text", "text": message.get("content") or ""}]}
@@ -60,7 +60,7 @@ def insert_picture(chat: ChatPrompt, text: str, ids: Sequence[int]) -> ChatPromp
         ParameterError: a user spelled a control token, which the processor would read as one.
     """
     if chat.literal_tokens:
-        what = "beside a picture they may spell no token of the template's own"
+        what = "with a picture they may spell none of the template's own tokens"
         raise ParameterError(
             "messages",
             Message("{n} such tokens", n=chat.literal_tokens),

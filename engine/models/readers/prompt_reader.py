@@ -108,7 +108,7 @@ class PromptReader(MediaReader):
         found = find_special_tokens(loaded.tokenizer, prompt)
         spelled = next((token for token in found if token != mark), None)
         if spelled is not None:
-            what = "beside a picture it may spell no control token of the model"
+            what = "with a picture it may spell no control token of the model"
             raise ParameterError("prompt", spelled, what)
 
 

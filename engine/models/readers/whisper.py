@@ -165,4 +165,4 @@ def _refusal_error(speech: Mapping[str, object]) -> ParameterError:
         return ParameterError(
             "speech.return_timestamps", times, "the model has no tokens for times"
         )
-    return ParameterError("speech", None, "the model has to be told a language")
+    return ParameterError("speech", None, "the model needs a language")

@@ -14,7 +14,7 @@ const FIELD_KINDS = { bool: "flag", int: "number", float: "number" };
 // JavaScript numbers are exact up to 15 digits.
 const LONG_NUMBER = /\d{16}/;
 
-const NOT_EDITABLE = tr("What stands below as JSON cannot be shown here.");
+const NOT_EDITABLE = tr("The JSON below cannot be shown here.");
 
 /** @param {unknown} value */
 const toJson = (value) => (value === undefined ? "" : JSON.stringify(value));
@@ -33,8 +33,8 @@ function toParam({ name, kind, default: first, required, told }) {
     help:
       said(told) ||
       (kind === "json"
-        ? tr("Its README does not tell; written as JSON.")
-        : tr("Its README does not tell.")),
+        ? tr("Not documented in the method's README. Enter JSON.")
+        : tr("Not documented in the method's README.")),
     kind: FIELD_KINDS[kind] ?? "text",
     optional: false,
     term: null,

@@ -139,7 +139,7 @@ export class ChatField {
     });
     this.system = createButton(tr("Add a system message"), () => this.#addSystem(), {
       class: "dp-btn tk-add",
-      title: tr("What the assistant is and how it answers; it stands before all others"),
+      title: tr("What the assistant is and how it answers; it comes before all other messages"),
     });
     this.box = el(
       "div",

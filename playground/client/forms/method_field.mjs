@@ -15,7 +15,7 @@ import { downloadMethod, fetchMethodInfo, fetchMethodList, watchMethods } from "
 
 /** @type {Record<string, string>} */
 const SOURCES = {
-  shipped: tr("It comes along."),
+  shipped: tr("It is built in."),
   hub: tr("From the hub."),
   folder: tr("A folder of this machine."),
 };

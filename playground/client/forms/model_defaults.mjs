@@ -112,7 +112,7 @@ export class ModelDefaults {
       );
     const body = el("tbody", {}, this.#differs.map(row));
     const table = el("table", { class: "dp-table" }, el("thead", {}, el("tr", {}, head)), body);
-    return createScroller(tr("The model's own settings beside the defaults"), table);
+    return createScroller(tr("The model's own settings, compared with the defaults"), table);
   }
 
   /** @param {string[]} sentences */

@@ -62,7 +62,7 @@ export function weightsSummary({ dtype, device, weights }) {
  * @param {any} info model entry of the trace
  */
 export const weightsSentence = (info) =>
-  tr("In the run shown, {model} is held as {ways}.", {
+  tr("In this run, {model} uses {ways}.", {
     model: modelTitle(info.id).split(" · ")[0],
     ways: weightsSummary(info),
   });

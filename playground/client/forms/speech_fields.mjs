@@ -51,7 +51,7 @@ export class SpeechFields {
     this.box = el("div", {
       class: "md-speech",
       role: "group",
-      "aria-label": tr("What the model is told of the sound"),
+      "aria-label": tr("What the model should know about the sound"),
     });
     this.box.hidden = true;
     this.box.addEventListener("input", () => {

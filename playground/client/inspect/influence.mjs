@@ -21,7 +21,7 @@ export const INFLUENCE_METHODS = [
 // Takes many forward passes, so it is asked only by a press and not on every new step.
 const MANUAL_METHOD = "leave-one-out";
 const HINT = tr("Choose how to ask. Attention is one pass over the text, leaving out takes many.");
-const RUNNING = tr("When the run has ended, every step of it can be asked what it looked at.");
+const RUNNING = tr("When the run has ended, you can see the influence at every step.");
 const ASK_AGAIN = tr("This is another step: press again to ask about it.");
 const STOPPED = tr("Stopped.");
 

@@ -15,18 +15,18 @@ import { NewMethodForm } from "./new_method.mjs";
 const ASKING = tr("Looking…");
 const CONFIRMED = tr("Its code is confirmed; Run uses it.");
 const CHANGED = tr(
-  "The code is another than the one that was shown: this is what stands there now. Look at it again.",
+  "The code has changed since it was shown. This is the new code; check it again.",
 );
 /** @type {Record<string, string>} */
 const SOURCES = {
-  shipped: tr("It comes along"),
+  shipped: tr("Built in"),
   hub: tr("From the hub"),
   folder: tr("A folder of this machine"),
 };
 const MADE_HERE = tr("A method of your own");
 /** @type {Record<string, string>} */
 const BADGES = {
-  "comes-along": tr("comes along"),
+  "comes-along": tr("built in"),
   confirmed: tr("confirmed"),
   "not-confirmed": tr("not confirmed"),
   yours: tr("yours"),

@@ -11,7 +11,7 @@ import { getDeclaration } from "../shell/spec.mjs";
 import { withoutSteps } from "./code_files.mjs";
 
 const ABOUT = tr(
-  "The same text, read by another model with the same tokenizer, or by the same one held with fewer bits: how far its distribution is off at every token.",
+  "Another model with the same tokenizer reads this text, or the same one with fewer bits. See how far its distribution is off at every token.",
 );
 const READING = tr("Both models read the text, then each writes greedily…");
 
@@ -169,7 +169,7 @@ class ModelComparison {
 
 /** @type {ViewSpec} */
 export const modelComparisonView = {
-  title: tr("Beside another model"),
+  title: tr("Compare with another model"),
   whole: true,
   place: "drawer",
   empty: tr(

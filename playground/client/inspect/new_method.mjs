@@ -6,7 +6,7 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 import { askServer } from "../shell/questions.mjs";
 
 const ABOUT = tr(
-  "A [custom generation method] is a folder with a function generate(model, …) in it. It begins as a copy that runs as it stands; you change it here, and Run uses it.",
+  "A [custom generation method] is a folder with a function generate(model, …). You start with a working copy and change it here; Run uses it.",
 );
 const FIRST_TEMPLATE = "next_token";
 

@@ -8,7 +8,7 @@ import { StoppableQuestion } from "../jobs/question.mjs";
 import { askAboutStep } from "./step_questions.mjs";
 
 const PAUSE_MS = 250;
-const RUNNING_TEXT = tr("When the run has ended, every token of it can be asked about.");
+const RUNNING_TEXT = tr("When the run has ended, you can ask about every token.");
 const HINT = tr("A word begins with a space.");
 
 /**
@@ -248,7 +248,7 @@ export const why = {
   title: tr("Why"),
   place: "answers",
   empty: tr(
-    "After a run: ask why a step took its token, and why not another one. Press the question mark beside a candidate, or type a token.",
+    "After a run, ask why a step took its token and not another one. Press the question mark next to a candidate, or type a token.",
   ),
   mount: (root, ctx) => new WhyPanel(root, ctx),
 };

@@ -197,7 +197,7 @@ function createSlider(bet, changed) {
       marker.hidden = false;
       marker.style.left = `${(100 * ((value ?? low) - low)) / (high - low)}%`;
       right.hidden = false;
-      right.textContent = tr("Right is {told}; within {tolerance} counts.", {
+      right.textContent = tr("Answer: {told}. Within {tolerance} counts.", {
         told: bet.unit === "percent" ? told : `${told}${unitSuffix(bet)}`,
         tolerance: words(bet.tolerance),
       });

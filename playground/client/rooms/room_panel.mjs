@@ -77,7 +77,7 @@ export class RoomPanel {
   lock = createButton(
     tr("Lock"),
     () => this.#sendAction(this.#figures?.locked ? "unlock" : "lock"),
-    { title: tr("Nobody new comes in; whoever is here stays") },
+    { title: tr("Nobody new can join; everyone here stays") },
   );
   close = createButton(tr("Close the room"), () => this.#confirmClose());
   sure = el("span", { class: "rm-sure", hidden: true });

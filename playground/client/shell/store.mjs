@@ -18,7 +18,7 @@ import { createRun, Recordings } from "../../../visualizers/stage/recordings.mjs
  */
 
 export const CONNECTION_LOST = tr(
-  "The connection was lost while this ran. What had come is kept; press Run to start anew.",
+  "The connection was lost during the run. What arrived is kept; press Run to start again.",
 );
 const DECODING_TEXT = tr("Decoding…");
 // What is far down the text is not seen without scrolling.

@@ -29,7 +29,7 @@ import {
 
 const KEY = "compare";
 const VIEWS = ["status", "strip", "compare_watch", "candidates"];
-const TITLE = tr("Where the texts part");
+const TITLE = tr("Where the texts diverge");
 const EMPTY = tr(
   "Run all: the tokens common to every text are set apart, and the first that differs is marked with what each run saw there.",
 );

@@ -60,7 +60,7 @@ export function pairList({ pairs }, labels, over) {
   return [
     el(
       "ul",
-      { class: "cmp-pairs", "aria-label": tr("Where each two texts part") },
+      { class: "cmp-pairs", "aria-label": tr("Where each two texts diverge") },
       pairs.map(item),
     ),
   ];

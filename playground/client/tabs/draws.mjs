@@ -20,7 +20,7 @@ import { withMedia } from "../shell/visitor_media.mjs";
 
 const KEY = "draws";
 const ABOUT = tr(
-  "Sample the same prompt with many seeds. The width of a branch is how often it was drawn; beside it stands the probability the model gave it, computed exactly. With more draws the two come closer.",
+  "Draw the same prompt with many seeds. A branch is as wide as it was often drawn; the number next to it is the model's exact probability. More draws bring the two closer.",
 );
 
 /**

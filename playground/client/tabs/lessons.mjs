@@ -132,7 +132,7 @@ class LessonsTab {
         title: tr("Opens a room that a class joins by a code"),
       }),
       createButton(tr("Print the handout"), () => print(), {
-        title: tr("Questions first, what is right on a page of its own"),
+        title: tr("Questions first, answers on a separate page"),
       }),
     );
   }

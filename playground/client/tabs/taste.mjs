@@ -175,7 +175,7 @@ class TasteTab {
     saveVotes(this.#votes);
     const one = vote ? tr("the right one") : tr("the left one");
     // The strategies stay hidden until the end: knowing one would bias the next votes.
-    this.last.textContent = tr("Pair {n}: {vote}. What they were is told after {total} pairs.", {
+    this.last.textContent = tr("Pair {n}: {vote}. You learn what they were after {total} pairs.", {
       n: this.#votes.length,
       vote: vote === null ? tr("no difference") : one,
       total: PAIRS_PER_ROUND,

@@ -144,7 +144,7 @@ function createMeasureFigure(votes, { name, less: words }) {
     ? tr(" [p-value] {p}, as chance alone gives a count at least as uneven that often.", {
         p: formatFixed(signTest(less, of), 3),
       })
-    : tr(" No vote tells anything about it.");
+    : tr(" No vote says anything about it.");
   const sentence = tr("Of {of} votes that differ in it, {less} went to the text with {words}.", {
     of,
     less,
@@ -209,7 +209,7 @@ export function createResult(votes) {
     ),
     el("h3", {}, tr("What each strategy came to")),
     createTable([tr("strategy"), tr("preferred"), tr("passed over"), tr("no difference")], rows),
-    el("h3", {}, tr("What stood on either side")),
+    el("h3", {}, tr("The ten pairs revealed")),
     createTable([tr("pair"), tr("Left").toLowerCase(), tr("Right").toLowerCase()], pairs),
   ];
 }

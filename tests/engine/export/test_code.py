@@ -141,6 +141,6 @@ def test_the_run_in_short_writes_the_same(runs, number):
 def test_no_pipeline_makes_the_run_of_a_custom_method(runs):
     trace = next(trace for trace, *_ in runs if trace.method is not None)
     assert clean(pipeline_refusal(trace)).startswith(
-        "A pipeline reads what a method returns in a way"
+        "A pipeline reads a method's result differently"
     )
     assert PIPELINE not in export_files(trace)

@@ -29,7 +29,7 @@ def generate(
         input_ids: one prompt, shape (1, length).
         generation_config: lengths, ends and processors, as for generate().
         least: probability of a token below which it and the one before are taken back; 0 to 1.
-        max_returns: times to go back; after that, all stands; 0 or more.
+        max_returns: times to go back; after that, everything stays; 0 or more.
         logits_processor: processors beyond those of the config.
         stopping_criteria: criteria beyond those of the config.
         streamer: is given the tokens at the end, as until then they may be taken back.
