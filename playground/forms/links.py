@@ -33,6 +33,7 @@ from engine.trace.records import Trace
 from playground.forms import controls, speech, visitor_media
 from playground.forms.form import form_request, form_weights, read_strategy, single_model_weights
 from playground.forms.link_values import read_ids, read_seed, read_step
+from playground.forms.seeds import format_seeds, read_seeds
 from playground.forms.spec import control_values
 
 _MAX_PARAMS_CHARS = 8000
@@ -320,6 +321,10 @@ def _read_tab_form(tab: str, query: Mapping[str, str], visitor: Any) -> dict[str
         form = None
     if not isinstance(form, dict):
         raise ParameterError("form", query["form"][:40], "the link's form must be a JSON object")
+    seeds = {}
+    if tab == "compare":
+        found = read_seeds(form.get("seed", 0))
+        form, seeds = {**form, "seed": found[0]}, {"seed": format_seeds(found)}
     columns = (
         form.get("columns") if tab == "compare" else [{**form, "strategy": _TAB_STRATEGY[tab]}]
     )
@@ -335,7 +340,7 @@ def _read_tab_form(tab: str, query: Mapping[str, str], visitor: Any) -> dict[str
         if isinstance(form.get(n), (str, int))
     }
     shared = {name: read[0][name] for name in ("prompt", "messages", "template", "seed")}
-    about = {**shared, **kept, **_read_judge_weights(tab, form)}
+    about = {**shared, **kept, **seeds, **_read_judge_weights(tab, form)}
     whole = {**about, "columns": list(read)} if tab == "compare" else {**read[0], **about}
     return {"form": whole, **({"lacks": lacks} if lacks else {})}
 

@@ -1,9 +1,10 @@
-"""The Compare tab: two to four strategies on one prompt and seed, all scored by one model."""
+"""The Compare tab: two to four strategies on one prompt and up to five seeds, scored by one model."""
 
 from __future__ import annotations
 
+import dataclasses
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,6 +28,7 @@ from engine.strategies import STRATEGIES
 from engine.trace.events import Checking, Failed, Finished, Started, StepRecorded
 from engine.trace.records import ModelInfo, Trace
 from playground.forms.form import check_method_is_local, form_request, single_model_weights
+from playground.forms.seeds import read_seeds
 from playground.forms.visitor_media import VISITOR_FIELD
 from playground.jobs.page_events import connect_jobs
 from playground.jobs.progress import STARTING, with_progress
@@ -35,13 +37,21 @@ from playground.runs.stream import stream_run
 from playground.shell.elements import add_scripted_element, read_page_number
 from playground.shell.guard import error_message
 from playground.shell.scripts import on_message
-from visualizers.compare.summary import ComparedRun, TextComparison, comparison_view
+from visualizers.compare.measures import compute_measures, find_verdict
+from visualizers.compare.summary import (
+    COLUMNS,
+    FURTHER_COLUMNS,
+    ComparedRun,
+    TextComparison,
+    comparison_view,
+)
 
 
 class Comparison:
-    """Finished traces of a comparison, and where their texts diverge so far."""
+    """Finished traces of one seed of a comparison, and where their texts diverge so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.traces: list[Trace | None] = []
         self.texts = TextComparison()
 
@@ -69,12 +79,6 @@ class Comparison:
 def build_compare(bus: Any) -> None:
     """Build the tab; ``bus`` is the hidden element that carries run messages."""
     with gr.Tab("Compare", id="compare", elem_id="tab-compare"):
-        gr.HTML(
-            "<h2 class='dp-sr'>Compare</h2>"
-            "<p>Give two to four strategies the same prompt and seed. See where their texts "
-            "diverge, what each saw there and what each cost.</p>",
-            elem_classes="dp-about",
-        )
         page = add_scripted_element(
             "compare",
             on_message("p.compare(element.querySelector('.dp-compare'), trigger)"),
@@ -86,11 +90,13 @@ def build_compare(bus: Any) -> None:
 def run_comparison(job: PageJob, asked: Any) -> Iterator[str | dict[str, Any]]:
     """Decode the columns one after another, then score all texts with the base model.
 
+    With several seeds, all columns of the first seed come first: the page shows them meanwhile.
+
     Args:
         job: the job that does it.
         asked: what the page sent: ``number``, ``prompt`` or ``messages`` with ``template``,
-            ``seed``, and ``columns``, each with its models, weight parameters and media; ``base``,
-            the scoring model, and ``base_weights``.
+            ``seed`` (see ``read_seeds``), and ``columns``, each with its models, weight parameters
+            and media; ``base``, the scoring model, and ``base_weights``.
 
     Yields:
         Messages of the columns' runs, and for the tab ``progress`` and at last ``figures``.
@@ -98,34 +104,51 @@ def run_comparison(job: PageJob, asked: Any) -> Iterator[str | dict[str, Any]]:
     Raises:
         EngineError: A value is not valid, or the base model cannot be loaded.
     """
-    comparison = Comparison()
     requests = read_requests(asked)
+    comparisons = [Comparison(seed) for seed in read_seeds(asked.get("seed"))]
     # Check the base model's name and weights before anything is decoded.
     named = asked.get("base") or requests[0].model
     source = Source.parse(named)
     held = read_single_weights(single_model_weights(asked.get("base_weights") or {}), "compare")
-    yield {"kind": "progress", **STARTING}
+    # As text: JavaScript numbers are exact to 2**53 only.
+    seeds = [str(comparison.seed) for comparison in comparisons]
+    yield {"kind": "progress", "seeds": seeds, **STARTING}
     # The base model has its own weights setting: columns may load one model at several precisions.
     base = yield from with_progress(
         job, lambda tell, stopped: ModelLoader(stopped, tell)(source, held)
     )
+    number = read_page_number(asked.get("number"))
     # Columns in parallel would share the processor, and their timings would mean nothing.
-    for i, request in enumerate(requests):
-        if job.cancelled.is_set():
-            break
-        says = Message(
-            "Decoding column {label}, {i} of {columns}…",
-            label=LABELS[i],
-            i=i + 1,
-            columns=len(requests),
-        )
-        yield {"kind": "progress", "phase": "decoding", "says": says}
-        key = f"compare-{read_page_number(asked.get('number'))}-{i}"
-        yield from stream_run(job, request, key=key, follow=comparison)
+    for place, comparison in enumerate(comparisons):
+        for i, request in enumerate(requests):
+            if job.cancelled.is_set():
+                break
+            says = _progress_text(i, len(requests), comparison.seed, len(comparisons))
+            yield {"kind": "progress", "phase": "decoding", "says": says}
+            yield from stream_run(
+                job,
+                dataclasses.replace(request, seed=comparison.seed),
+                key=column_key(number, i, place),
+                follow=comparison,
+            )
     # What was decoded before a stop is still judged; another stop ends the judging.
     job.cancelled.clear()
-    found = yield from with_progress(job, partial(judge_texts, comparison, base))
+    found = yield from with_progress(job, partial(judge_texts, comparisons, base))
     yield {"kind": "figures", **found}
+
+
+def column_key(number: int, column: int, place: int) -> str:
+    """Return where the page shows the run of a column, from 0, with the seed at a place, from 0."""
+    return f"compare-{number}-{column}-{place}" if place else f"compare-{number}-{column}"
+
+
+def _progress_text(column: int, columns: int, seed: int, seeds: int) -> Message:
+    values = {"label": LABELS[column], "i": column + 1, "columns": columns}
+    if seeds == 1:
+        return Message("Decoding column {label}, {i} of {columns}…", **values)
+    return Message(
+        "Decoding column {label}, {i} of {columns}, with seed {seed}…", seed=seed, **values
+    )
 
 
 COMPARE = JobKind(
@@ -134,7 +157,7 @@ COMPARE = JobKind(
 
 
 def read_requests(asked: Any) -> list[DecodeRequest]:
-    """Read and check one request per column.
+    """Read and check one request per column, each with the first seed.
 
     Raises:
         ParameterError: a value is not valid; the sentence names the parameter.
@@ -145,9 +168,8 @@ def read_requests(asked: Any) -> list[DecodeRequest]:
         raise ParameterError(
             "columns", count, Message("compare 2 to {columns} columns", columns=len(LABELS))
         )
-    shared = {
-        name: asked.get(name) for name in ("prompt", "messages", "template", "seed", VISITOR_FIELD)
-    }
+    shared = {name: asked.get(name) for name in ("prompt", "messages", "template", VISITOR_FIELD)}
+    shared["seed"] = read_seeds(asked.get("seed"))[0]
     return [_read_request(column, shared) for column in columns]
 
 
@@ -160,45 +182,66 @@ def _read_request(column: Any, shared: dict[str, Any]) -> DecodeRequest:
 
 
 def judge_texts(
-    comparison: Comparison, base: LoadedModel, tell: EventCallback, stopped: threading.Event
+    comparisons: Sequence[Comparison],
+    base: LoadedModel,
+    tell: EventCallback,
+    stopped: threading.Event,
 ) -> dict[str, Any]:
-    """Score the decoded texts with the base model; return table, curves and differences.
+    """Score the decoded texts with the base model; return the figures of the comparison.
 
     Args:
-        comparison: holds the traces.
+        comparisons: hold the traces, one comparison per seed.
         base: the model that scores.
         tell: receives progress events.
         stopped: set to stop scoring; the remaining columns get a note instead.
     """
-    columns, notes = [], []
-    traces = list(zip(LABELS, comparison.traces, strict=False))
-    for done, (label, trace) in enumerate(traces):
-        if trace is None or not trace.outputs:
-            notes.append(Message("{label} has no text to judge.", label=label))
-            continue
-        tell(Checking(done, len(traces), Message("texts read by {name}", name=base.name)))
-        column, note = _judge_column(label, trace, base, tell, stopped)
-        columns.append(column)
-        notes += note
-    return comparison_figures(base.info(), columns, notes)
+    judged: list[tuple[int, list[ComparedRun]]] = []
+    # A note that several seeds have in common is said once.
+    notes: dict[str, None] = {}
+    total, done = sum(len(comparison.traces) for comparison in comparisons), 0
+    for comparison in comparisons:
+        columns = []
+        for label, trace in zip(LABELS, comparison.traces, strict=False):
+            done += 1
+            if trace is None or not trace.outputs:
+                notes[Message("{label} has no text to judge.", label=label)] = None
+                continue
+            tell(Checking(done - 1, total, Message("texts read by {name}", name=base.name)))
+            column, note = _judge_column(label, trace, base, tell, stopped)
+            columns.append(column)
+            notes |= dict.fromkeys(note)
+        if columns:
+            judged.append((comparison.seed, columns))
+    return comparison_figures(base.info(), judged, list(notes))
 
 
 def comparison_figures(
-    base: ModelInfo, columns: list[ComparedRun], notes: list[str]
+    base: ModelInfo, judged: Sequence[tuple[int, list[ComparedRun]]], notes: list[str]
 ) -> dict[str, Any]:
-    """Return table, curves and differences of scored columns as JSON values.
+    """Return measures, verdict, and per seed table, curves and differences, as JSON values.
 
     Args:
         base: the model that scored them.
-        columns: the scored columns, the first one being the reference of all differences.
+        judged: the scored columns of each seed, the first being the reference of all differences.
         notes: sentences about columns without scores.
     """
+    by_seed = [{column.label: column for column in columns} for _, columns in judged]
     return {
         "base": base.id,
         "base_held": describe_weights(base),
         "notes": notes,
-        "diff": [_diff_texts(columns[0], other) for other in columns[1:]],
-        **comparison_view(columns),
+        "columns": COLUMNS,
+        "further": FURTHER_COLUMNS,
+        "measures": compute_measures(by_seed),
+        "verdict": find_verdict(by_seed),
+        "seeds": [
+            {
+                "seed": str(seed),
+                "diff": [_diff_texts(columns[0], other) for other in columns[1:]],
+                **comparison_view(columns),
+            }
+            for seed, columns in judged
+        ],
     }
 
 

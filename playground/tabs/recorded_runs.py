@@ -117,7 +117,7 @@ def _compare_example() -> dict[str, Any]:
         "preset": found.preset,
         "columns": [drawn(trace, _COLUMN_VISUALS) for trace in traces],
         "parting": _find_divergence(traces),
-        "figures": comparison_figures(_base_model(found), judged, []),
+        "figures": comparison_figures(_base_model(found), [(traces[0].seed, judged)], []),
     }
 
 

@@ -17,6 +17,7 @@ from tests.helpers.pages import (
     address,
     finish,
     fits,
+    open_compare_settings,
     open_tab,
     run,
     settled,
@@ -234,6 +235,7 @@ def test_a_chat_is_compared_and_drawn_many_times(open_page, folder):
     page = open_page("/")
     open_tab(page, "Compare")
     expect(page.locator("#compare .cmp-column")).to_have_count(4)
+    open_compare_settings(page)
     for place in range(page.locator("#compare .cmp-column").count()):
         column = page.locator("#compare .cmp-column").nth(place)
         column.locator(".f-model select").first.select_option(label="Another…")

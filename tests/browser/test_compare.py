@@ -11,17 +11,25 @@ from playwright.sync_api import expect
 from engine.settings import SETTINGS
 from engine.trace import json_io
 from tests.helpers.models import with_settings
-from tests.helpers.pages import address, fill, fits, open_tab, shot
+from tests.helpers.pages import (
+    address,
+    choose_comparison,
+    fill,
+    fits,
+    open_compare_settings,
+    open_tab,
+    shot,
+)
 from tests.helpers.runs import parts_at
 
 LONG = SETTINGS.max_new_tokens
 RUNS = (
-    "playground.page.stages.filter(s => s.strategy.startsWith('compare-') && s.root.isConnected)"
+    "playground.page.stages.filter(s => s.strategy.startsWith('compare-') && s.root.isConnected && !s.root.hidden)"
     ".map(s => playground.page.shown(s.strategy))"
 )
 # Presses Stop as soon as the page has been told of the first token.
 STOP_SOON = """() => {
-  const receive = playground.page.receive, buttons = [...document.querySelectorAll(".cmp-line button")];
+  const receive = playground.page.receive, buttons = [...document.querySelectorAll(".cmp-ask button")];
   const stop = buttons.find((button) => button.textContent === "Stop");
   playground.page.receive = (text) => {
     receive(text);
@@ -37,7 +45,8 @@ def opened(open_page, columns=2, **size):
     page = open_page(**size)
     open_tab(page, "Compare")
     expect(page.locator(".cmp-column")).to_have_count(4)
-    page.get_by_role("button", name="Beam search and greedy", exact=True).click()
+    choose_comparison(page, "Beam search and greedy")
+    open_compare_settings(page)
     while page.locator(".cmp-column").count() < columns:
         page.get_by_role("button", name="Add a column").click()
     return page
@@ -58,16 +67,21 @@ def test_three_columns_stream_and_the_parting_is_marked(open_page):
     assert [t.strategy for t in traces] == ["beam_search", "greedy", "sampling"]
     assert traces[2].config["temperature"] == 1.4
     at = parts_at(traces)
-    part = page.locator(".cmp-part")
-    expect(part).to_have_attribute("data-at", str(at))
+    expect(page.locator(".cmp-verdict")).to_have_attribute("data-at", str(at))
+    expect(page.locator(".cmp-findings")).to_contain_text("Storyteller finds A likelie")
     marks = page.locator(".cmp-different")
     expect(marks).to_have_count(3)
     for i, trace in enumerate(traces):
         wrote = trace.pieces[trace.outputs[0].token_ids[at]].strip()
         expect(marks.nth(i)).to_contain_text(wrote)
-        expect(part.locator(".cmp-sides > div").nth(i)).to_contain_text(wrote)
+        expect(page.locator(".cmp-side").nth(i)).to_contain_text(wrote)
     expect(page.locator(".cmp-common")).to_have_count(3 * at)
-    expect(page.locator(".cmp-table tbody tr")).to_have_count(13)
+    # One bar per text and measure: nothing is drawn twice.
+    expect(page.locator(".cmp-table tbody tr")).to_have_count(6)
+    expect(page.locator(".cmp-bar > i")).to_have_count(6 * 3)
+    expect(page.locator(".cmp-bar > u")).to_have_count(0)
+    page.locator(".cmp-drawer > summary", has_text="More").click()
+    expect(page.locator(".cmp-figures tbody tr")).to_have_count(7)
     expect(page.locator(".cmp-diff")).to_have_count(2)
     expect(page.locator(".cmp-plot .scatterlayer .trace")).to_have_count(6)
     shot(page, "compare")
@@ -89,9 +103,10 @@ def test_columns_and_judge_are_held_as_chosen_and_a_link_holds_them_so_again(ope
     expect(page.locator(".cmp-table")).to_be_visible()
     held = ["float32 on cpu", "bfloat16 on cpu"]
     expect(page.locator(".cmp-weights")).to_have_text(held)
-    row = page.locator(".cmp-table tbody tr", has_text="weights")
+    page.locator(".cmp-drawer > summary", has_text="More").click()
+    row = page.locator(".cmp-figures tbody tr", has_text="weights")
     assert row.locator("td").all_text_contents() == ["float32", "bfloat16"]
-    expect(page.locator(".cmp-results")).to_contain_text("storyteller (float16) reading")
+    expect(page.locator(".cmp-more")).to_contain_text("storyteller (float16)")
     shot(page, "compare_weights")
     there = urlparse(address(page, "base_weights"))
     [form] = parse_qs(there.query)["form"]
@@ -100,7 +115,8 @@ def test_columns_and_judge_are_held_as_chosen_and_a_link_holds_them_so_again(ope
     assert [c["params"].get("dtype") for c in said["columns"]] == [None, "bfloat16"]
     other = open_page(there._replace(scheme="", netloc="").geturl())
     expect(other.locator(".cmp-weights")).to_have_text(held)
-    expect(other.locator(".cmp-results")).to_contain_text("storyteller (float16) reading")
+    other.locator(".cmp-drawer > summary", has_text="More").click()
+    expect(other.locator(".cmp-more")).to_contain_text("storyteller (float16)")
     assert other.evaluate(f"{RUNS}.map(run => run.model.dtype)") == ["float32", "bfloat16"]
 
 
@@ -141,7 +157,7 @@ def test_what_is_wrong_is_said_and_the_page_goes_on(open_page):
 @pytest.mark.nightly
 def test_a_ticked_box_looks_ticked(open_page):
     page = opened(open_page)
-    page.get_by_role("button", name="With a watermark and without", exact=True).click()
+    choose_comparison(page, "With a watermark and without")
     box = page.get_by_label("Column A", exact=True).locator("[data-param=do_sample]")
     expect(box).to_be_checked()
     ticked = box.screenshot()
@@ -171,6 +187,70 @@ def test_stop_keeps_what_is_there_and_fits_a_telephone(open_page):
     assert first[0] == "stopped"
     assert 0 < first[1] < LONG
     shot(page, "compare_phone")
+
+
+def test_seeds_show_their_spread_and_one_text_at_a_time(open_page):
+    page = opened(open_page)
+    first, second = (page.get_by_label(f"Column {label}", exact=True) for label in "AB")
+    for column in (first, second):
+        column.locator("[data-param=max_new_tokens]").fill("8")
+    second.locator("[data-field=strategy]").select_option("sampling")
+    second.locator("[data-param=max_new_tokens]").fill("8")
+    page.get_by_label("Seeds", exact=True).fill("0-9")
+    page.get_by_role("button", name="Run all").click()
+    expect(page.locator(".cmp-ask .dp-status.bad")).to_contain_text("seed = '0-9' is not allowed")
+    page.get_by_label("Seeds", exact=True).fill("3, 5-6")
+    page.get_by_role("button", name="Run all").click()
+    expect(page.locator(".cmp-table")).to_be_visible()
+    # A tick for each seed on every bar that has a value, and the text of the first one.
+    expect(page.locator("[data-measure=perplexity] .cmp-bar > u")).to_have_count(2 * 3)
+    chosen = page.get_by_label("Texts of seed", exact=True)
+    assert chosen.locator("option").all_text_contents() == ["3", "5", "6"]
+    texts = []
+    for place, seed in enumerate((3, 5, 6)):
+        chosen.select_option(index=place)
+        traces = [
+            json_io.loads(text)
+            for text in page.evaluate(
+                f"{RUNS}.map(run => JSON.stringify(playground.page.trace(run)))"
+            )
+        ]
+        assert [trace.seed for trace in traces] == [seed] * 2
+        expect(page.locator(".cmp-verdict")).to_have_attribute("data-at", str(parts_at(traces)))
+        expect(page.locator(".cmp-stage:not([hidden]) .cmp-different")).to_have_count(2)
+        texts.append([trace.outputs[0].text for trace in traces])
+    assert len({beams for beams, _ in texts}) == 1
+    assert len({sampled for _, sampled in texts}) == 3
+    form = json.loads(parse_qs(urlparse(address(page, "seed")).query)["form"][0])
+    assert form["seed"] == "3, 5-6"
+    shot(page, "compare_seeds")
+
+
+@pytest.mark.parametrize(("width", "height", "screens"), [(1440, 900, 2), (390, 844, 4)])
+def test_the_recorded_comparison_is_a_few_screens_long(open_page, width, height, screens):
+    page = open_page("/?tab=compare", width=width, height=height)
+    expect(page.locator(".cmp-table")).to_be_visible()
+    expect(page.locator(".cmp-different")).to_have_count(4)
+    assert page.evaluate("document.documentElement.scrollHeight") <= screens * height
+    # The verdict and the first text are on the first screen.
+    for part in (".cmp-lead", ".cmp-text .dp-strip"):
+        assert page.locator(part).first.bounding_box()["y"] < height * 0.8
+    assert fits(page)
+    shot(page, f"compare-{width}")
+
+
+def test_a_token_shows_what_every_text_saw_at_its_place(open_page):
+    page = open_page("/?tab=compare")
+    expect(page.locator(".cmp-different")).to_have_count(4)
+    second = page.locator(".cmp-text").nth(1)
+    second.locator(".dp-tok[data-step]").nth(4).click()
+    expect(page.locator(".cmp-here")).to_have_count(4)
+    runs = page.evaluate(f"{RUNS}.map(run => run.pieces[run.tokens[0][4].id].trim())")
+    for i, word in enumerate(runs):
+        expect(page.locator(".cmp-place").nth(i)).to_contain_text("Token 5")
+        expect(page.locator(".cmp-place").nth(i)).to_contain_text(word)
+    # The first difference stays marked.
+    expect(page.locator(".cmp-different")).to_have_count(4)
 
 
 def test_many_draws_grow_into_a_tree(open_page):

@@ -15,6 +15,7 @@ from tests.helpers.pages import (
     drawn,
     finish,
     link,
+    open_compare_settings,
     open_tab,
     run_of,
     select,
@@ -137,6 +138,7 @@ def test_comparisons_draws_and_the_bench_have_links(open_page, server):
     # The recorded comparison fills the form when it is there.
     expect(page.locator(".dp-compare .dp-strip")).to_have_count(4)
     page.locator(".dp-compare").get_by_label("Prompt", exact=True).fill("The cat")
+    open_compare_settings(page)
     for field in page.locator(".dp-compare [data-param=max_new_tokens]").all():
         field.fill("4")
     page.get_by_role("button", name="Run all").click()

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import expect
 
-from tests.helpers.pages import give, name_model, open_tab, run, run_id, trace_of, with_model
+from tests.helpers.pages import (
+    give,
+    name_model,
+    open_compare_settings,
+    open_tab,
+    run,
+    run_id,
+    trace_of,
+    with_model,
+)
 from tests.helpers.pictures import picture_file
 from tests.helpers.seers import seer
 from visualizers.page import page as drawn_page
@@ -48,6 +57,7 @@ def test_compare_and_draws_give_it_to_every_model_that_takes_it(open_page, eyes)
     open_tab(page, "Compare")
     columns = page.locator("#compare .cmp-column")
     expect(columns).to_have_count(4)
+    open_compare_settings(page)
     for place in range(2):
         columns.nth(place).locator(".f-model select").first.select_option(label="Another…")
         typed = columns.nth(place).locator(".f-model input[type=text]").first

@@ -65,7 +65,7 @@ def test_every_tab_opens_with_its_recorded_run_at_a_step_worth_seeing(open_page,
     press(page, "tab-compare")
     expect(page.locator(".dp-compare .dp-tok[data-step]")).to_have_count(4 * 40)
     expect(page.locator(".cmp-results .cmp-table")).to_be_visible()
-    expect(page.locator(".cmp-part")).to_contain_text("diverge at the very first token")
+    expect(page.locator(".cmp-lead")).to_have_text("The texts diverge at the very first token.")
     press(page, "tab-draws")
     expect(page.locator("#draws-tree .dp-status")).to_contain_text("A recorded example")
     expect(page.locator("#draws-tree .dp-costs")).to_contain_text(f"draws {examples.DRAWS_COUNT}")

@@ -128,7 +128,7 @@ def test_many_draws_the_bench_and_a_comparison_wait_aloud_too(held, visit):
     open_tab(page, "Compare")
     compare = page.locator("#compare .cmp-ask")
     compare.get_by_role("button", name="Run all").click()
-    column = page.locator("#compare .cmp-column").first.locator(".dp-v-status .dp-status")
+    column = page.locator("#compare .cmp-text").first.locator(".dp-v-status .dp-status")
     expect(column).to_have_text(in_line(3))
     expect(compare.locator(".dp-status")).to_contain_text("Decoding column A, 1 of")
     compare.get_by_role("button", name="Stop").click()

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.trace import json_io
-from tests.helpers.pages import fits, settled, shot
+from tests.helpers.pages import choose_comparison, fits, open_compare_settings, settled, shot
 from tests.helpers.real import real_folder
 
 MESSAGES = [
@@ -25,7 +25,8 @@ TRACES = (
 def test_three_strategies_answer_a_chat_with_a_system_message(open_page):
     folder = real_folder()
     page = open_page("/?tab=compare&__theme=dark", width=1440)
-    page.get_by_role("button", name="Beam search and greedy", exact=True).click()
+    choose_comparison(page, "Beam search and greedy")
+    open_compare_settings(page)
     page.get_by_role("button", name="Add a column").click()
     box = page.locator("#compare-prompt")
     box.get_by_role("button", name="Chat", exact=True).click()
@@ -48,8 +49,8 @@ def test_three_strategies_answer_a_chat_with_a_system_message(open_page):
     assert [list(trace.messages) for trace in traces] == [MESSAGES] * 3
     assert "Paris" in traces[0].outputs[0].text
     for place, trace in enumerate(traces):
-        column, output = columns.nth(place), trace.outputs[0]
-        expect(column.locator(".cmp-weights")).to_have_text("float32 on cpu")
+        column, output = page.locator(".cmp-text").nth(place), trace.outputs[0]
+        expect(columns.nth(place).locator(".cmp-weights")).to_have_text("float32 on cpu")
         # The template's control tokens and the one that ends the answer are in boxes, and nothing else.
         read = [trace.pieces[i] for i in trace.prompt_ids if i in trace.special_token_ids]
         assert column.locator(".dp-prompt .tn-special").all_text_contents() == read

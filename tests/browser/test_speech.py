@@ -13,6 +13,7 @@ from tests.helpers.pages import (
     fits,
     give,
     name_model,
+    open_compare_settings,
     open_tab,
     run,
     run_of,
@@ -203,6 +204,7 @@ def test_a_comparison_and_draws_tell_it_to_whom_knows_it(open_page, ears, englis
     open_tab(page, "Compare")
     columns = page.locator("#compare .cmp-column")
     expect(columns).to_have_count(4)
+    open_compare_settings(page)
     for label in "DC":
         page.get_by_role("button", name=f"Remove column {label}").click()
     for place, folder in enumerate((ears, english)):

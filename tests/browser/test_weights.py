@@ -16,6 +16,7 @@ from tests.helpers.pages import (
     finish,
     fits,
     link,
+    open_compare_settings,
     open_tab,
     run,
     run_id,
@@ -123,6 +124,7 @@ def test_a_public_deployment_shows_what_it_offers(visit, monkeypatch):
     expect(page.locator("#speculative-model")).to_be_visible()
     open_tab(page, "Compare")
     expect(page.locator(".cmp-column")).to_have_count(4)
+    open_compare_settings(page)
     expect(page.locator("summary", has_text="More parameters").first).to_be_visible()
     # Neither a group without controls nor a word in its place.
     expect(page.locator("summary", has_text="Weights")).to_have_count(0)

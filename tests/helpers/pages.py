@@ -101,9 +101,22 @@ def view(stage: Any, name: str) -> Locator:
 
 def choose_example(page: Page, strategy: str, name: str) -> None:
     """Choose one of a strategy's examples."""
-    menu = page.locator(f"#page-{strategy} .dp-menu")
+    _choose_from_menu(page.locator(f"#page-{strategy} .dp-menu"), name)
+
+
+def choose_comparison(page: Page, name: str) -> None:
+    """Choose an example of the compare tab."""
+    _choose_from_menu(page.locator(".dp-compare .dp-menu"), name)
+
+
+def _choose_from_menu(menu: Locator, name: str) -> None:
     menu.locator("summary").click()
     menu.get_by_role("button", name=name, exact=True).click()
+
+
+def open_compare_settings(page: Page) -> None:
+    """Open the drawer with the settings of the compared texts."""
+    page.locator(".cmp-drawer > summary", has_text="Settings of the texts").click()
 
 
 def unfold(page: Page, strategy: str, group: str, name: str) -> None:

@@ -160,10 +160,10 @@ test("selects within the run and follows again at its end", () => {
 
 test("forgets the oldest runs", () => {
   const [start] = messagesOf(TRACE);
-  for (let i = 0; i < 30; i++) send({ ...start, run: `run-${i}` });
-  assert.equal(store.runs.size, 24);
+  for (let i = 0; i < 50; i++) send({ ...start, run: `run-${i}` });
+  assert.equal(store.runs.size, 44);
   assert.ok(!store.runs.has("run-5") && store.runs.has("run-6"));
-  assert.equal(store.runId(KEY), "run-29");
+  assert.equal(store.runId(KEY), "run-49");
 });
 
 test("shows a recorded run as far as a player has come", () => {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import pytest
 
@@ -70,6 +71,12 @@ def test_the_other_presets_show_what_they_say():
     assert speculative.metrics["forward_passes"] < alone.metrics["forward_passes"] / 2
 
 
+def named_rows(figures, place=0):
+    """Return the table of the seed at a place: per run its figures by name."""
+    rows = figures["seeds"][place]["rows"]
+    return [dict(zip(figures["columns"], row, strict=True)) for row in rows]
+
+
 @pytest.fixture(scope="module")
 def ran():
     return list(read(compare.COMPARE, asked(GREEDY, HOT, GREEDY)))
@@ -91,7 +98,9 @@ def test_the_figures_are_those_of_a_forward_of_the_base_model(ran):
     assert figures["notes"] == []
     base = load("storyteller")
     prompt = base.tokenizer(PROMPT, split_special_tokens=True)["input_ids"]
-    for ids, row in zip(outputs, figures["rows"], strict=True):
+    [figures_of_seed] = figures["seeds"]
+    assert figures_of_seed["seed"] == "3"
+    for ids, row in zip(outputs, figures_of_seed["rows"], strict=True):
         named = dict(zip(figures["columns"], row, strict=True))
         scores = score_ids(base, prompt, ids)
         assert named["log-probability per token, nats"] == scores.mean_logprob
@@ -103,8 +112,34 @@ def test_the_figures_are_those_of_a_forward_of_the_base_model(ran):
     assert last[0] is None
     assert (last[1]["common"], last[1]["at"]) == (parted, parted)
     assert last[2]["at"] <= parted
-    assert [part[0] for part in figures["diff"][1]["parts"]] == ["equal"]
-    assert [len(curve["surprise"]) for curve in figures["curves"]] == [len(ids) for ids in outputs]
+    assert [part[0] for part in figures_of_seed["diff"][1]["parts"]] == ["equal"]
+    curves = figures_of_seed["curves"]
+    assert [len(curve["surprise"]) for curve in curves] == [len(ids) for ids in outputs]
+
+
+def test_every_column_runs_with_every_seed_and_the_table_has_their_mean():
+    told = list(read(compare.COMPARE, asked(GREEDY, HOT, seed="3, 5-6")))
+    texts = [json.loads(text) for text in told if isinstance(text, str)]
+    starts = [m for m in texts if m["kind"] == "start"]
+    # All columns of the first seed come first, under the keys of a comparison with one seed.
+    assert [m["strategy"] for m in starts] == [
+        *("compare-7-0", "compare-7-1"),
+        *("compare-7-0-1", "compare-7-1-1"),
+        *("compare-7-0-2", "compare-7-1-2"),
+    ]
+    assert [m["header"]["seed"] for m in starts] == [3, 3, 5, 5, 6, 6]
+    figures = told[-1]
+    assert [one["seed"] for one in figures["seeds"]] == ["3", "5", "6"]
+    hot = [named_rows(figures, place)[1]["perplexity"] for place in range(3)]
+    assert len(set(hot)) == 3
+    # Texts of one seed are compared with each other, and not with those of the next seed.
+    parted = [m["parting"]["pairs"] for m in texts if m["kind"] == "finish" and m["parting"]]
+    assert [[(pair["a"], pair["b"]) for pair in pairs] for pairs in parted] == [[(0, 1)]] * 3
+    measures = {row["name"]: row["cells"] for row in figures["measures"]}
+    greedy, sampled = measures["perplexity"]
+    assert [tick["value"] for tick in sampled["ticks"]] == hot
+    assert sampled["mean"] == pytest.approx(math.prod(hot) ** (1 / 3))
+    assert len({tick["value"] for tick in greedy["ticks"]}) == 1
 
 
 def test_every_column_and_the_judge_are_held_as_they_say():
@@ -112,7 +147,7 @@ def test_every_column_and_the_judge_are_held_as_they_say():
     sent = {"base": "storyteller", "base_weights": {"dtype": "bfloat16", "max_memory": ""}}
     *_, figures = read(compare.COMPARE, asked(GREEDY, rough, **sent))
     assert figures["base_held"] == "bfloat16"
-    named = [dict(zip(figures["columns"], row, strict=True)) for row in figures["rows"]]
+    named = named_rows(figures)
     assert [column["weights"] for column in named] == ["float32", "bfloat16"]
     base, prompt = load("storyteller", dtype="bfloat16"), PROMPT
     ids = base.tokenizer(prompt, split_special_tokens=True)["input_ids"]
@@ -127,7 +162,7 @@ def test_a_text_of_another_tokenizer_is_judged_and_said():
     *_, figures = read(compare.COMPARE, asked(GREEDY, foreign, base="storyteller"))
     [note] = figures["notes"]
     assert note.startswith("B: the tokenizer of storyteller split this text again")
-    assert len(figures["rows"]) == 2
+    assert len(named_rows(figures)) == 2
 
 
 def test_a_text_that_cannot_be_judged_takes_no_other_with_it(monkeypatch):
@@ -143,7 +178,7 @@ def test_a_text_that_cannot_be_judged_takes_no_other_with_it(monkeypatch):
     [note] = figures["notes"]
     assert note.startswith("B was not judged: ")
     assert "secret" not in note
-    named = [dict(zip(figures["columns"], row, strict=True)) for row in figures["rows"]]
+    named = named_rows(figures)
     assert named[0]["perplexity"] is not None
     assert named[1]["perplexity"] is None
     assert named[1]["tokens"] > 0
@@ -163,8 +198,7 @@ def test_a_stopped_comparison_judges_what_there_is():
     assert output["finish_reason"] == "cancelled"
     assert len(output["token_ids"]) == 4
     assert messages[-1]["kind"] == "figures"
-    [row] = messages[-1]["rows"]
-    figures = dict(zip(messages[-1]["columns"], row, strict=True))
+    [figures] = named_rows(messages[-1])
     assert figures["tokens"] == 4
     assert figures["perplexity"] > 1
 
@@ -182,6 +216,8 @@ def test_a_stopped_comparison_judges_what_there_is():
         ({"columns": [GREEDY, {**HOT, "params": {"nonsense": 1}}]}, "nonsense"),
         ({"columns": [GREEDY, {**HOT, "params": [1]}]}, "params"),
         ({"seed": -1}, "seed = -1"),
+        ({"seed": "0-5"}, "seed = '0-5' is not allowed: write 1 to 5 whole numbers from 0 to"),
+        ({"seed": "0, x"}, "seed = '0, x'"),
         ({"seed": None}, "seed"),
         ({"prompt": ""}, "prompt"),
         ({"prompt": 5}, "prompt"),

@@ -61,20 +61,6 @@ export function divergenceText(common) {
 }
 
 /**
- * A sentence on where two of several texts differ.
- * @param {{ common: number, at: number | null }} pair
- * @param {string} names of both runs
- * @param {boolean} over
- */
-export function pairDivergenceText({ common, at }, names, over) {
-  if (at !== null) return tr("{names} diverge at token {n}.", { names, n: at + 1 });
-  if (over) return tr("{names} are the same, token for token.", { names });
-  return common === 1
-    ? tr("{names} are the same so far: 1 token.", { names })
-    : tr("{names} are the same so far: {n} tokens.", { names, n: common.toLocaleString("en") });
-}
-
-/**
  * Ids of the nodes of the winner; empty while the search goes on.
  * @param {Run} run
  * @returns {Set<number>}

@@ -28,8 +28,19 @@ COLUMNS = [
     "forward passes",
     "tokens per forward",
     "seconds",
-    "ended by",
+    "end",
 ]
+
+FURTHER_COLUMNS = [
+    "weights",
+    "log-probability per token, nats",
+    "rep-2",
+    "rep-4",
+    "distinct-2",
+    "tokens per forward",
+    "end",
+]
+"""Those that the table of measures does not show."""
 
 
 @dataclass
@@ -118,7 +129,7 @@ class ComparedRun:
 
 
 def comparison_view(columns: Sequence[ComparedRun]) -> dict[str, Any]:
-    """Return the table and the curves of a comparison.
+    """Return the table's rows, whose columns are ``COLUMNS``, and the curves of a comparison.
 
     Surprise and entropy are those of the base model, in bits. The strategies' own records describe
     reshaped distributions and cannot be compared.
@@ -133,7 +144,7 @@ def comparison_view(columns: Sequence[ComparedRun]) -> dict[str, Any]:
         }
         for column in columns
     ]
-    return {"columns": COLUMNS, "rows": [_table_row(c) for c in columns], "curves": curves}
+    return {"rows": [_table_row(c) for c in columns], "curves": curves}
 
 
 def _weights_label(trace: Trace) -> str:

@@ -1,11 +1,12 @@
-// View of a comparison: table of figures, token differences and curves.
+// View of a comparison: table of measures, further figures, token differences and curves.
 import { readColours } from "../shared/colours.mjs";
-import { createScroller, el } from "../shared/dom.mjs";
+import { createScroller, createTableHead, el } from "../shared/dom.mjs";
 import { loadPlotly } from "../shared/plotly.mjs";
 import { said } from "../shared/server_text.mjs";
 import { renderTerms } from "../shared/terms.mjs";
-import { formatFixed, makeVisible } from "../shared/text.mjs";
-import { tr } from "../shared/tr.mjs";
+import { makeVisible } from "../shared/text.mjs";
+import { pageLanguage, tr } from "../shared/tr.mjs";
+import { createMeasureTable } from "./measures.mjs";
 
 /**
  * The server's figures of a comparison.
@@ -13,6 +14,16 @@ import { tr } from "../shared/tr.mjs";
  * @property {string} base the model that read every text
  * @property {string} base_held how it is stored
  * @property {string[]} columns
+ * @property {string[]} further those columns that no bar shows
+ * @property {import("./measures.mjs").MeasureRow[]} measures
+ * @property {import("./verdict.mjs").Verdict} verdict
+ * @property {SeedFigures[]} seeds
+ */
+
+/**
+ * The figures of the texts of one seed.
+ * @typedef {object} SeedFigures
+ * @property {string} seed
  * @property {(string | number | null)[][]} rows
  * @property {CompareCurve[]} curves
  * @property {TokenDifference[]} diff
@@ -27,49 +38,45 @@ import { tr } from "../shared/tr.mjs";
 
 /** @type {Record<string, string>} */
 const ENDING_TEXT = {
-  eos: tr("eos"),
-  length: tr("length"),
-  stop: tr("stop"),
-  cancelled: tr("cancelled"),
-  error: tr("error"),
+  eos: tr("finished by itself"),
+  length: tr("reached the token limit"),
+  stop: tr("reached a stop text"),
+  cancelled: tr("stopped"),
+  error: tr("failed"),
 };
 
 /** @param {number | string | null} value */
 function formatFigure(value) {
   if (typeof value !== "number") return ENDING_TEXT[value ?? ""] ?? said(value) ?? "–";
-  if (Number.isInteger(value)) return String(value);
-  return Math.abs(value) >= 1000 ? value.toPrecision(4) : formatFixed(value);
+  return value.toLocaleString(pageLanguage(), { maximumFractionDigits: 3 });
 }
 
 /**
- * Runs are the columns, because four columns fit a phone and fourteen figures would not.
- * @param {CompareFigures} message
+ * Runs are the columns, because four columns fit a phone and more figures would not.
+ * @param {CompareFigures} figures
+ * @param {SeedFigures} own
  */
-function createFigureTable({ columns, rows }) {
+function createFigureTable({ columns, further: named }, { rows }) {
+  const further = named.map((name) => ({ name, place: columns.indexOf(name) }));
   const head = rows.map((row) => `${row[0]} · ${row[1]}`);
-  /**
-   * @param {string} text
-   * @param {number} i
-   */
-  const scope = (text, i) => el("th", { scope: "col", class: i ? "num" : null }, text);
-  /**
-   * @param {string} name
-   * @param {number} i
-   */
-  const line = (name, i) =>
-    el(
-      "tr",
-      {},
-      el("th", { scope: "row" }, said(name)),
-      rows.map((row) => el("td", { class: "num" }, formatFigure(row[i + 2]))),
-    );
   return createScroller(
-    tr("Figures of every run"),
+    tr("Further figures of every text"),
     el(
       "table",
-      { class: "dp-table cmp-table" },
-      el("thead", {}, el("tr", {}, ["", ...head].map(scope))),
-      el("tbody", {}, columns.slice(2).map(line)),
+      { class: "dp-table cmp-figures" },
+      createTableHead(["", ...head]),
+      el(
+        "tbody",
+        {},
+        further.map(({ name, place }) =>
+          el(
+            "tr",
+            {},
+            el("th", { scope: "row" }, said(name)),
+            rows.map((row) => el("td", { class: "num" }, formatFigure(row[place]))),
+          ),
+        ),
+      ),
     ),
   );
 }
@@ -168,14 +175,11 @@ async function drawPlot(plot, curves) {
  * @param {string} title
  * @param {...Content} inside
  */
-const createCard = (title, ...inside) =>
-  el("section", { class: "dp-card", "aria-label": title }, el("h3", {}, title), inside);
+const createSection = (title, ...inside) =>
+  el("section", { "aria-label": title }, el("h3", {}, title), inside);
 
-/**
- * @param {string} base
- * @param {string} held
- */
-const createAbout = (base, held) =>
+/** @param {CompareFigures} figures */
+const createAbout = ({ base, base_held: held }) =>
   el(
     "p",
     { class: "dp-note" },
@@ -189,7 +193,7 @@ const createAbout = (base, held) =>
 
 /** @param {TokenDifference[]} diff */
 const createDifferences = (diff) =>
-  createCard(
+  createSection(
     tr("Token differences"),
     el(
       "div",
@@ -200,24 +204,60 @@ const createDifferences = (diff) =>
     ...diff.map(createDifference),
   );
 
-/** @param {HTMLElement} root */
-export const createCompareFigures = (root) => ({
-  clear: () => root.replaceChildren(),
-  /** @param {CompareFigures} message */
-  show(message) {
-    const { base, base_held: held, diff, curves } = message;
+/** @param {CompareFigures} figures */
+const createMeasures = ({ measures, seeds }) =>
+  createMeasureTable(
+    measures,
+    (seeds[0]?.rows ?? []).map(([label]) => String(label)),
+    seeds.length > 1,
+  );
+
+/**
+ * The measures of a comparison, and what folds away under them for one seed: further figures,
+ * differences and curves.
+ * @param {HTMLElement} root
+ * @param {HTMLElement} more
+ */
+export function createCompareFigures(root, more) {
+  /** @type {CompareFigures | null} */
+  let shown = null;
+  let place = 0;
+  const folded = more.closest("details");
+  const drawMore = () => {
+    const own = shown?.seeds[place];
+    if (!shown || !own || folded?.open === false) return;
+    const { base } = shown;
     const plot = el("div", {
       class: "dp-plot cmp-plot",
       role: "img",
       "aria-label": tr(
-        "Surprise and entropy of every text under the base model, in bits, over the new tokens",
+        "Surprise and entropy of every text for the judge, in bits, over the new tokens",
       ),
     });
-    root.replaceChildren(
-      createCard(tr("In numbers"), createFigureTable(message), createAbout(base, held)),
-      diff.length ? createDifferences(diff) : "",
-      curves.length ? createCard(tr("Surprise and entropy under {base}", { base }), plot) : "",
+    more.replaceChildren(
+      createSection(tr("Further figures"), createFigureTable(shown, own), createAbout(shown)),
+      own.diff.length ? createDifferences(own.diff) : "",
+      own.curves.length ? createSection(tr("Surprise and entropy for {base}", { base }), plot) : "",
     );
-    if (curves.length) drawPlot(plot, curves);
-  },
-});
+    if (own.curves.length) drawPlot(plot, own.curves);
+  };
+  folded?.addEventListener("toggle", drawMore);
+  return {
+    clear() {
+      shown = null;
+      root.replaceChildren();
+      more.replaceChildren();
+    },
+    /** @param {CompareFigures} figures */
+    show(figures) {
+      shown = figures;
+      root.replaceChildren(createMeasures(figures));
+      drawMore();
+    },
+    /** @param {number} at place of the seed whose figures fold away */
+    showSeed(at) {
+      place = at;
+      drawMore();
+    },
+  };
+}

@@ -15,7 +15,8 @@ import { addTemplates } from "../shared/server_text.mjs";
  *   steps of its run
  */
 
-const MAX_RUNS = 24;
+// A comparison alone has up to 20 of them.
+const MAX_RUNS = 44;
 
 export class Recordings {
   /** @type {Map<string, Run>} */

@@ -85,7 +85,8 @@ class StrategyForm {
     const strategy = findStrategy(name) || getDeclaration().strategies[0];
     const id = `form-${++serial}`;
     const models = new ModelPicker(strategy, id);
-    const form = new Form(strategy.params, id, given, { close: true, only: strategy.only });
+    const { only, dials } = strategy;
+    const form = new Form(strategy.params, id, given, { close: true, only, dials });
     models.params = () => form.values();
     // Once the model's inputs are known, its fields depend on them as on a new model.
     models.learned = () => this.box.dispatchEvent(new Event("change"));
@@ -97,7 +98,7 @@ class StrategyForm {
     const own = new ModelDefaults(strategy.name, id, () => form.values(), take);
     const { model } = models;
     model.box.addEventListener("change", () => own.look(model.value));
-    const summary = el("summary", {}, tr("Parameters"));
+    const summary = el("summary", {}, dials.length ? tr("Further settings") : tr("Settings"));
     const settings = el("details", { class: "cmp-settings", open: true }, summary, form.box);
     const choice = this.#strategies(strategy.name);
     choice.addEventListener("change", () => {
@@ -105,7 +106,7 @@ class StrategyForm {
       this.#changeStrategy(choice.value);
       this.changed();
     });
-    const parts = [choice, ...models.boxes, form.weights, own.box, settings];
+    const parts = [choice, ...models.boxes, form.dials, settings, form.weights, own.box];
     this.box.replaceChildren(...parts.filter((part) => part !== null));
     return { strategy, models, form, own };
   }

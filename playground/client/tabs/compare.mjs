@@ -3,48 +3,34 @@ import { hasEnded } from "../../../visualizers/compare/divergence.mjs";
 import { createCompareFigures } from "../../../visualizers/compare/view.mjs";
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
 import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
-import { makeVisible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Form } from "../forms/form.mjs";
 import { MediaFields } from "../forms/media_fields.mjs";
 import { Presets } from "../forms/presets.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
 import { changedValues } from "../forms/settings.mjs";
-import { createStrategyForm } from "../forms/strategy_form.mjs";
 import { beginJob, createJobButtons, receiveProgress } from "../jobs/job.mjs";
 import { findPendingByLink } from "../jobs/pending_jobs.mjs";
 import { fetchRecorded } from "../runs/recorded_runs.mjs";
 import { buildFormLink, registerLink } from "../shell/address.mjs";
+import { createMenu } from "../shell/menu.mjs";
 import { registerOtherTab } from "../shell/other_tabs.mjs";
-import { stages, store } from "../shell/page_state.mjs";
+import { store } from "../shell/page_state.mjs";
 import { withMedia } from "../shell/visitor_media.mjs";
+import { CompareColumn } from "./compare_column.mjs";
 import { columnWatchers } from "./compare_observer.mjs";
-import {
-  columnDetails,
-  leadSentence,
-  markTokens,
-  pairList,
-  showWeights,
-} from "./compare_summary.mjs";
+import { createComparePage } from "./compare_page.mjs";
+import { createVerdict } from "./compare_summary.mjs";
 
 const KEY = "compare";
-const VIEWS = ["status", "strip", "compare_watch", "candidates"];
-const TITLE = tr("Where the texts diverge");
-const EMPTY = tr(
-  "Run all: the tokens common to every text are set apart, and the first that differs is marked with what each run saw there.",
-);
-
-const PROMPT_ROWS = 2;
+const PROMPT_ROWS = 1;
 const NUMBER_LIMIT = 1_073_741_824;
 
-const createStage = () => el("div", { class: "dp-stage cmp-stage" });
-
-/** @import { Column } from "./compare_summary.mjs" */
+/** @import { CompareFigures } from "../../../visualizers/compare/view.mjs" */
 /** @import { StartForm } from "../forms/strategy_form.mjs" */
-/** @typedef {Column & { node: HTMLElement, remove: HTMLButtonElement }} OwnColumn */
 
 class Comparison {
-  /** @type {OwnColumn[]} */
+  /** @type {CompareColumn[]} */
   #columns = [];
   // Number of the current comparison; the server repeats it in its messages.
   #number = Math.floor(Math.random() * 1e9);
@@ -53,6 +39,10 @@ class Comparison {
   #dirty = false;
   // What to look at in the chosen preset.
   #shows = "";
+  /** @type {CompareFigures | null} */
+  #figures = null;
+  /** @type {number | null} index of the token that the visitor looks at, null for the first difference */
+  #place = null;
 
   note = el("p", { class: "dp-status", role: "status" });
   prompt = new PromptField("compare-prompt", {
@@ -62,9 +52,18 @@ class Comparison {
     forms: () => this.#columns.map((c) => c.form.parts.form),
   });
   media = new MediaFields("compare");
-  seed = el("input", { type: "number", min: 0, step: 1, value: 0, "aria-label": tr("Seed") });
+  seeds = el("input", {
+    type: "text",
+    value: "0",
+    inputmode: "numeric",
+    "aria-label": tr("Seeds"),
+  });
   base = el("select", { "aria-label": tr("Base model that judges all texts") });
   more = createButton(tr("Add a column"), () => this.#addOneMore());
+  texts = el("div", { class: "cmp-texts" });
+  settings = el("div", { class: "cmp-grid" });
+  seed = el("select", { id: "compare-seed" });
+  chosenSeed = el("p", { class: "cmp-seed", hidden: true });
 
   /**
    * @param {HTMLElement} root
@@ -75,13 +74,15 @@ class Comparison {
     this.spec = spec;
     this.trigger = trigger;
     const { params, only } = spec.weights;
+    this.verdict = createVerdict(spec);
     this.judge = new Form(params, "compare-judge", {}, { only });
-    this.grid = el("div", { class: "cmp-grid" });
-    this.part = el("section", { class: "dp-card cmp-part", "aria-label": TITLE });
-    const results = el("div", { class: "cmp-results" });
+    this.chosenSeed.append(el("label", { for: this.seed.id }, tr("Texts of seed")), this.seed);
+    this.seed.addEventListener("change", () => this.#showSeed(this.seed.selectedIndex));
+    const measures = el("div", { class: "cmp-results" });
+    const more = el("div", { class: "cmp-more" });
     root.classList.add("dp-stage");
-    root.replaceChildren(this.#ask(), this.grid, this.part, results);
-    this.figures = createCompareFigures(results);
+    root.replaceChildren(...this.#createPage(measures, more));
+    this.figures = createCompareFigures(measures, more);
     this.#choose(spec.compare.presets[0]);
     registerOtherTab("compare", this);
     // A preset's hint no longer applies once the visitor changes the form.
@@ -106,12 +107,10 @@ class Comparison {
     this.#choose(found);
     /** @type {Run[]} */
     const runs = columns.map((/** @type {Recorded} */ column, /** @type {number} */ i) =>
-      store.showTrace(this.#columns[i].key, column, "recorded"),
+      store.showTrace(this.#columnKey(i), column, "recorded"),
     );
     runs[runs.length - 1].parting = parting;
-    // Select in every column the token at which the texts diverge.
-    for (const run of runs) store.select(run, run.tokens[0][parting?.at ?? 0]?.step ?? 0);
-    this.figures.show(figures);
+    this.#showFigures(figures);
     if (bad) this.#say(bad, true);
     else this.#say(tr("A recorded comparison. {shows}", { shows: found.shows }));
     this.#schedulePartingUpdate();
@@ -124,7 +123,7 @@ class Comparison {
    */
   restore({ form }, itself = false) {
     if (!form) return;
-    this.seed.value = form.seed;
+    this.seeds.value = form.seed;
     if (form.base) this.base.value = form.base;
     this.judge.show(form.base_weights ?? {});
     /** @type {Record<string, any>[]} */
@@ -146,43 +145,41 @@ class Comparison {
     this.#say(said(error), true);
   }
 
-  #ask() {
+  /**
+   * @param {HTMLElement} measures
+   * @param {HTMLElement} more
+   */
+  #createPage(measures, more) {
     const { spec } = this;
     this.prompt.area.classList.add("cmp-prompt");
     this.media.learned = () => this.#updateMediaFields();
     for (const { name, title, role } of spec.models)
       if (role === "target") this.base.append(el("option", { value: name }, title));
     store.watch({ active: (key) => key === KEY && this.#follow(store.activity(KEY)) });
-    /** @param {any} preset */
-    const load = (preset) => this.#choose(preset);
-    /** @param {any} preset */
-    const loadAndRun = (preset) => {
+    const { weights } = this.judge;
+    const load = (/** @type {any} */ preset) => this.#load(preset);
+    const loadAndRun = (/** @type {any} */ preset) => {
       this.#choose(preset);
       this.#press();
     };
-    const tries = new Presets(spec.compare.presets, load, loadAndRun, tr("Comparisons to try")).box;
-    tries.classList.add("cmp-presets");
-    const line = el(
-      "div",
-      { class: "dp-row cmp-line" },
-      createJobButtons(KEY, tr("Run all"), () => this.#press()),
-      el("label", {}, tr("Seed"), this.seed),
-      el("label", {}, tr("Judged by"), this.base),
-      this.more,
-    );
-    const { weights } = this.judge;
-    weights?.querySelector("summary")?.prepend(tr("The judge: "));
-    const judge = weights && el("div", { class: "cmp-judge f-compact" }, weights);
-    return el(
-      "div",
-      { class: "dp-card cmp-ask" },
-      tries,
-      this.media.box,
-      this.prompt.box,
-      line,
-      judge,
-      this.note,
-    );
+    const examples = new Presets(spec.compare.presets, load, loadAndRun, tr("Comparisons to try"));
+    return createComparePage({
+      media: this.media.box,
+      prompt: this.prompt.box,
+      buttons: createJobButtons(KEY, tr("Run all"), () => this.#press()),
+      seeds: this.seeds,
+      examples: createMenu(tr("Try"), examples.box),
+      note: this.note,
+      verdict: this.verdict.node,
+      chosenSeed: this.chosenSeed,
+      texts: this.texts,
+      measures,
+      settings: this.settings,
+      add: this.more,
+      judge: el("label", {}, tr("Judge"), this.base),
+      weights: el("div", { class: "f-compact" }, weights),
+      more,
+    });
   }
 
   #addOneMore() {
@@ -194,30 +191,20 @@ class Comparison {
 
   /** @param {StartForm} start */
   #add(start) {
-    if (this.#columns.length >= this.spec.compare.labels.length) return;
-    const label = this.spec.compare.labels[this.#columns.length];
-    const held = el("span", { class: "cmp-weights" });
-    const stage = createStage();
-    const remove = createButton("✕", () => this.#drop(column), {
-      class: "dp-btn cmp-remove",
-      "aria-label": tr("Remove column {label}", { label }),
+    const { labels } = this.spec.compare;
+    if (this.#columns.length >= labels.length) return;
+    const column = new CompareColumn(labels[this.#columns.length], start, {
+      remove: () => this.#drop(column),
+      edited: () => this.#updateMediaFields(),
+      moved: (place) => {
+        this.#place = place;
+        this.#schedulePartingUpdate();
+      },
+      changed: () => this.#schedulePartingUpdate(),
     });
-    const form = createStrategyForm(tr("column {label}", { label }), start, () =>
-      showWeights(column),
-    );
-    const node = el(
-      "section",
-      { class: "cmp-column", "aria-label": tr("Column {label}", { label }) },
-      el("div", { class: "cmp-head" }, el("b", {}, label), held, remove),
-      form.box,
-      stage,
-    );
-    /** @type {OwnColumn} */
-    const column = { label, held, stage, remove, form, node, key: "" };
-    form.box.addEventListener("input", () => showWeights(column));
-    form.box.addEventListener("change", () => this.#updateMediaFields());
     this.#columns.push(column);
-    this.grid.append(column.node);
+    this.texts.append(column.text);
+    this.settings.append(column.settings);
     this.#limit();
     this.#updateMediaFields();
   }
@@ -225,12 +212,13 @@ class Comparison {
   /** @param {StartForm[]} starts */
   #replace(starts) {
     this.#columns = [];
-    this.grid.replaceChildren();
+    this.texts.replaceChildren();
+    this.settings.replaceChildren();
     for (const start of starts) this.#add(start);
     this.#renewStages();
   }
 
-  /** @param {OwnColumn} column */
+  /** @param {CompareColumn} column */
   #drop(column) {
     this.#replace(this.#columns.filter((c) => c !== column).map((c) => c.form.ask()));
   }
@@ -240,41 +228,69 @@ class Comparison {
     for (const column of this.#columns) column.remove.hidden = this.#columns.length <= 2;
   }
 
-  /** @param {any} preset */
-  #choose(preset) {
+  /**
+   * Show the recording of a preset, or say that there is none.
+   * @param {any} preset
+   */
+  #load(preset) {
+    const { key, shows } = preset;
+    if (key === this.spec.compare.presets[0].key) return this.#example().catch(() => {});
+    this.#choose(preset, tr("{shows} This example is not recorded: press Run all.", { shows }));
+  }
+
+  /**
+   * @param {any} preset
+   * @param {string} [says]
+   */
+  #choose(preset, says = preset.shows) {
     this.#replace(preset.columns);
     this.prompt.show(preset);
-    this.#shows = preset.shows;
-    this.#say(preset.shows);
+    this.#shows = says;
+    this.#say(says);
   }
+
+  /** @param {number} column */
+  #columnKey = (column) => `compare-${this.#number}-${column}`;
 
   // Gives the columns new stages and keys, so that messages of an earlier run are ignored.
   #renewStages(number = (this.#number + 1) % NUMBER_LIMIT) {
     this.#number = number;
+    this.#figures = null;
     columnWatchers.clear();
     this.figures.clear();
     this.#columns.forEach((column, i) => {
-      const stage = createStage();
-      column.stage.replaceWith(stage);
-      column.stage = stage;
-      column.key = `compare-${this.#number}-${i}`;
-      columnWatchers.set(column.key, () => {
-        const run = store.shown(column.key);
-        if (run) column.form.ran(run);
-        showWeights(column);
-        this.#schedulePartingUpdate();
-      });
-      showWeights(column);
-      stages.mount(stage, { strategy: column.key, visuals: VIEWS }, this.trigger);
+      column.renew(this.#columnKey(i), this.trigger);
     });
-    this.part.replaceChildren(el("h3", {}, TITLE), el("p", { class: "dp-empty" }, EMPTY));
+    this.#useSeeds(["0"]);
+    this.verdict.clear();
+  }
+
+  /**
+   * Offer the texts of these seeds.
+   * @param {string[]} seeds
+   */
+  #useSeeds(seeds) {
+    this.seed.replaceChildren(...seeds.map((seed) => el("option", {}, seed)));
+    this.chosenSeed.hidden = seeds.length < 2;
+    this.#columns.forEach((column, i) => {
+      column.addStages(this.#columnKey(i), seeds.length);
+    });
+    this.#showSeed(0);
+  }
+
+  /** @param {number} place of the seed */
+  #showSeed(place) {
+    this.#place = null;
+    for (const column of this.#columns) column.showSeed(place);
+    this.figures.showSeed(place);
+    this.#schedulePartingUpdate();
   }
 
   // The values of all controls.
   #formValues() {
     return {
       ...this.prompt.ask(),
-      seed: this.seed.value === "" ? null : Number(this.seed.value),
+      seed: this.seeds.value.trim(),
       base: this.base.value,
       base_weights: changedValues(this.spec.weights.params, this.judge.values()),
       columns: this.#columns.map((c) => this.#withMedia(c.form.ask())),
@@ -338,29 +354,25 @@ class Comparison {
   }
 
   #showParting() {
-    const there = this.#columns.flatMap((column) => {
-      const run = store.shown(column.key);
-      return run?.steps.length ? [{ column, run }] : [];
-    });
-    const runs = there.map(({ run }) => run);
+    const there = this.#columns.filter((column) => column.run?.steps.length);
+    const runs = there.flatMap(({ run }) => run ?? []);
     // Columns run one after another, so the last run has the divergence of all.
     const found = runs.at(-1)?.parting;
     if (!found) return;
-    const { at } = found;
-    for (const { column } of there) markTokens(column, found);
-    this.part.dataset.at = at === null ? "" : String(at);
+    const place = this.#place ?? found.at;
+    for (const column of there) column.mark(found, place);
     const over = runs.every(hasEnded) && runs.length === this.#columns.length;
-    const [first] = runs;
-    const shared = (first.tokens[0] || []).slice(0, found.common);
-    const same = shared.map((t) => first.pieces[t.id] ?? "").join("");
-    const sides = at === null ? [] : there.map(({ column, run }) => columnDetails(column, run, at));
-    this.part.replaceChildren(
-      el("h3", {}, TITLE),
-      el("p", { class: "cmp-summary" }, leadSentence(found, over)),
-      ...pairList(found, this.spec.compare.labels, over),
-      ...(same ? [el("p", { class: "cmp-same" }, makeVisible(same))] : []),
-      ...(at === null ? [] : [el("div", { class: "cmp-sides" }, sides)]),
-    );
+    this.verdict.show(found, over, this.#figures);
+  }
+
+  /** @param {CompareFigures} figures */
+  #showFigures(figures) {
+    this.#figures = figures;
+    // A page that resumed the job lacks the message that named the seeds.
+    const seeds = figures.seeds.map(({ seed }) => seed);
+    if (seeds.length > this.seed.options.length) this.#useSeeds(seeds);
+    this.figures.show(figures);
+    this.#schedulePartingUpdate();
   }
 
   /** @param {string} text a message of the server, as JSON */
@@ -369,12 +381,13 @@ class Comparison {
     const message = parseMessage(text);
     if (message.number !== this.#number) return;
     receiveProgress(KEY, message);
+    if (message.kind === "progress" && message.seeds?.length > 1) this.#useSeeds(message.seeds);
     if (message.kind === "failed" && !message.stopped) this.#say(said(message.error), true);
     if (message.kind === "figures") {
       /** @type {string[]} */
       const notes = message.notes;
       this.note.textContent = [tr("Done."), ...notes.map((note) => said(note))].join(" ");
-      this.figures.show(message);
+      this.#showFigures(message);
     }
   }
 }

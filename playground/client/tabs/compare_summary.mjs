@@ -1,18 +1,14 @@
-// Summaries of a comparison: the common beginning, the divergence, and the weights of each column.
-import {
-  createSideView,
-  describeSide,
-  divergenceText,
-  pairDivergenceText,
-} from "../../../visualizers/compare/divergence.mjs";
+// The verdict of a comparison: where the texts diverge, and what the measures say of them.
+import { divergenceText } from "../../../visualizers/compare/divergence.mjs";
+import { verdictSentences } from "../../../visualizers/compare/verdict.mjs";
 import { el } from "../../../visualizers/shared/dom.mjs";
-import { tokenLabel } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { weightsSentence, weightsSummary } from "../forms/model_picker.mjs";
-import { said as inWords } from "../forms/settings.mjs";
-import { store } from "../shell/page_state.mjs";
 
-/** @import { createStrategyForm } from "../forms/strategy_form.mjs" */
+/** @import { CompareFigures } from "../../../visualizers/compare/view.mjs" */
+
+const EMPTY = tr(
+  "Press Run all: every text continues the same prompt, and one model judges all of them.",
+);
 
 /**
  * Where the texts of a comparison diverge.
@@ -20,21 +16,11 @@ import { store } from "../shell/page_state.mjs";
  */
 
 /**
- * What the summaries need of a column.
- * @typedef {object} Column
- * @property {string} label
- * @property {string} key of its stage
- * @property {HTMLElement} held shows its weights
- * @property {HTMLElement} stage
- * @property {ReturnType<typeof createStrategyForm>} form
- */
-
-/**
  * Return a sentence that says how long the common beginning of the texts is.
  * @param {Parting} parting
  * @param {boolean} over
  */
-export function leadSentence({ common, at }, over) {
+function leadSentence({ common, at }, over) {
   if (at !== null) return divergenceText(common);
   const n = common.toLocaleString("en");
   if (over)
@@ -45,70 +31,57 @@ export function leadSentence({ common, at }, over) {
 }
 
 /**
- * For more than two texts: return a list of where each pair diverges.
+ * For more than two texts: return a sentence on the two that stay the same longest, if they do so
+ * for longer than all texts.
  * @param {Parting} parting
  * @param {string[]} labels of the columns
  * @param {boolean} over
  */
-export function pairList({ pairs }, labels, over) {
-  if (pairs.length < 2) return [];
-  /** @param {Parting["pairs"][number]} pair */
-  const item = (pair) => {
-    const names = tr("{one} and {other}", { one: labels[pair.a], other: labels[pair.b] });
-    return el("li", {}, pairDivergenceText(pair, names, over));
+function closestSentence({ common, pairs }, labels, over) {
+  const [closest] = pairs.toSorted((a, b) => b.common - a.common);
+  if (pairs.length < 2 || closest.common <= common) return "";
+  const [one, other] = [labels[closest.a], labels[closest.b]];
+  if (closest.at === null && over)
+    return tr("{one} and {other} are the same, token for token.", { one, other });
+  return closest.common === 1
+    ? tr("{one} and {other} agree longest: their first token is the same.", { one, other })
+    : tr("{one} and {other} agree longest: their first {n} tokens are the same.", {
+        one,
+        other,
+        n: closest.common,
+      });
+}
+
+/**
+ * Create the verdict, which is written anew whenever a text or the figures change.
+ * @param {any} spec what the server declares for the page
+ */
+export function createVerdict(spec) {
+  const node = el("section", { class: "cmp-verdict", "aria-label": tr("Verdict") });
+  /** @param {string} name */
+  const modelTitle = (name) =>
+    spec.models.find((/** @type {any} */ m) => m.name === name)?.title.split(/ [·(]/)[0] ?? name;
+  return {
+    node,
+    clear() {
+      delete node.dataset.at;
+      node.replaceChildren(el("p", { class: "dp-empty" }, EMPTY));
+    },
+    /**
+     * @param {Parting} parting of the texts shown
+     * @param {boolean} over whether all texts have ended
+     * @param {CompareFigures | null} figures
+     */
+    show(parting, over, figures) {
+      const findings = [
+        closestSentence(parting, spec.compare.labels, over),
+        ...(figures ? verdictSentences(figures.verdict, modelTitle(figures.base)) : []),
+      ].filter(Boolean);
+      node.dataset.at = String(parting.at ?? "");
+      node.replaceChildren(
+        el("p", { class: "cmp-lead" }, leadSentence(parting, over)),
+        ...(findings.length ? [el("p", { class: "cmp-findings" }, findings.join(" "))] : []),
+      );
+    },
   };
-  return [
-    el(
-      "ul",
-      { class: "cmp-pairs", "aria-label": tr("Where each two texts diverge") },
-      pairs.map(item),
-    ),
-  ];
-}
-
-/**
- * Return the token and candidates of one run at the divergence.
- * @param {Column} column
- * @param {Run} run
- * @param {number} at
- */
-export function columnDetails({ label, form }, run, at) {
-  const seen = describeSide(run, at);
-  const word = seen.token && tr("“{word}”", { word: tokenLabel(run, seen.token.id) });
-  const wrote = word ? [tr(": wrote "), el("b", { class: "cmp-word" }, word)] : [];
-  return el(
-    "div",
-    {},
-    el("h4", {}, `${label} · ${form.title()}`, ...wrote),
-    createSideView(run, seen),
-  );
-}
-
-/**
- * Show a column's dtype and device: those of its run, else the changed weight settings.
- * @param {Column} column
- */
-export function showWeights({ held, form, key }) {
-  const { model, assistant } = store.shown(key) ?? {};
-  const asked = Object.entries(form.held()).map(([name, value]) => `${name} ${inWords(value)}`);
-  const run = model?.id ? [model, assistant].filter(Boolean) : [];
-  const [own, draft] = run.map(weightsSummary);
-  const ways =
-    own && [own, draft && tr("draft {held}", { held: draft })].filter(Boolean).join(" · ");
-  held.textContent = ways ?? asked.join(", ");
-  held.title = run.map(weightsSentence).join(" ");
-}
-
-/**
- * Mark the common tokens of a column, and the first token that differs.
- * @param {Column} column
- * @param {Parting} parting
- */
-export function markTokens({ stage }, { common, at }) {
-  const line = stage.querySelector(".dp-strip > div");
-  const nodes = line ? [...line.querySelectorAll(".dp-tok")] : [];
-  nodes.forEach((node, i) => {
-    node.classList.toggle("cmp-common", i < common);
-    node.classList.toggle("cmp-different", i === at);
-  });
 }
