@@ -158,11 +158,17 @@ export class Bars {
 
   constructor() {
     this.node = el("div", { class: "cb-bars" }, this.#legend);
-    for (const kind of ["pointerover", "focusin"])
-      this.node.addEventListener(kind, ({ target }) => {
-        const row = target instanceof Node && this.#rows.find(({ node }) => node.contains(target));
-        if (row && document.activeElement !== this.#why) this.#moveWhy(row);
-      });
+    this.node.addEventListener("focusin", ({ target }) => this.#followRow(target));
+    this.node.addEventListener("pointerover", ({ target }) => {
+      // Rows that move under a resting pointer must not take the button from a keyboard.
+      if (!this.node.querySelector(":focus-visible")) this.#followRow(target);
+    });
+  }
+
+  /** @param {EventTarget | null} target within the row in use */
+  #followRow(target) {
+    const row = target instanceof Node && this.#rows.find(({ node }) => node.contains(target));
+    if (row && document.activeElement !== this.#why) this.#moveWhy(row);
   }
 
   /** @param {BarRow | undefined} row that the button asks about */
