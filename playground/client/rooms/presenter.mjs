@@ -40,6 +40,7 @@ export function presentLesson(view, led, left) {
     leave,
   );
   (document.querySelector(".gradio-container") ?? document.body).append(screen);
+  const release = makeRestInert(screen);
   document.documentElement.classList.add("ls-presenting");
   const fit = createFitter(screen);
   const watcher = new ResizeObserver(fit);
@@ -63,6 +64,7 @@ export function presentLesson(view, led, left) {
     if (document.fullscreenElement) document.exitFullscreen().catch(() => {});
     document.documentElement.classList.remove("ls-presenting");
     for (const scenes of node.querySelectorAll(".ls-scenes")) scenes.removeAttribute("style");
+    release();
     led.node.append(led.screen);
     home.replaceWith(node);
     screen.remove();
@@ -70,6 +72,25 @@ export function presentLesson(view, led, left) {
   }
   screen.focus();
   fit();
+}
+
+/**
+ * Make everything but a screen inert, so that neither Tab nor a screen reader leaves it. Returns a
+ * function that undoes it.
+ * @param {HTMLElement} screen
+ */
+function makeRestInert(screen) {
+  /** @type {HTMLElement[]} */
+  const held = [];
+  /** @type {HTMLElement | null} */
+  let node = screen;
+  for (; node && node !== document.body; node = node.parentElement)
+    for (const other of node.parentElement?.children ?? [])
+      if (other !== node && other instanceof HTMLElement && !other.inert) held.push(other);
+  for (const other of held) other.inert = true;
+  return () => {
+    for (const other of held) other.inert = false;
+  };
 }
 
 /**
