@@ -119,6 +119,7 @@ def test_a_branch_with_another_strategy_opens_its_tab_and_a_node_is_continued(op
     node = page.locator("#beam_search-stage .bt-node").nth(1)
     node.focus()
     page.keyboard.press("Enter")
+    page.locator("#beam_search-stage summary", has_text="Tree tools").click()
     page.locator("#beam_search-stage .bt-continue").first.click()
     expect(card(page, "beam_search").locator(".fm-go")).to_be_focused()
     page.keyboard.press("Enter")

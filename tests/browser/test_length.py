@@ -44,6 +44,7 @@ def test_a_long_tree_can_be_walked_to_its_beginning_and_saved_whole(open_page):
     first.click()
     first.press("ArrowRight")
     expect(page.locator("#beam_search-stage .dp-scrub output")).to_have_text("Word 2 of 120")
+    tree.locator("summary", has_text="Tree tools").click()
     with page.expect_download() as download:
         tree.get_by_role("button", name="Download as SVG").click()
     text = download.value.path().read_text()

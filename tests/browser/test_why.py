@@ -78,6 +78,7 @@ def test_a_node_of_a_search_is_asked_about_on_a_telephone(open_page):
     step, node = tree.locator(".bt-node.sel").evaluate(
         "({ dpNode }) => [dpNode.column, dpNode.data.node_id]"
     )
+    tree.locator("summary", has_text="Tree tools").click()
     tree.get_by_role("button", name=re.compile("^Why( not)?[?]$")).click()
     said = explain_token(replay_to_step(trace, step), node_id=node).sentence
     expect(sentence(page, "beam_search")).to_have_text(said)

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Forest } from "../../visualizers/beam_tree/forest.mjs";
-import { groupHeight, nodeY, TREE_TOP } from "../../visualizers/beam_tree/geometry.mjs";
+import { Layout } from "../../visualizers/beam_tree/layout.mjs";
 import { findNeighbour } from "../../visualizers/beam_tree/navigation.mjs";
 import { rescore } from "../../visualizers/beam_tree/rescore.mjs";
 import { pathTo } from "../../visualizers/beam_tree/words.mjs";
@@ -20,21 +20,25 @@ function grown(trace) {
 }
 
 for (const name of SEARCHES) {
-  test(`${name}: no two texts of a step that go on or end share a place`, async () => {
+  test(`${name}: no two words of a step share a row, and dropped ones move nothing`, async () => {
     const trace = await open(name);
     const forest = grown(trace);
-    let top = TREE_TOP;
-    for (const group of forest.groups) {
-      group.top = top;
-      top += groupHeight(group);
-    }
+    const best = pathTo(forest.nodes.get(recorded(trace).shown.at(-1).beam_tree.best));
+    for (const node of forest.nodes.values()) node.width = 30;
+    const layout = new Layout(forest);
+    const seen = (column) => column.filter((node) => !node.hidden);
+    layout.arrange(best);
+    const kept = forest.columns.flatMap(seen).map((node) => [node, node.row]);
+    const height = layout.height;
+    layout.foldAll(false);
+    layout.arrange(best);
+    assert.ok(forest.columns.every((column) => seen(column).length === column.length));
+    assert.ok(kept.every(([node, row]) => node.row === row));
+    assert.ok(best.every((node) => node.row === 0));
+    assert.ok(layout.height > height);
     for (const column of forest.columns) {
-      const placed = column.filter((n) => n.slot !== "drop");
-      const rows = placed.map((n) => nodeY(forest.groups[n.data.group], n));
-      assert.equal(new Set(rows).size, placed.length);
-      assert.ok(Math.max(...rows) < top);
-      const kept = column.filter((n) => n.data.fate === "kept");
-      assert.ok(kept.every((n) => n.slot === "lane" && n.index < forest.lanes));
+      assert.equal(new Set(column.map((node) => node.y)).size, column.length);
+      assert.ok(Math.max(...column.map((node) => node.y)) < layout.height);
     }
   });
 

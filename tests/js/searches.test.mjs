@@ -22,9 +22,61 @@ function placesOf(nodes) {
   return columns;
 }
 
+const showDropped = ({ all }) => click(all("button").find((b) => b.textContent === "Show dropped"));
+
+for (const name of SEARCHES)
+  test(`${name}: a tree shows what was kept, and the winner as its straight first row`, async () => {
+    const { all, run, trace } = await drawn(name, "beam_tree");
+    const shown = all(".bt-node:not(.away)");
+    const kept = poolOf(trace.steps).filter(({ fate }) => ["kept", "finished"].includes(fate));
+    assert.deepEqual(
+      shown.map(idOf),
+      kept.map((node) => node.node_id),
+    );
+    const best = all(".bt-node.best");
+    assert.equal(new Set(best.map(({ dpNode }) => dpNode.y)).size, 1);
+    assert.deepEqual(
+      best.map(({ dpNode }) => dpNode.data.token_id),
+      trace.outputs[0].token_ids.slice(0, best.length),
+    );
+    const [winner] = best.map(({ dpNode }) => dpNode);
+    assert.ok(
+      shown.every(({ dpNode: { data, y } }) => data.group !== winner.data.group || y >= winner.y),
+    );
+    assert.match(
+      all(".bt-root-node > text")[0].textContent,
+      new RegExp(`… ${run.prompt.split(" ").at(-1)}$`),
+    );
+  });
+
+test("a line is as thick as its word was probable, and what died out has a cross", async () => {
+  const { all } = await drawn("beam_search-1", "beam_tree");
+  const others = all(".bt-node:not(.best)").map(({ dpNode }) => dpNode);
+  const widthOf = ({ line }) => Number(line.getAttribute("stroke-width"));
+  others.sort((a, b) => a.p - b.p);
+  assert.ok(others.every((node, i) => !i || widthOf(node) >= widthOf(others[i - 1])));
+  assert.ok(widthOf(others.at(-1)) > 2 * widthOf(others[0]));
+  const ends = others.filter(
+    ({ dead, children }) => dead && !children.some(({ data }) => data.fate === "kept"),
+  );
+  assert.ok(ends.length);
+  for (const { box } of ends) assert.match(box.textContent, / ✕/);
+});
+
+test("a tree is grey while only a run can show the settings of the form", async () => {
+  const { all, preview } = await drawn("beam_search-1", "beam_tree");
+  const [root] = all(".bt-root");
+  await preview({ stale: true });
+  assert.ok(root.classList.contains("stale"));
+  await preview(null);
+  assert.ok(!root.classList.contains("stale"));
+});
+
 for (const name of SEARCHES)
   test(`${name}: every candidate is drawn once, and nothing overlaps`, async () => {
-    const { all, trace } = await drawn(name, "beam_tree");
+    const stage = await drawn(name, "beam_tree");
+    const { all, trace } = stage;
+    await showDropped(stage);
     const nodes = all(".bt-node");
     assert.deepEqual(
       nodes.map(idOf),
@@ -42,7 +94,6 @@ for (const name of SEARCHES)
     }
     const { keep, emit } = trace.steps.at(-1);
     assert.equal(all(".bt-node.best").length, keep + emit.length);
-    assert.equal(all(".bt-node.tip").length, 1);
   });
 
 test("kept texts that died out are told from the living", async () => {
@@ -106,11 +157,10 @@ test("a node is chosen by a click, and keys go along its text", async () => {
 });
 
 test("what was dropped is folded away, and one branch is unfolded again", async () => {
-  const { all } = await drawn("beam_search-1", "beam_tree");
+  const stage = await drawn("beam_search-1", "beam_tree");
+  const { all } = stage;
   const seen = () => all(".bt-node:not(.away)");
-  const total = seen().length;
-  const [fold] = all("button").filter((b) => /Hide or show/.test(b.getAttribute("aria-label")));
-  await click(fold);
+  const total = all(".bt-node").length;
   const kept = all(".bt-node").filter(({ dpNode: { data } }) =>
     ["kept", "finished"].includes(data.fate),
   );
@@ -120,8 +170,10 @@ test("what was dropped is folded away, and one branch is unfolded again", async 
   await click(badge);
   assert.equal(seen().length, kept.length + hidden);
   assert.equal(badge.textContent, `−${hidden}`);
-  await click(fold);
+  await showDropped(stage);
   assert.equal(seen().length, total);
+  await showDropped(stage);
+  assert.equal(seen().length, kept.length);
 });
 
 test("greedy search is compared with the winner", async () => {
@@ -135,11 +187,20 @@ test("greedy search is compared with the winner", async () => {
   assert.deepEqual(marked, greedy.token_ids.slice(0, marked.length));
 });
 
-test("diverse groups have bands, and show what a token cost", async () => {
-  const { all, text, trace } = await drawn("diverse_beam_search-1", "beam_tree");
+test("diverse groups have lanes with a name and a shape, and show what a token cost", async () => {
+  const { all, texts, trace } = await drawn("diverse_beam_search-1", "beam_tree");
   const groups = trace.config.num_beam_groups;
-  assert.equal(all(".bt-band").length, groups);
-  for (let n = 1; n <= groups; n++) assert.ok(text(".bt-gutter").includes(`group ${n}`));
+  const names = Array.from({ length: groups }, (_, i) => `Group ${i + 1}`);
+  assert.deepEqual(texts(".bt-labels text"), names);
+  const shapes = texts(".bt-root-node > text").map((root) => root.split(" ")[0]);
+  assert.equal(new Set(shapes).size, groups);
+  const lanes = names.map((_, i) =>
+    all(".bt-node:not(.away)").filter((n) => n.dpNode.data.group === i),
+  );
+  const [top, bottom] = [Math.min, Math.max].map((edge) =>
+    lanes.map((lane) => edge(...lane.map(({ dpNode }) => dpNode.y))),
+  );
+  assert.ok(top.every((y, i) => !i || y > bottom[i - 1]));
   const charged = all(".bt-node").filter(({ dpNode }) => dpNode.data.diversity_penalty > 0);
   assert.ok(charged.length);
   assert.equal(all(".bt-charge").length, charged.length);

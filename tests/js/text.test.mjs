@@ -111,6 +111,6 @@ test("a node is read out with what decided about it", () => {
   };
   assert.equal(
     describeNode({ pieces: { 1: " pond" } }, { data, p: 0.25, model: 0.5, column: 1 }),
-    "“·pond”, step 2, dropped, model's probability 50.0 %, probability as used 25.0 %, sum of log-probabilities −3.000, score −1.500, rank 5, It missed the cut by 0.500, diversity −0.50 because group 1 took it first",
+    "“·pond”, step 2, dropped, the model’s own probability 50.0 %, probability with your settings 25.0 %, sum of log-probabilities −3.000, score −1.500, rank 5, It missed the cut by 0.500, diversity −0.50 because group 1 took it first",
   );
 });

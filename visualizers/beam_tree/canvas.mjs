@@ -1,36 +1,30 @@
-// The SVG of the tree. Each step is a layer that is added
-// once; nodes move only when a group needs more rows.
+// The SVG of the tree. Each step is a layer that is added once, and changes only where a place does.
 import { setAttributes, svg } from "../shared/dom.mjs";
-import { tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
+import { isContinued } from "./forest.mjs";
 import {
-  COLUMN_WIDTH,
-  GUTTER_WIDTH,
+  COLUMN_GAP,
+  createLine,
+  LABEL_HEIGHT,
+  LINE_GAP,
+  lineWidth,
   NODE_HEIGHT,
-  NODE_WIDTH,
-  PILL_WIDTH,
-  ROW_HEIGHT,
-  TREE_LEFT,
   TREE_TOP,
 } from "./geometry.mjs";
-import { describeTreeNode, FATE_MARKS, shortenText } from "./words.mjs";
+import { listDropped } from "./layout.mjs";
+import { createMeasure } from "./measure.mjs";
+import { describeTreeNode, nodeWord, rootWord } from "./words.mjs";
 
+/** @import { Layout } from "./layout.mjs" */
 /** @import { Badge, TreeGroup, TreeNode, TreeOwner } from "./tree.d.ts" */
 
 // Below this scale labels are hidden, because they are too small to read.
 const MIN_TEXT_SCALE = 0.5;
 // Number of steps before and after the visible ones that stay in the page.
 const KEPT_STEPS = 16;
-
-/** @param {TreeNode} node */
-const isDropped = (node) => node.data.fate !== "kept" && node.data.fate !== "finished";
-
-/**
- * Width of the bar of a probability, at least one unit.
- * @drawing
- * @param {number} p
- */
-const barWidth = (p) => Math.max(1, (NODE_WIDTH - 10) * p);
+const BASELINE = 24;
+const CROSS = " ✕";
+const SHAPES = ["●", "■", "▲", "◆", "○", "□", "△", "◇"];
 
 /** @param {Layer} layer */
 const layerParts = ({ group, name }) => [group, name];
@@ -56,6 +50,16 @@ export const findBadgeOwner = (event) =>
   /** @type {Badge | null} */ (closest(event, ".bt-badge"))?.dpOwner ?? null;
 
 /**
+ * Set an attribute if it changes, because setting one costs a layout.
+ * @param {Element} node
+ * @param {string} name
+ * @param {string} value
+ */
+function update(node, name, value) {
+  if (node.getAttribute(name) !== value) node.setAttribute(name, value);
+}
+
+/**
  * The drawing of a step.
  * @typedef {{ lines: SVGGElement, nodes: SVGGElement, group: SVGGElement, name: SVGTextElement }} Layer
  */
@@ -65,58 +69,77 @@ export class Canvas {
   layers = [];
   #renderedRange = [0, -1];
   #attachedRange = [0, -1];
+  #selectedStep = -1;
+  /** @type {(word: string) => number} */
+  #measure = () => 0;
 
   constructor() {
     this.back = svg("g", {});
     this.frame = svg("g", {});
-    this.boxes = svg("g", { class: "bt-boxes" });
-    this.ruler = svg("g", { class: "bt-fixed bt-ruler" });
-    this.gutter = svg("g", { class: "bt-fixed bt-gutter" });
-    this.now = svg("rect", { class: "bt-selected-step", rx: 6 });
     const attrs = {
-      class: "bt-svg",
-      role: "group",
+      class: "bt-boxes",
+      role: "tree",
       "aria-label": tr(
-        "Beam tree. Arrow keys go from node to node, f folds the dropped candidates of a node.",
+        "Tree of the texts. Arrow keys go from word to word, F shows or hides what was dropped after a word.",
       ),
     };
-    this.node = svg("svg", attrs, this.back, this.frame, this.boxes, this.ruler, this.gutter);
+    this.boxes = svg("g", attrs);
+    this.ruler = svg("g", { class: "bt-fixed bt-ruler", "aria-hidden": "true" });
+    this.labels = svg("g", { class: "bt-fixed bt-labels" });
+    this.now = svg("rect", { class: "bt-selected-step", rx: 8 });
+    this.node = svg(
+      "svg",
+      { class: "bt-svg" },
+      this.back,
+      this.frame,
+      this.boxes,
+      this.labels,
+      this.ruler,
+    );
   }
 
   clear() {
     this.layers = [];
     this.#renderedRange = [0, -1];
     this.#attachedRange = [0, -1];
-    for (const part of [this.back, this.frame, this.boxes, this.ruler, this.gutter])
+    this.#selectedStep = -1;
+    for (const part of [this.back, this.frame, this.boxes, this.labels, this.ruler])
       part.replaceChildren();
-    this.node.classList.remove("ended");
   }
 
-  /** @param {TreeGroup[]} groups */
-  begin(groups) {
-    this.ruler.append(svg("rect", { class: "bt-cover", x: 0, y: 0, height: TREE_TOP - 6 }));
-    for (const group of groups) {
-      group.band = svg("rect", { class: "bt-band", x: GUTTER_WIDTH, rx: 8 });
-      group.box = svg(
-        "g",
-        { class: "bt-root-node" },
-        svg("rect", { class: "bt-rect", width: PILL_WIDTH, height: NODE_HEIGHT, rx: 11 }),
-        svg("text", { x: PILL_WIDTH / 2, y: 15, "text-anchor": "middle" }, tr("prompt")),
-      );
-      this.back.append(group.band);
-      this.frame.append(group.box);
-    }
+  /**
+   * Draw the end of the prompt at the root of every group. Returns its width.
+   * @param {Run} run
+   * @param {TreeGroup[]} groups
+   */
+  begin(run, groups) {
+    this.#measure = createMeasure(this.node);
+    this.ruler.append(svg("rect", { class: "bt-cover", height: TREE_TOP - 4 }));
     this.back.append(this.now);
+    const several = groups.length > 1;
+    let width = 0;
+    for (const group of groups) {
+      const shape = several ? `${SHAPES[group.number % SHAPES.length]} ` : "";
+      const word = shape + rootWord(run);
+      width = Math.max(width, this.#measure(word));
+      group.box = svg("g", { class: "bt-root-node" }, svg("text", { y: BASELINE }, word));
+      this.frame.append(group.box);
+      if (!several) continue;
+      group.rule = svg("path", { class: "bt-rule" });
+      group.label = svg("text", {}, tr("Group {n}", { n: group.number + 1 }));
+      this.back.append(group.rule);
+      this.labels.append(group.label);
+    }
+    return width;
   }
 
   // Create the layer of the next step. It is attached to the page once it is near the visible part.
   addLayer() {
-    const step = this.layers.length;
     const layer = {
       lines: svg("g", {}),
       nodes: svg("g", {}),
       group: svg("g", { class: "bt-layer far" }),
-      name: svg("text", { x: TREE_LEFT + step * COLUMN_WIDTH + 2, y: 15 }, step + 1),
+      name: svg("text", { y: 16 }, this.layers.length + 1),
     };
     layer.group.append(layer.lines, layer.nodes);
     this.layers.push(layer);
@@ -130,38 +153,66 @@ export class Canvas {
    */
   draw(run, node, layer) {
     const { fate, diversity_penalty: charge } = node.data;
-    const ghost = isDropped(node) ? " ghost" : "";
+    const ghost = isContinued(node) ? "" : " ghost";
     node.line = svg("path", { class: `bt-line ${fate}${ghost}`, fill: "none" });
-    node.text = svg("text", { x: 9, y: 15 });
-    this.label(run, node);
-    const bar = {
-      class: "bt-prob",
-      x: 5,
-      y: NODE_HEIGHT - 4,
-      height: 2.5,
-      rx: 1,
-      width: barWidth(node.p),
-    };
+    node.text = svg("text", { y: BASELINE });
     const attrs = {
       class: `bt-node new ${fate}${ghost}`,
-      role: "button",
+      role: "treeitem",
+      "aria-level": node.column + 1,
       tabindex: -1,
       "aria-label": describeTreeNode(run, node),
     };
-    node.box = svg(
-      "g",
-      attrs,
-      svg("rect", { class: "bt-rect", width: NODE_WIDTH, height: NODE_HEIGHT, rx: 6 }),
-      svg("rect", bar),
-      node.text,
-    );
-    if (charge > 0) {
-      const place = { class: "bt-charge", x: NODE_WIDTH - 5, y: 10, "text-anchor": "end" };
-      node.box.append(svg("text", place, `−${+charge.toFixed(2)}`));
-    }
+    const frame = { class: "bt-rect", x: -LINE_GAP, height: NODE_HEIGHT, rx: 6 };
+    node.box = svg("g", attrs, svg("rect", frame), node.text);
+    if (charge > 0)
+      node.box.append(svg("text", { class: "bt-charge", y: 9 }, `−${+charge.toFixed(2)}`));
     node.box.dpNode = node;
+    node.word = nodeWord(run, node.data);
+    this.#writeWord(node, ghost ? CROSS : "");
+    node.line.setAttribute("stroke-width", String(lineWidth(node.p, false)));
     layer.lines.append(node.line);
     layer.nodes.append(node.box);
+  }
+
+  /**
+   * @param {TreeNode} node
+   * @param {string} cross
+   */
+  #writeWord(node, cross) {
+    node.width = this.#measure(node.word + cross);
+    node.text.replaceChildren(node.word, cross && svg("tspan", { class: "bt-cross" }, cross));
+    node.box.firstElementChild?.setAttribute("width", String(node.width + 2 * LINE_GAP));
+  }
+
+  /**
+   * Mark a node that the search kept, and whose continuations it all dropped later.
+   * @param {TreeNode} node
+   */
+  markDead(node) {
+    node.box.classList.add("dead");
+    node.line.classList.add("dead");
+    if (!node.children.some(isContinued)) this.#writeWord(node, CROSS);
+  }
+
+  /**
+   * Mark a node as part of the leading text, or not any more.
+   * @param {TreeNode} node
+   * @param {boolean} best
+   */
+  markBest({ box, line, p }, best) {
+    for (const part of [box, line]) part.classList.toggle("best", best);
+    line.setAttribute("stroke-width", String(lineWidth(p, best)));
+    if (best) line.parentNode?.append(line);
+  }
+
+  /**
+   * @param {TreeNode} node
+   * @param {boolean} selected
+   */
+  select({ box }, selected) {
+    box.classList.toggle("sel", selected);
+    box.setAttribute("aria-selected", String(selected));
   }
 
   /**
@@ -171,28 +222,24 @@ export class Canvas {
    */
   markGreedy(run, node) {
     const { box, line } = node;
-    const y = node.data.diversity_penalty > 0 ? 18 : 10;
     box.classList.add("greedy");
     line.classList.add("greedy");
-    box.append(svg("text", { class: "bt-g", x: NODE_WIDTH - 5, y, "text-anchor": "end" }, "G"));
     const label = describeTreeNode(run, node);
     box.setAttribute("aria-label", tr("{node}, on the greedy path", { node: label }));
   }
 
-  /** @param {TreeOwner} owner */
+  /**
+   * Create the number of dropped continuations of a node.
+   * @param {TreeOwner} owner
+   */
   badge(owner) {
     if (owner.badge) return;
-    const left = ("data" in owner ? NODE_WIDTH : PILL_WIDTH) - 17;
     /** @type {Badge} */
     const badge = svg(
       "g",
-      {
-        class: "bt-badge",
-        "aria-hidden": "true",
-        transform: `translate(${left} ${NODE_HEIGHT - 6})`,
-      },
-      svg("rect", { width: 22, height: 13, rx: 6.5 }),
-      svg("text", { x: 11, y: 9.5, "text-anchor": "middle" }),
+      { class: "bt-badge", "aria-hidden": "true", transform: `translate(0 ${NODE_HEIGHT - 9})` },
+      svg("rect", { width: 22, height: 14, rx: 7 }),
+      svg("text", { x: 11, y: 10.5, "text-anchor": "middle" }),
     );
     badge.dpOwner = owner;
     owner.badge = badge;
@@ -200,66 +247,91 @@ export class Canvas {
   }
 
   /**
-   * @param {Run} run
-   * @param {TreeNode} node
-   * @param {string} star
+   * Write the number of dropped continuations, and whether they are hidden.
+   * @param {Badge} badge
+   * @param {number} count
+   * @param {boolean} hidden
    */
-  label(run, node, star = "") {
-    const before = star + (FATE_MARKS[node.data.fate] || "");
-    const room = (node.data.diversity_penalty > 0 ? 8 : 11) - before.length;
-    node.text.textContent = before + shortenText(tokenLabel(run, node.data.token_id), room);
+  #count(badge, count, hidden) {
+    const label = (hidden ? "+" : "−") + count;
+    if (badge.textContent !== label) badge.lastElementChild?.replaceChildren(label);
+    badge.classList.toggle("open", !hidden);
   }
 
   /**
-   * Place the band, prompt and row names of every group.
-   * @param {TreeGroup[]} groups
+   * Put everything where the layout says.
+   * @param {Layout} layout
    */
-  stack(groups) {
-    const cover = { class: "bt-cover", x: 0, y: 0, width: GUTTER_WIDTH - 6, height: "100%" };
-    this.gutter.replaceChildren(svg("rect", cover));
+  arrange(layout) {
+    const { groups, columns } = layout.forest;
     for (const group of groups) {
-      setAttributes(group.band, { y: group.top - 5, height: group.lanes * ROW_HEIGHT + 2 });
-      group.box.setAttribute(
-        "transform",
-        `translate(${TREE_LEFT - COLUMN_WIDTH + 26} ${group.top})`,
-      );
-      /**
-       * @param {number} row
-       * @param {string} text
-       * @param {string} [kind]
-       */
-      const name = (row, text, kind) =>
-        this.gutter.append(svg("text", { class: kind, x: 4, y: group.top + row + 15 }, text));
-      const beams = group.lanes > 1 ? tr("beams") : tr("beam");
-      name(0, groups.length > 1 ? tr("group {n}", { n: group.number + 1 }) : beams, "strong");
-      if (group.shelf) name(group.lanes * ROW_HEIGHT + 4, tr("finished"));
-      const below = (group.lanes + group.shelf) * ROW_HEIGHT + 4 + (group.shelf ? 4 : 0);
-      if (group.dropped) name(below, tr("dropped"));
+      update(group.box, "transform", `translate(0 ${group.top})`);
+      if (!group.label) continue;
+      update(group.rule, "d", `M0 ${group.top - LABEL_HEIGHT + 2}H${layout.width}`);
+      update(group.label, "y", String(group.top - 6));
     }
+    for (const [i, column] of columns.entries()) {
+      update(this.layers[i].name, "x", String(layout.edges[i]));
+      for (const node of column) this.#place(layout, node);
+    }
+    for (const owner of [...groups, ...columns.flat()])
+      if (owner.badge) this.#count(owner.badge, listDropped(owner).length, layout.hides(owner));
+    this.#placeSelection(layout);
   }
 
   /**
-   * @param {TreeGroup[]} groups
-   * @param {number} wide
-   * @param {number} high
+   * @param {Layout} layout
+   * @param {TreeNode} node
+   */
+  #place(layout, node) {
+    for (const part of [node.box, node.line]) part.classList.toggle("away", Boolean(node.hidden));
+    if (node.hidden) return;
+    update(node.box, "transform", `translate(${node.x} ${node.y})`);
+    update(node.line, "d", createLine(layout.groupOf(node), node, layout.rootWidth));
+  }
+
+  /**
+   * Shade the column of a step.
+   * @param {Layout} layout
+   * @param {number} step
+   */
+  selectStep(layout, step) {
+    this.layers[this.#selectedStep]?.name.classList.remove("on");
+    this.#selectedStep = step;
+    this.layers[step]?.name.classList.add("on");
+    this.#placeSelection(layout);
+  }
+
+  /** @param {Layout} layout */
+  #placeSelection({ edges, height }) {
+    if (this.#selectedStep < 0) return;
+    const [from, to] = edges.slice(this.#selectedStep, this.#selectedStep + 2);
+    const place = { x: from - 8, width: to - from - COLUMN_GAP + 16, y: 0, height };
+    for (const [name, value] of Object.entries(place)) update(this.now, name, String(value));
+  }
+
+  /**
+   * @param {Layout} layout
    * @param {number} scale
    */
-  resize(groups, wide, high, scale) {
-    const viewBox = `0 0 ${wide} ${high}`;
-    setAttributes(this.node, { viewBox, width: wide * scale, height: high * scale });
+  resize({ width, height }, scale) {
+    const size = {
+      viewBox: `0 0 ${width} ${height}`,
+      width: width * scale,
+      height: height * scale,
+    };
+    setAttributes(this.node, size);
     this.node.classList.toggle("tiny", scale < MIN_TEXT_SCALE);
-    for (const group of groups) setAttributes(group.band, { width: wide - GUTTER_WIDTH - 4 });
-    if (this.ruler.firstElementChild) setAttributes(this.ruler.firstElementChild, { width: wide });
-    setAttributes(this.now, { height: high - 4, width: NODE_WIDTH + 12, y: 2 });
+    if (this.ruler.firstElementChild) setAttributes(this.ruler.firstElementChild, { width });
   }
 
   /**
-   * Keep the names of rows and steps in view while the tree scrolls.
+   * Keep the names of groups and steps in view while the tree scrolls.
    * @param {number} left
    * @param {number} top
    */
   pin(left, top) {
-    this.gutter.setAttribute("transform", `translate(${left} 0)`);
+    this.labels.setAttribute("transform", `translate(${left} 0)`);
     this.ruler.setAttribute("transform", `translate(0 ${top})`);
   }
 

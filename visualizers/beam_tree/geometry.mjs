@@ -1,61 +1,69 @@
-// Sizes and positions in the drawing of a beam tree, in SVG units, with one column per step.
+// Sizes in the drawing of a beam tree, in SVG units, and its curves.
+
+import { isContinued } from "./forest.mjs";
 
 /** @import { TreeGroup, TreeNode } from "./tree.d.ts" */
 
-export const COLUMN_WIDTH = 126;
-export const ROW_HEIGHT = 30;
-export const NODE_WIDTH = 94;
-export const NODE_HEIGHT = 22;
-export const GUTTER_WIDTH = 62;
-export const TREE_LEFT = 160;
-export const TREE_TOP = 28;
-export const GROUP_GAP = 16;
-// Width of the prompt's box, which is narrower than a node.
-export const PILL_WIDTH = NODE_WIDTH - 26;
+export const FONT_SIZE = 18;
+export const ROW_HEIGHT = 40;
+export const NODE_HEIGHT = 36;
+/** Room between the words of two steps, for the lines. */
+export const COLUMN_GAP = 20;
+/** Room between a word and its lines. */
+export const LINE_GAP = 4;
+/** Height of the step numbers. */
+export const TREE_TOP = 26;
+/** Height of the name above a group. */
+export const LABEL_HEIGHT = 26;
+const MIN_COLUMN = 16;
 
-/** @param {TreeNode} node */
-export const nodeX = (node) => TREE_LEFT + node.column * COLUMN_WIDTH;
-
-/** @param {number} depth */
-export const treeWidth = (depth) =>
-  TREE_LEFT + depth * COLUMN_WIDTH - COLUMN_WIDTH + NODE_WIDTH + 14;
+/** @param {number} widest width of the widest word of a step */
+export const columnWidth = (widest) => Math.max(MIN_COLUMN, widest) + COLUMN_GAP;
 
 /**
- * Height of a group: lanes, shelf and dropped rows, with a gap of 4 before the latter two.
- * @param {TreeGroup} group
+ * Width of the line to a word: the more probable, the thicker.
+ * @drawing
+ * @param {number} p
+ * @param {boolean} best whether it belongs to the leading text
  */
-export const groupHeight = (group) =>
-  (group.lanes + group.shelf + group.dropped) * ROW_HEIGHT +
-  (group.shelf ? 4 : 0) +
-  (group.dropped ? 4 : 0) +
-  GROUP_GAP;
+export const lineWidth = (p, best) => Math.max(best ? 3 : 0, Math.round(10 * (1 + 4 * p)) / 10);
+
+/** @param {{ y: number }} node */
+export const middle = ({ y }) => y + NODE_HEIGHT / 2;
 
 /**
+ * The curve from the end of the parent's word, or of the prompt's, to a node.
  * @param {TreeGroup} group
  * @param {TreeNode} node
+ * @param {number} rootWidth
  */
-export function nodeY(group, node) {
-  if (node.slot === "lane") return group.top + node.index * ROW_HEIGHT;
-  const shelf = node.slot === "shelf" ? 0 : group.shelf;
-  const row = group.lanes + shelf + node.index;
-  return group.top + row * ROW_HEIGHT + 4 + (node.slot === "drop" && group.shelf ? 4 : 0);
+export function createLine(group, { parent, x, y }, rootWidth) {
+  const from = parent ? parent.x + parent.width + LINE_GAP : rootWidth + LINE_GAP;
+  const [start, end] = [middle(parent ?? { y: group.top }), middle({ y })];
+  const to = x - LINE_GAP;
+  const half = (to - from) / 2;
+  return `M${from} ${start}C${from + half} ${start} ${to - half} ${end} ${to} ${end}`;
 }
 
 /**
- * Right end of the parent's box, or of the prompt's.
- * @param {TreeGroup} group
- * @param {TreeNode} node
+ * The path of a text through its words.
+ * @param {TreeNode[]} nodes
  */
-export const lineStart = (group, node) =>
-  node.parent
-    ? [nodeX(node.parent) + NODE_WIDTH, node.parent.y + NODE_HEIGHT / 2]
-    : [TREE_LEFT - COLUMN_WIDTH + NODE_WIDTH, group.top + NODE_HEIGHT / 2];
+export const tracePath = (nodes) =>
+  nodes.map((node, i) => `${i ? "L" : "M"}${node.x} ${middle(node)}h${node.width}`).join("");
 
 /**
- * @param {number[]} from
- * @param {number[]} to
+ * The lines of all texts, without the dropped words.
+ * @param {TreeNode[][]} columns
  */
-export function createCurve(from, to) {
-  const half = (to[0] - from[0]) / 2;
-  return `M${from}C${[from[0] + half, from[1]]} ${[to[0] - half, to[1]]} ${to}`;
+export function traceTexts(columns) {
+  let path = "";
+  for (const column of columns)
+    for (const node of column) {
+      if (!isContinued(node)) continue;
+      const { parent } = node;
+      path += parent ? `M${parent.x + parent.width} ${middle(parent)}L` : "M";
+      path += `${node.x} ${middle(node)}h${node.width}`;
+    }
+  return path;
 }

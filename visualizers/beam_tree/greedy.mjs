@@ -140,8 +140,8 @@ export function createGreedyComparison(run, forest, detail) {
   const { sum_logprobs: sum, score } = winner.data;
   return [
     el("h4", {}, tr("Compare with greedy search")),
-    createSide("g", tr("greedy"), createTextLine(run, other, greedy.left_at), numbers),
-    createSide("b", tr("beams"), createTextLine(run, ids, greedy.left_at), {
+    createSide("g", tr("Greedy search"), createTextLine(run, other, greedy.left_at), numbers),
+    createSide("b", tr("Beam search"), createTextLine(run, ids, greedy.left_at), {
       length: ids.length,
       sum,
       score,

@@ -10,6 +10,7 @@ import {
   tokenLabel,
 } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
+import { isContinued } from "./forest.mjs";
 import { chargeText, marginText, pathText, probabilityFacts, scoreText } from "./words.mjs";
 
 /** @import { Forest } from "./forest.mjs" */
@@ -21,7 +22,7 @@ const COLUMN_NAMES = {
   rank: tr("[rank]"),
   token: tr("token"),
   after: tr("after"),
-  used: tr("probability as used"),
+  used: tr("probability with your settings"),
   logprob: tr("[log-probability]"),
   sum: tr("[sum of log-probabilities|sum]"),
   score: tr("[score]"),
@@ -60,9 +61,6 @@ const createHeading = (name) =>
     renderTerms(COLUMN_NAMES[name]),
   );
 
-/** @param {TreeNode} node */
-export const isContinued = (node) => node.data.fate === "kept" || node.data.fate === "finished";
-
 /** @param {BeamNode} data */
 function fateText(data) {
   const diversity = chargeText(data);
@@ -91,6 +89,28 @@ const nodeCells = (run, node) => [
 ];
 
 /**
+ * What became of a node, in a sentence.
+ * @param {Run} run
+ * @param {TreeNode} node
+ * @param {...Content} more
+ */
+const createFate = (run, { data, column }, ...more) =>
+  el(
+    "p",
+    { class: "bt-title" },
+    el("b", {}, tokenLabel(run, data.token_id)),
+    tr(" at step {n}: {fate}.", { n: column + 1, fate: FATE_TEXT[data.fate] }),
+    more,
+  );
+
+/**
+ * @param {Run} run
+ * @param {TreeNode} node
+ */
+export const createNodeTitle = (run, node) =>
+  createFate(run, node, tr(" Probability: {p}.", { p: formatPercent(node.p) }));
+
+/**
  * @param {Run} run
  * @param {TreeNode} node
  * @param {number} size
@@ -103,13 +123,7 @@ export function createNodeFacts(run, node, size) {
     d.arrival === null || d.arrival === undefined ? null : formatPrecise(d.arrival, 3);
   const score = scoreText(d.sum_logprobs, step, run.config.length_penalty, d.score);
   return [
-    el(
-      "p",
-      { class: "bt-title" },
-      el("b", {}, tokenLabel(run, d.token_id)),
-      tr(" at step {n}: {fate}.", { n: step, fate: FATE_TEXT[d.fate] }),
-      ` ${marginText(d)} ${said(d.reason)}${died}`,
-    ),
+    createFate(run, node, ` ${marginText(d)} ${said(d.reason)}${died}`),
     el(
       "div",
       { class: "dp-costs" },
@@ -199,19 +213,19 @@ function stopTestText(config, detail) {
   if (config.num_beam_groups > 1)
     return longest
       ? tr(
-          "Over all groups, an open beam could at best, at the longest length, reach {best}; the worst finished text has {worst}.",
+          "At the longest length, an unfinished text of any group could reach {best}; the worst finished text has {worst}.",
           values,
         )
       : tr(
-          "Over all groups, an open beam could now reach {best}; the worst finished text has {worst}.",
+          "An unfinished text of any group could now reach {best}; the worst finished text has {worst}.",
           values,
         );
   return longest
     ? tr(
-        "An open beam could at best, at the longest length, reach {best}; the worst finished text has {worst}.",
+        "At the longest length, an unfinished text could reach {best}; the worst finished text has {worst}.",
         values,
       )
-    : tr("An open beam could now reach {best}; the worst finished text has {worst}.", values);
+    : tr("An unfinished text could now reach {best}; the worst finished text has {worst}.", values);
 }
 
 /**

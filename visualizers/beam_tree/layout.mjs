@@ -1,32 +1,30 @@
-// Positions of the nodes: lanes, shelf and dropped rows of each group, without folded candidates.
-import {
-  createCurve,
-  GROUP_GAP,
-  groupHeight,
-  lineStart,
-  NODE_HEIGHT,
-  NODE_WIDTH,
-  nodeX,
-  nodeY,
-  TREE_TOP,
-} from "./geometry.mjs";
+// Places of the nodes: rows by group, and columns as wide as their visible words.
+
+import { isContinued } from "./forest.mjs";
+import { COLUMN_GAP, columnWidth, LABEL_HEIGHT, ROW_HEIGHT, TREE_TOP } from "./geometry.mjs";
+import { measureReach, Rows } from "./rows.mjs";
 
 /** @import { Forest } from "./forest.mjs" */
 /** @import { TreeNode, TreeOwner } from "./tree.d.ts" */
 
 /** @param {TreeOwner} owner */
-export const listDropped = (owner) => owner.children.filter((n) => n.slot === "drop");
+export const listDropped = (owner) => owner.children.filter((node) => !isContinued(node));
 
 export class Layout {
-  mapPath = "";
+  folded = true;
+  /** Width of the prompt's end. */
+  rootWidth = 0;
+  /** @type {number[]} left edge of every step, and the right edge of the last one */
+  edges = [];
+  height = 0;
 
-  /**
-   * @param {Forest} forest
-   * @param {boolean} folded
-   */
-  constructor(forest, folded) {
+  /** @param {Forest} forest */
+  constructor(forest) {
     this.forest = forest;
-    this.folded = folded;
+  }
+
+  get width() {
+    return this.edges.at(-1) ?? 0;
   }
 
   /** @param {TreeNode} node */
@@ -40,7 +38,7 @@ export class Layout {
   ownerOf = (node) => node.parent || this.groupOf(node);
 
   /** @param {TreeOwner} owner */
-  hides = (owner) => (owner.fold === undefined ? this.folded : owner.fold);
+  hides = (owner) => owner.fold ?? this.folded;
 
   /** @param {boolean} folded */
   foldAll(folded) {
@@ -50,75 +48,46 @@ export class Layout {
   }
 
   /**
-   * Give the visible dropped candidates of a step rows below the shelf of their group. Returns
-   * whether a group needs more rows.
-   * @param {TreeNode[]} column
+   * Place all nodes.
+   * @param {TreeNode[]} best the leading text
    */
-  pack(column) {
-    const used = new Map();
-    let grown = false;
-    for (const node of column) {
-      if (node.slot !== "drop") continue;
-      const group = this.groupOf(node);
-      node.hidden = this.hides(node.parent || group);
-      if (node.hidden) continue;
-      node.index = used.get(group) || 0;
-      used.set(group, node.index + 1);
-      if (node.index + 1 <= group.dropped) continue;
-      group.dropped = node.index + 1;
-      grown = true;
+  arrange(best) {
+    const { columns, groups } = this.forest;
+    for (const node of this.forest.nodes.values())
+      node.hidden = !isContinued(node) && this.hides(this.ownerOf(node));
+    measureReach(columns);
+    const top = groups.length > 1 ? LABEL_HEIGHT : 0;
+    this.height = TREE_TOP;
+    for (const group of groups) {
+      group.rows = new Rows(best).pack(group, columns);
+      group.top = this.height + top;
+      this.height = group.top + group.rows * ROW_HEIGHT;
     }
-    return grown;
+    this.#placeColumns();
   }
 
-  /** @param {TreeNode} node */
-  place(node) {
-    const group = this.groupOf(node);
-    node.y = node.hidden ? 0 : nodeY(group, node);
-    node.box.classList.toggle("away", Boolean(node.hidden));
-    node.line.classList.toggle("away", Boolean(node.hidden));
-    if (node.hidden) return;
-    node.box.setAttribute("transform", `translate(${nodeX(node)} ${node.y})`);
-    const from = lineStart(group, node);
-    const to = [nodeX(node), node.y + NODE_HEIGHT / 2];
-    node.line.setAttribute("d", createCurve(from, to));
-    if (node.slot !== "drop") this.mapPath += `M${from}L${to}l${NODE_WIDTH} 0`;
-  }
-
-  // Place all nodes again after folding, or after a group became higher.
-  arrange() {
-    for (const group of this.forest.groups) group.dropped = 0;
-    for (const column of this.forest.columns) this.pack(column);
-    this.#stackGroups();
-    this.mapPath = "";
-    for (const column of this.forest.columns)
+  #placeColumns() {
+    this.edges = [this.rootWidth + COLUMN_GAP];
+    for (const column of this.forest.columns) {
+      let widest = 0;
       for (const node of column) {
-        this.place(node);
-        this.count(node);
+        if (node.hidden) continue;
+        node.x = this.width;
+        node.y = this.groupOf(node).top + node.row * ROW_HEIGHT;
+        widest = Math.max(widest, node.width);
       }
-    for (const group of this.forest.groups) this.count(group);
-  }
-
-  // Place the groups below each other.
-  #stackGroups() {
-    let top = TREE_TOP;
-    for (const group of this.forest.groups) {
-      group.top = top;
-      top += groupHeight(group);
+      this.edges.push(this.width + columnWidth(widest));
     }
-    this.forest.height = top - GROUP_GAP + 8;
   }
 
   /**
-   * Update the badge of a node: the number of its dropped
-   * continuations, and whether they are shown.
-   * @param {TreeOwner} owner
+   * The first and the last step between two places.
+   * @param {number} left
+   * @param {number} right
    */
-  count(owner) {
-    if (!owner.badge) return;
-    const hidden = this.hides(owner);
-    const count = (hidden ? "+" : "−") + listDropped(owner).length;
-    owner.badge.lastElementChild?.replaceChildren(count);
-    owner.badge.classList.toggle("open", !hidden);
+  stepsBetween(left, right) {
+    const first = this.edges.findLastIndex((edge) => edge <= left);
+    const last = this.edges.findLastIndex((edge) => edge <= right);
+    return [Math.max(0, first), last];
   }
 }

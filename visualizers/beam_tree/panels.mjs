@@ -1,14 +1,9 @@
 // The panels around a beam tree: best text, selected node, its step, and greedy search.
 import { createButton, el } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
+import { isContinued } from "./forest.mjs";
 import { createGreedyComparison } from "./greedy.mjs";
-import {
-  createNodeFacts,
-  createNodeTable,
-  createPool,
-  createSearchState,
-  isContinued,
-} from "./info.mjs";
+import { createNodeFacts, createNodeTable, createPool, createSearchState } from "./info.mjs";
 import { listDropped } from "./layout.mjs";
 import { pathText, scoreText } from "./words.mjs";
 
@@ -93,17 +88,19 @@ export class Panels {
 
   /**
    * @param {Run} run
-   * @param {BeamDetail} detail
-   * @param {TreeNode} end
+   * @param {TreeNode[]} text the leading text
    */
-  best(run, detail, end) {
+  best(run, text) {
+    const end = text.at(-1);
+    if (!end) return;
     const sofar =
       run.status === "running"
-        ? tr("★ Best so far, may still change: ")
-        : tr("★ Best when it stopped: ");
+        ? tr("Best so far, may still change: ")
+        : tr("Best when it stopped: ");
     const { sum_logprobs: sum, score } = end.data;
+    const detail = run.steps.at(-1)?.detail;
     this.headline.replaceChildren(
-      el("b", {}, detail.winner_node_id === null ? sofar : tr("★ Winner: ")),
+      el("b", {}, detail.winner_node_id === null ? sofar : tr("Winner: ")),
       el("q", {}, keepEnd(pathText(run, end).trimStart())),
       el("span", {}, ` ${scoreText(sum, end.column + 1, run.config.length_penalty, score)}`),
     );

@@ -4,6 +4,7 @@ import { downloadUrl, el, setAttributes, svg } from "../shared/dom.mjs";
 import { makeVisible } from "../shared/text.mjs";
 
 /** @import { Canvas } from "./canvas.mjs" */
+/** @import { Layout } from "./layout.mjs" */
 
 const TITLE_HEIGHT = 26;
 const MAX_PIXELS = 16e6;
@@ -57,8 +58,8 @@ function collectStyles(canvas, shades) {
     .map((rule) => rule.cssText)
     .join("\n")
     .replace(
-      /var\(--dp-(\w+)\)/g,
-      (_, name) => shades[name] || style.getPropertyValue(`--dp-${name}`).trim(),
+      /var\(--([\w-]+)\)/g,
+      (_, name) => shades[name.replace("dp-", "")] || style.getPropertyValue(`--${name}`).trim(),
     );
 }
 
@@ -78,10 +79,9 @@ function pictureTitle(run) {
 /**
  * @param {Run} run
  * @param {Canvas} canvas
- * @param {number} width
- * @param {number} height
+ * @param {Layout} layout
  */
-function serializeTree(run, canvas, width, height) {
+function serializeTree(run, canvas, { width, height }) {
   const copy = cloneForExport(canvas);
   const shades = readColours();
   const attrs = {
@@ -122,13 +122,12 @@ function pngScale(width, tall) {
 /**
  * @param {Run} run
  * @param {Canvas} canvas
- * @param {number} width
- * @param {number} height
+ * @param {Layout} layout
  * @param {"svg" | "png"} kind
  */
-export async function saveTree(run, canvas, width, height, kind) {
+export async function saveTree(run, canvas, layout, kind) {
   const name = `${run.strategy}-tree.${kind}`;
-  const text = serializeTree(run, canvas, width, height);
+  const text = serializeTree(run, canvas, layout);
   const source = URL.createObjectURL(new Blob([text], { type: "image/svg+xml" }));
   if (kind === "svg") return downloadUrl(source, name);
   const image = new Image();
@@ -137,7 +136,8 @@ export async function saveTree(run, canvas, width, height, kind) {
     image.onerror = bad;
     image.src = source;
   });
-  const tall = height + TITLE_HEIGHT;
+  const { width } = layout;
+  const tall = layout.height + TITLE_HEIGHT;
   const factor = pngScale(width, tall);
   const sheet = el("canvas", {
     width: Math.floor(width * factor),
@@ -153,11 +153,10 @@ export async function saveTree(run, canvas, width, height, kind) {
 /**
  * @param {Run} run
  * @param {Canvas} canvas
- * @param {number} width
- * @param {number} height
+ * @param {Layout} layout
  */
-export const createTreePicture = (run, canvas, width, height) => ({
-  text: serializeTree(run, canvas, width, height),
-  width,
-  height: height + TITLE_HEIGHT,
+export const createTreePicture = (run, canvas, layout) => ({
+  text: serializeTree(run, canvas, layout),
+  width: layout.width,
+  height: layout.height + TITLE_HEIGHT,
 });

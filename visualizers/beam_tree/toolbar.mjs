@@ -3,14 +3,15 @@ import { createButton, el } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
 
 const LEGEND_KEYS = [
-  ["best", tr("★ best text")],
-  ["kept", tr("kept")],
-  ["dead", tr("kept, died out later")],
-  ["ghost", tr("dropped")],
+  ["likely", tr("thicker: more probable")],
+  ["cross", tr("dropped")],
+  ["greedy", tr("greedy search")],
+];
+const DETAIL_KEYS = [
   ["done", tr("■ finished")],
   ["ghost", tr("□ finished, but worse")],
   ["ghost", tr("⊘ ended, not counted")],
-  ["greedy", tr("G greedy path")],
+  ["ghost", tr("+2: hidden dropped words")],
 ];
 
 /**
@@ -43,8 +44,8 @@ const createToolSet = (...tools) => el("span", { class: "bt-set" }, tools);
 
 export function createToolbar({ fold, follow, zoom, fit, enlarge, save }) {
   const folding = createTool(
-    tr("Hide dropped"),
-    tr("Hide or show the dropped candidates"),
+    tr("Show dropped"),
+    tr("Show or hide the dropped words"),
     fold,
     "false",
   );
@@ -63,9 +64,14 @@ export function createToolbar({ fold, follow, zoom, fit, enlarge, save }) {
   return { box, folding, following };
 }
 
-export const createLegend = () =>
+/** @param {string[][]} keys */
+const createKeys = (keys) =>
   el(
     "div",
     { class: "dp-legend bt-legend" },
-    LEGEND_KEYS.map(([kind, text]) => el("span", { class: `bt-key ${kind}` }, text)),
+    keys.map(([kind, text]) => el("span", { class: `bt-key ${kind}` }, text)),
   );
+
+export const createLegend = () => createKeys(LEGEND_KEYS);
+
+export const createDetailLegend = () => createKeys(DETAIL_KEYS);

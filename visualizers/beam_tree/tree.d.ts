@@ -11,15 +11,23 @@ export interface TreeNode {
   /** Null for a node of the first step. */
   parent: TreeNode | null;
   children: TreeNode[];
-  slot: "" | "lane" | "shelf" | "drop";
-  /** Row within the slot. */
-  index: number;
+  /** Last step of the texts that continue it. */
+  reach: number;
+  /** Row within its group. */
+  row: number;
   /** True if none of its continuations were kept later. */
   dead?: boolean;
   hidden?: boolean;
   /** Whether its dropped continuations are hidden; undefined: as in the whole tree. */
   fold?: boolean;
+  /** Left edge of its word. */
+  x: number;
+  /** Upper edge of its box. */
   y: number;
+  /** Its word as it is drawn, with the mark of its fate. */
+  word: string;
+  /** Width of the word in SVG units. */
+  width: number;
   box: SVGGElement & { dpNode?: TreeNode };
   line: SVGPathElement;
   text: SVGTextElement;
@@ -27,17 +35,21 @@ export interface TreeNode {
   badge?: Badge;
 }
 
-/** A group of beams, and the prompt that it begins with. */
+/** A group of beams, and the end of the prompt that all its texts continue. */
 export interface TreeGroup {
   number: number;
-  lanes: number;
-  shelf: number;
-  dropped: number;
+  column: -1;
+  row: number;
+  /** Number of its rows. */
+  rows: number;
   children: TreeNode[];
   top: number;
   fold?: boolean;
-  band: SVGRectElement;
-  /** Box of the prompt. */
+  /** Line above it, if there are several groups. */
+  rule: SVGPathElement;
+  /** Its name, which stays in view. */
+  label: SVGTextElement;
+  /** The end of the prompt. */
   box: SVGGElement;
   badge?: Badge;
 }

@@ -1,32 +1,30 @@
 // View of a beam search as a tree of all candidates. Fates
 // come from the record and are not derived again.
-import { el, setAttributes } from "../shared/dom.mjs";
+import { el } from "../shared/dom.mjs";
 import { registerPicture } from "../shared/pictures.mjs";
+import { renderTerms } from "../shared/terms.mjs";
 import { tr } from "../shared/tr.mjs";
 import { Canvas, findBadgeOwner, findNode } from "./canvas.mjs";
 import { Forest } from "./forest.mjs";
-import { COLUMN_WIDTH, NODE_HEIGHT, NODE_WIDTH, nodeX, TREE_LEFT, treeWidth } from "./geometry.mjs";
-import { createNodeFacts } from "./info.mjs";
-import { Layout } from "./layout.mjs";
+import { tracePath, traceTexts } from "./geometry.mjs";
+import { createNodeFacts, createNodeTitle } from "./info.mjs";
+import { Layout, listDropped } from "./layout.mjs";
 import { findNeighbour } from "./navigation.mjs";
 import { Panels } from "./panels.mjs";
 import { createTreePicture, saveTree } from "./picture.mjs";
-import { createLegend, createToolbar, setPressed } from "./toolbar.mjs";
+import { createDetailLegend, createLegend, createToolbar, setPressed } from "./toolbar.mjs";
 import { NodeTooltip } from "./tooltip.mjs";
 import { Viewport } from "./viewport.mjs";
 import { pathTo, stepSummary } from "./words.mjs";
 
 /** @import { TreeNode, TreeOwner } from "./tree.d.ts" */
 
-const NARROW_WIDTH = 700;
-
 class BeamTree {
-  #folded = innerWidth < NARROW_WIDTH;
   /** @type {Run | null} null until a beam search is drawn */
   run = null;
   // Empty until the first step.
   forest = new Forest({});
-  layout = new Layout(this.forest, this.#folded);
+  layout = new Layout(this.forest);
   depth = 0;
   /** @type {TreeNode[]} */
   best = [];
@@ -42,6 +40,7 @@ class BeamTree {
    * @param {Context} ctx
    */
   constructor(root, ctx) {
+    this.root = root;
     this.ctx = ctx;
     this.canvas = new Canvas();
     this.tip = new NodeTooltip();
@@ -53,8 +52,7 @@ class BeamTree {
       fit: () => this.viewport.fit(),
       enlarge: () =>
         document.fullscreenElement ? document.exitFullscreen() : root.requestFullscreen(),
-      save: (kind) =>
-        this.run && saveTree(this.run, this.canvas, this.#treeWidth(), this.forest.height, kind),
+      save: (kind) => this.run && saveTree(this.run, this.canvas, this.layout, kind),
     });
     this.viewport = new Viewport(this.canvas, {
       resized: () => this.#resize(),
@@ -62,22 +60,26 @@ class BeamTree {
       dragging: () => this.tip.hide(),
     });
     root.classList.add("bt-root");
-    registerPicture(
-      root,
-      () =>
-        this.run && createTreePicture(this.run, this.canvas, this.#treeWidth(), this.forest.height),
-    );
+    registerPicture(root, () => this.run && createTreePicture(this.run, this.canvas, this.layout));
     const { headline, below, more } = this.panels;
-    const wrap = el("div", { class: "bt-wrap" }, this.viewport.scroll, this.tip.node);
-    root.append(
-      headline,
+    this.details = el(
+      "details",
+      { class: "bt-details", ontoggle: () => this.#showDetails() },
+      el("summary", {}, tr("Tree tools")),
+      el(
+        "p",
+        { class: "dp-note" },
+        renderTerms(tr("Each text that the search keeps is a [beam].")),
+      ),
       this.tools.box,
-      wrap,
       this.viewport.overview,
-      createLegend(),
+      headline,
+      createDetailLegend(),
       below,
       more,
     );
+    const wrap = el("div", { class: "bt-wrap" }, this.viewport.scroll, this.tip.node);
+    root.append(wrap, createLegend(), this.details);
     this.#listen();
     this.clear();
   }
@@ -90,18 +92,26 @@ class BeamTree {
     this.tabbed = null;
     this.seen = -1;
     this.ended = false;
+    this.root.classList.remove("has-greedy");
     this.canvas.clear();
     this.panels.clear();
     this.tip.hide();
     this.viewport.clear();
   }
 
+  #showDetails() {
+    this.root.classList.toggle("detailed", this.details.open);
+    this.#drawMap();
+  }
+
   /** @param {Run} run */
   #startTree(run) {
+    const { folded } = this.layout;
     this.forest = new Forest(run.config);
-    this.layout = new Layout(this.forest, this.#folded);
+    this.layout = new Layout(this.forest);
+    this.layout.folded = folded;
+    this.layout.rootWidth = this.canvas.begin(run, this.forest.groups);
     this.panels.begin(this.forest.columns);
-    this.canvas.begin(this.forest.groups);
   }
 
   /**
@@ -112,125 +122,77 @@ class BeamTree {
     if (from === 0 && this.depth) this.clear();
     if (run.steps[0]?.detail?.kind !== "beam") return;
     this.run = run;
+    this.root.classList.toggle("stale", Boolean(this.ctx.preview?.stale));
     if (!this.depth) this.#startTree(run);
-    let changed = false;
-    while (this.depth < run.steps.length) changed = this.#addStep(run, changed);
+    if (this.depth < run.steps.length) {
+      while (this.depth < run.steps.length) this.#addStep(run);
+      this.#findBest(run);
+      this.#arrangeTree();
+    }
+    this.panels.best(run, this.best);
     const last = run.steps[this.depth - 1].detail;
-    if (changed) this.#arrangeTree();
-    else this.#drawMap();
-    this.#showBest(run, last);
-    this.#resize();
     // The greedy comparison arrives with the end of the run.
     if (last.stopping && run.status !== "running") this.#showEnd(run, last);
     this.panels.grow(run);
   }
 
-  /**
-   * Add a step. Returns whether all nodes must be placed again because a group needs more rows.
-   * @param {Run} run
-   * @param {boolean} stale
-   */
-  #addStep(run, stale) {
+  /** @param {Run} run */
+  #addStep(run) {
     const layer = this.canvas.addLayer();
     const { pool } = run.steps[this.depth].detail;
-    const { fresh, moved, dead } = this.forest.add(pool, stepSummary(run, this.depth));
-    for (const node of fresh) {
-      this.canvas.draw(run, node, layer);
-      if (node.slot === "drop") this.canvas.badge(this.layout.ownerOf(node));
-    }
-    for (const node of dead) {
-      node.box.classList.add("dead");
-      node.line.classList.add("dead");
-    }
+    const { fresh, dead } = this.forest.add(pool, stepSummary(run, this.depth));
+    for (const node of fresh) this.canvas.draw(run, node, layer);
+    for (const owner of new Set(fresh.map(this.layout.ownerOf)))
+      if (listDropped(owner).length) this.canvas.badge(owner);
+    for (const node of dead) this.canvas.markDead(node);
     this.depth++;
-    const grown = this.layout.pack(fresh);
-    if (stale || moved || grown || this.depth === 1) return true;
-    for (const node of fresh) this.layout.place(node);
-    for (const owner of new Set(fresh.map(this.layout.ownerOf))) this.layout.count(owner);
-    return false;
   }
 
   #arrangeTree() {
     if (!this.depth) return;
-    setPressed(this.tools.folding, this.#folded);
-    this.tools.folding.textContent = this.#folded ? tr("Show dropped") : tr("Hide dropped");
-    this.layout.arrange();
-    this.canvas.stack(this.forest.groups);
+    setPressed(this.tools.folding, !this.layout.folded);
+    this.layout.arrange(this.best);
+    this.canvas.arrange(this.layout);
     this.#drawMap();
-    this.#traceBest();
     this.#resize();
   }
 
   #foldAll() {
-    this.#folded = !this.#folded;
-    this.layout.foldAll(this.#folded);
+    this.layout.foldAll(!this.layout.folded);
     this.#arrangeTree();
   }
 
-  #treeWidth() {
-    return treeWidth(this.depth);
-  }
-
   #resize() {
-    if (this.depth) this.viewport.resize(this.forest.groups, this.#treeWidth(), this.forest.height);
+    if (!this.depth) return;
+    this.viewport.resize(this.layout);
+    if (this.ended) this.viewport.fitSteps();
   }
 
   #drawMap() {
-    this.viewport.mapLines.setAttribute("d", this.layout.mapPath);
+    if (!this.details.open) return;
+    this.viewport.mapLines.setAttribute("d", traceTexts(this.forest.columns));
+    this.viewport.mapBest.setAttribute("d", tracePath(this.best));
   }
 
-  #traceBest() {
-    /** @param {TreeNode} node */
-    const start = (node) => {
-      const group = this.layout.groupOf(node);
-      return `M${nodeX(node) - COLUMN_WIDTH + NODE_WIDTH} ${group.top + NODE_HEIGHT / 2}L`;
-    };
-    const path = this.best.map(
-      (node, i) =>
-        `${i ? "L" : start(node)}${nodeX(node)} ${node.y + NODE_HEIGHT / 2}l${NODE_WIDTH} 0`,
-    );
-    this.viewport.mapBest.setAttribute("d", path.join(""));
-  }
-
-  /**
-   * @param {Run} run
-   * @param {BeamDetail} detail
-   */
-  #showBest(run, detail) {
+  /** @param {Run} run */
+  #findBest(run) {
     const end = this.forest.nodes.get(stepSummary(run, this.depth - 1).best);
     if (!end) return;
-    const old = this.best.at(-1);
     this.#markBest(pathTo(end));
-    if (old && old !== end) {
-      old.box.classList.remove("tip");
-      this.canvas.label(run, old);
-    }
-    end.box.classList.add("tip");
-    this.canvas.label(run, end, "★ ");
     if (!this.chosen) this.#setTabStop(end);
-    this.#traceBest();
-    this.canvas.node.classList.toggle("ended", detail.stopping);
-    this.panels.best(run, detail, end);
   }
 
   /** @param {TreeNode[]} fresh */
   #markBest(fresh) {
     let same = 0;
     while (same < this.best.length && this.best[same] === fresh[same]) same++;
-    for (const { box, line } of this.best.slice(same)) {
-      box.classList.remove("best");
-      line.classList.remove("best");
-    }
-    for (const { box, line } of fresh.slice(same)) {
-      box.classList.add("best");
-      line.classList.add("best");
-      line.parentNode?.append(line);
-    }
+    for (const node of this.best.slice(same)) this.canvas.markBest(node, false);
+    for (const node of fresh.slice(same)) this.canvas.markBest(node, true);
     this.best = fresh;
   }
 
   /**
-   * Scroll to the step where the texts first diverge, and draw the greedy path.
+   * Show the step where the texts first diverge, and the greedy path.
    * @param {Run} run
    * @param {BeamDetail} detail
    */
@@ -240,17 +202,25 @@ class BeamTree {
     const summary = stepSummary(run, this.depth - 1);
     const start = this.best[summary.parting ?? -1] ?? this.best.at(-1);
     if (start && !this.chosen) this.#chooseNode(start);
-    if (start && this.viewport.following) {
-      this.viewport.follow(false);
-      this.viewport.reveal(start);
+    const followed = this.viewport.following;
+    if (followed) this.viewport.follow(false);
+    this.#resize();
+    if (start && followed) {
+      this.viewport.toRoot();
+      if (!this.viewport.sees(start)) this.viewport.reveal(start);
       if (run.selected === this.depth - 1) this.ctx.select(start.column);
     }
     this.seen = this.depth - 1;
     this.panels.greedy(run, this.forest, detail);
-    for (const id of summary.greedy?.path ?? []) {
+    const path = summary.greedy?.path ?? [];
+    for (const id of path) {
       const node = this.forest.nodes.get(id);
       if (node) this.canvas.markGreedy(run, node);
     }
+    const apart = path.some(
+      (/** @type {number} */ id, /** @type {number} */ i) => this.best[i]?.data.node_id !== id,
+    );
+    this.root.classList.toggle("has-greedy", apart);
   }
 
   /**
@@ -274,10 +244,10 @@ class BeamTree {
    */
   #chooseNode(node, focus = false) {
     if (!this.run) return;
-    this.chosen?.box.classList.remove("sel");
+    if (this.chosen) this.canvas.select(this.chosen, false);
     this.chosen = node;
     this.#setTabStop(node);
-    node.box.classList.add("sel");
+    this.canvas.select(node, true);
     if (node.hidden) this.#toggleFold(this.layout.ownerOf(node), false);
     if (focus) {
       this.viewport.reveal(node);
@@ -339,7 +309,10 @@ class BeamTree {
     canvas.addEventListener("keydown", (e) => this.#handleKey(e, findNode(e)));
     this.tip.listen(canvas, findNode, (node) => {
       if (!this.run) return;
-      this.tip.show(node.box, createNodeFacts(this.run, node, this.#groupMates(node).length));
+      const facts = this.details.open
+        ? createNodeFacts(this.run, node, this.#groupMates(node).length)
+        : [createNodeTitle(this.run, node)];
+      this.tip.show(node.box, facts);
     });
   }
 
@@ -375,7 +348,7 @@ class BeamTree {
    */
   select(run, index) {
     if (run !== this.run || index >= this.depth) return;
-    setAttributes(this.canvas.now, { x: TREE_LEFT + index * COLUMN_WIDTH - 6 });
+    this.canvas.selectStep(this.layout, index);
     this.panels.state(run, this.forest, index);
     const wanted = run.node === null ? this.best[index] : this.forest.nodes.get(run.node ?? -1);
     if (this.ended && wanted && this.chosen !== wanted) this.#chooseNode(wanted);
@@ -392,9 +365,7 @@ class BeamTree {
 export const beamTree = {
   title: tr("Beam tree"),
   picture: true,
-  heading: tr("[beam|Beam] tree"),
-  empty: tr(
-    "Every candidate of every step as a tree that grows while the search runs: what was kept, what was dropped and why, which texts finished, and the winner.",
-  ),
+  heading: false,
+  empty: tr("The texts that the search keeps, as a tree."),
   mount: (root, ctx) => new BeamTree(root, ctx),
 };

@@ -1,22 +1,16 @@
 // The viewport of the tree: scrolling, dragging, zooming, following the newest step, and the map.
 import { el, svg } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
-import {
-  COLUMN_WIDTH,
-  GUTTER_WIDTH,
-  NODE_HEIGHT,
-  NODE_WIDTH,
-  nodeX,
-  TREE_LEFT,
-  TREE_TOP,
-} from "./geometry.mjs";
+import { COLUMN_GAP, NODE_HEIGHT, TREE_TOP } from "./geometry.mjs";
 
 /** @import { Canvas } from "./canvas.mjs" */
-/** @import { TreeGroup, TreeNode } from "./tree.d.ts" */
+/** @import { Layout } from "./layout.mjs" */
+/** @import { TreeNode } from "./tree.d.ts" */
 
 const MARGIN_STEPS = 3;
 const MIN_SCALE = 0.08;
-const NARROW_WIDTH = 700;
+// At a smaller scale the words of a tree are too small to read, so that a longer one scrolls.
+const MIN_READING_SCALE = 0.72;
 // Scrolling within this time after an input event counts as the visitor's.
 const USER_SCROLL_MS = 600;
 
@@ -37,12 +31,14 @@ const wheelZoom = (turn) => Math.exp(-turn / 300);
 export class Viewport {
   following = true;
   dragged = false;
-  scale = innerWidth < NARROW_WIDTH ? 0.9 : 1;
+  scale = 1;
+  // Whether the visitor chose the scale.
+  #zoomed = false;
   #lastTouch = 0;
   /** @type {{ x: number, y: number, left: number, top: number } | null} where a drag began */
   #drag = null;
-  /** @type {{ wide: number, high: number } | null} */
-  #size = null;
+  /** @type {Layout | null} */
+  #layout = null;
 
   /**
    * @param {Canvas} canvas
@@ -67,47 +63,50 @@ export class Viewport {
     this.#listenToScrolling();
     this.#listenToMap();
     new ResizeObserver(() => {
-      if (this.#size) this.callbacks.resized();
+      if (this.#layout) this.callbacks.resized();
     }).observe(this.scroll);
   }
 
   clear() {
-    this.#size = null;
+    this.#layout = null;
+    if (!this.#zoomed) this.scale = 1;
     this.following = true;
     this.mapLines.removeAttribute("d");
     this.mapBest.removeAttribute("d");
     this.callbacks.followed(true);
   }
 
-  /**
-   * @param {TreeGroup[]} groups
-   * @param {number} wide
-   * @param {number} high
-   */
-  resize(groups, wide, high) {
-    this.#size = { wide, high };
-    this.canvas.resize(groups, wide, high, this.scale);
-    this.map.setAttribute("viewBox", `0 0 ${wide} ${high}`);
+  /** @param {Layout} layout */
+  resize(layout) {
+    this.#layout = layout;
+    this.canvas.resize(layout, this.scale);
+    this.map.setAttribute("viewBox", `0 0 ${layout.width} ${layout.height}`);
     if (this.following) this.#scrollToEnd();
     this.watch();
   }
 
   watch() {
-    if (!this.#size) return;
+    if (!this.#layout) return;
     const { scroll, scale, lens } = this;
     const left = scroll.scrollLeft / scale;
     const seen = scroll.clientWidth / scale;
-    const { wide } = this.#size;
+    const { width } = this.#layout;
     this.canvas.pin(left, scroll.scrollTop / scale);
-    lens.style.left = `${100 * Math.min(1, left / wide)}%`;
-    lens.style.width = `${100 * Math.min(1, seen / wide)}%`;
-    this.overview.classList.toggle("idle", seen >= wide);
-    const first = Math.max(0, Math.floor((left - TREE_LEFT) / COLUMN_WIDTH) - MARGIN_STEPS);
-    this.canvas.render(first, Math.ceil((left + seen - TREE_LEFT) / COLUMN_WIDTH) + MARGIN_STEPS);
+    lens.style.left = `${100 * Math.min(1, left / width)}%`;
+    lens.style.width = `${100 * Math.min(1, seen / width)}%`;
+    this.overview.classList.toggle("idle", seen >= width);
+    const [first, last] = this.#layout.stepsBetween(left, left + seen);
+    this.canvas.render(Math.max(0, first - MARGIN_STEPS), last + MARGIN_STEPS);
   }
 
   #scrollToEnd() {
     this.scroll.scrollLeft = this.scroll.scrollWidth;
+  }
+
+  toRoot() {
+    this.scroll.scrollLeft = 0;
+    this.scroll.scrollTop = 0;
+    this.watch();
   }
 
   /** @param {boolean} on */
@@ -124,36 +123,48 @@ export class Viewport {
    * @param {number} at
    */
   zoom(factor, at = this.scroll.clientWidth / 2) {
-    if (!this.#size) return;
     const middle = (this.scroll.scrollLeft + at) / this.scale;
-    this.scale = Math.max(MIN_SCALE, Math.min(2.5, this.scale * factor));
-    this.callbacks.resized();
+    this.#zoomed = true;
+    this.#setScale(Math.max(MIN_SCALE, Math.min(2.5, this.scale * factor)));
     if (this.following) return;
     this.scroll.scrollLeft = middle * this.scale - at;
     this.watch();
   }
 
+  /** @param {number} scale */
+  #setScale(scale) {
+    if (scale === this.scale) return;
+    this.scale = scale;
+    if (this.#layout) this.callbacks.resized();
+  }
+
+  /** Show the whole tree, however small. */
   fit() {
-    if (!this.#size) return;
-    const { wide, high } = this.#size;
+    if (!this.#layout) return;
+    const { width, height } = this.#layout;
     this.follow(false);
-    const across = this.scroll.clientWidth / wide;
-    const down = Math.max(260, this.scroll.clientHeight) / high;
-    this.scale = Math.max(MIN_SCALE, Math.min(1.5, across, down));
-    this.callbacks.resized();
+    this.#zoomed = true;
+    const across = this.scroll.clientWidth / width;
+    const down = Math.max(260, this.scroll.clientHeight) / height;
+    this.#setScale(Math.max(MIN_SCALE, Math.min(1.5, across, down)));
+  }
+
+  /** Show all steps of a finished tree, if its words stay readable; otherwise as they are. */
+  fitSteps() {
+    if (!this.#layout || this.#zoomed) return;
+    const across = this.scroll.clientWidth / this.#layout.width;
+    this.#setScale(across < MIN_READING_SCALE ? 1 : Math.min(1, across));
   }
 
   /** @param {TreeNode} node */
   reveal(node) {
     const { scroll, scale } = this;
-    const left = nodeX(node) * scale;
+    const [left, right] = this.#sidesOf(node);
     const top = node.y * scale;
-    const edge = GUTTER_WIDTH * scale + 8;
-    const right = left + NODE_WIDTH * scale;
     const bottom = top + NODE_HEIGHT * scale;
-    if (left < scroll.scrollLeft + edge) scroll.scrollLeft = left - edge;
+    if (left < scroll.scrollLeft) scroll.scrollLeft = left - COLUMN_GAP;
     else if (right > scroll.scrollLeft + scroll.clientWidth)
-      scroll.scrollLeft = right + 20 - scroll.clientWidth;
+      scroll.scrollLeft = right + COLUMN_GAP - scroll.clientWidth;
     if (top < scroll.scrollTop + TREE_TOP * scale) scroll.scrollTop = top - TREE_TOP * scale;
     else if (bottom > scroll.scrollTop + scroll.clientHeight)
       scroll.scrollTop = bottom + 10 - scroll.clientHeight;
@@ -162,12 +173,14 @@ export class Viewport {
 
   /** @param {TreeNode} node */
   sees(node) {
-    const left = nodeX(node) * this.scale;
+    const [left, right] = this.#sidesOf(node);
     const from = this.scroll.scrollLeft;
-    return (
-      left >= from + GUTTER_WIDTH &&
-      left + NODE_WIDTH * this.scale <= from + this.scroll.clientWidth
-    );
+    return left >= from && right <= from + this.scroll.clientWidth;
+  }
+
+  /** @param {TreeNode} node */
+  #sidesOf({ x, width }) {
+    return [x * this.scale, (x + width) * this.scale];
   }
 
   #recordTouch = () => {

@@ -1,12 +1,23 @@
 // Texts and numbers of a beam search.
 import { said } from "../shared/server_text.mjs";
-import { FATE_TEXT, formatFixed, formatPercent, tokenLabel, tokensText } from "../shared/text.mjs";
+import {
+  FATE_TEXT,
+  formatFixed,
+  formatPercent,
+  makeVisible,
+  tokenLabel,
+  tokensText,
+  tokenText,
+} from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /** @import { TreeNode } from "./tree.d.ts" */
 
+// Marks of an end of text by its fate.
 /** @type {Record<string, string>} */
-export const FATE_MARKS = { finished: "■ ", finished_worse: "□ ", blocked: "⊘ " };
+const END_MARKS = { finished: "■ ", finished_worse: "□ ", blocked: "⊘ " };
+// Longer words are cut.
+const MAX_WORD = 16;
 
 const WIDE_GLYPH =
   /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]|\p{Extended_Pictographic}/u;
@@ -25,6 +36,28 @@ export function shortenText(text, room) {
     out += glyph;
   }
   return out;
+}
+
+/**
+ * The word of a node as the tree draws it. An end of text has the mark of its fate.
+ * @param {Run} run
+ * @param {BeamNode} node
+ */
+export function nodeWord(run, { token_id: id, fate }) {
+  if (run.eos_token_ids.includes(id)) return (END_MARKS[fate] ?? "") + tr("end");
+  const text = makeVisible(tokenText(run, id)).trim();
+  return shortenText(text || tokenLabel(run, id), MAX_WORD);
+}
+
+/**
+ * The end of the prompt as the root of the tree.
+ * @param {Run} run
+ */
+export function rootWord(run) {
+  const asked = run.messages?.at(-1)?.content;
+  const text = run.prompt ?? (typeof asked === "string" ? asked : "");
+  const last = makeVisible(text).trim().split(/\s+/).at(-1);
+  return last ? `… ${[...last].slice(-MAX_WORD).join("")}` : "…";
 }
 
 /**
@@ -52,9 +85,9 @@ export function marginText({ fate, margin }) {
  * @param {TreeNode} node
  */
 export function probabilityFacts({ p, model }) {
-  const used = [tr("probability as used"), formatPercent(p)];
+  const used = [tr("probability with your settings"), formatPercent(p)];
   if (model === null) return [used];
-  const own = [tr("model's probability"), formatPercent(model)];
+  const own = [tr("the model’s own probability"), formatPercent(model)];
   return own[1] === used[1] ? [own] : [own, used];
 }
 
