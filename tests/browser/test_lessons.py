@@ -186,6 +186,11 @@ def test_a_presented_card_fills_the_screen_and_nothing_scrolls(
     page.get_by_role("button", name="Present").click()
     presented = page.locator(".ls-present")
     expect(presented).to_be_visible()
+    # Nothing behind the screen is reached until it is left.
+    expect(page.locator("[inert] .ls-tools")).to_have_count(1)
+    assert presented.evaluate(
+        "node => !node.closest('[inert]') && node.contains(document.activeElement)"
+    )
     for number in range(1, len(opened(name).lesson.cards) + 1):
         for phase in ("bet", "revealed"):
             expect(presented.locator(".ls-where")).to_contain_text(f"{number} of")
@@ -198,6 +203,7 @@ def test_a_presented_card_fills_the_screen_and_nothing_scrolls(
     expect(presented.locator(".ls-where")).to_contain_text("of")
     page.keyboard.press("Escape")
     expect(presented).to_have_count(0)
+    expect(page.locator("[inert] .ls-tools")).to_have_count(0)
     expect(page.get_by_role("button", name="Present")).to_be_focused()
 
 

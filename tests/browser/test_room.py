@@ -170,12 +170,8 @@ def looked_at_by_all(teacher):
     assert "right" not in screen.inner_text()
     assert "model" not in screen.inner_text()
     shot(teacher.locator("body"), "room-presented")
-    # What is behind the screen takes no focus until the screen is left, and then its button has it.
-    behind = teacher.get_by_role("button", name="Present", exact=True)
-    expect(behind).to_have_count(0)
     teacher.keyboard.press("Escape")
     expect(screen).to_be_hidden()
-    expect(behind).to_be_focused()
 
 
 @pytest.mark.nightly
