@@ -81,7 +81,8 @@ async function openInTab(tab, found, search, since) {
     else tab.run(true);
     return;
   }
-  const opened = recorded ?? presets[0]?.recorded;
+  // The tab itself opens its first recording; a second one would undo what was selected meanwhile.
+  const opened = recorded ?? (step === null ? null : presets[0]?.recorded);
   if (opened) showErrorIf(name, await tab.open(opened, step, since).then(() => "", String));
 }
 

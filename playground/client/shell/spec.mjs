@@ -5,7 +5,7 @@
  * @typedef {object} Param
  * @property {string} name
  * @property {string} label
- * @property {string} plain_label the label as a dial
+ * @property {string} [plain_label] the label as a dial
  * @property {string} help
  * @property {string} group
  * @property {boolean} optional
