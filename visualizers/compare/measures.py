@@ -89,8 +89,8 @@ def find_verdict(by_seed: BySeed) -> dict[str, Any]:
     ``likeliest`` is None for fewer than two scored labels. Otherwise it has the labels ``best``,
     ``rival`` (the second) and ``worst`` with the perplexities of best and worst, ``is_equal``
     whether all are equally likely, ``repeats`` the best's share of repeated n-grams if no other
-    text has as large a one, and ``in_spread`` whether the lead of the best over the rival is
-    smaller than the spread of either's seeds.
+    text has as large a one, and ``in_spread`` whether some seed of the best is less likely than
+    some seed of the rival.
 
     ``passes`` is None for fewer than two labels. Otherwise it has ``least`` and ``most``, those
     with the fewest and the most forward passes per token, and ``per_token``: whether each took one
@@ -106,8 +106,6 @@ def _find_likeliest(by_seed: BySeed) -> dict[str, Any] | None:
         return None
     order = sorted(means, key=means.__getitem__)
     best, rival, worst = order[0], order[1], order[-1]
-    lead = math.log(means[rival] / means[best])
-    spread = max(math.log(max(values[label]) / min(values[label])) for label in (best, rival))
     return {
         "best": best,
         "rival": rival,
@@ -116,7 +114,7 @@ def _find_likeliest(by_seed: BySeed) -> dict[str, Any] | None:
         "worst_perplexity": means[worst],
         "is_equal": math.isclose(means[best], means[worst], rel_tol=1e-6),
         "repeats": _largest_repeats(by_seed, best),
-        "in_spread": lead < spread,
+        "in_spread": max(values[best]) > min(values[rival]),
     }
 
 
