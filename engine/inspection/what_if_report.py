@@ -117,7 +117,7 @@ def build_what_if_report(place: StepRef, asked: ChangedRun) -> WhatIfReport:
     """
     seen, token = decide_step(place, asked)
     row, recorded = place.row, place.step.emit[-1]
-    one = _select_row(seen, row)
+    one = select_row(seen, row)
     probs = one.logprobs.exp()
     numbers, final = stage_statistics(one, probs)
     used = final.exp() if one.stages else probs
@@ -154,7 +154,7 @@ def _is_draw_repeatable(place: StepRef, asked: ChangedRun) -> bool:
     return decide_step(place, apply_change(place.run, SettingsChange()))[1] == place.step.emit[-1]
 
 
-def _select_row(seen: Observation, row: int) -> Observation:
+def select_row(seen: Observation, row: int) -> Observation:
     """Return one row of an observation, on the CPU."""
     one = slice(row, row + 1)
     stages = [(name, scores[one].cpu()) for name, scores in seen.stages]
@@ -170,10 +170,7 @@ def _choose_candidates(
     best = used.topk(min(MAX_SURVIVORS, len(used))).indices
     ids = [*wanted, *(i for i in best.tolist() if used[i] > 0)]
     gone = first_removal(one, torch.arange(len(used))[None])[0]
-    for stage in range(len(one.stages)):
-        removed = torch.where((gone == stage) & (raw > 0), raw, -1.0)
-        found = removed.topk(min(MAX_REMOVED, len(raw))).indices.tolist()
-        ids += [i for i in found if removed[i] > 0]
+    ids += likeliest_removed(gone, raw)
     names = [name for name, _ in one.stages]
     listed = [
         (-int(gone[i]) if gone[i] >= 0 else -len(names) - 1, -float(used[i]), -float(raw[i]), i)
@@ -188,6 +185,21 @@ def _choose_candidates(
         )
         for *_, i in sorted(listed)
     )
+
+
+def likeliest_removed(gone: torch.Tensor, raw: torch.Tensor) -> list[int]:
+    """Return the ids of the MAX_REMOVED most probable tokens that each stage removed.
+
+    Args:
+        gone: (vocab,) index of the stage that removed a token, or -1.
+        raw: (vocab,) probabilities.
+    """
+    ids: list[int] = []
+    for stage in range(int(gone.max()) + 1):
+        removed = torch.where((gone == stage) & (raw > 0), raw, -1.0)
+        found = removed.topk(min(MAX_REMOVED, len(raw))).indices.tolist()
+        ids += [i for i in found if removed[i] > 0]
+    return ids
 
 
 def _filter_effects(

@@ -22,6 +22,7 @@ from engine.declare.weights import (
 )
 from engine.glossary import glossary_texts, term_for_parameter
 from engine.inspection.processors import changeable_parameters
+from engine.inspection.step_scores import can_decide_in_page
 from engine.inspection.what_if import refusal_reason
 from engine.messages import Message
 from engine.processors import filter_titles
@@ -286,7 +287,10 @@ def weights_controls() -> dict[str, Any]:
 
 
 def _what_if_params(strategy: Strategy) -> dict[str, Any]:
-    """Return the controls that what-if questions offer, and the reason if there are none."""
+    """Return the controls that what-if questions offer, and the reason if there are none.
+
+    ``in_page`` says whether the page can decide steps by itself; see ``step_scores``.
+    """
     refused = refusal_reason(strategy)
     kinds = params_of(strategy.config)
     names = (
@@ -294,7 +298,7 @@ def _what_if_params(strategy: Strategy) -> dict[str, Any]:
         if not refused
         else []
     )
-    return {"params": names, "refused": refused}
+    return {"params": names, "refused": refused, "in_page": can_decide_in_page(strategy)}
 
 
 def _is_what_if_param(kind: Param) -> bool:

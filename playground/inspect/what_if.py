@@ -1,16 +1,22 @@
-"""What-if questions: one step of a run with other settings, or the first step that would change."""
+"""What-if questions: one step of a run with other settings, or the first step that would change.
+
+``step_scores`` sends what decides a step, so that the page follows a dial without further questions.
+"""
 
 from __future__ import annotations
 
+import base64
 import threading
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.declare.config import config_to_dict
 from engine.declare.params import params_of
 from engine.errors import ParameterError
 from engine.inspection.logits_cache import CachedRun
 from engine.inspection.step_logits import RunNotCachedError, find_logits
+from engine.inspection.step_ref import StepRef
+from engine.inspection.step_scores import compute_step_scores
 from engine.inspection.what_if import (
     ChangedRun,
     SettingsChange,
@@ -19,16 +25,21 @@ from engine.inspection.what_if import (
     to_parameters,
 )
 from engine.inspection.what_if_report import build_what_if_report
-from engine.models.loading import find_loaded_model
+from engine.models.loading import find_loaded_model, find_recorded_model, load
 from engine.one_shot_thread import run_in_thread
 from engine.run.weights import weights_from_trace
+from engine.sources.catalogue import CATALOGUE
+from engine.trace.records import Trace
 from playground.forms import controls
 from playground.forms.spec import control_values
 from playground.inspect.question_fields import find_run
 from playground.jobs.registry import JOBS, JobKind
 from visualizers.base import nats_to_bits
 
-ACTIONS = ("what_if", "what_if_first")
+if TYPE_CHECKING:
+    import torch
+
+ACTIONS = ("what_if", "what_if_first", "step_scores")
 # Few questions are computed at once, so that runs keep the processor.
 _KIND = JobKind("what_if", slots=2, latest_only=True)
 
@@ -50,7 +61,8 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         Cancelled: A newer question has the same ``press``.
         EngineError: One sentence naming the problem.
     """
-    make = _find_first_change if asked.get("action") == "what_if_first" else _answer_step
+    answers = {"what_if_first": _find_first_change, "step_scores": _send_step_scores}
+    make = answers.get(str(asked.get("action")), _answer_step)
     try:
         with JOBS.run(_KIND, asked.get("press")) as job:
             return run_in_thread(lambda: make(asked, job.cancelled))
@@ -60,7 +72,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 def _answer_step(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
     del cancelled
-    place = find_logits(find_run(asked), asked.get("step"))
+    place = _find_place(asked)
     request = _read_request(place.run, asked)
     found = build_what_if_report(place, request)
     values = to_parameters(request)
@@ -99,7 +111,7 @@ def _answer_step(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[s
 
 
 def _find_first_change(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
-    run = find_logits(find_run(asked), asked.get("step")).run
+    run = _find_place(asked).run
     found = scan_run(run, _read_request(run, asked), cancelled)
     first = found.first
     return {
@@ -110,6 +122,40 @@ def _find_first_change(asked: Mapping[str, Any], cancelled: threading.Event) -> 
         "unsure": len(found.unsure),
         "pieces": {} if first is None else _token_pieces(run, {first.token_id, first.recorded}),
     }
+
+
+def _send_step_scores(asked: Mapping[str, Any], cancelled: threading.Event) -> dict[str, Any]:
+    """Answer with arrays of float32 in base64, least significant byte first.
+
+    ``scores`` is None if the page cannot decide the step; equal ``logits`` are left out.
+    """
+    del cancelled
+    place = _find_place(asked)
+    found = compute_step_scores(place)
+    if found is None:
+        return {"scores": None}
+    same = bool((found.logits == found.scores).all())
+    return {
+        "scores": _encode_floats(found.scores),
+        "logits": None if same else _encode_floats(found.logits),
+        "noise": None if found.noise is None else _encode_floats(found.noise),
+        "removed": {str(token_id): name for token_id, name in found.removed.items()},
+        "pieces": _token_pieces(place.run, set(found.nameable)),
+    }
+
+
+def _find_place(asked: Mapping[str, Any]) -> StepRef:
+    """Return the step in question. An embedded model is loaded for it, as that takes a moment only."""
+    run = find_run(asked)
+    if isinstance(run, Trace) and find_recorded_model(run.model) is None:
+        entry = CATALOGUE.get(run.model.id)
+        if entry is not None and entry.embedded:
+            load(entry.name)
+    return find_logits(run, asked.get("step"))
+
+
+def _encode_floats(values: torch.Tensor) -> str:
+    return base64.b64encode(values.numpy().astype("<f4").tobytes()).decode("ascii")
 
 
 def _read_request(run: CachedRun, asked: Mapping[str, Any]) -> ChangedRun:

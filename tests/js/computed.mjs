@@ -113,7 +113,7 @@ export function listOf(all) {
     HEAD,
     "## With a twin in Python",
     "",
-    "Both are compared on the recorded runs of the gallery.",
+    "Both are compared on the recorded runs of the gallery, and a step's decision on runs that a test decodes.",
     "",
     "| function | module | twin | why |\n|---|---|---|---|",
     ...computed,

@@ -1,20 +1,18 @@
 // The What if view: the server decides a recorded step again under other settings, with the same
 // random number.
 import { createButton, createFact, el } from "../../../visualizers/shared/dom.mjs";
-import { toTrace } from "../../../visualizers/shared/record.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
-import { formatPercent, tokenText } from "../../../visualizers/shared/text.mjs";
+import { formatPercent } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Form } from "../forms/form.mjs";
 import { StoppableQuestion } from "../jobs/question.mjs";
 import { waitUntilFound } from "../shell/polling.mjs";
-import { askServer } from "../shell/questions.mjs";
 import { findStrategy } from "../shell/spec.mjs";
 import { getStrategyTab } from "../shell/strategy_tabs.mjs";
 import { openTab } from "../shell/tab_navigation.mjs";
-import { withTimeout } from "./step_questions.mjs";
 import { CandidateBars } from "./what_if_bars.mjs";
 import { ProcessorCards } from "./what_if_cards.mjs";
+import { askWhatIf } from "./what_if_questions.mjs";
 import { decisionSentence, firstChangeSentence } from "./what_if_sentences.mjs";
 
 const PAUSE_MS = 50;
@@ -37,7 +35,6 @@ const INEXACT_DRAW = tr(
 const NO_MATCHING_SETTINGS = tr(
   "No settings of a run say the same as these processors in this order.",
 );
-const NEEDS_RUN = tr("Press Run to see what this changes.");
 const BRANCH_REASON = tr("A branch continues tokens, not a prompt, so the form cannot hold it.");
 
 /**
@@ -45,26 +42,6 @@ const BRANCH_REASON = tr("A branch continues tokens, not a prompt, so the form c
  * @param {import("../shell/spec.mjs").Param} param
  */
 const withSlider = (param) => ({ ...param, slider: param.slider ?? param.reach ?? null });
-
-/**
- * Reduce a run that the server no longer has to all ids and the candidates of one step.
- * @param {Run} run
- * @param {number} index
- */
-function slimTrace(run, index) {
-  const all = run.source?.trace.steps ?? run.steps;
-  const steps = all.map(({ index: i, keep, emit, sequence, candidates, logsumexp, entropy }) => ({
-    ...{ index: i, keep, emit, sequence },
-    ...(i === index ? { candidates, logsumexp, entropy } : {}),
-  }));
-  const ids = [...run.prompt_ids, ...steps.flatMap((s) => s.emit)];
-  ids.push(...(all[index].candidates ?? []).map((c) => c.token_id));
-  const pieces = Object.fromEntries([...new Set(ids)].map((id) => [id, tokenText(run, id)]));
-  return { ...toTrace(run), steps, outputs: [], emitted: [], pieces, metrics: {}, notes: [] };
-}
-
-/** @type {Map<string, WhatIfPanel>} the panel of each strategy's tab */
-const panelsByStrategy = new Map();
 
 class WhatIfPanel {
   /** @type {any} */
@@ -76,9 +53,6 @@ class WhatIfPanel {
   /** @type {any} */
   #form = null;
   #touched = false;
-  #forgotten = new Set();
-  /** @type {(sentence: string) => void} shows an answer at the dial that asked */
-  #echo = () => {};
 
   /**
    * @param {HTMLElement} root
@@ -119,24 +93,6 @@ class WhatIfPanel {
     root.classList.add("wi-root");
     root.append(el("div", { class: "wi-summary" }, this.say, turn), this.all);
     this.root = root;
-  }
-
-  /**
-   * Decide the selected step again with other values.
-   * @param {Record<string, any>} values by parameter
-   * @param {(sentence: string) => void} echo
-   */
-  try(values, echo) {
-    this.#echo = echo;
-    const offered = findStrategy(this.ctx.strategy)?.what_if.params ?? [];
-    if (!Object.keys(values).every((name) => offered.includes(name))) return echo(NEEDS_RUN);
-    this.ctx.open("what_if");
-    // The panel draws the selected step in the next frame, if it was closed.
-    requestAnimationFrame(() => {
-      if (!this.#form || this.all.hidden) return echo(NEEDS_RUN);
-      this.#form.take(values, "yours");
-      this.#markTouched();
-    });
   }
 
   /** @param {Run} run */
@@ -197,7 +153,6 @@ class WhatIfPanel {
     if (this.say.textContent !== sentence) this.say.textContent = sentence;
     this.first.textContent = "";
     this.jump.hidden = true;
-    this.#echo(decided ? sentence : "");
   }
 
   // Reset the form to the run's own settings and processors.
@@ -266,30 +221,13 @@ class WhatIfPanel {
   }
 
   /**
-   * Ask the server; send the run along if the server no longer has it.
-   * @param {string} action
+   * @param {"what_if" | "what_if_first"} action
    * @param {string} press
    */
-  async #fetchAnswer(action, press) {
-    const run = this.#run;
-    const question = {
-      action,
-      run: run.id,
-      step: this.#index,
-      params: this.#form.values(),
-      off: this.cards.off,
-      order: this.cards.order,
-      press,
-    };
-    if (!run.source && !this.#forgotten.has(run.id)) {
-      const answer = await withTimeout(askServer(question));
-      if (!answer.forgotten) return answer;
-      this.#forgotten.add(run.id);
-    }
-    const answer = await withTimeout(
-      askServer({ ...question, trace: slimTrace(run, this.#index) }),
-    );
-    return answer.forgotten ? { error: answer.forgotten } : answer;
+  #fetchAnswer(action, press) {
+    const { off, order } = this.cards;
+    const params = this.#form.values();
+    return askWhatIf(this.#run, { action, step: this.#index, params, off, order, press });
   }
 
   /** @param {string} sentence */
@@ -375,18 +313,5 @@ export const whatIf = {
   whole: true,
   place: "drawer",
   empty: tr("After a run: its steps decided again under other settings, with the same luck."),
-  mount(root, ctx) {
-    const panel = new WhatIfPanel(root, ctx);
-    panelsByStrategy.set(ctx.strategy, panel);
-    return panel;
-  },
+  mount: (root, ctx) => new WhatIfPanel(root, ctx),
 };
-
-/**
- * Decide the selected step of a tab again with other values, in its What if panel.
- * @param {string} strategy
- * @param {Record<string, any>} values by parameter
- * @param {(sentence: string) => void} echo called with the answer, or with what to do instead
- */
-export const tryValues = (strategy, values, echo) =>
-  panelsByStrategy.get(strategy)?.try(values, echo);

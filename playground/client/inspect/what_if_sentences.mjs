@@ -20,7 +20,7 @@ const lowerFirst = (name) =>
 
 /**
  * Return the sentence about the step's token under the new settings.
- * @param {import("./what_if_cards.mjs").ProcessorCards} cards
+ * @param {{ off: string[], moved: boolean }} cards
  * @param {import("../forms/form.mjs").Form} form
  * @param {Run} run
  * @param {any} answer of the server
@@ -41,7 +41,7 @@ export function decisionSentence(cards, form, run, { changed, token, recorded, s
 
 /**
  * Return the beginning of that sentence: what was changed.
- * @param {import("./what_if_cards.mjs").ProcessorCards} cards
+ * @param {{ off: string[], moved: boolean }} cards
  * @param {import("../forms/form.mjs").Form} form
  * @param {string[]} changed names of parameters
  */

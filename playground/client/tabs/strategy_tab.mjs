@@ -11,8 +11,8 @@ import { ModelPicker } from "../forms/model_picker.mjs";
 import { Presets } from "../forms/presets.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
 import { findPreset } from "../forms/settings.mjs";
+import { DialPreview } from "../inspect/dial_preview.mjs";
 import { MethodPanel } from "../inspect/method_panel.mjs";
-import { tryValues } from "../inspect/what_if.mjs";
 import { beginJob, createJobButtons, pendingLink } from "../jobs/job.mjs";
 import { showRecorded } from "../runs/recorded_runs.mjs";
 import { updateSettingsLine } from "../runs/settings_changes.mjs";
@@ -36,8 +36,6 @@ const ANSWERED_STATUSES = ["finished", "stopped"];
 let chosen = null;
 
 export class StrategyTab {
-  // What a moved dial changes at the selected step.
-  dialSays = el("p", { class: "dp-dial-says" });
   // Custom method of the latest run.
   #asked = "";
   // Time of the user's latest change to the form, as performance.now().
@@ -62,7 +60,9 @@ export class StrategyTab {
     this.models.learned = () => this.#updateMedia();
     this.media.learned = this.models.learned;
     this.seed = new Field(getDeclaration().seed, `${name}-seed`);
-    this.form = this.#createForm();
+    const { params, only, dials } = strategy;
+    this.form = new Form(params, name, {}, { only, seed: this.seed, dials });
+    this.preview = new DialPreview(strategy, this.form);
     this.models.params = () => this.form.values();
     this.own = new ModelDefaults(
       name,
@@ -115,7 +115,7 @@ export class StrategyTab {
       prompt: [this.media.box, this.prompt.box, acts],
       dials: this.form.dials,
       menu: examples,
-      views: [this.dialSays, this.methods?.box, el("div", { id: `${name}-stage` }, stage)],
+      views: [this.methods?.box, el("div", { id: `${name}-stage` }, stage)],
       settings: [
         this.models.boxes,
         this.form.weights,
@@ -163,25 +163,6 @@ export class StrategyTab {
     const sameText = before && now && now.prompt === before.prompt && !now.messages;
     if (sameText && before.selected !== null && before.selected < now.steps.length)
       store.select(now, before.selected);
-  }
-
-  #createForm() {
-    const { name, params, only, dials } = this.strategy;
-    const form = new Form(params, name, {}, { only, seed: this.seed, dials });
-    form.dials.addEventListener("input", () => this.#tryDials());
-    return form;
-  }
-
-  // A moved dial decides the selected step of the run shown again, at once.
-  #tryDials() {
-    const { name, dials } = this.strategy;
-    const values = this.form.values();
-    const moved = Object.fromEntries(dials.map((dial) => [dial, values[dial]]));
-    const run = store.shown(name);
-    if (!run || run.status === "running") return;
-    tryValues(name, moved, (sentence) => {
-      this.dialSays.textContent = sentence;
-    });
   }
 
   #createMethodPanel() {
@@ -329,7 +310,7 @@ export class StrategyTab {
 
   /** @param {Record<string, any>} form the form of a run, of a link or of a preset */
   show({ prompt, messages, template, image, audio, speech, model, assistant, seed, values }) {
-    this.dialSays.textContent = "";
+    this.preview.clear();
     this.models.show(model, assistant);
     this.media.show({ image, audio, speech });
     this.#updateMedia();
@@ -369,8 +350,7 @@ export class StrategyTab {
 
   /** @param {boolean} linked */
   #sendRequest(linked) {
-    // The step that the sentence is about is gone.
-    this.dialSays.textContent = "";
+    this.preview.clear();
     const asked = this.ask();
     if (!linked) chosen = asked;
     /** @param {object} more */

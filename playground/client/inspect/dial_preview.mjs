@@ -1,0 +1,275 @@
+// Shows the selected step under the settings of the form, while they differ from those of the run.
+// The page decides the step by itself where it can, else the server does.
+import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
+import { isSameValue } from "../forms/settings.mjs";
+import { StoppableQuestion } from "../jobs/question.mjs";
+import { stages, store } from "../shell/page_state.mjs";
+import { decideStep } from "./decide_step.mjs";
+import { SAMPLING_FILTERS } from "./sampling_filters.mjs";
+import { StepScoresCache } from "./step_scores.mjs";
+import { addPieces, askWhatIf } from "./what_if_questions.mjs";
+
+const ASK_INTERVAL_MS = 50;
+const FIRST_PAUSE_MS = 200;
+const PREFETCH_MS = 300;
+const SETTINGS_CHANGED = tr("Settings changed");
+const PAGE_PARAMETERS = SAMPLING_FILTERS.map(({ parameter }) => parameter);
+const FIRST_SIGNS = ["pointerdown", "focusin", "keydown"];
+
+/** @import { Decision, StepScores } from "./decide_step.mjs" */
+/** @typedef {import("../shell/spec.mjs").StrategySpec} StrategySpec */
+
+/**
+ * A parameter that differs from the run's, with its value in the form.
+ * @typedef {{ name: string, label: string, value: any }} Changed
+ */
+
+/**
+ * Return the parameters whose values differ from those of a run and may change a step: the dials, and
+ * those that the server can decide a step with.
+ * @param {StrategySpec} strategy
+ * @param {Record<string, any>} own
+ * @param {Record<string, any>} values
+ * @returns {Changed[]}
+ */
+export const changedParameters = ({ params, dials, what_if }, own, values) =>
+  params
+    .filter(({ name }) => dials.includes(name) || what_if.params.includes(name))
+    .filter(({ name }) => !isSameValue(values[name], own[name]))
+    .map(({ name, label }) => ({ name, label, value: values[name] }));
+
+/**
+ * Return what was changed, for a sentence: the value alone if it is one parameter.
+ * @param {Changed[]} changed
+ */
+export function settingText(changed) {
+  /** @param {any} value */
+  const text = (value) =>
+    typeof value === "number" ? value.toLocaleString(pageLanguage()) : String(value);
+  if (changed.length === 1 && changed[0].value !== "") return text(changed[0].value);
+  return changed.map(({ label, value }) => `${label} ${text(value) || "–"}`).join(", ");
+}
+
+/**
+ * Return the server's answer as a preview.
+ * @param {any} answer to the question what_if
+ * @param {number} step
+ * @param {string} setting
+ * @returns {Preview}
+ */
+export function previewFromAnswer(answer, step, setting) {
+  if (answer.error || answer.source === "recorded") return stalePreview(step, setting);
+  const rows = answer.options.map((/** @type {any} */ { id, raw, used, removed }) => ({
+    ...{ token_id: id, own: raw, used, removed },
+  }));
+  return {
+    ...{ step, rows, setting, first: null, stale: false },
+    rest_own: answer.rest.raw,
+    rest_used: answer.rest.used,
+    chosen: answer.same_luck ? answer.token : null,
+    needle: null,
+  };
+}
+
+/**
+ * Return the preview of a step that only a run can show.
+ * @param {number} step
+ * @param {string} setting
+ * @returns {Preview}
+ */
+const stalePreview = (step, setting) => ({
+  ...{ step, setting, rows: [], rest_own: 1, rest_used: 1 },
+  ...{ chosen: null, needle: null, first: null, stale: true },
+});
+
+export class DialPreview {
+  #strategy;
+  #form;
+  #scores = new StepScoresCache();
+  #decision = new StoppableQuestion({ latestOnly: true });
+  #first = new StoppableQuestion({ latestOnly: true });
+  #touched = false;
+  // Whether the step is decided as soon as its scores are there.
+  #waiting = false;
+  #frame = 0;
+  #askTimer = 0;
+  #firstTimer = 0;
+  #prefetchTimer = 0;
+  #askedAt = Number.NEGATIVE_INFINITY;
+  #place = "";
+  /** @type {{ scores: StepScores, decision: Decision | null } | null} under the run's own settings */
+  #own = null;
+  /** @type {Preview | null} */
+  #shown = null;
+
+  /**
+   * @param {StrategySpec} strategy
+   * @param {import("../forms/form.mjs").Form} form
+   */
+  constructor(strategy, form) {
+    this.#strategy = strategy;
+    this.#form = form;
+    for (const box of [form.dials, form.box]) box.addEventListener("input", () => this.#touch());
+    for (const sign of FIRST_SIGNS) form.dials.addEventListener(sign, () => this.#fetchScores());
+    store.watch({ changed: (run) => run.id === store.runId(strategy.name) && this.#follow(run) });
+  }
+
+  /** Show the step as it was recorded, until a dial moves. */
+  clear() {
+    this.#touched = false;
+    this.#cancel();
+    this.#show(null);
+    this.#markRun(false);
+  }
+
+  #touch() {
+    this.#touched = true;
+    if (this.#frame) return;
+    this.#frame = requestAnimationFrame(() => {
+      this.#frame = 0;
+      this.#decide();
+    });
+  }
+
+  // The run shown, if its selected step can be decided.
+  get #run() {
+    const run = store.shown(this.#strategy.name);
+    return run?.form && run.status !== "running" && run.steps[run.selected ?? -1] ? run : null;
+  }
+
+  /** @param {Run} run */
+  #follow(run) {
+    const place = `${run.id}:${run.selected}:${run.status}`;
+    if (place === this.#place) return;
+    const other = !this.#place.startsWith(`${run.id}:`);
+    this.#place = place;
+    if (other || run.status === "running") this.clear();
+    else if (this.#touched) {
+      this.#cancel();
+      this.#show(null);
+      this.#touch();
+    }
+    clearTimeout(this.#prefetchTimer);
+    this.#prefetchTimer = window.setTimeout(() => this.#prefetch(), PREFETCH_MS);
+  }
+
+  #prefetch() {
+    if (!document.hidden && this.#form.dials.getClientRects().length) this.#fetchScores();
+  }
+
+  // Return the scores of the step shown; see StepScoresCache.get.
+  #fetchScores() {
+    const run = this.#run;
+    if (!run || !this.#strategy.what_if.in_page) return null;
+    return this.#scores.get(run, run.selected ?? 0, () => this.#waiting && this.#decide());
+  }
+
+  #cancel() {
+    this.#waiting = false;
+    clearTimeout(this.#askTimer);
+    clearTimeout(this.#firstTimer);
+    this.#decision.forget();
+    this.#first.forget();
+  }
+
+  #decide() {
+    const run = this.#run;
+    if (!run || !this.#touched) return;
+    this.#cancel();
+    const own = run.form.values;
+    const changed = changedParameters(this.#strategy, own, this.#form.values());
+    this.#markRun(changed.length > 0);
+    if (!changed.length) return this.#show(null);
+    const step = run.selected ?? 0;
+    const setting = settingText(changed);
+    const offered = this.#strategy.what_if.params;
+    if (!changed.every(({ name }) => offered.includes(name)))
+      return this.#show(stalePreview(step, setting));
+    const params = Object.fromEntries(changed.map(({ name, value }) => [name, value]));
+    const inPage = changed.every(({ name }) => PAGE_PARAMETERS.includes(name));
+    const scores = inPage ? this.#fetchScores() : null;
+    // The scores are on their way: nothing is shown until then, as it would be a guess.
+    this.#waiting = scores === undefined;
+    if (scores === undefined) return;
+    const decision = scores && this.#decideInPage(run, scores, { ...own, ...params });
+    if (!decision) return this.#scheduleQuestion(run, step, setting, params);
+    this.#show({ ...decision, step, setting, first: null, stale: false });
+    this.#scheduleFirst(run, step, params);
+  }
+
+  /**
+   * @param {Run} run
+   * @param {StepScores} scores
+   * @param {Record<string, any>} values
+   */
+  #decideInPage(run, scores, values) {
+    const recorded = run.steps[run.selected ?? 0].emit[0];
+    if (this.#own?.scores !== scores) {
+      addPieces(run, scores.pieces);
+      this.#own = { scores, decision: decideStep(scores, run.form.values, recorded) };
+    }
+    const decision = this.#own.decision && decideStep(scores, values, recorded);
+    // The draw can be repeated only if the run's own settings give its own token.
+    const repeated = this.#own.decision?.chosen === recorded;
+    return repeated ? decision : decision && { ...decision, chosen: null, needle: null };
+  }
+
+  /** @param {Preview | null} preview */
+  #show(preview) {
+    this.#shown = preview;
+    stages.setPreview(this.#strategy.name, preview);
+  }
+
+  /**
+   * Mark the Run button while a run would change the step shown.
+   * @param {boolean} changed
+   */
+  #markRun(changed) {
+    const button = document.getElementById(`${this.#strategy.name}-run`);
+    button?.classList.toggle("f-changed", changed);
+    if (changed) button?.setAttribute("aria-description", SETTINGS_CHANGED);
+    else button?.removeAttribute("aria-description");
+  }
+
+  /**
+   * @param {Run} run
+   * @param {number} step
+   * @param {string} setting
+   * @param {Record<string, any>} params
+   */
+  #scheduleQuestion(run, step, setting, params) {
+    const pause = this.#askedAt + ASK_INTERVAL_MS - performance.now();
+    this.#askTimer = window.setTimeout(
+      async () => {
+        this.#askedAt = performance.now();
+        const answer = await this.#decision.ask((press) =>
+          askWhatIf(run, { action: "what_if", step, params, press }),
+        );
+        if (!answer) return;
+        addPieces(run, answer.pieces);
+        const preview = previewFromAnswer(answer, step, setting);
+        this.#show(preview);
+        if (!preview.stale) this.#scheduleFirst(run, step, params);
+      },
+      Math.max(0, pause),
+    );
+  }
+
+  /**
+   * Look for the first word of the text that would change, once the dial rests.
+   * @param {Run} run
+   * @param {number} step
+   * @param {Record<string, any>} params
+   */
+  #scheduleFirst(run, step, params) {
+    this.#firstTimer = window.setTimeout(async () => {
+      const found = await this.#first.ask((press) =>
+        askWhatIf(run, { action: "what_if_first", step, params, press }),
+      );
+      if (!found?.first || !this.#shown) return;
+      addPieces(run, found.pieces);
+      const { step: at, token } = found.first;
+      this.#show({ ...this.#shown, first: { step: at, token_id: token, known: true } });
+    }, FIRST_PAUSE_MS);
+  }
+}
