@@ -107,8 +107,8 @@ def _add_sum_facts(
         "Sum of the text with it",
         format_total(whole),
         Message(
-            "{before} of the text before it, and {own} for the token after the "
-            "processors; natural logarithms.",
+            "{before} for the text before it, and {own} for the token with your settings; "
+            "natural logarithms.",
             before=format_total(before),
             own=format_total(whole - before),
         ),

@@ -54,8 +54,8 @@ def explain(
             return
         k = int(place.trace.config["top_k"])
         draft.say(
-            "{name} was not looked at: it is number {place} after the processors, and "
-            "only the first {k} are run through the model.",
+            "{name} was not considered: with your settings it is number {place}, and the model "
+            "reads only the first {k}.",
             name=token_name(place, token_id),
             place=f"{here.place:,}",
             k=k,

@@ -120,7 +120,7 @@ def _explain_target_choice(
         # The loop draws noise for all positions of the round at once.
         like = chain.logits.new_empty((len(place.views), chain.logits.shape[-1]))
         race = Race(draw_noise(like, place.generator())[where])
-    explain_choice(place, chain, token, chosen, draft, race, "the target")
+    explain_choice(place, chain, token, chosen, draft, race, "the main model")
     if drafted is not None and drafted.token_id == token:
         draft.say(
             "The draft had guessed it and was right."
@@ -140,9 +140,9 @@ def _add_draft_facts(draft: Explainer, drafted: DraftToken | None) -> None:
 
 def _add_probability_facts(draft: Explainer, p: float, q: float | None) -> None:
     """Add p and q of a token; q is None if the draft gave no probabilities."""
-    draft.fact("Target's p", format_percent(p), "After the target's processors.")
+    draft.fact("Main model's p", format_percent(p), "After the main model's filters.")
     if q is not None:
-        draft.fact("Draft's q", format_percent(q), "After the draft's processors.")
+        draft.fact("Draft model's q", format_percent(q), "After the draft model's filters.")
 
 
 def _explain_mixture(
@@ -307,12 +307,12 @@ def _explain_draw(
         draft.say("The draft's {name} was rejected.", name=token_name(place, drafted.token_id))
     if not p > 0:
         draft.say(
-            "Nothing was left for {name}: the draft gave it at least as much as the "
-            "target, and the draw after a rejection is from p − q.",
+            "{name} had no chance: the draft model gave it at least as much as the main model, "
+            "and the draw after a rejection is from p − q.",
             name=name,
         )
         return
-    source = "of what was left" if drafted is not None else "of the target"
+    source = "of what was left" if drafted is not None else "of the main model"
     share = {"name": name, "percent": format_percent(p), "source": source}
     if token == chosen:
         draft.say("{name} won the draw with {percent} {source}.", **share)
@@ -320,15 +320,15 @@ def _explain_draw(
     late, first = format_distinct(float(arrivals[token]), float(arrivals[chosen]))
     noise, below = format_distinct(float(numbers.noise[token]), p * float(arrivals[chosen]))
     draft.say(
-        "{name} could have been drawn, with {percent} {source}, but {chosen} arrived first, at "
-        "{first} against {late}.",
+        "{name} had a chance of {percent} {source}, but this seed favoured {chosen} "
+        "({first} against {late} in the race).",
         **share,
         chosen=token_name(place, chosen),
         first=first,
         late=late,
     )
     draft.say(
-        "Its noise was {noise} and would have had to be below {below}.",
+        "Its random number was {noise}, but it needed one below {below}.",
         noise=noise,
         below=below,
     )

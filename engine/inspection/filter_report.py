@@ -137,20 +137,18 @@ def report_rank(draft: Explainer, chain: FilterChain, token_id: int) -> TokenRan
     draft.fact(
         "Rank in the model",
         Message("{hits} of {trials}", hits=f"{here.rank:,}", trials=f"{vocabulary:,}"),
-        "Its place before any processor; 1 is the most probable.",
+        "Its rank before any filter; 1 is the most probable.",
     )
     draft.fact(
-        "Probability in the model",
+        "The model's own probability",
         format_percent(here.raw),
-        "Over the whole vocabulary, before any processor.",
+        "Over the whole vocabulary, before any filter.",
     )
     if chain.links:
         draft.fact(
-            "Probability as used",
+            "Probability with your settings",
             format_percent(here.used),
-            "After every processor; the step was decided with it."
-            if here.used
-            else "A processor removed it.",
+            "After every filter. It decided the step." if here.used else "A filter removed it.",
         )
         _report_effects(draft, chain, token_id)
     return here

@@ -63,8 +63,10 @@ def explain(place: ReplayedStep, token_id: int, draft: Explainer) -> None:
         draft.say(_chosen_sentence(step, name, candidate))
     elif chosen is not None:
         template = (
-            "{name} was not taken: it had {p} after the processors, and {chosen}, which was, had "
-            "{other}."
+            (
+                "{name} was not taken: it had {p} after the filters, and {chosen}, which was, had "
+                "{other}."
+            )
             if step.stages
             else "{name} was not taken: it had {p}, and {chosen}, which was, had {other}."
         )
@@ -82,9 +84,9 @@ def _chosen_sentence(step: Step, name: str, candidate: Candidate) -> Message:
     p, drawn = _format_probability(candidate), find_draw(step.detail) is not None
     if step.stages:
         template = (
-            "{name} was drawn, with {p} after the processors."
+            "{name} was drawn, with {p} after the filters."
             if drawn
-            else "{name} was taken, with {p} after the processors."
+            else "{name} was taken, with {p} after the filters."
         )
     elif not candidate.rank:
         template = (
@@ -104,15 +106,17 @@ def _format_probability(candidate: Candidate) -> str:
 def _add_candidate_facts(draft: Explainer, candidate: Candidate, step: Step) -> None:
     draft.fact("Rank in the model", f"{candidate.rank + 1:,}", "1 is the most probable.")
     draft.fact(
-        "Probability in the model",
+        "The model's own probability",
         format_percent(math.exp(candidate.raw_logprob)),
-        "Over the whole vocabulary, before any processor.",
+        "Over the whole vocabulary, before any filter.",
     )
     if not isinstance(step.detail, ForwardDetail):
-        draft.fact("Probability as used", _format_probability(candidate), "After every processor.")
+        draft.fact(
+            "Probability with your settings", _format_probability(candidate), "After every filter."
+        )
     elif step.stages:
         seen = "Those that were seen at work; the method may have done more."
-        draft.fact("Probability after the processors", _format_probability(candidate), seen)
+        draft.fact("Probability after the filters", _format_probability(candidate), seen)
 
 
 def _explain_strategy_detail(place: ReplayedStep, token_id: int, draft: Explainer) -> None:

@@ -125,12 +125,12 @@ def _explain_best(
     probs, two = torch.softmax(values, -1), values.topk(2)
     name = token_name(place, token_id)
     if not float(two.values[1]) > -torch.inf:
-        draft.say("{name} was the only token that is possible here.", name=name)
+        draft.say("Only {name} was left: the filters had removed every other token.", name=name)
         return
     second = int(two.indices[1] if int(two.indices[0]) == token_id else two.indices[0])
     draft.say(
-        "{name} has the highest probability, {percent}; {second} comes next with "
-        "{other}, and {rule} takes the first.",
+        "{name} was the likeliest token, with {percent}, so {rule} took it. Next is "
+        "{second} with {other}.",
         name=name,
         percent=format_percent(float(probs[token_id])),
         second=token_name(place, second),
@@ -208,15 +208,15 @@ def _explain_draw_won(
     p, own = float(probs[token_id]), float(arrivals[token_id])
     _add_noise_facts(draft, float(race.noise[token_id]), own)
     if int((probs > 0).sum()) < 2:
-        draft.say("{name} was the only token that is possible here.", name=name)
+        draft.say("Only {name} was left: the filters had removed every other token.", name=name)
         return
     order = arrivals.topk(2, largest=False)
     second = int(order.indices[1])
     first, then = format_distinct(own, float(order.values[1]))
     best = int(values.argmax())
     draft.say(
-        "{name} won the draw with {percent}: its noise {noise} let it arrive at "
-        "{first}, before {second} at {then}.",
+        "{name} had a chance of {percent}, and this seed favoured it: its random number "
+        "{noise} let it win the race at {first}, before {second} at {then}.",
         name=name,
         percent=format_percent(p),
         noise=format_number(float(race.noise[token_id])),
@@ -226,7 +226,7 @@ def _explain_draw_won(
     )
     if best != token_id:
         draft.say(
-            "The most probable token was {best} with {percent}.",
+            "The likeliest token was {best} with {percent}.",
             best=token_name(place, best),
             percent=format_percent(float(probs[best])),
         )
@@ -254,8 +254,8 @@ def _explain_draw_lost(
     own, below = format_distinct(noise, p * float(arrivals[chosen]))
     late, first = format_distinct(float(arrivals[token_id]), float(arrivals[chosen]))
     draft.say(
-        "{name} could have been drawn, with {percent}, but {chosen} arrived first, "
-        "at {first} against {late}.",
+        "{name} had a chance of {percent}, but this seed favoured {chosen} ({first} "
+        "against {late} in the race).",
         name=token_name(place, token_id),
         percent=format_percent(p),
         chosen=token_name(place, chosen),
@@ -263,7 +263,7 @@ def _explain_draw_lost(
         late=late,
     )
     draft.say(
-        "Its noise was {noise} and would have had to be below {below}.", noise=own, below=below
+        "Its random number was {noise}, but it needed one below {below}.", noise=own, below=below
     )
     _add_noise_facts(draft, noise, float(arrivals[token_id]))
     draft.fact(

@@ -40,7 +40,7 @@ NEEDS_RERUN = {
     "max_time": "it changes no distribution, only where the text ends",
     "stop_strings": "it changes no distribution, only where the text ends",
     "eos_token_id": "it also changes where the text ends",
-    "num_return_sequences": "other rows are drawn with other luck",
+    "num_return_sequences": "other rows are drawn with other random numbers",
     "special_tokens": "it changes which tokens the prompt has",
     "z_threshold": "it changes no distribution, only how the text is judged",
     "ignore_repeated_ngrams": "it changes no distribution, only how the text is judged",

@@ -174,7 +174,9 @@ def _replay_request(trace: Trace, step: Step, request: DecodeRequest) -> Replaye
     with pin_models(run.target, run.assistant), _wait_for_models(run):
         made, found = _run_until_step(run, step)
     if (made.keep, made.emit) != (step.keep, step.emit):
-        raise DecodeError("The run does not come out the same here, so only its record is known.")
+        raise DecodeError(
+            "This run cannot be repeated exactly here, so only its recording is known."
+        )
     # One-by-one strategies decode each sequence as row 0 of a separate batch.
     row = 0 if run.strategy.one_by_one or not found.views else step.sequence
     row = min(row, len(found.views[0].input_ids) - 1)
@@ -242,7 +244,7 @@ def _run_until_step(run: Prepared, wanted: Step) -> tuple[Step, ReplayedStep]:
                 limit_s=f"{MAX_RERUN_S:g}",
             )
             if stop.expired
-            else "The run does not come out the same here, so only its record is known."
+            else "This run cannot be repeated exactly here, so only its recording is known."
         )
     draft = drafts[-1] if drafts else None
     place = ReplayedStep(

@@ -37,7 +37,7 @@ from engine.trace.records import Step, Trace, check_step_index
 if TYPE_CHECKING:
     from engine.run.weights import RequestedModel
 
-RECOMPUTE_HINT = "The step can be made again for an exact answer."
+RECOMPUTE_HINT = "Recompute this step for an exact answer."
 # In these loops a step depends only on its logits, its processors and the draw.
 _REBUILDABLE_LOOPS = (next_token_loop, watermark_loop)
 _CACHE_SIZE = 8
@@ -67,7 +67,7 @@ def find_logits(asked: CachedRun | Trace | None, step: object) -> StepRef:
     if isinstance(asked, Trace):
         return step_ref_in_run(run_from_trace(asked, step), step)
     if asked is None or asked.full:
-        raise RunNotCachedError("The server no longer holds the logits of this run.")
+        raise RunNotCachedError("The server no longer stores the logits of this run.")
     return step_ref_in_run(asked, step)
 
 

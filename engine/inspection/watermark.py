@@ -106,7 +106,7 @@ def _explain_tournament(
     )
     change = {"before": format_percent(before), "after": format_percent(after)}
     draft.say(template, ones=ones, depth=depth, **change)
-    draft.fact("Before the tournament", format_percent(before), "After all other processors.")
+    draft.fact("Before the tournament", format_percent(before), "After all other filters.")
     draft.fact("After the tournament", format_percent(after), "With this it was drawn.")
     draft.fact(
         "Rounds with a 1",

@@ -133,5 +133,8 @@ def _scope_sentence(place: ReplayedStep) -> str:
         return Message("Exact over the whole vocabulary of {size} tokens.", size=f"{size:,}")
     found = len(place.step.candidates)
     return join_messages(
-        [Message("Within the {found} recorded candidates only.", found=found), place.refused]
+        [
+            Message("Based on the {found} candidates saved with this run.", found=found),
+            place.refused,
+        ]
     )

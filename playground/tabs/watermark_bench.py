@@ -47,8 +47,8 @@ _MARK_PARAMS = (
 )
 """Watermark parameters that the bench offers."""
 _DEVICE_CHOICE = Choice(
-    label="Pasted text was marked on",
-    help="Every kind of device draws other lists.",
+    label="Device the text was generated on",
+    help="CPU and GPU use different random lists, so this must match.",
     choices=("the model's own device", "cpu", "cuda", "mps"),
 )
 _CARD_TITLES = ("With the mark", "Without it, same seed")

@@ -31,7 +31,7 @@ def test_a_word_of_a_caption_leads_to_what_the_model_looked_at(open_page, width,
     red = stage.locator(".dp-v-strip .dp-tok[data-step]").nth(words.index(" red"))
     red.focus()
     page.keyboard.press("Enter")
-    stage.get_by_role("tab", name="Looked at").press("Enter")
+    stage.get_by_role("tab", name="Influence").press("Enter")
     stage.get_by_role("button", name="Attention", exact=True).press("Enter")
     cells = stage.locator(".lk-cell")
     expect(cells).to_have_count(SIDE * SIDE, timeout=PATIENCE_MS)

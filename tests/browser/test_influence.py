@@ -58,7 +58,7 @@ def test_a_recorded_run_shows_where_it_looked(open_page):
     page = open_page("/")
     trace = recorded(page)
     found = card(page, "greedy")
-    expect(found.locator(".lk-say")).to_contain_text("Choose how to ask")
+    expect(found.locator(".lk-say")).to_contain_text("Which earlier words mattered")
     found.get_by_role("button", name="Attention").click()
     answered(found, "Self-attention")
     part = compute_influence(trace, InfluenceQuestion(7)).parts[0]

@@ -15,7 +15,7 @@ def test_a_model_that_somebody_names_is_told_before_it_runs(open_page, size):
     page = open_page("/", **size)
     show(page, "greedy")
     field = page.locator("#greedy-model")
-    field.get_by_role("button", name="What is it?").click()
+    field.get_by_role("button", name="Model details").click()
     expect(field.locator(".pf-facts")).to_contain_text("embedded in this playground")
     field.locator("select").select_option(label="Another…")
     expect(field.locator(".pf-facts")).to_be_hidden()

@@ -128,7 +128,7 @@ def test_a_class_of_many_bets_and_is_told(visit, here, no_run):
         expect(page.locator(".rm-table")).to_be_visible()
         assert table(page) == [11, 10, 10, 2]
         expect(page.locator(".ls-reveal")).to_contain_text("the-reveal")
-    expect(late.locator(".ls-verdict")).to_contain_text("What is right")
+    expect(late.locator(".ls-verdict")).to_contain_text("Answer:")
     comes_true(lambda: all(person.heard[-1][1].get("revealed") for person in crowd))
     assert crowd[0].vote(1, 2).status_code == 409
     assert grave(again) == grave(pages[0]) == []

@@ -97,7 +97,7 @@ def test_the_bench_judges_as_words_are_replaced(open_page):
     )
     expect(verdict).to_contain_text("✗ Not shown")
     assert float(verdict.get_attribute("data-z")) < before
-    device = page.get_by_label("Pasted text was marked on", exact=True)
+    device = page.get_by_label("Device the text was generated on", exact=True)
     device.select_option("cuda")
     refused = page.locator("#wb-judged .dp-status.bad")
     if not torch.cuda.is_available():

@@ -65,7 +65,7 @@ def test_a_run_that_has_ended_is_asked_about_its_last_token_by_itself(open_page)
     finish(page, "custom")
     expect(card(page, "custom").locator(".wy-title")).to_contain_text("at step 4")
     expect(card(page, "custom")).not_to_contain_text("When the run has ended")
-    expect(card(page, "custom").get_by_role("button", name="Answer exactly")).to_have_count(0)
+    expect(card(page, "custom").get_by_role("button", name="Recompute this step")).to_have_count(0)
 
 
 def test_a_node_of_a_search_is_asked_about_on_a_telephone(open_page):

@@ -81,7 +81,7 @@ def test_a_quick_answer_is_read_off_the_record_where_a_step_would_be_made_again(
     models = models_for("beam_search")
     quick, _ = answer_question(trace, StepQuestion(step=3, quick=True), *models)
     assert not quick.exact
-    assert "recorded candidates" in quick.scope
+    assert "candidates saved with this run" in quick.scope
     exact, _ = answer_question(trace, StepQuestion(step=3), *models)
     assert exact.exact
     assert exact.token_id == quick.token_id
@@ -142,7 +142,7 @@ def test_a_run_whose_model_is_not_there_is_answered_from_its_record():
         assert "no-such-model" in answer.scope
     other = next(i for i in range(97) if i not in {c.token_id for c in step.candidates})
     answer, _ = answer_question(trace, StepQuestion(step=2, token_id=other))
-    assert "not among the 20 recorded candidates" in answer.sentence
+    assert "not among the 20 candidates saved with this step" in answer.sentence
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_run_that_comes_out_otherwise_is_answered_from_its_record():
     place = replay_to_step(
         dataclasses.replace(trace, seed=trace.seed + 1), 9, *models_for("sampling")
     )
-    assert "does not come out the same" in place.refused
+    assert "cannot be repeated exactly" in place.refused
     assert not explain_token(place).exact
 
 

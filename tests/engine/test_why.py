@@ -207,7 +207,7 @@ def test_a_judged_token_is_told_with_what_either_model_gives_it():
                     replay_to_step(trace, step.index, *models), drafted.token_id, at=at
                 ).facts
             }
-            assert (told["Target's p"], told["Draft's q"]) == (
+            assert (told["Main model's p"], told["Draft model's q"]) == (
                 format_percent(drafted.p),
                 format_percent(drafted.q),
             )

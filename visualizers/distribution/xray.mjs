@@ -58,7 +58,7 @@ const UNSEEN_TEXT = tr(
   "No list of processors was seen at work at this step; what else the method did with the scores cannot be seen.",
 );
 const COLUMNS_NOTE = tr(
-  "Kept: the probability that the tokens left had just before the processor ran. Entropy: after it.",
+  "Kept = share of the probability that survived this filter. Entropy is measured after it.",
 );
 
 /**

@@ -144,7 +144,7 @@ function expectedText({ expected_speed_up: expected, cost_ratio: cost }) {
   const costs = tr("a draft costs {share} of a target pass", { share: formatPercent(cost) });
   return expected === null
     ? tr(
-        "The papers' formula does not fit this run: it expects more tokens of a target pass than there were ({costs}).",
+        "The theoretical speed-up doesn't apply here: fewer tokens were accepted per pass than the formula assumes ({costs}).",
         { costs },
       )
     : tr(

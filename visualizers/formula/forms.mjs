@@ -21,7 +21,7 @@ import { applyTo, equals, sumOver, z } from "./parts.mjs";
 /** @type {Record<string, Form>} */
 const STEPS = {
   softmax: {
-    title: tr("Probability in the model"),
+    title: tr("The model's own probability"),
     symbols: { z: z("x"), s: sumOver("y", sup("e", z("y"))) },
     draw: (v, x, is) => [[applyTo("p", x), "=", frac(sup("e", v.z), v.s)], ...equals(is)],
     where: tr(
@@ -88,7 +88,7 @@ const STEPS = {
     ),
   },
   tempered: {
-    title: tr("Probability as used"),
+    title: tr("Probability with your settings"),
     symbols: { z: z("x"), t: "T", s: sumOver("y", sup("e", [z("y"), "/", "T"])) },
     draw: (v, x, is) => [
       [applyTo("p′", x), "=", frac(sup("e", [v.z, "/", v.t]), v.s)],

@@ -22,7 +22,7 @@ export const formatSeconds = (s) => (s < 1 ? formatMilliseconds(s) : `${formatFi
 export const stepSummary = (run, step) => run.shown[step.index].forward_timeline;
 
 export const OUTSIDE_NOTE = tr(
-  "Seen from outside, by what the model was given to read: a token that was taken back before the model had read it does not show.",
+  "We only see what the method sends to the model. Tokens it discarded before that don't appear.",
 );
 
 /** @param {any} figures */

@@ -155,7 +155,7 @@ function maskText(kept, size) {
         { total },
       )
     : tr(
-        "Mask: {kept} of {total} tokens have at least a tenth of the top token's probability; all others are removed.",
+        "Only tokens with at least 10 % of the top token's probability compete: {kept} of {total}.",
         { kept: formatCount(kept), total },
       );
 }

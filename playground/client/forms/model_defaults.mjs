@@ -78,7 +78,7 @@ export class ModelDefaults {
     const all = differs.length === 1 ? tr("Use the model's value") : tr("Use the model's values");
     this.use = createButton(all, () => this.#applyValues(), { class: "dp-btn defaults-apply" });
     this.use.hidden = !differs.length;
-    const none = differs.length ? "" : tr("None of its settings differs from those here.");
+    const none = differs.length ? "" : tr("This model's own defaults match the current settings.");
     const parts = [
       el("h3", { class: "dp-label" }, PANEL_TITLE),
       error ? el("p", { class: "dp-note bad" }, `⚠ ${said(error)}`) : null,

@@ -22,7 +22,7 @@ export class Preflight {
     this.say = el("p", { class: "f-help pf-status", role: "status" });
     this.facts = el("dl", { class: "pf-facts" });
     this.facts.hidden = true;
-    const go = createButton(tr("What is it?"), () => this.look(), { class: "dp-btn pf-go" });
+    const go = createButton(tr("Model details"), () => this.look(), { class: "dp-btn pf-go" });
     this.box = el("div", { class: "pf-box" }, go, this.say, this.facts);
   }
 

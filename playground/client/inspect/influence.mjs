@@ -20,7 +20,9 @@ export const INFLUENCE_METHODS = [
 ];
 // Takes many forward passes, so it is asked only by a press and not on every new step.
 const MANUAL_METHOD = "leave-one-out";
-const HINT = tr("Choose how to ask. Attention is one pass over the text, leaving out takes many.");
+const HINT = tr(
+  "Which earlier words mattered for this token? Attention is fast; leave-one-out is slower but more reliable.",
+);
 const RUNNING = tr("When the run has ended, you can see the influence at every step.");
 const ASK_AGAIN = tr("This is another step: press again to ask about it.");
 const STOPPED = tr("Stopped.");
@@ -246,9 +248,9 @@ function fillPicker({ select, node }, count, mean) {
 
 /** @type {ViewSpec} */
 export const influenceView = {
-  title: tr("What it looked at"),
-  tab: tr("Looked at"),
+  title: tr("Influence"),
+  tab: tr("Influence"),
   place: "answers",
-  empty: tr("After a run: ask what a step looked at, and what its token hung on."),
+  empty: tr("After a run, see which earlier words mattered for a token."),
   mount: (root) => new InfluencePanel(root),
 };

@@ -213,7 +213,7 @@ class WhyPanel {
       ...(more ? [el("p", { class: "dp-note" }, said(more))] : []),
     );
     const { quick: _, ...again } = this.#last;
-    const exactly = createButton(tr("Answer exactly"), () => this.#fetchAnswer(again), {
+    const exactly = createButton(tr("Recompute this step"), () => this.#fetchAnswer(again), {
       class: "dp-btn",
     });
     this.more.replaceChildren(

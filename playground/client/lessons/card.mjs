@@ -198,12 +198,7 @@ export class CardView {
     this.told.replaceChildren(
       ...[
         after.myth &&
-          el(
-            "p",
-            { class: "ls-myth" },
-            el("b", {}, tr("A reasonable idea, and not so: ")),
-            after.myth,
-          ),
+          el("p", { class: "ls-myth" }, el("b", {}, tr("Common misconception: ")), after.myth),
         el("div", { class: "ls-reveal" }, renderTree(after.reveal)),
         after.why.length &&
           el("details", { class: "ls-why" }, el("summary", {}, tr("Why")), renderTree(after.why)),
@@ -255,6 +250,6 @@ function sceneCaption(scene, scenes, told) {
 function verdictText(bet, key, right) {
   if (!bet || !key) return tr("What happened");
   const { told } = key;
-  if (right === null) return told ? tr("What is right: {told}", { told }) : tr("What happened");
-  return right ? tr("✓ Right.") : tr("✗ Not so. What is right: {told}", { told });
+  if (right === null) return told ? tr("Answer: {told}", { told }) : tr("What happened");
+  return right ? tr("✓ Right.") : tr("✗ Not quite. Answer: {told}", { told });
 }

@@ -83,7 +83,7 @@ class RecordedInfluence {
 
 /** @type {ViewSpec} */
 export const recordedInfluence = {
-  title: tr("What it looked at"),
+  title: tr("Influence"),
   picture: true,
   mount: (root) => new RecordedInfluence(root),
 };

@@ -131,7 +131,7 @@ export class RoomPanel {
         "p",
         { class: "rm-about" },
         tr(
-          "Your class joins by a code and bets on the cards; you see what they bet, and reveal. No names, nothing is kept.",
+          "Your class joins with a code and bets on the cards. You see their bets live and reveal the answer. Anonymous; nothing is stored.",
         ),
       ),
       el("p", { class: "rm-acts" }, open),
@@ -355,5 +355,5 @@ const createWordList = (words) =>
 
 const localOnlyNote = () =>
   tr(
-    "This address is of this machine alone. For a class, start the playground with PLAYGROUND_HOST=0.0.0.0 and PLAYGROUND_HOSTS set to this machine’s name or address, and open the page under that.",
+    "Only this computer can open this address. For a class, start the playground with PLAYGROUND_HOST=0.0.0.0 and PLAYGROUND_HOSTS set to this machine’s name or address, and open the page there.",
   );

@@ -141,7 +141,7 @@ function describeMeasure(votes, name) {
 function createMeasureFigure(votes, { name, less: words }) {
   const { less, of } = countLess(votes, name);
   const proof = of
-    ? tr(" [p-value] {p}, as chance alone gives a count at least as uneven that often.", {
+    ? tr(" [p-value] {p}: chance alone gives a result at least this lopsided that often.", {
         p: formatFixed(signTest(less, of), 3),
       })
     : tr(" No vote says anything about it.");
