@@ -126,5 +126,5 @@ STRATEGY = Strategy(
             "Guesses best, but saves almost nothing: it runs most of the model.",
         ),
     ),
-    visuals=("draft_timeline", "candidates", "xray", "formula", "draw"),
+    visuals=("draft_round", "draft_timeline", "candidates", "xray", "formula", "draw"),
 )

@@ -144,5 +144,5 @@ STRATEGY = Strategy(
             "First the last four tokens must match, then fewer. The arc shows how many did.",
         ),
     ),
-    visuals=("draft_timeline", "candidates", "xray", "formula", "draw"),
+    visuals=("draft_round", "draft_timeline", "candidates", "xray", "formula", "draw"),
 )

@@ -120,7 +120,7 @@ STRATEGY = Strategy(
             "the distribution.",
         ),
     ),
-    visuals=("draft_timeline", "candidates", "xray", "formula", "draw"),
+    visuals=("draft_round", "draft_timeline", "candidates", "xray", "formula", "draw"),
     assistant="same_tokenizer",
     default_assistant="storyteller-draft",
 )

@@ -95,7 +95,7 @@ STRATEGY = Strategy(
             look_at=2,
         ),
     ),
-    visuals=("draft_timeline", "candidates", "xray", "formula", "draw"),
+    visuals=("draft_round", "draft_timeline", "candidates", "xray", "formula", "draw"),
     assistant="any_tokenizer",
     default_assistant="foreign-draft",
 )

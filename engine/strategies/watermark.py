@@ -340,5 +340,5 @@ STRATEGY = Strategy(
             "would give.",
         ),
     ),
-    visuals=("watermark", "candidates", "xray", "formula", "draw", "chart"),
+    visuals=("watermark_chance", "watermark", "candidates", "xray", "formula", "draw", "chart"),
 )

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import finish, fits, link, run_of, select, shot
+from tests.helpers.pages import finish, fits, link, run_of, select, shot, view
 
 PARAMS = {
     "prompt_lookup": {"max_new_tokens": 40, "plain_run": True},
@@ -21,7 +21,7 @@ def decoded(open_page, strategy):
     """Follow a link, which runs the strategy; return the page and its finished timeline."""
     page = open_page(link(strategy, PROMPT, **PARAMS[strategy]))
     finish(page, strategy)
-    return page, page.locator(f"#{strategy}-stage .dp-v-draft_timeline")
+    return page, view(page.locator(f"#{strategy}-stage"), "draft_timeline")
 
 
 @pytest.mark.parametrize("strategy", ["prompt_lookup", *mark_nightly(["early_exit"])])

@@ -8,7 +8,18 @@ from playwright.sync_api import expect
 
 from engine.analysis.watermark_detection import detect_trace
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import fill, finish, fits, link, minus, open_tab, shot, show, trace_of
+from tests.helpers.pages import (
+    fill,
+    finish,
+    fits,
+    link,
+    minus,
+    open_tab,
+    shot,
+    show,
+    trace_of,
+    view,
+)
 
 PROMPT = "Once upon a time, there was a little girl named Lily. She"
 
@@ -17,7 +28,7 @@ def marked(open_page, suffix="", size=None, **params):
     values = {"max_new_tokens": 60, "bias": 4.0, **params}
     page = open_page(link("watermark", PROMPT, suffix, **values), **(size or {}))
     finish(page, "watermark")
-    visual = page.locator("#watermark-stage .dp-v-watermark")
+    visual = view(page.locator("#watermark-stage"), "watermark")
     return page, visual, trace_of(page, "watermark")
 
 

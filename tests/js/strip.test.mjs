@@ -86,3 +86,73 @@ test("every word of a beam search leads to the depth that decided it", async () 
     assert.deepEqual(selected(all), [at]);
   }
 });
+
+test("drafts: kept guesses, refused ones and the main model's words are told apart on the text", async () => {
+  const { all, texts, run, trace } = await drawn("speculative-1", "strip");
+  const drafted = (status) =>
+    trace.steps.flatMap(({ detail }) => detail.tokens.filter((token) => token.status === status));
+  assert.equal(all(".dp-strip .tx-kept").length, drafted("accepted").length);
+  assert.equal(all(".dp-strip .tx-own").length, run.tokens[0].length - drafted("accepted").length);
+  const refused = drafted("rejected").map(({ token_id: id }) => run.pieces[id]);
+  assert.deepEqual(
+    texts(".dp-strip .tx-refused"),
+    refused.map((piece) => piece.trim() || "⏎"),
+  );
+  assert.equal(all(".dp-strip .tx-end").length, trace.steps.length);
+  assert.deepEqual(texts(".tx-legend > :not([hidden])"), [
+    "kept",
+    "refused",
+    "by the main model",
+    "special token",
+  ]);
+});
+
+test("drafts: the picture has the guesses of the word's round, and the words of every pass", async () => {
+  const { all, text, texts, run, trace, select } = await drawn(
+    "speculative-1",
+    "strip",
+    "draft_round",
+    "draft_timeline",
+  );
+  const { index, keep, detail } = trace.steps.find((step) => step.keep && step.emit.length > 2);
+  await click(all(".dp-strip .dp-tok")[keep + 1]);
+  assert.equal(all(".pb-row").length, detail.tokens.length);
+  assert.equal(text(".pb-row.on .pb-word"), run.pieces[detail.tokens[1].token_id].trim());
+  const [main, draft] = all(".pb-row.on .pb-pair i").map((bar) =>
+    Number.parseFloat(bar.style.width),
+  );
+  assert.ok(Math.abs(main - 100 * detail.tokens[1].p) < 1e-6);
+  assert.ok(Math.abs(draft - 100 * detail.tokens[1].q) < 1e-6);
+  const words = run.tokens[0].length;
+  assert.equal(text(".dt-headline"), `${words} words in ${trace.steps.length} passes`);
+  assert.deepEqual(
+    texts(".dt-passes span"),
+    trace.steps.map(({ emit }) => String(emit.length)),
+  );
+  await select(index + 1);
+  assert.equal(all(".pb-row").length, trace.steps[index + 1].detail.tokens.length);
+  await click(all(".dt-passes span")[0]);
+  assert.equal(run.selected, 0);
+});
+
+test("watermark: words on and off the list are marked, and the line compares their count with chance", async () => {
+  const { all, texts, root, run, trace } = await drawn(
+    "watermark-1",
+    "strip",
+    "watermark_chance",
+    "watermark",
+  );
+  const green = trace.steps.filter(({ detail }) => detail.scored && detail.is_green).length;
+  const red = trace.steps.filter(({ detail }) => detail.scored && !detail.is_green).length;
+  assert.deepEqual([all(".dp-strip .tx-on").length, all(".dp-strip .tx-off").length], [green, red]);
+  assert.deepEqual(texts(".tx-legend > :not([hidden])"), ["● on the list", "○ off the list"]);
+  const { verdict } = run.shown.at(-1).watermark;
+  const [line] = root.querySelectorAll(".wc-line");
+  const chance = Math.round((green + red) * verdict.chance);
+  assert.match(
+    line.getAttribute("aria-label"),
+    new RegExp(`by chance: about ${chance}\\. This text: ${green}\\.`),
+  );
+  const place = (kind) => Number.parseFloat(all(`.wc-${kind}`)[0].style.left);
+  assert.ok(place("chance") < place("needed") && place("needed") < place("text"));
+});

@@ -83,6 +83,7 @@ class DraftSummary:
         cost = self.draft_s / self.verify_s if self.verify_s else 0.0
         length = self.drafted / self.rounds
         return {
+            "tokens": self.tokens,
             "rounds": self.rounds,
             "tokens_per_target_pass": self.tokens / self.rounds,
             "draft_passes": self.forwards,
@@ -181,4 +182,7 @@ def _share_of_total(part: float, rest: float) -> float:
     return part / (part + rest) if part + rest else 0.0
 
 
-VISUALS = (Visual("draft_timeline", DraftSummary, has_detail(DraftDetail), order=50),)
+VISUALS = (
+    Visual("draft_round", None, has_detail(DraftDetail), order=49),
+    Visual("draft_timeline", DraftSummary, has_detail(DraftDetail), order=50),
+)

@@ -200,7 +200,8 @@ class DraftTimeline {
 /** @type {ViewSpec} */
 export const draftTimeline = {
   title: tr("Accepted and rejected, round by round"),
-  picture: true,
+  place: "drawer",
+  tab: tr("Passes"),
   empty: tr(
     "One row a round: the drafted tokens, which of them the target kept, and the token it added.",
   ),

@@ -93,6 +93,7 @@ export interface DraftSummary {
   weights: [number, number] | null;
 }
 export interface DraftFigures {
+  tokens: number;
   rounds: number;
   tokens_per_target_pass: number;
   draft_passes: number;
@@ -244,4 +245,11 @@ export interface Verdict {
   prediction: boolean;
   doubtful: boolean;
   chance: number;
+  by_chance: ChanceHits;
+}
+export interface ChanceHits {
+  expected: number;
+  two_sd_below: number;
+  two_sd_above: number;
+  needed: number;
 }

@@ -6,6 +6,7 @@ import { candidates } from "../distribution/candidates.mjs";
 import { chart } from "../distribution/chart.mjs";
 import { draw } from "../distribution/draw.mjs";
 import { xray } from "../distribution/xray.mjs";
+import { draftRound } from "../draft_timeline/round_view.mjs";
 import { draftTimeline } from "../draft_timeline/view.mjs";
 import { formula } from "../formula/view.mjs";
 import { forwardTimeline } from "../forward_timeline/view.mjs";
@@ -13,6 +14,7 @@ import { layerHeatmap } from "../layer_heatmap/view.mjs";
 import { media } from "../media/view.mjs";
 import { sentence } from "../sentence/view.mjs";
 import { strip } from "../text/view.mjs";
+import { watermarkChance } from "../watermark/chance_view.mjs";
 import { watermark } from "../watermark/view.mjs";
 
 export const FOLDER_VIEWS = {
@@ -23,6 +25,7 @@ export const FOLDER_VIEWS = {
   chart,
   draw,
   xray,
+  draft_round: draftRound,
   draft_timeline: draftTimeline,
   formula,
   forward_timeline: forwardTimeline,
@@ -30,5 +33,6 @@ export const FOLDER_VIEWS = {
   media,
   sentence,
   strip,
+  watermark_chance: watermarkChance,
   watermark,
 };

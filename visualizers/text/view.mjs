@@ -1,4 +1,4 @@
-// View of the text token by token, underlined by surprise. A click on a token selects its step.
+// View of the text token by token, marked by surprise or by what its strategy did. A click on a token selects its step.
 import { el } from "../shared/dom.mjs";
 import {
   findSelectedWord,
@@ -11,7 +11,7 @@ import { renderTerms } from "../shared/terms.mjs";
 import { makeVisible, tokenText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { FirstChange } from "./first_change.mjs";
-import { createSurpriseLegend, surpriseClass } from "./legend.mjs";
+import { createMarkLegend, findMark } from "./marks.mjs";
 import { createPrompt } from "./prompt.mjs";
 import {
   describeToken,
@@ -23,7 +23,26 @@ import {
 
 /** @import { OtherText } from "../shared/summaries.d.ts" */
 
-/** @typedef {Token & { node: HTMLElement, lead: Text }} DrawnToken */
+/** @import { Mark } from "./marks.mjs" */
+
+/** @typedef {Token & { node: HTMLElement, lead: HTMLElement | Text, mark: Mark }} DrawnToken */
+
+/**
+ * @param {Run} run
+ * @param {Token} token
+ * @param {Mark} mark
+ */
+const describeMarked = (run, token, { said }) =>
+  [describeToken(run, token), said].filter(Boolean).join(", ");
+
+/**
+ * What is before the box of a token, so that a line break does not split the box: its space, and a
+ * guess that was refused there.
+ * @param {string} space
+ * @param {Mark} mark
+ */
+const createLead = (space, { before }) =>
+  before ? el("span", {}, " ", before, " ") : document.createTextNode(space);
 
 /**
  * Whether a token continues the word that the token before it began.
@@ -66,13 +85,8 @@ class TokenStrip {
       { class: "dp-tok special", hidden: true },
       renderTerms(tr("[special token]")),
     );
-    const legend = el(
-      "div",
-      { class: "dp-legend tx-legend" },
-      createSurpriseLegend(),
-      this.special,
-    );
-    root.append(this.box, legend);
+    this.legend = el("div", { class: "dp-legend tx-legend" });
+    root.append(this.box, this.legend);
   }
 
   /** @param {KeyboardEvent} event */
@@ -140,12 +154,13 @@ class TokenStrip {
     const joined = before !== undefined && isOneWord(tokenText(run, before), text) ? " joined" : "";
     const special = tokenKind(run, token.id) ? " special" : "";
     if (special) this.special.hidden = false;
-    const said = describeToken(run, token);
+    const mark = findMark(run, token, at);
+    const said = describeMarked(run, token, mark);
     const { step, offset } = findWord(run, token.step, at);
     const choose = () => this.ctx.select(step, undefined, offset);
     const node = el("span", {
       role: "button",
-      class: `dp-tok new${surpriseClass(token.bits)}${special}${joined}`,
+      class: `dp-tok new${mark.classes}${special}${joined}`,
       tabindex: -1,
       title: said,
       "aria-label": said,
@@ -157,7 +172,6 @@ class TokenStrip {
         event.preventDefault();
       },
     });
-    // The leading space is outside the box, so that a line break does not split box or underline.
     const lead = /^ +(?=\S)/.exec(text)?.[0] ?? "";
     // A line break is shown as a mark and also breaks the line.
     text
@@ -167,7 +181,7 @@ class TokenStrip {
         if (i) node.append(el("span", { class: "ws" }, "⏎"), "\n");
         node.append(makeVisible(part));
       });
-    return { ...token, node, lead: document.createTextNode(lead) };
+    return { ...token, node, mark, lead: createLead(lead, mark) };
   }
 
   /**
@@ -201,6 +215,8 @@ class TokenStrip {
     if (run.emitted?.length && !this.#describesScores) this.#describeScores(run);
     const others = run.shown.at(-1)?.text.others ?? [];
     if (others.length !== this.#others.length) this.#showOthers(run, others);
+    if (run.steps.length && !this.legend.childElementCount)
+      this.legend.replaceChildren(...createMarkLegend(run), this.special);
     const texts = this.#rows.map(({ tokens }) => tokens);
     this.#change.show(run, texts, this.ctx.preview?.first);
   }
@@ -210,7 +226,8 @@ class TokenStrip {
     this.#describesScores = true;
     for (const [sequence, { tokens }] of this.#rows.entries())
       for (const [at, token] of tokens.entries()) {
-        const said = `${describeToken(run, token)}${finalScoreSuffix(run, sequence, at)}`;
+        const score = finalScoreSuffix(run, sequence, at);
+        const said = `${describeMarked(run, token, token.mark)}${score}`;
         token.node.title = said;
         token.node.setAttribute("aria-label", said);
       }
@@ -235,6 +252,7 @@ class TokenStrip {
   clear() {
     this.#change.clear();
     this.box.replaceChildren();
+    this.legend.replaceChildren();
     this.special.hidden = true;
     this.#describesScores = false;
     this.#rows = [];

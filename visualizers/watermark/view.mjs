@@ -255,7 +255,8 @@ class Watermark {
 /** @type {ViewSpec} */
 export const watermark = {
   title: tr("The mark in the text"),
-  picture: true,
+  place: "drawer",
+  tab: tr("Detector"),
   empty: tr(
     "Every token as the detector sees it: green or red, or its keyed bits; the count, z and p; and z growing along the text.",
   ),

@@ -1,0 +1,134 @@
+// View of the round that wrote the selected word: every guess with the chance that both models gave it,
+// and how many words every pass wrote.
+import { el } from "../shared/dom.mjs";
+import { createPairBars } from "../shared/pair_bars.mjs";
+import { findSelectedOffset } from "../shared/record.mjs";
+import { StepView } from "../shared/step_view.mjs";
+import { formatCount, formatPercent, pluralText, tokenLabel } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
+import { roundSummary } from "./words.mjs";
+
+/** @import { PairRow } from "../shared/pair_bars.mjs" */
+
+const MAX_ROWS = 8;
+/** @type {Record<string, string[]>} */
+const VERDICTS = {
+  accepted: ["✓", tr("kept")],
+  rejected: ["✕", tr("refused")],
+  unverified: ["–", tr("dropped with it")],
+};
+
+/**
+ * @param {Run} run
+ * @param {DraftToken} guess
+ * @param {boolean} on
+ * @returns {PairRow}
+ */
+function guessRow(run, { token_id: id, p, q, status }, on) {
+  const [sign, verdict] = VERDICTS[status];
+  const values = { verdict, word: tokenLabel(run, id), p: formatPercent(p) };
+  const said =
+    q === null
+      ? tr("“{word}”: {verdict}; main model {p}", values)
+      : tr("“{word}”: {verdict}; main model {p}, draft {q}", { ...values, q: formatPercent(q) });
+  const word = tokenLabel(run, id).replace(/^·/, "");
+  return { word, values: q === null ? [p] : [p, q], sign, said, on, kind: `dt-${status}` };
+}
+
+/**
+ * What guessed, in words.
+ * @param {Run} run
+ * @param {DraftDetail} detail
+ */
+const drafterName = (run, { exit_layer: layer }) =>
+  layer ? tr("layer {n} of {total}", { n: layer, total: run.model.layers }) : tr("draft model");
+
+/**
+ * The guesses of a round, or a sentence where there are none.
+ * @param {Run} run
+ * @param {Step} step
+ */
+function createGuesses(run, step) {
+  /** @type {DraftDetail} */
+  const detail = step.detail;
+  const at = findSelectedOffset(run, step);
+  const rows = detail.tokens.map((guess, i) =>
+    guessRow(run, guess, i === at && guess.status === "accepted"),
+  );
+  if (!rows.length) return el("p", { class: "dp-note" }, tr("Nothing was guessed in this pass."));
+  const names = [tr("main model")];
+  if (detail.tokens.some(({ q }) => q !== null)) names.push(drafterName(run, detail));
+  const [seen, more] = [rows.slice(0, MAX_ROWS), rows.slice(MAX_ROWS)];
+  const bars = createPairBars(seen, names, 1);
+  if (!more.length) return bars;
+  const summary = pluralText(more.length, tr("1 more guess"), tr("{n} more guesses"));
+  const rest = createPairBars(more, [], 1);
+  return el("div", {}, bars, el("details", { class: "dp-more" }, el("summary", {}, summary), rest));
+}
+
+/** @param {Run} run */
+function headline(run) {
+  const { tokens, rounds } = roundSummary(run, run.steps[run.steps.length - 1]).figures;
+  const words = formatCount(tokens);
+  return pluralText(
+    rounds,
+    tr("{words} words in 1 pass", { words }),
+    tr("{words} words in {n} passes", { words }),
+  );
+}
+
+/**
+ * One part for each pass, as wide as it wrote words.
+ * @param {Run} run
+ * @param {Step} selected
+ * @param {(index: number) => void} choose
+ */
+function createPasses(run, selected, choose) {
+  const counts = run.steps.map(({ emit }) => emit.length);
+  return el(
+    "div",
+    {
+      class: "dt-passes",
+      role: "img",
+      "aria-label": tr("Words of every pass: {counts}", { counts: counts.join(", ") }),
+    },
+    counts.map((count, i) =>
+      el(
+        "span",
+        {
+          class: i === selected.index ? "on" : null,
+          style: { flexGrow: count },
+          title: tr("Pass {n}", { n: i + 1 }),
+          onclick: () => choose(i),
+        },
+        String(count),
+      ),
+    ),
+  );
+}
+
+/** @type {ViewSpec} */
+export const draftRound = {
+  title: tr("The guesses of this pass"),
+  heading: false,
+  picture: true,
+  mount(root, ctx) {
+    const box = el("div", { class: "dt-pass" });
+    root.append(box);
+    return new StepView(
+      (run, step) => {
+        if (step.detail?.kind !== "draft") return box.replaceChildren();
+        box.replaceChildren(
+          createGuesses(run, step),
+          el(
+            "div",
+            {},
+            el("p", { class: "dt-headline" }, headline(run)),
+            createPasses(run, step, (index) => ctx.select(index)),
+          ),
+        );
+      },
+      (run) => [run.steps.length],
+    );
+  },
+};
