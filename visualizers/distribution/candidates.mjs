@@ -97,7 +97,10 @@ class Choice {
    * @param {Step} step
    */
   draw(run, step) {
-    this.again = () => this.draw(run, step);
+    this.again = () => {
+      // A replay may have taken the step back.
+      if (run.steps[step.index] === step) this.draw(run, step);
+    };
     const content = createStepContent(run, step, this.#ctx);
     this.#drawRows(content);
     this.#note.replaceChildren(...(content.words ?? []));
