@@ -17,11 +17,7 @@ import {
   runFigure,
 } from "../../playground/client/runs/related_runs.mjs";
 import { Store } from "../../playground/client/shell/store.mjs";
-import {
-  describeSide,
-  divergenceText,
-  pairDivergenceText,
-} from "../../visualizers/compare/divergence.mjs";
+import { describeSide, divergenceText } from "../../visualizers/compare/divergence.mjs";
 import { contextIds } from "../../visualizers/contrastive/words.mjs";
 import { Grid } from "../../visualizers/layer_heatmap/grid.mjs";
 import { findSelectedNode } from "../../visualizers/shared/record.mjs";
@@ -181,13 +177,6 @@ test("a search shows the node that was chosen, else that of the leading text", a
 test("where two texts part is said of each two, and one token is no tokens", () => {
   assert.equal(divergenceText(0), "The texts diverge at the very first token.");
   assert.equal(divergenceText(1), "The first token is the same; the texts diverge at token 2.");
-  assert.equal(
-    pairDivergenceText({ common: 4, at: 4 }, "A and C", true),
-    "A and C diverge at token 5.",
-  );
-  const same = { common: 1, at: null };
-  assert.equal(pairDivergenceText(same, "A and B", false), "A and B are the same so far: 1 token.");
-  assert.equal(pairDivergenceText(same, "A and B", true), "A and B are the same, token for token.");
 });
 
 test("a branch is offered with the model's probability and the one that was used", async () => {

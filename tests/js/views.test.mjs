@@ -82,7 +82,7 @@ test("layers: a step has its column, and what the contrast made of it", async ()
   const { emit, detail } = trace.steps[11];
   assert.equal(all(".lh-table tbody tr").length, detail.layers.length);
   assert.equal(text(".lh-table tr.on th"), String(detail.premature_layer));
-  assert.ok(text(".lh-contrast").includes(`Mask: ${detail.kept} of 4,096`));
+  assert.ok(text(".lh-contrast").includes(`${detail.kept} of 4,096`));
   const lists = [detail.final_top, detail.contrast_top];
   const framed = lists.filter((list) => list.some(([id]) => id === emit[0]));
   assert.equal(all(".lh-contrast li.on").length, framed.length);
@@ -156,7 +156,7 @@ test("passes: every pass is a row, and what was taken back is struck out", async
     text(".ft-summary"),
     "5 tokens in 8 forward passes; 3 tokens were taken back in 2 rollbacks.",
   );
-  assert.ok(root.textContent.includes("Seen from outside"));
+  assert.ok(root.textContent.includes("We only see what the method sends"));
   assert.deepEqual(texts(".ft-tile.gone"), ["·e", "·f", "·i"]);
   const back = all("[role=listitem]").filter((row) => row.querySelector(".ft-lane .gone"));
   assert.deepEqual(
