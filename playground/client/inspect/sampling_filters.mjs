@@ -185,7 +185,7 @@ const isShare = (/** @type {number} */ x) => x >= 0 && x <= 1;
 /**
  * The filters in the order of the engine. The page applies them, because its picture follows a dial.
  * @type {SamplingFilter[]}
- * @computed engine.processors.SAMPLING
+ * @computed engine.inspection.processors.build_processors
  */
 export const SAMPLING_FILTERS = [
   {
