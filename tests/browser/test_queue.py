@@ -79,6 +79,7 @@ def test_three_in_line_see_their_places_and_one_leaves(held, visit):
         go, stop = buttons(page, "greedy")
         expect(go).to_be_enabled()
         expect(stop).to_be_disabled()
+        expect(tokens(page, "greedy")).not_to_have_count(0)
         before = run_id(page, "greedy")
         assert page.evaluate(PRESSED, "greedy") == "Starting…"
         expect(status(page, "greedy")).to_have_text(in_line(place))
