@@ -100,7 +100,7 @@ STRATEGY = Strategy(
             "Alpha too high: nothing repeats, but the story stops making sense.",
         ),
     ),
-    visuals=("contrastive", "candidates", "xray", "formula", "draw", "chart"),
+    visuals=("contrastive_pairs", "contrastive", "candidates", "xray", "formula", "draw", "chart"),
     moved_to="transformers-community/contrastive-search",
     one_by_one=True,
     reorders=True,

@@ -156,3 +156,38 @@ test("watermark: words on and off the list are marked, and the line compares the
   const place = (kind) => Number.parseFloat(all(`.wc-${kind}`)[0].style.left);
   assert.ok(place("chance") < place("needed") && place("needed") < place("text"));
 });
+
+test("contrastive: the selected word has an arc to the earlier word that each candidate is like", async () => {
+  const { all, trace, select } = await drawn(
+    "contrastive_search-1",
+    "strip",
+    "contrastive_pairs",
+    "contrastive",
+  );
+  const { index, detail } = trace.steps.find(
+    ({ index, detail }) => index > 4 && detail.chosen !== 0,
+  );
+  await select(index);
+  assert.equal(all(".tx-arcs path").length, detail.options.length);
+  assert.equal(all(".tx-arcs path.solid").length, 1);
+  assert.equal(all(".tx-place").length, trace.prompt_ids.length);
+  const winner = detail.options[detail.chosen];
+  const rows = all(".pb-row");
+  assert.equal(rows.length, detail.options.length);
+  assert.equal(
+    rows.findIndex((row) => row.classList.contains("on")),
+    detail.chosen,
+  );
+  const width = (row, i) => Number.parseFloat(row.querySelectorAll(".pb-pair i")[i].style.width);
+  const ratio = width(rows[detail.chosen], 0) / width(rows[detail.chosen], 1);
+  assert.ok(Math.abs(ratio - winner.confidence / winner.degeneration_penalty) < 1e-6);
+});
+
+test("a copied draft has an arc to the place that it was copied from", async () => {
+  const { all, trace, select } = await drawn("prompt_lookup-1", "strip");
+  const copied = trace.steps.find(({ detail }) => detail.match);
+  await select(copied.index);
+  assert.equal(all(".tx-arcs path.solid").length, 1);
+  await select(trace.steps.find(({ detail }) => !detail.match).index);
+  assert.equal(all(".tx-arcs path").length, 0);
+});

@@ -38,4 +38,7 @@ class ContrastiveSummary:
         return {"like": like, "gain": gain, "steps": self.steps, "changed": self.changed}
 
 
-VISUALS = (Visual("contrastive", ContrastiveSummary, has_detail(ContrastiveDetail), order=20),)
+VISUALS = (
+    Visual("contrastive_pairs", None, has_detail(ContrastiveDetail), order=19),
+    Visual("contrastive", ContrastiveSummary, has_detail(ContrastiveDetail), order=20),
+)

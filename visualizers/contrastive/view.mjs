@@ -180,7 +180,8 @@ class Contrastive {
 /** @type {ViewSpec} */
 export const contrastive = {
   title: tr("Candidates: confidence against similarity"),
-  picture: true,
+  place: "drawer",
+  tab: tr("Scores"),
   heading: tr("[candidate|Candidates]: [confidence] against similarity"),
   empty: tr(
     "The k candidates of every step: what each gains for its probability, what it pays for resembling an earlier token, and an arc back to that token.",

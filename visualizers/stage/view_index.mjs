@@ -1,6 +1,7 @@
 // Made from the views of the folders by `npm run types`; a test compares the two.
 import { beamRescore } from "../beam_tree/rescore_view.mjs";
 import { beamTree } from "../beam_tree/view.mjs";
+import { contrastivePairs } from "../contrastive/pairs_view.mjs";
 import { contrastive } from "../contrastive/view.mjs";
 import { candidates } from "../distribution/candidates.mjs";
 import { chart } from "../distribution/chart.mjs";
@@ -20,6 +21,7 @@ import { watermark } from "../watermark/view.mjs";
 export const FOLDER_VIEWS = {
   beam_rescore: beamRescore,
   beam_tree: beamTree,
+  contrastive_pairs: contrastivePairs,
   contrastive,
   candidates,
   chart,

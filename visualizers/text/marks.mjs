@@ -73,5 +73,8 @@ export function createMarkLegend(run) {
       createSample("tx-on", `● ${tr("on the list")}`),
       createSample("tx-off", `○ ${tr("off the list")}`),
     ];
-  return createSurpriseLegend();
+  const arcs = el("span", {}, tr("arc: the most alike earlier word"));
+  return detail?.kind === "contrastive"
+    ? [arcs, ...createSurpriseLegend()]
+    : createSurpriseLegend();
 }

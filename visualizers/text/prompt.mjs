@@ -11,6 +11,9 @@ import { tokenKind } from "./words.mjs";
 const toReadTokens = (run, ids) =>
   ids.map((id) => ({ text: tokenText(run, id), special: tokenKind(run, id) !== "" }));
 
+/** @param {Content} token */
+const createPlace = (token) => el("span", { class: "tx-place" }, token);
+
 /**
  * The prompt of a run. A branch's prompt is its parent's text; the tokens added there are in bold.
  * @param {Run} run
@@ -19,10 +22,13 @@ export function createPrompt(run) {
   if (run.prompt_turns?.length) return el("span", { class: "dp-prompt" }, createChatPrompt(run));
   const added = run.parent ? run.parent.token_ids.length : 0;
   const cut = run.prompt_ids.length - added;
-  const before = run.prompt
-    ? makeVisible(run.prompt)
-    : toReadTokens(run, run.prompt_ids.slice(0, cut)).map(createToken);
-  const after = tokensText(run, run.prompt_ids.slice(cut));
+  const tokens = toReadTokens(run, run.prompt_ids.slice(0, cut));
+  const spelled = tokens.map(({ text, special }) => (special ? "" : text));
+  const before =
+    !run.prompt || spelled.join("") === run.prompt
+      ? tokens.map((token) => createPlace(run.prompt && token.special ? "" : createToken(token)))
+      : makeVisible(run.prompt);
+  const after = run.prompt_ids.slice(cut).map((id) => createPlace(tokensText(run, [id])));
   return el(
     "span",
     { class: "dp-prompt" },

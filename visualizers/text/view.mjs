@@ -10,6 +10,7 @@ import {
 import { renderTerms } from "../shared/terms.mjs";
 import { makeVisible, tokenText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
+import { Arcs, listArcs } from "./arcs.mjs";
 import { FirstChange } from "./first_change.mjs";
 import { createMarkLegend, findMark } from "./marks.mjs";
 import { createPrompt } from "./prompt.mjs";
@@ -67,6 +68,7 @@ class TokenStrip {
   /** @type {Run | null} */
   #run = null;
   #change = new FirstChange();
+  #arcs = new Arcs();
 
   /**
    * @param {HTMLElement} root
@@ -87,6 +89,7 @@ class TokenStrip {
     );
     this.legend = el("div", { class: "dp-legend tx-legend" });
     root.append(this.box, this.legend);
+    new ResizeObserver(() => this.#run && this.#drawArcs(this.#run)).observe(this.box);
   }
 
   /** @param {KeyboardEvent} event */
@@ -244,9 +247,23 @@ class TokenStrip {
     }
     const words = this.#rows.flatMap(({ tokens }) => tokens);
     this.#selected = words[findSelectedWord(run)]?.node ?? null;
+    this.#drawArcs(run);
     if (!this.#selected) return;
     this.#selected.classList.add("sel");
     this.#selected.tabIndex = 0;
+  }
+
+  /** @param {Run} run */
+  #drawArcs(run) {
+    const step = run.steps[run.selected ?? -1];
+    const row = step && this.#rows[step.sequence];
+    if (!row) return;
+    const places = [...row.line.querySelectorAll(".tx-place")];
+    const before = run.model.is_encoder_decoder ? 0 : run.prompt_ids.length;
+    this.box.append(this.#arcs.node);
+    this.#arcs.draw(this.box, listArcs(run, step), (place) =>
+      place < before ? places[place] : row.tokens[place - before]?.node,
+    );
   }
 
   clear() {
