@@ -55,7 +55,7 @@ def disk_errors(name: str, folder: Path, setting: str = "PLAYGROUND_MODELS") -> 
         other = Message("{setting} names another folder", setting=setting)
         if error.errno in DISK_FULL_ERRNOS:
             raise ModelError(
-                "There is no room left on the disk for {name} at {folder}; {other}.",
+                "The disk has no space left for {name} at {folder}; {other}.",
                 name=name,
                 folder=folder,
                 other=other,

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.strategies.base import STORY
-from tests.helpers.pages import feed, finish, fits, link, piece, run_of, select, shot
+from tests.helpers.pages import feed, finish, fits, link, piece, run_of, select, shot, view
 
 VISUAL = {"contrastive_search": "contrastive", "dola": "layer_heatmap"}
 PARAMS = {
@@ -27,7 +27,7 @@ def decoded(open_page, strategy, suffix="", size=None, **changes):
     params = {**PARAMS[strategy], **changes}
     page = open_page(link(strategy, PROMPT[strategy], suffix, **params), **(size or {}))
     finish(page, strategy)
-    return page, page.locator(f"#{strategy}-stage .dp-v-{VISUAL[strategy]}")
+    return page, view(page.locator(f"#{strategy}-stage"), VISUAL[strategy])
 
 
 def test_every_candidate_has_bars_and_an_arc(same_page):

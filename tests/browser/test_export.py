@@ -249,7 +249,7 @@ def _opens_alone(browser, folder, data, trace):
     alone.on("request", lambda r: problems.append(r.url) if r.url.startswith("http") else None)
     alone.goto(path.as_uri())
     expect(alone.locator(".dp-tok[data-step]")).to_have_count(len(trace.steps))
-    expect(alone.locator(".dp-v-contrastive .cs-row").first).to_be_visible()
+    expect(view(alone, "contrastive").locator(".cs-row").first).to_be_visible()
     expect(view(alone, "chart").locator(".cv-curve")).to_have_count(2)
     alone.locator(".dp-tok[data-step]").first.click()
     expect(alone.locator(".dp-v-scrub output")).to_have_text(f"Word 1 of {len(trace.steps)}")

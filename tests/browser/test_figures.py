@@ -31,7 +31,9 @@ def test_the_model_and_what_was_used_stand_together(same_page):
     page, stage, trace = opened(same_page, "sampling")
     select(page, 4)
     number = stage.locator(".cb-share").first
-    expect(number).to_have_text(re.compile(r"\d %.*\(model [\d.]+ %, with your settings [\d.]+ %\)"))
+    expect(number).to_have_text(
+        re.compile(r"\d %.*\(model [\d.]+ %, with your settings [\d.]+ %\)")
+    )
     said = stage.locator('.dp-tok[data-step="4"]').get_attribute("aria-label")
     assert "the model's probability" in said
     assert "as used" in said

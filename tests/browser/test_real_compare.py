@@ -28,11 +28,6 @@ def test_three_strategies_answer_a_chat_with_a_system_message(open_page):
     choose_comparison(page, "Beam search and greedy")
     open_compare_settings(page)
     page.get_by_role("button", name="Add a column").click()
-    box = page.locator("#compare-prompt")
-    box.get_by_role("button", name="Chat", exact=True).click()
-    box.get_by_role("button", name="Add a system message").click()
-    for place, message in enumerate(MESSAGES):
-        box.locator(".tk-text").nth(place).fill(message["content"])
     columns = page.locator(".cmp-column")
     for place, strategy in enumerate(STRATEGIES):
         column = columns.nth(place)
@@ -42,6 +37,11 @@ def test_three_strategies_answer_a_chat_with_a_system_message(open_page):
         column.locator("[data-field=strategy]").select_option(strategy)
         expect(column.locator(".f-model input[type=text]")).to_have_value(folder)
         column.locator("[data-param=max_new_tokens]").fill(str(TOKENS))
+    box = page.locator("#compare-prompt")
+    box.get_by_role("button", name="Chat", exact=True).click()
+    box.get_by_role("button", name="Add a system message").click()
+    for place, message in enumerate(MESSAGES):
+        box.locator(".tk-text").nth(place).fill(message["content"])
     page.get_by_role("button", name="Run all").click()
     expect(page.locator(".cmp-table")).to_be_visible()
     traces = [json_io.loads(text) for text in page.evaluate(TRACES)]

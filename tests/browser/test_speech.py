@@ -109,7 +109,7 @@ def test_a_run_is_told_what_was_chosen_and_begins_with_it(open_page, ears):
     begins = [trace.pieces[token] for token in trace.prompt_ids]
     assert begins[1:] == ["<|de|>", "<|translate|>"]
     expect(stage.locator(".dp-v-media")).to_contain_text(
-        "Told besides: Language German · Task translate to English · Times on"
+        "Also given: Language German · Task translate to English · Times on"
     )
     assert ["Language", "German"] in run_of(page, "greedy", "changed")
     settled(page)
@@ -276,4 +276,4 @@ def test_a_saved_page_says_it(open_page, ears, tmp_path):
     file = tmp_path / "run.html"
     drawn_page(trace).save(file)
     page.goto(file.as_uri())
-    expect(page.locator(".dp-v-media")).to_contain_text("Told besides: Language German")
+    expect(page.locator(".dp-v-media")).to_contain_text("Also given: Language German")

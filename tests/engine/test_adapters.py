@@ -242,7 +242,7 @@ def test_files_that_are_no_adapter(own, tmp_path):
     assert "adapter_model.bin, a pickle that could run code; only" in refusal(own, tmp_path)
     assert "pickle" in preflight(Source.parse(str(own))).notes[0]
     (own / "adapter_model.bin").unlink()
-    assert "no adapter_model.safetensors beside it" in refusal(own, tmp_path)
+    assert "no adapter_model.safetensors in the same folder" in refusal(own, tmp_path)
 
 
 def test_a_base_that_is_kept_quantised_is_refused(own, tmp_path):

@@ -11,10 +11,10 @@ import { addPieces, askWhatIf } from "./what_if_questions.mjs";
 
 const ASK_INTERVAL_MS = 50;
 const FIRST_PAUSE_MS = 200;
-const PREFETCH_MS = 300;
 const SETTINGS_CHANGED = tr("Settings changed");
 const PAGE_PARAMETERS = SAMPLING_FILTERS.map(({ parameter }) => parameter);
-const FIRST_SIGNS = ["pointerdown", "focusin", "keydown"];
+// The scores may cost the server a pass, so nobody gets them who does not reach for a dial.
+const FIRST_SIGNS = ["pointerenter", "pointerdown", "focusin", "keydown"];
 
 /** @import { Decision, StepScores } from "./decide_step.mjs" */
 /** @typedef {import("../shell/spec.mjs").StrategySpec} StrategySpec */
@@ -94,7 +94,6 @@ export class DialPreview {
   #frame = 0;
   #askTimer = 0;
   #firstTimer = 0;
-  #prefetchTimer = 0;
   #askedAt = Number.NEGATIVE_INFINITY;
   #place = "";
   /** @type {{ scores: StepScores, decision: Decision | null } | null} under the run's own settings */
@@ -149,12 +148,6 @@ export class DialPreview {
       this.#show(null);
       this.#touch();
     }
-    clearTimeout(this.#prefetchTimer);
-    this.#prefetchTimer = window.setTimeout(() => this.#prefetch(), PREFETCH_MS);
-  }
-
-  #prefetch() {
-    if (!document.hidden && this.#form.dials.getClientRects().length) this.#fetchScores();
   }
 
   // Return the scores of the step shown; see StepScoresCache.get.
