@@ -96,7 +96,7 @@ STEPS = """async () => {
 }"""
 
 
-def opened(browser: Browser, url: str, path: str = "/") -> tuple[Page, float]:
+def opened(browser: Browser, url: str, path: str = "/?tab=greedy") -> tuple[Page, float]:
     """Return a page and the seconds until Run could be pressed."""
     page = browser.new_page(viewport={"width": 1440, "height": 1000})
     page.set_default_timeout(WAIT_MS)

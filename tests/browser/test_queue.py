@@ -169,7 +169,7 @@ def soon(monkeypatch):
 def test_a_tab_that_is_closed_while_it_waits_leaves_the_line(held, visit, browser, here, soon):
     other = browser.new_page()
     other.set_default_timeout(PATIENCE_MS)
-    other.goto(here)
+    other.goto(f"{here}/?tab=greedy")
     other.wait_for_function("window.playground?.page?.connected()")
     other.locator("#greedy-run").click()
     expect(status(other, "greedy")).to_have_text(in_line(1))
@@ -240,7 +240,7 @@ def test_without_a_connection_the_tab_says_so_and_goes_on_when_it_is_back(browse
     context = browser.new_context()
     page = context.new_page()
     page.set_default_timeout(PATIENCE_MS)
-    page.goto(here)
+    page.goto(f"{here}/?tab=greedy")
     page.wait_for_function("window.playground?.page?.connected()")
     go, stop = buttons(page, "greedy")
     context.set_offline(True)

@@ -112,7 +112,7 @@ def test_its_figures_are_those_of_one_pass_over_the_text(trace):
         ({"arguments": [1]}, "arguments = [1] is not allowed: it must be an object of"),
         ({"arguments": {"tau": float("nan")}}, "arguments = {'tau': nan} is not allowed"),
         ({"method": 3}, "method = 3 is not allowed: it must be the name of a method"),
-        ({"method": ""}, "method = '' is not allowed: it must be the name of a method"),
+        ({"method": ""}, "method = '' is not allowed: it must be the name of a built-in method"),
         (
             {"method": "no such"},
             "method = 'no such' is not allowed: it must be built in",

@@ -94,9 +94,9 @@ def test_a_quick_answer_is_read_off_the_record_where_a_step_would_be_made_again(
     ("name", "said"),
     [
         ("greedy-1", "was taken, with 22.4 %, the largest probability of all."),
-        ("sampling-1", "was drawn, with 0.69 % after the processors."),
-        ("dola-1", "was taken, with 99.6 % after the processors."),
-        ("watermark-1", "was drawn, with 86.6 % after the processors. It is green here."),
+        ("sampling-1", "was drawn, with 0.69 % after the filters."),
+        ("dola-1", "was taken, with 99.6 % after the filters."),
+        ("watermark-1", "was drawn, with 86.6 % after the filters. It is green here."),
         ("beam_search-1", "was kept; the log-probability of its text is −"),
     ],
 )
