@@ -95,7 +95,7 @@ def test_the_map_shows_every_layer_and_the_column_of_a_step(same_page):
     detail = steps[11]["detail"]
     expect(visual.locator(".lh-table tbody tr")).to_have_count(17)
     expect(visual.locator(".lh-table tr.on th")).to_have_text(str(detail["premature_layer"]))
-    expect(visual.locator(".lh-contrast")).to_contain_text(f"Mask: {detail['kept']} of 4,096")
+    expect(visual.locator(".lh-contrast")).to_contain_text(f"compete: {detail['kept']} of 4,096")
     expect(visual.locator(".lh-contrast li.on")).to_have_count(
         sum(
             steps[11]["emit"][0] in [pair[0] for pair in detail[k]]

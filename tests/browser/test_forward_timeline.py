@@ -50,7 +50,7 @@ def test_every_pass_is_a_row_and_what_was_taken_back_is_struck_out(timeline, dar
     expect(drawn.locator(".ft-summary")).to_have_text(
         "5 tokens in 8 forward passes; 3 tokens were taken back in 2 rollbacks."
     )
-    expect(drawn).to_contain_text("Seen from outside")
+    expect(drawn).to_contain_text("We only see what the method sends")
     expect(drawn.locator(".ft-tile.gone")).to_have_text(["·e", "·f", "·i"])
     expect(rows(drawn, ":has(.ft-lane .gone)").locator(".ft-number")).to_have_text(["4", "7"])
     expect(drawn.locator(".ft-tile.new")).to_have_text([f"·{letter}" for letter in "defghijk"])

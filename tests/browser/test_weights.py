@@ -47,7 +47,7 @@ def test_a_run_is_held_as_chosen_and_its_link_holds_it_so_again(open_page):
     page.locator("#greedy-max_new_tokens input[type=number]").fill("5")
     run(page, "greedy")
     assert trace_of(page, "greedy").model.dtype == "bfloat16"
-    expect(page.locator("#greedy-model .f-weights")).to_contain_text("held as bfloat16 on cpu.")
+    expect(page.locator("#greedy-model .f-weights")).to_contain_text("uses bfloat16 on cpu.")
     assert asked(page)["dtype"] == "bfloat16"
     page.locator("#greedy-stage .dp-tok[data-step='1']").click()
     drawn(page, "greedy")
@@ -82,7 +82,7 @@ def test_a_control_that_needs_another_is_off_and_the_note_says_where_layers_are(
     finish(page, "greedy")
     assert trace_of(page, "greedy").model.weights.max_memory == LIMITS
     note = page.locator("#greedy-model .f-weights")
-    expect(note).to_contain_text("held as float32; layers: 4 on cpu, 12 on disk.")
+    expect(note).to_contain_text("uses float32; layers: 4 on cpu, 12 on disk.")
     unfold(page, "greedy", "Weights", "max_memory")
     limits, double = (
         page.locator(f"#greedy-{name} :is(textarea, input)")

@@ -111,7 +111,7 @@ def test_its_figures_are_those_of_one_pass_over_the_text(trace):
         ),
         ({"arguments": [1]}, "arguments = [1] is not allowed: it must be an object of"),
         ({"arguments": {"tau": float("nan")}}, "arguments = {'tau': nan} is not allowed"),
-        ({"method": 3}, "method = 3 is not allowed: it must be the name of a method"),
+        ({"method": 3}, "method = 3 is not allowed: it must be the name of a built-in method"),
         ({"method": ""}, "method = '' is not allowed: it must be the name of a built-in method"),
         (
             {"method": "no such"},
@@ -275,7 +275,7 @@ def test_a_run_that_is_stopped_before_its_process_is_ready_has_not_begun():
         (lambda d: d["method"].update(sha256="00"), "trace.method.sha256 is no SHA-256."),
         (lambda d: d["method"].update(name=""), "trace.method.name must have 1 to"),
         (lambda d: d["emitted"].pop(), "trace.emitted lists 1 texts, and there are 2."),
-        (lambda d: d["emitted"][0].pop(), f"trace.emitted[0] tells of {NEW - 1} tokens of {NEW}."),
+        (lambda d: d["emitted"][0].pop(), f"trace.emitted[0] lists {NEW - 1} tokens of {NEW}."),
         (
             lambda d: d["emitted"][1][2].update(logprob=1.0),
             "trace.emitted[1][2] has impossible numbers.",
