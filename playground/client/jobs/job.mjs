@@ -76,7 +76,9 @@ store.watch({
  */
 export function pendingLink(key) {
   const { phase, run } = store.activity(key) ?? {};
-  const begun = !store.busy(key) || phase === "stopping" || run === store.runId(key);
+  // Without a run of its own, a request may meet a tab that has shown none yet.
+  const shown = run !== "" && run === store.runId(key);
+  const begun = !store.busy(key) || phase === "stopping" || shown;
   return begun ? "" : (linksByKey.get(key) ?? "");
 }
 
