@@ -199,9 +199,7 @@ def test_paper_has_the_run_and_no_controls(open_page):
     for gone in ("export", "family", "since"):
         expect(stage.locator(f".dp-v-{gone}")).to_be_hidden()
     expect(page.get_by_role("tab")).to_have_count(0)
-    closed = [
-        stage.locator(f".dp-v-{name}") for name in ("draw", "xray", "formula", "why", "chart")
-    ]
+    closed = [stage.locator(f".dp-v-{name}") for name in ("draw", "xray", "formula", "chart")]
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     for panel in closed:
         expect(panel.locator("> div")).to_be_visible()
