@@ -17,7 +17,8 @@ from tests.helpers.patience import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
-LEFT_OUT = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "screenshots")
+# Of the hidden files, those that are part of the repository.
+LEFT_OUT = shutil.ignore_patterns(".[!cdg]*", ".git", "__pycache__", "node_modules", "screenshots")
 LINT_IMPORTS = "from importlinter import cli; raise SystemExit(cli.lint_imports(no_cache=True))"
 _BLOCK = re.compile(r"^`([\w/.]+)`\n\n(```|~~~)(\w+)\n(.*?)^\2$", re.MULTILINE | re.DOTALL)
 TITLES = re.findall(r"^## (Add a .*)$", PAGE, re.MULTILINE)
