@@ -3,8 +3,13 @@ import { createButton, el } from "../shared/dom.mjs";
 
 let panelCount = 0;
 
-/** @type {Record<string, number>} */
-const KEY_STEPS = { ArrowLeft: -1, ArrowRight: 1, Home: Number.NEGATIVE_INFINITY, End: Infinity };
+/** @type {Record<string, number>} key -> how many tabs it moves */
+export const KEY_STEPS = {
+  ArrowLeft: -1,
+  ArrowRight: 1,
+  Home: Number.NEGATIVE_INFINITY,
+  End: Infinity,
+};
 
 /** @typedef {{ name: string, tab: HTMLElement, node: HTMLElement }} Panel */
 

@@ -14,12 +14,11 @@ export class Presets {
    * @param {(preset: any) => void} load
    * @param {(preset: any) => void} run
    */
-  constructor(presets, load, run, heading = tr("Try")) {
+  constructor(presets, load, run) {
     this.rows = presets.map((preset) => ({ preset, ...createRow(preset, load, run) }));
     this.box = el(
       "div",
       { class: "dp-presets" },
-      el("h3", { class: "dp-label" }, heading),
       el(
         "ul",
         {},

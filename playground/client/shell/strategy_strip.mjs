@@ -1,12 +1,11 @@
 // The row of Gradio's tabs: strategies in groups, with a second row for the selected group, and arrow
 // keys between the tabs.
+import { KEY_STEPS } from "../../../visualizers/stage/panels.mjs";
 import { waitUntilFound } from "./polling.mjs";
 import { findStrategy, getDeclaration } from "./spec.mjs";
 import { getStrategyTab } from "./strategy_tabs.mjs";
 
 const ROW = "#strategies > .tab-wrapper > [role=tablist]";
-/** @type {Record<string, number>} */
-const KEY_STEPS = { ArrowLeft: -1, ArrowRight: 1, Home: Number.NEGATIVE_INFINITY, End: Infinity };
 
 /** @type {Record<string, string>} group -> the strategy of it that was open last */
 const lastInGroup = {};

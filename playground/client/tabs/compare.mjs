@@ -162,7 +162,7 @@ class Comparison {
       this.#choose(preset);
       this.#press();
     };
-    const examples = new Presets(spec.compare.presets, load, loadAndRun, tr("Comparisons to try"));
+    const examples = new Presets(spec.compare.presets, load, loadAndRun);
     return createComparePage({
       media: this.media.box,
       prompt: this.prompt.box,
