@@ -76,7 +76,7 @@ store.watch({
  */
 export function pendingLink(key) {
   const { phase, run } = store.activity(key) ?? {};
-  // Without a run of its own, a request may meet a tab that has shown none yet.
+  // At first a request has no run, and neither has a tab that has shown nothing yet.
   const shown = run !== "" && run === store.runId(key);
   const begun = !store.busy(key) || phase === "stopping" || shown;
   return begun ? "" : (linksByKey.get(key) ?? "");

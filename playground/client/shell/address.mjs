@@ -41,7 +41,7 @@ function addPageParameters(link) {
 
 /** @param {{ root: Element }} place */
 const isVisible = ({ root }) =>
-  // A strategy's tab has no box of its own, but its parts do.
+  // A strategy's tab has no box, but its parts do.
   root.isConnected && [root, ...root.children].some((node) => node.getClientRects().length > 0);
 
 /** Set the page's address to the link of the visible element. */

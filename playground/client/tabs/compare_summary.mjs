@@ -53,7 +53,7 @@ function closestSentence({ common, pairs }, labels, over) {
 }
 
 /**
- * Create the verdict, which is written anew whenever a text or the figures change.
+ * Create the verdict, which is updated whenever a text or the figures change.
  * @param {any} spec what the server declares for the page
  */
 export function createVerdict(spec) {

@@ -1,4 +1,4 @@
-// The runs that a strategy's tab shows again after the page was loaded anew.
+// The runs that a strategy's tab shows again after a reload of the page.
 import { ENDED_STATUSES } from "../forms/settings.mjs";
 import { resumeJob } from "../jobs/job.mjs";
 import { endedRunAt, findPendingAt, saveEndedRun } from "../jobs/pending_jobs.mjs";
