@@ -27,6 +27,12 @@ PLACES = {
     "Replay": "library",
     "Bench": "library",
 }
+# A saved page has no such object, and nothing of it waits for a server.
+_WAIT_UNTIL_DRAWN = """async () => {
+  const due = () => (window.playground?.page?.stages ?? [])
+    .some((stage) => stage.root.isConnected && stage.dirty);
+  while (due()) await new Promise(requestAnimationFrame);
+}"""
 _SHOTS = os.environ.get("PLAYGROUND_SCREENSHOTS")
 # A run that is another one than before has come to an end, and its stage shows all of it.
 _DRAWN = """([key, before]) => {
@@ -96,7 +102,10 @@ def view(stage: Any, name: str) -> Locator:
         if tab.get_attribute("aria-selected") != "true":
             tab.click()
         expect(tab).to_have_attribute("aria-selected", "true")
-    return stage.locator(f".dp-v-{name}")
+    # A panel is drawn in the frame after it was opened.
+    shown = stage.locator(f".dp-v-{name}")
+    shown.first.evaluate(_WAIT_UNTIL_DRAWN)
+    return shown
 
 
 def choose_example(page: Page, strategy: str, name: str) -> None:
