@@ -1,5 +1,7 @@
 """Contrastive search: likely tokens whose hidden states differ from the context (2202.06417)."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.norm() returns.
 from __future__ import annotations
 
 import copy
@@ -87,7 +89,8 @@ def contrastive_loop(
         ids = scores.topk(min(generation_config.top_k, scores.shape[-1]), -1).indices
         # 2. One look-ahead pass gives the hidden state h_v that every candidate v would have.
         outputs = run_candidates(forward, rows.ids, ids)
-        states = normalize_states(last_hidden_states(outputs)[:, -1].unflatten(0, ids.shape))
+        last = last_hidden_states(outputs)[:, -1]
+        states = normalize_states(torch.unflatten(last, 0, ids.shape))
         # 3. The candidate with the largest (1 - alpha) * p(v) - alpha * max_j cos(h_v, h_j).
         ranking = rank_candidates(scores, ids, states, said, alpha)
         chosen = ranking.score.argmax(-1)
@@ -134,7 +137,8 @@ def _context_states(forward: Forward, outputs: Outputs) -> ContextStates:
 
 def normalize_states(states: torch.Tensor) -> torch.Tensor:
     """Return (…, hidden) states scaled to length 1."""
-    return states / states.norm(dim=-1, keepdim=True)
+    lengths: torch.Tensor = states.norm(dim=-1, keepdim=True)
+    return states / lengths
 
 
 @ModelCall(FORWARD_PASS)

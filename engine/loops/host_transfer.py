@@ -1,5 +1,7 @@
 """Named numbers of a step, copied from the device to the host in one transfer."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 import itertools
@@ -28,9 +30,9 @@ def start_transfer(columns: Columns) -> Callable[[], list[dict[str, tuple[float,
     arrive = start_packed_copy(flat) if far else lambda: flat
 
     def read() -> list[dict[str, tuple[float, ...]]]:
-        lists = {name: values.tolist() for name, values in arrive().items()}
+        lists: dict[str, list[list[float]]] = {n: v.tolist() for n, v in arrive().items()}
         rows = zip(*lists.values(), strict=True)
-        return [dict(zip(lists, map(tuple, row), strict=True)) for row in rows]
+        return [dict(zip(lists, (tuple(of) for of in row), strict=True)) for row in rows]
 
     return read
 

@@ -1,5 +1,7 @@
 """The ``prefix_allowed_tokens_fn`` for a list of allowed outputs, and its processor."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 import copy
@@ -28,8 +30,8 @@ def make_prefix_allowed_tokens_fn(
 
     def allowed(batch_id: int, ids: torch.Tensor) -> list[int]:
         del batch_id
-        so_far = tuple(ids[prompt_length:].tolist())
-        n = len(so_far)
+        written: list[int] = ids[prompt_length:].tolist()
+        so_far, n = tuple(written), len(written)
         following = {s[n] for s in sequences if len(s) > n and s[:n] == so_far}
         # Discarded beams and drafts ask too; an empty list would fail the run, so they get EOS.
         done = any(s == so_far[: len(s)] for s in sequences)
@@ -51,7 +53,7 @@ def fit_processors(processors: Processors, rows: int) -> list[Any]:
         if not isinstance(processor, transformers.PrefixConstrainedLogitsProcessor):
             return processor
         # It views the batch in groups of the number of rows it was made for.
-        other = copy.copy(processor)
+        other: Any = copy.copy(processor)
         other._num_beams = rows
         return other
 

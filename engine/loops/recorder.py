@@ -3,6 +3,8 @@
 Probabilities are always over the whole vocabulary, never renormalised over the top tokens.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 import itertools
@@ -100,7 +102,7 @@ def run_processors(
         DecodeError: a processor failed on scores that an earlier one had made unusable.
         ModelCodeError: a processor failed in another way.
     """
-    scores, stages = logits, []
+    scores, stages = logits, list[tuple[str, torch.Tensor]]()
     for processor in processors:
         name = display_name(processor)
         own = type(processor).__module__.startswith("transformers.")
@@ -278,7 +280,7 @@ def _rank_tokens(logprobs: torch.Tensor, best: torch.Tensor, own: torch.Tensor) 
     """
     # A token among the best is only outranked by others of the best.
     ranks = (best[:, None] > own[..., None]).sum(-1)
-    asked = range(own.shape[1])
+    asked: Sequence[int] = range(own.shape[1])
     if own.device.type == "cpu":  # on a GPU this check would wait for the device
         asked = (own < best[:, -1:]).any(0).nonzero()[:, 0].tolist()
     for i in asked:
@@ -294,7 +296,8 @@ def stage_statistics(
     The statistics are kept tokens, kept probability mass and entropy. A removed token is -inf, or
     the smallest float32 if its processor writes that.
     """
-    kept, mass, entropy, final = [], [], [], seen.logprobs
+    kept, mass, entropy = list[torch.Tensor](), list[torch.Tensor](), list[torch.Tensor]()
+    final = seen.logprobs
     for number, (_, scores) in enumerate(seen.stages, 1):
         left = scores > IMPOSSIBLE_SCORE
         # Clamped because exp is slow where it underflows; see ``fast_exp``.
@@ -341,7 +344,7 @@ def make_row(numbers: RowValues, names: list[str], step: int, top: int) -> Row:
 
 
 def _make_stages(numbers: RowValues, names: list[str], step: int) -> tuple[Stage, ...]:
-    stages = []
+    stages: list[Stage] = []
     columns = (numbers[name] for name in ("kept", "kept_mass", "stage_entropy"))
     for name, kept, mass, entropy in zip(names, *columns, strict=True):
         if kept == 0:
@@ -392,7 +395,7 @@ def _select_columns(
     survivors = [i for i in range(raw_count + 1, len(ids)) if processed[i] > -math.inf]
     pairs = itertools.zip_longest(survivors, raw)
     turns = [raw_count, *(i for pair in pairs for i in pair if i is not None)]
-    column = {}
+    column: dict[int, int] = {}
     for i in reversed(range(len(ids))):
         column[ids[i]] = i
     picked = dict.fromkeys(column[ids[i]] for i in turns)

@@ -1,5 +1,7 @@
 """The rows of a batch while they are decoded: their ids, which of them have ended, and their Steps."""
 
+# pyright: reportPrivateUsage=false
+# generate() keeps the prepared ids in private fields only.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator

@@ -92,7 +92,7 @@ def _measure_causality(loaded: LoadedModel) -> bool:
     count = min(_PROBE_LENGTH, loaded.context_length or _PROBE_LENGTH)
     size = loaded.vocab_size
     ids = [(1 + i % max(1, size - 1)) % size for i in range(count)]
-    passes = []
+    passes: list[torch.Tensor] = []
     try:
         with torch.no_grad():
             for last in (ids[0], ids[1]):

@@ -1,5 +1,7 @@
 """Next-token decoding under a watermark, with the colour or g-values of every token."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 import dataclasses
@@ -51,9 +53,8 @@ def watermark_loop(
     """
     kinds = (processors.GreenListProcessor, processors.SynthIdProcessor)
     processor = next(p for p in logits_processor if isinstance(p, kinds))
-    rows = [
-        _MarkedSequence(processor, ids, Tally(processor, **tally)) for ids in input_ids.tolist()
-    ]
+    prompts: list[list[int]] = input_ids.tolist()
+    rows = [_MarkedSequence(processor, ids, Tally(processor, **tally)) for ids in prompts]
     steps = next_token_loop(
         model,
         input_ids,
@@ -124,7 +125,7 @@ class _MarkedSequence:
         candidates = list(dict.fromkeys((token, *(c.token_id for c in step.candidates))))
         if isinstance(boosted, torch.Tensor):
             asked = torch.tensor(candidates, device=boosted.device)
-            green = torch.isin(asked, boosted).tolist()
+            green: list[bool] = torch.isin(asked, boosted).tolist()
             colour = dict(zip(candidates, green, strict=True))
             fraction, added = processor.greenlist_size / processor.vocab_size, colour[token]
         else:

@@ -15,7 +15,17 @@ if TYPE_CHECKING:
     from transformers.utils.generic import ModelOutput
 
     class GenerationConfig(transformers.GenerationConfig):
-        """The settings of a run, with the tensors that generate() adds to them."""
+        """The settings of a run, as generate() prepared them, with the tensors that it adds."""
+
+        do_sample: bool
+        max_length: int
+        num_beams: int
+        num_return_sequences: int
+        length_penalty: float
+        early_stopping: bool | str
+        penalty_alpha: float
+        top_k: int
+        dola_layers: Any
 
         def __getattr__(self, name: str) -> Any: ...
 

@@ -5,6 +5,8 @@ from all banks in turn (Post & Vilar 2018, 1804.06609). As in the last transform
 this search, words in the prompt already count.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 import math
@@ -145,10 +147,11 @@ class ConstrainedGroup(BeamGroup):
         """Finish the open beams that contain every word; all open beams if those are too few."""
         if self.done:
             return
-        rows = self.ids.tolist()
+        rows: list[list[int]] = self.ids.tolist()
         holding = [ConstraintProgress.from_ids(self.words, row).is_complete for row in rows]
         some = self.wanted <= sum(holding)
-        open_beams = list(zip(self.sums.tolist(), self.nodes, holding, strict=True))
+        sums: list[float] = self.sums.tolist()
+        open_beams = list(zip(sums, self.nodes, holding, strict=True))
         # Those that hold every word first: of equal scores, the heap returns the later one.
         for total, node, holds in sorted(open_beams, key=lambda beam: not beam[2]):
             if node >= 0 and (holds or not some):
@@ -158,7 +161,8 @@ class ConstrainedGroup(BeamGroup):
         self, pool: list[Continuation], scores: torch.Tensor, totals: torch.Tensor
     ) -> tuple[list[Continuation], list[Continuation]]:
         """Add the candidates that serve a forced word; fill the beams from the banks in turn."""
-        rows, self.pool_size, self.progress = self.ids.tolist(), len(pool), {}
+        rows: list[list[int]] = self.ids.tolist()
+        self.pool_size, self.progress = len(pool), {}
         _, best = super()._choose_beams(pool, scores, totals)
         ranks = {c.rank for c in best}
         for c in pool:
@@ -199,7 +203,7 @@ class ConstrainedGroup(BeamGroup):
         banks = torch.tensor([self.progress[c.rank].bank for c in choices], device="cpu")
         totals = torch.tensor([c.total for c in choices], device="cpu")
         order = (banks * _BANK_WEIGHT + totals).sort(descending=True).indices.tolist()
-        places, previous, place = [], None, 0
+        places, previous, place = list[int](), None, 0
         for i in order:
             place = place + 1 if banks[i] == previous else 0
             previous = banks[i]

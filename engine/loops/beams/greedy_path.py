@@ -1,5 +1,7 @@
 """The greedy path of a prompt, for comparison with a beam search."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 import copy
@@ -132,8 +134,8 @@ def decode_greedy_path(
     if interrupted():
         done = Message("the run was stopped after {n} of its tokens.", n=len(logprobs))
         raise MeasurementStopped(done)
-    new = tuple(ids[0, start_length:].tolist())
-    total, length = sum(logprobs), len(new)
+    written: list[int] = ids[0, start_length:].tolist()
+    total, length, new = sum(logprobs), len(written), tuple(written)
     if total <= IMPOSSIBLE_SUM:
         raise DecodeError("Every token that could follow was removed.")
     score = total / length**config.length_penalty

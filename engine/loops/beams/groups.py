@@ -1,5 +1,7 @@
 """Group beam search as transformers had it: one heap per group, one forward pass for all."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
@@ -117,15 +119,18 @@ class BeamGroup:
         totals = scores + self.sums[:, None]
         # Enough for ``size`` open beams even if every end-of-sequence id is among the best.
         top = totals.flatten().topk(max(2, 1 + len(self.eos)) * self.size)
-        places, vocab = top.indices.tolist(), scores.shape[-1]
-        numbers = zip(top.values.tolist(), scores.flatten()[top.indices].tolist(), strict=True)
+        places: list[int] = top.indices.tolist()
+        sums: list[float] = top.values.tolist()
+        logprobs: list[float] = scores.flatten()[top.indices].tolist()
+        vocab, numbers = scores.shape[-1], zip(sums, logprobs, strict=True)
         pool = [
             Continuation(place // vocab, place % vocab, total, logprob, rank)
             for rank, (place, (total, logprob)) in enumerate(zip(places, numbers, strict=True))
         ]
         # 2. The beams that go on, and the texts that join the heap.
         pool, kept = self._choose_beams(pool, scores, totals)
-        nodes = self._judge_pool(pool, kept, taken.tolist())
+        chosen: list[int] = taken.tolist()
+        nodes = self._judge_pool(pool, kept, chosen)
         self._extend_beams(kept)
         # 3. The stopping test.
         self.reachable = self.heap.reachable(pool[0].total, self.length)
@@ -136,7 +141,8 @@ class BeamGroup:
         """Add the open beams to the heap when the search ends."""
         if self.done:
             return
-        for total, node in zip(self.sums.tolist(), self.nodes, strict=True):
+        sums: list[float] = self.sums.tolist()
+        for total, node in zip(sums, self.nodes, strict=True):
             if node >= 0:
                 self.heap.add(self._finish_beam(total, node, self.length))
 
@@ -154,7 +160,7 @@ class BeamGroup:
         """Number the pool, add finished texts to the heap and return the nodes with their fates."""
         floor = min((c.total for c in kept if c.total > IMPOSSIBLE_SUM), default=pool[0].total)
         numbers: dict[int, int] = {}
-        nodes, ranks = [], {c.rank for c in kept}
+        nodes, ranks = list[BeamNode](), {c.rank for c in kept}
         self.origin = {}
         for c in pool:
             parent = self.nodes[c.beam]
@@ -236,7 +242,7 @@ def run_group_search(
         # 2. Group after group: each sees the tokens that earlier groups have chosen at this step.
         taken = prompt.new_empty(0)
         pool, seen = list[BeamNode](), dict[int, ProcessedBeams]()
-        for group, rows in zip(groups, logits.split(groups[0].size), strict=True):
+        for group, rows in zip(groups, torch.split(logits, groups[0].size), strict=True):
             if group.done:
                 group.pad_step(padding_id(config))
             else:

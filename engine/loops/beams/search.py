@@ -1,5 +1,7 @@
 """Beam search and beam-search multinomial sampling (transformers 5.23 ``_beam_search``)."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 import math
@@ -128,7 +130,8 @@ class SearchRecord:
             if not search.do_sample:
                 self.greedy.track_step(self.seen.scores, pool.flat, outcome.running, outcome.hits)
             elapsed_s = self.writer.recorder.elapsed_s()
-            origin = dict(zip(self.numbers, pool.parents.tolist(), strict=True))
+            beams: list[int] = pool.parents.tolist()
+            origin = dict(zip(self.numbers, beams, strict=True))
             self.decision = SearchDecision(nodes, {0: self.seen}, origin, elapsed_s)
         # transformers continues its placeholders to the end; these steps are not shown.
         if search.goes_on and search.is_exhausted:
@@ -170,17 +173,20 @@ class SearchRecord:
     def _add_pool(self, pool: CandidatePool, outcome: StepOutcome) -> list[BeamNode]:
         """Add a pool to the tree and the heap; return its nodes with their fates."""
         search, heap_was_full = self.search, self.full
-        sums = pool.scores.double().tolist()
-        logprobs = self.seen.scores.flatten()[pool.flat].tolist()
-        hits, kept = outcome.hits.tolist(), set(outcome.running.tolist())
-        merged, scores = outcome.merged.tolist(), outcome.scores.tolist()
+        sums: list[float] = pool.scores.double().tolist()
+        logprobs: list[float] = self.seen.scores.flatten()[pool.flat].tolist()
+        hits: list[bool] = outcome.hits.tolist()
+        running: list[int] = outcome.running.tolist()
+        merged: list[int] = outcome.merged.tolist()
+        scores: list[float] = outcome.scores.tolist()
+        parents: list[int] = pool.parents.tolist()
+        tokens: list[int] = pool.tokens.tolist()
+        kept = set(running)
         entered = {i - search.beams for i in merged if i >= search.beams}
         open_sums = [sums[i] for i in kept if not hits[i] and sums[i] > IMPOSSIBLE_SUM]
         floor = min(open_sums, default=sums[0])
-        nodes, self.numbers = [], list[int]()
-        for i, (beam, token) in enumerate(
-            zip(pool.parents.tolist(), pool.tokens.tolist(), strict=True)
-        ):
+        nodes, self.numbers = list[BeamNode](), list[int]()
+        for i, (beam, token) in enumerate(zip(parents, tokens, strict=True)):
             parent = self.running[beam]
             if sums[i] <= IMPOSSIBLE_SUM or parent < PROMPT_NODE:
                 self.numbers.append(self._add_placeholder((*self._token_path(parent), token)))
@@ -205,7 +211,7 @@ class SearchRecord:
                 )
             )
         self._merge_heap(merged, hits, sums, scores)
-        self.running = [self.numbers[i] for i in outcome.running.tolist()]
+        self.running = [self.numbers[i] for i in running]
         self.full = bool(search.finished.all())
         return nodes
 

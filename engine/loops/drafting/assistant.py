@@ -112,13 +112,13 @@ def view_first_layers(model: Model, layers: int) -> Any:
         raise ModelError(
             "assistant_early_exit = {layer}: the model has {n} layers.", layer=layers, n=len(whole)
         )
-    config = copy.copy(model.config)
+    config: Any = copy.copy(model.config)
     for field in ("num_hidden_layers", "n_layer"):
         if field in vars(config):
             setattr(config, field, layers)
     # Some configs derive layer_types from the number of layers; only a stored list is cut.
-    if vars(config).get("layer_types"):
-        config.layer_types = list(config.layer_types)[:layers]
+    if kinds := config.__dict__.get("layer_types"):
+        config.layer_types = list(kinds)[:layers]
     short_base = _shallow_view(base, config, **{stack: torch.nn.ModuleList(list(whole)[:layers])})
     view = _shallow_view(model, config, **{name: short_base})
     if hasattr(model, "graphs"):
@@ -129,7 +129,7 @@ def view_first_layers(model: Model, layers: int) -> Any:
 def _shallow_view(module: torch.nn.Module, config: Any, **children: torch.nn.Module) -> Any:
     """Return a shallow copy of a module with its own configuration and the given children."""
     shell = rewire_hooks(copy.copy(module))
-    shell.__dict__["_modules"] = dict(module._modules) | children
+    shell.__dict__["_modules"] = module.__dict__["_modules"] | children
     shell.__dict__["config"] = config
     return shell
 

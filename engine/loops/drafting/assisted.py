@@ -1,5 +1,8 @@
 """Assisted decoding: a drafter proposes tokens, one forward pass of the target verifies them."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportPrivateUsage=false
+# torch does not say what Tensor.tolist() returns; the private names are transformers' helpers.
 from __future__ import annotations
 
 import copy
@@ -246,7 +249,8 @@ def _cut_at_stop(
     stopping_criteria: StoppingCriteria,
 ) -> tuple[list[int], bool]:
     """Return a round's tokens up to the first that ends the text, and whether one does."""
-    emitted = [*guess.tokens[: outcome.accepted].tolist(), outcome.final]
+    accepted: list[int] = guess.tokens[: outcome.accepted].tolist()
+    emitted = [*accepted, outcome.final]
     # Checked per token: transformers checks per round and runs past a stop string in a draft.
     for count in range(1, len(emitted) + 1):
         so_far = torch.cat([input_ids, input_ids.new_tensor([emitted[:count]])], dim=-1)

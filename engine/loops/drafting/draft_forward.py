@@ -1,5 +1,7 @@
 """Forward passes of a draft model over a text that may be revised, at the cost of the new part."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 import inspect
@@ -50,7 +52,7 @@ class DraftForward:
     @ModelCall(FORWARD_PASS)
     def logits(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Return (1, vocab) float32 logits after ``input_ids`` (1, length)."""
-        ids = input_ids[0].tolist()
+        ids: list[int] = input_ids[0].tolist()
         self._rewind(ids)
         start = len(self.known)
         # Some recurrent states accept only one token at a time.

@@ -5,6 +5,8 @@ position, unless its weights are quantised. Sampling: many short runs are compar
 exact distribution. On request, a plain run of the same prompt is timed for comparison.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 import dataclasses
@@ -81,7 +83,7 @@ def make_report(
     ``timed`` must have watched the run since it began.
     """
     company = [timed.measure()]
-    new = ids[0, context.input_ids.shape[1] :].tolist()
+    new: list[int] = ids[0, context.input_ids.shape[1] :].tolist()
     started = work_time()
     # A run with ensemble verification is lossy by design and is not checked.
     by_design = getattr(config, "assistant_ensemble_weight", None) is not None
@@ -222,7 +224,7 @@ def run_without_draft(
         lambda done: tell(done, most, "tokens of a plain run, to compare with"),
     )
     seconds = work_time() - started
-    new = ids[0, prompt.shape[1] :].tolist()
+    new: list[int] = ids[0, prompt.shape[1] :].tolist()
     _raise_if_stopped(context, len(new), most, "tokens")
     return new, seconds
 
@@ -290,7 +292,8 @@ def exact_probabilities(
     """Return the target's exact probabilities of first tokens and of frequent pairs."""
     prompt = context.input_ids
     p = _next_token_probabilities(context, prepared, prompt)
-    first = {(i,): float(v) for i, v in enumerate(p.tolist()) if v > 0}
+    chances: list[float] = p.tolist()
+    first = {(i,): v for i, v in enumerate(chances) if v > 0}
     ends = context.eos_token_ids
     pairs: dict[tuple[int, ...], float] = {}
     for (token,), probability in sorted(first.items(), key=lambda item: -item[1]):
@@ -301,8 +304,8 @@ def exact_probabilities(
             pairs[(token,)] = probability
             continue
         ids = torch.cat([prompt, prompt.new_tensor([[token]])], dim=-1)
-        after = _next_token_probabilities(context, prepared, ids)
-        pairs |= {(token, i): probability * v for i, v in enumerate(after.tolist()) if v > 0}
+        after: list[float] = _next_token_probabilities(context, prepared, ids).tolist()
+        pairs |= {(token, i): probability * v for i, v in enumerate(after) if v > 0}
     return first, pairs
 
 
@@ -359,7 +362,7 @@ def chi_square_p_value(statistic: float, degrees: int) -> float:
     if degrees < 1:
         return 1.0
     half = torch.tensor([degrees / 2, statistic / 2], dtype=torch.float64)
-    return float(torch.special.gammaincc(half[0], half[1]))
+    return float(torch.igammac(half[0], half[1]))
 
 
 def _run_to_end(steps: Any, after: Callable[[int], None] = lambda done: None) -> torch.Tensor:

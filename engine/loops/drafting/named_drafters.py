@@ -46,11 +46,11 @@ class ModelWithTokenizer:
     @property
     def eos_token_ids(self) -> tuple[int, ...]:
         """End-of-sequence ids of the model."""
-        eos = self.model.generation_config.eos_token_id
+        eos: Any = self.model.generation_config.eos_token_id
         eos = getattr(self.model.config, "eos_token_id", None) if eos is None else eos
         if eos is None:
             return ()
-        return tuple(eos) if isinstance(eos, (list, tuple)) else (int(eos),)
+        return (eos,) if isinstance(eos, int) else tuple(eos)
 
 
 def drafted_loop(

@@ -1,5 +1,7 @@
 """Drafting without a model: copy the tokens that followed an earlier match of the last n-gram."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 import numpy as np
@@ -29,15 +31,15 @@ class PromptLookupDrafter(Drafter):
     def __init__(self, context: RunContext) -> None:
         config = context.generation_config
         self.context = context
-        self.length = config.prompt_lookup_num_tokens
-        self.longest = config.max_matching_ngram_size or 2
+        self.length: int = config.prompt_lookup_num_tokens
+        self.longest: int = config.max_matching_ngram_size or 2
         # transformers runs warpers too, over made-up equal scores: some then remove copied tokens.
         self.processors = [p for p in context.processors if not is_sampling_filter(p)]
         self.eos = context.eos_token_ids
 
     def draft(self, input_ids: torch.Tensor) -> Draft:
         """Return the copied tokens, none without a match."""
-        ids = input_ids[0].tolist()
+        ids: list[int] = input_ids[0].tolist()
         if len(ids) + 1 >= self.context.max_length:
             return self._empty_draft(
                 input_ids, "the token budget leaves one token, the target's own"

@@ -1,5 +1,7 @@
 """The plain record of a round of drafting and verification."""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 import time
@@ -184,7 +186,8 @@ def draft_detail(this: DraftRound, numbers: RowValues) -> DraftDetail:
 
 def _make_draft_tokens(this: DraftRound, numbers: RowValues, ended: bool) -> tuple[DraftToken, ...]:
     """Return every drafted token with its numbers and status."""
-    n = len(this.guess.tokens)
+    tokens: list[int] = this.guess.tokens.tolist()
+    n = len(tokens)
     p, q, u = numbers["p"], numbers.get("q"), numbers.get("u")
     accepted = min(this.outcome.accepted, len(this.emitted))
     statuses = ["accepted"] * accepted + ["unverified"] * (n - accepted)
@@ -198,5 +201,5 @@ def _make_draft_tokens(this: DraftRound, numbers: RowValues, ended: bool) -> tup
             None if u is None else round_significant(u[i]),
             statuses[i],
         )
-        for i, token_id in enumerate(this.guess.tokens.tolist())
+        for i, token_id in enumerate(tokens)
     )

@@ -6,6 +6,8 @@ can be compared with the target's (2502.05202). Both encode the whole text again
 and neither changes the draft model's weights.
 """
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
 from typing import Any
@@ -118,8 +120,8 @@ class ReencodingDrafter(UniversalDrafter):
         )
         # An incomplete character would be re-encoded as three other tokens.
         text, broken, rest = text.partition(REPLACEMENT)
-        encoded = self.target.tokenizer(text)["input_ids"]
-        known = input_ids[0, -len(encoded) :].tolist() if encoded else []
+        encoded: list[int] = self.target.tokenizer(text)["input_ids"]
+        known: list[int] = input_ids[0, -len(encoded) :].tolist() if encoded else []
         # Tokenizers cut text differently, so the new part begins where both readings last agree.
         found = longest_common_run(encoded, known)
         if found is None:
@@ -174,7 +176,8 @@ class IntersectionDrafter(UniversalDrafter):
             )
 
         draft = self._draft_for_target(input_ids, own.shape[1], scores_after)
-        draft.reencoded = tuple(draft.tokens.tolist())
+        tokens: list[int] = draft.tokens.tolist()
+        draft.reencoded = tuple(tokens)
         draft.own = tuple(self.assistant.pieces[self.to_own[token]] for token in draft.reencoded)
         return draft
 
