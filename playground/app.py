@@ -31,7 +31,15 @@ from playground.rooms.registry import RoomRegistry
 from playground.rooms.routes import routes as room_routes
 from playground.rooms.store import open_room_store
 from playground.runs.stream import run_state
-from playground.server import audit, idle_timeout, logs, media_routes, metrics, refusals
+from playground.server import (
+    audit,
+    idle_timeout,
+    logs,
+    media_routes,
+    metrics,
+    openai_routes,
+    refusals,
+)
 from playground.server.api import add_endpoints
 from playground.server.middleware import build_middleware
 from playground.shell import lazy_imports, scripts
@@ -176,6 +184,7 @@ def serve(host: str, port: int) -> gr.Blocks:
                 *scripts.routes(),
                 *recorded_runs.routes(),
                 *media_routes.routes(),
+                *openai_routes.routes(),
                 *lessons.routes(),
                 *refusals.routes(),
                 *audit.routes(),

@@ -70,7 +70,8 @@ def test_the_commands_run_one_after_the_other(left_out, tmp_path, monkeypatch, c
 
 
 def test_the_python_blocks_run(capsys):
-    blocks = [text for kind, text in BLOCKS if kind == "python"]
+    # Where a block asks a server, playground/test_openai.py has one.
+    blocks = [text for kind, text in BLOCKS if kind == "python" and "base_url" not in text]
     assert blocks
     for text in blocks:
         exec(compile(text, "README.md or docs/usage.md", "exec"), {})

@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
-from functools import partial
 from typing import Any
-
-import gradio as gr
 
 from engine import DecodeRequest
 from engine.declare.weights import weights_params
 from engine.errors import Cancelled, ParameterError
 from engine.serving import decode
 from engine.strategies import STRATEGIES
+from engine.strategies.base import Strategy
 from engine.trace.events import Failed, Finished
 from engine.trace.json_io import to_dict
 from playground.forms import visitor_media
 from playground.jobs.page_events import RUN_QUEUE_ID
 from playground.jobs.registry import JOBS, JobKind
 from playground.jobs.zerogpu import queue_options
+from playground.server.api_schema import RESULT_SCHEMA, endpoint_description, endpoint_inputs
+from playground.shell.endpoints import add_typed_endpoint
 from playground.shell.guard import guard_handler
 from playground.shell.visitors import set_current_visitor
 
-# A prompt object has the fields of one of these sets.
 _PROMPT_FORMS = ({"messages", "template"}, {"prompt"})
+"""A prompt object has the fields of one of these sets."""
 _POLL_S = 0.25
 """Seconds between checks that the caller is still connected."""
 _CALL = JobKind("api", reconnects=False, stopped="Stopped: nobody waits for it any more.")
 
 
-def decode_to_end(strategy: str, prompt: Any, model: Any, params: Any, seed: Any) -> dict[str, Any]:
+def decode_to_end(
+    strategy: str,
+    prompt: Any,
+    model: Any,
+    params: Any,
+    seed: Any,
+    assistant: Any = None,
+    **others: Any,
+) -> dict[str, Any]:
     """Decode to the end and return the result as JSON values.
 
     Args:
@@ -40,6 +49,8 @@ def decode_to_end(strategy: str, prompt: Any, model: Any, params: Any, seed: Any
         model: a model's name.
         params: parameters of the strategy and of ``declare.weights``, or None.
         seed: the seed of the run.
+        assistant: the draft model's name, None for the strategy's default.
+        others: the fields of a prompt object, in place of it; None for those that are not given.
 
     Returns:
         ``outputs`` (each with text, token_ids and finish_reason), ``metrics`` and ``notes``.
@@ -49,9 +60,19 @@ def decode_to_end(strategy: str, prompt: Any, model: Any, params: Any, seed: Any
         StoppedError: the caller disconnected for longer than ``unheard_s``.
     """
     set_current_visitor()
-    params, weights = split_params(params if params is not None else {})
-    read = _prompt_fields(prompt)
-    run = decode(DecodeRequest(strategy, model, params=params, seed=seed, weights=weights, **read))
+    settings, weights = split_params(params if params is not None else {})
+    read = _prompt_fields(prompt, {name: v for name, v in others.items() if v is not None})
+    run = decode(
+        DecodeRequest(
+            strategy,
+            model,
+            params=settings,
+            seed=seed,
+            assistant=assistant,
+            weights=weights,
+            **read,
+        )
+    )
     last = None
     with JOBS.run(_CALL) as job, closing(run):
         for events in run.batches(0.0, _POLL_S):
@@ -65,27 +86,34 @@ def decode_to_end(strategy: str, prompt: Any, model: Any, params: Any, seed: Any
     return {name: to_dict(getattr(last.trace, name)) for name in ("outputs", "metrics", "notes")}
 
 
-def _prompt_fields(prompt: Any) -> dict[str, Any]:
+def _prompt_fields(prompt: Any, given: dict[str, Any]) -> dict[str, Any]:
     """Return the prompt fields of a request: text, messages, media and speech options.
+
+    Args:
+        prompt: text, or an object with the other fields.
+        given: the other fields, as far as a call has them.
 
     Raises:
         ParameterError: the object has other fields, or an image or audio file cannot be read.
     """
-    if not isinstance(prompt, dict):
+    if not given and not isinstance(prompt, dict):
         return {"prompt": prompt}
-    given = visitor_media.media_from_call(prompt)
-    named = {name: value for name, value in prompt.items() if name not in visitor_media.KINDS}
-    told = named.pop("speech", None) if given else None
-    # With an image or audio file the prompt may be empty.
-    if given and named.get("prompt") == "":
+    whole = {**(prompt if isinstance(prompt, dict) else {"prompt": prompt}), **given}
+    media = visitor_media.media_from_call(whole)
+    named = {name: value for name, value in whole.items() if name not in visitor_media.KINDS}
+    speech = named.pop("speech", None) if media else None
+    # A conversation is given without a prompt, and with an image or audio file it may be empty.
+    if named.get("prompt") in ("", None) and "messages" in named:
+        named.pop("prompt", None)
+    if media and named.get("prompt") == "":
         named["prompt"] = None
-    if not (given or "messages" in named) or not any(set(named) <= own for own in _PROMPT_FORMS):
+    if not (media or "messages" in named) or not any(set(named) <= own for own in _PROMPT_FORMS):
         raise ParameterError(
             "prompt",
             named,
             "it must be text, or an object of messages and template or of prompt, with image or audio",
         )
-    return {**named, **given, **({} if told is None else {"speech": told})}
+    return {**named, **media, **({} if speech is None else {"speech": speech})}
 
 
 def split_params(params: Any) -> tuple[Any, dict[str, Any]]:
@@ -98,15 +126,47 @@ def split_params(params: Any) -> tuple[Any, dict[str, Any]]:
     return {name: value for name, value in params.items() if name not in kinds}, weights
 
 
+def _make_endpoint(strategy: Strategy) -> Callable[..., dict[str, Any]]:
+    """Return the function of a strategy's endpoint; programs read its docstring."""
+
+    def call(
+        prompt: str,
+        model: str = strategy.default_model,
+        params: dict[str, Any] | None = None,
+        seed: int = 0,
+        assistant: str | None = None,
+        messages: list[dict[str, Any]] | None = None,
+        template: dict[str, Any] | None = None,
+        image: str | None = None,
+        audio: str | None = None,
+        speech: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        return decode_to_end(
+            strategy.name,
+            prompt,
+            model,
+            params,
+            seed,
+            assistant,
+            messages=messages,
+            template=template,
+            image=image,
+            audio=audio,
+            speech=speech,
+        )
+
+    call.__name__ = strategy.name
+    call.__doc__ = endpoint_description(strategy)
+    return call
+
+
 def add_endpoints() -> None:
-    """Register ``/<strategy>`` for every strategy; see ``decode_to_end`` for the four inputs."""
-    fields = [gr.JSON(visible=False) for _ in range(4)]
-    button, answer = gr.Button(visible=False), gr.JSON(visible=False)
-    for name in STRATEGIES:
-        button.click(
-            guard_handler(partial(decode_to_end, name)),
-            fields,
-            answer,
-            api_name=name,
+    """Register ``/<strategy>`` for every strategy."""
+    for strategy in STRATEGIES.values():
+        add_typed_endpoint(
+            guard_handler(_make_endpoint(strategy)),
+            strategy.name,
+            endpoint_inputs(strategy),
+            RESULT_SCHEMA,
             **queue_options(RUN_QUEUE_ID),
         )

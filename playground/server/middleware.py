@@ -14,46 +14,51 @@ from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from engine.errors import BusyError
+from engine.messages import to_json
 from engine.settings import SETTINGS
 from playground.server.body_budget import BODY_BUDGET, BodyTooLargeError
 from playground.server.media_routes import MEDIA_PATH as MEDIA
+from playground.server.openai_response import OPENAI_PATH, refusal_object
 from playground.server.proxies import ForwardedHeaders, forwarded_headers_arguments
 from playground.server.request_schema import (
     CALL_PATH,
     JOIN_PATH,
     MAX_SESSION_CHARS,
     TOO_LARGE,
-    find_request_error,
+    Refusal,
+    check_request,
 )
 from playground.server.session_streams import ListenerRefusedError, SessionStreams
 from playground.shell.listeners import LISTENERS
 from playground.storage.uploads import UPLOADS
 
-_CLOSED_PATHS = tuple(
-    place + name
-    for place in ("/gradio_api", "")
-    for name in (
-        "/api/",
-        "/call/v2/",
-        "/component_server",
-        "/deep_link",
-        "/dev",
-        "/docs",
-        "/monitoring",
-        "/openapi.json",
-        "/process_recording",
-        "/profiling",
-        "/proxy=",
-        "/redoc",
-        "/run/",
-        "/run-history",
-        "/runs",
-        "/stream/",
-        "/undo-vibe",
-        "/vibe",
-    )
+_CLOSED_PATHS = (
+    "/call/v2/",
+    "/openapi.json",
+    *(
+        place + name
+        for place in ("/gradio_api", "")
+        for name in (
+            "/api/",
+            "/component_server",
+            "/deep_link",
+            "/dev",
+            "/docs",
+            "/monitoring",
+            "/process_recording",
+            "/profiling",
+            "/proxy=",
+            "/redoc",
+            "/run/",
+            "/run-history",
+            "/runs",
+            "/stream/",
+            "/undo-vibe",
+            "/vibe",
+        )
+    ),
 )
-"""Gradio's endpoints that the page does not use.
+"""Gradio's endpoints that neither the page nor programs use.
 
 An allow-list would break with each Gradio version.
 """
@@ -160,21 +165,21 @@ class RequestGate:
             most = SETTINGS.max_call_bytes if path.startswith(CALL_PATH) else self.max_bytes
             body, wrong = await _read_body(receive, most)
         if wrong:
-            return await _send_response(send, *wrong)
-        replies = _replay_body(body, receive) if post else receive
+            return await _refuse(send, path, wrong[0], wrong[1].decode())
         # Gradio would fetch an address in a value as a file, so values are checked before it.
-        refused = await self._find_error(path, body) if post else None
+        refused, body = await self._check_body(path, body) if post else (None, body)
         if refused:
-            return await _send_response(send, refused[0], refused[1].encode())
+            return await _refuse(send, path, *refused)
+        replies = _replay_body(body, receive) if post else receive
         if not path.startswith(_ENDPOINT_PATHS):
             return await self.app(scope, replies, send)
         return await self._answer_endpoint(scope, replies, send)
 
-    async def _find_error(self, path: str, body: bytes) -> tuple[int, str] | None:
+    async def _check_body(self, path: str, body: bytes) -> tuple[Refusal | None, bytes]:
         if len(body) <= _SMALL_BODY_BYTES:
-            return find_request_error(path, body, self.inputs)
+            return check_request(path, body, self.inputs)
         # Other visitors' requests are answered meanwhile.
-        return await asyncio.to_thread(find_request_error, path, body, self.inputs)
+        return await asyncio.to_thread(check_request, path, body, self.inputs)
 
     async def _answer_endpoint(self, scope: Any, replies: Any, send: Any) -> None:
         listener = _listening_session(scope) if scope["method"] == "GET" else ""
@@ -311,8 +316,18 @@ def _replay_body(body: bytes, receive: Any) -> Any:
     return replies
 
 
-async def _send_response(send: Any, status: int, body: bytes) -> None:
-    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+async def _refuse(send: Any, path: str, status: int, sentence: str) -> None:
+    """Answer with a sentence, as OpenAI's error object where a program expects one."""
+    if not path.startswith(OPENAI_PATH):
+        return await _send_response(send, status, sentence.encode())
+    body = to_json(refusal_object(status, sentence)).encode()
+    return await _send_response(send, status, body, b"application/json")
+
+
+async def _send_response(
+    send: Any, status: int, body: bytes, kind: bytes = b"text/plain; charset=utf-8"
+) -> None:
+    headers = [(b"content-type", kind)]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

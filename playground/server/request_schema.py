@@ -15,11 +15,15 @@ from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.trace.json_scan import JsonLimitError, JsonLimits, JsonSizeError, check_json
 from playground.forms.visitor_media import KINDS
+from playground.server.api_schema import CALL_FIELDS
 from playground.storage.uploads import UPLOADS
 
 CALL_PATH, JOIN_PATH = "/gradio_api/call/", "/gradio_api/queue/join"
-_FIELDS = ("prompt", "model", "params", "seed")
+_NAMED_PATH = CALL_PATH + "v2/"
+"""Where a call gives its inputs by name."""
+_LEAST_VALUES = 4
 _DATA_FORM = "data must be a list of prompt, model, params and seed."
+_NAMES = f"The inputs are {', '.join(CALL_FIELDS)}; the prompt is required."
 MAX_SESSION_CHARS = 64
 TOO_LARGE = "The request is too large."
 _FILE_TYPE = "gradio.FileData"
@@ -28,8 +32,14 @@ _LIMITS = JsonLimits(depth=100, containers=50_000, values=500_000)
 _CALL_LIMITS = JsonLimits(100, 10_000, 500_000, SETTINGS.max_request_bytes)
 
 
-def find_request_error(path: str, body: bytes, inputs: Mapping[int, int]) -> tuple[int, str] | None:
-    """Return the HTTP status and sentence that refuse a request, or None if it is valid.
+Refusal = tuple[int, str]
+"""HTTP status and sentence that refuse a request."""
+
+
+def check_request(
+    path: str, body: bytes, inputs: Mapping[int, int]
+) -> tuple[Refusal | None, bytes]:
+    """Return what refuses a request, None if it is valid, and the body to pass on.
 
     Args:
         path: the request's path.
@@ -37,7 +47,35 @@ def find_request_error(path: str, body: bytes, inputs: Mapping[int, int]) -> tup
         inputs: number of input values of each event of the page, by ``fn_index``.
     """
     # Only programs send files inside a call; the page uploads them by a request of their own.
-    is_call = path.startswith(CALL_PATH) and path.removeprefix(CALL_PATH) in STRATEGIES
+    is_named = path.startswith(_NAMED_PATH)
+    is_call = path.removeprefix(_NAMED_PATH if is_named else CALL_PATH) in STRATEGIES
+    refused = _find_size_error(body, is_call=is_call)
+    if refused or not (is_call or path.rstrip("/") == JOIN_PATH):
+        return refused, body
+    try:
+        asked = json.loads(body)
+    except ValueError:
+        return None, body  # Gradio itself reports invalid JSON.
+    if len(body) > SETTINGS.max_request_bytes and not _has_media(asked):
+        return (413, TOO_LARGE), body
+    if not isinstance(asked, dict):
+        return None, body
+    refused = _find_content_error(asked)
+    if is_named and is_call:
+        known = "prompt" in asked and set(asked) <= set(CALL_FIELDS)
+        return refused or (None if known else (422, _NAMES)), body
+    data = asked.get("data")
+    if not is_call:
+        return refused or _find_join_error(asked, data, inputs), body
+    if refused or not isinstance(data, list) or not _LEAST_VALUES <= len(data) <= len(CALL_FIELDS):
+        return refused or (422, _DATA_FORM), body
+    # Gradio itself refuses a call by position that does not give every value.
+    missing = [None] * (len(CALL_FIELDS) - len(data))
+    return None, json.dumps({**asked, "data": data + missing}).encode() if missing else body
+
+
+def _find_size_error(body: bytes, *, is_call: bool) -> Refusal | None:
+    """Return what refuses a body by its bytes, before it is parsed."""
     if len(body) > SETTINGS.max_request_bytes and not is_call:
         return 413, TOO_LARGE
     try:
@@ -45,37 +83,21 @@ def find_request_error(path: str, body: bytes, inputs: Mapping[int, int]) -> tup
     except JsonLimitError as error:
         status = 413 if isinstance(error, JsonSizeError) else 400
         return status, error.to_message(Message("The request"))
-    if not is_call and path.rstrip("/") != JOIN_PATH:
-        return None
-    try:
-        asked = json.loads(body)
-    except ValueError:
-        return None  # Gradio itself reports invalid JSON.
-    if len(body) > SETTINGS.max_request_bytes and not _has_media(asked):
-        return 413, TOO_LARGE
-    if not isinstance(asked, dict):
-        return None
-    wrong = _find_content_error(asked)
-    if wrong:
-        return wrong
-    data = asked.get("data")
-    if is_call:
-        return None if isinstance(data, list) and len(data) == len(_FIELDS) else (422, _DATA_FORM)
-    return _find_join_error(asked, data, inputs)
+    return None
 
 
 def _has_media(asked: Any) -> bool:
     """Return whether a call contains an image or audio file; only such a call may be large."""
-    try:
-        prompt = asked["data"][0]
-    except (LookupError, TypeError):
+    if not isinstance(asked, dict):
         return False
-    return isinstance(prompt, dict) and any(isinstance(prompt.get(kind), str) for kind in KINDS)
+    data = asked.get("data")
+    named = dict(zip(CALL_FIELDS, data, strict=False)) if isinstance(data, list) else asked
+    prompt = named.get("prompt")
+    given = [named, prompt] if isinstance(prompt, dict) else [named]
+    return any(isinstance(fields.get(kind), str) for fields in given for kind in KINDS)
 
 
-def _find_join_error(
-    asked: dict[str, Any], data: Any, inputs: Mapping[int, int]
-) -> tuple[int, str] | None:
+def _find_join_error(asked: dict[str, Any], data: Any, inputs: Mapping[int, int]) -> Refusal | None:
     if len(str(asked.get("session_hash", ""))) > MAX_SESSION_CHARS:
         return 400, "The session is not valid."
     event = asked.get("fn_index")
@@ -87,7 +109,7 @@ def _find_join_error(
     return None
 
 
-def _find_content_error(asked: dict[str, Any]) -> tuple[int, str] | None:
+def _find_content_error(asked: dict[str, Any]) -> Refusal | None:
     """Return the error of a body that names a file not uploaded here."""
     for value in _walk_values(asked):
         # Gradio opens the path or address of such an object as a file.

@@ -191,7 +191,6 @@ def test_what_a_browser_says_of_the_page_that_asks_counts(client, headers, statu
 @pytest.mark.parametrize(
     "path",
     [
-        "/openapi.json",
         "/docs",
         "/redoc",
         "/deep_link",
@@ -203,15 +202,14 @@ def test_what_a_browser_says_of_the_page_that_asks_counts(client, headers, statu
         "/profiling/summary",
         "/proxy=http://127.0.0.1:1/x",
         "/stream/a/1/2/playlist.m3u8",
-        "/call/v2/greedy/x",
     ],
 )
-def test_what_the_page_has_no_use_for_is_closed(client, prefix, path):
+def test_what_neither_the_page_nor_a_program_uses_is_closed(client, prefix, path):
     assert client.get(prefix + path).status_code == 404
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/greedy", "/run/greedy", "/component_server", "/call/v2/greedy"]
+    "path", ["/api/greedy", "/run/greedy", "/component_server", "/call/v2/nothing"]
 )
 def test_what_goes_round_the_line_is_closed(client, path):
     sent = {"data": ["Once", None, {}, 0]}

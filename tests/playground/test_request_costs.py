@@ -10,7 +10,7 @@ from engine.errors import ParameterError
 from engine.strategies import STRATEGIES
 from playground.forms import links
 from playground.server import request_schema
-from playground.server.request_schema import CALL_PATH, JOIN_PATH, find_request_error
+from playground.server.request_schema import CALL_PATH, JOIN_PATH, check_request
 from tests.helpers.bombs import MAX_MORE_MB, lists, peak_mb
 
 CALL = f"{CALL_PATH}greedy"
@@ -36,6 +36,8 @@ MANY_BYTES = (
         (CALL, PICTURE % (b" " * 30_000_000 + b"{}"), MANY_BYTES),
         (JOIN_PATH, b'{"fn_index": 0, "data": %s}' % lists(900_000),
          (400, "The request has more than 50,000 objects and lists.")),
+        (f"{CALL_PATH}v2/greedy", b'{"prompt": "a", "params": {"bad_words_ids": %s}}' % lists(900_000),
+         MANY_LISTS),
         ("/gradio_api/cancel", lists(900_000),
          (400, "The request has more than 50,000 objects and lists.")),
         ("/rooms", lists(900_000), (400, "The request has more than 50,000 objects and lists.")),
@@ -47,7 +49,7 @@ MANY_BYTES = (
 def test_a_body_that_would_cost_much_is_not_parsed(path, body, refusal, monkeypatch):
     monkeypatch.setattr(json, "loads", lambda *_: pytest.fail("it was parsed"))
     found = []
-    assert peak_mb(lambda: found.append(find_request_error(path, body, {0: 0}))) < MAX_MORE_MB
+    assert peak_mb(lambda: found.append(check_request(path, body, {0: 0})[0])) < MAX_MORE_MB
     assert found == [refusal]
 
 
@@ -55,13 +57,15 @@ def test_a_picture_as_one_string_may_be_large_and_is_parsed_once(monkeypatch):
     body = json.dumps({"data": [{"image": "A" * 30_000_000}, None, {}, 0]}).encode()
     parsed, whole = [], json.loads
     monkeypatch.setattr(request_schema.json, "loads", lambda text: parsed.append(1) or whole(text))
-    assert find_request_error(CALL, body, {}) is None
+    assert check_request(CALL, body, {})[0] is None
     assert parsed == [1]
+    named = json.dumps({"prompt": "", "image": "A" * 30_000_000}).encode()
+    assert check_request(f"{CALL_PATH}v2/greedy", named, {}) == (None, named)
 
 
 def test_a_large_call_without_a_picture_is_refused():
     body = json.dumps({"data": ["A" * 2_000_000, None, {}, 0]}).encode()
-    assert find_request_error(CALL, body, {}) == (413, "The request is too large.")
+    assert check_request(CALL, body, {})[0] == (413, "The request is too large.")
 
 
 def test_a_link_is_parsed_no_further_than_its_limit(monkeypatch):

@@ -1,0 +1,122 @@
+"""Descriptions of the endpoints for programs, written from the strategies' declarations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
+from engine.declare.weights import weights_params
+from engine.run.request import MAX_SEED
+from engine.strategies.base import STORY, Strategy
+from engine.trace.json_io import to_dict
+from playground.shell.endpoints import EndpointInput
+
+_TEXT, _OBJECT = {"type": "string"}, {"type": "object", "additionalProperties": {}}
+CALL_FIELDS = (
+    "prompt",
+    "model",
+    "params",
+    "seed",
+    "assistant",
+    "messages",
+    "template",
+    "image",
+    "audio",
+    "speech",
+)
+"""Inputs of an endpoint, in order. A call by position may end after the seed."""
+RESULT_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "outputs": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "token_ids": {"type": "array", "items": {"type": "integer"}},
+                    "text": _TEXT,
+                    "finish_reason": _TEXT,
+                },
+            },
+        },
+        "metrics": _OBJECT,
+        "notes": {"type": "array", "items": _TEXT},
+    },
+}
+
+
+def endpoint_description(strategy: Strategy) -> str:
+    """Return the docstring of a strategy's endpoint, as Gradio and agents read it."""
+    lines = "\n".join(f"    {name}: {text}" for name, text in _input_texts(strategy).items())
+    return (
+        f"Decode with {strategy.title}: continue a prompt and return the texts.\n\n"
+        f"{strategy.summary}\n\nArgs:\n{lines}\n\nReturns:\n"
+        "    outputs (text, token_ids and finish_reason of each), metrics and notes"
+    )
+
+
+def _input_texts(strategy: Strategy) -> dict[str, str]:
+    return {
+        "prompt": f'the text to continue, such as "{STORY}"; empty with messages, image or audio',
+        "model": f"a name of the catalogue or of the hub, such as {strategy.default_model}",
+        "params": "settings of the strategy by name; the schema has the range and default of each",
+        "seed": "same seed, same text; 0 or more",
+        "assistant": "the draft model of a strategy that drafts",
+        "messages": 'a conversation in place of the prompt, such as [{"role": "user", "content": "Hi"}]',
+        "template": "further values for the model's chat template",
+        "image": "a picture in base64, or example:scene-1 for a built-in one",
+        "audio": "a sound in base64, or example:NAME for a built-in one",
+        "speech": "language and task of a speech model",
+    }
+
+
+def endpoint_inputs(strategy: Strategy) -> dict[str, EndpointInput]:
+    """Return the inputs of a strategy's endpoint, in order."""
+    kinds = params_of(strategy.config) | weights_params(strategy.assistant != "none")
+    defaults = defaults_of(strategy.config)
+    properties = {name: param_schema(kind, defaults.get(name)) for name, kind in kinds.items()}
+    length = {"max_new_tokens": defaults["max_new_tokens"]}
+    schemas: dict[str, dict[str, Any]] = {
+        "params": {"type": "object", "properties": properties},
+        "seed": {"type": "integer", "minimum": 0, "maximum": MAX_SEED},
+        "messages": {"type": "array", "items": _OBJECT},
+        "template": _OBJECT,
+        "speech": _OBJECT,
+    }
+    values = {"model": strategy.default_model, "params": length, "seed": 0}
+    examples = {"prompt": STORY, **values}
+    return {
+        name: EndpointInput(
+            # Gradio shows the second one to people.
+            {**schemas.get(name, _TEXT), "description": text, "additional_description": text},
+            examples.get(name),
+            values.get(name),
+        )
+        for name, text in _input_texts(strategy).items()
+    }
+
+
+def param_schema(kind: Param, default: Any) -> dict[str, Any]:
+    """Return the JSON schema of a parameter; null is valid where the parameter may be off."""
+    about = {"description": f"{kind.label}. {kind.help} It must be {kind.describe_range()}."}
+    if default is not None:
+        about["default"] = to_dict(default)
+    own = _value_schema(kind)
+    return {**about, **({"oneOf": [{"type": "null"}, own]} if kind.optional and own else own)}
+
+
+def _value_schema(kind: Param) -> dict[str, Any]:
+    """Return the type and range of a value; empty for a list with forms of its own."""
+    match kind:
+        case Flag():
+            return {"type": "boolean"}
+        case Integer():
+            return {"type": "integer", "minimum": kind.minimum, "maximum": kind.maximum}
+        case Number():
+            low = "exclusiveMinimum" if kind.above_minimum else "minimum"
+            high = "exclusiveMaximum" if kind.below_maximum else "maximum"
+            return {"type": "number", low: kind.minimum, high: kind.maximum}
+        case Choice() if all(isinstance(choice, str) for choice in kind.choices):
+            return {"type": "string", "enum": list(kind.choices)}
+        case _:
+            return {}
