@@ -126,9 +126,8 @@ def page_head(language: str = languages.ENGLISH) -> str:
     Args:
         language: the reader's language code.
     """
-    place = f"./{recorded_runs.recorded_path()}"
     given = {
-        "recorded": place,
+        "recorded": f"./{recorded_runs.recorded_path()}",
         "spec": translate_spec(whole_spec(), language),
         "here": scripts.PING_URL,
         # Which models a strategy refuses is known only once torch is loaded; the page asks for it
@@ -136,11 +135,18 @@ def page_head(language: str = languages.ENGLISH) -> str:
         "refusals": "" if lazy_imports.is_finished() else refusals.REFUSALS_URL,
         "plotly": scripts.plotly_url(),
     }
-    shown = next(s for s in page_spec()["strategies"] if s["name"] == FIRST_TAB)
-    first = next((p["recorded"] for p in shown["presets"] if p["recorded"]), None)
-    return languages.catalogue_elements(language) + scripts.head_html(
-        given, [f"{place}/{first}.json"] if first else []
-    )
+    return languages.catalogue_elements(language) + scripts.head_html(given)
+
+
+def preload_head(query: str) -> str:
+    """Return the HTML that preloads the recording that an address opens with; empty if none is known.
+
+    Args:
+        query: the address's query string.
+    """
+    name = recorded_runs.find_recording(query, FIRST_TAB)
+    path = f"./{recorded_runs.recorded_path()}/{name}.json"
+    return scripts.preload_html(path) if name else ""
 
 
 def serve(host: str, port: int) -> gr.Blocks:
@@ -177,6 +183,7 @@ def serve(host: str, port: int) -> gr.Blocks:
                 Middleware(
                     HeadMiddleware,
                     head=CachedHead(page_head, page_spec),
+                    preload=preload_head,
                     words=languages.server_catalogue,
                 ),
             ],

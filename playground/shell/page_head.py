@@ -40,14 +40,19 @@ class HeadMiddleware:
     Args:
         app: the next ASGI app.
         head: returns the current head in a language.
+        preload: returns what else belongs into the head of an address, from its query string.
         words: returns the catalogue of a language (English -> translation), for text that Gradio
             draws.
     """
 
     def __init__(
-        self, app: Any, head: Callable[[str], str], words: Callable[[str], Mapping[str, str]]
+        self,
+        app: Any,
+        head: Callable[[str], str],
+        preload: Callable[[str], str],
+        words: Callable[[str], Mapping[str, str]],
     ) -> None:
-        self.app, self.head, self.words = app, head, words
+        self.app, self.head, self.preload, self.words = app, head, preload, words
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request."""
@@ -56,7 +61,6 @@ class HeadMiddleware:
             return
         begun, parts, asked = {}, [], Headers(scope=scope)
         query = scope.get("query_string", b"").decode("latin1")
-        language = choose_language(query, asked.get("accept-language", ""))
 
         async def whole(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -67,17 +71,19 @@ class HeadMiddleware:
                 body = b"".join(parts)
                 if begun["status"] == 200:
                     # Building and compressing the page would block the event loop.
-                    body = await asyncio.to_thread(self._rewrite_page, asked, begun, body, language)
+                    body = await asyncio.to_thread(self._rewrite_page, asked, begun, body, query)
                 await send(begun)
                 await send({"type": "http.response.body", "body": body})
 
         await self.app(scope, receive, whole)
 
     def _rewrite_page(
-        self, asked: Headers, begun: dict[str, Any], page: bytes, language: str
+        self, asked: Headers, begun: dict[str, Any], page: bytes, query: str
     ) -> bytes:
         """Return the rewritten page; updates the response headers in ``begun``."""
-        body = insert_head(translate_components(page, self.words(language)), self.head(language))
+        language = choose_language(query, asked.get("accept-language", ""))
+        head = self.preload(query) + self.head(language)
+        body = insert_head(translate_components(page, self.words(language)), head)
         headers = MutableHeaders(raw=list(begun["headers"]))
         if "gzip" in asked.get("accept-encoding", ""):
             # No timestamp, so equal pages compress to equal bytes.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -158,12 +158,16 @@ def immutable_response(content: bytes, kind: str, **more: str) -> Response:
     return Response(content, media_type=kind, headers=headers)
 
 
-def head_html(given: Mapping[str, Any], soon: Iterable[str] = ()) -> str:
+def preload_html(url: str) -> str:
+    """Return the HTML that preloads what the scripts request first, by its URL relative to the page."""
+    return f'<link rel="preload" as="fetch" crossorigin="anonymous" href="{url}">'
+
+
+def head_html(given: Mapping[str, Any]) -> str:
     """Return the HTML of the page's head: it loads and starts the scripts.
 
     Args:
         given: Argument of the entry module's ``open``, as JSON values.
-        soon: URLs, relative to the page, to preload because the scripts request them first.
     """
     # Relative, so that the playground may be served below any path.
     address = f"./{_PATH}/{asset_version()}/index.mjs"
@@ -173,10 +177,7 @@ def head_html(given: Mapping[str, Any], soon: Iterable[str] = ()) -> str:
         f".then(({{ page }}) => (window.playground.page = page.open({page.to_script_json(given)})));"
         f"window.playground.catch(() => {{ {_MISSING_SCRIPTS_NOTICE} }});"
     )
-    early = "".join(
-        f'<link rel="preload" as="fetch" crossorigin="anonymous" href="{path}">' for path in soon
-    )
-    return f"{link}{early}<script>{script}</script>"
+    return f"{link}<script>{script}</script>"
 
 
 def on_load(make: str) -> str:

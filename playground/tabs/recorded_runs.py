@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Callable
 from functools import cache
 from typing import Any
+from urllib.parse import parse_qs
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -24,7 +25,7 @@ from engine.strategies import STRATEGIES
 from engine.strategies.watermark import STRATEGY as WATERMARK
 from engine.trace.records import ModelInfo, Trace
 from playground.forms.links import preset_form, trace_form
-from playground.forms.spec import stage_views
+from playground.forms.spec import page_spec, stage_views
 from playground.shell import scripts
 from playground.tabs.compare import comparison_figures, to_column
 from playground.tabs.replay import trace_with_visuals
@@ -87,6 +88,24 @@ def gzipped_json(name: str) -> bytes:
         raise TraceError("Nothing recorded is named {name}.", name=repr(name[:60]))
     # mtime=0: equal content gives equal bytes.
     return gzip.compress(to_json(data).encode(), mtime=0)
+
+
+def find_recording(query: str, first_tab: str) -> str | None:
+    """Return the name of the recording that an address shows first; None for one that shows none.
+
+    Args:
+        query: the address's query string.
+        first_tab: the strategy of an address that names none.
+    """
+    asked = {name: values[0] for name, values in parse_qs(query).items()}
+    if "strategy" in asked:
+        return None
+    trace = asked.get("trace")
+    if trace is not None:
+        return trace if gallery.find_entry(trace) else None
+    tab = asked.get("tab", first_tab)
+    shown = next((s for s in page_spec()["strategies"] if s["name"] == tab), None)
+    return shown and next((p["recorded"] for p in shown["presets"][:1]), None)
 
 
 def recorded_run(name: str) -> dict[str, Any]:

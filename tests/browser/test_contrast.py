@@ -27,7 +27,11 @@ def decoded(open_page, strategy, suffix="", size=None, **changes):
     params = {**PARAMS[strategy], **changes}
     page = open_page(link(strategy, PROMPT[strategy], suffix, **params), **(size or {}))
     finish(page, strategy)
-    return page, view(page.locator(f"#{strategy}-stage"), VISUAL[strategy])
+    visual = view(page.locator(f"#{strategy}-stage"), VISUAL[strategy])
+    folded = visual.locator(".lh-about > summary")
+    if folded.count():
+        folded.click()
+    return page, visual
 
 
 def test_every_candidate_has_bars_and_an_arc(same_page):

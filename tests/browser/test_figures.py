@@ -49,7 +49,7 @@ def test_the_model_and_what_was_used_stand_together(same_page):
 def test_the_candidates_of_a_search_are_those_of_the_chosen_node(same_page):
     page, stage, trace = opened(same_page, "beam_search")
     index = 6
-    names = stage.locator(".dp-v-candidates .cb-name")
+    names = view(stage, "candidates").locator(".cb-name")
     for node in trace.steps[index].detail.pool:
         select(page, index, node.node_id)
         piece = trace.pieces[node.token_id].replace(" ", "·").replace("\n", "⏎")

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.helpers.forwards import beside, elsewhere, plain, rolled_back
-from tests.helpers.pages import fits, shot, until
+from tests.helpers.pages import fits, shot, until, view
 from tests.helpers.patience import PATIENCE_MS
 from visualizers.page import page
 
@@ -29,7 +29,7 @@ def timeline(browser, tmp_path):
         alone.on("pageerror", lambda error: problems.append(str(error)))
         alone.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
         alone.goto(page(trace, dark=dark).save(tmp_path / f"{len(opened)}.html").as_uri())
-        return alone.locator(".dp-v-forward_timeline")
+        return view(alone.locator(".dp-stage"), "forward_timeline")
 
     yield open_
     for alone in opened:

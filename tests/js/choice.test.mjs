@@ -182,3 +182,29 @@ test("a name continues from here, and one button asks about the row in use", asy
   await click(why()[0]);
   assert.deepEqual(said.pop(), ["ask", { step: 4, token_id: candidates[1].token_id }]);
 });
+
+test("bars are the picture where a strategy has no other one, and behind More elsewhere", async () => {
+  const sampled = await drawn("sampling-1", "candidates");
+  assert.equal(sampled.all(".dp-panel .dp-v-candidates").length, 0);
+  for (const [name, picture] of [
+    ["watermark-1", "watermark_chance"],
+    ["dola-1", "layer_heatmap"],
+    ["beam_search-1", "beam_tree"],
+  ]) {
+    const { all } = await drawn(name, picture, "candidates");
+    assert.equal(all(`.dp-panel .dp-v-candidates .cb-row`).length > 0, true, name);
+    assert.equal(all(`.dp-panel .dp-v-${picture}`).length, 0, name);
+  }
+});
+
+test("what a preview does not draw says that it is the run as it was", async () => {
+  const { all, root, preview } = await drawn("watermark-1", "watermark_chance", "candidates");
+  const noted = all(".dp-as-run").map((note) => note.closest(".dp-card").className);
+  assert.deepEqual(noted, ["dp-card dp-v-watermark_chance dp-picture"]);
+  const tried = () => root.querySelector(".dp-main").classList.contains("tried");
+  assert.equal(tried(), false);
+  await preview({ step: 0, rows: [], stale: false, chosen: null, setting: "3", first: null });
+  assert.equal(tried(), true);
+  await preview(null);
+  assert.equal(tried(), false);
+});

@@ -134,6 +134,7 @@ async function tab(answers) {
   const asked = [];
   const { receive } = connectQuestions((question) => {
     asked.push(question.action);
+    if (answers[question.action] === null) return;
     receive(JSON.stringify({ id: question.id, ...answers[question.action] }));
   });
   const seen = { preview: null };
@@ -196,6 +197,14 @@ test("the server decides what the page cannot, and a run what neither can", asyn
   assert.ok(preview().stale && !preview().rows.length);
   await move({ ...OWN, max_new_tokens: 5 });
   assert.equal(preview(), null);
+});
+
+test("an answer that is late leaves no picture of other settings behind", async () => {
+  const { preview, move } = await tab({ step_scores: SCORES, what_if_first: {}, what_if: null });
+  await move({ temperature: 0.5 });
+  assert.equal(preview().stale, false);
+  await move({ repetition_penalty: 1.3 });
+  assert.ok(preview().stale && !preview().rows.length);
 });
 
 test("another step is decided again, and another run is shown as it was recorded", async () => {

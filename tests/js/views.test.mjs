@@ -88,6 +88,31 @@ test("layers: a step has its column, and what the contrast made of it", async ()
   assert.equal(all(".lh-contrast li.on").length, framed.length);
 });
 
+test("layers: a column shows how the chosen word grew, the last layer first", async () => {
+  const { all, texts, select, trace } = await drawn("dola-1", "layer_heatmap");
+  await select(11);
+  const { emit, detail } = trace.steps[11];
+  const layers = detail.layers.toReversed();
+  const chances = layers.map(({ normed_logprob }) => Math.exp(normed_logprob));
+  const most = Math.max(...chances);
+  const bars = all(".lg-bar i").map(({ style }) => Number.parseFloat(style.width));
+  assert.equal(bars.length, layers.length);
+  for (const [i, chance] of chances.entries()) near(bars[i], (100 * chance) / most, 0.1);
+  assert.ok(new Set(bars).size > 5);
+  assert.deepEqual(
+    texts(".lg-row.base .lg-layer").concat(texts(".lg-row.on .lg-layer")),
+    [detail.premature_layer, layers.length - 1].map(String),
+  );
+  const named = layers.flatMap(({ normed_top: [[id]] }, i) =>
+    id === layers[i + 1]?.normed_top[0][0] ? [] : trace.pieces[id].trim(),
+  );
+  assert.deepEqual(texts(".lg-word").filter(Boolean), named.filter(Boolean));
+  assert.equal(
+    all(".lg-word.hit").length > 0,
+    layers.some((l) => l.normed_top[0][0] === emit[0]),
+  );
+});
+
 test("layers: a token is text wherever it is drawn", async () => {
   const trace = structuredClone(await open("dola-1"));
   const evil = "<img src=x onerror=hit()><b>b</b>";

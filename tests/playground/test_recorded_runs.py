@@ -17,9 +17,10 @@ from engine.sources.catalogue import CATALOGUE, CatalogueEntry
 from engine.strategies import STRATEGIES
 from engine.strategies.chat_presets import CHAT_MODEL
 from engine.trace import json_io
-from playground.app import page_head
+from playground.app import page_head, preload_head
 from playground.forms.links import preset_form
 from playground.forms.spec import page_spec
+from playground.shell import scripts
 from playground.tabs import recorded_runs
 
 NAMES = [entry.name for entry in gallery.list_entries()]
@@ -93,7 +94,26 @@ def test_what_is_fetched_is_small_and_the_page_itself_holds_no_run():
     )
     head = page_head()
     assert len(head) < 215_000
-    assert f'{recorded_runs.recorded_path()}/sampling-1.json"' in head
+
+
+@pytest.mark.parametrize(
+    ("query", "name"),
+    [
+        ("", "sampling-1"),
+        ("lang=de", "sampling-1"),
+        ("tab=sampling", "sampling-1"),
+        ("tab=dola&step=3", "dola-1"),
+        ("trace=greedy-2&step=4", "greedy-2"),
+        ("trace=nothing-1", None),
+        ("tab=compare", None),
+        ("strategy=sampling&prompt=A", None),
+    ],
+)
+def test_an_address_preloads_what_it_shows_and_nothing_else(query, name):
+    head = preload_head(query)
+    assert head == (
+        scripts.preload_html(f"./{recorded_runs.recorded_path()}/{name}.json") if name else ""
+    )
 
 
 def test_an_answer_is_kept_and_another_version_is_not_there():

@@ -38,6 +38,7 @@ export const contrastivePairs = {
   title: tr("How likely and how alike each candidate is"),
   heading: false,
   picture: true,
+  recorded: true,
   mount(root) {
     const box = el("div", {});
     root.append(box);

@@ -136,6 +136,8 @@ class Choice {
 export const candidates = {
   title: tr("Candidates of this step"),
   heading: false,
+  fallback: true,
+  tab: tr("Candidates"),
   empty: tr("The tokens the model considered: the model's probability, and the one that was used."),
   mount(root, ctx) {
     const choice = new Choice(root, ctx);

@@ -264,6 +264,7 @@ class Draw {
 /** @type {ViewSpec} */
 export const draw = {
   title: tr("The draw"),
+  recorded: true,
   place: "drawer",
   tab: tr("Draw"),
   empty: tr("How chance picked the token: a race in which likely tokens run faster."),

@@ -115,6 +115,7 @@ const createStages = (run, step) =>
 /** @type {ViewSpec} */
 export const xray = {
   title: tr("Processor X-ray"),
+  recorded: true,
   place: "drawer",
   tab: tr("X-ray"),
   empty: tr("What every processor removed, in the order they ran."),

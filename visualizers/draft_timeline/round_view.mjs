@@ -112,6 +112,7 @@ export const draftRound = {
   title: tr("The guesses of this pass"),
   heading: false,
   picture: true,
+  recorded: true,
   mount(root, ctx) {
     const box = el("div", { class: "dt-pass" });
     root.append(box);

@@ -99,6 +99,7 @@ function createSections(run, step) {
 /** @type {ViewSpec} */
 export const formula = {
   title: tr("Formulas with this step's numbers"),
+  recorded: true,
   place: "drawer",
   tab: tr("Formula"),
   empty: tr("The formulas that decide a step, with its numbers filled in."),

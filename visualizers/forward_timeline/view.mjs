@@ -275,7 +275,8 @@ class ForwardTimeline {
 /** @type {ViewSpec} */
 export const forwardTimeline = {
   title: tr("Forward passes, one by one"),
-  picture: true,
+  place: "drawer",
+  tab: tr("Passes"),
   empty: tr(
     "One row for each forward pass of the model: what it read, what was taken back after it, and what was written.",
   ),

@@ -1,10 +1,11 @@
-// View of DoLa's layer map: layers over steps with the contrasted
-// layer outlined, and the details of the selected step.
+// View of DoLa's layers: how likely each found the chosen word of the selected step, and the map of
+// all steps with the contrasted layer outlined. Its numbers are folded.
 import { el } from "../shared/dom.mjs";
 import { renderTerms } from "../shared/terms.mjs";
 import { tr } from "../shared/tr.mjs";
 import { cellText, createColumn, createContrast, createLayerTable } from "./column.mjs";
 import { Grid } from "./grid.mjs";
+import { createGrowth } from "./growth.mjs";
 import { Heatmap } from "./heatmap.mjs";
 import { isLayerStep, PROJECTION_NAMES, VALUE_NAMES } from "./values.mjs";
 
@@ -91,6 +92,7 @@ class LayerHeatmap {
       () => this.#currentPlot(),
       (step, layer) => this.#handleClick(step, layer),
     );
+    this.growth = el("div", { class: "lg" });
     this.drawn = note();
     this.missing = note();
     this.readout = el("p", { class: "dp-note lh-cell", "aria-live": "polite" });
@@ -107,20 +109,22 @@ class LayerHeatmap {
       el("summary", {}, tr("Table of every layer and step")),
       this.tableBody,
     );
+    const warning = el("b", {}, tr("Not advised for small models. "));
     root.append(
-      el(
-        "p",
-        { class: "lh-warn" },
-        el("b", {}, tr("Not advised for small models. ")),
-        SMALL_MODEL_WARNING,
-      ),
-      this.#createControls(),
+      this.growth,
       this.map.node,
-      this.drawn,
-      this.missing,
       this.readout,
-      el("div", { class: "lh-under" }, this.column, this.contrast),
-      this.more,
+      el(
+        "details",
+        { class: "dp-more lh-about" },
+        el("summary", {}, tr("Colours and numbers of the layers")),
+        el("p", { class: "lh-warn" }, warning, SMALL_MODEL_WARNING),
+        this.#createControls(),
+        this.drawn,
+        this.missing,
+        el("div", { class: "lh-under" }, this.column, this.contrast),
+        this.more,
+      ),
     );
   }
 
@@ -183,6 +187,7 @@ class LayerHeatmap {
     const step = run?.steps[this.#selected];
     if (!step || !isLayerStep(step)) return;
     const { value, projection } = this.#grid;
+    this.growth.replaceChildren(...createGrowth(run, step));
     this.column.replaceChildren(...createColumn(run, step, value, projection));
     this.contrast.replaceChildren(...createContrast(run, step));
   }
@@ -223,7 +228,8 @@ class LayerHeatmap {
     this.#selected = -1;
     this.#cell = null;
     this.#grid = new Grid(this.#grid.value, this.#grid.projection);
-    for (const box of [this.column, this.contrast, this.tableBody]) box.replaceChildren();
+    for (const box of [this.growth, this.column, this.contrast, this.tableBody])
+      box.replaceChildren();
     for (const line of [this.drawn, this.readout, this.missing]) line.textContent = "";
     this.map.clear();
   }
@@ -233,9 +239,7 @@ class LayerHeatmap {
 export const layerHeatmap = {
   title: tr("Layer map: what every layer would have said"),
   picture: true,
-  heading: tr("[layer|Layer] map: what every layer would have said"),
-  empty: tr(
-    "Layers over steps: how far each layer is from the last one, and where the token that was emitted first appears.",
-  ),
+  recorded: true,
+  heading: false,
   mount: (root, ctx) => new LayerHeatmap(root, ctx),
 };

@@ -161,11 +161,12 @@ export interface ForwardFigures {
   tokens_per_pass: number | null;
 }
 /**
- * Entropies in bits.
+ * Entropies in bits, and the probability of the emitted token in every layer.
  */
 export interface LayerSummary {
   entropy: number[];
   normed_entropy: number[];
+  chance: number[];
 }
 /**
  * The reason for a step's word: a kind of sentence and what it names.

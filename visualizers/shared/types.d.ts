@@ -222,6 +222,10 @@ declare global {
     tab?: string;
     /** Whether it is the picture that its strategy is known by. */
     picture?: boolean;
+    /** Whether it is the picture where no other view is one, and behind More elsewhere. */
+    fallback?: boolean;
+    /** Whether it has the selected step only as it was run: it says so while other settings are tried. */
+    recorded?: boolean;
     /** Whether it needs the whole run, and so waits while some of it is covered. */
     whole?: boolean;
     /** Whether it covers the run, and so stays while the others are made anew. */

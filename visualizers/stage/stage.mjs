@@ -12,6 +12,8 @@ const HIDDEN_NOTE = tr(
   "This is about the whole run: it is here again when you have left the guessing.",
 );
 
+const AS_RUN_NOTE = tr("This is the run as it was. Press Run to see it with your settings.");
+
 // The tab that holds all views for which the first row of tabs has no room.
 const MORE = "more";
 /** @type {{ answers: "doors", drawer: "deeper" }} */
@@ -132,8 +134,10 @@ export class Stages {
       const spec = this.#views.get(name);
       return spec ? [{ name, spec }] : [];
     });
+    const pictured = specs.some(({ spec }) => spec.picture);
     for (const { name, spec } of specs) {
-      const place = options.unfolded?.includes(name) ? "main" : (spec.place ?? "main");
+      const usual = spec.place ?? (spec.fallback && pictured ? "drawer" : "main");
+      const place = options.unfolded?.includes(name) ? "main" : usual;
       stage.views.push(createCard(parts, name, spec, place, context));
     }
     parts.finish();
@@ -153,6 +157,7 @@ export class Stages {
       if (!preview && !stage.context.preview) continue;
       // A preview would give the covered steps away.
       stage.context.preview = stage.cover ? null : preview;
+      stage.main.classList.toggle("tried", Boolean(stage.context.preview));
       this.#paintStage(stage);
     }
   }
@@ -181,7 +186,10 @@ export class Stages {
   #setCover(stage, cover) {
     const afresh = Boolean(cover) !== Boolean(stage.cover);
     stage.cover = cover;
-    if (cover) stage.context.preview = null;
+    if (cover) {
+      stage.context.preview = null;
+      stage.main.classList.remove("tried");
+    }
     if (afresh) {
       stage.context.fork = null;
       stage.context.ask = null;
@@ -347,6 +355,7 @@ function createCard(parts, name, spec, place, context) {
   const empty = el("p", { class: "dp-empty" }, spec.empty || "");
   const body = el("div", {});
   const box = el("section", attrs, heading, empty, body);
+  if (spec.recorded) body.before(el("p", { class: "dp-note dp-as-run" }, AS_RUN_NOTE));
   if (panels) panels.add(name, spec.tab ?? spec.title, box);
   else parts.main.append(box);
   const view = spec.mount(body, context);

@@ -76,6 +76,7 @@ export const watermarkChance = {
   title: tr("Hits of the text, compared with chance"),
   heading: false,
   picture: true,
+  recorded: true,
   mount(root) {
     const box = el("div", { class: "wc" });
     root.append(box);

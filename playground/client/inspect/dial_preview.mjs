@@ -11,6 +11,8 @@ import { addPieces, askWhatIf } from "./what_if_questions.mjs";
 
 const ASK_INTERVAL_MS = 50;
 const FIRST_PAUSE_MS = 200;
+// How long the picture of the settings before may stay while an answer is on its way.
+const LATE_MS = 150;
 const SETTINGS_CHANGED = tr("Settings changed");
 const PAGE_PARAMETERS = SAMPLING_FILTERS.map(({ parameter }) => parameter);
 // The scores may cost the server a pass, so nobody gets them who does not reach for a dial.
@@ -91,6 +93,8 @@ export class DialPreview {
   #touched = false;
   // Whether the step is decided as soon as its scores are there.
   #waiting = false;
+  /** @type {object | null} */
+  #expected = null;
   #frame = 0;
   #askTimer = 0;
   #firstTimer = 0;
@@ -183,9 +187,12 @@ export class DialPreview {
     const scores = inPage ? this.#fetchScores() : null;
     // The scores are on their way: nothing is shown until then, as it would be a guess.
     this.#waiting = scores === undefined;
-    if (scores === undefined) return;
+    if (scores === undefined) return this.#expectAnswer(step, setting);
     const decision = scores && this.#decideInPage(run, scores, { ...own, ...params });
-    if (!decision) return this.#scheduleQuestion(run, step, setting, params);
+    if (!decision) {
+      this.#expectAnswer(step, setting);
+      return this.#scheduleQuestion(run, step, setting, params);
+    }
     this.#show({ ...decision, step, setting, first: null, stale: false });
     this.#scheduleFirst(run, step, params);
   }
@@ -207,8 +214,23 @@ export class DialPreview {
     return repeated ? decision : decision && { ...decision, chosen: null, needle: null };
   }
 
+  /**
+   * Say that only a run shows these settings, unless something is shown soon.
+   * @param {number} step
+   * @param {string} setting
+   */
+  #expectAnswer(step, setting) {
+    if (this.#expected) return;
+    const expected = {};
+    this.#expected = expected;
+    setTimeout(() => {
+      if (this.#expected === expected) this.#show(stalePreview(step, setting));
+    }, LATE_MS);
+  }
+
   /** @param {Preview | null} preview */
   #show(preview) {
+    this.#expected = null;
     this.#shown = preview;
     stages.setPreview(this.#strategy.name, preview);
   }

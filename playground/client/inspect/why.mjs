@@ -246,6 +246,7 @@ const createFact = ({ name, value, meaning }) => [
 /** @type {ViewSpec} */
 export const why = {
   title: tr("Why"),
+  recorded: true,
   place: "answers",
   empty: tr(
     "After a run, ask why a step took its token and not another one. Press the question mark next to a candidate, or type a token.",

@@ -4,19 +4,60 @@ import { waitUntilFound } from "./polling.mjs";
 import { findStrategy } from "./spec.mjs";
 import { getStrategyTab } from "./strategy_tabs.mjs";
 
+const USER_ACTS = ["pointerdown", "keydown"];
+
+// The tab that is opened once Gradio has drawn it, which a click or a key cancels.
+let opening = "";
+for (const kind of USER_ACTS)
+  addEventListener(
+    kind,
+    () => {
+      opening = "";
+    },
+    true,
+  );
+
 /** @param {HTMLElement} tab */
-const selectTab = (tab) => {
+function selectTab(tab) {
   if (tab.getAttribute("aria-selected") !== "true") tab.click();
-};
+  // Gradio draws the selected tab before the next frame.
+  requestAnimationFrame(() => {
+    opening = "";
+  });
+}
+
+/**
+ * Return a promise that resolves once a tab is selected, and not only until another one is opened.
+ * @param {string} name of a strategy
+ * @returns {Promise<void>}
+ */
+export function whenSelected(name) {
+  return new Promise((resolve) => {
+    const ended = new AbortController();
+    const look = () => {
+      const tab = document.getElementById(`tab-${name}-button`);
+      const other = opening && opening !== name;
+      if (other || tab?.getAttribute("aria-selected") !== "true") return;
+      ended.abort();
+      changes.disconnect();
+      resolve();
+    };
+    const changes = new MutationObserver(look);
+    const row = document.getElementById("strategies") ?? document.body;
+    changes.observe(row, { subtree: true, childList: true, attributeFilter: ["aria-selected"] });
+    for (const kind of USER_ACTS) addEventListener(kind, look, { signal: ended.signal });
+    look();
+  });
+}
 
 /**
  * Open a tab once Gradio has drawn it; an unknown name does nothing.
  * @param {string} name of a strategy or of another tab
  */
 export function openTab(name) {
-  const strategy = findStrategy(name);
-  if (strategy || OTHER_TAB_NAMES.includes(name))
-    waitUntilFound(() => document.getElementById(`tab-${name}-button`), selectTab);
+  if (!findStrategy(name) && !OTHER_TAB_NAMES.includes(name)) return;
+  opening = name;
+  waitUntilFound(() => document.getElementById(`tab-${name}-button`), selectTab);
 }
 
 /**

@@ -22,6 +22,7 @@ import { stages, store } from "../shell/page_state.mjs";
 import { getDeclaration, getStrategy } from "../shell/spec.mjs";
 import { registerStrategyTab } from "../shell/strategy_tabs.mjs";
 import { mountStrategyLayout } from "../shell/tab_layout.mjs";
+import { whenSelected } from "../shell/tab_navigation.mjs";
 import { rememberMedia, withMedia } from "../shell/visitor_media.mjs";
 import { restoreEnded, resumePending, watchEnded } from "./reopened_runs.mjs";
 import { createAbout } from "./strategy_about.mjs";
@@ -98,7 +99,7 @@ export class StrategyTab {
     resumePending(this);
     watchEnded(name);
     this.cameBack = restoreEnded(this);
-    this.welcomed = this.cameBack.then(() => this.welcome());
+    this.welcomed = Promise.all([this.cameBack, whenSelected(name)]).then(() => this.welcome());
   }
 
   /**
