@@ -207,6 +207,9 @@ class Settings:
     object_store_mb: float = 200.0
     """Memory that Ray shares between its processes on one machine; the events of a run need
     little."""
+    mcp: bool = False
+    """Whether agents find the strategies as tools of the Model Context Protocol, at
+    /gradio_api/mcp. Needs ``pip install "gradio[mcp]"``."""
     max_sessions: int = 100
     """Most visitors for whom Gradio keeps a copy of the page's components."""
     proxies: str = ""

@@ -167,6 +167,7 @@ def serve(host: str, port: int) -> gr.Blocks:
         share=False,
         run_history=False,
         enable_monitoring=False,
+        mcp_server=SETTINGS.mcp,
         show_error=False,
         ssr_mode=False,
         max_file_size=SETTINGS.max_trace_bytes,

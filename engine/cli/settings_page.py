@@ -70,6 +70,7 @@ _TOPICS = {
         room_idle_s room_joins_per_minute room_wrong_codes_per_minute""",
     "Storage and several web processes": """journal journal_age_s max_journal_bytes
         process_gone_s""",
+    "Agents": "mcp",
     "Metrics and logs": "metrics_token log_format log_level",
     "Replicas": """engine replicas max_replica_runs max_unanswered_s object_store_mb RAY_AUTH_MODE
         RAY_worker_niceness""",

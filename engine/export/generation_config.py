@@ -107,8 +107,8 @@ def parse_config(data: bytes | str, strategy: str | None = None) -> ParsedConfig
         ConfigError: the text is no JSON, or a field is forbidden or belongs to another strategy.
         ParameterError: a value is out of range.
     """
-    fields = _parse_object(data)
-    block = _check_block(fields.pop(BLOCK_KEY, None))
+    fields = parse_object(data)
+    block = check_block(fields.pop(BLOCK_KEY, None))
     name = strategy or block.get("strategy") or infer_strategy(fields)
     declared = _find_strategy(name)
     if block.get("strategy", name) != name:
@@ -169,14 +169,19 @@ def model_defaults(source: Source | None) -> dict[str, Any]:
     path = None if folder is None else Path(folder) / FILE_NAME
     if path is None or not path.is_file():
         return {}
-    # One byte more than allowed, so that ``_parse_object`` notices a larger file.
+    # One byte more than allowed, so that ``parse_object`` notices a larger file.
     with path.open("rb") as file:
-        fields = _parse_object(file.read(MAX_BYTES + 1))
+        fields = parse_object(file.read(MAX_BYTES + 1))
     ignored = (*SPECIAL_IDS, *_FILE_METADATA_FIELDS, "eos_token_id", BLOCK_KEY)
     return {n: v for n, v in fields.items() if n not in ignored and v is not None}
 
 
-def _parse_object(data: bytes | str) -> dict[str, Any]:
+def parse_object(data: bytes | str) -> dict[str, Any]:
+    """Return the fields of a generation_config.json.
+
+    Raises:
+        ConfigError: the text is no JSON object.
+    """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     try:
         fields = read_json_strict(raw, MAX_BYTES)
@@ -187,7 +192,12 @@ def _parse_object(data: bytes | str) -> dict[str, Any]:
     return fields
 
 
-def _check_block(block: JsonValue) -> dict[str, Any]:
+def check_block(block: JsonValue) -> dict[str, Any]:
+    """Return the playground's own block of a file, empty for None.
+
+    Raises:
+        ConfigError: it has another form.
+    """
     if block is None:
         return {}
     if (
@@ -216,10 +226,7 @@ def _assign_field(
     fields: Mapping[str, object],
 ) -> None:
     """Add one field of a file to `params` or `left_out`, or raise ConfigError."""
-    if field in _CODE_FIELDS or field.startswith("__"):
-        raise ConfigError(
-            "The file sets {field}, which could run code; it is not read.", field=field[:40]
-        )
+    check_runs_no_code(field)
     kinds = params_of(strategy.config)
     if field in kinds:
         if value is not None or kinds[field].optional:
@@ -235,6 +242,14 @@ def _assign_field(
         left_out.append(strategy.describe_missing_filter(field))
     elif sentence := _check_mode(strategy, field, value, fields):
         left_out.append(sentence)
+
+
+def check_runs_no_code(field: str) -> None:
+    """Raise ConfigError for a field with which transformers would run other people's code."""
+    if field in _CODE_FIELDS or field.startswith("__"):
+        raise ConfigError(
+            "The file sets {field}, which could run code; it is not read.", field=field[:40]
+        )
 
 
 def _check_mode(strategy: Strategy, field: str, value: object, fields: Mapping[str, object]) -> str:
@@ -256,11 +271,16 @@ def _check_mode(strategy: Strategy, field: str, value: object, fields: Mapping[s
             strategy=strategy.name,
             other=other,
         )
+    if field == "max_length":
+        return Message(
+            "max_length = {value} counts the prompt, too; set max_new_tokens.",
+            value=format_value(value),
+        )
     if field in known_fields():
         return Message(
             "{field} = {value} is not offered here.", field=field, value=format_value(value)
         )
-    near = difflib.get_close_matches(field, params_of(strategy.config), n=1)
+    near = difflib.get_close_matches(field, sorted(_mode_fields()), n=1)
     if near:
         raise ConfigError(
             "The file has a field {field} that nobody here knows; did you mean {near}.",

@@ -36,6 +36,7 @@ from engine.settings import SETTINGS
 from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
+from engine.strategies.parameter_owners import describe_owners
 from engine.strategies.shared_params import NextTokenParams, SamplingParams
 from engine.trace.records import Parent, Trace
 
@@ -164,6 +165,7 @@ def check_request(request: DecodeRequest) -> CheckedRequest:
     method = None
     if strategy.loop is None:
         values, method = parse_method_request(values)
+    _check_owner(strategy, values)
     config = build_config(strategy.config, values, strategy.name)
     weights = read_request_weights(strategy, request)
     return CheckedRequest(
@@ -180,6 +182,15 @@ def _get_strategy(name: object) -> Strategy:
         Message("it must be one of {choices}", choices=", ".join(STRATEGIES)),
         suggest_name(name, STRATEGIES) or "",
     )
+
+
+def _check_owner(strategy: Strategy, values: Mapping[str, object]) -> None:
+    """Raise ParameterError for a parameter of other strategies; the message names their tabs."""
+    for name, value in values.items():
+        owners = "" if name in params_of(strategy.config) else describe_owners(name)
+        if owners:
+            allowed = Message("{owner} has no such parameter", owner=strategy.name)
+            raise ParameterError(name, value, allowed, owners)
 
 
 def _split_unused_values(

@@ -9,6 +9,7 @@ from engine.declare.params import params_of
 from engine.errors import ParameterError
 from engine.export import generation_config as config_io
 from engine.export.own_defaults import OwnDefaults, own_defaults
+from engine.export.settings_text import read_settings_text
 from engine.messages import Message
 from engine.sources.source import Source
 from engine.strategies import STRATEGIES
@@ -24,8 +25,9 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         asked: ``action``, one of ACTIONS, and the ``strategy``. ``write`` takes ``params`` and
-            returns the file's ``text``. ``read`` takes a file's ``text`` and returns ``values``,
-            the new value of every control. ``defaults`` compares the file of ``model`` with the
+            returns the file's ``text``. ``read`` takes a ``text``, a file or keyword arguments, and
+            returns the ``strategy`` that it chooses, ``values``, the new value of every control,
+            and ``left_out``. ``defaults`` compares the file of ``model`` with the
             strategy's defaults: ``differs``, the number of the ``same``, and ``left_out``,
             sentences on what cannot be used.
 
@@ -40,11 +42,12 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
         params = config_io.parse_config(text, strategy.name).params
         return {"text": text, "params": config_io.non_default_params(strategy.name, params)}
     if action == "read":
-        found = config_io.parse_config(_require_text(asked.get("text")), strategy.name)
+        found = read_settings_text(_require_text(asked.get("text")), strategy.name)
         return {
-            "left_out": list(found.left_out),
-            "params": config_io.non_default_params(strategy.name, found.params),
-            "values": control_values(strategy, found.params),
+            "strategy": found.strategy,
+            "left_out": list(found.left_out.values()),
+            "params": config_io.non_default_params(found.strategy, found.params),
+            "values": control_values(STRATEGIES[found.strategy], found.params),
         }
     if action == "defaults":
         return _defaults_answer(
@@ -75,5 +78,5 @@ def _defaults_answer(model: Any, found: OwnDefaults) -> dict[str, Any]:
 
 def _require_text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ParameterError("text", value, "it must be the text of a generation_config.json")
+        raise ParameterError("text", value, "it must be a text with settings")
     return value

@@ -149,4 +149,9 @@ def test_a_models_own_defaults_are_shown_and_not_used(tmp_path):
 def test_what_is_not_offered_is_named_and_the_rest_of_the_file_is_used(field, value):
     found = io.parse_config(json.dumps({"top_k": 7, "do_sample": True, field: value}))
     assert (found.strategy, found.params) == ("sampling", {"top_k": 7})
-    assert found.left_out == (f"{field} = {value!r} is not offered here.",)
+    why = (
+        "counts the prompt, too; set max_new_tokens."
+        if field == "max_length"
+        else "is not offered here."
+    )
+    assert found.left_out == (f"{field} = {value!r} {why}",)

@@ -2,7 +2,12 @@
 import { createButton, createScroller, el, saveAs } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
+import { store } from "../shell/page_state.mjs";
+import { waitUntilFound } from "../shell/polling.mjs";
 import { askServer } from "../shell/questions.mjs";
+import { getStrategy } from "../shell/spec.mjs";
+import { getStrategyTab } from "../shell/strategy_tabs.mjs";
+import { openTab } from "../shell/tab_navigation.mjs";
 import { deleteSettings, listSettings, saveSettings } from "./saved_settings.mjs";
 
 /** @import { SavedSettings } from "./saved_settings.mjs" */
@@ -25,6 +30,22 @@ function inUseSentence(count) {
     : tr("In use: {count} parameters other than the default.", { count });
 }
 
+/**
+ * Fill the tab of another strategy and open it; a line next to its Run button says what was used.
+ * @param {any} answer
+ * @param {string} sentence
+ */
+function applyInOtherTab({ strategy, values }, sentence) {
+  openTab(strategy);
+  waitUntilFound(
+    () => getStrategyTab(strategy),
+    (tab) => {
+      tab.use(values, "saved");
+      if (!store.busy(strategy)) store.act(strategy, { run: "", phase: "stopped", says: sentence });
+    },
+  );
+}
+
 class SettingsTable {
   #name = el("input", {
     class: "ec-name",
@@ -42,6 +63,15 @@ class SettingsTable {
       if (chosen) this.#open(chosen);
     },
   });
+
+  #paste = /** @type {HTMLTextAreaElement} */ (
+    el("textarea", {
+      class: "ec-paste",
+      rows: 2,
+      placeholder: "num_beams=4, do_sample=True",
+      "aria-label": tr("Settings as Python arguments or JSON"),
+    })
+  );
 
   /**
    * @param {HTMLElement} root
@@ -81,6 +111,12 @@ class SettingsTable {
         createButton(tr("Keep"), () => this.#keep()),
       ),
       el("div", { class: "dp-row" }, save, load),
+      el(
+        "div",
+        { class: "dp-row" },
+        this.#paste,
+        createButton(tr("Use pasted settings"), () => this.#applyText(this.#paste.value)),
+      ),
       this.#file,
     ];
   }
@@ -134,13 +170,15 @@ class SettingsTable {
   async #applyText(text) {
     const answer = await this.ask({ action: "read", text });
     if (answer.error) return this.#showStatus(answer.error, true);
-    this.tab.use(answer.values, "saved");
-    const count = Object.keys(answer.params).length;
-    this.#showStatus(
-      [inUseSentence(count), ...answer.left_out.map((/** @type {string} */ why) => said(why))].join(
-        " ",
-      ),
-    );
+    const leftOut = answer.left_out.map((/** @type {string} */ why) => said(why));
+    const sentence = [inUseSentence(Object.keys(answer.params).length), ...leftOut].join(" ");
+    if (answer.strategy === this.strategy) {
+      this.tab.use(answer.values, "saved");
+      return this.#showStatus(sentence);
+    }
+    applyInOtherTab(answer, sentence);
+    const { title } = getStrategy(answer.strategy);
+    this.#showStatus(tr("These settings choose {title}; its tab has them now.", { title }));
   }
 
   #draw() {
