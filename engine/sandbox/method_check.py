@@ -16,6 +16,7 @@ from engine.models.model_resolver import resolve_model
 from engine.sandbox.confinement import BARRIERS
 from engine.sandbox.folder import README, REQUIREMENTS, TAG, Method, read_method
 from engine.sandbox.outcome import Outcome, collect_steps
+from engine.sandbox.private_names import find_private_names
 from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.sources.source import Source
 from engine.trace.details import ForwardDetail
@@ -81,8 +82,7 @@ def _check_source(method: Method) -> Iterator[Check]:
         else "own arguments: {names}; it needs **kwargs for the others that generate() passes on"
     )
     yield Check("signature", result, Message(template, names=names))
-    needs = "met" if REQUIREMENTS in method.files else "none"
-    yield Check("requirements", PASSED, needs)
+    yield Check("requirements", PASSED, _describe_requirements(method))
     if README not in method.files:
         yield Check("README", FAILED, Message("there is no {file}", file=README))
         return
@@ -102,6 +102,18 @@ def _check_source(method: Method) -> Iterator[Check]:
         FAILED if faults else PASSED,
         join_messages(faults, "; ") or "tag and arguments are documented",
     )
+
+
+def _describe_requirements(method: Method) -> str:
+    """Return whether requirements are met, and a hint if other versions may break the method."""
+    private = find_private_names(method.files)
+    if private and "transformers==" not in method.files.get(REQUIREMENTS, b"").decode():
+        return Message(
+            "it uses private names of transformers ({names}): pin the version in {file}",
+            names=", ".join(private),
+            file=REQUIREMENTS,
+        )
+    return "met" if REQUIREMENTS in method.files else "none"
 
 
 class _Trial:
