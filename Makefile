@@ -23,10 +23,14 @@ QUICK := $(addprefix tests/,test_audit.py test_languages.py test_lock.py \
 	$(addprefix visualizers/,test_compare.py test_bundle.py test_prefix_tree.py))
 PROFILE := .test_profile
 
-.PHONY: run quick test test-cluster nightly profile-tests bench reliability reliability-nightly lint lock clean
+.PHONY: run space quick test test-cluster nightly profile-tests bench reliability reliability-nightly lint lock clean
 
 run: $(VENV)/.run
 	$(PY) app.py
+
+# The last commit as a Hugging Face Space: make space TO=owner/name. It shows what will change and asks.
+space: $(VENV)/.run
+	$(PY) -m deploy.space --to "$(TO)" $(OPTIONS)
 
 # For work in progress: style, types, and what can be tested within seconds.
 quick: lint

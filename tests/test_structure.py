@@ -24,7 +24,7 @@ SCRIPTS = [
     for path in sorted((ROOT / folder).rglob("*.mjs"))
 ]
 IMPORTED = re.compile(r'(?:\bfrom|\bimport) ?\(?"([^"]+)"')
-FOLDERS = (*FORBIDDEN, "playground", "tests")
+FOLDERS = (*FORBIDDEN, "decoding_playground", "deploy", "playground", "tests")
 EVERYTHING = [ROOT / "app.py"] + [
     path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))
 ]

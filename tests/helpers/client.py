@@ -22,6 +22,10 @@ class Client:
         self.http = httpx.Client(base_url=url, timeout=PATIENCE_S)
         self.sessions = itertools.count()
 
+    def close(self) -> None:
+        """Close the connections."""
+        self.http.close()
+
     def post(self, path: str, **kwargs: Any) -> httpx.Response:
         return self.http.post(path, **kwargs)
 

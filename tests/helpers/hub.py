@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import os
@@ -22,11 +21,12 @@ from huggingface_hub import constants
 from engine.models import hub as hubs
 from engine.models import loading
 from engine.sources.catalogue import MODEL_DIR
+from tests.helpers import hub_uploads
+from tests.helpers.hub_uploads import SHA
 from tests.helpers.models import tiny_llama
 from tests.helpers.patience import PATIENCE_S
 
 BRANCHES = ("main",)
-SHA = "0123456789abcdef0123456789abcdef01234567"
 
 
 GOOD = "someone/tiny"
@@ -35,17 +35,17 @@ _LOOK_S = 0.02
 _LARGE = ".safetensors"
 
 
-def _announced(path: Path) -> dict[str, Any]:
+def _announced(path: Path, space: bool = False) -> dict[str, Any]:
     """Return the hashes that a hub tells of a file: git's, or for a large one its SHA-256."""
     about = path.stat()
-    return _hashes(path, about.st_size, about.st_mtime_ns)
+    return _hashes(path, space, about.st_size, about.st_mtime_ns)
 
 
-@lru_cache(maxsize=256)
-def _hashes(path: Path, size: int, changed_ns: int) -> dict[str, Any]:
+@lru_cache(maxsize=4096)
+def _hashes(path: Path, space: bool, size: int, changed_ns: int) -> dict[str, Any]:
     del changed_ns
-    if path.suffix != _LARGE:
-        data = path.read_bytes()
+    data = path.read_bytes() if space or path.suffix != _LARGE else b""
+    if not hub_uploads.is_binary(data, size) if space else path.suffix != _LARGE:
         return {"blobId": hashlib.sha1(b"blob %d\0" % size + data).hexdigest()}
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -71,6 +71,11 @@ class Hub(ThreadingHTTPServer):
         waits: name of a file -> how many of its bytes come before the hub waits until it closes, or for ``go_on``.
         changed: names of files that come with another last byte than the one announced.
         per_s: bytes a second of every large file, 0 for as many as there are.
+        created: what was said of each repository that was created.
+        large: SHA-256 -> content of the large files that were uploaded.
+        heads: repository -> its newest commit, where that is not ``SHA``.
+        variables: Space -> name -> value.
+        wrong_tokens: what is answered as an authorization that nobody has.
         begun: of every large file that was sent, its name and the byte it began with.
     """
 
@@ -95,6 +100,11 @@ class Hub(ThreadingHTTPServer):
         self.changed: set[str] = set()
         self.per_s = 0.0
         self.begun: list[tuple[str, int]] = []
+        self.created: list[dict[str, Any]] = []
+        self.large: dict[str, bytes] = {}
+        self.heads: dict[str, str] = {}
+        self.variables: dict[str, dict[str, str]] = {}
+        self.wrong_tokens: set[str] = set()
         self.closing, self.go_on = threading.Event(), threading.Event()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -126,24 +136,30 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.stall:
             self.server.closing.wait()
             return None
-        repo = "/".join(path.removeprefix("/api/models").split("/")[1:3])
+        if not self._is_known():
+            return None
+        repo = hub_uploads.repository(path)
         if repo in self.server.faults:
             status, headers, body = self.server.faults[repo]
             return self._send(status, body, headers)
         folder = self.server.folder / repo
         if not folder.is_dir():
             return self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
-        known = {**dict.fromkeys((*BRANCHES, SHA), SHA), **self.server.tags}
+        if path.endswith("/variables"):
+            return self._json(hub_uploads.variables(self.server, repo))
+        head = hub_uploads.head(self.server, repo)
+        known = {**dict.fromkeys((*BRANCHES, head), head), **self.server.tags}
         sha, _, name = path.partition("/resolve/")[2].partition("/")
         if sha and "gated" in self.server.about.get(repo, {}):
             return self._send(403, b"", {"X-Error-Code": "GatedRepo"})
+        sha = known.get(sha, sha)
         if sha in known.values():
             return self._file(self.server.states.get(sha, folder) / name, sha)
         return self._listing(repo, path, folder, known)
 
     def _listing(self, repo: str, path: str, folder: Path, known: dict[str, str]) -> None:
         """Answer what files a revision of a repository has, and what is said of it."""
-        asked = unquote(path.partition("/revision/")[2] or SHA)
+        asked = unquote(path.partition("/revision/")[2] or BRANCHES[0])
         if "/tree/" in path:
             asked = path.partition("/tree/")[2]
         if asked not in known:
@@ -160,8 +176,9 @@ class _Handler(BaseHTTPRequestHandler):
                     for n, (name, f) in enumerate(found.items())
                 ]
             )
+        space = repo.startswith("spaces/")
         siblings = [
-            {"rfilename": name, "size": f.stat().st_size, **_announced(f)}
+            {"rfilename": name, "size": f.stat().st_size, **_announced(f, space)}
             for name, f in found.items()
         ]
         told = {"id": repo, "modelId": repo, "sha": sha, "siblings": siblings}
@@ -169,39 +186,21 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        url = urlparse(self.path)
-        self.server.asked.append(url.path)
-        if url.path == "/api/validate-yaml":  # the front matter of a README
-            return self._json({"errors": [], "warnings": []})
-        repo, _, act = url.path.removeprefix("/api/models/").partition("/preupload/")
-        if act:
-            named = json.loads(body)["files"]
-            answer = [{"path": f["path"], "uploadMode": "regular"} for f in named]
-            return self._json({"files": [{**f, "shouldIgnore": False} for f in answer]})
-        repo, _, branch = repo.partition("/commit/")
-        if repo in self.server.refusals:
-            return self._send(self.server.refusals[repo], b"{}", {})
-        lines = [json.loads(line) for line in body.splitlines()]
-        files = {
-            line["value"]["path"]: base64.b64decode(line["value"]["content"])
-            for line in lines
-            if line["key"] == "file"
-        }
-        header = next(line["value"] for line in lines if line["key"] == "header")
-        told = {"branch": branch, "query": url.query, "header": header, "files": files}
-        self.server.commits.append(told | {"token": self.headers["Authorization"]})
-        if "create_pr" not in url.query:
-            for name, data in files.items():
-                path = self.server.folder / repo / name
-                path.parent.mkdir(exist_ok=True)
-                path.write_bytes(data)
-        return self._json(
-            {
-                "commitUrl": f"{self.server.url}/{repo}/commit/{SHA}",
-                "commitOid": SHA,
-                "pullRequestUrl": f"{self.server.url}/{repo}/discussions/1",
-            }
-        )
+        self.server.asked.append(urlparse(self.path).path)
+        if self._is_known():
+            hub_uploads.answer_post(self, body)
+
+    def do_PUT(self) -> None:
+        self.server.asked.append(urlparse(self.path).path)
+        hub_uploads.answer_put(self)
+
+    def _is_known(self) -> bool:
+        """Tell whether whoever asks may; a wrong token is answered here."""
+        wrong = self.headers.get("Authorization") in self.server.wrong_tokens
+        if wrong:
+            said = "Invalid credentials in Authorization header"
+            self._send(401, b"{}", {"X-Error-Message": said})
+        return not wrong
 
     def _file(self, path: Path, sha: str) -> None:
         if not path.is_file():
@@ -269,7 +268,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        if self.command in ("GET", "POST"):
+        if self.command != "HEAD":
             self.wfile.write(body[: len(body) - cut])
 
 

@@ -40,7 +40,12 @@ def playground(log: Path, port: int | None = None, **limits: Any) -> Iterator[st
 
 @contextmanager
 def process(
-    log: Path, command: Sequence[str] = ("app.py",), port: int | None = None, **limits: Any
+    log: Path,
+    command: Sequence[str] = ("app.py",),
+    port: int | None = None,
+    folder: Path = ROOT,
+    python: str | Path = sys.executable,
+    **limits: Any,
 ) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
     """Serve in a process of its own; yields the address and the process, which is killed at the end.
 
@@ -48,6 +53,8 @@ def process(
         log: the file that takes what the server prints.
         command: what Python is given to run.
         port: where it listens; a free one for None.
+        folder: where it runs.
+        python: the Python that runs it.
         limits: settings by the names of ``engine.settings``, in place of those of the environment.
     """
     port = port or free_port()
@@ -57,8 +64,8 @@ def process(
     own = {f"PLAYGROUND_{name.upper()}": str(value) for name, value in limits.items()}
     with log.open("w") as printed:
         served = subprocess.Popen(
-            [sys.executable, *command],
-            cwd=ROOT,
+            [python, *command],
+            cwd=folder,
             env={**os.environ, **own, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"},
             stdout=printed,
             stderr=subprocess.STDOUT,

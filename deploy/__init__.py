@@ -1,0 +1,1 @@
+"""Deployment: container images, several servers, and the upload of a Space."""
