@@ -40,7 +40,6 @@ _UNCLEAR = re.compile(
 UNTRANSLATED = {
     "markdown.mjs": ("p em strong s ul ol", "math mrow mi mn", "noopener noreferrer"),
     "python_highlighter.mjs": ("and as assert async", "True False None"),
-    "method_editor.mjs": ("python -m engine method push",),
     "strategy_tab.mjs": ("Once upon a time,",),
 }
 """How what looks like a sentence of the page and is none begins, by script."""

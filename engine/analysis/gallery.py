@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from engine.errors import TraceError
+from engine.sources.installable import fetch_command
 from engine.statistics.run_figures import quotable_figures
 from engine.trace import json_io
 from engine.trace.records import Trace
@@ -135,7 +136,7 @@ def _record_talks(
         tell(
             f"{CATALOGUE[CHAT_MODEL].title} is not on this machine, so conversations with it are not "
             f"recorded: those recorded before stay, {len(kept)} of {len(wanted)}; "
-            f"`python -m engine fetch {CHAT_MODEL}` brings it."
+            f"`{fetch_command(CHAT_MODEL)}` brings it."
         )
         return kept
     made: list[GalleryEntry] = []

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from engine import program
 from engine.cli import (
     about,
     attention,
@@ -55,6 +56,8 @@ COMMANDS = (
     translations,
 )
 """Command modules, each with ``add(commands)``, in the order of the help text."""
+_FOR_A_CHECKOUT = (docs, translations)
+"""Commands that write or check files of the repository, which the installed package does not have."""
 ALIASES = {"beside": "compare-models", "rich": "export-tensors"}
 """Former names of commands, which still work and which the help does not list."""
 
@@ -71,12 +74,14 @@ class _Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     parser = _Parser(
-        prog="python -m engine",
-        description="Decode text with a language model and record every step.",
+        prog=program.COMMAND,
+        description="Decode text with a language model and record every step."
+        + (" Without a command, the page is served." if program.IS_PACKAGE else ""),
     )
     commands = parser.add_subparsers(dest="command", required=True, parser_class=_Parser)
     for command in COMMANDS:
-        command.add(commands)
+        if not (program.IS_PACKAGE and command in _FOR_A_CHECKOUT):
+            command.add(commands)
     words = list(sys.argv[1:] if argv is None else argv)
     arguments = parser.parse_args([ALIASES.get(word, word) for word in words[:1]] + words[1:])
     try:

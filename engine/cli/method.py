@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from engine.cli.argument_values import Commands, escape_controls, parse_settings
 from engine.cli.push import add_target_options, ask_confirmation, print_escaped
 from engine.errors import MethodError
+from engine.program import COMMAND
 
 if TYPE_CHECKING:
     from engine.sandbox.method_lookup import FoundMethod
@@ -176,7 +177,7 @@ def _new(arguments: argparse.Namespace) -> None:
 
     folder = create_method(arguments.name, arguments.template)
     print(f"Edit {folder}/custom_generate/generate.py.")
-    print(f"Then test it with python -m engine method check {folder}.")
+    print(f"Then test it with {COMMAND} method check {folder}.")
 
 
 def _check(arguments: argparse.Namespace) -> int:

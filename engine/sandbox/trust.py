@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from datetime import UTC, datetime
 
+from engine import program
 from engine.errors import MethodError, format_value
 from engine.sandbox.catalogue import SHA256_PATTERN, list_allowed_methods
 from engine.sandbox.method_lookup import HUB, SHIPPED, FoundMethod
@@ -63,7 +64,7 @@ def check_trusted(found: FoundMethod) -> None:
         "shows it and asks.",
         name=name,
         sha256=sha256,
-        command=f"python -m engine method trust {shlex.quote(name)}",
+        command=f"{program.COMMAND} method trust {shlex.quote(name)}",
     )
 
 

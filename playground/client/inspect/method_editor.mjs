@@ -22,10 +22,6 @@ const CHANGED = tr(
 
 /** @typedef {Record<string, { text: string, mark: string }>} SavedFiles by path */
 
-/** @param {string} path */
-const shellQuote = (path) =>
-  /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
-
 export class MethodEditor {
   // Path -> the saved text with its version mark, and the edited text.
   /** @type {Record<string, { text: string, mark: string, typed: string }>} */
@@ -70,7 +66,7 @@ export class MethodEditor {
       el("div", { class: "dp-row me-row" }, acts),
       this.say,
       this.checks.node,
-      this.#publish(told.folder),
+      this.#publish(told.push),
     );
     tabs.choose(tabs.paths[0]);
     this.#mark();
@@ -87,9 +83,8 @@ export class MethodEditor {
     }
   }
 
-  /** @param {string} folder */
-  #publish(folder) {
-    const command = `python -m engine method push ${shellQuote(folder)} --to owner/${this.name}`;
+  /** @param {string} command */
+  #publish(command) {
     const copy = createButton(tr("Copy"), async () => {
       await navigator.clipboard.writeText(command);
       copy.textContent = tr("Copied");

@@ -1,0 +1,107 @@
+"""The package, built, installed in a fresh environment with what the index has, and run from another folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+import zipfile
+from contextlib import closing
+
+import pytest
+
+from tests.helpers.client import Client
+from tests.helpers.server import ROOT, playground
+
+pytestmark = pytest.mark.nightly
+MAX_BYTES = 45_000_000
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+NAME = "decoding-playground"
+PROGRAM = """
+import sys
+from decoding_playground import STRATEGIES, DecodeRequest, decode, json_io, page
+assert not [path for path in sys.path if path.endswith("root")]
+request = DecodeRequest("sampling", prompt="The dog", params={"max_new_tokens": 3}, seed=3)
+*_, last = decode(request)
+assert len(last.trace.steps) == 3
+json_io.save(last.trace, "python.json.gz")
+page(last.trace).save("run.html")
+print(len(STRATEGIES))
+"""
+
+
+def done(command, **options):
+    """Run a command; return what it printed."""
+    ran = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, check=False, **options
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dist")
+    done([sys.executable, "-m", "pip", "wheel", "--no-deps", "-q", "-w", folder, ROOT])
+    [path] = folder.glob("*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """Return the folder of an environment's commands, with packages resolved from the ranges alone."""
+    folder = tmp_path_factory.mktemp("env")
+    done([sys.executable, "-m", "venv", folder])
+    done([folder / "bin" / "python", "-m", "pip", "install", "-q", wheel])
+    return folder / "bin"
+
+
+@pytest.fixture
+def command(installed, tmp_path, monkeypatch):
+    """Return a function that runs the command from another folder; it returns what was printed."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    return lambda *words: done([installed / NAME, *words], cwd=tmp_path)
+
+
+def test_it_holds_what_its_users_need_under_one_name(wheel):
+    assert wheel.stat().st_size < MAX_BYTES
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names} == {
+        "decoding_playground",
+        f"decoding_playground-{VERSION}.dist-info",
+    }
+    folders = {name.split("/")[2] for name in names if name.startswith("decoding_playground/root/")}
+    assert folders == {"app.py", "assets", "engine", "playground", "visualizers"}
+    tracked = done(["git", "ls-files", "assets", "engine", "playground", "visualizers"], cwd=ROOT)
+    missing = {f"decoding_playground/root/{p}" for p in tracked.splitlines()} - set(names)
+    assert not missing
+
+
+def test_its_command_runs_verifies_exports_and_checks_lessons(command, tmp_path):
+    assert f"usage: {NAME}" in command("--help")
+    assert "storyteller" in command("list")
+    words = ("--prompt", "Once upon a time", "--set", "temperature=0.7", "--max-new-tokens", "4")
+    command("run", "sampling", *words, "--trace", "run.json.gz")
+    command("verify", "run.json.gz")
+    command("export", "run.json.gz", "--to", "exported")
+    assert list((tmp_path / "exported").iterdir())
+    command("lesson", "check")
+
+
+def test_a_python_program_uses_its_public_names(installed, tmp_path):
+    assert int(done([installed / "python", "-c", PROGRAM], cwd=tmp_path)) > 10
+    assert "<html" in (tmp_path / "run.html").read_text()[:1000].lower()
+    for name in ("engine", "assets", "playground"):
+        code = f"import importlib.util as u; assert u.find_spec({name!r}) is None"
+        done([installed / "python", "-c", code], cwd=tmp_path)
+
+
+def test_without_a_command_it_serves_the_page(installed, tmp_path):
+    log, own = tmp_path / "log.txt", {"folder": tmp_path, "python": installed / "python"}
+    with (
+        playground(log, command=(str(installed / NAME),), **own) as url,
+        closing(Client(url)) as client,
+    ):
+        assert len(client.works()["token_ids"]) == 3
+        facts = client.get("/audit.json").json()
+        assert facts["version"] == VERSION
