@@ -25,6 +25,7 @@ from playground.forms.spec import find_refused_models, page_spec
 from playground.i18n import languages
 from playground.i18n.translate_spec import translate_spec
 from playground.inspect import generate_outputs
+from playground.inspect.model_install import install_allowed_models
 from playground.inspect.questions import build_question_bus
 from playground.jobs import zerogpu
 from playground.rooms.registry import RoomRegistry
@@ -270,5 +271,7 @@ def _warm_up() -> None:
         sys.setswitchinterval(usual)
     with contextlib.suppress(EngineError):
         load(STRATEGIES[FIRST_TAB].default_model)
+    with contextlib.suppress(EngineError):
+        install_allowed_models()
     find_refused_models()
     lazy_imports.finish()

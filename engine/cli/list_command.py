@@ -59,6 +59,8 @@ def _run(arguments: argparse.Namespace) -> None:
             "name": e.name,
             "title": e.title,
             "parameters": e.parameters,
+            "memory_gb": e.memory_gb,
+            "gated": e.gated,
             "good_for": e.good_for,
             "available_offline": e.folder is not None and e.available,
             "how_to_fetch": fetch_command(e.name) if e.brought and not e.available else "",

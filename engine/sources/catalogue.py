@@ -44,6 +44,8 @@ class CatalogueEntry:
     """Neither shipped nor loaded by hub id: ``python -m engine fetch`` installs it."""
     fits: tuple[str, ...] = ()
     """For draft models: names of the target models with the same tokenizer."""
+    gated: bool = False
+    """Whether the hub gives it only to who has accepted its licence there."""
 
     @property
     def kind(self) -> str:
@@ -54,6 +56,12 @@ class CatalogueEntry:
     def needs(self) -> str | None:
         """Required input, image or audio; None for a model that reads text."""
         return _NEEDS_BY_ROLE.get(self.role)
+
+    @property
+    def memory_gb(self) -> float:
+        """Memory of its weights in float32, in GB."""
+        number, unit = self.parameters.split()
+        return round(4 * float(number) * {"M": 0.001, "B": 1.0}[unit], 2)
 
     @property
     def available(self) -> bool:
@@ -204,6 +212,77 @@ _ENTRIES = (
         "FLAN-T5 small",
         "instructions and summaries",
         "77 M",
+        "Apache-2.0",
+        "seq2seq",
+    ),
+    # The models of the documents on decoding that people come from.
+    CatalogueEntry(
+        "HuggingFaceTB/SmolLM-135M",
+        "SmolLM 135M",
+        "general English; drafts for SmolLM 1.7B",
+        "135 M",
+        "Apache-2.0",
+        fits=("HuggingFaceTB/SmolLM-1.7B",),
+    ),
+    CatalogueEntry(
+        "HuggingFaceTB/SmolLM-1.7B",
+        "SmolLM 1.7B",
+        "general English, target for SmolLM 135M",
+        "1.7 B",
+        "Apache-2.0",
+    ),
+    CatalogueEntry(
+        "EleutherAI/pythia-160m",
+        "Pythia 160M",
+        "drafts for Pythia 1.4B",
+        "162 M",
+        "Apache-2.0",
+        fits=("EleutherAI/pythia-1.4b",),
+    ),
+    CatalogueEntry(
+        "EleutherAI/pythia-1.4b",
+        "Pythia 1.4B",
+        "general English, for research",
+        "1.4 B",
+        "Apache-2.0",
+    ),
+    CatalogueEntry(
+        "facebook/layerskip-llama3.2-1B",
+        "LayerSkip Llama 3.2 1B",
+        "early exit: its first layers were trained to draft",
+        "1.2 B",
+        "FAIR Noncommercial Research",
+        gated=True,
+    ),
+    CatalogueEntry(
+        "double7/vicuna-68m",
+        "Vicuna 68M",
+        "universal drafting: another tokenizer than Gemma's",
+        "68 M",
+        "Apache-2.0",
+        "foreign",
+    ),
+    CatalogueEntry(
+        "google/gemma-2-9b",
+        "Gemma 2 9B",
+        "general; target for Vicuna 68M in universal drafting",
+        "9.2 B",
+        "Gemma",
+        gated=True,
+    ),
+    CatalogueEntry(
+        "google-t5/t5-small",
+        "T5 small",
+        "translation and summaries, with a prefix that names the task",
+        "60.5 M",
+        "Apache-2.0",
+        "seq2seq",
+    ),
+    CatalogueEntry(
+        "google/pegasus-xsum",
+        "Pegasus XSum",
+        "summaries of one sentence; diverse beams",
+        "570 M",
         "Apache-2.0",
         "seq2seq",
     ),

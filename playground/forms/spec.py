@@ -7,7 +7,7 @@ bounds of a control come from the strategy's file only.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from engine.analysis import gallery
 from engine.analysis.comparisons import LABELS, ComparePreset, available_presets
@@ -29,8 +29,6 @@ from engine.processors import filter_titles
 from engine.run.request import MAX_SEED
 from engine.run.weights import list_weight_params
 from engine.sandbox.method_templates import list_templates
-from engine.sources.catalogue import CATALOGUE, CatalogueEntry, drafts_for
-from engine.sources.chat_template import has_chat_template
 from engine.sources.source import Source
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Preset, Strategy
@@ -39,7 +37,8 @@ from engine.strategies.compatibility import incompatibility_reason
 from engine.strategies.custom import MethodArguments, MethodName
 from engine.strategies.media_presets import MEDIA_PRESETS
 from engine.strategies.parameter_conditions import conditional_parameters
-from playground.forms import controls, media_inputs
+from playground.forms import controls, media_inputs, model_options
+from playground.forms.model_options import OfferedModel, list_offered_models
 from playground.shell import lazy_imports
 from visualizers import strategy_visuals
 from visualizers.page import order_views
@@ -58,20 +57,6 @@ _MAX_SLIDER_STOPS = 100_000
 """A slider with more stops than this is too fine to set by hand."""
 
 
-class OfferedModel(NamedTuple):
-    """A model of the catalogue that the page offers.
-
-    Attributes:
-        entry: of the catalogue.
-        ready: whether its files are on this machine.
-        chat: whether it has a chat template; None if that is not known before it is loaded.
-    """
-
-    entry: CatalogueEntry
-    ready: bool
-    chat: bool | None
-
-
 def page_spec() -> dict[str, Any]:
     """Return the whole declaration. A parameter shared by several strategies occurs in it once.
 
@@ -79,7 +64,7 @@ def page_spec() -> dict[str, Any]:
     once torch has loaded and they can be checked.
     """
     held = tuple(list_weight_params(assistant=True).items())
-    return _cached_spec(_offered_models(), held, lazy_imports.is_finished())
+    return _cached_spec(list_offered_models(), held, lazy_imports.is_finished())
 
 
 @lru_cache(maxsize=2)
@@ -94,20 +79,11 @@ def _cached_spec(
         "seed": param_spec("seed", SEED, 0),
         "strategies": [_strategy_spec(s, dict(held), kinds, tried) for s in STRATEGIES.values()],
         "params": kinds,
-        "models": [
-            {
-                "name": e.name,
-                "title": f"{e.title} · {e.parameters} · {e.licence}",
-                "role": e.role,
-                "embedded": e.embedded,
-                "ready": ready,
-                "chat": chat,
-                **media_inputs.model_inputs(e),
-            }
-            for e, ready, chat in models
-        ],
+        "models": model_options.models_spec(models),
+        "typed_models": model_options.can_type_models(),
+        "installable": model_options.installable_spec(),
         "media": media_inputs.media_options(),
-        "drafts": _draft_models(),
+        "drafts": model_options.drafts_spec(models),
         "weights": weights_controls(),
         "terms": glossary_texts(),
         "filters": filter_titles(),
@@ -117,15 +93,6 @@ def _cached_spec(
             "presets": [_comparison_spec(p) for p in available_presets()],
         },
     }
-
-
-def _offered_models() -> tuple[OfferedModel, ...]:
-    found = ((e, Source.from_entry(e)) for e in CATALOGUE.values() if e.available)
-    return tuple(
-        OfferedModel(e, source.folder() is not None, has_chat_template(source.folder()))
-        for e, source in found
-        if source.is_offered
-    )
 
 
 def stage_views(names: tuple[str, ...]) -> list[str]:
@@ -230,7 +197,7 @@ def _refused_models(strategy: Strategy) -> dict[str, str]:
     """Map each offered model that cannot serve a strategy to the reason."""
     reasons = {
         e.name: incompatibility_reason(strategy, Source.from_entry(e))
-        for e, *_ in _offered_models()
+        for e, *_ in list_offered_models()
     }
     return {name: reason for name, reason in reasons.items() if reason is not None}
 
@@ -330,14 +297,14 @@ def _preset_spec(strategy: Strategy, preset: Preset) -> dict[str, Any]:
 
 def _media_presets(strategy: Strategy) -> list[dict[str, Any]]:
     """Return the presets with a picture or sound whose models are offered."""
-    offered = {entry.name for entry, *_ in _offered_models()}
+    offered = {entry.name for entry, *_ in list_offered_models()}
     found = MEDIA_PRESETS.get(strategy.name, ())
     return [_preset_spec(strategy, preset) for preset in found if preset.model in offered]
 
 
 def _chat_presets(strategy: Strategy) -> list[dict[str, Any]]:
     """Return the chat presets, none if their model is not offered."""
-    if CHAT_MODEL not in {entry.name for entry, *_ in _offered_models()}:
+    if CHAT_MODEL not in {entry.name for entry, *_ in list_offered_models()}:
         return []
     kinds = params_of(strategy.config)
     return [
@@ -360,21 +327,6 @@ def _recorded_name(strategy: str, preset: str) -> str | None:
     """Return the gallery name of a preset's recorded run, None if there is none."""
     found = (e for e in gallery.list_entries() if (e.strategy, e.preset) == (strategy, preset))
     return next((entry.name for entry in found), None)
-
-
-def _draft_models() -> dict[str, dict[str, list[str]]]:
-    """Map tokenizer kind -> target model -> names of fitting draft models.
-
-    The target "" stands for an unknown model.
-    """
-    names = [e.name for e, *_ in _offered_models()]
-    return {
-        kind: {
-            target: [e.name for e in drafts_for(target, kind) if e.name in names]
-            for target in ["", *names]
-        }
-        for kind in ("same_tokenizer", "any_tokenizer")
-    }
 
 
 def _comparison_spec(preset: ComparePreset) -> dict[str, Any]:

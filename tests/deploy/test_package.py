@@ -11,6 +11,7 @@ from contextlib import closing
 import pytest
 
 from tests.helpers.client import Client
+from tests.helpers.patience import PATIENCE_S
 from tests.helpers.server import ROOT, playground
 
 pytestmark = pytest.mark.nightly
@@ -60,6 +61,7 @@ def installed(wheel, tmp_path_factory):
 def command(installed, tmp_path, monkeypatch):
     """Return a function that runs the command from another folder; it returns what was printed."""
     monkeypatch.delenv("PYTHONPATH", raising=False)
+    monkeypatch.setenv("PLAYGROUND_MAX_CHECK_S", str(PATIENCE_S))
     return lambda *words: done([installed / NAME, *words], cwd=tmp_path)
 
 

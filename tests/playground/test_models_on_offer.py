@@ -7,7 +7,7 @@ import shutil
 from urllib.request import urlopen
 
 from engine.sources import catalogue
-from engine.sources.catalogue import MODEL_DIR, SOURCE_FILE
+from engine.sources.catalogue import CATALOGUE, MODEL_DIR, SOURCE_FILE
 from playground.forms.spec import page_spec
 from playground.server.deployment import visitor_permissions
 from tests.helpers.patience import PATIENCE_S
@@ -26,8 +26,8 @@ def offered(url):
 
 
 def _option(name, text):
-    """Return whether a page has this model among those it offers; recorded runs tell of others by their titles."""
-    return f'{{"name":"{name}",' in text
+    """Return whether a page has this model among those it offers, not just among those that it can install."""
+    return f'{{"name":"{name}","title":"{CATALOGUE[name].title}' in text
 
 
 def test_the_next_page_offers_what_was_brought_meanwhile(tmp_path, monkeypatch):

@@ -2,12 +2,14 @@
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Choice } from "../shell/name_choice.mjs";
-import { afterRefusals, getDeclaration } from "../shell/spec.mjs";
+import { afterModelsChange, afterRefusals, getDeclaration } from "../shell/spec.mjs";
 import { DraftFinder } from "./draft_models.mjs";
+import { ModelInstall } from "./model_install.mjs";
 import { Preflight } from "./preflight.mjs";
 
 /** @import { StrategySpec } from "../shell/spec.mjs" */
 
+const MUCH_MEMORY_GB = 4;
 const MODEL_ROLES = ["target", "seq2seq", "captions", "speech"];
 
 /** @param {string} name */
@@ -15,6 +17,17 @@ const findModel = (name) => getDeclaration().models.find((m) => m.name === name)
 
 /** @param {string} name */
 const modelTitle = (name) => findModel(name)?.title ?? name;
+
+/**
+ * Return what a model needs beyond what every machine has.
+ * @param {any} model
+ */
+const modelNeeds = (model) => [
+  ...(model?.memory_gb >= MUCH_MEMORY_GB
+    ? [tr("about {n} GB of memory", { n: Math.round(model.memory_gb) })]
+    : []),
+  ...(model?.gated ? [tr("accept its licence on the hub first")] : []),
+];
 
 /**
  * Return models as choices: those on the server's machine first, and apart if others are offered.
@@ -29,7 +42,7 @@ function toChoices(names) {
   ];
   return sorted.map((name) => ({
     name,
-    title: modelTitle(name),
+    title: [modelTitle(name), ...modelNeeds(findModel(name))].join(" · "),
     group: grouped ? (toDownload(name) ? tr("To download") : tr("Ready")) : "",
   }));
 }
@@ -74,7 +87,7 @@ class ModelChoice extends Choice {
    * @param {string} typed
    */
   constructor(id, label, typed) {
-    super(el("select", { id: `${id}-input` }), label, typed);
+    super(el("select", { id: `${id}-input` }), label, typed, getDeclaration().typed_models);
     const name = el("label", { for: `${id}-input` }, label);
     this.box = el("div", { class: "f-field f-choice f-model", id }, name, this.select, this.own);
   }
@@ -89,8 +102,11 @@ export class ModelPicker {
   constructor(strategy, id, roles = MODEL_ROLES) {
     this.kind = strategy.draft;
     this.model = new ModelChoice(`${id}-model`, tr("Model"), tr("hub id or folder"));
-    const offered = getDeclaration().models.filter((m) => roles.includes(m.role));
-    this.model.offer(toChoices(offered.map((m) => m.name)), strategy.refused);
+    const offer = () => {
+      const offered = getDeclaration().models.filter((m) => roles.includes(m.role));
+      this.model.offer(toChoices(offered.map((m) => m.name)), strategy.refused);
+    };
+    offer();
     afterRefusals(() => this.model.refuse(strategy.refused));
     /** @type {ModelChoice | null} */
     this.draft = null;
@@ -112,7 +128,14 @@ export class ModelPicker {
     this.model.select.addEventListener("change", () => this.about.forget());
     this.model.own.addEventListener("input", () => this.about.forget());
     this.model.own.addEventListener("change", () => this.model.value && this.about.look());
-    this.model.box.append(this.note, this.about.box);
+    const install = new ModelInstall((name) => this.#choose(name));
+    afterModelsChange(() => {
+      const { model, assistant } = this.values();
+      offer();
+      this.show(model, assistant);
+      install.show();
+    });
+    this.model.box.append(install.node, this.note, this.about.box);
     this.#addDraftFinder(strategy);
     this.boxes = [this.model, ...(this.draft ? [this.draft] : [])].map((choice) => choice.box);
     this.show(strategy.model, strategy.assistant);
@@ -158,6 +181,15 @@ export class ModelPicker {
     this.about.forget();
     this.model.value = model;
     this.#offerDrafts(assistant);
+  }
+
+  /**
+   * Choose a model as a visitor does.
+   * @param {string} name
+   */
+  #choose(name) {
+    this.model.value = name;
+    this.model.select.dispatchEvent(new Event("change", { bubbles: true }));
   }
 
   /**

@@ -12,8 +12,10 @@ export class Choice {
    * @param {HTMLSelectElement} select
    * @param {string} label
    * @param {string} typed placeholder that says what may be typed
+   * @param {boolean} [takesOthers] whether a name may be typed
    */
-  constructor(select, label, typed) {
+  constructor(select, label, typed, takesOthers = true) {
+    this.takesOthers = takesOthers;
     this.select = select;
     select.addEventListener("change", () => this.#showTextInput());
     this.own = el("input", {
@@ -52,7 +54,8 @@ export class Choice {
       if (group) groups[group].append(option);
       else parts.push(option);
     }
-    this.select.replaceChildren(...parts, el("option", { value: OTHER_VALUE }, tr("Another…")));
+    const other = el("option", { value: OTHER_VALUE, hidden: !this.takesOthers }, tr("Another…"));
+    this.select.replaceChildren(...parts, other);
   }
 
   /**

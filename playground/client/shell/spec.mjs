@@ -39,6 +39,8 @@
  * @typedef {object} DeclaredParts
  * @property {StrategySpec[]} strategies
  * @property {ModelSpec[]} models
+ * @property {boolean} typed_models whether other models may be typed
+ * @property {{ name: string, title: string, bytes: number }[]} installable models that the page can install
  * @property {Record<string, any>} groups
  * @property {Record<string, string>} strategy_groups key of a group of strategies -> its title, in order
  * @property {Record<string, Record<string, string[]>>} drafts
@@ -49,6 +51,8 @@
 let declaration = {
   strategies: [],
   models: [],
+  typed_models: true,
+  installable: [],
   groups: {},
   strategy_groups: {},
   drafts: {},
@@ -72,6 +76,24 @@ export function setDeclaration({ params, strategies, ...rest }, refusals) {
   });
   declaration = { ...rest, strategies: strategies.map(withParams) };
   if (refusals) refusalsLoaded = fetchRefusals(refusals);
+}
+
+/** @type {(() => void)[]} */
+const onModels = [];
+
+/**
+ * Call back whenever the offered models change.
+ * @param {() => void} then
+ */
+export const afterModelsChange = (then) => onModels.push(then);
+
+/**
+ * Replace the parts of the declaration that list models, after one was installed.
+ * @param {Pick<Declaration, "models" | "drafts" | "installable">} parts
+ */
+export function updateModels({ models, drafts, installable }) {
+  declaration = { ...declaration, models, drafts, installable };
+  for (const then of onModels) then();
 }
 
 /**
