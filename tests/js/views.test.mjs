@@ -148,6 +148,26 @@ for (const name of ["prompt_lookup-1", "early_exit-1", "speculative-1"])
     assert.ok(text(".dt-cost").includes(`tokens per target pass ${pace}`), text(".dt-cost"));
   });
 
+test("drafts: a click on a kept guess shows that word, and a refused one is no word of the text", async () => {
+  const { all, texts, run, select, trace } = await drawn("speculative-1", "strip", "draft_round");
+  const { index, detail } = trace.steps.find(
+    ({ detail: { tokens } }) =>
+      tokens.filter(({ status }) => status === "accepted").length > 1 &&
+      tokens.some(({ status }) => status === "rejected"),
+  );
+  await select(index);
+  await click(all(".pb-row.dt-accepted")[1]);
+  assert.deepEqual([run.selected, run.offset], [index, 1]);
+  const word = trace.pieces[detail.tokens[1].token_id].trim();
+  assert.deepEqual(texts(".pb-row.on .pb-word"), [word]);
+  assert.deepEqual(
+    texts(".dp-tok.sel").map((text) => text.replace("✓", "")),
+    [word],
+  );
+  await click(all(".pb-row.dt-rejected")[0]);
+  assert.deepEqual([run.selected, run.offset], [index, 1]);
+});
+
 test("drafts: a chosen round is marked, later ones are dim, and tiles and table say their numbers", async () => {
   const { root, all, text, trace } = await drawn("early_exit-1", "draft_timeline");
   const second = all(".dt-number").find((no) => /^Round 2,/.test(no.getAttribute("aria-label")));

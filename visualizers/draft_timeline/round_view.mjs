@@ -22,9 +22,10 @@ const VERDICTS = {
  * @param {Run} run
  * @param {DraftToken} guess
  * @param {boolean} on
+ * @param {() => void} select shows the guess where it was kept: only then it is a word of the text
  * @returns {PairRow}
  */
-function guessRow(run, { token_id: id, p, q, status }, on) {
+function guessRow(run, { token_id: id, p, q, status }, on, select) {
   const [sign, verdict] = VERDICTS[status];
   const values = { verdict, word: tokenLabel(run, id), p: formatPercent(p) };
   const said =
@@ -32,7 +33,8 @@ function guessRow(run, { token_id: id, p, q, status }, on) {
       ? tr("“{word}”: {verdict}; main model {p}", values)
       : tr("“{word}”: {verdict}; main model {p}, draft {q}", { ...values, q: formatPercent(q) });
   const word = tokenLabel(run, id).replace(/^·/, "");
-  return { word, values: q === null ? [p] : [p, q], sign, said, on, kind: `dt-${status}` };
+  const go = status === "accepted" ? select : null;
+  return { word, values: q === null ? [p] : [p, q], sign, said, on, kind: `dt-${status}`, go };
 }
 
 /**
@@ -47,13 +49,16 @@ const drafterName = (run, { exit_layer: layer }) =>
  * The guesses of a round, or a sentence where there are none.
  * @param {Run} run
  * @param {Step} step
+ * @param {Context["select"]} select
  */
-function createGuesses(run, step) {
+function createGuesses(run, step, select) {
   /** @type {DraftDetail} */
   const detail = step.detail;
   const at = findSelectedOffset(run, step);
   const rows = detail.tokens.map((guess, i) =>
-    guessRow(run, guess, i === at && guess.status === "accepted"),
+    guessRow(run, guess, i === at && guess.status === "accepted", () =>
+      select(step.index, undefined, i),
+    ),
   );
   if (!rows.length) return el("p", { class: "dp-note" }, tr("Nothing was guessed in this pass."));
   const names = [tr("main model")];
@@ -120,7 +125,7 @@ export const draftRound = {
       (run, step) => {
         if (step.detail?.kind !== "draft") return box.replaceChildren();
         box.replaceChildren(
-          createGuesses(run, step),
+          createGuesses(run, step, ctx.select),
           el(
             "div",
             {},

@@ -10,17 +10,19 @@ import { toCssLength } from "./text.mjs";
  * @property {string} said the row in words
  * @property {boolean} [on] whether it is the chosen word
  * @property {string} [kind] class of the row
+ * @property {(() => void) | null} [go] what a click does; a keyboard has the words of the text
  */
 
 /**
  * @param {PairRow} row
  * @param {number} longest value that fills a bar
  */
-const createRow = ({ word, values, sign, said, on, kind = "" }, longest) =>
+const createRow = ({ word, values, sign, said, on, kind = "", go = null }, longest) =>
   el(
     "div",
     {
-      class: `pb-row ${kind}${on ? " on" : ""}`,
+      class: `pb-row ${kind}${on ? " on" : ""}${go ? " go" : ""}`,
+      onclick: go,
       role: "listitem",
       title: said,
       "aria-label": said,
