@@ -216,6 +216,7 @@ def test_folding_all_or_one_branch_zoom_and_pan(same_page):
 @pytest.mark.nightly
 def test_greedy_search_stands_beside_the_beams(open_page):
     page, visual, steps = searched(open_page, max_new_tokens=23, num_beams=5)
+    open_tools(visual, dropped=False)
     path = steps[-1]["detail"]["greedy"]
     beside = visual.locator(".bt-greedy")
     expect(beside.locator(".g .sum")).to_contain_text(minus(path["sum_logprobs"], 3))
@@ -272,7 +273,7 @@ def test_rescoring_says_what_the_engine_says(open_page, strategy, params):
 @pytest.mark.nightly
 def test_exports_are_complete_pictures(same_page):
     page, visual, steps = searched(same_page)
-    open_tools(visual, dropped=False)
+    open_tools(visual, dropped=True)
     with page.expect_download() as download:
         visual.get_by_role("button", name="Download as SVG").click()
     text = Path(download.value.path()).read_text()

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from engine.media.examples import EXAMPLES_FOLDER
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import fits, run, settled, shot, show, trace_of
+from tests.helpers.pages import fits, open_settings, run, settled, shot, show, trace_of
 from tests.helpers.patience import PATIENCE_MS
 
 SIDE = 6
@@ -18,6 +18,7 @@ SIDE = 6
 def test_a_word_of_a_caption_leads_to_what_the_model_looked_at(open_page, width, theme):
     page = open_page(f"/?__theme={theme}", width=width, height=900)
     show(page, "beam_search")
+    open_settings(page, "beam_search")
     page.locator("#beam_search-model select").select_option("captioner")
     field = page.locator("#beam_search-image")
     # The file itself, as somebody would send it: what it is, the server has to see from its pixels.

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from engine.sources.catalogue import MODEL_DIR
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import fill, fits, run, run_of, shot, show
+from tests.helpers.pages import fill, fits, open_settings, run, run_of, shot, show
 
 
 @pytest.fixture
@@ -25,6 +25,7 @@ def shelf(tmp_path):
 def test_a_draft_beside_the_target_is_found_and_used(open_page, shelf, size):
     page = open_page("/", **size)
     show(page, "speculative")
+    open_settings(page, "speculative")
     page.locator("#speculative-model select").select_option(label="Another…")
     own = page.locator("#speculative-model input")
     own.fill(str(shelf / "target"))

@@ -32,18 +32,19 @@ def test_the_model_and_what_was_used_stand_together(same_page):
     select(page, 4)
     number = stage.locator(".cb-share").first
     expect(number).to_have_text(
-        re.compile(r"\d %.*\(model [\d.]+ %, with your settings [\d.]+ %\)")
+        re.compile(r"\d\s%.*\(model [\d.]+\s%, with your settings [\d.]+\s%\)")
     )
     said = stage.locator('.dp-tok[data-step="4"]').get_attribute("aria-label")
     assert "the model's probability" in said
     assert "as used" in said
-    note = stage.locator(".dp-v-xray .dp-note").last
+    note = view(stage, "xray").locator(".dp-note").last
     said = r"model's own distribution.*with your settings: [\d.]+ bits"
     expect(note).to_contain_text(re.compile(said))
     row = view(stage, "xray").locator("tbody tr").filter(has_text="Top-k")
     expect(row).to_contain_text(f"{trace.model.vocab_size - 50:,} removed")
-    expect(stage.locator(".dp-plot-of-steps")).to_have_attribute("data-mark", "5")
-    expect(stage.locator(".dp-plot-of-steps")).to_have_attribute("data-sequence", "0")
+    plot = view(stage, "chart").locator(".dp-plot-of-steps")
+    expect(plot).to_have_attribute("data-mark", "5")
+    expect(plot).to_have_attribute("data-sequence", "0")
 
 
 def test_the_candidates_of_a_search_are_those_of_the_chosen_node(same_page):

@@ -55,7 +55,7 @@ def test_every_pass_is_a_row_and_what_was_taken_back_is_struck_out(timeline, dar
     expect(rows(drawn, ":has(.ft-lane .gone)").locator(".ft-number")).to_have_text(["4", "7"])
     expect(drawn.locator(".ft-tile.new")).to_have_text([f"·{letter}" for letter in "defghijk"])
     expect(rows(drawn).nth(3)).to_contain_text("read 1 token, 5 stored in the cache")
-    expect(drawn.locator(".ft-gaps")).to_contain_text("candidates of 1 of 7 steps")
+    expect(drawn.locator(".ft-gaps")).to_contain_text("candidates at 1 of 7 steps")
     shot(drawn, f"forward_timeline{'_dark' if dark else ''}")
 
 

@@ -34,6 +34,7 @@ from tests.helpers.pages import (
     view,
 )
 from tests.helpers.patience import comes_true
+from tests.helpers.visits import LEFT
 
 # As far as the slider goes.
 LONG = 256
@@ -88,6 +89,7 @@ def test_what_is_typed_while_a_recorded_run_is_fetched_stays(open_page):
 
 @pytest.mark.nightly
 def test_what_is_chosen_before_the_address_is_answered_stays(open_page):
+    open_page.pages.expected = LEFT  # an address follows
     page = open_page("/")
     late = []
 
@@ -96,15 +98,14 @@ def test_what_is_chosen_before_the_address_is_answered_stays(open_page):
         late.append(route) if asks else route.continue_()
 
     page.route("**/gradio_api/**", hold)
-    page.goto(page.url.split("?", maxsplit=1)[0] + "?tab=custom")
+    page.goto(page.url.split("?", maxsplit=1)[0] + "?trace=custom-2")
     expect(status(page, "custom")).to_contain_text("A recorded run")
     method = page.locator("#custom-method select")
     method.select_option(index=3)
     chosen = method.input_value()
-    before = run_id(page, "custom")
     comes_true(lambda: page.wait_for_timeout(10) or late)
     late.pop().continue_()
-    page.wait_for_function("before => playground.page.runId('custom') !== before", arg=before)
+    page.wait_for_function("playground.page.shown('custom').entry === 'custom-2'")
     expect(method).to_have_value(chosen)
 
 
@@ -112,17 +113,17 @@ def test_what_is_chosen_before_the_address_is_answered_stays(open_page):
 def test_what_is_refused_before_the_first_recorded_run_is_there_is_said(open_page):
     page = open_page()
     late = []
-    page.route("**/recorded/**/sampling-1.json", lambda route: late.append(route))  # noqa: PLW0108
-    show(page, "sampling")
-    page.locator("#sampling-prompt-input").fill("")
-    page.locator("#sampling-run").click()
+    page.route("**/recorded/**/beam_search-1.json", lambda route: late.append(route))  # noqa: PLW0108
+    show(page, "beam_search")
+    page.locator("#beam_search-prompt-input").fill("")
+    page.locator("#beam_search-run").click()
     refused = "prompt = '' is not allowed"
-    expect(status(page, "sampling")).to_contain_text(refused)
+    expect(status(page, "beam_search")).to_contain_text(refused)
     assert late, "the recorded run was there first"
     late.pop().continue_()
-    page.wait_for_function("playground.page.shown('sampling').entry === 'sampling-1'")
-    expect(tokens(page, "sampling").first).to_be_visible()
-    expect(status(page, "sampling")).to_contain_text(refused)
+    page.wait_for_function("playground.page.shown('beam_search').entry === 'beam_search-1'")
+    expect(tokens(page, "beam_search").first).to_be_visible()
+    expect(status(page, "beam_search")).to_contain_text(refused)
 
 
 @pytest.mark.nightly

@@ -127,7 +127,7 @@ def test_nothing_of_a_step_is_on_the_stage_before_it_is_guessed(open_page, key, 
         # Then it is shown: the text, the candidates, the step.
         expect(page.locator(f"#{key}-stage .dp-tok[data-step='{at}']").last).to_be_visible()
         expect(page.locator(f"#{key}-stage .dp-v-scrub output")).to_contain_text(
-            f"Word {at + 1} of"
+            f"Word {step.keep + len(step.emit)} of"
         )
         expect(box.locator(".pd-status")).to_contain_text(f"tok{chosen_token_id(step)}x")
         logprobs.append(candidate(step, token).raw_logprob)

@@ -7,13 +7,14 @@ from playwright.sync_api import expect
 
 from engine.sources.catalogue import MODEL_DIR
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import fits, shot, show
+from tests.helpers.pages import fits, open_settings, shot, show
 
 
 @pytest.mark.parametrize("size", [{}, *mark_nightly([{"width": 390, "height": 900}])])
 def test_a_model_that_somebody_names_is_told_before_it_runs(open_page, size):
     page = open_page("/", **size)
     show(page, "greedy")
+    open_settings(page, "greedy")
     field = page.locator("#greedy-model")
     field.get_by_role("button", name="Model details").click()
     expect(field.locator(".pf-facts")).to_contain_text("embedded in this playground")

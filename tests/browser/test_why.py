@@ -11,7 +11,7 @@ from engine.analysis import gallery
 from engine.inspection.rerun import replay_to_step
 from engine.inspection.why import explain_token
 from engine.models.loading import load
-from tests.helpers.pages import drawn, finish, fits, link, shot, status, trace_of, view
+from tests.helpers.pages import drawn, finish, fits, link, run_of, shot, status, trace_of, view
 
 
 def card(page, strategy):
@@ -59,11 +59,12 @@ def test_a_recorded_run_is_asked_about_a_candidate_and_a_typed_token(open_page):
 
 
 @pytest.mark.nightly
-def test_a_run_that_has_ended_is_asked_about_its_last_token_by_itself(open_page):
-    """Of a custom method the last token is there some time before the end: the text is read once more."""
+def test_a_run_that_has_ended_is_asked_about_the_step_it_shows_by_itself(open_page):
+    """Of a custom method the tokens are there some time before the end: the text is read once more."""
     page = open_page(link("custom", "One day, a little boy found a", max_new_tokens=4))
     finish(page, "custom")
-    expect(card(page, "custom").locator(".wy-title")).to_contain_text("at step 4")
+    step = run_of(page, "custom", "selected") + 1
+    expect(card(page, "custom").locator(".wy-title")).to_contain_text(f"at step {step}")
     expect(card(page, "custom")).not_to_contain_text("When the run has ended")
     expect(card(page, "custom").get_by_role("button", name="Recompute this step")).to_have_count(0)
 

@@ -128,14 +128,23 @@ def open_compare_settings(page: Page) -> None:
     page.locator(".cmp-drawer > summary", has_text="Settings of the texts").click()
 
 
+def open_settings(page: Page, strategy: str) -> None:
+    """Open the settings of a strategy's tab, which are closed where there is no room beside its text."""
+    toggle = page.locator(f"#page-{strategy} .dp-dials-more > .dp-fold")
+    if toggle.get_attribute("aria-expanded") != "true":
+        toggle.click()
+
+
 def unfold(page: Page, strategy: str, group: str, name: str) -> None:
     """Open a group of settings and wait for one of its controls."""
+    open_settings(page, strategy)
     page.locator(f"#page-{strategy} summary", has_text=group).click()
     expect(page.locator(f"#{strategy}-{name}")).to_be_visible()
 
 
 def name_model(page: Page, folder: str, tab: str = "greedy") -> None:
     """Type the folder of a model; the page asks what it takes."""
+    open_settings(page, tab)
     choice = page.locator(f"#{tab}-model select")
     # The last one is any other.
     choice.select_option(index=choice.locator("option").count() - 1)

@@ -1,6 +1,8 @@
 // The pictures of single runs, drawn from recorded ones: candidates, draws, layers, rounds, passes.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { el } from "../../visualizers/shared/dom.mjs";
+import { Panels } from "../../visualizers/stage/panels.mjs";
 import { choose, click, drawn, press, seenFromOutside, stageOf, unfold } from "./stage.mjs";
 import { open } from "./traces.mjs";
 
@@ -111,6 +113,18 @@ test("layers: a column shows how the chosen word grew, the last layer first", as
     all(".lg-word.hit").length > 0,
     layers.some((l) => l.normed_top[0][0] === emit[0]),
   );
+});
+
+test("panels: all stay open until nobody needs all of them", () => {
+  const panels = new Panels("Questions", () => {});
+  for (const name of ["why", "more"]) panels.add(name, name, el("p"));
+  panels.open("why");
+  const hidden = () => [...panels.node.querySelectorAll(".dp-panel")].map((node) => node.hidden);
+  const [onPaper, inList] = [panels.unfold(), panels.unfold()];
+  inList();
+  assert.deepEqual(hidden(), [false, false]);
+  onPaper();
+  assert.deepEqual(hidden(), [false, true]);
 });
 
 test("layers: a token is text wherever it is drawn", async () => {

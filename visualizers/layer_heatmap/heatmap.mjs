@@ -1,5 +1,5 @@
 // The plot of the layer map. It redraws at most four times
-// a second, and less often if drawing is slow.
+// a second while steps arrive, and less often if drawing is slow.
 import { readColours } from "../shared/colours.mjs";
 import { el } from "../shared/dom.mjs";
 import { loadPlotly, onClick, purgePlot } from "../shared/plotly.mjs";
@@ -14,7 +14,8 @@ const MAX_DRAW_SHARE = 0.08;
 
 export class Heatmap {
   #busy = false;
-  #isStale = false;
+  // The shortest pause that was asked for since the last drawing began; infinite if none was.
+  #pause = Infinity;
   #timer = 0;
   #drawnAt = 0;
   #drawMs = 0;
@@ -37,36 +38,38 @@ export class Heatmap {
     });
   }
 
-  // Draw when `pause` milliseconds have passed since the last drawing.
+  // Draw when `pause` milliseconds have passed since the last drawing, unless that is due earlier.
   schedule(pause = Math.max(MIN_PAUSE_MS, this.#drawMs / MAX_DRAW_SHARE)) {
-    if (this.#busy) {
-      this.#isStale = true;
-      return;
-    }
-    if (this.#timer) return;
-    const rest = pause - (performance.now() - this.#drawnAt);
+    this.#pause = Math.min(this.#pause, pause);
+    if (this.#busy) return;
+    clearTimeout(this.#timer);
+    const rest = this.#pause - (performance.now() - this.#drawnAt);
     this.#timer = setTimeout(() => this.#draw(), Math.max(0, rest));
   }
 
+  // Draw soon what is due later, as no more steps arrive.
+  hurry() {
+    if (this.#pause !== Infinity) this.schedule(MIN_PAUSE_MS);
+  }
+
   async #draw() {
-    this.#timer = 0;
+    this.#pause = Infinity;
     this.#busy = true;
-    const began = performance.now();
     try {
-      await this.#paint();
+      // Loading is slow once, and says nothing about how long a drawing takes.
+      const Plotly = await loadPlotly();
+      const began = performance.now();
+      await this.#paint(Plotly);
+      this.#drawMs = performance.now() - began;
     } finally {
       this.#busy = false;
       this.#drawnAt = performance.now();
-      this.#drawMs = this.#drawnAt - began;
-      if (this.#isStale) {
-        this.#isStale = false;
-        this.schedule();
-      }
+      if (this.#pause !== Infinity) this.schedule(this.#pause);
     }
   }
 
-  async #paint() {
-    const Plotly = await loadPlotly();
+  /** @param {any} Plotly */
+  async #paint(Plotly) {
     const { node } = this;
     const what = node.isConnected ? this.wanted() : null;
     if (!what) return;

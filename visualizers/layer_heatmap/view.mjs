@@ -202,7 +202,12 @@ class LayerHeatmap {
   update(run) {
     const fresh = this.#run !== run;
     this.#run = run;
-    if (run.steps.length === this.#grid.shown && !fresh && !this.#changed) return;
+    if (run.steps.length !== this.#grid.shown || fresh || this.#changed) this.#showSteps(run);
+    if (run.status !== "running") this.map.hurry();
+  }
+
+  /** @param {Run} run */
+  #showSteps(run) {
     this.#changed = false;
     this.#grid.grow(run);
     if (!run.steps.some(isLayerStep)) return;

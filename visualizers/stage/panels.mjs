@@ -16,6 +16,7 @@ export const KEY_STEPS = {
 export class Panels {
   /** @type {Panel[]} */
   #panels = [];
+  #unfolded = 0;
   #opened;
 
   /**
@@ -69,11 +70,14 @@ export class Panels {
 
   /**
    * Show every panel, for example for printing.
-   * @returns {() => void} restores the panels that were open
+   * @returns {() => void} restores the panels that were open, once nobody else needs all of them
    */
   unfold() {
+    this.#unfolded += 1;
     for (const { node } of this.#panels) node.hidden = false;
     return () => {
+      this.#unfolded -= 1;
+      if (this.#unfolded) return;
       for (const { node, tab } of this.#panels)
         node.hidden = tab.getAttribute("aria-selected") !== "true";
     };

@@ -75,10 +75,12 @@ export class Stages {
     /** @type {(() => void)[]} */
     let undo = [];
     addEventListener("beforeprint", () => {
-      undo = this.list.filter((s) => s.root.getClientRects().length).map((s) => this.unfold(s));
+      const shown = this.list.filter((s) => s.root.getClientRects().length);
+      undo.push(...shown.map((s) => this.unfold(s)));
     });
     addEventListener("afterprint", () => {
       for (const fold of undo) fold();
+      undo = [];
     });
   }
 
