@@ -200,5 +200,5 @@ STRATEGY = Strategy(
             "Eight texts are drawn at once; the one that shares most with the others is kept.",
         ),
     ),
-    visuals=("forward_timeline", "candidates", "xray", "chart"),
+    visuals=("candidates", "forward_timeline", "xray", "chart"),
 )

@@ -61,7 +61,7 @@ STRATEGY = Strategy(
     name="early_exit",
     title="Early exit (self-speculation)",
     short="Early exit",
-    plain_name="Faster: early layer",
+    plain_name="Early layer",
     group="faster",
     summary=(
         "The model's first layers guess, and the whole model checks the guesses in one "
@@ -80,7 +80,7 @@ STRATEGY = Strategy(
     ),
     paper="Elhoushi et al. 2024, arXiv 2404.16710",
     config=EarlyExitConfig,
-    dials=("assistant_early_exit", "num_assistant_tokens"),
+    dials=("assistant_early_exit",),
     loop=assisted_loop,
     own_loop=make_bundled_loop_chooser("early_exit"),
     generate_kwargs=drafting_generate_kwargs,

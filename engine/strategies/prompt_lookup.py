@@ -97,7 +97,7 @@ def _has_score_shift(config: PromptLookupConfig) -> bool:
 STRATEGY = Strategy(
     name="prompt_lookup",
     title="Prompt lookup",
-    plain_name="Faster: copy",
+    plain_name="Copy",
     group="faster",
     summary=(
         "Guess by copying what followed the last tokens earlier in the text; no draft "

@@ -42,7 +42,7 @@ STRATEGY = Strategy(
     name="speculative",
     title="Speculative decoding",
     short="Speculative",
-    plain_name="Faster: small model",
+    plain_name="Small model",
     group="faster",
     summary=(
         "A small draft model guesses several tokens, and the main model checks them in one "

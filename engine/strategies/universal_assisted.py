@@ -45,7 +45,7 @@ STRATEGY = Strategy(
     name="universal_assisted",
     title="Universal assisted",
     short="Universal",
-    plain_name="Faster: other tokenizer",
+    plain_name="Other tokenizer",
     group="faster",
     summary=(
         "Speculative decoding with a draft model that cuts text into other tokens. Its "

@@ -10,7 +10,7 @@ from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import choose_example, run, shot, show, tokens
 
 PHONE = {"width": 390, "height": 844}
-# From the prompt: Run, Stop, the meaning of the dial's name, the way back to its default.
+# From the prompt: the kind of prompt, Run, the way back to the dial's default.
 MOST_TABS = 5
 
 

@@ -192,7 +192,7 @@ def test_paper_has_the_run_and_no_controls(open_page):
     expect(facts).to_be_visible()
     expect(facts).to_contain_text("Once upon a time, there was a little frog who")
     expect(facts).to_contain_text("Temperature 0.5")
-    for kept in ("look", "strip", "candidates"):
+    for kept in ("strip", "candidates"):
         expect(stage.locator(f".dp-v-{kept}")).to_be_visible()
     for gone in ("#sampling-run", "#sampling-prompt", "#sampling-temperature", ".dp-presets"):
         expect(page.locator(gone).first).to_be_hidden()

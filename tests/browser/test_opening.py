@@ -21,6 +21,7 @@ from tests.helpers.pages import (
     start,
     status,
     tokens,
+    view,
 )
 
 
@@ -29,7 +30,8 @@ def stage(page, strategy):
 
 
 def say(page, strategy):
-    return stage(page, strategy).locator(".dp-hint")
+    """Return the sentence on what to look at, in its open panel."""
+    return view(stage(page, strategy), "look").locator(".dp-hint")
 
 
 def stale(page, strategy):
@@ -53,11 +55,11 @@ def test_every_tab_opens_with_its_recorded_run_at_a_step_worth_seeing(open_page,
     for name, strategy in STRATEGIES.items():
         preset = strategy.presets[0]
         press(page, f"tab-{name}")
-        expect(say(page, name)).to_have_text(preset.shows)
         expect(status(page, name)).to_contain_text("A recorded run")
         assert run_of(page, name, "selected") == preset.look_at - 1
         expect(tokens(page, name)).not_to_have_count(0)
         expect(stale(page, name)).to_be_hidden()
+        expect(page.locator(f"#page-{name} .dp-menu")).to_contain_text(preset.shows)
         for visual in strategy.visuals:
             card = stage(page, name).locator(f".dp-v-{visual}")
             expect(card.locator("> .dp-empty"), f"{visual} of {name}").to_be_hidden()
@@ -95,7 +97,7 @@ def test_a_preset_says_what_to_look_at_and_which_settings_it_changes(open_page):
     assert run_of(page, "sampling", "selected") == hot.look_at - 1
     marks = page.locator("#page-sampling .f-mark:visible")
     expect(marks).to_have_count(3)
-    page.get_by_role("button", name="Temperature: the preset's, back to 1", exact=True).click()
+    page.get_by_role("button", name="Temperature: changed, back to 1", exact=True).click()
     expect(page.locator("#sampling-temperature input[type=number]")).to_have_value("1")
     expect(marks).to_have_count(2)
     # By hand, also in a group that is folded.

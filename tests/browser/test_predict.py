@@ -49,7 +49,7 @@ SCORE = re.compile(
 
 
 def card(page, key="greedy"):
-    return page.locator(f"#{key}-stage .dp-v-predict")
+    return view(page.locator(f"#{key}-stage"), "predict")
 
 
 def asked(box):

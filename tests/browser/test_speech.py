@@ -132,7 +132,7 @@ def test_a_run_is_told_what_was_chosen_and_begins_with_it(open_page, ears):
     run(page, "greedy")
     again = trace_of(page, "greedy")
     assert (again.speech, again.prompt_ids) == (TOLD, trace.prompt_ids)
-    told(page, "language").get_by_role("button", name="Language: the run's").click()
+    told(page, "language").get_by_role("button", name="Language: changed").click()
     expect(told(page, "language").get_by_role("combobox")).to_have_value("")
     expect(told(page, "language").get_by_role("combobox")).to_be_focused()
 

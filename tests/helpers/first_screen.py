@@ -1,7 +1,8 @@
 """Measures the first screen of every strategy: ``python -m tests.helpers.first_screen [--url URL] [--write]``.
 
 What is counted is inside the window before anything is scrolled. The header, the row of tabs, the prompt
-and the model's own text do not count as words.
+and the words of the model do not count as words. The text and the candidates' names count as one control
+each where arrow keys lead from one to the next.
 """
 
 from __future__ import annotations
@@ -26,27 +27,31 @@ SIZES = (1440, 900), (390, 844)
 _HEAD = """# The first screen
 
 What a visitor sees of each strategy before scrolling, counted in Chromium. The header, the row of tabs, the prompt and
-the model's text do not count as words. y is where something begins, in pixels. `python -m tests.helpers.first_screen
---write` writes this page. Measured on {date}, commit {commit}.
+the words of the model (its text, candidates and guesses) do not count as words. The text is no control, and the names
+of the candidates are one, as one press of Tab leads to them all. y is where something begins, in pixels.
+`python -m tests.helpers.first_screen --write` writes this page. Measured on {date}, commit {commit}.
 """
 _COUNT = r"""([strategy, dial]) => {
-  const inside = (box) => box.width > 0 && box.height > 0 && box.top < innerHeight && box.bottom > 0
+  // A name for screen readers alone is one pixel large.
+  const inside = (box) => box.width > 1 && box.height > 1 && box.top < innerHeight && box.bottom > 0
     && box.left < innerWidth && box.right > 0;
   const seen = (node) => [...node.getClientRects()].some(inside)
     && node.checkVisibility({ visibilityProperty: true });
   const counted = document.querySelector(`#page-${strategy}`);
   const walker = document.createTreeWalker(counted, NodeFilter.SHOW_TEXT);
+  const aside = ".dp-strip, .pf-prompt, .cb-row:not(.rest) .cb-name, .sl-strip, .se-word, .pb-word, "
+    + "option, .dp-sr, svg, script, style";
   const words = [];
   while (walker.nextNode()) {
     const parent = walker.currentNode.parentElement;
-    if (parent.closest(".dp-strip, .dp-bars .t, textarea, option, .dp-sr, svg, script, style")) continue;
+    if (parent.closest(aside)) continue;
     const range = document.createRange();
     range.selectNodeContents(walker.currentNode);
     if ([...range.getClientRects()].some(inside) && seen(parent))
       words.push(...walker.currentNode.data.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)));
   }
   const controls = [...document.querySelectorAll(
-    "a[href], button, input, select, textarea, summary, [role=tab], [role=button]")]
+    "a[href], button:not(.cb-name[tabindex='-1']), input, select, textarea, summary, [role=tab], [role=button]")]
     .filter((node) => seen(node) && !node.closest(".dp-strip"));
   const top = (node) => (node ? Math.round(node.getBoundingClientRect().top + scrollY) : null);
   return {

@@ -1,7 +1,7 @@
 // The choice at a step as one picture: bars, the strip of a draw, and both while a dial is moved.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { click, drawn, paint } from "./stage.mjs";
+import { click, drawn, paint, press } from "./stage.mjs";
 
 const { setFilterTitles } = await import("../../visualizers/shared/processors.mjs");
 const { formatWholePercent } = await import("../../visualizers/shared/text.mjs");
@@ -167,20 +167,24 @@ test("a name continues from here, and one button asks about the row in use", asy
     ask: (x) => said.push(["ask", x]),
   });
   await given.select(4);
-  const { candidates, emit } = given.trace.steps[4];
+  const { candidates } = given.trace.steps[4];
   const name = given.all("button.cb-name")[1];
   assert.match(name.getAttribute("aria-label"), /^Continue from here with /);
   await click(name);
   assert.deepEqual(said.pop(), ["fork", { step: 4, token_id: candidates[1].token_id }]);
   const why = () => given.all(".cb-why");
-  assert.equal(why().length, 1, "at the chosen word first");
-  await click(why()[0]);
-  assert.deepEqual(said.pop(), ["ask", { step: 4, token_id: emit[0] }]);
+  assert.equal(why().length, 0, "the chosen word has a door of its own");
   name.dispatchEvent(new Event("focusin", { bubbles: true }));
   assert.equal(why().length, 1);
   assert.match(why()[0].getAttribute("aria-label"), /^Why not /);
   await click(why()[0]);
   assert.deepEqual(said.pop(), ["ask", { step: 4, token_id: candidates[1].token_id }]);
+  // One press of Tab leads to the names, arrow keys from one to the next.
+  const names = given.all("button.cb-name");
+  const stops = () => names.filter((node) => node.getAttribute("tabindex") === "0");
+  assert.equal(stops().length, 1);
+  for (const key of ["End", "ArrowUp"]) await press(stops()[0], key);
+  assert.equal(names.indexOf(stops()[0]), names.length - 2);
 });
 
 test("bars are the picture where a strategy has no other one, and behind More elsewhere", async () => {

@@ -111,6 +111,11 @@ export class BarRow {
       : "";
   }
 
+  /** @returns {HTMLElement[]} the name, if it can be pressed */
+  get buttons() {
+    return this.#name.tagName === "BUTTON" ? [this.#name] : [];
+  }
+
   /**
    * A name is a button where the run can be continued with it, or where it can be asked about.
    * @param {CandidateRow} row
@@ -119,7 +124,7 @@ export class BarRow {
     const act = Boolean(pressOf(row));
     if (act !== (this.#name.tagName === "BUTTON")) {
       const made = act
-        ? el("button", { type: "button", onclick: () => pressOf(this.row)?.() })
+        ? el("button", { type: "button", tabindex: -1, onclick: () => pressOf(this.row)?.() })
         : el("span", {});
       this.#name.replaceWith(made);
       this.#name = made;
@@ -141,7 +146,10 @@ const createLegend = () =>
     el("span", {}, el("u", {}), tr("the model's own")),
   );
 
-/** The rows of a step's candidates with one button that asks about the row in use. */
+/** @type {Record<string, number>} key -> how many rows it moves */
+const KEY_MOVES = { ArrowUp: -1, ArrowDown: 1, Home: Number.NEGATIVE_INFINITY, End: Infinity };
+
+/** The rows of a step's candidates, one stop of the Tab key, with a button that asks about the row in use. */
 export class Bars {
   /** @type {BarRow[]} */
   #rows = [];
@@ -159,6 +167,7 @@ export class Bars {
   constructor() {
     this.node = el("div", { class: "cb-bars" }, this.#legend);
     this.node.addEventListener("focusin", ({ target }) => this.#followRow(target));
+    this.node.addEventListener("keydown", (event) => this.#handleKey(event));
     this.node.addEventListener("pointerover", ({ target }) => {
       // Rows that move under a resting pointer must not take the button from a keyboard.
       if (!this.node.querySelector(":focus-visible")) this.#followRow(target);
@@ -169,6 +178,33 @@ export class Bars {
   #followRow(target) {
     const row = target instanceof Node && this.#rows.find(({ node }) => node.contains(target));
     if (row && document.activeElement !== this.#why) this.#moveWhy(row);
+  }
+
+  /** @param {KeyboardEvent} event */
+  #handleKey(event) {
+    const names = this.#names();
+    const at = names.indexOf(/** @type {HTMLElement} */ (event.target));
+    const move = KEY_MOVES[event.key];
+    if (at < 0 || move === undefined) return;
+    event.preventDefault();
+    const next = names[Math.max(0, Math.min(names.length - 1, at + move))];
+    this.#setTabStop(next);
+    next.focus();
+  }
+
+  /** The names that can be pressed. */
+  #names() {
+    return this.#rows.flatMap((row) => (row.node.parentNode === this.node ? row.buttons : []));
+  }
+
+  /**
+   * Set the name at which the Tab key stops: the one in use, at first the first one.
+   * @param {HTMLElement} [used]
+   */
+  #setTabStop(used) {
+    const names = this.#names();
+    const stop = used ?? names.find((name) => name.getAttribute("tabindex") === "0") ?? names[0];
+    for (const name of names) name.setAttribute("tabindex", name === stop ? "0" : "-1");
   }
 
   /** @param {BarRow | undefined} row that the button asks about */
@@ -192,7 +228,7 @@ export class Bars {
     if (this.node.childElementCount !== shown.length + 1)
       this.node.replaceChildren(...shown.map(({ node }) => node), this.#legend);
     this.#legend.hidden = !rows.some(isReshaped);
-    const asked = shown.find((row) => row === this.#asked && row.row?.why);
-    this.#moveWhy(asked ?? shown.find(({ row }) => row?.on));
+    this.#setTabStop();
+    this.#moveWhy(shown.find((row) => row === this.#asked && row.row?.why));
   }
 }

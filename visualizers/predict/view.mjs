@@ -34,6 +34,9 @@ class Predict {
   /** @type {Rounds | null} */
   #rounds = null;
   #on = false;
+  // Where the card is while nothing is guessed.
+  /** @type {HTMLElement | null} */
+  #home = null;
   #drawnKey = "";
   // Whether the next drawing moves the focus into the view.
   #focus = false;
@@ -77,6 +80,7 @@ class Predict {
     this.#on = true;
     this.#focus = true;
     this.switch.setAttribute("aria-checked", "true");
+    this.#showNextToText();
     this.#showStatus("");
     this.score.replaceChildren();
     this.ctx.cover((run) => this.#coverRun(run));
@@ -92,7 +96,17 @@ class Predict {
     this.box.replaceChildren();
     this.#showStatus(sentence);
     this.ctx.cover(null);
+    const card = this.root.parentElement;
+    if (card && this.#home !== card.parentElement) this.#home?.append(card);
     if (had) this.switch.focus();
+  }
+
+  // The panels are hidden while a token is guessed.
+  #showNextToText() {
+    const card = this.root.parentElement;
+    this.#home = card?.parentElement ?? null;
+    const main = this.root.closest(".dp-main");
+    if (card && this.#home !== main) main?.querySelector(":scope > .dp-v-scrub")?.after(card);
   }
 
   /** @param {Run} run */
@@ -326,6 +340,7 @@ class Predict {
 export const createPredictView = (oddsOf = null) => ({
   title: SWITCH_LABEL,
   heading: false,
+  place: "drawer",
   covers: true,
   mount: (root, ctx) => new Predict(root, ctx, oddsOf),
 });

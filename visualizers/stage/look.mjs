@@ -1,4 +1,4 @@
-// View above the text: one sentence on what to look at in this run, and the page's extra controls.
+// View of one sentence on what to look at in this run, and the page's extra controls.
 import { el } from "../shared/dom.mjs";
 import { tr } from "../shared/tr.mjs";
 
@@ -10,6 +10,7 @@ import { tr } from "../shared/tr.mjs";
 export const createLookView = (offers = () => []) => ({
   title: tr("What to look at"),
   heading: false,
+  place: "drawer",
   mount(root) {
     const sentence = el("p", { class: "dp-hint" });
     const more = offers();

@@ -8,7 +8,7 @@ import { tr } from "../shared/tr.mjs";
 import { PlayBar } from "./play.mjs";
 import { Recordings } from "./recordings.mjs";
 import { Stages } from "./stage.mjs";
-import { VIEWS } from "./views.mjs";
+import { PAGE_VIEWS, VIEWS } from "./views.mjs";
 
 /**
  * An element that is part of every saved page.
@@ -42,7 +42,7 @@ export function open({ recorded, visuals, dark, about = {} }) {
   const recordings = new Recordings();
   const stages = new Stages(recordings);
   stages.register(VIEWS);
-  stages.mount(find(".dp-stage"), { strategy, visuals }, () => {});
+  stages.mount(find(".dp-stage"), { strategy, visuals, unfolded: PAGE_VIEWS }, () => {});
   const run = recordings.showTrace(strategy, recorded, "replayed");
   const { shows, changed, selected = run.selected ?? 0 } = about;
   Object.assign(run, { shows, changed });

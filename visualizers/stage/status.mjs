@@ -11,25 +11,20 @@ const STATUS_TEXT = {
   paused: tr("Replaying"),
   replayed: tr("Recorded: every number is as it was measured"),
   predicting: tr("What comes next is hidden until you have guessed it"),
-  recorded: tr(
-    "A recorded run. Change a setting to see what it does, or press Run to make your own.",
-  ),
+  recorded: tr("A recorded run. Change a setting, then press Run to make your own."),
 };
 
 /** @type {Record<string, string>} */
 const ENDING_TEXT = {
-  eos: tr(" · ended by eos"),
-  length: tr(" · ended by length"),
-  stop: tr(" · ended by stop"),
+  eos: tr(" · finished by itself"),
+  length: tr(" · reached the token limit"),
+  stop: tr(" · ended before the token limit"),
 };
 
 /** @param {Run} run */
 function statusText(run) {
-  const endings = [...new Set(run.outputs.map((o) => o.finish_reason))].join(", ");
-  const reason =
-    run.status === "finished" && endings
-      ? (ENDING_TEXT[endings] ?? tr(" · ended by {endings}", { endings }))
-      : "";
+  const endings = run.status === "finished" ? run.outputs.map((o) => o.finish_reason) : [];
+  const reason = [...new Set(endings)].map((ending) => ENDING_TEXT[ending] ?? "").join("");
   return STATUS_TEXT[run.status] + reason + (run.notes || []).map((n) => ` · ${said(n)}`).join("");
 }
 

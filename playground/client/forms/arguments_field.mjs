@@ -83,7 +83,6 @@ export class ArgumentsField extends Field {
     field.changed = (before, now) => {
       this.#valuesByMethod.set(before, this.value);
       this.value = this.#valuesByMethod.get(now) ?? "";
-      this.came("yours");
       this.input.dispatchEvent(new Event("input", { bubbles: true }));
     };
   }
@@ -146,7 +145,6 @@ export class ArgumentsField extends Field {
       const value = held[name];
       const plain = kind === "json" || typeof value === "object" ? toJson(value) : value;
       field.value = value === undefined || value === null ? field.param.value : plain;
-      field.came("");
     }
   }
 

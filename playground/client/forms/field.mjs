@@ -11,18 +11,6 @@ const TEXT_KINDS = ["text", "arguments"];
 const NOT_A_NUMBER = "not a number";
 
 /**
- * Origin of a value that differs from the default -> text of its badge.
- * @type {Record<string, string>}
- */
-export const ORIGINS = {
-  yours: tr("yours"),
-  model: tr("the model's"),
-  preset: tr("the preset's"),
-  run: tr("the run's"),
-  saved: tr("your file's"),
-};
-
-/**
  * Return the label of a choice.
  * @param {Param} param
  * @param {string} choice
@@ -51,9 +39,6 @@ function createInput(param, attrs) {
 }
 
 export class Field {
-  // Key of ``ORIGINS``, empty if the origin is unknown.
-  #origin = "";
-
   /**
    * @param {Param} param
    * @param {string} id
@@ -72,13 +57,12 @@ export class Field {
     this.help = el("p", { class: "f-help", id: about }, this.#helpText(param.help));
     this.mark = this.#markOf(param);
     const explained = param.term ? createTermMark(param.term) : null;
-    this.first = el("span", { class: "f-default" }, tr("default"));
-    const name = el("div", { class: "f-name" }, label, explained, this.mark, this.first);
+    const name = el("div", { class: "f-name" }, label, explained, this.mark);
     const parts = param.kind === "flag" ? [this.input, name] : [name, this.input];
     this.box = el("div", { class: `f-field f-${param.kind}`, id }, parts, this.slider, this.help);
     // A tooltip, for layouts without room for the help text.
     this.box.title = param.help;
-    this.input.addEventListener("input", () => this.came("yours"));
+    this.input.addEventListener("input", () => this.compare());
   }
 
   /**
@@ -100,42 +84,25 @@ export class Field {
    * The badge: says that the value is not the default; a click restores the default.
    * @param {Param} param
    */
-  #markOf({ value }) {
+  #markOf({ label, value }) {
     const back = () => {
       this.value = value;
       this.input.dispatchEvent(new Event("input", { bubbles: true }));
       this.input.focus();
     };
     const first = this.#first;
-    return createButton("", back, {
+    return createButton(tr("changed · reset"), back, {
       class: "f-mark",
       hidden: true,
       title: tr("Not the default, {first}. Press to go back to it.", { first }),
+      "aria-label": tr("{label}: changed, back to {first}", { label, first }),
     });
-  }
-
-  /**
-   * Set where the value comes from; the badge shows it unless the value is the default.
-   * @param {string} [origin] key of ``ORIGINS``
-   */
-  came(origin = "") {
-    this.#origin = origin;
-    this.compare();
   }
 
   /** Update the badge: hidden while the value is the default. */
   compare() {
-    const { label, kind, value } = this.param;
-    const isDefault = isSameValue(this.value, value ?? (kind === "flag" ? false : ""));
-    this.mark.hidden = isDefault;
-    this.first.hidden = !isDefault;
-    const words = ORIGINS[this.#origin] ?? tr("changed");
-    this.mark.textContent = words;
-    const first = this.#first;
-    this.mark.setAttribute(
-      "aria-label",
-      tr("{label}: {words}, back to {first}", { label, words, first }),
-    );
+    const { kind, value } = this.param;
+    this.mark.hidden = isSameValue(this.value, value ?? (kind === "flag" ? false : ""));
   }
 
   /** @param {Param} param */

@@ -1,11 +1,12 @@
 // A form of parameters: the main ones visible, each other group folded under its title.
 import { el } from "../../../visualizers/shared/dom.mjs";
+import { createTermMark } from "../../../visualizers/shared/terms.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { getDeclaration } from "../shell/spec.mjs";
 import { ArgumentsField } from "./arguments_field.mjs";
 import { Field } from "./field.mjs";
 import { MethodField } from "./method_field.mjs";
-import { isSameValue } from "./settings.mjs";
+import { dialLabel, isSameValue } from "./settings.mjs";
 
 /** @typedef {import("../shell/spec.mjs").Param} Param */
 /** @typedef {Record<string, { name: string, values: any[], why: string }>} Only */
@@ -14,12 +15,21 @@ import { isSameValue } from "./settings.mjs";
 const FIELD_CLASSES = { method: MethodField, arguments: ArgumentsField };
 export const WEIGHTS_GROUP = "weights";
 
+/** @param {Param} param */
+function describeDial(param) {
+  const { label, name, term, help } = param;
+  const plain = dialLabel(param);
+  const technical = plain === label ? "" : el("span", { class: "f-technical" }, label);
+  return [
+    el("dt", {}, plain, technical, term ? createTermMark(term) : null),
+    el("dd", { class: "f-help" }, `${help} (${name})`),
+  ];
+}
+
 export class Form {
   // Values of all parameters. A parameter in a folded group has no field until it is opened.
   #values = new Map();
   #fields = new Map();
-  // Parameter name -> origin of its value, a key of ``ORIGINS``.
-  #origins = new Map();
   // Group -> element in its title with the number of changed settings.
   #counts = new Map();
   #id;
@@ -48,7 +58,8 @@ export class Form {
     this.weights = this.#folded(WEIGHTS_GROUP, getDeclaration().groups[WEIGHTS_GROUP]);
     this.#dialNames = dials;
     this.dials = el("div", { class: "f-dials" }, this.#drawDials());
-    this.dials.hidden = !dials.length;
+    this.dialHelp = el("dl", { class: "f-dial-help" }, this.#dialParams().map(describeDial));
+    for (const box of [this.dials, this.dialHelp]) box.hidden = !dials.length;
     this.box = el("div", { class: "f-form" }, this.#parts(close));
     for (const box of [this.weights, this.dials, this.box])
       box?.addEventListener("input", () => this.#update());
@@ -85,9 +96,15 @@ export class Form {
     return [...this.#fields.values()].find((field) => field instanceof MethodField);
   }
 
+  #dialParams() {
+    return this.#dialNames.flatMap((name) => this.params.find((p) => p.name === name) ?? []);
+  }
+
+  // There is no room for the glossary next to a dial: it is in the dials' help.
   #drawDials() {
-    const found = this.#dialNames.map((name) => this.params.find((p) => p.name === name));
-    return found.map((param) => param && this.#fieldOf(param).box);
+    return this.#dialParams().map(
+      (param) => this.#fieldOf({ ...param, label: dialLabel(param), term: null }).box,
+    );
   }
 
   /** @param {string} group */
@@ -107,7 +124,6 @@ export class Form {
     const field = new Kind(param, `${this.#id}-${param.name}`);
     if (field instanceof ArgumentsField) field.follow(this.method);
     field.value = this.#values.get(param.name);
-    field.came(this.#origins.get(param.name));
     this.#fields.set(param.name, field);
     return field;
   }
@@ -149,41 +165,25 @@ export class Form {
   /**
    * Set these values and reset all others to their defaults.
    * @param {Record<string, any>} values
-   * @param {string} [origin] key of ``ORIGINS``
    */
-  show(values, origin) {
+  show(values) {
     for (const { name, value } of this.params) {
       const shown = name in values ? values[name] : value;
       this.#values.set(name, shown);
       if (this.#fields.has(name)) this.#fields.get(name).value = shown;
     }
-    this.came(origin);
     this.#update();
   }
 
   /**
    * Set these values and leave all others as they are.
    * @param {Record<string, any>} values
-   * @param {string} origin key of ``ORIGINS``
    */
-  take(values, origin) {
+  take(values) {
     for (const [name, value] of Object.entries(values)) {
       this.#values.set(name, value);
       if (this.#fields.has(name)) this.#fields.get(name).value = value;
     }
-    this.came(origin, Object.keys(values));
     this.#update();
-  }
-
-  /**
-   * Set the origin of values.
-   * @param {string} [origin] key of ``ORIGINS``
-   * @param {string[]} [names] parameters; all by default
-   */
-  came(origin, names = this.params.map((p) => p.name)) {
-    for (const name of names) {
-      this.#origins.set(name, origin);
-      this.#fields.get(name)?.came(origin);
-    }
   }
 }

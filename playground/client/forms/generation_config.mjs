@@ -173,7 +173,7 @@ class SettingsTable {
     const leftOut = answer.left_out.map((/** @type {string} */ why) => said(why));
     const sentence = [inUseSentence(Object.keys(answer.params).length), ...leftOut].join(" ");
     if (answer.strategy === this.strategy) {
-      this.tab.use(answer.values, "saved");
+      this.tab.use(answer.values);
       return this.#showStatus(sentence);
     }
     applyInOtherTab(answer, sentence);

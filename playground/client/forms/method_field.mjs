@@ -43,7 +43,7 @@ export class MethodField extends Field {
     const select = /** @type {HTMLSelectElement} */ (this.input);
     this.choice = new Choice(select, param.label, tr("hub id or folder"));
     this.choice.offer([{ name: param.value, title: param.value }]);
-    this.choice.own.addEventListener("input", () => this.came("yours"));
+    this.choice.own.addEventListener("input", () => this.compare());
     for (const input of [select, this.choice.own])
       input.addEventListener("change", () => this.#choose());
     this.told = el("p", { class: "me-info" });

@@ -97,6 +97,12 @@ export const said = (value) => {
   return String(value);
 };
 
+/**
+ * Return the label of a strategy's dial, in everyday words.
+ * @param {Param} param
+ */
+export const dialLabel = ({ plain_label, label }) => plain_label ?? label;
+
 /** @param {string} name */
 const modelTitle = (name) =>
   getDeclaration()
@@ -128,9 +134,16 @@ export function describeDifferences(form, asked) {
   if (form.assistant !== asked.assistant)
     named(tr("Draft model"), modelTitle(form.assistant), modelTitle(asked.assistant));
   if (!isSameValue(form.seed, asked.seed)) named(tr("Seed"), form.seed, said(asked.seed));
-  for (const { name, label } of findStrategy(form.strategy)?.params ?? [])
+  const { params = [], dials = [] } = findStrategy(form.strategy) ?? {};
+  for (const param of params) {
+    const { name, label } = param;
     if (!isSameValue(form.values[name], asked.params[name]))
-      named(label, said(form.values[name]), said(asked.params[name]));
+      named(
+        dials.includes(name) ? dialLabel(param) : label,
+        said(form.values[name]),
+        said(asked.params[name]),
+      );
+  }
   return found;
 }
 

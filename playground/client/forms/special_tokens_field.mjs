@@ -135,7 +135,7 @@ export class SpecialTokensField {
   #choose(value) {
     const own = value === this.#found?.usual ? "" : value;
     for (const form of this.#forms())
-      if (form.params.some(({ name }) => name === NAME)) form.take({ [NAME]: own }, "yours");
+      if (form.params.some(({ name }) => name === NAME)) form.take({ [NAME]: own });
     this.#draw();
     this.box.dispatchEvent(new Event("input", { bubbles: true }));
   }

@@ -42,7 +42,6 @@ export class SpeechFields {
   #each = [];
   #open = false;
   #drawn = "";
-  #origin = "";
   #id;
 
   /** @param {string} id prefix of the elements' ids */
@@ -54,9 +53,6 @@ export class SpeechFields {
       "aria-label": tr("What the model should know about the sound"),
     });
     this.box.hidden = true;
-    this.box.addEventListener("input", () => {
-      this.#origin = "yours";
-    });
   }
 
   /**
@@ -92,10 +88,7 @@ export class SpeechFields {
     this.#fields = new Map(there.map((one) => [one.name, this.#createField(one, offered)]));
     /** @type {Record<string, string | boolean>} */
     const values = this.#said;
-    for (const [name, field] of this.#fields) {
-      field.value = values[name];
-      field.came(this.#origin);
-    }
+    for (const [name, field] of this.#fields) field.value = values[name];
     this.box.replaceChildren(...[...this.#fields.values()].map((field) => field.box));
     this.box.hidden = !there.length;
   }
@@ -169,7 +162,7 @@ export class SpeechFields {
     };
     // Redraw the fields: the form may hold values that were not offered before.
     this.#fields = new Map();
-    [this.#drawn, this.#origin] = ["", "run"];
+    this.#drawn = "";
     this.follow(this.#each, this.#open);
   }
 }

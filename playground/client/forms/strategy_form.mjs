@@ -91,7 +91,7 @@ class StrategyForm {
     // Once the model's inputs are known, its fields depend on them as on a new model.
     models.learned = () => this.box.dispatchEvent(new Event("change"));
     const take = (/** @type {Record<string, any>} */ values) => {
-      form.take(values, "model");
+      form.take(values);
       own.moved();
       this.changed();
     };

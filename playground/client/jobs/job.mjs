@@ -15,7 +15,6 @@ const WAITING_FOR_SERVER = tr("The connection to the server is lost; waiting for
 const RECONNECTING = tr("Looking for what ran here…");
 const STOPPED_UNSENT = tr("Stopped before it was sent.");
 export const ALREADY_RUNNING = tr("Something runs here already: stop it first");
-const NOTHING_RUNS = tr("Nothing runs here");
 
 const RETRY_MS = 1000;
 const FIRST_ANSWER_MS = 2000;
@@ -247,8 +246,11 @@ export function createJobButtons(key, go, onGo, id = key) {
   });
   const halt = createButton(tr("Stop"), () => stopJob(key), { id: `${id}-stop` });
   const look = () => {
-    setButtonEnabled(run, !store.busy(key), ALREADY_RUNNING);
-    setButtonEnabled(halt, store.busy(key), NOTHING_RUNS);
+    const busy = store.busy(key);
+    setButtonEnabled(run, !busy, ALREADY_RUNNING);
+    // Hiding the focused button would lose the focus.
+    if (!busy && document.activeElement === halt) run.focus({ preventScroll: true });
+    halt.hidden = !busy;
   };
   store.watch({ active: (changed) => changed === key && look() });
   look();

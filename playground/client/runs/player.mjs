@@ -2,6 +2,7 @@
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { parseMessage, said } from "../../../visualizers/shared/server_text.mjs";
 import { PlayBar } from "../../../visualizers/stage/play.mjs";
+import { PAGE_VIEWS } from "../../../visualizers/stage/views.mjs";
 import { registerLink } from "../shell/address.mjs";
 import { registerOtherTab } from "../shell/other_tabs.mjs";
 import { stages, store } from "../shell/page_state.mjs";
@@ -95,7 +96,7 @@ class Player {
   #openRun({ trace, shown, visuals, name, form = null, shows = "" }) {
     const run = store.showTrace("replay", { trace, shown }, "replayed");
     this.#run = Object.assign(run, { form, shows });
-    stages.mount(this.stage, { strategy: "replay", visuals }, this.trigger);
+    stages.mount(this.stage, { strategy: "replay", visuals, unfolded: PAGE_VIEWS }, this.trigger);
     this.shell.hidden = false;
     this.title.textContent = name;
     this.bar.load(trace.steps.length);

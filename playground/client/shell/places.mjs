@@ -1,5 +1,4 @@
 // The four places of the page. Each shows some of Gradio's tabs in the row below the header.
-import { waitUntilFound } from "./polling.mjs";
 import { getDeclaration } from "./spec.mjs";
 import { openTab } from "./tab_navigation.mjs";
 
@@ -31,28 +30,19 @@ function showPlace(tab) {
       else link.removeAttribute("aria-current");
 }
 
-// Gradio changes the selected tab itself, so its row is watched.
-function showSelected() {
+/** Show the place of the selected tab. */
+export function showSelectedPlace() {
   const chosen = document.querySelector("#strategies [role=tab][aria-selected=true]");
   const [, tab] = chosen?.id.match(/^tab-(.*)-button$/) ?? [];
   if (tab) showPlace(tab);
 }
 
 /**
- * Show the place of the tab in an address, and follow the selected tab from then on.
+ * Show the place of the tab in an address, and let the header's links open a place.
  * @param {string} search query part of the address
  */
 export function mountPlaces(search) {
   showPlace(new URLSearchParams(search).get("tab") ?? "");
-  waitUntilFound(
-    // The last of the header and the row that Gradio draws.
-    () => document.querySelector(".gradio-container:has(.dp-places) #strategies > .tab-wrapper"),
-    (row) => {
-      showSelected();
-      const changes = { subtree: true, childList: true, attributeFilter: ["aria-selected"] };
-      new MutationObserver(showSelected).observe(row, changes);
-    },
-  );
   addEventListener("click", (event) => {
     const link = event.target instanceof Element && event.target.closest(".dp-places a");
     if (!(link instanceof HTMLElement) || event.ctrlKey || event.metaKey || event.shiftKey) return;

@@ -1,11 +1,13 @@
 // The row of Gradio's tabs: strategies in groups, with a second row for the selected group, and arrow
 // keys between the tabs.
 import { KEY_STEPS } from "../../../visualizers/stage/panels.mjs";
+import { showSelectedPlace } from "./places.mjs";
 import { waitUntilFound } from "./polling.mjs";
 import { findStrategy, getDeclaration } from "./spec.mjs";
 import { getStrategyTab } from "./strategy_tabs.mjs";
 
-const ROW = "#strategies > .tab-wrapper > [role=tablist]";
+// The last of the header and the row that Gradio draws.
+const ROW = ".gradio-container:has(.dp-places) #strategies > .tab-wrapper > [role=tablist]";
 
 /** @type {Record<string, string>} group -> the strategy of it that was open last */
 const lastInGroup = {};
@@ -15,16 +17,6 @@ const tabsOf = (row) => /** @type {HTMLElement[]} */ ([...row.querySelectorAll("
 
 /** @param {HTMLElement} tab */
 const strategyOf = (tab) => findStrategy(tab.dataset.tabId ?? "");
-
-/**
- * Return a name without that of its group in front.
- * @param {string} name
- * @param {string} group
- */
-function withoutGroup(name, group) {
-  const own = name.startsWith(`${group}: `) ? name.slice(group.length + 2) : name;
-  return own.charAt(0).toUpperCase() + own.slice(1);
-}
 
 /**
  * Scroll the row, which may be wider than the window, to its selected tab.
@@ -51,7 +43,7 @@ function drawGroups(row) {
     const split = own.length > 1 && group === open?.group;
     for (const tab of own) {
       const name = strategyOf(tab)?.plain_name ?? "";
-      tab.dataset.plain = own.length > 1 && !split ? title : withoutGroup(name, title);
+      tab.dataset.plain = own.length > 1 && !split ? title : name;
       tab.toggleAttribute("data-same", tab.dataset.plain === tab.textContent);
       tab.toggleAttribute("data-second", split);
       tab.toggleAttribute("data-folded", !split && tab !== last);
@@ -97,14 +89,19 @@ function handleKey(row, event) {
   takeOver(next);
 }
 
-/** Draw the groups once Gradio has drawn its tabs, and again whenever another tab is selected. */
+/** Draw the groups and the place once Gradio has drawn its tabs, and whenever another tab is selected. */
 export function mountStrategyStrip() {
   waitUntilFound(
     () => /** @type {HTMLElement | null} */ (document.querySelector(ROW)),
     (row) => {
-      drawGroups(row);
+      const showSelected = () => {
+        drawGroups(row);
+        showSelectedPlace();
+      };
+      showSelected();
+      // Gradio changes the selected tab itself.
       const changes = { subtree: true, childList: true, attributeFilter: ["aria-selected"] };
-      new MutationObserver(() => drawGroups(row)).observe(row, changes);
+      new MutationObserver(showSelected).observe(row, changes);
       row.addEventListener("keydown", (event) => handleKey(row, event));
       row.addEventListener("click", ({ target, isTrusted }) => {
         const tab = target instanceof Element && target.closest("[role=tab]");

@@ -70,7 +70,7 @@ export class StrategyTab {
       name,
       () => this.form.values(),
       (values) => {
-        this.form.take(values, "model");
+        this.form.take(values);
         this.#updateAfterChange();
       },
     );
@@ -122,6 +122,7 @@ export class StrategyTab {
         this.form.weights,
         this.own.box,
         this.seed.box,
+        this.form.dialHelp,
         this.form.box,
         configs,
       ].flat(),
@@ -171,7 +172,7 @@ export class StrategyTab {
     /** @param {string} method */
     const use = (method) => {
       this.#markTouched();
-      this.form.take({ method, arguments: "" }, "yours");
+      this.form.take({ method, arguments: "" });
       this.#updateAfterChange();
     };
     /** @param {string} says */
@@ -277,10 +278,9 @@ export class StrategyTab {
   /**
    * Replace the parameters; prompt, models and seed stay.
    * @param {Record<string, any>} values
-   * @param {string} [origin]
    */
-  use(values, origin) {
-    this.form.show(values, origin);
+  use(values) {
+    this.form.show(values);
     this.#updateAfterChange();
   }
 
@@ -318,10 +318,6 @@ export class StrategyTab {
     this.form.show(values);
     this.prompt.show({ prompt, messages, template });
     this.seed.value = seed;
-    const preset = findPreset({ ...this.ask(), values: this.form.values() });
-    const origin = preset ? "preset" : "run";
-    this.form.came(origin);
-    this.seed.came(origin);
     this.#updateAfterChange();
     this.#updateModel();
   }
