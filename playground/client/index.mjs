@@ -25,6 +25,7 @@ import { mountPlayer } from "./runs/player.mjs";
 import { setRecordedAddress } from "./runs/recorded_runs.mjs";
 import { since } from "./runs/settings_changes.mjs";
 import { scheduleAddressUpdate, updateAddress, watchUserInput } from "./shell/address.mjs";
+import { mountFocusOrder } from "./shell/focus_order.mjs";
 import { stages, store } from "./shell/page_state.mjs";
 import { mountPlaces } from "./shell/places.mjs";
 import { connectQuestions } from "./shell/questions.mjs";
@@ -96,6 +97,7 @@ export const page = {
     mountPlaces(location.search);
     mountStrategyStrip();
     mountSkipLink();
+    mountFocusOrder();
     openAddress(location.search);
     return page;
   },

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from engine import STRATEGIES
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import choose_example, run, shot, show, tokens
+from tests.helpers.pages import choose_example, finish, run, run_id, shot, show, tokens
 
 PHONE = {"width": 390, "height": 844}
 # From the prompt: the kind of prompt, Run, the way back to the dial's default.
@@ -59,6 +59,32 @@ def test_a_dial_is_eight_keys_from_the_top(open_page):
     page.keyboard.press("Enter")
     expect(page.locator("#sampling-prompt-input")).to_be_focused()
     tab_to(page, page.locator("#sampling-temperature-input"))
+
+
+def focused_part(page):
+    """Return which of the parts above the text has the focus."""
+    parts = ".dp-places, .dp-top, #strategies > .tab-wrapper, .dp-dials"
+    return page.evaluate(f"document.activeElement.closest('{parts}')?.classList[0] ?? ''")
+
+
+def test_the_tab_key_follows_what_is_seen_and_a_key_runs(open_page):
+    page = open_page("/?tab=sampling")
+    expect(tokens(page, "sampling")).not_to_have_count(0)
+    for key, parts in (
+        ("Tab", ["dp-places", "dp-top", "tab-wrapper", "dp-dials"]),
+        ("Shift+Tab", ["dp-dials", "tab-wrapper", "dp-top", "dp-places"]),
+    ):
+        if key == "Tab":
+            page.get_by_role("link", name="Library", exact=True).focus()
+        seen = [focused_part(page)]
+        while seen[-1] != parts[-1] and len(seen) < 12:
+            page.keyboard.press(key)
+            seen.append(focused_part(page))
+        assert list(dict.fromkeys(seen)) == parts, seen
+    page.locator("#sampling-temperature-input").focus()
+    before = run_id(page, "sampling")
+    page.keyboard.press("Control+Enter")
+    finish(page, "sampling", before)
 
 
 def test_a_moved_dial_decides_the_shown_step_again(open_page):

@@ -70,7 +70,7 @@ export class PromptField {
     this.asChat = kind(tr("Chat"), CHAT_TITLE, true);
     const group = { class: "pf-kinds", role: "group", "aria-label": tr("Kind of prompt") };
     const kinds = el("div", group, this.asText, this.asChat);
-    this.box.append(kinds, this.area, this.special.box);
+    this.box.append(this.area, kinds, this.special.box);
     this.box.addEventListener("input", () => this.reading?.look());
     this.#setKind(false);
   }

@@ -76,6 +76,7 @@ export class StrategyTab {
     );
     const configs = el("div", { id: `${name}-configs`, class: "dp-configs" });
     const buttons = createJobButtons(name, tr("Run"), () => this.run());
+    buttons[0].ariaKeyShortcuts = "Control+Enter";
     const acts = el("div", { class: "f-acts" }, buttons);
     this.presets = new Presets(
       strategy.presets,
@@ -139,6 +140,13 @@ export class StrategyTab {
       this.#updateAfterChange();
       const shared = [this.prompt.box, this.models.model.box, this.seed.box];
       if (target instanceof Node && shared.some((box) => box.contains(target))) chosen = this.ask();
+    });
+    // Also from a dial or a word of the text; the prompt has run it already.
+    root.addEventListener("keydown", (event) => {
+      const asked = event.key === "Enter" && (event.ctrlKey || event.metaKey);
+      if (!asked || event.defaultPrevented || store.busy(this.strategy.name)) return;
+      event.preventDefault();
+      this.run();
     });
     // "change" fires when a model is chosen, and when a typed name loses the focus.
     this.models.model.box.addEventListener("change", () => this.#updateModel());
