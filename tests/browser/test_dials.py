@@ -10,8 +10,8 @@ from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import choose_example, finish, run, run_id, shot, show, tokens
 
 PHONE = {"width": 390, "height": 844}
-# From the prompt: the kind of prompt, Run, the way back to the dial's default.
-MOST_TABS = 5
+# From the prompt: its two kinds, Run, the strategies, the way back to the dial's default.
+MOST_TABS = 6
 
 
 def dials(page, strategy):
