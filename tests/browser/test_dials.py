@@ -6,8 +6,9 @@ import pytest
 from playwright.sync_api import expect
 
 from engine import STRATEGIES
+from tests.helpers.first_screen import MOST, count_first_screen
 from tests.helpers.nightly import mark_nightly
-from tests.helpers.pages import choose_example, finish, run, run_id, shot, show, tokens
+from tests.helpers.pages import choose_example, drawn, finish, run, run_id, shot, show, tokens
 
 PHONE = {"width": 390, "height": 844}
 # From the prompt: its two kinds, Run, the strategies, the way back to the dial's default.
@@ -34,11 +35,17 @@ def answer(page, strategy):
 
 
 @pytest.mark.parametrize("size", [{}, *mark_nightly([PHONE])], ids=["wide", "phone"])
-def test_dials_are_above_the_text_and_few_keys_from_the_prompt(open_page, size):
+def test_dials_are_above_the_text_and_the_first_screen_is_within_its_budget(open_page, size):
     page = open_page("/", **size)
+    # A visitor's settings are closed at first.
+    page.add_init_script("localStorage.removeItem('settings-open')")
+    page.reload()
     for name, strategy in STRATEGIES.items():
         show(page, name)
         expect(tokens(page, name)).not_to_have_count(0)
+        drawn(page, name)
+        counts = count_first_screen(page, name)
+        assert all((counts[part] or 0) <= most for part, most in MOST.items()), (name, counts)
         assert dials(page, name).count() == len(strategy.dials), name
         if not strategy.dials:
             continue

@@ -65,13 +65,22 @@ _COUNT = r"""([strategy, dial]) => {
 }"""
 
 
+MOST = {"words": 60, "controls": 32}
+"""The budget of a first screen."""
+
+
+def count_first_screen(page: Page, name: str) -> dict[str, int | None]:
+    """Count the first screen of the strategy that is open and drawn."""
+    return page.evaluate(_COUNT, [name, next(iter(STRATEGIES[name].dials), "")])
+
+
 def measure_strategy(page: Page, url: str, name: str) -> dict[str, int | None]:
     """Open a strategy and count its first screen."""
     page.goto(f"{url}/?tab={name}")
     page.wait_for_function("window.playground?.page?.connected()")
     page.locator(f"#{name}-stage .dp-tok[data-step]").first.wait_for()
     page.wait_for_function("playground.page.stages.every((stage) => !stage.dirty)")
-    return page.evaluate(_COUNT, [name, next(iter(STRATEGIES[name].dials), "")])
+    return count_first_screen(page, name)
 
 
 def measure(url: str) -> dict[tuple[int, str], dict[str, int | None]]:
