@@ -200,5 +200,5 @@ STRATEGY = Strategy(
             "Eight texts are drawn at once; the one that shares most with the others is kept.",
         ),
     ),
-    visuals=("candidates", "forward_timeline", "xray", "chart"),
+    visuals=("forward_timeline", "candidates", "xray", "chart"),
 )

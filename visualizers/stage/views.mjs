@@ -9,7 +9,7 @@ import { FOLDER_VIEWS } from "./view_index.mjs";
 import { whyNote } from "./why_note.mjs";
 
 /** Views that are above the pictures on the page of a single run. */
-export const PAGE_VIEWS = ["look", "predict", "forward_timeline"];
+export const PAGE_VIEWS = ["look", "predict"];
 
 export const VIEWS = {
   about,
