@@ -1,6 +1,6 @@
-// View with a slider over the words of a run.
+// View with the number of the selected word, and buttons to the words next to it.
 import { createButton, el } from "../shared/dom.mjs";
-import { findSelectedWord, listWords, moveWord, selectWord } from "../shared/record.mjs";
+import { findSelectedWord, listWords, moveWord } from "../shared/record.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /** @type {ViewSpec} */
@@ -13,13 +13,6 @@ export const scrub = {
     let current = null;
     /** @param {number} distance */
     const by = (distance) => () => current && moveWord(current, ctx, distance);
-    const range = el("input", {
-      type: "range",
-      min: 0,
-      value: 0,
-      "aria-label": tr("Word"),
-      oninput: () => current && selectWord(current, ctx, +range.value),
-    });
     const label = el("output", {});
     /** @type {(sign: string, distance: number, name: string) => HTMLElement} */
     const arrow = (sign, distance, name) =>
@@ -31,17 +24,14 @@ export const scrub = {
         arrow("‹", -1, tr("Previous word")),
         label,
         arrow("›", 1, tr("Next word")),
-        range,
       ),
     );
     return {
       update(run) {
         current = run;
-        range.max = String(Math.max(0, listWords(run).length - 1));
       },
       select(run, index) {
         const [word, words] = [findSelectedWord(run), listWords(run).length];
-        if (word >= 0) range.value = String(word);
         label.textContent =
           word < 0
             ? tr("Step {n} of {total}", { n: index + 1, total: run.steps.length })
