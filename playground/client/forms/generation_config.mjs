@@ -40,7 +40,7 @@ function applyInOtherTab({ strategy, values }, sentence) {
   waitUntilFound(
     () => getStrategyTab(strategy),
     (tab) => {
-      tab.use(values, "saved");
+      tab.use(values);
       if (!store.busy(strategy)) store.act(strategy, { run: "", phase: "stopped", says: sentence });
     },
   );
