@@ -29,7 +29,7 @@ from engine.sources.source import Adapter, Folder, Hub
 from engine.strategies.compatibility import REQUIREMENTS
 from engine.strategies.shared_params import LengthParams, NextTokenParams, SamplingParams
 from engine.trace.checks import read_json_strict
-from engine.trace.events import Checking, Loading, Progress, Waiting
+from engine.trace.events import Checking, Loading, Paused, Progress, Waiting
 from engine.trace.json_io import step_from_dict
 from playground.i18n import coverage
 from playground.i18n.languages import other_languages, server_catalogue
@@ -307,6 +307,10 @@ def test_what_was_made_is_german(error: EngineError, german: str) -> None:
     [
         (Waiting(1, None), "Warten: 1 Lauf vor deinem"),
         (Waiting(3, 12.4), "Warten: 3 Läufe vor deinem, etwa 12 s"),
+        (
+            Paused(1, 2.6),
+            "Pause, während jemand anderes an der Reihe ist. Dein Lauf geht in etwa 3 s weiter…",
+        ),
         (Loading("a/b"), "a/b wird geladen…"),
         (
             Loading("a/b", left_memory=("c", "d"), left_disk=("e",)),

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-import time
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
@@ -36,9 +35,11 @@ from engine.run.request import check_request, request_from_trace
 from engine.run.run import generate_arguments, get_generate
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
 from engine.run.stop_criterion import StopCriterion
-from engine.run.torch_threads import limit_torch_threads
+from engine.run.ticket import Ticket
+from engine.run.torch_threads import lift_thread_limit, limit_torch_threads
 from engine.settings import SETTINGS
 from engine.strategies.drafting_params import draft_model_settings
+from engine.timing_noise import work_time
 from engine.trace.records import Trace
 
 
@@ -96,8 +97,9 @@ def rerun_generate(
     check_size(trace, flags, target)
     with ExitStack() as held:
         held.enter_context(pin_models(target, run.assistant))
-        held.enter_context(_wait_for_turn(run, flags, cancelled, tell))
+        place = held.enter_context(_wait_for_turn(run, flags, cancelled, tell))
         held.enter_context(limit_torch_threads(target, run.assistant))
+        place.lift_limits = lift_thread_limit
         output = _call_generate(run, trace, flags, cancelled)
     _check_same_tokens(output, run, trace, flags)
     _check_complete(output, target, flags)
@@ -106,7 +108,7 @@ def rerun_generate(
 
 def _wait_for_turn(
     run: Prepared, flags: OutputFlags, cancelled: threading.Event, tell: EventCallback
-) -> AbstractContextManager[None]:
+) -> AbstractContextManager[Ticket]:
     """Return a context that holds a turn in the queue for the models of a run."""
     kind = ("rich", run.target.name, *flags.enabled_names())
     size = float(run.config.max_new_tokens)
@@ -133,7 +135,7 @@ def _call_generate(
 ) -> Any:
     """Call generate() with the arguments of the run and return its output object."""
     target, config = run.target, run.config
-    stop = StopCriterion(cancelled, time.perf_counter() + SETTINGS.max_runtime_s)
+    stop = StopCriterion(cancelled, work_time() + SETTINGS.max_runtime_s)
     stopping: list[Any] = [stop]
     if is_ended_early(trace):
         stopping.append(_StopAtLength(_text_start(run) + count_passes(trace)))

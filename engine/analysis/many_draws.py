@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import math
 import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -36,8 +36,10 @@ from engine.run.request import CheckedRequest, DecodeRequest, check_request
 from engine.run.run import build_media_processors, get_generate, prompt_arguments
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
 from engine.run.stop_criterion import StopCriterion
+from engine.run.ticket import Ticket
 from engine.settings import SETTINGS
 from engine.statistics.prefix_tree import SampledText
+from engine.timing_noise import work_time
 
 MAX_DRAWS = 512
 MAX_TOKENS = 64
@@ -95,13 +97,10 @@ def draw_many(
         size = float(checked.config.max_new_tokens * len(seeds))
         try:
             line = wait_for_turn(cancelled, loaded, tell=tell, kind=kind, size=size)
-            with pin_models(loaded), line:
-                started = time.perf_counter()
-                stop.deadline = started + SETTINGS.max_runtime_s - busy_s
-                draws = run_in_thread(
-                    partial(_draw_batch, checked, loaded, ids, inputs, list(seeds), stop)
-                )
-                busy_s += time.perf_counter() - started
+            draw = partial(_draw_batch, checked, loaded, ids, inputs, list(seeds), stop)
+            with pin_models(loaded):
+                draws, seconds = run_in_thread(partial(_draw_in_turn, line, draw, stop, busy_s))
+            busy_s += seconds
         except Cancelled:
             return
         if cancelled.is_set():
@@ -137,6 +136,19 @@ def _check_request(request: DecodeRequest, count: object) -> CheckedRequest:
             "num_return_sequences", checked.config.num_return_sequences, "every seed gives one text"
         )
     return checked
+
+
+def _draw_in_turn(
+    line: AbstractContextManager[Ticket],
+    draw: Callable[[], tuple[SampledText, ...]],
+    stop: StopCriterion,
+    busy_s: float,
+) -> tuple[tuple[SampledText, ...], float]:
+    """Return a batch and the seconds of its turn without pauses; the earlier ones took ``busy_s``."""
+    with line:
+        started = work_time()
+        stop.deadline = started + SETTINGS.max_runtime_s - busy_s
+        return draw(), work_time() - started
 
 
 def _draw_batch(

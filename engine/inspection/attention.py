@@ -20,6 +20,7 @@ from engine.loops.teacher_forced import teacher_forced_inputs
 from engine.messages import Message
 from engine.models.model_types import Outputs
 from engine.models.model_views import build_inspection_view
+from engine.run.pass_pauses import pause_between_layers
 from engine.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def compute_attention(
     # would change the digits of other runs.
     shell = build_inspection_view(loaded.model, "eager")
     _check_size(loaded, inputs)
-    with torch.inference_mode():
+    with torch.inference_mode(), pause_between_layers(shell):
         try:
             out = shell(**inputs, use_cache=False, output_attentions=True)
         except (TypeError, ValueError, NotImplementedError):

@@ -24,6 +24,7 @@ from engine.inspection.target_token import TargetToken
 from engine.loops.teacher_forced import teacher_forced_inputs
 from engine.models.model_types import Model, Outputs
 from engine.models.model_views import build_inspection_view
+from engine.run.pass_pauses import pause_between_layers
 
 if TYPE_CHECKING:
     from engine.models.loading import LoadedModel
@@ -105,7 +106,8 @@ def compute_gradient_times_input(
         }
         leaves = _EmbeddingLeaves(shell)
         try:
-            out = shell(**{**_clone_inputs(inputs), **media}, use_cache=False)
+            with pause_between_layers(shell):
+                out = shell(**{**_clone_inputs(inputs), **media}, use_cache=False)
             logprob = torch.log_softmax(out.logits[0, -1].float(), -1)[decided.token_id]
             places = _find_leaves(inputs, leaves, media)
             grads = torch.autograd.grad(logprob, list(places.values()), allow_unused=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import threading
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,6 +28,7 @@ from engine.messages import Message
 from engine.model_code import FORWARD_PASS, ModelCall
 from engine.models.model_types import Outputs
 from engine.settings import SETTINGS
+from engine.timing_noise import work_time
 
 if TYPE_CHECKING:
     from engine.models.loading import LoadedModel
@@ -103,7 +103,7 @@ def compute_leave_one_out(
     Raises:
         Cancelled: ``cancelled`` was set.
     """
-    started = time.perf_counter()
+    started = work_time()
     new = [*decided.before, decided.token_id]
     inputs = teacher_forced_inputs(loaded, decided.prompt_ids, new, media_inputs)
     with torch.inference_mode():
@@ -152,7 +152,7 @@ def _score_without_each(
     for places in _split_batches(part.places, _max_rows(loaded, part, few)):
         if cancelled is not None and cancelled.is_set():
             raise Cancelled
-        if time.perf_counter() > until:
+        if work_time() > until:
             break
         given = part.without_each(places)
         if few:

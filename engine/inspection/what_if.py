@@ -8,7 +8,6 @@ the result equals that of a real run.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
@@ -33,6 +32,7 @@ from engine.loops.recorder import Observation, Recorder, display_name
 from engine.messages import Message
 from engine.processors.scores import IMPOSSIBLE_SCORE
 from engine.settings import SETTINGS
+from engine.timing_noise import work_time
 from engine.trace.records import Step
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ def scan_run(
         EngineError: a step's logits are unavailable, or the search takes longer than
             ``max_asking_s``.
     """
-    until = time.perf_counter() + SETTINGS.max_asking_s
+    until = work_time() + SETTINGS.max_asking_s
     repeated, unsure = PassReplay(asked), []
     # Recomputed logits differ by about 1e-5, so each step's own settings are decided as well.
     own = PassReplay(apply_change(run, SettingsChange())) if run.source != CACHED else None
@@ -303,7 +303,7 @@ def scan_run(
     for step in list(run.steps):
         if cancelled is not None and cancelled.is_set():
             raise Cancelled
-        if time.perf_counter() > until:
+        if work_time() > until:
             raise EngineError(
                 "Looking through the run was stopped at step {step}, after {max_asking_s} "
                 "seconds; nothing had changed until there.",

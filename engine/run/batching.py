@@ -152,7 +152,8 @@ class BatchedRuns:
             if sharer.cache is not None:
                 sharer.cache.leave_batch()
         if self._sharers:
-            self._sharers[0].place.give_way()
+            places = [sharer.place for sharer in self._sharers]
+            places[0].give_way(told=places)
         ready = [sharer for sharer in self._sharers if sharer.can_continue]
         if not ready and self._sharers:
             time.sleep(_POLL_S)

@@ -1,16 +1,18 @@
-"""Formats Waiting, Loading and Checking events as sentences, the same for page and command line."""
+"""Formats Waiting, Paused, Loading and Checking events as sentences, the same for page and command line."""
 
 from __future__ import annotations
 
 from engine.messages import Message, join_messages, join_words
 from engine.run.rate import format_time_left
 from engine.sources.catalogue import CATALOGUE
-from engine.trace.events import Checking, Loading, Progress, Waiting
+from engine.trace.events import Checking, Loading, Paused, Progress, Waiting
 
 
 def format_progress(event: Progress) -> str:
     """Return the sentence of an event; ongoing work ends with an ellipsis."""
     match event:
+        case Paused(_, expected):
+            return _format_pause(round(expected or 0))
         case Waiting(position, expected):
             return _format_waiting(position, round(expected or 0))
         case Loading(model, got, total, per_s) if total:
@@ -48,6 +50,14 @@ def _format_waiting(position: int, seconds: int) -> Message:
     if position == 1:
         return Message("Waiting: 1 run before yours, about {s} s", s=seconds)
     return Message("Waiting: {n} runs before yours, about {s} s", n=position, s=seconds)
+
+
+def _format_pause(seconds: int) -> Message:
+    if not seconds:
+        return Message("Paused while another visitor has a turn. Yours goes on soon…")
+    return Message(
+        "Paused while another visitor has a turn. Yours goes on in about {s} s…", s=seconds
+    )
 
 
 def format_evictions(event: Loading) -> tuple[str, ...]:

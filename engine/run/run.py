@@ -19,7 +19,6 @@ from engine.model_code import GENERATE, ModelCall, ModelWork
 from engine.models import cuda_graphs, slots
 from engine.models.loading import LoadedModel, pin_models
 from engine.models.model_views import copy_without_defaults
-from engine.models.module_state import ModuleState
 from engine.run.batching import BatchedRuns, run_batched
 from engine.run.custom_generate import as_custom_generate
 from engine.run.generation import (
@@ -119,7 +118,6 @@ class Run:
                     if place.company is not None:
                         run_batched(run.target, place, decode, self.send)
                     elif run.method is None:
-                        place.check_state = ModuleState(*run.models).has_changed
                         decode(self.send)
                     else:
                         recording = self._start_recording(run, place, load_s, self.send)
@@ -204,11 +202,9 @@ class Run:
 
         def on_step(step: Step) -> None:
             recording.add(step, 0)
-            # A function draws from torch's global generator, which no other run may touch meanwhile.
-            if child is not None:
-                place.give_way(child.paused)
+            place.give_way(nullcontext if child is None else child.paused)
 
-        ended = run_method(run, child, on_step, self.cancelled)
+        ended = run_method(run, child, on_step, place)
         recording.set_queue_time(place.waited_s)
         ends = set(recording.header.eos_token_ids)
         rows = [_cut_at_eos(row, ends) for row in ended.sequences]

@@ -26,7 +26,7 @@ from engine.run.generation import (
     stop_criteria,
 )
 from engine.run.preparation import Prepared
-from engine.run.scheduler import EventCallback
+from engine.run.ticket import EventCallback, Ticket, keep_random_state
 from engine.sandbox.confinement import BARRIERS
 from engine.sandbox.forward_watch import ForwardWatch
 from engine.sandbox.method_lookup import SHIPPED, FoundMethod
@@ -38,6 +38,7 @@ from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.settings import SETTINGS
 from engine.strategies.compatibility import uses_cache
 from engine.temporary_folder import TemporaryFolder
+from engine.timing_noise import work_time
 from engine.trace.events import Loading
 from engine.trace.records import Step
 
@@ -89,7 +90,7 @@ def open_sandbox(
 
 
 def run_method(
-    run: Prepared, child: SandboxProcess | None, take: StepCallback, cancelled: threading.Event
+    run: Prepared, child: SandboxProcess | None, take: StepCallback, place: Ticket
 ) -> MethodResult:
     """Run a method to its end.
 
@@ -97,7 +98,7 @@ def run_method(
         run: the prepared run.
         child: the sandboxed process; None runs a function in this process.
         take: called with every step as it is observed.
-        cancelled: stops the method when set.
+        place: its turn; setting ``cancelled`` stops the method.
 
     Raises:
         MethodError: the method raised, ran too long, or returned something other than ids.
@@ -110,9 +111,9 @@ def run_method(
 
     try:
         outcome = (
-            _run_in_this_process(run, seen, cancelled)
+            _run_in_this_process(run, seen, place)
             if child is None
-            else _run_in_sandbox(run, child, seen, cancelled)
+            else _run_in_sandbox(run, child, seen, place.cancelled)
         )
     except Cancelled:
         # A stopped method returns nothing, so the observed tokens are the text.
@@ -167,7 +168,7 @@ def build_job(run: Prepared) -> dict[str, Any]:
     }
 
 
-def _run_in_this_process(run: Prepared, seen: StepCallback, cancelled: threading.Event) -> Outcome:
+def _run_in_this_process(run: Prepared, seen: StepCallback, place: Ticket) -> Outcome:
     """Run a function in this process, without a sandbox: it is the caller's own code."""
     from transformers import GenerationConfig
 
@@ -178,11 +179,16 @@ def _run_in_this_process(run: Prepared, seen: StepCallback, cancelled: threading
     before = decoder_prefix_ids(target, job["ids"][0])
     recorder = Recorder(run.request.top_candidates)
     ends = job["config"]["eos_token_id"] or ()
-    heard = _make_stoppable(seen, cancelled)
+    heard = _make_stoppable(seen, place.cancelled)
     watch = ForwardWatch(recorder, before, target.is_encoder_decoder, heard, ends)
     try:
         # A method draws from torch's global generator, so its state is restored afterwards.
-        with torch.random.fork_rng(), torch.no_grad(), watch.attach(model):
+        with (
+            torch.random.fork_rng(),
+            torch.no_grad(),
+            watch.attach(model),
+            place.lifting(watch.detach, keep_random_state),
+        ):
             torch.manual_seed(job["seed"])
             # A model folder may have replaced the instance's own generate.
             returned = type(model).generate(
@@ -210,13 +216,13 @@ def _run_in_this_process(run: Prepared, seen: StepCallback, cancelled: threading
 
 def _make_stoppable(seen: StepCallback, cancelled: threading.Event) -> StepCallback:
     """Return a step callback that raises between two steps if cancelled or over the time limit."""
-    deadline = time.monotonic() + SETTINGS.max_method_s
+    deadline = work_time() + SETTINGS.max_method_s
 
     def take(step: Step) -> None:
         seen(step)
         if cancelled.is_set():
             raise Cancelled
-        if time.monotonic() > deadline:
+        if work_time() > deadline:
             raise MethodError(
                 "The method ran past {s} seconds and was ended.", s=f"{SETTINGS.max_method_s:g}"
             )

@@ -289,8 +289,10 @@ def wait_for_turn(
     tell: EventCallback = ignore_event,
     kind: Hashable = None,
     size: float = 1.0,
-) -> Iterator[None]:
+) -> Iterator[Ticket]:
     """Wait for a turn for work whose models are loaded, and hold their locks during it.
+
+    It gives way between the layers of its passes.
 
     Args:
         cancelled: gives up waiting when set.
@@ -306,4 +308,4 @@ def wait_for_turn(
     with RUN_QUEUE.open_ticket(cancelled, tell, kind, size) as place:
         place.wait_to_load()
         with place.acquire_turn(*models):
-            yield
+            yield place

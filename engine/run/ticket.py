@@ -5,15 +5,20 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
+
+import torch
 
 from engine.errors import Cancelled
 from engine.model_code import ModelWork
+from engine.models.module_state import ModuleState
+from engine.run.pass_pauses import pause_between_layers
 from engine.run.turn_taking import LOADING, READY, RUNNING, WAITING
 from engine.run.visitor import VISITOR
 from engine.timing_noise import skip_time, track_work
+from engine.trace.events import Paused
 
 if TYPE_CHECKING:
     from engine.run.scheduler import RunQueue
@@ -28,6 +33,24 @@ def _do_nothing() -> None:
     """Limit nothing."""
 
 
+Lift = Callable[[], Callable[[], None]]
+"""Ends what a run changes in this process; returns what changes it again."""
+
+
+def keep_random_state() -> Callable[[], None]:
+    """Return what sets torch's global generators back: a lift for work that draws from them."""
+    own, gpus = torch.get_rng_state(), None
+    if torch.cuda.is_initialized():
+        gpus = torch.cuda.get_rng_state_all()
+
+    def restore() -> None:
+        torch.set_rng_state(own)
+        if gpus is not None:
+            torch.cuda.set_rng_state_all(gpus)
+
+    return restore
+
+
 class Ticket:
     """A ticket in the run queue; see ``RunQueue.open_ticket``.
 
@@ -39,9 +62,10 @@ class Ticket:
         rows: number of sequences it decodes.
         keeps_state: whether its models hold something of it between two steps, so that no other
             ticket may use them while it is paused.
-        check_state: measures ``keeps_state`` before a pause.
-        lift_limits: called at a pause: ends what the run limits in this process, and returns what limits it
-            again.
+        check_state: measures ``keeps_state`` before a pause; by default, whether a pass of this turn
+            left something in the modules.
+        lift_limits: called at a pause: ends what the run changes in this process, such as the number of
+            threads, and returns what changes it again.
     """
 
     def __init__(
@@ -61,7 +85,7 @@ class Ticket:
         self.waited_s = self.computed_s = 0.0
         self.keeps_state = False
         self.check_state: Callable[[], bool] = lambda: False
-        self.lift_limits: Callable[[], Callable[[], None]] = lambda: _do_nothing
+        self.lift_limits: Lift = lambda: _do_nothing
         self.restore_limits = _do_nothing
         self.models: tuple[Any, ...] = ()
         self.address_turn, self.session_turn = 0, 0
@@ -89,6 +113,26 @@ class Ticket:
         self._wait(LOADING)
 
     @contextmanager
+    def lifting(self, *lifts: Lift) -> Iterator[None]:
+        """Lift further changes at pauses until the block ends: the last first, and change it again last."""
+        own = self.lift_limits
+
+        def lift() -> Callable[[], None]:
+            restores = [one() for one in reversed((own, *lifts))]
+
+            def restore() -> None:
+                for one in reversed(restores):
+                    one()
+
+            return restore
+
+        self.lift_limits = lift
+        try:
+            yield
+        finally:
+            self.lift_limits = own
+
+    @contextmanager
     def acquire_turn(self, *models: Any) -> Iterator[None]:
         """Wait until this ticket may compute, then hold the lock of every model.
 
@@ -113,16 +157,25 @@ class Ticket:
                 model.forget_passes()
             held.enter_context(track_work())
             held.enter_context(ModelWork(getattr(next(iter(models), None), "name", "")))
+            if self.company is None:
+                own = [model.model for model in self.models]
+                self.check_state = ModuleState(*own).has_changed
+                held.enter_context(pause_between_layers(*own, give_way=self.give_way))
             yield
         # A cancelled turn would make the estimates too short.
         if not self.cancelled.is_set():
             self.line.record_duration(self)
 
-    def give_way(self, paused: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+    def give_way(
+        self,
+        paused: Callable[[], AbstractContextManager[None]] = nullcontext,
+        told: Sequence[Ticket] = (),
+    ) -> None:
         """Between two steps, let other addresses compute if they are due; return with the turn.
 
         Args:
             paused: keeps work in another process from going on meanwhile.
+            told: tickets whose readers get Paused events; empty for this one alone.
         """
         if len(self.line) == 1 or not self.line.pause_turn(self):
             return
@@ -130,11 +183,23 @@ class Ticket:
         for model in self.models:
             model.lock.release()
         with paused():
-            while not self.line.resume_turn(self):
-                self.line.wait_for_change()
+            self._wait_paused(told or [self])
         for model in self.models:
             model.lock.acquire()
         skip_time(time.perf_counter() - began)
+
+    def _wait_paused(self, told: Sequence[Ticket]) -> None:
+        """Wait until the paused turn may go on, and send Paused events meanwhile."""
+        told_at = -math.inf
+        while not self.line.resume_turn(self):
+            if time.perf_counter() - told_at >= _REPEAT_EVENT_S:
+                told_at = time.perf_counter()
+                news = self.line.describe_wait(self)
+                for other in told:
+                    # A reader who has left is noticed at the next step.
+                    with suppress(Cancelled):
+                        other.tell(Paused(news.position, news.expected_s))
+            self.line.wait_for_change()
 
     def _wait(self, state: int) -> None:
         began = time.perf_counter()

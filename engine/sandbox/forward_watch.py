@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -44,7 +44,11 @@ class ForwardWatch:
     Attributes:
         passes: number of forward passes so far.
         start: tokens before the output; more than the prompt's if the method added some.
+        detach: while attached: stops observing, as another run may use the model; returns what
+            observes again.
     """
+
+    detach: Callable[[], Callable[[], None]]
 
     def __init__(
         self,
@@ -72,15 +76,29 @@ class ForwardWatch:
     @contextmanager
     def attach(self, model: Model) -> Any:
         """Observe a model and all processor lists until the block ends."""
+        end = self._install(model)
+
+        def detach() -> Callable[[], None]:
+            end()
+
+            def attach_again() -> None:
+                nonlocal end
+                end = self._install(model)
+
+            return attach_again
+
+        self.detach = detach
+        try:
+            yield
+        finally:
+            end()
+
+    def _install(self, model: Model) -> Callable[[], None]:
+        """Install the hooks and patches; return what removes them."""
         import transformers
 
         lists: Any = transformers.LogitsProcessorList
         original = lists.__call__
-        hooks = (
-            model.register_forward_pre_hook(self._before_forward, with_kwargs=True),
-            model.register_forward_hook(self._after_forward, with_kwargs=True),
-        )
-
         own = threading.get_ident()
 
         def call(
@@ -93,15 +111,17 @@ class ForwardWatch:
                 return original(processors, input_ids, scores, **kwargs)
             return self._run_processors(original, processors, input_ids, scores, **kwargs)
 
-        # Patched, not passed in: processors given to generate() would run before the warpers.
-        lists.__call__ = call
-        try:
-            with track_cache_rows():
-                yield
-        finally:
-            lists.__call__ = original
-            for hook in hooks:
-                hook.remove()
+        with ExitStack() as held:
+            for hook in (
+                model.register_forward_pre_hook(self._before_forward, with_kwargs=True),
+                model.register_forward_hook(self._after_forward, with_kwargs=True),
+            ):
+                held.callback(hook.remove)
+            held.enter_context(track_cache_rows())
+            # Patched, not passed in: processors given to generate() would run before the warpers.
+            held.callback(setattr, lists, "__call__", original)
+            lists.__call__ = call
+            return held.pop_all().close
 
     def put(self, value: torch.Tensor) -> None:
         """Streamer interface: count the tokens that the method streams, the prompt's included."""

@@ -1,6 +1,6 @@
 """Events of decode(), in order: Started, then StepRecorded and TextDelta, then Finished or Failed.
 
-Waiting and Loading report progress before Started, Checking after the text.
+Waiting and Loading report progress before Started, Paused during the run, Checking after the text.
 Local and remote engines send the same events. A consumer may ignore progress.
 """
 
@@ -20,6 +20,11 @@ class Waiting:
     """Runs ahead of it, including running ones; at least 1."""
     expected_s: float | None
     """Estimated seconds until it starts, from recent runs; None without recent runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paused(Waiting):
+    """The run has begun, and gives way to another address; sent again once a second."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,7 +256,7 @@ export interface ProgressMessage {
    * Where the page shows it.
    */
   strategy: string;
-  phase: "starting" | "waiting" | "loading" | "decoding" | "checking";
+  phase: "starting" | "waiting" | "loading" | "decoding" | "paused" | "checking";
   /**
    * A few words for the reader.
    */

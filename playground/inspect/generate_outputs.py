@@ -11,7 +11,6 @@ import contextlib
 import threading
 import uuid
 from collections.abc import Mapping
-from contextvars import copy_context
 from dataclasses import asdict
 from typing import Any
 
@@ -111,15 +110,13 @@ def _make_file(body: bytes, job_id: str, visitor: Visitor, reader: str = "") -> 
     own = visitor_media.hide_foreign_media({**asked, visitor_media.VISITOR_FIELD: reader})
     trace, flags = parse_trace(own.get("trace")), parse_flags(asked.get("flags"))
     VISITOR.set(visitor)
-    # ``run_in_thread`` computes in another thread, which does not inherit context variables.
-    context = copy_context()
 
     def work(cancelled: threading.Event) -> bytes:
         output = rerun_generate(trace, **asdict(flags), cancelled=cancelled)
         return output_to_bytes(output, output_metadata(trace, flags))
 
     with JOBS.run(_KIND, job_id) as job:
-        return run_in_thread(lambda: context.run(work, job.cancelled))
+        return run_in_thread(lambda: work(job.cancelled))
 
 
 def _error_response(error: str, status: int) -> JSONResponse:

@@ -11,7 +11,7 @@ from engine.run.jobs import FunctionJob, JobStream
 from engine.run.progress import format_progress
 from engine.run.scheduler import RUN_QUEUE, EventCallback
 from engine.settings import SETTINGS
-from engine.trace.events import Checking, Failed, Loading, Progress, Waiting
+from engine.trace.events import Checking, Failed, Loading, Paused, Progress, Waiting
 
 if TYPE_CHECKING:
     from playground.jobs.registry import PageJob
@@ -23,7 +23,7 @@ _MAX_HEARTBEAT_S = 3.5
 """Below the five seconds of silence after which a page asks whether its run still exists."""
 STARTING = {"phase": "starting", "says": "Starting…"}
 DECODING = {"phase": "decoding", "says": "Decoding…"}
-_PHASES = {Waiting: "waiting", Loading: "loading", Checking: "checking"}
+_PHASES = {Waiting: "waiting", Paused: "paused", Loading: "loading", Checking: "checking"}
 
 
 def heartbeat_interval_s() -> float:

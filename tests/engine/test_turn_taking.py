@@ -25,6 +25,7 @@ from engine.trace.events import StepRecorded
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
 from tests.helpers.patience import PATIENCE_S, comes_true
+from tests.helpers.queue import queue_states
 from tests.helpers.runs import decode_as, finished, trace_of_run, without_time
 from tests.helpers.strategies import BY_LOOP, make
 from tests.helpers.visitors import asking_as
@@ -44,10 +45,6 @@ def exactly(tokens):
     return {"max_new_tokens": tokens, "min_new_tokens": tokens}
 
 
-def states():
-    return [place.state for place in RUN_QUEUE._places]
-
-
 def interrupted(long, short, visitors=(FIRST, SECOND)):
     """Return the traces of a run and of one that comes while it computes, and the order of their passes."""
     model = long.model.model
@@ -55,7 +52,7 @@ def interrupted(long, short, visitors=(FIRST, SECOND)):
         first = decode_as(visitors[0], long)
         held.wait()
         second = decode_as(visitors[1], short)
-        comes_true(lambda: turn_taking.READY in states())
+        comes_true(lambda: turn_taking.READY in queue_states())
         held.open()
         traces = trace_of_run(first), trace_of_run(second)
     return *traces, order
@@ -120,9 +117,9 @@ def test_a_batch_pauses_as_a_whole_and_takes_in_who_came_meanwhile():
     with gate(model.model, free=0) as held:
         runs = [decode_as(visitor, asked[n]) for n, visitor in enumerate((FIRST, SECOND))]
         held.wait()
-        comes_true(lambda: states().count(turn_taking.RUNNING) == 2)
+        comes_true(lambda: queue_states().count(turn_taking.RUNNING) == 2)
         between = decode_as(THIRD, search)
-        comes_true(lambda: turn_taking.READY in states())
+        comes_true(lambda: turn_taking.READY in queue_states())
         late = decode_as(Visitor("192.0.2.4"), asked[2])
         held.open()
         found = [trace_of_run(run) for run in (*runs, late, between)]
@@ -187,10 +184,10 @@ def a_paused_run(**params):
         first = decode_as(FIRST, request)
         held.wait()
         second = decode_as(SECOND, dataclasses.replace(request, model=other))
-        comes_true(lambda: turn_taking.READY in states())
+        comes_true(lambda: turn_taking.READY in queue_states())
         held.open()
         at_work.wait()
-        comes_true(lambda: turn_taking.PAUSED in states())
+        comes_true(lambda: turn_taking.PAUSED in queue_states())
         yield first, second, at_work
     for run in (first, second):
         run.close()
@@ -257,12 +254,12 @@ def test_a_method_in_another_process_waits_and_its_clock_too():
     short = make("dola", max_new_tokens=4)
     alone = [without_time(finished(request)) for request in (long, short)]
     seen = []
-    hook = short.model.model.register_forward_pre_hook(lambda *_: seen.append(states()))
+    hook = short.model.model.register_forward_pre_hook(lambda *_: seen.append(queue_states()))
     first = decode_as(FIRST, long)
     # Nobody reads on, so the run cannot come to its end.
     assert any(isinstance(event, StepRecorded) for event in first)
     second = decode_as(SECOND, short)
-    comes_true(lambda: turn_taking.READY in states())
+    comes_true(lambda: turn_taking.READY in queue_states())
     traces = trace_of_run(first), trace_of_run(second)
     hook.remove()
     assert [without_time(trace) for trace in traces] == alone

@@ -201,6 +201,16 @@ test("knows what goes on from the first word to the end, and what was drawn befo
   assert.deepEqual([phaseOf(), store.busyKeys()], ["", []]);
 });
 
+test("a paused run says so until its next step", () => {
+  const [start, step, ...rest] = messagesOf(TRACE);
+  send(start, step);
+  send(goesOn("paused", "Paused while another visitor has a turn. Yours goes on soon…"));
+  assert.equal(phaseOf(), "paused");
+  send(rest[0]);
+  assert.equal(phaseOf(), "decoding");
+  assert.equal(store.activity(KEY).says, "Decoding…");
+});
+
 test("a run that was stopped before it began leaves what was drawn, and is no error", () => {
   store.showTrace(KEY, recorded(TRACE), "recorded");
   send(goesOn("waiting", "Waiting: 1 run before yours"));

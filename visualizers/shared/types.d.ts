@@ -74,6 +74,7 @@ declare global {
       | "waiting"
       | "loading"
       | "decoding"
+      | "paused"
       | "checking"
       | "stopping"
       | "stopped";

@@ -4,7 +4,6 @@
 # torch does not say what Tensor.tolist() returns.
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from engine.loops.drafting.drafter import Draft, Drafter, RunContext
 from engine.loops.host_transfer import Columns, RowValues
 from engine.loops.optional_measurements import OptionalMeasurements
 from engine.loops.recorder import Recorder, round_decimals, round_significant
+from engine.timing_noise import work_time
 from engine.trace.details import DraftDetail, DraftToken
 from engine.trace.records import Step
 
@@ -89,9 +89,9 @@ class RoundWriter:
 
     def draft(self, input_ids: torch.Tensor) -> Draft:
         """Return the draft that follows ``input_ids`` (1, length); a round begins."""
-        self._began = time.perf_counter()
+        self._began = work_time()
         guess = self.drafter.draft(input_ids)
-        self._drafted = time.perf_counter()
+        self._drafted = work_time()
         return guess
 
     def process(self, logits: torch.Tensor, candidate: torch.Tensor) -> torch.Tensor:
@@ -110,7 +110,7 @@ class RoundWriter:
 
     def make_step(self, guess: Draft, outcome: RoundVerification, emitted: list[int]) -> Step:
         """Return the Step of the round; its candidates are those of the last emitted token."""
-        verify_s = time.perf_counter() - self._drafted
+        verify_s = work_time() - self._drafted
         name, draft_s = self.drafter.name, self._drafted - self._began
         this = DraftRound(guess, outcome, emitted, draft_s, verify_s, name)
         self.recorder.additions.add_note(self.drafter.note)

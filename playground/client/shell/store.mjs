@@ -79,6 +79,18 @@ export class Store extends Recordings {
       this.act(at, stopped && { phase: "stopped", says: stopped.error, run: "" });
   }
 
+  /**
+   * A paused run goes on.
+   * @param {string} run
+   */
+  #endPause(run) {
+    for (const strategy of this.busyKeys()) {
+      const now = this.activity(strategy);
+      if (now?.run === run && now.phase === "paused")
+        this.goesOn({ strategy, run, phase: "decoding", says: DECODING_TEXT });
+    }
+  }
+
   /** @param {NumberedMessage} message */
   #receiveNumbered(message) {
     if (message.kind === "start") this.#addRun(message);
@@ -88,6 +100,7 @@ export class Store extends Recordings {
     if (!run || message.seq > run.next) return this.tell("missed", message.run);
     if (message.seq < run.next) return;
     this.#applyMessage(run, message);
+    if (message.kind === "delta") this.#endPause(message.run);
     if (message.kind === "finish" || message.kind === "fail") this.#endActivity(message.run);
     this.tell("changed", run);
   }

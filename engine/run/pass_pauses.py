@@ -1,0 +1,60 @@
+"""Lets a long forward pass give way between two of its layers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+
+import torch
+
+_CHECK_S = 0.05
+"""Least seconds between two questions whether somebody waits: a small model has thousands of layers a second."""
+_GIVE_WAY: ContextVar[Callable[[], None] | None] = ContextVar("give_way", default=None)
+
+
+@contextmanager
+def pause_between_layers(
+    *models: object, give_way: Callable[[], None] | None = None
+) -> Iterator[None]:
+    """Give way between the layers of every pass that this thread makes until the block ends.
+
+    Only on the processor: a pass on a GPU is short, and a captured graph must not be interrupted.
+
+    Args:
+        models: transformers models, or views of them with modules of their own.
+        give_way: lets others compute if they are due; None takes that of the surrounding block, and
+            does nothing outside of one.
+    """
+    give_way = give_way or _GIVE_WAY.get()
+    if give_way is None:
+        yield
+        return
+    own, asked = threading.get_ident(), time.perf_counter()
+
+    def check(*_: object) -> None:
+        nonlocal asked
+        # The modules are shared: another thread's pass asks for itself.
+        if threading.get_ident() == own and time.perf_counter() - asked >= _CHECK_S:
+            give_way()
+            asked = time.perf_counter()
+
+    with ExitStack() as held:
+        for layer in {layer for model in models for layer in _list_layers(model)}:
+            held.callback(layer.register_forward_pre_hook(check).remove)
+        token = _GIVE_WAY.set(give_way)
+        held.callback(_GIVE_WAY.reset, token)
+        yield
+
+
+def _list_layers(model: object) -> Iterator[torch.nn.Module]:
+    """Yield the members of every list of modules, such as the layers of encoder and decoder."""
+    if not isinstance(model, torch.nn.Module):
+        return
+    if any(weight.device.type != "cpu" for weight in model.parameters()):
+        return
+    for module in model.modules():
+        if isinstance(module, torch.nn.ModuleList):
+            yield from module
