@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -35,7 +36,6 @@ from engine.run.request import check_request, request_from_trace
 from engine.run.run import generate_arguments, get_generate
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
 from engine.run.stop_criterion import StopCriterion
-from engine.run.ticket import Ticket
 from engine.run.torch_threads import lift_thread_limit, limit_torch_threads
 from engine.settings import SETTINGS
 from engine.strategies.drafting_params import draft_model_settings
@@ -97,22 +97,27 @@ def rerun_generate(
     check_size(trace, flags, target)
     with ExitStack() as held:
         held.enter_context(pin_models(target, run.assistant))
-        place = held.enter_context(_wait_for_turn(run, flags, cancelled, tell))
-        held.enter_context(limit_torch_threads(target, run.assistant))
-        place.lift_limits = lift_thread_limit
+        held.enter_context(_wait_for_turn(run, flags, cancelled, tell))
         output = _call_generate(run, trace, flags, cancelled)
     _check_same_tokens(output, run, trace, flags)
     _check_complete(output, target, flags)
     return output
 
 
+@contextmanager
 def _wait_for_turn(
     run: Prepared, flags: OutputFlags, cancelled: threading.Event, tell: EventCallback
-) -> AbstractContextManager[Ticket]:
-    """Return a context that holds a turn in the queue for the models of a run."""
+) -> Iterator[None]:
+    """Hold a turn in the queue for the models of a run, with the threads that they take."""
     kind = ("rich", run.target.name, *flags.enabled_names())
     size = float(run.config.max_new_tokens)
-    return wait_for_turn(cancelled, run.target, run.assistant, tell=tell, kind=kind, size=size)
+    models = run.target, run.assistant
+    with (
+        wait_for_turn(cancelled, *models, tell=tell, kind=kind, size=size) as place,
+        limit_torch_threads(*models),
+    ):
+        place.lift_limits = lift_thread_limit
+        yield
 
 
 class _StopAtLength:

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import Any
 
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine import DecodeRequest, decode
-from engine.declare.params import build_config, params_of
-from engine.models.loading import LoadedModel
-from engine.run.generation import generate_inputs, generation_config, own_filters
-from engine.run.request import check_request, fit_to_model
+from engine.declare.params import build_config
 from engine.strategies import STRATEGIES
 from engine.strategies.bundled_loops import find_bundled_loop
-from engine.strategies.drafting_params import DraftingParams, DraftModelParams
-from engine.trace.events import Failed
-from engine.trace.json_io import dumps, loads
-from tests.helpers.models import new_tokens
+from tests.helpers.any_params import UNTRIED, Talker, check_any, expected, talker_of
 from tests.helpers.random_params import params_for
 from tests.helpers.strategies import OURS
 from tests.helpers.talkers import PROMPT, assistant, target
@@ -33,97 +25,14 @@ ALWAYS = {
 }
 
 
-def expected(name: str, params: dict[str, Any], seed: int) -> list[list[int]] | None:
-    """Return generate()'s new tokens, None where it has no such mode or filter, or refuses."""
-    strategy, loaded = STRATEGIES[name], target()
-    request = DecodeRequest(name, loaded, PROMPT, params=params, seed=seed)
-    config = fit_to_model(check_request(request), loaded).config
-    if find_bundled_loop(strategy, config) is not None:
-        return None
-    ids = loaded.tokenizer(PROMPT, split_special_tokens=True)["input_ids"]
-    select = strategy.generate_kwargs(config)
-    if own_filters(config, select, loaded.eos_token_ids):
-        return None
-    rows = max(select.get("num_beams", 1) or 1, config.num_return_sequences)
-    inputs = generate_inputs(config, loaded, rows, len(ids))
-    if config.stop_strings:
-        inputs |= {"stop_strings": list(config.stop_strings), "tokenizer": loaded.tokenizer}
-    draft = assistant(name)
-    if draft is not None:
-        inputs["assistant_model"] = draft.model
-    if strategy.assistant == "any_tokenizer":
-        inputs |= {"tokenizer": loaded.tokenizer, "assistant_tokenizer": draft.tokenizer}
-    made = generation_config(config, select, loaded)
-    prompt = torch.tensor([ids])
-    torch.manual_seed(seed)
-    with (
-        drafting_as(config, draft or loaded),
-        contextlib.suppress(ValueError, RuntimeError, IndexError),
-    ):
-        out = loaded.model.generate(
-            prompt, attention_mask=torch.ones_like(prompt), generation_config=made, **inputs
-        )
-        rows = getattr(out, "sequences", out)[:, len(ids) :].tolist()
-        return [new_tokens(row, made.eos_token_id) for row in rows]
-    return None
-
-
-@contextlib.contextmanager
-def drafting_as(config: Any, drafting: LoadedModel):
-    """Say how to draft where transformers reads it: in the drafting model's own configuration."""
-    own = drafting.model.generation_config
-    before = dict(own.__dict__)
-    if isinstance(config, DraftModelParams):
-        shared = params_of(DraftingParams)
-        names = [n for n in params_of(DraftModelParams) if n not in shared]
-        own.__dict__.update({n: getattr(config, n) for n in names})
-    try:
-        yield
-    finally:
-        own.__dict__.clear()
-        own.__dict__.update(before)
-
-
-def check_any(name: str, params: dict[str, Any], seed: int) -> None:
-    """Run a request and compare it with generate()."""
-    request = DecodeRequest(
-        name, target(), PROMPT, params=params, seed=seed, assistant=assistant(name)
-    )
-    *_, last = decode(request)
-    if isinstance(last, Failed):
-        said = str(last.error)
-        assert "internal error" not in said, said
-        assert said.endswith((".", "…."))
-        assert "\n" not in said
-        return
-    trace = last.trace
-    if not any(isinstance(v, str) and v.startswith("<callable") for v in trace.config.values()):
-        assert loads(dumps(trace)) == trace
-        assert build_config(STRATEGIES[name].config, _kept(trace.config), name)
-    theirs = expected(name, params, seed)
-    if theirs is not None:
-        ours = [list(output.token_ids) for output in trace.outputs]
-        # Rows that a stop string ended are filled up: beams with the end mark where padding has id 0.
-        if "stop_strings" in params:
-            theirs = [_unfilled(row, own) for row, own in zip(theirs, ours, strict=True)]
-        assert ours == theirs
-
-
-def _unfilled(row: list[int], own: list[int]) -> list[int]:
-    return row[: len(own)] if set(row[len(own) :]) <= {0, *target().eos_token_ids} else row
-
-
-def _kept(config: dict[str, Any]) -> dict[str, Any]:
-    return {n: v for n, v in config.items() if v is not None}
-
-
-def property_of(name: str, examples: int, **more: Any) -> None:
+def property_of(name: str, examples: int, talker: Talker | None = None, **more: Any) -> None:
     """Try a strategy with so many examples; what fails is shrunk."""
+    vocab = (talker or Talker()).target().vocab_size
 
     @settings(max_examples=examples, **ALWAYS, **more)
-    @given(params=params_for(name, target().vocab_size), seed=st.integers(0, 3))
+    @given(params=params_for(name, vocab), seed=st.integers(0, 3))
     def holds(params: dict[str, Any], seed: int) -> None:
-        check_any(name, params, seed)
+        check_any(name, params, seed, talker)
 
     holds()
 
@@ -138,6 +47,14 @@ def test_any_parameters_give_generates_tokens_or_a_sentence(name):
 @pytest.mark.parametrize("name", OURS)
 def test_many_more_parameters_do(name):
     property_of(name, MANY, print_blob=True)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("kind", UNTRIED)
+def test_architectures_that_no_other_test_uses_do_too(kind, name):
+    property_of(name, FEW, talker_of(kind), derandomize=True)
 
 
 def test_scores_that_a_filter_cannot_go_on_with_are_named():

@@ -281,7 +281,11 @@ def made(name: str, seed: int = 0, noise: float = 0.0) -> Any:
         seed: of the matrices; what is no matrix keeps the architecture's own start.
         noise: added to the matrices, as a share of their spread.
     """
-    kind = KINDS[name]
+    return make_model(KINDS[name], seed, noise)
+
+
+def make_model(kind: Kind, seed: int = 0, noise: float = 0.0) -> Any:
+    """Return a new model of a kind; see ``made``."""
     torch.manual_seed(0)
     model = getattr(transformers, kind.model)(small_config(kind.config, kind.settings)).eval()
     with torch.no_grad():
