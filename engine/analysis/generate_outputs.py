@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -107,7 +107,7 @@ def rerun_generate(
 @contextmanager
 def _wait_for_turn(
     run: Prepared, flags: OutputFlags, cancelled: threading.Event, tell: EventCallback
-) -> Iterator[None]:
+) -> Generator[None]:
     """Hold a turn in the queue for the models of a run, with the threads that they take."""
     kind = ("rich", run.target.name, *flags.enabled_names())
     size = float(run.config.max_new_tokens)
