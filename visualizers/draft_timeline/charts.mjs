@@ -35,7 +35,7 @@ export class LengthChart {
       "figcaption",
       {},
       tr(
-        "Per round: asked (outline), drafted (light), accepted (solid); line: tokens per target pass so far",
+        "Tokens per round: requested (outline), drafted (light), accepted (solid), running average per pass (line)",
       ),
     ),
     createScroller(tr("Draft length over rounds"), this.#chart),

@@ -17,7 +17,7 @@ import { decisionSentence, firstChangeSentence } from "./what_if_sentences.mjs";
 
 const PAUSE_MS = 50;
 const HINT = tr(
-  "Move a slider, or switch a processor off or to another place. The step is decided again with the same luck.",
+  "Move a slider to see how this step would change. Same random number, new settings. You can also switch a filter off or move it.",
 );
 /** @type {Record<string, string>} */
 const SOURCES = {
@@ -30,7 +30,7 @@ const SOURCES = {
   ),
 };
 const INEXACT_DRAW = tr(
-  "The run’s own settings do not give its own token here, so the draw cannot be repeated exactly.",
+  "This draw can’t be reproduced exactly, so the result below is approximate.",
 );
 const NO_MATCHING_SETTINGS = tr(
   "No settings of a run say the same as these processors in this order.",
