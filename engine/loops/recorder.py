@@ -395,8 +395,6 @@ def _select_columns(
     survivors = [i for i in range(raw_count + 1, len(ids)) if processed[i] > -math.inf]
     pairs = itertools.zip_longest(survivors, raw)
     turns = [raw_count, *(i for pair in pairs for i in pair if i is not None)]
-    column: dict[int, int] = {}
-    for i in reversed(range(len(ids))):
-        column[ids[i]] = i
+    column = {ids[i]: i for i in reversed(range(len(ids)))}
     picked = dict.fromkeys(column[ids[i]] for i in turns)
     return list(picked)[:top]
