@@ -21,7 +21,8 @@ export class ModelInstall {
     this.halt = createButton(tr("Stop the download"), () => this.#question.stop());
     this.bar = el("progress", { "aria-label": tr("Download") });
     this.say = el("p", { class: "f-help", role: "status" });
-    this.node = el("div", { class: "f-install" }, this.offers, this.bar, this.halt, this.say);
+    const progress = el("div", { class: "dp-row" }, this.bar, this.halt);
+    this.node = el("div", { class: "f-install" }, this.offers, progress, this.say);
     this.show();
   }
 
