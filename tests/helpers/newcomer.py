@@ -47,7 +47,7 @@ def page_of(name: str) -> dict[str, Any]:
         "strategies": list(STRATEGIES),
         "tabs": [b.label for b in blocks.blocks.values() if isinstance(b, gr.Tab)],
         "elements": [b.elem_id for b in blocks.blocks.values() if b.elem_id],
-        "endpoint": len(endpoints.get(f"/{name}", {}).get("parameters", [])),
+        "endpoint": [p["parameter_name"] for p in endpoints[f"/{name}"]["parameters"]],
         "form": next((s for s in page_spec()["strategies"] if s["name"] == name), None),
         "params": [control["name"] for control in page_spec()["params"]],
     }
