@@ -55,13 +55,19 @@ class RecordedDraws:
     seconds: float
 
 
-def load_comparison(folder: Path = FOLDER) -> RecordedComparison:
-    """Return the recorded comparison.
+def recorded_comparisons(folder: Path = FOLDER) -> dict[str, str]:
+    """Return name of a preset -> name of its recorded comparison, for those that have one."""
+    named = {p.name: f"compare-{n}" for n, p in enumerate(available_presets(), 1)}
+    return {preset: name for preset, name in named.items() if _path(folder, name).is_file()}
+
+
+def load_comparison(name: str, folder: Path = FOLDER) -> RecordedComparison:
+    """Return the recorded comparison of this name.
 
     Raises:
         OSError: the file is missing.
     """
-    data = _read_json(folder / "compare.json.gz")
+    data = _read_json(_path(folder, name))
     columns = [
         ScoredRun(
             json_io.trace_from_dict(column["trace"]),
@@ -79,7 +85,7 @@ def load_draws(folder: Path = FOLDER) -> RecordedDraws:
     Raises:
         OSError: the file is missing.
     """
-    data = _read_json(folder / "draws.json.gz")
+    data = _read_json(_path(folder, "draws"))
     made = [SampledText(seed, tuple(ids), tuple(logprobs)) for seed, ids, logprobs in data["draws"]]
     return RecordedDraws(
         tuple(made), {int(i): text for i, text in data["pieces"].items()}, data["seconds"]
@@ -92,7 +98,7 @@ def load_unmarked_twin(folder: Path = FOLDER) -> Trace:
     Raises:
         OSError: the file is missing.
     """
-    return json_io.load(folder / "unmarked.json.gz")
+    return json_io.load(_path(folder, "unmarked"))
 
 
 def load_continuations(folder: Path = FOLDER) -> dict[str, Any]:
@@ -101,7 +107,7 @@ def load_continuations(folder: Path = FOLDER) -> dict[str, Any]:
     Raises:
         OSError: the file is missing.
     """
-    return _read_json(folder / "taste.json.gz")
+    return _read_json(_path(folder, "taste"))
 
 
 def record_examples(folder: Path) -> list[Path]:
@@ -111,14 +117,25 @@ def record_examples(folder: Path) -> list[Path]:
         EngineError: a run failed.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    compared, drawn, twin, texts = (
-        folder / f"{name}.json.gz" for name in ("compare", "draws", "unmarked", "taste")
-    )
-    _write_json(compared, _record_comparison(available_presets()[0]))
+    compared = record_comparisons(folder)
+    drawn, twin, texts = (_path(folder, name) for name in ("draws", "unmarked", "taste"))
     _write_json(drawn, _record_draws())
     json_io.save(_record_unmarked_twin(), twin)
     _write_json(texts, taste.record_continuations())
-    return [compared, drawn, twin, texts]
+    return [*compared, drawn, twin, texts]
+
+
+def record_comparisons(folder: Path) -> list[Path]:
+    """Record the comparison of every preset and return their files.
+
+    Raises:
+        EngineError: a run failed.
+    """
+    made = []
+    for number, preset in enumerate(available_presets(), 1):
+        made.append(_path(folder, f"compare-{number}"))
+        _write_json(made[-1], _record_comparison(preset))
+    return made
 
 
 def _record_comparison(preset: ComparePreset) -> dict[str, Any]:
@@ -166,6 +183,10 @@ def _record_unmarked_twin() -> Trace:
     preset = STRATEGY.presets[0]
     length = min(gallery.MAX_NEW_TOKENS, preset.params["max_new_tokens"])
     return gallery.record_run("sampling", preset.prompt, {"max_new_tokens": length}, preset.seed)
+
+
+def _path(folder: Path, name: str) -> Path:
+    return folder / f"{name}.json.gz"
 
 
 def _read_json(path: Path) -> Any:

@@ -23,7 +23,6 @@ _LOG = logging.getLogger("engine")
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "gallery"
 INDEX_FILE = "index.json"
 CANDIDATES = 8
-PRESETS_PER_STRATEGY = 2
 MAX_NEW_TOKENS = 100
 """Most new tokens of a recorded run; enough to show what the presets' sentences describe."""
 _FILE_SUFFIX = ".json.gz"
@@ -85,7 +84,7 @@ def open_entry(file: str, folder: Path = FOLDER) -> Trace:
 def record_gallery(
     folder: Path, tell: Callable[[str], None] = _LOG.warning, *, talks_only: bool = False
 ) -> list[GalleryEntry]:
-    """Record the first presets and the conversations of every strategy, and write the index.
+    """Record the presets and the conversations of every strategy, and write the index.
 
     Args:
         folder: folder of the gallery; recordings that the new index does not list are deleted.
@@ -112,7 +111,7 @@ def _record_presets(folder: Path) -> list[GalleryEntry]:
 
     made: list[GalleryEntry] = []
     for strategy in STRATEGIES.values():
-        for number, preset in enumerate(strategy.presets[:PRESETS_PER_STRATEGY]):
+        for number, preset in enumerate(strategy.presets):
             file = f"{strategy.name}-{number + 1}{_FILE_SUFFIX}"
             if not number:
                 record_preset(
@@ -130,7 +129,7 @@ def _record_talks(
     from engine.strategies import STRATEGIES
     from engine.strategies.chat_presets import CHAT_MODEL, CHAT_PRESETS
 
-    wanted = [(s, t) for n, s in STRATEGIES.items() for t in CHAT_PRESETS.get(n, ()) if t.recorded]
+    wanted = [(s, t) for n, s in STRATEGIES.items() for t in CHAT_PRESETS.get(n, ())]
     if not CATALOGUE[CHAT_MODEL].available:
         kept = [entry for entry in standing if entry.strategy in STRATEGIES]
         tell(

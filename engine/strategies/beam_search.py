@@ -133,6 +133,7 @@ STRATEGY = Strategy(
             "Where a letter is missing, the beams keep several readings until the rest of the "
             "sentence decides.",
             model="storyfixer",
+            look_at=11,
         ),
     ),
     visuals=VISUALS,

@@ -37,8 +37,6 @@ class ChatPreset:
     seed: int = 0
     look_at: int = 1
     """Step at which the recorded run opens, counted from 1."""
-    recorded: bool = False
-    """True if the gallery ships a recording of it."""
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -49,19 +47,18 @@ class ChatPreset:
 CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
     "greedy": (
         ChatPreset(
-            "Ask a question",
-            _CAPITAL,
-            {"max_new_tokens": 24},
-            "A chat model answers in a few tokens and then stops by itself.",
-        ),
-        ChatPreset(
             "Stuck in a poem",
             _RAIN,
             {"max_new_tokens": 60},
             "Chat models loop, too: most groups of three tokens in this poem repeat an earlier "
             "one.",
             look_at=21,
-            recorded=True,
+        ),
+        ChatPreset(
+            "Ask a question",
+            _CAPITAL,
+            {"max_new_tokens": 24},
+            "A chat model answers in a few tokens and then stops by itself.",
         ),
     ),
     "sampling": (
@@ -88,7 +85,6 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "The best of four beams is more probable per token than the greedy answer, and "
             "ends by itself.",
             look_at=6,
-            recorded=True,
         ),
     ),
     "beam_sampling": (
@@ -123,7 +119,6 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "Greedy search loops on this poem. Here no three tokens repeat, but some words are "
             "odd.",
             look_at=14,
-            recorded=True,
         ),
     ),
     "dola": (
@@ -133,7 +128,6 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             {"max_new_tokens": 20, "dola_layers": "high", "repetition_penalty": 1.2},
             "DoLa was made for models fifty times as large. Compared with its upper layers, "
             "this one does not say Paris.",
-            recorded=True,
         ),
         ChatPreset(
             "The answer kept",
@@ -151,7 +145,6 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "This model was not trained to answer early. After 20 of 30 layers, nearly every "
             "guess is wrong.",
             look_at=3,
-            recorded=True,
         ),
         ChatPreset(
             "Three layers before the end",
@@ -178,7 +171,6 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "A story can continue in many ways, so there is room for the mark. After 60 tokens "
             "z is far above the threshold.",
             look_at=20,
-            recorded=True,
         ),
         ChatPreset(
             "What a mark costs",

@@ -98,6 +98,7 @@ STRATEGY = Strategy(
             STORY,
             {"max_new_tokens": 60, "penalty_alpha": 0.85, "top_k": 12},
             "Alpha too high: nothing repeats, but the story stops making sense.",
+            look_at=5,
         ),
     ),
     visuals=("contrastive_pairs", "contrastive", "candidates", "xray", "formula", "draw", "chart"),

@@ -173,6 +173,7 @@ STRATEGY = Strategy(
                 "top_k": 0,
             },
             "This filter ignores the temperature: even at 5 nothing improbable gets through.",
+            look_at=3,
         ),
         Preset(
             "Looking ahead when unsure",
@@ -180,6 +181,7 @@ STRATEGY = Strategy(
             {"max_new_tokens": 24, "method": "continue_when_uncertain", "do_sample": False},
             "When the model is unsure (entropy above 2 nats), the method tries three tokens "
             "four tokens ahead. That takes more passes than tokens.",
+            look_at=3,
         ),
         Preset(
             "Against an amateur",
@@ -187,6 +189,7 @@ STRATEGY = Strategy(
             {"max_new_tokens": 40, "method": "contrastive_decoding", "do_sample": False},
             "The method takes tokens that the model likes much more than an amateur, who sees "
             "one word of the prompt. One pass reads both.",
+            look_at=18,
         ),
         Preset(
             "The draw most like the others",
@@ -198,6 +201,7 @@ STRATEGY = Strategy(
                 "do_sample": True,
             },
             "Eight texts are drawn at once; the one that shares most with the others is kept.",
+            look_at=8,
         ),
     ),
     visuals=("forward_timeline", "candidates", "xray", "chart"),

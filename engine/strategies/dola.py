@@ -162,6 +162,7 @@ STRATEGY = Strategy(
             },
             "With one layer in the list there is no choice of layer. The token is drawn from "
             "the contrast.",
+            look_at=13,
         ),
     ),
     visuals=("layer_heatmap", "candidates", "xray", "formula", "draw", "chart"),

@@ -124,6 +124,7 @@ STRATEGY = Strategy(
                 "plain_run": True,
             },
             "Guesses best, but saves almost nothing: it runs most of the model.",
+            look_at=3,
         ),
     ),
     visuals=("draft_round", "draft_timeline", "candidates", "xray", "formula", "draw"),

@@ -70,6 +70,7 @@ STRATEGY = Strategy(
             {"max_new_tokens": 80, "no_repeat_ngram_size": 3},
             "The same prompt, but no three tokens may repeat. The X-ray shows what the filter "
             "removed.",
+            look_at=10,
         ),
         Preset(
             "Mend a sentence",
@@ -77,6 +78,7 @@ STRATEGY = Strategy(
             {"max_new_tokens": 60},
             "The model repairs a damaged sentence. Influence shows which letters a word came from.",
             model="storyfixer",
+            look_at=15,
         ),
     ),
     visuals=("candidates", "xray", "formula", "draw", "chart"),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from engine.declare.params import params_of
+from engine.declare.params import defaults_of, params_of
 from engine.messages import Message
 from engine.strategies.base import Strategy
 from engine.strategies.shared_params import SamplingParams
@@ -45,6 +45,20 @@ def conditional_parameters(strategy: Strategy) -> dict[str, ParameterCondition]:
             found |= {name: only for name in names if name in own}
     seed = _seed_condition(strategy)
     return found if seed is None else {**found, "seed": seed}
+
+
+def is_seed_used(strategy: Strategy, params: Mapping[str, Any]) -> bool:
+    """Return whether another seed can give another text.
+
+    Args:
+        strategy: the strategy.
+        params: values of its parameters; the others are at their defaults.
+    """
+    only = _seed_condition(strategy)
+    if only is None:
+        return True
+    value = params.get(only.name, defaults_of(strategy.config).get(only.name))
+    return bool(only.name) and value in only.values
 
 
 def _seed_condition(strategy: Strategy) -> ParameterCondition | None:

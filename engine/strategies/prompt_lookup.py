@@ -142,6 +142,7 @@ STRATEGY = Strategy(
             "The dog ran and ran and",
             {"max_new_tokens": 60, "max_matching_ngram_size": 4},
             "First the last four tokens must match, then fewer. The arc shows how many did.",
+            look_at=19,
         ),
     ),
     visuals=("draft_round", "draft_timeline", "candidates", "xray", "formula", "draw"),

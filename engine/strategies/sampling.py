@@ -61,6 +61,7 @@ STRATEGY = Strategy(
             STORY,
             {"max_new_tokens": 60, "top_k": 0, "top_p": 0.9},
             "Top-p keeps few tokens when the model is sure and many when it is not.",
+            look_at=10,
         ),
         Preset(
             "Three at once",

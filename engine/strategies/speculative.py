@@ -104,6 +104,7 @@ STRATEGY = Strategy(
                 "assistant_confidence_threshold": 0.0,
             },
             "The draft gets longer when it guesses right and shorter when it doesn't.",
+            look_at=12,
         ),
         Preset(
             "Sampling, and is it the same?",
@@ -118,6 +119,7 @@ STRATEGY = Strategy(
             },
             "A guess is kept if its random number is at most p / q. Then 200 short runs check "
             "the distribution.",
+            look_at=3,
         ),
     ),
     visuals=("draft_round", "draft_timeline", "candidates", "xray", "formula", "draw"),

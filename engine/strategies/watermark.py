@@ -325,12 +325,14 @@ STRATEGY = Strategy(
             KITCHEN_PROMPT,
             {"max_new_tokens": 100, "bias": 0.5},
             "A bias of 0.5 is too weak to detect.",
+            look_at=6,
         ),
         Preset(
             "Known by heart",
             "Once upon a time, there was a little girl named Lily. She",
             {"max_new_tokens": 100, "bias": 2.5},
             "The model is sure of almost every token of this story, so the same bias changes nothing.",
+            look_at=4,
         ),
         Preset(
             "SynthID",
@@ -338,6 +340,7 @@ STRATEGY = Strategy(
             {"max_new_tokens": 100, "scheme": "synthid", "top_k": 0},
             "No green list: each token has nine secret bits. More of them are 1 than chance "
             "would give.",
+            look_at=20,
         ),
     ),
     visuals=("watermark_chance", "watermark", "candidates", "xray", "formula", "draw", "chart"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from engine.analysis import gallery
+from engine.analysis import examples, gallery
 from engine.analysis.comparisons import LABELS, ComparePreset, available_presets
 from engine.analysis.first_visit import strategy_answers
 from engine.declare.groups import COLLAPSED, MAIN_GROUP, STRATEGY_GROUPS
@@ -72,6 +72,7 @@ def _cached_spec(
     models: tuple[OfferedModel, ...], held: tuple[tuple[str, Param], ...], tried: bool
 ) -> dict[str, Any]:
     kinds: list[dict[str, Any]] = []
+    compared = examples.recorded_comparisons()
     return {
         "main": MAIN_GROUP,
         "groups": COLLAPSED,
@@ -90,7 +91,7 @@ def _cached_spec(
         "methods": list(list_templates()),
         "compare": {
             "labels": LABELS,
-            "presets": [_comparison_spec(p) for p in available_presets()],
+            "presets": [_comparison_spec(p, compared.get(p.name)) for p in available_presets()],
         },
     }
 
@@ -329,11 +330,12 @@ def _recorded_name(strategy: str, preset: str) -> str | None:
     return next((entry.name for entry in found), None)
 
 
-def _comparison_spec(preset: ComparePreset) -> dict[str, Any]:
+def _comparison_spec(preset: ComparePreset, recorded: str | None) -> dict[str, Any]:
     return {
         "key": preset.name,
         "name": preset.name,
         "prompt": preset.prompt,
         "shows": preset.shows,
+        "recorded": recorded,
         "columns": [{"strategy": n, "params": v} for n, v in preset.columns],
     }

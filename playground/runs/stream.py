@@ -6,6 +6,7 @@ number and requests the whole state, which the journal keeps for a while after t
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 import uuid
@@ -76,7 +77,6 @@ def stream_run(  # noqa: C901
     # The logits cache is keyed by the id of the first decoding: no repeated runs.
     run = decode(request, LOGITS_CACHE.start_writer if remade is None else None)
     messages = RunMessages(run.run_id)
-    elsewhere = {} if key is None else {"strategy": key, "link": ""}
     shown_at = key or request.strategy
     writer, last = _MessageWriter(request, remade), STARTING
     try:
@@ -98,7 +98,7 @@ def stream_run(  # noqa: C901
             for message in writer.messages(events):
                 last = DECODING
                 sent = message if message["kind"] == "start" else message | more
-                yield messages.add(sent | {k: v for k, v in elsewhere.items() if k in sent})
+                yield messages.add(sent if key is None else _shown_at(sent, key))
                 if "anew" in message:
                     # The events that follow belong to a new run with its own id.
                     messages = JOURNAL.open(run.run_id, press)
@@ -115,6 +115,40 @@ def stream_run(  # noqa: C901
         yield messages.add({"kind": "fail", "error": error_message(error), "strategy": shown_at})
     finally:
         run.close()
+
+
+def repeat_run(
+    request: DecodeRequest, events: list[Any], key: str, follow: RunFollower
+) -> Iterator[str]:
+    """Yield the messages of a decoded run again, as another run at the place ``key`` on the page.
+
+    Args:
+        request: The run as it would have been decoded; its seed is shown.
+        events: The events of the decoded run, from its ``Started``.
+        key: Where the page shows it.
+        follow: Observer of the repeated events.
+    """
+    messages = JOURNAL.open(uuid.uuid4().hex)
+    follow.begin(messages.run_id)
+    repeated = [_with_seed(event, request.seed) for event in events]
+    more = follow.observe_events(repeated)
+    for message in _MessageWriter(request).messages(repeated):
+        sent = message if message["kind"] == "start" else message | more
+        yield messages.add(_shown_at(sent, key))
+
+
+def _shown_at(message: dict[str, Any], key: str) -> dict[str, Any]:
+    """Return a message for another place on the page than its strategy's tab, without its link."""
+    return message | {k: v for k, v in {"strategy": key, "link": ""}.items() if k in message}
+
+
+def _with_seed(event: Any, seed: int) -> Any:
+    match event:
+        case Started(header):
+            return Started(dataclasses.replace(header, seed=seed))
+        case Finished(trace):
+            return Finished(dataclasses.replace(trace, seed=seed))
+    return event
 
 
 def _open_record(run_id: str, press: Press | None, remade: ResumedRun | None) -> RunMessages:

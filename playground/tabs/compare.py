@@ -25,7 +25,8 @@ from engine.sources.source import Source
 from engine.statistics.text_divergence import diff_tokens, has_comparable_ids, output_tokens
 from engine.statistics.weights_summary import describe_weights
 from engine.strategies import STRATEGIES
-from engine.trace.events import Checking, Failed, Finished, Started, StepRecorded
+from engine.strategies.parameter_conditions import is_seed_used
+from engine.trace.events import Checking, Failed, Finished, RunReplaced, Started, StepRecorded
 from engine.trace.records import ModelInfo, Trace
 from playground.forms.form import check_method_is_local, form_request, single_model_weights
 from playground.forms.seeds import read_seeds
@@ -33,7 +34,7 @@ from playground.forms.visitor_media import VISITOR_FIELD
 from playground.jobs.page_events import connect_jobs
 from playground.jobs.progress import STARTING, with_progress
 from playground.jobs.registry import JobKind, PageJob
-from playground.runs.stream import stream_run
+from playground.runs.stream import repeat_run, stream_run
 from playground.shell.elements import add_scripted_element, read_page_number
 from playground.shell.guard import error_message
 from playground.shell.scripts import on_message
@@ -53,17 +54,22 @@ class Comparison:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.traces: list[Trace | None] = []
+        self.events: list[list[Any]] = []
         self.texts = TextComparison()
 
     def begin(self, run_id: str) -> None:
         """Add the next column."""
         del run_id
         self.traces.append(None)
+        self.events.append([])
 
     def observe_events(self, events: list[Any]) -> dict[str, Any]:
         """Process a batch of events; return ``parting``, where the texts diverge so far."""
+        self.events[-1] += events
         for event in events:
             match event:
+                case RunReplaced():
+                    self.events[-1].clear()
                 case Started(header):
                     self.texts.begin(header, len(self.traces) - 1)
                 case StepRecorded(step, pieces):
@@ -90,7 +96,8 @@ def build_compare(bus: Any) -> None:
 def run_comparison(job: PageJob, asked: Any) -> Iterator[str | dict[str, Any]]:
     """Decode the columns one after another, then score all texts with the base model.
 
-    With several seeds, all columns of the first seed come first: the page shows them meanwhile.
+    With several seeds, all columns of the first seed come first: the page shows them meanwhile. A
+    column whose text no seed changes is decoded once, and its messages are repeated for each seed.
 
     Args:
         job: the job that does it.
@@ -123,14 +130,14 @@ def run_comparison(job: PageJob, asked: Any) -> Iterator[str | dict[str, Any]]:
         for i, request in enumerate(requests):
             if job.cancelled.is_set():
                 break
+            seeded = dataclasses.replace(request, seed=comparison.seed)
+            key = column_key(number, i, place)
+            if place and not is_seed_used(STRATEGIES[request.strategy], request.params):
+                yield from repeat_run(seeded, comparisons[0].events[i], key, comparison)
+                continue
             says = _progress_text(i, len(requests), comparison.seed, len(comparisons))
             yield {"kind": "progress", "phase": "decoding", "says": says}
-            yield from stream_run(
-                job,
-                dataclasses.replace(request, seed=comparison.seed),
-                key=column_key(number, i, place),
-                follow=comparison,
-            )
+            yield from stream_run(job, seeded, key=key, follow=comparison)
     # What was decoded before a stop is still judged; another stop ends the judging.
     job.cancelled.clear()
     found = yield from with_progress(job, partial(judge_texts, comparisons, base))

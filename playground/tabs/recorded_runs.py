@@ -75,13 +75,15 @@ def gzipped_json(name: str) -> bytes:
     """Return a recorded run or example as gzip-compressed JSON.
 
     Args:
-        name: A run of the gallery, ``compare``, ``draws``, ``watermark_bench`` or ``taste``.
+        name: A run of the gallery, a recorded comparison, ``draws``, ``watermark_bench`` or ``taste``.
 
     Raises:
         TraceError: Nothing of this name is recorded.
     """
     if name in _EXAMPLES:
         data = _EXAMPLES[name]()
+    elif name in examples.recorded_comparisons().values():
+        data = _compare_example(name)
     elif gallery.find_entry(name):
         data = recorded_run(name)
     else:
@@ -125,8 +127,8 @@ def recorded_run(name: str) -> dict[str, Any]:
     }
 
 
-def _compare_example() -> dict[str, Any]:
-    found = examples.load_comparison()
+def _compare_example(name: str) -> dict[str, Any]:
+    found = examples.load_comparison(name)
     judged = [
         to_column(label, column.trace, column.scores, column.pieces)
         for label, column in zip(LABELS, found.columns, strict=False)
@@ -172,7 +174,6 @@ def _bench_example() -> dict[str, Any]:
 
 
 _EXAMPLES: dict[str, Callable[[], dict[str, Any]]] = {
-    "compare": _compare_example,
     "draws": _draws_example,
     "watermark_bench": _bench_example,
     "taste": examples.load_continuations,

@@ -11,6 +11,7 @@ import gradio as gr
 from engine.analysis import gallery
 from engine.errors import EngineError
 from engine.messages import Message, to_json
+from engine.sources.catalogue import CATALOGUE
 from engine.strategies import STRATEGIES
 from engine.trace import json_io
 from engine.trace.records import Trace
@@ -61,9 +62,18 @@ def build_replay() -> None:
         file.upload(guard_handler(open_file), file, [player, note], **PAGE_EVENT)
 
 
-def declaration() -> list[dict[str, str]]:
-    """Return the gallery's entries as JSON values."""
-    return [{"name": e.name, "title": e.title, "shows": e.shows} for e in gallery.list_entries()]
+def declaration() -> list[dict[str, str | None]]:
+    """Return the gallery's entries as JSON values; ``model`` is the title of a conversation's model."""
+    return [
+        {
+            "name": entry.name,
+            "strategy": entry.strategy,
+            "title": entry.preset,
+            "model": CATALOGUE[entry.model].title if entry.model else None,
+            "shows": entry.shows,
+        }
+        for entry in gallery.list_entries()
+    ]
 
 
 def open_file(path: Any) -> tuple[Any, str]:

@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from engine import STRATEGIES
 from engine.analysis import gallery
 from tests.helpers.axe import answer_of, grave_in
-from tests.helpers.pages import finish, link, open_tab, settled, status, view
+from tests.helpers.pages import finish, link, open_recording, open_tab, settled, status, view
 
 TABS = [
     *(strategy.tab for strategy in STRATEGIES.values()),
@@ -83,8 +83,7 @@ def test_the_pictures_of_every_family(open_page):
     open_tab(page, "Replay")
     for strategy in OWN_VISUALS:
         entry = next(e for e in gallery.list_entries() if e.strategy == strategy)
-        page.get_by_role("button", name=entry.title, exact=True).click()
-        expect(page.locator("#replay-player .pl-title")).to_have_text(entry.title)
+        open_recording(page, entry)
         for visual in STRATEGIES[strategy].visuals:
             card = view(page.locator("#replay-player"), visual).locator("> div")
             expect(card).to_be_visible()

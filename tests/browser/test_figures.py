@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.analysis import gallery
-from tests.helpers.pages import open_tab, run_of, view
+from tests.helpers.pages import open_recording, open_tab, run_of, view
 
 pytestmark = pytest.mark.nightly
 SELECT = "([i, node]) => playground.page.select(playground.page.shown('replay'), i, node)"
@@ -18,8 +18,7 @@ def opened(open_page, strategy):
     page = open_page("/")
     open_tab(page, "Replay")
     entry = next(entry for entry in gallery.list_entries() if entry.strategy == strategy)
-    page.get_by_role("button", name=entry.title, exact=True).click()
-    expect(page.locator("#replay-player .pl-title")).to_have_text(entry.title)
+    open_recording(page, entry)
     return page, page.locator("#replay-player"), gallery.open_entry(entry.file)
 
 

@@ -13,6 +13,7 @@ from tests.helpers.pages import (
     fill,
     finish,
     fits,
+    open_recording,
     open_tab,
     run_id,
     run_of,
@@ -149,8 +150,7 @@ def test_load_and_run_and_run_it_yourself(open_page):
     # From the replay tab a run is made in the tab of its strategy.
     open_tab(page, "Replay")
     entry = gallery.find_entry("prompt_lookup-1")
-    page.get_by_role("button", name=entry.title, exact=True).click()
-    expect(page.locator("#replay-player .pl-title")).to_have_text(entry.title)
+    open_recording(page, entry)
     page.locator("#replay-player").get_by_role("button", name="Run it yourself").click()
     expect(page.locator("#prompt_lookup-run")).to_be_visible()
     finish(page, "prompt_lookup")

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from engine import STRATEGIES
 from engine.analysis import gallery
 from engine.trace import json_io
-from tests.helpers.pages import fits, open_tab, run_of, shot, trace_of, view
+from tests.helpers.pages import fits, open_recording, open_tab, run_of, shot, trace_of, view
 
 LABEL = "#replay-player .pl-bar output"
 DROP = """([name, data]) => {
@@ -41,8 +41,7 @@ def first_of(strategy):
 
 def opened(page, strategy):
     entry = first_of(strategy)
-    page.get_by_role("button", name=entry.title, exact=True).click()
-    expect(page.locator("#replay-player .pl-title")).to_have_text(entry.title)
+    open_recording(page, entry)
     return gallery.open_entry(entry.file)
 
 

@@ -13,6 +13,7 @@ from tests.helpers.pages import (
     finish,
     fits,
     link,
+    open_recording,
     open_tab,
     run_id,
     select,
@@ -151,7 +152,7 @@ def test_a_recorded_run_and_a_strategy_that_cannot_be_asked(open_page):
     )
     open_tab(page, "Replay")
     entry = next(e for e in gallery.list_entries() if e.strategy == "beam_search")
-    page.get_by_role("button", name=entry.title, exact=True).click()
+    open_recording(page, entry)
     # What stood there before is there until then, with panels of its own.
     expect(page.locator(".dp-stage:visible .dp-v-beam_tree")).to_be_attached()
     expect(view(page)).to_contain_text("its beams depend on each other")

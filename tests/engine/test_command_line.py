@@ -10,6 +10,7 @@ from pathlib import Path
 
 from engine import STRATEGIES, DecodeRequest
 from engine.analysis import examples, gallery
+from engine.analysis.comparisons import available_presets
 from engine.cli.argument_values import escape_controls
 from engine.cli.main import main
 from engine.cli.run import _RunStatus
@@ -87,7 +88,7 @@ def test_the_gallery_is_written_where_it_is_wanted(tmp_path, capsys, monkeypatch
         assert entry.file in said
         assert gallery.open_entry(entry.file, tmp_path) == recorded
     assert examples.load_unmarked_twin(tmp_path / examples.FOLDER.name) == recorded
-    assert said.count("an example") == 4
+    assert said.count("an example") == len(available_presets()) + 3
 
 
 ASIDE = [Waiting(2, None), Waiting(1, 3.0), Loading("storyteller"), Checking(0, 2, "runs")]

@@ -17,6 +17,7 @@ from urllib.parse import urlencode
 from playwright.sync_api import Locator, Page, expect
 
 from engine import STRATEGIES, Trace
+from engine.analysis.gallery import GalleryEntry
 from engine.trace import json_io
 
 # Tab -> its place; all others are strategies. The one tab of learn has no button.
@@ -306,3 +307,12 @@ def shot(target: Page | Locator, label: str) -> None:
     if _SHOTS:
         whole = {"full_page": True} if isinstance(target, Page) else {}
         target.screenshot(path=Path(_SHOTS) / f"{label}.png", **whole)
+
+
+def open_recording(page: Page, entry: GalleryEntry) -> None:
+    """Open a recorded run from the list of the Replay tab, and wait for the player to show it."""
+    fold = page.locator(f".gl-strategy[data-strategy={entry.strategy}]")
+    if fold.get_attribute("open") is None:
+        fold.locator("summary").click()
+    fold.get_by_role("button", name=entry.preset, exact=True).click()
+    expect(page.locator("#replay-player .pl-title")).to_have_text(entry.title)

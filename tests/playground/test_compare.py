@@ -13,7 +13,9 @@ from engine.analysis.likelihood import score_ids, score_trace
 from engine.errors import ParameterError
 from engine.models.loading import load
 from engine.run.request import check_request
+from engine.serving import decode
 from playground.jobs.registry import JOBS
+from playground.runs import stream
 from playground.tabs import compare
 from tests.helpers.gates import gate
 from tests.helpers.jobs import begin, read
@@ -117,7 +119,14 @@ def test_the_figures_are_those_of_a_forward_of_the_base_model(ran):
     assert [len(curve["surprise"]) for curve in curves] == [len(ids) for ids in outputs]
 
 
-def test_every_column_runs_with_every_seed_and_the_table_has_their_mean():
+def test_every_column_has_a_text_for_every_seed_and_the_table_has_their_mean(monkeypatch):
+    decoded = []
+
+    def counted(request, writer):
+        decoded.append((request.strategy, request.seed))
+        return decode(request, writer)
+
+    monkeypatch.setattr(stream, "decode", counted)
     told = list(read(compare.COMPARE, asked(GREEDY, HOT, seed="3, 5-6")))
     texts = [json.loads(text) for text in told if isinstance(text, str)]
     starts = [m for m in texts if m["kind"] == "start"]
@@ -128,6 +137,11 @@ def test_every_column_runs_with_every_seed_and_the_table_has_their_mean():
         *("compare-7-0-2", "compare-7-1-2"),
     ]
     assert [m["header"]["seed"] for m in starts] == [3, 3, 5, 5, 6, 6]
+    # No seed changes what greedy search writes, so it is decoded once.
+    assert decoded == [("greedy", 3), *(("sampling", seed) for seed in (3, 5, 6))]
+    assert len({m["run"] for m in starts}) == 6
+    texts_of = {m["run"]: m["rest"]["outputs"][0]["text"] for m in texts if m["kind"] == "finish"}
+    assert len({texts_of[m["run"]] for m in starts[::2]}) == 1
     figures = told[-1]
     assert [one["seed"] for one in figures["seeds"]] == ["3", "5", "6"]
     hot = [named_rows(figures, place)[1]["perplexity"] for place in range(3)]

@@ -65,7 +65,7 @@ def test_a_recorded_conversation_opens_with_its_form_where_its_model_is_not(monk
 
 
 def test_the_examples_hold_what_their_tabs_show():
-    compared = fetched("compare")
+    compared = fetched("compare-1")
     [figures] = compared["figures"]["seeds"]
     assert len(compared["columns"]) == len(figures["rows"]) == 4
     assert compared["parting"]["common"] < 10
@@ -84,12 +84,26 @@ def test_the_examples_hold_what_their_tabs_show():
     assert bench["text"] == gallery.open_entry("watermark-1.json.gz").outputs[0].text
 
 
+def test_every_comparison_of_the_menu_has_its_recording():
+    presets = page_spec()["compare"]["presets"]
+    assert [p["recorded"] for p in presets] == [f"compare-{n}" for n in range(1, len(presets) + 1)]
+    for preset in presets:
+        columns = fetched(preset["recorded"])["columns"]
+        assert [c["trace"]["strategy"] for c in columns] == [
+            c["strategy"] for c in preset["columns"]
+        ]
+
+
+def test_a_comparison_without_its_file_names_no_recording(tmp_path):
+    assert examples.recorded_comparisons(tmp_path) == {}
+
+
 def test_what_is_fetched_is_small_and_the_page_itself_holds_no_run():
     sizes = {name: len(recorded_runs.gzipped_json(name)) for name in NAMES}
     assert max(sizes.values()) < 125_000
     assert sizes["greedy-1"] < 25_000
     assert (
-        sum(len(recorded_runs.gzipped_json(n)) for n in ("compare", "draws", "watermark_bench"))
+        sum(len(recorded_runs.gzipped_json(n)) for n in ("compare-1", "draws", "watermark_bench"))
         < 90_000
     )
     head = page_head()

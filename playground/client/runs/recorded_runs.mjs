@@ -4,7 +4,17 @@ import { isRefusedRun } from "../../../visualizers/shared/record.mjs";
 import { readMessage } from "../../../visualizers/shared/server_text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { store } from "../shell/page_state.mjs";
-import { getDeclaration } from "../shell/spec.mjs";
+import { getDeclaration, getStrategy } from "../shell/spec.mjs";
+
+/**
+ * A recorded run as the declaration names it, in the reader's language.
+ * @typedef {object} GalleryEntry
+ * @property {string} name
+ * @property {string} strategy
+ * @property {string} title of its example
+ * @property {string | null} model title of a conversation's model
+ * @property {string} shows what to look at
+ */
 
 let recordedAddress = "";
 
@@ -27,10 +37,16 @@ export async function fetchRecorded(name) {
   if (!answer.ok) throw new Error(tr("The recorded run could not be fetched."));
   const found = await readMessage(answer);
   // Take title and sentence from the declaration: it is in the reader's language, the file is not.
-  /** @type {{ name: string, title: string, shows: string }[]} */
+  /** @type {GalleryEntry[]} */
   const gallery = getDeclaration().gallery ?? [];
-  const { title, shows } = gallery.find((one) => one.name === name) ?? {};
-  return title ? { ...found, title, shows } : found;
+  const entry = gallery.find((one) => one.name === name);
+  return entry ? { ...found, title: entryTitle(entry), shows: entry.shows } : found;
+}
+
+/** @param {GalleryEntry} entry */
+function entryTitle({ strategy, title, model }) {
+  const full = `${getStrategy(strategy).title}: ${title}`;
+  return model ? `${full} (${model})` : full;
 }
 
 // Number of the latest request of each stage; only its answer is shown.

@@ -37,6 +37,9 @@ class Comparison {
   /** @type {Record<string, any> | null} the form of the last run, null for the recorded example */
   #latest = null;
   #dirty = false;
+  // The preset whose recording was requested last.
+  /** @type {any} */
+  #wanted = null;
   // What to look at in the chosen preset.
   #shows = "";
   /** @type {CompareFigures | null} */
@@ -92,19 +95,23 @@ class Comparison {
     registerLink(root, () =>
       this.#latest ? buildFormLink("compare", this.#latest) : "?tab=compare",
     );
-    this.#example().catch(() => {});
+    this.#load(spec.compare.presets[0]);
   }
 
-  // Shows a recorded comparison until the visitor runs one.
-  async #example() {
+  /**
+   * Show the recorded comparison of a preset until the visitor runs one.
+   * @param {any} preset
+   */
+  async #example(preset) {
+    this.#wanted = preset;
     const before = this.#number;
     const typed = JSON.stringify(this.#formValues());
-    const { preset, columns, parting, figures } = await fetchRecorded("compare");
-    const found = this.spec.compare.presets.find((/** @type {any} */ p) => p.key === preset);
+    const { columns, parting, figures } = await fetchRecorded(preset.recorded);
     // Do not overwrite what the visitor typed, chose or started during the fetch.
-    if (this.#number !== before || JSON.stringify(this.#formValues()) !== typed || !found) return;
+    const changed = this.#number !== before || JSON.stringify(this.#formValues()) !== typed;
+    if (changed || this.#wanted !== preset) return;
     const bad = this.note.classList.contains("bad") ? this.note.textContent : "";
-    this.#choose(found);
+    this.#choose(preset);
     /** @type {Run[]} */
     const runs = columns.map((/** @type {Recorded} */ column, /** @type {number} */ i) =>
       store.showTrace(this.#columnKey(i), column, "recorded"),
@@ -112,7 +119,7 @@ class Comparison {
     runs[runs.length - 1].parting = parting;
     this.#showFigures(figures);
     if (bad) this.#say(bad, true);
-    else this.#say(tr("A recorded comparison. {shows}", { shows: found.shows }));
+    else this.#say(tr("A recorded comparison. {shows}", { shows: preset.shows }));
     this.#schedulePartingUpdate();
   }
 
@@ -233,8 +240,8 @@ class Comparison {
    * @param {any} preset
    */
   #load(preset) {
-    const { key, shows } = preset;
-    if (key === this.spec.compare.presets[0].key) return this.#example().catch(() => {});
+    const { recorded, shows } = preset;
+    if (recorded) return this.#example(preset).catch(() => {});
     this.#choose(preset, tr("{shows} This example is not recorded: press Run all.", { shows }));
   }
 
