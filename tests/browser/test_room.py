@@ -132,6 +132,7 @@ def test_a_class_of_many_bets_and_is_told(visit, here, no_run):
     comes_true(lambda: all(person.heard[-1][1].get("revealed") for person in crowd))
     assert crowd[0].vote(1, 2).status_code == 409
     assert grave(again) == grave(pages[0]) == []
+    answered_for_all(again, code)
     shot(again.locator("body"), "room-teacher-revealed")
     shot(pages[0].locator("body"), "room-participant-revealed")
 
@@ -172,6 +173,23 @@ def looked_at_by_all(teacher):
     shot(teacher.locator("body"), "room-presented")
     teacher.keyboard.press("Escape")
     expect(screen).to_be_hidden()
+
+
+def answered_for_all(teacher, code):
+    """Show the revealed card on the whole screen: one table has the bets and the model's answer."""
+    teacher.get_by_role("button", name="Present", exact=True).click()
+    screen = teacher.locator(".ls-present")
+    expect(screen.locator(".ls-bar")).to_contain_text(f"{CROWD + 3} have bet")
+    card = screen.locator(".ls-card.revealed")
+    expect(card.get_by_role("columnheader")).to_have_text(["Answer", "The class", "The model"])
+    expect(card.locator(".rm-table")).to_contain_text("✓ right")
+    expect(card.locator(".ls-option:visible")).to_have_count(0)
+    # Latecomers can still join.
+    expect(screen.locator(".rm-strip")).to_contain_text(code)
+    expect(screen.locator(".rm-strip .rm-qr")).to_be_in_viewport()
+    shot(teacher.locator("body"), "room-presented-revealed")
+    teacher.keyboard.press("Escape")
+    expect(screen).to_have_count(0)
 
 
 @pytest.mark.nightly

@@ -64,10 +64,11 @@ export class LessonView {
     this.next = createButton(tr("Next →"), () => this.go(this.at + 1), { class: "dp-btn ls-next" });
     this.dots = el("ol", { class: "ls-dots" });
     this.said = el("p", { class: "dp-sr", role: "status" });
+    this.head = el("header", { class: "ls-head" }, el("h2", {}, lesson.about.title), this.where);
     this.node = el(
       "section",
       { class: "ls-lesson", "aria-label": lesson.about.title },
-      el("header", { class: "ls-head" }, el("h2", {}, lesson.about.title), this.where),
+      this.head,
       this.body,
       el("nav", { class: "ls-foot", "aria-label": tr("Cards") }, this.back, this.dots, this.next),
       this.said,

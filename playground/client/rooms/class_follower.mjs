@@ -18,14 +18,15 @@ export class ClassFollower {
 
   constructor() {
     this.box = el("div", { class: "ls-room" });
-    this.brief = el("div", { class: "ls-brief" });
+    // In presentation mode: the votes in the teacher's bar, and how latecomers join.
+    this.votes = el("div", { class: "ls-votes" });
+    this.strip = el("div", { class: "ls-strip" });
     this.bets = el("div", { class: "ls-class-bets", hidden: true });
     this.look = createButton(tr("What they bet"), () => this.#toggleBets(), {
       class: "dp-btn ls-look",
       "aria-expanded": "false",
     });
-    // In presentation mode: the code, the number of participants and their bets.
-    this.screen = el("div", { class: "ls-class", hidden: true }, this.brief, this.look, this.bets);
+    this.screen = el("div", { class: "ls-class", hidden: true }, this.strip, this.look, this.bets);
     this.node = el("div", { class: "ls-class-panel" }, this.box, this.screen);
   }
 
@@ -64,10 +65,11 @@ export class ClassFollower {
       moved: (card, revealed) => this.#followRoom(card, revealed),
       asked: (card) => {
         this.#asked = card;
-        this.bets.hidden = true;
+        this.#toggleBets(false);
       },
     });
-    this.brief.replaceChildren(this.#panel.brief);
+    this.votes.replaceChildren(this.#panel.votes);
+    this.strip.replaceChildren(this.#panel.strip);
     this.bets.replaceChildren(this.#panel.onScreen);
   }
 
@@ -76,12 +78,27 @@ export class ClassFollower {
     this.#panel = null;
     this.#card = this.#asked = 0;
     this.screen.hidden = true;
+    this.votes.replaceChildren();
     this.box.replaceChildren();
   }
 
-  #toggleBets() {
-    this.bets.hidden = !this.bets.hidden;
-    this.look.setAttribute("aria-expanded", String(!this.bets.hidden));
+  #toggleBets(open = this.bets.hidden) {
+    this.bets.hidden = !open;
+    this.look.setAttribute("aria-expanded", String(open));
+  }
+
+  /**
+   * In presentation mode: show the bets in the revealed card, where they stand with the answer, or
+   * put them back behind their button.
+   * @param {Element | null} answer of the revealed card
+   */
+  placeBets(answer) {
+    const inCard = answer !== null && this.#panel?.open === true;
+    const place = inCard ? answer : this.screen;
+    if (this.bets.parentElement === place) return;
+    place.append(this.bets);
+    this.look.hidden = inCard;
+    this.#toggleBets(inCard);
   }
 
   /**

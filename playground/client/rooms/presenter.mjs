@@ -25,7 +25,7 @@ export function presentLesson(view, led, left) {
   const { node } = view;
   const home = el("span", {});
   node.before(home);
-  const leave = createButton(tr("Leave (Esc)"), () => end(), { class: "dp-btn ls-leave" });
+  const bar = createBar(view, led, () => end());
   const screen = el(
     "div",
     {
@@ -35,9 +35,9 @@ export function presentLesson(view, led, left) {
       "aria-label": view.lesson.about.title,
       tabindex: -1,
     },
+    bar.node,
     node,
     led.screen,
-    leave,
   );
   (document.querySelector(".gradio-container") ?? document.body).append(screen);
   const release = makeRestInert(screen);
@@ -45,7 +45,10 @@ export function presentLesson(view, led, left) {
   const fit = createFitter(screen);
   const watcher = new ResizeObserver(fit);
   watcher.observe(screen);
-  const changes = new MutationObserver(fit);
+  const changes = new MutationObserver(() => {
+    bar.update();
+    fit();
+  });
   changes.observe(node, { childList: true, subtree: true });
   screen.requestFullscreen?.().catch(() => {});
   /** @param {KeyboardEvent} event */
@@ -64,6 +67,7 @@ export function presentLesson(view, led, left) {
     if (document.fullscreenElement) document.exitFullscreen().catch(() => {});
     document.documentElement.classList.remove("ls-presenting");
     for (const scenes of node.querySelectorAll(".ls-scenes")) scenes.removeAttribute("style");
+    bar.leave();
     release();
     led.node.append(led.screen);
     home.replaceWith(node);
@@ -72,6 +76,36 @@ export function presentLesson(view, led, left) {
   }
   screen.focus();
   fit();
+}
+
+/**
+ * Create the teacher's bar: the card, the votes of a class, and what the keys do as buttons.
+ * @param {import("../lessons/lesson.mjs").LessonView} view
+ * @param {import("./class_follower.mjs").ClassFollower} led
+ * @param {() => void} end
+ */
+function createBar(view, led, end) {
+  const { head } = view;
+  const back = createButton(tr("← Back"), () => view.go(view.at - 1, { focus: false }));
+  const tell = createButton(tr("Reveal"), () => view.reveal({ focus: false }));
+  const next = createButton(tr("Next →"), () => view.go(view.at + 1, { focus: false }));
+  const leave = createButton(tr("Leave (Esc)"), end, { class: "dp-btn ls-leave" });
+  const node = el("div", { class: "ls-bar" }, head, led.votes, back, tell, next, leave);
+  const update = () => {
+    back.disabled = view.at === 0;
+    tell.disabled = !view.view || view.view.revealed;
+    next.disabled = view.ended;
+    led.placeBets(view.node.querySelector(".ls-card.revealed .ls-words"));
+  };
+  update();
+  return {
+    node,
+    update,
+    leave() {
+      led.placeBets(null);
+      view.node.prepend(head);
+    },
+  };
 }
 
 /**

@@ -66,7 +66,8 @@ export class RoomPanel {
   node = el("section", { class: "rm-panel", "aria-label": tr("A room for the class") });
   says = el("p", { class: "rm-status", role: "status" });
   counts = el("p", { class: "rm-counts" });
-  brief = el("p", { class: "rm-brief" });
+  votes = el("p", { class: "rm-votes" });
+  strip = el("div", { class: "rm-strip" });
   where = el("p", { class: "rm-where" });
   answers = el("div", {});
   onScreen = el("div", { class: "rm-on-screen" });
@@ -122,7 +123,8 @@ export class RoomPanel {
   // Without a room: show what a room is for, and the button that opens one.
   #showClosed(said = "") {
     this.#room = this.#scene = this.#figures = null;
-    this.brief.replaceChildren();
+    this.votes.replaceChildren();
+    this.strip.replaceChildren();
     const open = createButton(tr("Open a room"), () => this.#openRoom(open), {
       class: "dp-btn rm-go",
     });
@@ -206,6 +208,10 @@ export class RoomPanel {
 
   #showOpened() {
     this.picture.replaceChildren();
+    this.strip.replaceChildren(
+      el("span", { class: "rm-address" }, this.address),
+      el("b", {}, this.#room?.code),
+    );
     this.node.replaceChildren(
       el(
         "div",
@@ -241,7 +247,9 @@ export class RoomPanel {
     const { address } = this;
     try {
       const { rows } = await this.#postAsTeacher({ act: "qr", address });
-      this.picture.replaceChildren(drawQrCode(rows, tr("QR code of {address}", { address })));
+      const draw = () => drawQrCode(rows, tr("QR code of {address}", { address }));
+      this.picture.replaceChildren(draw());
+      this.strip.prepend(draw());
     } catch {
       // The QR code is optional: the page also shows the address and the code.
     }
@@ -259,7 +267,7 @@ export class RoomPanel {
       ...(tally ? [" · ", el("b", {}, tr("{n} have bet", { n: tally.votes }))] : []),
       ` · ${tr("{n} entered", { n: entered })}`,
     );
-    this.brief.replaceChildren(el("b", {}, this.#room?.code), ` · ${this.counts.textContent}`);
+    this.votes.textContent = this.counts.textContent;
     this.lock.textContent = locked ? tr("Unlock") : tr("Lock");
     this.lock.setAttribute("aria-pressed", String(locked));
     if (!tally || !bet || figures.card !== card) return;
