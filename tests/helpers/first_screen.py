@@ -113,7 +113,8 @@ def to_tables(found: dict[tuple[int, str], dict[str, int | None]]) -> str:
 
 
 @contextmanager
-def _served(url: str | None) -> Iterator[str]:
+def served(url: str | None) -> Iterator[str]:
+    """Yield the address of a running playground, or of one that is started for it."""
     if url:
         yield url
         return
@@ -127,7 +128,7 @@ def main() -> None:
     parser.add_argument("--url", help="of a running playground; without it one is started")
     parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
     asked = parser.parse_args()
-    with _served(asked.url) as url:
+    with served(asked.url) as url:
         tables = to_tables(measure(url))
     if asked.write:
         FILE.write_text(_HEAD.format(date=now()[:10], commit=commit()) + "\n" + tables, "utf-8")

@@ -19,7 +19,7 @@ import { store } from "../shell/page_state.mjs";
 import { withMedia } from "../shell/visitor_media.mjs";
 import { CompareColumn } from "./compare_column.mjs";
 import { columnWatchers } from "./compare_observer.mjs";
-import { createComparePage } from "./compare_page.mjs";
+import { collectMedia, createComparePage } from "./compare_page.mjs";
 import { createVerdict } from "./compare_summary.mjs";
 
 const KEY = "compare";
@@ -37,8 +37,7 @@ class Comparison {
   /** @type {Record<string, any> | null} the form of the last run, null for the recorded example */
   #latest = null;
   #dirty = false;
-  // The preset whose recording was requested last.
-  /** @type {any} */
+  /** @type {any} the preset whose recording was requested last */
   #wanted = null;
   // What to look at in the chosen preset.
   #shows = "";
@@ -108,8 +107,8 @@ class Comparison {
     const typed = JSON.stringify(this.#formValues());
     const { columns, parting, figures } = await fetchRecorded(preset.recorded);
     // Do not overwrite what the visitor typed, chose or started during the fetch.
-    const changed = this.#number !== before || JSON.stringify(this.#formValues()) !== typed;
-    if (changed || this.#wanted !== preset) return;
+    if (this.#number !== before || this.#wanted !== preset) return;
+    if (JSON.stringify(this.#formValues()) !== typed) return;
     const bad = this.note.classList.contains("bad") ? this.note.textContent : "";
     this.#choose(preset);
     /** @type {Run[]} */
@@ -118,8 +117,7 @@ class Comparison {
     );
     runs[runs.length - 1].parting = parting;
     this.#showFigures(figures);
-    if (bad) this.#say(bad, true);
-    else this.#say(tr("A recorded comparison. {shows}", { shows: preset.shows }));
+    this.#say(bad || tr("A recorded comparison. {shows}", { shows: preset.shows }), Boolean(bad));
     this.#schedulePartingUpdate();
   }
 
@@ -138,10 +136,7 @@ class Comparison {
     this.#replace(
       columns.map((column) => ({ ...column, strategy: column.strategy, params: column.values })),
     );
-    /** @param {string} kind */
-    const given = (kind) => columns.map((column) => column[kind]).find(Boolean);
-    const speech = Object.assign({}, ...columns.map((column) => column.speech));
-    this.media.show({ image: given("image"), audio: given("audio"), speech });
+    this.media.show(collectMedia(columns));
     this.#updateMediaFields();
     this.prompt.show(form);
     if (itself) this.#press(true);
@@ -164,12 +159,14 @@ class Comparison {
       if (role === "target") this.base.append(el("option", { value: name }, title));
     store.watch({ active: (key) => key === KEY && this.#follow(store.activity(KEY)) });
     const { weights } = this.judge;
-    const load = (/** @type {any} */ preset) => this.#load(preset);
-    const loadAndRun = (/** @type {any} */ preset) => {
-      this.#choose(preset);
-      this.#press();
-    };
-    const examples = new Presets(spec.compare.presets, load, loadAndRun);
+    const examples = new Presets(
+      spec.compare.presets,
+      (preset) => this.#load(preset),
+      (preset) => {
+        this.#choose(preset);
+        this.#press();
+      },
+    );
     return createComparePage({
       media: this.media.box,
       prompt: this.prompt.box,
@@ -235,20 +232,14 @@ class Comparison {
     for (const column of this.#columns) column.remove.hidden = this.#columns.length <= 2;
   }
 
-  /**
-   * Show the recording of a preset, or say that there is none.
-   * @param {any} preset
-   */
+  /** @param {any} preset to show: its recording, or that there is none */
   #load(preset) {
     const { recorded, shows } = preset;
     if (recorded) return this.#example(preset).catch(() => {});
     this.#choose(preset, tr("{shows} This example is not recorded: press Run all.", { shows }));
   }
 
-  /**
-   * @param {any} preset
-   * @param {string} [says]
-   */
+  /** @param {any} preset */
   #choose(preset, says = preset.shows) {
     this.#replace(preset.columns);
     this.prompt.show(preset);

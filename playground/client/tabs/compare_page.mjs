@@ -60,3 +60,14 @@ export const createComparePage = (parts) => [
   ),
   el("details", { class: "cmp-drawer" }, el("summary", {}, tr("More")), parts.more),
 ];
+
+/**
+ * Return the media of a form: the first picture and sound of its columns, and all speech options.
+ * @param {Record<string, any>[]} columns
+ */
+export function collectMedia(columns) {
+  /** @param {string} kind */
+  const given = (kind) => columns.map((column) => column[kind]).find(Boolean);
+  const speech = Object.assign({}, ...columns.map((column) => column.speech));
+  return { image: given("image"), audio: given("audio"), speech };
+}
