@@ -131,7 +131,7 @@ def record_comparisons(folder: Path) -> list[Path]:
     Raises:
         EngineError: a run failed.
     """
-    made = []
+    made: list[Path] = []
     for number, preset in enumerate(available_presets(), 1):
         made.append(_path(folder, f"compare-{number}"))
         _write_json(made[-1], _record_comparison(preset))

@@ -68,6 +68,7 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             {"max_new_tokens": 40, "temperature": 0.7, "top_k": 0},
             "At 0.7 the sentence makes sense. Compare it with the next example.",
             1,
+            look_at=12,
         ),
         ChatPreset(
             "The same, too hot",
@@ -75,6 +76,7 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             {"max_new_tokens": 40, "temperature": 1.5, "top_k": 0},
             "At 1.5, with all 49,152 tokens allowed, the words stop making sense.",
             1,
+            look_at=2,
         ),
     ),
     "beam_search": (
@@ -95,6 +97,7 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             "No temperature, no filter, and still a probable sentence: the best of the drawn "
             "beams stay.",
             1,
+            look_at=7,
         ),
     ),
     "diverse_beam_search": (
@@ -152,6 +155,7 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             {"max_new_tokens": 24, "assistant_early_exit": 27, **_DRAFTS},
             "After 27 of 30 layers about every second guess is right, but nearly all the work "
             "is done.",
+            look_at=2,
         ),
     ),
     "universal_assisted": (
@@ -161,6 +165,7 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             {"max_new_tokens": 32, **_DRAFTS},
             "The draft model is a hundred times smaller and has other tokens. In a story, "
             "about every fifth guess is right.",
+            look_at=12,
         ),
     ),
     "watermark": (
@@ -178,6 +183,7 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             {"max_new_tokens": 24, "bias": 2.5},
             "Without the mark, the same seed says Paris. With it, the mark is detected but the "
             "answer is wrong.",
+            look_at=8,
         ),
     ),
     "prompt_lookup": (
@@ -186,6 +192,7 @@ CHAT_PRESETS: dict[str, tuple[ChatPreset, ...]] = {
             _FOX,
             {"max_new_tokens": 40},
             "An answer that repeats the question needs about half as many passes as it has tokens.",
+            look_at=3,
         ),
     ),
 }

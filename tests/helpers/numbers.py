@@ -25,8 +25,9 @@ PENALTIES = (-2.0, -0.3, 0.0, 0.7, 1.0, 2.5, 5.0)
 
 
 def numbers_of(trace: Trace, others: dict[str, Trace]) -> dict[str, Any]:
-    """Return the numbers of one run; texts part from those of the other runs."""
+    """Return one run in rows and its numbers; texts part from those of the other runs."""
     return {
+        "trace": json_io.trace_to_dict(trace),
         "shown": summarize_trace(trace, list_visuals(trace)),
         "csv": steps_csv(trace),
         "rescored": rescored(trace),
