@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from engine.analysis.dial_map.build import map_dial
     from engine.models.loading import LoadedModel, load
     from engine.run.decoding import decode
     from engine.run.request import DecodeRequest
     from engine.strategies import STRATEGIES
     from engine.trace.records import Trace
 
-__all__ = ["STRATEGIES", "DecodeRequest", "LoadedModel", "Trace", "decode", "load"]
+__all__ = ["STRATEGIES", "DecodeRequest", "LoadedModel", "Trace", "decode", "load", "map_dial"]
 
 _HOMES = {
     "STRATEGIES": "engine.strategies",
@@ -20,6 +21,7 @@ _HOMES = {
     "Trace": "engine.trace.records",
     "decode": "engine.run.decoding",
     "load": "engine.models.loading",
+    "map_dial": "engine.analysis.dial_map.build",
 }
 
 

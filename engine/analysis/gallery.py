@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from engine.errors import TraceError
 from engine.sources.installable import fetch_command
 from engine.statistics.run_figures import quotable_figures
 from engine.trace import json_io
+from engine.trace.dial_map_json import dump_dial_map
 from engine.trace.records import Trace
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("engine")
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "gallery"
 INDEX_FILE = "index.json"
+DIAL_MAPS = "dial_maps"
+"""Folder of the maps of the sampled runs, one file for each dial."""
 CANDIDATES = 8
 MAX_NEW_TOKENS = 100
 """Most new tokens of a recorded run; enough to show what the presets' sentences describe."""
@@ -79,6 +83,50 @@ def open_entry(file: str, folder: Path = FOLDER) -> Trace:
     if file not in {entry.file for entry in list_entries(folder)}:
         raise TraceError("The gallery has no run named {file}.", file=repr(file[:60]))
     return json_io.load(folder / file)
+
+
+def list_dial_maps(folder: Path = FOLDER) -> list[tuple[GalleryEntry, str]]:
+    """Return (entry, dial) of every map that the gallery has: those of its sampled runs."""
+    from engine.strategies import STRATEGIES
+
+    sampled = [entry for entry in list_entries(folder) if entry.strategy == "sampling"]
+    pairs = [(entry, dial) for entry in sampled for dial in STRATEGIES["sampling"].dials]
+    return [(e, d) for e, d in pairs if dial_map_path(e.name, d, folder).is_file()]
+
+
+def dial_map_path(name: str, dial: str, folder: Path = FOLDER) -> Path:
+    """Return the file of the map of a recorded run's dial."""
+    return folder / DIAL_MAPS / f"{name}.{dial}{_FILE_SUFFIX}"
+
+
+def record_dial_maps(folder: Path = FOLDER) -> list[Path]:
+    """Compute the map of every dial of the sampled runs whose model is on this machine.
+
+    Returns:
+        The files written.
+
+    Raises:
+        EngineError: a map could not be computed.
+    """
+    from engine.analysis.dial_map.build import map_slider
+    from engine.run.request import request_from_trace
+    from engine.sources.catalogue import CATALOGUE
+    from engine.strategies import STRATEGIES
+
+    (folder / DIAL_MAPS).mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    for entry in list_entries(folder):
+        if entry.strategy != "sampling" or not (
+            entry.model is None or CATALOGUE[entry.model].available
+        ):
+            continue
+        request = request_from_trace(open_entry(entry.file, folder))
+        for dial in STRATEGIES["sampling"].dials:
+            *_, found = map_slider(request, dial)
+            path = dial_map_path(entry.name, dial, folder)
+            path.write_bytes(gzip.compress(dump_dial_map(found).encode(), mtime=0))
+            written.append(path)
+    return written
 
 
 def record_gallery(

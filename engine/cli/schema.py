@@ -1,4 +1,4 @@
-"""The command ``trace_schema``: prints the JSON Schema of a trace."""
+"""The command ``schema``: prints the JSON Schema of a trace or of a dial map."""
 
 from __future__ import annotations
 
@@ -7,19 +7,24 @@ import json
 import sys
 
 from engine.cli.argument_values import Commands
+from engine.trace.dial_map_json import dial_map_schema
 from engine.trace.schema import trace_schema
 
 
 def add(commands: Commands) -> None:
-    """Add the command ``trace_schema``."""
+    """Add the command ``schema``."""
     command = commands.add_parser("schema", help="print the JSON Schema of a trace")
     command.add_argument(
         "--columns",
         action="store_true",
         help="print the schema of a trace file, which stores the steps in columns",
     )
+    command.add_argument(
+        "--dial-map", action="store_true", help="print the schema of a dial map instead"
+    )
     command.set_defaults(handler=_run)
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    sys.stdout.write(json.dumps(trace_schema(columns=arguments.columns), indent=1) + "\n")
+    schema = dial_map_schema() if arguments.dial_map else trace_schema(columns=arguments.columns)
+    sys.stdout.write(json.dumps(schema, indent=1) + "\n")

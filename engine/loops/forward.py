@@ -59,7 +59,7 @@ class Forward:
             )
             outputs = self._run_pass(inputs | extra | {"return_dict": True})
             if outputs is None:  # the batched pass failed
-                again, outputs = self._replay_alone(input_ids)
+                again, outputs = self.replay_alone(input_ids)
                 self.model_kwargs, self.passes = again.model_kwargs, again.passes
                 return outputs
         self.passes += 1
@@ -82,11 +82,12 @@ class Forward:
 
     def recompute_alone(self, input_ids: torch.Tensor) -> Any:
         """Recompute (batch, length) ids unbatched, correct the cache, return the last outputs."""
-        again, outputs = self._replay_alone(input_ids)
+        again, outputs = self.replay_alone(input_ids)
         self.model_kwargs["past_key_values"].write_exact_rows(again.model_kwargs["past_key_values"])
         return outputs
 
-    def _replay_alone(self, input_ids: torch.Tensor) -> tuple[Forward, Any]:
+    def replay_alone(self, input_ids: torch.Tensor) -> tuple[Forward, Any]:
+        """Return a new Forward that has read (batch, length) ids unbatched, and its last outputs."""
         again = Forward(
             self.model, self.generation_config, with_empty_cache(self.model, self.given)
         )

@@ -41,10 +41,25 @@ def may_change_decision(
 ) -> bool:
     """Return whether logits that differ by ``margin`` might give another token in any row.
 
+    The arguments are those of ``find_uncertain_rows``.
+    """
+    return bool(find_uncertain_rows(stages, logits, processors, noise, margin).any())
+
+
+def find_uncertain_rows(
+    stages: Stages,
+    logits: torch.Tensor,
+    processors: Processors,
+    noise: torch.Tensor | None,
+    margin: float,
+) -> torch.Tensor:
+    """Return (rows,) whether logits that differ by ``margin`` might give another token.
+
     Args:
         stages: output of every processor, in order.
         logits: (rows, vocab) raw logits.
-        processors: the run's processors, all known to ``has_known_tolerance``.
+        processors: the run's processors, all known to ``has_known_tolerance``; one may have a
+            (rows, 1) column of values.
         noise: (rows, vocab) noise of the exponential race; None for greedy decoding.
         margin: largest difference of a logit in nats, above 0.
     """
@@ -53,7 +68,7 @@ def may_change_decision(
     best = final.topk(2, dim=-1)
     chosen = best.indices[:, :1]
     # Two logits may move towards each other, so a gap shrinks by twice the margin.
-    wide = 2 * margin
+    wide = torch.full((len(logits),), 2 * margin, device=logits.device)
     before, doubt = logits, torch.zeros(len(logits), dtype=torch.bool, device=logits.device)
     # A token on the other side of an edge could also get the green-list bias.
     green_list = watermark_processors.GreenListProcessor
@@ -66,22 +81,22 @@ def may_change_decision(
             near = known.edge(processor, scores, kept) < wide
             doubt |= near & _affects_choice(scores, kept, chosen, late, wide + boost)
         elif known is not None and known.stretch is not None:
-            wide *= known.stretch(processor)
+            wide = wide * known.stretch(processor)
         before = after
     # Negated, so that NaN counts as undecided.
-    return bool((doubt | ~(best.values[:, 0] - best.values[:, 1] >= wide)).any())
+    return doubt | ~(best.values[:, 0] - best.values[:, 1] >= wide)
 
 
 def _affects_choice(
-    scores: torch.Tensor, kept: torch.Tensor, chosen: torch.Tensor, late: Any, wide: float
+    scores: torch.Tensor, kept: torch.Tensor, chosen: torch.Tensor, late: Any, wide: torch.Tensor
 ) -> torch.Tensor:
     """Return (rows,) whether a token near the edge is the chosen one or would have been chosen."""
     own = scores.gather(-1, chosen)
     is_last = own[:, 0] <= lowest_kept(scores, kept) + wide
     race = scores - late
     out = (
-        (scores >= highest_removed(scores, kept)[:, None] - wide)
+        (scores >= (highest_removed(scores, kept) - wide)[:, None])
         & ~kept
         & (scores > IMPOSSIBLE_SCORE)
     )
-    return is_last | (out & (race >= race.gather(-1, chosen) - wide)).any(-1)
+    return is_last | (out & (race >= race.gather(-1, chosen) - wide[:, None])).any(-1)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 from engine.declare.params import Number, param
 from engine.messages import Message
 from engine.number_text import format_percent, format_share
 from engine.processors.filter import CUTS, Filter
 from engine.processors.removal import Removal, RemovalCase, removal_at_most, token_name
-from engine.processors.scores import distance_to_edge
+from engine.processors.scores import distance_to_edge, log_value
 from engine.statistics.term import Term
 
 
@@ -50,7 +48,7 @@ FILTER = Filter(
     effect=CUTS,
     explain=explain,
     edge=lambda processor, scores, kept: distance_to_edge(
-        scores, kept, scores.logsumexp(-1) + math.log(processor.epsilon)
+        scores, kept, scores.logsumexp(-1) + log_value(processor.epsilon)
     ),
     term=Term(
         "epsilon cutoff",

@@ -38,8 +38,9 @@ class Filter:
     """CUTS, RESCALES or CHANGES."""
     explain: Callable[[RemovalCase], Removal] | None = None
     """Why it removed a token, and which value would have kept it; None if it removes none."""
-    stretch: Callable[[Any], float] | None = None
-    """processor -> largest factor by which it enlarges a difference of two scores."""
+    stretch: Callable[[Any], Any] | None = None
+    """processor -> largest factor by which it enlarges a difference of two scores; (rows,) factors
+    for a processor with a (rows, 1) column of values."""
     edge: Callable[[Any, torch.Tensor, torch.Tensor], torch.Tensor] | None = None
     """(processor, (rows, vocab) scores, kept mask) -> (rows,) distance of the nearest score to its edge.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.declare.params import Number, param
 from engine.processors.filter import Filter
+from engine.processors.scores import at_least_one
 from engine.statistics.term import Term
 
 FILTER = Filter(
@@ -26,7 +27,7 @@ FILTER = Filter(
             1.0,
         )
     },
-    stretch=lambda processor: max(processor.penalty, 1 / processor.penalty),
+    stretch=lambda processor: at_least_one(processor.penalty) * at_least_one(1 / processor.penalty),
     term=Term(
         "repetition penalty",
         "Divides the positive logits of tokens that occurred before, and multiplies their negative ones, "

@@ -6,7 +6,7 @@ Everything is a method of a tensor, so that this package needs no torch.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,6 +40,16 @@ def gap_at_edge(scores: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
 def distance_to_edge(scores: torch.Tensor, kept: torch.Tensor, edge: torch.Tensor) -> torch.Tensor:
     """Return (rows,) distance between ``edge`` and the nearest score on either side."""
     return (lowest_kept(scores, kept) - edge).minimum(edge - highest_removed(scores, kept)).abs()
+
+
+def log_value(value: Any) -> Any:
+    """Return the logarithm of a filter's value: a number, or (rows,) for a (rows, 1) column of values."""
+    return math.log(value) if isinstance(value, (int, float)) else value[:, 0].log()
+
+
+def at_least_one(factor: Any) -> Any:
+    """Return a stretch raised to 1: a number, or (rows,) for a (rows, 1) column of values."""
+    return max(1.0, factor) if isinstance(factor, (int, float)) else factor[:, 0].clamp(min=1.0)
 
 
 def no_stretch(processor: object) -> float:

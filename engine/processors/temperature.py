@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from engine.declare.params import Number, param
 from engine.processors.filter import RESCALES, Filter
+from engine.processors.scores import at_least_one
 from engine.statistics.term import Term
 
 FILTER = Filter(
@@ -25,7 +26,7 @@ FILTER = Filter(
         )
     },
     effect=RESCALES,
-    stretch=lambda processor: max(1.0, 1 / processor.temperature),
+    stretch=lambda processor: at_least_one(1 / processor.temperature),
     term=Term(
         "temperature",
         "Divides every logit before the softmax. Below 1 the likely tokens gain, above 1 the unlikely ones do.",

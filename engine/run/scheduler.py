@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from engine.errors import BusyError
+from engine.errors import BusyError, Cancelled
 from engine.messages import Message
 from engine.run import turn_taking
 from engine.run.duration_estimator import DurationEstimator
@@ -280,6 +280,21 @@ def _computed_s(place: Ticket) -> float:
 
 
 RUN_QUEUE = RunQueue()
+
+
+def wait_until_idle(cancelled: threading.Event) -> None:
+    """Wait until no ticket waits or computes. The caller holds none, so it delays nobody.
+
+    Args:
+        cancelled: gives up waiting when set.
+
+    Raises:
+        Cancelled: ``cancelled`` was set.
+    """
+    while len(RUN_QUEUE):
+        if cancelled.is_set():
+            raise Cancelled
+        RUN_QUEUE.wait_for_change()
 
 
 @contextmanager

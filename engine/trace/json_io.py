@@ -157,7 +157,7 @@ def trace_from_dict(data: JsonValue) -> Trace:
     if version == COLUMNS_SCHEMA and isinstance(steps := fields.get("steps"), list):
         places = ((f"trace.steps[{i}]", step) for i, step in enumerate(steps))
         fields["steps"] = [to_rows(step, Step, where) for where, step in places]
-    trace = _read_value(fields, Trace, "trace")
+    trace = read_value(fields, Trace, "trace")
     checks.check_trace(trace)
     return trace
 
@@ -168,7 +168,7 @@ def step_from_dict(data: JsonValue) -> Step:
     Raises:
         TraceError: a field is invalid; the message names it.
     """
-    return _read_value(data, Step, "step")
+    return read_value(data, Step, "step")
 
 
 @cache
@@ -176,7 +176,7 @@ def _field_names(cls: type) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(cls))
 
 
-def _read_value(value: JsonValue, hint: object, where: str) -> Any:
+def read_value(value: JsonValue, hint: object, where: str) -> Any:
     """Convert a JSON value to a type made of dataclasses, tuples, dicts, unions and scalars."""
     kind, meaning = split_annotation(hint)
     if kind is Any:
@@ -209,7 +209,7 @@ def _read_record(value: JsonValue, cls: type[DataclassInstance], where: str) -> 
         required = field.default is field.default_factory is dataclasses.MISSING
         if required and name not in value:
             raise TraceError("{where} lacks the field {name}.", where=where, name=repr(name))
-    return cls(**{n: _read_value(value[n], hints[n], f"{where}.{n}") for n in fields if n in value})
+    return cls(**{n: read_value(value[n], hints[n], f"{where}.{n}") for n in fields if n in value})
 
 
 def _read_union(value: JsonValue, args: tuple[object, ...], where: str) -> Any:
@@ -224,19 +224,19 @@ def _read_union(value: JsonValue, args: tuple[object, ...], where: str) -> Any:
             raise TraceError(
                 "{where} has an unknown kind {kind}.", where=where, kind=repr(str(kind)[:40])
             )
-        return _read_value(value, DETAIL_TYPES[kind], where)
-    return _read_value(value, options[0], where)
+        return read_value(value, DETAIL_TYPES[kind], where)
+    return read_value(value, options[0], where)
 
 
 def _read_tuple(value: JsonValue, args: tuple[object, ...], where: str) -> tuple[Any, ...]:
     if not isinstance(value, list):
         raise TraceError("{where} must be a list.", where=where)
     if len(args) == 2 and args[1] is Ellipsis:
-        return tuple(_read_value(item, args[0], f"{where}[{i}]") for i, item in enumerate(value))
+        return tuple(read_value(item, args[0], f"{where}[{i}]") for i, item in enumerate(value))
     if len(value) != len(args):
         raise TraceError("{where} must hold {n} values.", where=where, n=len(args))
     pairs = zip(value, args, strict=True)
-    return tuple(_read_value(item, arg, f"{where}[{i}]") for i, (item, arg) in enumerate(pairs))
+    return tuple(read_value(item, arg, f"{where}[{i}]") for i, (item, arg) in enumerate(pairs))
 
 
 def _read_mapping(value: JsonValue, args: tuple[Any, ...], where: str) -> dict[object, object]:
@@ -251,7 +251,7 @@ def _read_mapping(value: JsonValue, args: tuple[Any, ...], where: str) -> dict[o
                 "{where} has a key {key} that is no token id.", where=where, key=repr(key[:40])
             )
         name = key[:40] if key.isprintable() else format_value(key[:40])
-        result[key_kind(key)] = _read_value(item, item_kind, f"{where}[{name}]")
+        result[key_kind(key)] = read_value(item, item_kind, f"{where}[{name}]")
     return result
 
 

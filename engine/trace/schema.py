@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _DETAIL_KINDS = {cls: kind for kind, cls in DETAIL_TYPES.items()}
-_TEMPLATES_SCHEMA = {
+TEMPLATES_SCHEMA = {
     "type": "object",
     "additionalProperties": {
         "type": "object",
@@ -39,10 +39,10 @@ def trace_schema(*, columns: bool = False) -> dict[str, Any]:
         columns: False for ``decoding-trace/1``, True for ``decoding-trace/2`` with columns.
     """
     definitions: dict[str, Any] = {}
-    top = _record_schema(Trace, definitions)
+    top = record_schema(Trace, definitions)
     name = COLUMNS_SCHEMA if columns else SCHEMA
     top["properties"] = {"schema": {"const": name}, **top["properties"]}
-    top["properties"][TEMPLATES_FIELD] = _TEMPLATES_SCHEMA
+    top["properties"][TEMPLATES_FIELD] = TEMPLATES_SCHEMA
     top["required"] = ["schema", *top["required"]]
     definitions[Output.__name__]["properties"]["finish_reason"] = {"enum": list(FINISH_REASONS)}
     if columns:
@@ -77,7 +77,8 @@ def _columns_schema(record: dict[str, Any]) -> dict[str, Any]:
     return {**record, "properties": fields}
 
 
-def _record_schema(cls: type[DataclassInstance], definitions: dict[str, Any]) -> dict[str, Any]:
+def record_schema(cls: type[DataclassInstance], definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a dataclass; add those of its records to ``definitions``."""
     hints = field_types(cls)
     fields = dataclasses.fields(cls)
     properties = {f.name: _type_schema(hints[f.name], definitions) for f in fields}
@@ -97,7 +98,7 @@ def _type_schema(hint: object, definitions: dict[str, Any]) -> dict[str, Any]:
     if is_record_type(kind):
         if kind.__name__ not in definitions:
             definitions[kind.__name__] = {}  # reserved first, so that recursive types end
-            definitions[kind.__name__] = _record_schema(kind, definitions)
+            definitions[kind.__name__] = record_schema(kind, definitions)
         return {"$ref": f"#/$defs/{kind.__name__}"}
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):

@@ -14,6 +14,7 @@ from engine.analysis.comparisons import LABELS, ComparePreset, available_presets
 from engine.analysis.first_visit import strategy_answers
 from engine.declare.groups import COLLAPSED, MAIN_GROUP, STRATEGY_GROUPS
 from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
+from engine.declare.slider import slider_bounds
 from engine.declare.weights import (
     ASSISTANT_PREFIX,
     REQUIRED_SETTINGS,
@@ -53,8 +54,6 @@ _SERVER_QUESTIONS = ("why", "what_if", "looked")
 """Question tabs that the server answers."""
 _QUESTIONS = (*_SERVER_QUESTIONS, "draw", "xray", "formula")
 """All question tabs of a step, in order."""
-_MAX_SLIDER_STOPS = 100_000
-"""A slider with more stops than this is too fine to set by hand."""
 
 
 def page_spec() -> dict[str, Any]:
@@ -124,7 +123,7 @@ def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
         return about | {"kind": "choice", "choices": [""] * kind.optional + choices}
     if isinstance(kind, (Number, Integer)):
         bounds = {"minimum": kind.minimum, "maximum": kind.maximum, "step": kind.step}
-        ends = _slider_bounds(kind)
+        ends = slider_bounds(kind)
         return about | {
             "kind": "number",
             **bounds,
@@ -133,22 +132,6 @@ def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
         }
     kind_of = {MethodName: "method", MethodArguments: "arguments"}
     return about | {"kind": kind_of.get(type(kind), "text")}
-
-
-def _slider_bounds(kind: Number | Integer) -> tuple[float, float] | None:
-    """Return a slider's two ends, both allowed values; None if the parameter has no slider."""
-    low, high = kind.minimum, kind.slider_maximum or kind.maximum
-    if (high - low) / kind.step > _MAX_SLIDER_STOPS:
-        return None
-    if isinstance(kind, Number):
-        # An open bound is not an allowed value, so the slider ends one step inside it.
-        if kind.above_minimum:
-            low += kind.step
-        elif 0 < low < kind.step:
-            low = kind.step
-        if kind.below_maximum and high == kind.maximum:
-            high -= kind.step
-    return low, high
 
 
 def control_values(strategy: Strategy, params: Any, weights: Any = None) -> dict[str, Any]:

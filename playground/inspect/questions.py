@@ -15,6 +15,7 @@ from playground.forms.links import open_link
 from playground.forms.visitor_media import VISITOR_FIELD, hide_foreign_media
 from playground.inspect import (
     chat_preview,
+    dial_map,
     draft_models,
     generate_outputs,
     generation_config,
@@ -48,6 +49,7 @@ _QUESTION_MODULES = (
     generate_outputs,
     what_if,
     why,
+    dial_map,
 )
 """Modules that answer further actions. Each has ``ACTIONS`` and ``act(asked)``."""
 _VERIFY = JobKind("verify")

@@ -23,6 +23,7 @@ from engine.errors import TraceError
 from engine.messages import to_json
 from engine.strategies import STRATEGIES
 from engine.strategies.watermark import STRATEGY as WATERMARK
+from engine.trace.dial_map_json import dial_map_to_dict, load_dial_map
 from engine.trace.records import ModelInfo, Trace
 from playground.forms.links import preset_form, trace_form
 from playground.forms.spec import page_spec, stage_views
@@ -75,7 +76,8 @@ def gzipped_json(name: str) -> bytes:
     """Return a recorded run or example as gzip-compressed JSON.
 
     Args:
-        name: A run of the gallery, a recorded comparison, ``draws``, ``watermark_bench`` or ``taste``.
+        name: A run of the gallery, one with a dial such as ``sampling-1.temperature``, a recorded
+            comparison, ``draws``, ``watermark_bench`` or ``taste``.
 
     Raises:
         TraceError: Nothing of this name is recorded.
@@ -86,6 +88,8 @@ def gzipped_json(name: str) -> bytes:
         data = _compare_example(name)
     elif gallery.find_entry(name):
         data = recorded_run(name)
+    elif name in (maps := {f"{e.name}.{dial}": (e, dial) for e, dial in gallery.list_dial_maps()}):
+        data = _recorded_dial_map(*maps[name])
     else:
         raise TraceError("Nothing recorded is named {name}.", name=repr(name[:60]))
     # mtime=0: equal content gives equal bytes.
@@ -125,6 +129,12 @@ def recorded_run(name: str) -> dict[str, Any]:
         "form": preset_form(entry.strategy, preset) if preset else trace_form(trace),
         **trace_with_visuals(trace),
     }
+
+
+def _recorded_dial_map(entry: gallery.GalleryEntry, dial: str) -> dict[str, Any]:
+    """Return the map of a recorded run's dial, in the form of the question ``dial_map``."""
+    found = load_dial_map(gallery.dial_map_path(entry.name, dial).read_bytes())
+    return {"map": dial_map_to_dict(found)}
 
 
 def _compare_example(name: str) -> dict[str, Any]:

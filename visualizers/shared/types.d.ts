@@ -164,7 +164,7 @@ declare global {
 
   /** The selected step under settings that were not run. */
   interface Preview {
-    /** Index of the step. */
+    /** Index of the step; -1 if only its text is known so far. */
     step: number;
     /** The most likely token with the new settings first; removed tokens last. */
     rows: PreviewRow[];
@@ -179,7 +179,13 @@ declare global {
     /** What was changed, for a sentence, such as 0.42. */
     setting: string;
     /** The first word of the text that would change; `known` once the server has answered. */
-    first: { step: number; token_id: number; known: boolean } | null;
+    first: {
+      step: number;
+      token_id: number;
+      known: boolean;
+      /** The whole rest of the new text after this token, where it is known. */
+      rest?: number[];
+    } | null;
     /** Whether only a run can show the step: there are no rows then. */
     stale: boolean;
   }

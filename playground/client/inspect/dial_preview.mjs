@@ -5,6 +5,8 @@ import { isSameValue } from "../forms/settings.mjs";
 import { StoppableQuestion } from "../jobs/question.mjs";
 import { stages, store } from "../shell/page_state.mjs";
 import { decideStep } from "./decide_step.mjs";
+import { DialMaps, moveOffEdge } from "./dial_maps.mjs";
+import { DialTrack } from "./dial_track.mjs";
 import { SAMPLING_FILTERS } from "./sampling_filters.mjs";
 import { StepScoresCache } from "./step_scores.mjs";
 import { addPieces, askWhatIf } from "./what_if_questions.mjs";
@@ -13,6 +15,7 @@ const ASK_INTERVAL_MS = 50;
 const FIRST_PAUSE_MS = 200;
 // How long the picture of the settings before may stay while an answer is on its way.
 const LATE_MS = 150;
+const NO_STEP = -1;
 const SETTINGS_CHANGED = tr("Settings changed");
 const PAGE_PARAMETERS = SAMPLING_FILTERS.map(({ parameter }) => parameter);
 // The scores may cost the server a pass, so nobody gets them who does not reach for a dial.
@@ -84,6 +87,17 @@ const stalePreview = (step, setting) => ({
   ...{ chosen: null, needle: null, first: null, stale: true },
 });
 
+/**
+ * Return the first token that differs from the run's text, with the rest of the new text.
+ * @param {import("./dial_maps.mjs").Place} place
+ * @returns {Preview["first"]}
+ */
+function toFirst({ first, interval: { token_ids, end } }) {
+  if (first === null) return null;
+  const found = { step: first, token_id: token_ids[first], known: true };
+  return end === "cut" ? found : { ...found, rest: token_ids.slice(first + 1) };
+}
+
 export class DialPreview {
   #strategy;
   #form;
@@ -104,6 +118,14 @@ export class DialPreview {
   #own = null;
   /** @type {Preview | null} */
   #shown = null;
+  #maps = new DialMaps(() => {
+    this.updateTracks();
+    if (this.#touched) this.#touch();
+  });
+  /** @type {Map<string, DialTrack>} by parameter */
+  #tracks = new Map();
+  /** @type {Preview["first"] | undefined} of the map; undefined where the text is not known */
+  #mapped;
 
   /**
    * @param {StrategySpec} strategy
@@ -114,7 +136,56 @@ export class DialPreview {
     this.#form = form;
     for (const box of [form.dials, form.box]) box.addEventListener("input", () => this.#touch());
     for (const sign of FIRST_SIGNS) form.dials.addEventListener(sign, () => this.#fetchScores());
+    if (strategy.what_if.in_page) this.#addTracks();
     store.watch({ changed: (run) => run.id === store.runId(strategy.name) && this.#follow(run) });
+  }
+
+  #addTracks() {
+    for (const name of this.#strategy.dials) {
+      const input = this.#form.dials.querySelector(`[data-param="${name}"]`);
+      /** @type {HTMLInputElement | null | undefined} */
+      const slider = input?.closest(".f-field")?.querySelector("input[type=range]");
+      if (!slider) continue;
+      const track = new DialTrack(slider);
+      this.#tracks.set(name, track);
+      for (const sign of FIRST_SIGNS)
+        track.box.addEventListener(sign, () => this.#fetchMap(this.#run, name));
+    }
+  }
+
+  /**
+   * @param {Run | null} run
+   * @param {string} dial
+   */
+  #fetchMap(run, dial) {
+    if (run?.status === "finished" || run?.entry) this.#maps.fetch(run, dial);
+  }
+
+  /** Draw the tracks for the values of the form; a map holds while only its dial has changed. */
+  updateTracks() {
+    const run = this.#run;
+    const values = this.#form.values();
+    const changed = run ? changedParameters(this.#strategy, run.form.values, values) : [];
+    this.#mapped = undefined;
+    for (const [name, track] of this.#tracks) {
+      const own = run?.outputs[0]?.token_ids ?? [];
+      const holds = run && changed.every((one) => one.name === name);
+      const map = holds ? this.#maps.get(run, name) : null;
+      const place = track.show(map, own, Number(values[name]), `${run?.id}:${name}`);
+      if (place && changed.length) this.#mapped = toFirst(place);
+    }
+  }
+
+  /** Move a dial off an edge of its map, where a run may write either text. */
+  moveOffEdges() {
+    const run = this.#run;
+    if (!run) return;
+    const values = this.#form.values();
+    for (const { name, value } of changedParameters(this.#strategy, run.form.values, values)) {
+      const map = this.#maps.get(run, name);
+      const moved = map && moveOffEdge(map, Number(value));
+      if (moved && moved !== value) this.#form.take({ [name]: Number(moved.toPrecision(6)) });
+    }
   }
 
   /** Show the step as it was recorded, until a dial moves. */
@@ -123,6 +194,7 @@ export class DialPreview {
     this.#cancel();
     this.#show(null);
     this.#markRun(false);
+    this.updateTracks();
   }
 
   #touch() {
@@ -147,7 +219,10 @@ export class DialPreview {
     const other = !this.#place.startsWith(`${run.id}:`);
     this.#place = place;
     if (other || run.status === "running") this.clear();
-    else if (this.#touched) {
+    if (run.status !== "running" && this.#tracks.size)
+      this.#fetchMap(this.#run, this.#strategy.dials[0]);
+    if (other || run.status === "running") return this.updateTracks();
+    if (this.#touched) {
       this.#cancel();
       this.#show(null);
       this.#touch();
@@ -176,6 +251,7 @@ export class DialPreview {
     const own = run.form.values;
     const changed = changedParameters(this.#strategy, own, this.#form.values());
     this.#markRun(changed.length > 0);
+    this.updateTracks();
     if (!changed.length) return this.#show(null);
     const step = run.selected ?? 0;
     const setting = settingText(changed);
@@ -185,15 +261,18 @@ export class DialPreview {
     const params = Object.fromEntries(changed.map(({ name, value }) => [name, value]));
     const inPage = changed.every(({ name }) => PAGE_PARAMETERS.includes(name));
     const scores = inPage ? this.#fetchScores() : null;
-    // The scores are on their way: nothing is shown until then, as it would be a guess.
+    // The scores are on their way: the step would be a guess until then, but the map knows the text.
     this.#waiting = scores === undefined;
-    if (scores === undefined) return this.#expectAnswer(step, setting);
+    if (scores === undefined) {
+      this.#showMapped(setting);
+      return this.#expectAnswer(step, setting);
+    }
     const decision = scores && this.#decideInPage(run, scores, { ...own, ...params });
     if (!decision) {
       this.#expectAnswer(step, setting);
       return this.#scheduleQuestion(run, step, setting, params);
     }
-    this.#show({ ...decision, step, setting, first: null, stale: false });
+    this.#show({ ...decision, step, setting, first: this.#mapped ?? null, stale: false });
     this.#scheduleFirst(run, step, params);
   }
 
@@ -224,8 +303,18 @@ export class DialPreview {
     const expected = {};
     this.#expected = expected;
     setTimeout(() => {
-      if (this.#expected === expected) this.#show(stalePreview(step, setting));
+      if (this.#expected === expected)
+        this.#show({ ...stalePreview(step, setting), first: this.#mapped ?? null });
     }, LATE_MS);
+  }
+
+  /**
+   * Show the text of the map, while the step stays as it was recorded.
+   * @param {string} setting
+   */
+  #showMapped(setting) {
+    if (this.#mapped)
+      this.#show({ ...stalePreview(NO_STEP, setting), first: this.#mapped, stale: false });
   }
 
   /** @param {Preview | null} preview */
@@ -263,7 +352,7 @@ export class DialPreview {
         if (!answer) return;
         addPieces(run, answer.pieces);
         const preview = previewFromAnswer(answer, step, setting);
-        this.#show(preview);
+        this.#show({ ...preview, first: this.#mapped ?? null });
         if (!preview.stale) this.#scheduleFirst(run, step, params);
       },
       Math.max(0, pause),
@@ -277,6 +366,7 @@ export class DialPreview {
    * @param {Record<string, any>} params
    */
   #scheduleFirst(run, step, params) {
+    if (this.#mapped !== undefined) return;
     this.#firstTimer = window.setTimeout(async () => {
       const found = await this.#first.ask((press) =>
         askWhatIf(run, { action: "what_if_first", step, params, press }),

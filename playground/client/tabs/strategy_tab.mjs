@@ -298,6 +298,7 @@ export class StrategyTab {
     this.presets.mark(findPreset({ ...asked, values: params }));
     updateSettingsLine(this.strategy.name);
     this.own.moved();
+    this.preview.updateTracks();
   }
 
   #updateModel() {
@@ -355,6 +356,7 @@ export class StrategyTab {
 
   /** @param {boolean} linked */
   #sendRequest(linked) {
+    this.preview.moveOffEdges();
     this.preview.clear();
     const asked = this.ask();
     if (!linked) chosen = asked;

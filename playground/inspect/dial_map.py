@@ -1,0 +1,76 @@
+"""The map under a dial: every text that the run shown would write along one dial.
+
+It is computed in the background, only while nothing else is in the queue, and kept for a while.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any
+
+from engine.analysis.dial_map.build import map_slider
+from engine.errors import BusyError, EngineError, ParameterError
+from engine.run.request import request_from_trace
+from engine.strategies import STRATEGIES
+from engine.trace.dial_map import DialMap
+from engine.trace.dial_map_json import dial_map_to_dict
+from engine.trace.records import Trace
+from playground.inspect.question_fields import find_run
+from playground.jobs.registry import JOBS, JobKind
+
+ACTIONS = ("dial_map",)
+# A question holds a thread while it waits, so few are taken at once; the page asks again later.
+_KIND = JobKind("dial_map", slots=2, wait_s=0.2, latest_only=True)
+_MAX_MAPS = 64
+_MAPS: OrderedDict[tuple[str, str], DialMap] = OrderedDict()
+_LOCK = Lock()
+
+
+def act(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the map of a dial for a run, over the range of its slider.
+
+    Args:
+        asked: ``run``, the id of a recent run; ``dial``, a dial of its strategy; ``press``, an id;
+            an earlier question with it is cancelled.
+
+    Returns:
+        ``map`` as JSON values, or ``refused``, one sentence on why there is none. Only ``later`` if
+        other maps are being computed and the page must ask again.
+
+    Raises:
+        Cancelled: a newer question has the same ``press``.
+        EngineError: a value is not valid.
+    """
+    dial, run_id = asked.get("dial"), asked.get("run")
+    run = find_run({"run": run_id})
+    if run is None or not isinstance(run_id, str):
+        return {"refused": "The server no longer has this run."}
+    header = run if isinstance(run, Trace) else run.header
+    if header.strategy != "sampling" or dial not in STRATEGIES["sampling"].dials:
+        raise ParameterError("dial", dial, "it must be a dial of a sampled run")
+    key = run_id, str(dial)
+    with _LOCK:
+        found = _MAPS.get(key)
+    if found is None:
+        try:
+            with JOBS.run(_KIND, asked.get("press")) as job:
+                request = request_from_trace(header)
+                maps = map_slider(request, str(dial), cancelled=job.cancelled, background=True)
+                found = next((one for one in maps if one.complete), None)
+        except BusyError:
+            return {"later": True}
+        except EngineError as error:
+            return {"refused": str(error)}
+    if found is None:
+        return {"later": True}
+    _keep(key, found)
+    return {"map": dial_map_to_dict(found)}
+
+
+def _keep(key: tuple[str, str], found: DialMap) -> None:
+    with _LOCK:
+        _MAPS[key] = found
+        while len(_MAPS) > _MAX_MAPS:
+            _MAPS.popitem(last=False)
