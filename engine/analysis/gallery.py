@@ -100,7 +100,7 @@ def dial_map_path(name: str, dial: str, folder: Path = FOLDER) -> Path:
 
 
 def record_dial_maps(folder: Path = FOLDER) -> list[Path]:
-    """Compute the map of every dial of the sampled runs whose model is on this machine.
+    """Compute the map of every dial of the sampled runs of one text whose model is on this machine.
 
     Returns:
         The files written.
@@ -120,7 +120,10 @@ def record_dial_maps(folder: Path = FOLDER) -> list[Path]:
             entry.model is None or CATALOGUE[entry.model].available
         ):
             continue
-        request = request_from_trace(open_entry(entry.file, folder))
+        trace = open_entry(entry.file, folder)
+        if len(trace.outputs) > 1:
+            continue  # a map has one text at every place of the dial
+        request = request_from_trace(trace)
         for dial in STRATEGIES["sampling"].dials:
             *_, found = map_slider(request, dial)
             path = dial_map_path(entry.name, dial, folder)
