@@ -17,6 +17,7 @@ from tests.helpers.pages import (
     address,
     finish,
     fits,
+    name_model,
     open_compare_settings,
     open_tab,
     run,
@@ -51,11 +52,6 @@ def chat(page, tab="greedy"):
     box = prompt(page, tab)
     box.get_by_role("button", name="Chat", exact=True).click()
     return box
-
-
-def name_model(page, folder, tab="greedy"):
-    page.locator(f"#{tab}-model select").select_option(label="Another…")
-    page.locator(f"#{tab}-model input[type=text]").fill(folder)
 
 
 def say(box, at, text):
@@ -179,8 +175,9 @@ def test_a_link_brings_a_chat_with_its_template_back(open_page, folder):
 
 
 @pytest.mark.nightly
-def test_messages_move_go_and_change_who_says_them(open_page):
+def test_messages_move_go_and_change_who_says_them(open_page, folder):
     page = open_page("/", width=390, height=844)
+    name_model(page, folder)
     box = chat(page)
     for text in ("one", "two", "three"):
         say(box, -1, text)
@@ -200,17 +197,6 @@ def test_messages_move_go_and_change_who_says_them(open_page):
     # The text that was there before the chat still is.
     box.get_by_role("button", name="Text", exact=True).click()
     assert messages_of(page)["prompt"].startswith("Once upon a time")
-
-
-@pytest.mark.nightly
-def test_a_model_without_a_template_says_so_in_both_places(open_page):
-    page = open_page("/")
-    box = chat(page)
-    box.locator("summary", has_text="What the model reads").click()
-    sentence = "storyteller has no chat template, so it takes a prompt and no messages."
-    expect(box.locator(".tk-preview-box .f-help")).to_have_text(sentence)
-    start(page, "greedy")
-    expect(status(page, "greedy")).to_contain_text(sentence)
 
 
 @pytest.mark.nightly

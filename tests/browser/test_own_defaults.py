@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 
 from tests.helpers.axe import grave
 from tests.helpers.models import with_settings
-from tests.helpers.pages import fill, fits, run, run_of, settled, shot, show
+from tests.helpers.pages import fill, fits, open_settings, run, run_of, settled, shot, show
 
 FIELDS = {
     "do_sample": True,
@@ -28,6 +28,7 @@ def folder(tmp_path):
 def choose(page, strategy, folder):
     """Name a folder as the model of a tab; return where its own settings are shown."""
     show(page, strategy)
+    open_settings(page, strategy)
     page.locator(f"#{strategy}-model select").select_option(label="Another…")
     own = page.locator(f"#{strategy}-model input")
     own.fill(folder)

@@ -248,7 +248,7 @@ def test_on_a_phone_in_german_and_in_the_dark(open_page, ears):
         arg=before,
     )
     expect(page.locator("#greedy-stage .dp-v-media")).to_contain_text(
-        "Dazu gesagt: Sprache Japanisch"
+        "Außerdem angegeben: Sprache Japanisch"
     )
     assert fits(page)
     settled(page)
