@@ -51,7 +51,7 @@ def saved(browser, tmp_path):
 
 
 def choose(page, word):
-    page.get_by_role("slider", name="Word", exact=True).fill(str(word))
+    page.locator(".dp-tok[data-step]").nth(word).click()
     expect(page.locator(".dp-v-scrub output")).to_contain_text(f"Word {word + 1} of")
 
 

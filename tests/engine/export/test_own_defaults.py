@@ -58,7 +58,7 @@ def test_every_field_that_a_strategy_does_not_use_is_named(folder):
     ("field", "value", "said"),
     [
         ("temperature", -1, "temperature = -1 is not allowed"),
-        ("max_length", 4096, "max_length = 4096 is not offered here."),
+        ("max_length", 4096, "max_length = 4096 counts the prompt, too; set max_new_tokens."),
         ("custom_generate", "evil/repo", "could run code"),
         ("num_beams", 4, "chooses Beam search"),
         ("temprature", 1, "did you mean temperature"),
@@ -113,7 +113,7 @@ def test_the_list_prints_what_a_model_asks_for(folder, capsys):
     assert main(["list", "--model", place]) == 0
     said = capsys.readouterr().out
     assert "its own settings, for Sampling: temperature = 0.6 (default here: 1.0)" in said
-    assert "max_length = 4096 is not offered here." in said
+    assert "max_length = 4096 counts the prompt, too; set max_new_tokens." in said
     assert main(["list", "--json", "--model", place]) == 0
     models = json.loads(capsys.readouterr().out)["models"]
     own = next(m for m in models if m["name"] == place)["own_settings"]
