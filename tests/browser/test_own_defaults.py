@@ -63,7 +63,9 @@ def test_the_models_values_are_shown_and_taken_over_by_one_press(open_page, fold
     expect(value(page, "max_new_tokens")).to_have_value("6")
     expect(own.get_by_role("button", name="Use the model's values", exact=True)).to_be_disabled()
     own.locator("summary").click()
-    expect(own.locator("li")).to_have_text(["max_length = 4096 counts the prompt, too; set max_new_tokens."])
+    expect(own.locator("li")).to_have_text(
+        ["max_length = 4096 counts the prompt, too; set max_new_tokens."]
+    )
     run(page, "sampling")
     config = run_of(page, "sampling", "config")
     assert (config["temperature"], config["top_p"]) == (0.6, 0.95)

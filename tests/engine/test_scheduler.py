@@ -10,6 +10,7 @@ import threading
 import time
 
 import pytest
+import torch
 
 from engine import DecodeRequest, LoadedModel, decode
 from engine.errors import BusyError, Cancelled, StoppedError
@@ -260,7 +261,7 @@ def test_two_may_run_but_not_with_the_same_model(monkeypatch):
 
 
 def test_a_turn_holds_the_locks_of_all_its_models():
-    target, draft = LoadedModel(object()), LoadedModel(object())
+    target, draft = LoadedModel(torch.nn.Module()), LoadedModel(torch.nn.Module())
     with RunQueue().open_ticket(threading.Event()) as place:
         place.wait_to_load()
         with place.acquire_turn(target, None, draft, target):
