@@ -45,6 +45,7 @@ from playground.server.api import add_endpoints
 from playground.server.middleware import build_middleware
 from playground.shell import lazy_imports, scripts
 from playground.shell.elements import PAGE_EVENT, add_hidden_element, event_data
+from playground.shell.endpoints import keep_schemas_from_browsers
 from playground.shell.guard import guard_handler
 from playground.shell.page_head import CachedHead, HeadMiddleware
 from playground.storage.journal import JOURNAL
@@ -103,7 +104,9 @@ def build_app() -> gr.Blocks:
             lessons.build_lessons()
         add_endpoints()
     # The engine's queue decides who waits; a limit on Gradio's queue would refuse Stop as well.
-    return demo.queue(max_size=None, api_open=False)
+    demo.queue(max_size=None, api_open=False)
+    keep_schemas_from_browsers(demo)
+    return demo
 
 
 def _resync(event: gr.EventData) -> str:

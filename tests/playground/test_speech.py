@@ -114,8 +114,8 @@ def test_a_recorded_run_fills_a_form_that_says_what_it_was_told():
 
 def test_a_program_says_it_beside_the_sound():
     sound = base64.b64encode(sound_file()).decode()
-    read = api._prompt_fields({"audio": sound, "speech": TOLD})
+    read = api._prompt_fields({"audio": sound, "speech": TOLD}, {})
     assert read["speech"] == TOLD
-    assert "speech" not in api._prompt_fields({"audio": sound, "speech": None})
+    assert "speech" not in api._prompt_fields({"audio": sound, "speech": None}, {})
     with pytest.raises(ParameterError):
-        api._prompt_fields({"prompt": "Once", "speech": TOLD})
+        api._prompt_fields({"prompt": "Once", "speech": TOLD}, {})

@@ -64,7 +64,11 @@ DECIDES = {
     "prompt_lookup": {"match"},
     "universal_assisted": {"speed_up"},
 }
-
+OTHERWISE = {
+    "speculative-4": "sampled: nothing has to match",
+    "watermark-5": "SynthID has no list",
+}
+"""Recordings that decide in another way than their strategy's others."""
 DRAFTED = ("speculative", "early_exit", "prompt_lookup", "universal_assisted")
 
 
@@ -123,7 +127,8 @@ def test_every_formula_of_every_recorded_step_reckons(entry):
             assert_reckons(line)
         else:
             assert line["form"] in WITHOUT_NUMBERS, line
-    assert DECIDES[entry.strategy] <= {line["form"] for _, line in lines}
+    if entry.name not in OTHERWISE:
+        assert DECIDES[entry.strategy] <= {line["form"] for _, line in lines}
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.file)

@@ -92,7 +92,6 @@ class Mapper:
         """Whether every text has ended."""
         return all(leaf.end for leaf in self.leaves)
 
-    @torch.inference_mode()
     def advance(self) -> None:
         """Decide the next token of every text.
 
@@ -100,6 +99,11 @@ class Mapper:
             Cancelled: ``cancelled`` was set.
             DecodeError: the model's logits are not finite.
         """
+        # Not a decorator: torch is not loaded yet when the page starts.
+        with torch.inference_mode():
+            self._decide_next_tokens()
+
+    def _decide_next_tokens(self) -> None:
         live = [leaf for leaf in self.leaves if not leaf.end]
         logits = self.passes.read()
         noise = draw_noise(logits[:1], self.generator)
