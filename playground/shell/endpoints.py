@@ -59,7 +59,7 @@ def add_typed_endpoint(
 def keep_schemas_from_browsers(blocks: Blocks) -> None:
     """Leave the endpoints' schemas out of the configuration of the page; programs still read them.
 
-    Gradio sends every component's schema three times to every browser, which uses none of them.
+    Gradio sends every component's schema four times to every browser, which uses none of them.
     """
     whole = blocks.get_config_file
 
@@ -69,6 +69,7 @@ def keep_schemas_from_browsers(blocks: Blocks) -> None:
             if component["type"] == "api":
                 for name in ("api_info", "api_info_as_input", "api_info_as_output"):
                     component.pop(name, None)
+                component["props"].pop("_api_info", None)
         return config
 
     def get_api_info(*args: Any, **options: Any) -> Any:
