@@ -287,6 +287,8 @@ def test_settings_are_kept_side_by_side_loaded_and_refused(open_page):
     expect(page.locator("#beam_sampling-num_beams input").first).to_have_value("6")
     expect(page.locator("#tab-beam_sampling")).to_contain_text("max_length = 50 counts the prompt")
     page.locator("#tab-sampling-button").click()
+    # The address follows a moment later, and a page is opened again by it.
+    page.wait_for_function("!location.search.includes('beam_sampling')")
     page.reload()
     page.wait_for_function("window.playground?.page?.connected()")
     page.locator("#sampling-configs summary").click()

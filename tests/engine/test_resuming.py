@@ -82,7 +82,15 @@ def part_of(hub):
 
 def large_files():
     """Return the paths of what has come of the weights."""
-    return [path for path in kept_files(own()) if os.path.getsize(path) > PIECE]
+    return [path for path in kept_files(own()) if size_of(path) > PIECE]
+
+
+def size_of(path):
+    """Return the size of a file in bytes; 0 if it has been renamed since it was listed."""
+    try:
+        return os.path.getsize(path)
+    except FileNotFoundError:
+        return 0
 
 
 def begin_elsewhere(hub):
