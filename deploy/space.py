@@ -30,7 +30,7 @@ from engine.temporary_folder import TemporaryFolder
 DEFAULT_MODELS = "HuggingFaceTB/SmolLM2-135M-Instruct"
 """Models of the Hub that a new Space offers; its README has them preloaded."""
 OWN_FILE = "playground/app.py"
-"""A Space with files of its own but without this one is another application."""
+"""A Space that has files, but not this one, belongs to another application."""
 _HUBS_OWN = ("README.md", ".gitattributes")
 _MAX_LISTED = 12
 _VARIABLE = re.compile(r"[A-Za-z_]\w*=.*", re.ASCII | re.DOTALL)

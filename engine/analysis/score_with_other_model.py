@@ -28,7 +28,7 @@ from engine.models.context_check import check_fits_context
 from engine.models.devices import default_device
 from engine.models.loading import LoadedModel, pin_models
 from engine.models.weights import to_weights_request
-from engine.run.decoding import decode
+from engine.run.decoding import decode, trace_of
 from engine.run.media_request import load_media_fields, load_media_inputs
 from engine.run.request import DecodeRequest
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
@@ -36,7 +36,6 @@ from engine.run.weights import read_single_weights
 from engine.statistics.metrics import perplexity_from_logprobs
 from engine.statistics.text_divergence import common_prefix_length
 from engine.statistics.weights_summary import describe_weights
-from engine.trace.events import Failed, Finished
 from engine.trace.records import ModelInfo, Trace
 
 _ROWS_PER_CHUNK = 32
@@ -257,10 +256,7 @@ def _run_greedy(trace: Trace, loaded: LoadedModel, count: int, cancelled: thread
             last = event
             if cancelled.is_set():
                 raise Cancelled
-    if isinstance(last, Failed):
-        raise last.error
-    assert isinstance(last, Finished)
-    return last.trace
+    return trace_of(last)
 
 
 def _build_comparison(

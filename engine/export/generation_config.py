@@ -137,6 +137,21 @@ def parse_config(data: bytes | str, strategy: str | None = None) -> ParsedConfig
     return ParsedConfig(name, normal, tuple(left_out))
 
 
+MODE_FIELDS = (
+    "do_sample",
+    "num_beams",
+    "num_beam_groups",
+    "force_words_ids",
+    "constraints",
+    "dola_layers",
+    "penalty_alpha",
+    "prompt_lookup_num_tokens",
+    "assistant_early_exit",
+    "watermarking_config",
+)
+"""Fields by which transformers chooses its way of decoding: those that ``infer_strategy`` reads."""
+
+
 def infer_strategy(fields: Mapping[str, object]) -> str:
     """Return the strategy that matches the mode transformers would choose for these fields."""
     sampled = fields.get("do_sample") is True
@@ -263,7 +278,7 @@ def _check_mode(strategy: Strategy, field: str, value: object, fields: Mapping[s
     if field in select and type(select[field]) is type(value) and select[field] == value:
         return ""
     other = infer_strategy(fields)
-    if other != strategy.name and field in _mode_fields():
+    if other != strategy.name and field in _strategy_fields():
         raise ConfigError(
             "{field} = {value} does not fit {strategy}; the file is one for {other}.",
             field=field,
@@ -280,7 +295,7 @@ def _check_mode(strategy: Strategy, field: str, value: object, fields: Mapping[s
         return Message(
             "{field} = {value} is not offered here.", field=field, value=format_value(value)
         )
-    near = difflib.get_close_matches(field, sorted(_mode_fields()), n=1)
+    near = difflib.get_close_matches(field, sorted(_strategy_fields()), n=1)
     if near:
         raise ConfigError(
             "The file has a field {field} that nobody here knows; did you mean {near}.",
@@ -304,7 +319,7 @@ def _watermark_params(value: object) -> dict[str, Any]:
     return {"scheme": "greenlist", **value}
 
 
-def _mode_fields() -> set[str]:
+def _strategy_fields() -> set[str]:
     modes = {"do_sample", "num_beams", "watermarking_config", "constraints"}
     return modes | {name for s in STRATEGIES.values() for name in params_of(s.config)}
 

@@ -17,6 +17,7 @@ from engine.errors import EngineError, format_value
 from engine.export.generation_config import (
     BLOCK_KEY,
     MAX_BYTES,
+    MODE_FIELDS,
     ConfigError,
     check_block,
     check_runs_no_code,
@@ -28,20 +29,6 @@ from engine.messages import Message, join_messages
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.strategies.parameter_owners import describe_owners
-
-_MODE_FIELDS = (
-    "do_sample",
-    "num_beams",
-    "num_beam_groups",
-    "force_words_ids",
-    "constraints",
-    "dola_layers",
-    "penalty_alpha",
-    "prompt_lookup_num_tokens",
-    "assistant_early_exit",
-    "watermarking_config",
-)
-"""Fields by which transformers chooses its way of decoding."""
 
 _PYTHON = re.compile(r"'|\b(?:True|False|None)\b")
 """What a Python dictionary has and JSON lacks."""
@@ -177,7 +164,7 @@ def _choose_strategy(fields: Mapping[str, Any], current: Strategy) -> str:
     """Return the current strategy if the fields fit it, else the one that transformers would use."""
     mode = current.generate_kwargs(current.config())
     own = params_of(current.config)
-    chosen = {n: v for n, v in fields.items() if n in _MODE_FIELDS and v is not None}
+    chosen = {n: v for n, v in fields.items() if n in MODE_FIELDS and v is not None}
     if all(name in own or mode.get(name) == value for name, value in chosen.items()):
         return current.name
     return infer_strategy(fields)

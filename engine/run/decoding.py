@@ -24,6 +24,15 @@ def decode_to_trace(request: DecodeRequest) -> Trace:
     last = None
     for event in decode(request):
         last = event
+    return trace_of(last)
+
+
+def trace_of(last: Event | None) -> Trace:
+    """Return the trace of a run's last event.
+
+    Raises:
+        EngineError: the run failed.
+    """
     if isinstance(last, Failed):
         raise last.error
     assert isinstance(last, Finished)

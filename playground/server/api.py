@@ -9,10 +9,10 @@ from typing import Any
 from engine import DecodeRequest
 from engine.declare.weights import weights_params
 from engine.errors import Cancelled, ParameterError
+from engine.run.decoding import trace_of
 from engine.serving import decode
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
-from engine.trace.events import Failed, Finished
 from engine.trace.json_io import to_dict
 from playground.forms import visitor_media
 from playground.jobs.page_events import RUN_QUEUE_ID
@@ -80,10 +80,8 @@ def decode_to_end(
             # Gradio continues an event after its caller has disconnected.
             if job.cancelled.is_set():
                 raise Cancelled
-    if isinstance(last, Failed):
-        raise last.error
-    assert isinstance(last, Finished)
-    return {name: to_dict(getattr(last.trace, name)) for name in ("outputs", "metrics", "notes")}
+    trace = trace_of(last)
+    return {name: to_dict(getattr(trace, name)) for name in ("outputs", "metrics", "notes")}
 
 
 def _prompt_fields(prompt: Any, given: dict[str, Any]) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def param_schema(kind: Param, default: Any) -> dict[str, Any]:
 
 
 def _value_schema(kind: Param) -> dict[str, Any]:
-    """Return the type and range of a value; empty for a list with forms of its own."""
+    """Return the type and range of a value; empty for a list, which may be written in several ways."""
     match kind:
         case Flag():
             return {"type": "boolean"}

@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from engine import DecodeRequest
 from engine.messages import to_json
+from engine.run.decoding import trace_of
 from engine.run.visitor import VISITOR
 from engine.serving import decode
 from engine.settings import SETTINGS
@@ -86,15 +87,8 @@ async def decode_all(asked: OpenAIRequest, request: Request) -> list[Trace]:
         last = None
         async for batch in stream_events(wanted, request, 0.0):
             last = batch[-1] if batch else last
-        traces.append(_trace_of(last))
+        traces.append(trace_of(last))
     return traces
-
-
-def _trace_of(last: Event | None) -> Trace:
-    if isinstance(last, Failed):
-        raise last.error
-    assert isinstance(last, Finished)
-    return last.trace
 
 
 def _pack(answer: dict[str, Any]) -> bytes:
@@ -116,7 +110,7 @@ async def stream_answer(asked: OpenAIRequest, request: Request) -> AsyncGenerato
                 if begun or not isinstance(last, Failed | None):
                     begun = True
                     yield b"".join(map(_pack, parts.read(batch))) or _WAITING
-            traces.append(_trace_of(last))
+            traces.append(trace_of(last))
     except DisconnectedError:
         return
     except BaseException as error:

@@ -125,6 +125,7 @@ def recorded_run(name: str) -> dict[str, Any]:
         "title": entry.title,
         "shows": entry.shows,
         "look_at": entry.look_at,
+        "dial_maps": [dial for one, dial in gallery.list_dial_maps() if one == entry],
         "visuals": stage_views(strategy_visuals(strategy.name, strategy.visuals)),
         "form": preset_form(entry.strategy, preset) if preset else trace_form(trace),
         **trace_with_visuals(trace),

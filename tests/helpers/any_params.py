@@ -50,7 +50,7 @@ UNTRIED = {
 
 @lru_cache(maxsize=2)
 def talker_of(kind: str) -> Talker:
-    """Return a tiny model of an architecture, with a draft of its own kind."""
+    """Return a tiny model of an architecture, with a draft model of the same one."""
     tokenizer = tokenizer_of("byte_level")
     sizes = {"vocab_size": len(tokenizer), "eos_token_id": tokenizer.eos_token_id}
     made = Kind(kind, sizes, UNTRIED[kind])

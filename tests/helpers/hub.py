@@ -195,7 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
         hub_uploads.answer_put(self)
 
     def _is_known(self) -> bool:
-        """Tell whether whoever asks may; a wrong token is answered here."""
+        """Return whether a request may go on; one with a wrong token is answered here."""
         wrong = self.headers.get("Authorization") in self.server.wrong_tokens
         if wrong:
             said = "Invalid credentials in Authorization header"

@@ -1,4 +1,4 @@
-"""What a local hub does for whoever writes: repositories, large files, commits, and variables of Spaces."""
+"""How a local hub takes uploads: new repositories, large files, commits, and variables of Spaces."""
 
 from __future__ import annotations
 

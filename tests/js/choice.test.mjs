@@ -173,7 +173,7 @@ test("a name continues from here, and one button asks about the row in use", asy
   await click(name);
   assert.deepEqual(said.pop(), ["fork", { step: 4, token_id: candidates[1].token_id }]);
   const why = () => given.all(".cb-why");
-  assert.equal(why().length, 0, "the chosen word has a door of its own");
+  assert.equal(why().length, 0, "shown once the row has the focus");
   name.dispatchEvent(new Event("focusin", { bubbles: true }));
   assert.equal(why().length, 1);
   assert.match(why()[0].getAttribute("aria-label"), /^Why not /);

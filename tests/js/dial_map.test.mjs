@@ -118,7 +118,7 @@ const PARAMS = [
 const ANSWER = { options: [], rest: { raw: 0, used: 0 }, source: "kept", pieces: {} };
 
 /** A tab with a finished run and two dials, and a server that answers from this list in turn. */
-async function tab(name, answers, entry) {
+async function tab(name, answers, about = {}) {
   document.body.replaceChildren(document.createElement("div"));
   const asked = [];
   const { receive } = connectQuestions((question) => {
@@ -156,7 +156,7 @@ async function tab(name, answers, entry) {
   const trace = await open("sampling-1");
   trace.outputs[0].token_ids = OWN;
   const run = store.showTrace(name, recorded(trace), "replayed");
-  Object.assign(run, { form: { values: { ...values } }, status: "finished", entry });
+  Object.assign(run, { form: { values: { ...values } }, status: "finished", ...about });
   store.select(run, 1);
   await paint();
   return {
@@ -194,6 +194,19 @@ test("a map is asked for again while the server is busy, and never for a run wit
   assert.equal(captions()[0], "Same text from 0.70 to 0.85text 2 of 4");
   const refused = await tab("map-3", [{ refused: "No." }]);
   assert.deepEqual(refused.captions(), ["", ""]);
+});
+
+test("a recorded run fetches the maps that the gallery has, and no others", async (t) => {
+  const fetched = [];
+  t.mock.method(globalThis, "fetch", async (url) => {
+    fetched.push(url.split("/").at(-1));
+    return { ok: true, text: async () => JSON.stringify({ map: MAP }) };
+  });
+  await tab("map-5", [], { entry: "sampling-4", dial_maps: [] });
+  assert.deepEqual(fetched, []);
+  const { asked } = await tab("map-6", [], { entry: "sampling-1", dial_maps: ["temperature"] });
+  assert.deepEqual(fetched, ["sampling-1.temperature.json"]);
+  assert.deepEqual(asked, []);
 });
 
 test("a run at an edge uses the middle of the stretch", async () => {

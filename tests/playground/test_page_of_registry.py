@@ -36,5 +36,5 @@ def test_every_strategy_has_a_page_and_an_endpoint(page, name):
 
 
 def test_a_visit_is_cheap(page):
-    # Gradio copies the state of every component for every visit and keeps it. An endpoint has eleven.
-    assert len(page.blocks) < (11 + 6) * len(STRATEGIES)
+    # Gradio copies the state of every component for every visit and keeps it.
+    assert len(page.blocks) < 10 * len(STRATEGIES)

@@ -42,6 +42,14 @@ def test_every_strategy_opens_with_its_first_preset_as_it_was_recorded(name):
     assert found["form"] == json.loads(json.dumps(preset_form(name, preset)))
 
 
+def test_a_recorded_run_names_the_dials_whose_maps_can_be_fetched():
+    named = {e.name: fetched(e.name)["dial_maps"] for e in gallery.list_entries()}
+    assert named["sampling-1"] == ["temperature", "top_p"]
+    assert named["sampling-4"] == [], "three texts have no map"
+    for name, dials in named.items():
+        assert all(fetched(f"{name}.{dial}")["map"]["dial"] == dial for dial in dials)
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_presets_name_their_recorded_runs_and_no_other(there, monkeypatch):
     monkeypatch.setattr(

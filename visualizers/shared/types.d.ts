@@ -130,6 +130,8 @@ declare global {
     form?: any;
     /** Its name in the gallery. */
     entry?: string;
+    /** Of a run of the gallery: the dials whose maps the gallery has. */
+    dial_maps?: string[];
     /** Of a recorded run: the whole of it. */
     source?: Recorded;
     /** Texts of tokens that the record lacks, from an answer of the server. */

@@ -16,7 +16,6 @@ from engine.analysis.dial_map.decisions import Decider
 from engine.analysis.dial_map.dials import (
     DIALS,
     Ticks,
-    is_dial,
     processor_name,
     read_ticks,
     unproven_reason,
@@ -43,6 +42,7 @@ from engine.run.request import CheckedRequest, DecodeRequest, check_request
 from engine.run.run import generate_arguments, get_generate
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn, wait_until_idle
 from engine.settings import SETTINGS
+from engine.statistics.text_divergence import common_prefix_length
 from engine.strategies.sampling import SamplingConfig
 from engine.trace.dial_map import DialInterval, DialMap
 
@@ -169,7 +169,7 @@ def _plan_map(
     """
     if request.strategy != "sampling":
         raise ParameterError("strategy", request.strategy, "a dial map needs sampling")
-    if not isinstance(dial, str) or not is_dial(dial):
+    if not isinstance(dial, str) or dial not in DIALS:
         choices = Message("it must be one of {choices}", choices=", ".join(DIALS))
         raise ParameterError("dial", dial, choices)
     checked = parse_models(check_request(request))
@@ -224,7 +224,7 @@ def _refuse_model(run: Prepared) -> None:
         ModelError: names the model.
     """
     loaded = run.target
-    if loaded.is_encoder_decoder or loaded.model.config.is_encoder_decoder:
+    if loaded.model.config.is_encoder_decoder:
         raise ModelError(
             "{name} has an encoder, and a dial map needs a decoder-only model.", name=loaded.name
         )
@@ -299,7 +299,8 @@ def _to_map(plan: _Plan, mapper: Mapper, seconds: float) -> DialMap:
     run, loaded = plan.run, plan.run.target
     leaves = mapper.leaves
     pieces = loaded.pieces.of({i for leaf in leaves for i in leaf.ids} | set(run.prompt_ids))
-    changes = [None, *(_first_change(a, b) for a, b in itertools.pairwise(leaves))]
+    pairs = itertools.pairwise(leaf.ids for leaf in leaves)
+    changes = [None, *(common_prefix_length(pair, (True, True))[0] for pair in pairs)]
     return DialMap(
         dial=plan.dial,
         low=plan.low,
@@ -340,13 +341,6 @@ def _to_interval(ticks: Ticks, leaf: Leaf, change: int | None, loaded: LoadedMod
         first_change=change,
         sure=ticks.is_wide(leaf.first, leaf.last),
     )
-
-
-def _first_change(before: Leaf, after: Leaf) -> int:
-    """Return the index of the first token that differs; the shorter length if none does."""
-    pairs = enumerate(zip(before.ids, after.ids, strict=False))
-    shorter = min(len(before.ids), len(after.ids))
-    return next((i for i, (a, b) in pairs if a != b), shorter)
 
 
 def _format_notes(run: Prepared, leaves: Sequence[Leaf]) -> tuple[str, ...]:

@@ -151,11 +151,6 @@ def read_ticks(
     return Ticks(0, len(values) - 1, values)
 
 
-def is_dial(name: object) -> bool:
-    """Return whether a parameter can be the dial of a map."""
-    return isinstance(name, str) and name in DIALS
-
-
 def _check_value(dial: Any, value: object) -> float:
     checked = params_of(SamplingConfig)[dial].check(dial, value)
     # 0 switches top-k off, and null other filters.

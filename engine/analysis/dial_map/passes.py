@@ -58,7 +58,7 @@ class BatchedPasses:
 
 
 class SinglePasses:
-    """A pass of its own over every text, so that all logits are those of a run.
+    """A separate pass over each text, so that all logits equal those of a run.
 
     Args:
         forward: has not read anything yet.

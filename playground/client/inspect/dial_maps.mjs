@@ -143,8 +143,9 @@ export class DialMaps {
    * @param {Run} run
    * @param {string} dial
    */
-  #ask(run, dial) {
-    if (run.entry) return fetchRecorded(`${run.entry}.${dial}`);
+  async #ask(run, dial) {
+    if (run.entry)
+      return run.dial_maps?.includes(dial) ? fetchRecorded(`${run.entry}.${dial}`) : null;
     const question = this.#questions.get(dial) ?? new StoppableQuestion({ latestOnly: true });
     this.#questions.set(dial, question);
     return question.ask((press) => askServer({ action: "dial_map", run: run.id, dial, press }));

@@ -65,14 +65,15 @@ export async function showRecorded(key, name, step = null) {
   const { error: known } = store.shown(key) ?? {};
   const number = (requestNumbers.get(key) ?? 0) + 1;
   requestNumbers.set(key, number);
-  const { trace, shown, form, shows, look_at } = await fetchRecorded(name);
+  const { trace, shown, form, shows, look_at, dial_maps } = await fetchRecorded(name);
   const now = store.shown(key);
   const moved = store.runId(key) !== before && !now?.entry && !isRefusedRun(now);
   if (moved || requestNumbers.get(key) !== number) return null;
   const { error } = now ?? {};
   const run = store.showTrace(key, { trace, shown }, "recorded");
   // Keep an error that appeared while the recording was fetched.
-  Object.assign(run, { form, shows, entry: name, error: error === known ? "" : error });
+  const kept = error === known ? "" : error;
+  Object.assign(run, { form, shows, entry: name, dial_maps, error: kept });
   store.select(run, (step ?? look_at) - 1);
   return run;
 }
