@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from engine import STRATEGIES, DecodeRequest, LoadedModel, Trace, decode, load
+    from engine import STRATEGIES, DecodeRequest, LoadedModel, Trace, decode, decode_prompts, load
     from engine.trace import json_io
     from visualizers.page import page
 
@@ -29,6 +29,7 @@ __all__ = [
     "LoadedModel",
     "Trace",
     "decode",
+    "decode_prompts",
     "json_io",
     "load",
     "page",

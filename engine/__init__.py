@@ -9,10 +9,20 @@ if TYPE_CHECKING:
     from engine.models.loading import LoadedModel, load
     from engine.run.decoding import decode
     from engine.run.request import DecodeRequest
+    from engine.serving.prompt_batch import decode_prompts
     from engine.strategies import STRATEGIES
     from engine.trace.records import Trace
 
-__all__ = ["STRATEGIES", "DecodeRequest", "LoadedModel", "Trace", "decode", "load", "map_dial"]
+__all__ = [
+    "STRATEGIES",
+    "DecodeRequest",
+    "LoadedModel",
+    "Trace",
+    "decode",
+    "decode_prompts",
+    "load",
+    "map_dial",
+]
 
 _HOMES = {
     "STRATEGIES": "engine.strategies",
@@ -20,6 +30,7 @@ _HOMES = {
     "LoadedModel": "engine.models.loading",
     "Trace": "engine.trace.records",
     "decode": "engine.run.decoding",
+    "decode_prompts": "engine.serving.prompt_batch",
     "load": "engine.models.loading",
     "map_dial": "engine.analysis.dial_map.build",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from engine.cli import chat_options, media_options, weight_options
@@ -37,7 +38,9 @@ def add(commands: Commands) -> None:
     run.add_argument("strategy", nargs="?", help="strategy name; optional with --fork")
     run.add_argument("--model", help="catalogue name, hub id, folder, GGUF file or LoRA adapter")
     run.add_argument("--assistant", help="draft model of a drafting strategy")
-    run.add_argument("--prompt", help="text to continue")
+    run.add_argument(
+        "--prompt", action="append", help="text to continue; repeat the option for several"
+    )
     chat_options.add_chat_options(run)
     media_options.add_media_options(run)
     fork = run.add_argument_group("continue a recorded run")
@@ -72,7 +75,10 @@ def add(commands: Commands) -> None:
     run.add_argument(
         "--top", type=parse_value, default=20, help="candidates to record per step; default: 20"
     )
-    run.add_argument("--trace", help="trace file to write; the ending .gz compresses it")
+    run.add_argument(
+        "--trace",
+        help="trace file to write; the ending .gz compresses it. Several prompts write NAME-1, NAME-2",
+    )
     run.set_defaults(handler=_run)
 
 
@@ -89,7 +95,7 @@ def _run(arguments: argparse.Namespace) -> int:
         request = DecodeRequest(
             arguments.strategy,
             arguments.model,
-            arguments.prompt,
+            (arguments.prompt or [None])[0],
             params=params,
             seed=getattr(arguments, "seed", 0),
             assistant=arguments.assistant,
@@ -98,13 +104,43 @@ def _run(arguments: argparse.Namespace) -> int:
             **chat_options.chat_request_fields(arguments),
             **media_options.media_request_fields(arguments),
         )
-    running = decode(_load_models(request, arguments))
+    request = _load_models(request, arguments)
+    if arguments.prompt and len(arguments.prompt) > 1:
+        return _run_prompts(request, arguments)
+    running = decode(request)
     trace = _print_events(running)
     # A worker thread still inside torch when the interpreter exits would abort the process.
     running.join(_JOIN_TIMEOUT_S)
     if arguments.trace:
         json_io.save(trace, arguments.trace)
     return 0
+
+
+def _run_prompts(request: DecodeRequest, arguments: argparse.Namespace) -> int:
+    """Decode every prompt; print the texts in order and write a trace for each."""
+    from engine.serving.prompt_batch import decode_prompts
+
+    for number, trace in enumerate(decode_prompts(request, arguments.prompt), 1):
+        sys.stdout.write(f"=== {number}\n")
+        texts = "---\n".join(f"{_printable(output.text)}\n" for output in trace.outputs)
+        sys.stdout.write(texts)
+        _print_notes(trace)
+        if arguments.trace:
+            path = Path(arguments.trace)
+            name, *endings = path.name.split(".")
+            json_io.save(trace, path.with_name(".".join([f"{name}-{number}", *endings])))
+    return 0
+
+
+def _printable(text: str) -> str:
+    """Return a text as it may be printed."""
+    # Only a terminal could be attacked by control characters; files and pipes get the exact text.
+    return escape_controls(text) if sys.stdout.isatty() else text
+
+
+def _print_notes(trace: Trace) -> None:
+    for note in trace.notes:
+        sys.stderr.write(f"{escape_controls(note)}\n")
 
 
 def _make_fork_request(arguments: argparse.Namespace, params: dict[str, Any]) -> DecodeRequest:
@@ -115,7 +151,7 @@ def _make_fork_request(arguments: argparse.Namespace, params: dict[str, Any]) ->
     from engine.run.weights import weights_from_trace
 
     if arguments.prompt is not None:
-        raise ParameterError("--prompt", arguments.prompt, "--fork has the prompt of its trace")
+        raise ParameterError("--prompt", arguments.prompt[0], "--fork has the prompt of its trace")
     if chat_options.chat_request_fields(arguments):
         raise ParameterError("--message", arguments.said, "--fork has the messages of its trace")
     trace = json_io.load(arguments.fork)
@@ -182,8 +218,6 @@ def _print_events(run: JobStream) -> Trace:
     from engine.run.progress import format_restart
 
     text, aside = "", _RunStatus()
-    # Only a terminal could be attacked by control characters; files and pipes get the exact text.
-    say = escape_controls if sys.stdout.isatty() else str
     for event in run:
         if isinstance(event, Waiting | Loading | Checking):
             aside.show_event(event)
@@ -191,9 +225,9 @@ def _print_events(run: JobStream) -> Trace:
         aside.end()
         if isinstance(event, TextDelta) and event.sequence == 0:
             if event.keep_chars < len(text):
-                sys.stdout.write("\n" + say(text[: event.keep_chars]))
+                sys.stdout.write("\n" + _printable(text[: event.keep_chars]))
             text = text[: event.keep_chars] + event.text
-            sys.stdout.write(say(event.text))
+            sys.stdout.write(_printable(event.text))
             sys.stdout.flush()
         elif isinstance(event, RunReplaced):
             sys.stdout.write("\n")
@@ -204,8 +238,7 @@ def _print_events(run: JobStream) -> Trace:
         elif isinstance(event, Finished):
             sys.stdout.write("\n")
             for output in event.trace.outputs[1:]:
-                sys.stdout.write(f"---\n{say(output.text)}\n")
-            for note in event.trace.notes:
-                sys.stderr.write(f"{escape_controls(note)}\n")
+                sys.stdout.write(f"---\n{_printable(output.text)}\n")
+            _print_notes(event.trace)
             return event.trace
     raise EngineError("The run ended without a result.")

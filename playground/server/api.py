@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -11,12 +12,14 @@ from engine.declare.weights import weights_params
 from engine.errors import Cancelled, ParameterError
 from engine.run.decoding import trace_of
 from engine.serving import decode
+from engine.serving.prompt_batch import decode_prompts
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.trace.json_io import to_dict
+from engine.trace.records import Trace
 from playground.forms import visitor_media
 from playground.jobs.page_events import RUN_QUEUE_ID
-from playground.jobs.registry import JOBS, JobKind
+from playground.jobs.registry import JOBS, JobKind, PageJob
 from playground.jobs.zerogpu import queue_options
 from playground.server.api_schema import RESULT_SCHEMA, endpoint_description, endpoint_inputs
 from playground.shell.endpoints import add_typed_endpoint
@@ -43,9 +46,9 @@ def decode_to_end(
 
     Args:
         strategy: its name.
-        prompt: text; or an object with ``prompt``, or with ``messages`` and ``template``. The
-            object may also hold ``image`` or ``audio`` (a file in base64, or ``example:NAME``) and
-            ``speech``, options of a speech model.
+        prompt: text; a list of texts, each a run; or an object with ``prompt``, or with
+            ``messages`` and ``template``. The object may also hold ``image`` or ``audio`` (a file in
+            base64, or ``example:NAME``) and ``speech``, options of a speech model.
         model: a model's name.
         params: parameters of the strategy and of ``declare.weights``, or None.
         seed: the seed of the run.
@@ -53,7 +56,8 @@ def decode_to_end(
         others: the fields of a prompt object, in place of it; None for those that are not given.
 
     Returns:
-        ``outputs`` (each with text, token_ids and finish_reason), ``metrics`` and ``notes``.
+        ``outputs`` (each with text, token_ids and finish_reason), ``metrics`` and ``notes``; for a
+            list of prompts ``runs``, each with these.
 
     Raises:
         EngineError: a value is not valid, or the run failed.
@@ -61,26 +65,31 @@ def decode_to_end(
     """
     set_current_visitor()
     settings, weights = split_params(params if params is not None else {})
-    read = _prompt_fields(prompt, {name: v for name, v in others.items() if v is not None})
-    run = decode(
-        DecodeRequest(
-            strategy,
-            model,
-            params=settings,
-            seed=seed,
-            assistant=assistant,
-            weights=weights,
-            **read,
-        )
+    request = DecodeRequest(
+        strategy, model, params=settings, seed=seed, assistant=assistant, weights=weights
     )
+    given = {name: value for name, value in others.items() if value is not None}
+    several = prompt if isinstance(prompt, list) and not given else None
+    read = _prompt_fields(prompt, given) if several is None else {}
+    # Gradio continues an event after its caller has disconnected.
+    with JOBS.run(_CALL) as job:
+        if several is None:
+            return _to_result(_decode_one(dataclasses.replace(request, **read), job))
+        traces = decode_prompts(request, several, job.cancelled.is_set)
+        return {"runs": [_to_result(trace) for trace in traces]}
+
+
+def _decode_one(request: DecodeRequest, job: PageJob) -> Trace:
     last = None
-    with JOBS.run(_CALL) as job, closing(run):
+    with closing(decode(request)) as run:
         for events in run.batches(0.0, _POLL_S):
             last = events[-1] if events else last
-            # Gradio continues an event after its caller has disconnected.
             if job.cancelled.is_set():
                 raise Cancelled
-    trace = trace_of(last)
+    return trace_of(last)
+
+
+def _to_result(trace: Trace) -> dict[str, Any]:
     return {name: to_dict(getattr(trace, name)) for name in ("outputs", "metrics", "notes")}
 
 
@@ -109,7 +118,7 @@ def _prompt_fields(prompt: Any, given: dict[str, Any]) -> dict[str, Any]:
         raise ParameterError(
             "prompt",
             named,
-            "it must be text, or an object of messages and template or of prompt, with image or audio",
+            "it must be text, a list of texts, or an object of messages and template or of prompt, with image or audio",
         )
     return {**named, **media, **({} if speech is None else {"speech": speech})}
 

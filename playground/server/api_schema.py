@@ -25,22 +25,26 @@ CALL_FIELDS = (
     "speech",
 )
 """Inputs of an endpoint, in order. A call by position may end after the seed."""
+_RUN: dict[str, Any] = {
+    "outputs": {
+        "type": "array",
+        "items": {
+            "type": "object",
+            "properties": {
+                "token_ids": {"type": "array", "items": {"type": "integer"}},
+                "text": _TEXT,
+                "finish_reason": _TEXT,
+            },
+        },
+    },
+    "metrics": _OBJECT,
+    "notes": {"type": "array", "items": _TEXT},
+}
 RESULT_SCHEMA = {
     "type": "object",
     "properties": {
-        "outputs": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "token_ids": {"type": "array", "items": {"type": "integer"}},
-                    "text": _TEXT,
-                    "finish_reason": _TEXT,
-                },
-            },
-        },
-        "metrics": _OBJECT,
-        "notes": {"type": "array", "items": _TEXT},
+        **_RUN,
+        "runs": {"type": "array", "items": {"type": "object", "properties": _RUN}},
     },
 }
 
@@ -51,7 +55,8 @@ def endpoint_description(strategy: Strategy) -> str:
     return (
         f"Decode with {strategy.title}: continue a prompt and return the texts.\n\n"
         f"{strategy.summary}\n\nArgs:\n{lines}\n\nReturns:\n"
-        "    outputs (text, token_ids and finish_reason of each), metrics and notes"
+        "    outputs (text, token_ids and finish_reason of each), metrics and notes; "
+        "a list of prompts returns these of each run in runs"
     )
 
 

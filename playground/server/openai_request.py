@@ -11,6 +11,7 @@ from engine import DecodeRequest
 from engine.declare.params import Integer
 from engine.errors import ParameterError
 from engine.messages import Message
+from engine.serving.prompt_batch import check_prompt_count
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from playground.forms import visitor_media
@@ -18,7 +19,6 @@ from playground.server.api import split_params
 
 MAX_LOGPROBS = 20
 """Most candidates that an answer lists for each token; as many as a run records."""
-_MAX_PROMPTS = 20
 _NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "best_of": (1,),
     "echo": (False,),
@@ -178,10 +178,7 @@ def _take_prompts(fields: dict[str, Any]) -> list[dict[str, Any]]:
     prompt = fields.pop("prompt", None)
     ids = isinstance(prompt, list) and prompt and all(type(item) is int for item in prompt)
     several = prompt if isinstance(prompt, list) and not ids else [prompt]
-    if not 1 <= len(several) <= _MAX_PROMPTS:
-        count = Message("{n} prompts", n=len(several))
-        allowed = Message("it must be a list of 1 to {most}", most=_MAX_PROMPTS)
-        raise ParameterError("prompt", count, allowed)
+    check_prompt_count(several)
     return [{"input_ids": one} if isinstance(one, list) else {"prompt": one} for one in several]
 
 

@@ -67,6 +67,27 @@ def test_run_writes_a_trace_that_replays_without_torch(tmp_path, capsys):
     assert capsys.readouterr().out.strip("\n") == text
 
 
+def test_several_prompts_are_printed_in_order_and_have_a_trace_each(tmp_path, capsys):
+    prompts = ["The dog", "Once upon a time"]
+    argv = ["run", "greedy", "--max-new-tokens", "4"]
+    both = [word for prompt in prompts for word in ("--prompt", prompt)]
+    assert main([*argv, *both, "--trace", str(tmp_path / "batch.json.gz")]) == 0
+    traces = [json_io.load(tmp_path / f"batch-{number}.json.gz") for number in (1, 2)]
+    assert [trace.prompt for trace in traces] == prompts
+    one, two = (trace.outputs[0].text for trace in traces)
+    assert capsys.readouterr().out == f"=== 1\n{one}\n=== 2\n{two}\n"
+
+
+def test_the_effect_of_padding_is_printed(capsys):
+    assert main(["padding", "--prompt", "The dog", "--prompt", "Once upon a time, a"]) == 0
+    short, *lines = capsys.readouterr().out.splitlines()
+    assert "tokens, " in short
+    assert " 0 of padding" not in short
+    alone, left, unmasked, right = lines[:4]
+    assert alone.split("%")[1] == left.split("%")[1] != right.split("%")[1]
+    assert unmasked.split()[:4] == ["left,", "no", "mask", unmasked.split()[3]]
+
+
 def test_the_schema_is_printed_as_docs_has_it(capsys):
     assert main(["schema"]) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(SCHEMA.read_text())

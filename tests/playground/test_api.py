@@ -27,6 +27,14 @@ def test_endpoints_decode(server):
     assert same[0] == same[1]
 
 
+def test_a_list_of_prompts_gives_the_run_of_each(server):
+    prompts, params = ["Once", "The dog ran to the"], {"max_new_tokens": 6}
+    event, [answer] = server.call("sampling", prompts, None, params, 7)
+    assert event == "complete", answer
+    each = [server.call("sampling", one, None, params, 7)[1][0]["outputs"] for one in prompts]
+    assert [run["outputs"] for run in answer["runs"]] == each
+
+
 def test_an_endpoint_holds_weights_as_its_params_say(server):
     params = {"max_new_tokens": 3, "quantization": "8bit", "dtype": "bfloat16"}
     event, data = server.call("greedy", "Once upon", None, params, 0)
