@@ -276,7 +276,7 @@ def _build_config(strategy: Strategy, trace: Trace) -> Any:
     # A trace records a Python function as the text "<callable …>".
     for name, value in values.items():
         if isinstance(value, str) and value.startswith("<callable "):
-            raise ExportError("{name} was a Python function, which a trace cannot hold.", name=name)
+            raise ExportError("{name} was a Python object, which a trace cannot hold.", name=name)
     try:
         return build_config(strategy.config, values, strategy.name)
     except EngineError as error:

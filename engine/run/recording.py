@@ -15,6 +15,7 @@ from engine.loops.optional_measurements import OptionalMeasurements
 from engine.loops.recorder import round_decimals
 from engine.models.model_types import Processors
 from engine.models.text import Detokenizer, OutputDecoder
+from engine.run.caller_objects import describe_caller_objects
 from engine.run.chat_request import resolve_template
 from engine.run.preparation import Prepared
 from engine.statistics import metrics
@@ -235,7 +236,7 @@ def _build_header(run: Prepared, pieces: dict[int, str]) -> Trace:
     )
     return Trace(
         strategy=run.strategy.name,
-        config=config_to_dict(run.config),
+        config=config_to_dict(run.config) | describe_caller_objects(request),
         model=run.target.info(),
         versions=library_versions(),
         seed=request.seed,

@@ -6,7 +6,7 @@ The browser, the command line and the API all validate here and nowhere else.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from engine.models.chat import ChatPrompt
 from engine.models.loading import LoadedModel
 from engine.models.special_tokens import encode_prompt, find_special_tokens
 from engine.models.text import decode_ids
+from engine.run.caller_objects import check_caller_objects
 from engine.run.chat_request import render_conversation
 from engine.run.media_request import load_media_fields, open_media
 from engine.run.method_request import RequestedMethod, parse_method_request
@@ -72,6 +73,10 @@ class DecodeRequest:
         audio: a sound: a path, bytes, (float samples, rate in Hz) or ``example:NAME``. With an
             image or a sound, prompt, input_ids and messages may all be left out.
         speech: options of Whisper's generate(): language, task, return_timestamps.
+        logits_processor: further logits processors of generate(), which run after those of the parameters.
+        stopping_criteria: further stopping criteria of generate().
+            A trace names these objects, but cannot hold them, so no code can be exported from it.
+        streamer: gets the prompt's tokens and every new one, as a streamer of generate().
     """
 
     strategy: str
@@ -89,6 +94,9 @@ class DecodeRequest:
     image: object = None
     audio: object = None
     speech: Mapping[str, object] = field(default_factory=dict)
+    logits_processor: Sequence[Callable[..., Any]] = ()
+    stopping_criteria: Sequence[Callable[..., Any]] = ()
+    streamer: Any = None
 
 
 @dataclass(frozen=True)
@@ -167,6 +175,7 @@ def check_request(request: DecodeRequest) -> CheckedRequest:
         values, method = parse_method_request(values)
     _check_owner(strategy, values)
     config = build_config(strategy.config, values, strategy.name)
+    check_caller_objects(request, strategy, config.num_return_sequences)
     weights = read_request_weights(strategy, request)
     return CheckedRequest(
         request, strategy, config, tuple(notes), weights, method=method, media=media

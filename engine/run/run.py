@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import threading
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
@@ -13,13 +12,14 @@ from typing import Any
 import torch
 import transformers
 
-from engine.loops.recorder import Recorder, round_decimals
+from engine.loops.recorder import Recorder
 from engine.messages import Message
 from engine.model_code import GENERATE, ModelCall, ModelWork
 from engine.models import cuda_graphs, slots
 from engine.models.loading import LoadedModel, pin_models
 from engine.models.model_views import copy_without_defaults
 from engine.run.batching import BatchedRuns, run_batched
+from engine.run.caller_objects import StreamerFeed, has_caller_objects
 from engine.run.custom_generate import as_custom_generate
 from engine.run.generation import (
     generate_inputs,
@@ -38,6 +38,7 @@ from engine.run.preparation import (
 )
 from engine.run.recording import Recording, RunObserver
 from engine.run.request import CheckedRequest, DecodeRequest, check_request
+from engine.run.returned_rows import cut_at_eos, extract_sequences, format_missing_sequences
 from engine.run.sandboxed_run import barriers_note, open_sandbox, run_method
 from engine.run.scheduler import RUN_QUEUE
 from engine.run.stop_criterion import StopCriterion
@@ -154,6 +155,7 @@ class Run:
 
         def on_step(step: Step, number: int) -> None:
             recording.add(step, number)
+            feed.put(step)
             give_way()
 
         def on_progress(event: Event) -> None:
@@ -161,6 +163,7 @@ class Run:
             give_way()
 
         recorder.additions.tell = on_progress
+        feed = StreamerFeed(self.request.streamer, run.prompt_ids)
         prompt = torch.tensor([run.prompt_ids], device=device)
         generator = torch.Generator(device).manual_seed(self.request.seed)
         stop = StopCriterion(self.cancelled, recorder.started + SETTINGS.max_runtime_s)
@@ -182,16 +185,15 @@ class Run:
                 extra,
                 company,
             )
-            rows, new_scores = _extract_sequences(
-                returned, run, set(recording.header.eos_token_ids)
-            )
+            rows, new_scores = extract_sequences(returned, run, set(recording.header.eos_token_ids))
             whole += [recorder.additions.take_started_flag()] * len(rows)
             results += rows
             scores += new_scores
         late = Message("The run reached the limit of {s} seconds.", s=f"{SETTINGS.max_runtime_s:g}")
         ended = not (self.cancelled.is_set() or stop.expired)
-        fewer = _format_missing_sequences(scores, run.config.num_return_sequences) if ended else ()
+        fewer = format_missing_sequences(scores, run.config.num_return_sequences) if ended else ()
         notes = (*recorder.additions.notes, *fewer, *((late,) if stop.expired else ()))
+        feed.end()
         recording.set_queue_time(place.waited_s)
         recording.end(results, scores, whole, partial(self._finish_reason, recording.header), notes)
 
@@ -207,7 +209,7 @@ class Run:
         ended = run_method(run, child, on_step, place)
         recording.set_queue_time(place.waited_s)
         ends = set(recording.header.eos_token_ids)
-        rows = [_cut_at_eos(row, ends) for row in ended.sequences]
+        rows = [cut_at_eos(row, ends) for row in ended.sequences]
         emitted, notes = rescore_outputs(run, recording, rows)
         notes = (*barriers_note(child), *ended.notes, *notes)
         reason = partial(self._finish_reason, recording.header)
@@ -228,7 +230,7 @@ def batch_key(checked: CheckedRequest) -> Hashable:
     strategy, config, model = checked.strategy, checked.config, checked.request.model
     # A user's callable may be slow, and every run of the batch would wait for it.
     foreign = callable(config.prefix_allowed_tokens_fn) if strategy.shares else True
-    foreign = foreign or bool(checked.media)
+    foreign = foreign or bool(checked.media) or has_caller_objects(checked.request)
     if foreign or SETTINGS.max_shared_runs < 2:
         return None
     named = id(model) if isinstance(model, LoadedModel) else model or strategy.default_model
@@ -258,7 +260,7 @@ def call_generate(
     target, loop = run.target, run.strategy.loop
     assert loop is not None
     target.forget_passes()  # of this run's earlier sequences, too
-    arguments = generate_arguments(run, config, prompt, [stop])
+    arguments = generate_arguments(run, config, prompt, [stop, *run.request.stopping_criteria])
     own = {name: value for name, value in extra.items() if name != "logits_processor"}
     graphed = nullcontext()
     if company is not None:
@@ -266,8 +268,9 @@ def call_generate(
     elif run.strategy.one_shape and arguments["generation_config"].use_cache and not run.inputs:
         rows, length = count_batch_rows(run, config), prompt.shape[1] + config.max_new_tokens
         graphed = cuda_graphs.lend_cuda_graph_cache(target, rows, length)
-    if extra.get("logits_processor"):
-        rules = [*arguments.get("logits_processor", ()), *extra["logits_processor"]]
+    further = [*extra.get("logits_processor", ()), *run.request.logits_processor]
+    if further:
+        rules = [*arguments.get("logits_processor", ()), *further]
         arguments["logits_processor"] = transformers.LogitsProcessorList(rules)
     # generate() only uses no_grad; inference mode also skips version counters and is faster.
     exact = torch.inference_mode(not _has_offloaded_weights(run))
@@ -354,43 +357,3 @@ def _has_offloaded_weights(run: Prepared) -> bool:
     Loaded in inference mode, such layers would sum in another order.
     """
     return any(getattr(model, "hf_device_map", None) is not None for model in run.models)
-
-
-def _extract_sequences(
-    returned: Any, run: Prepared, eos: set[int]
-) -> tuple[list[list[int]], list[float | None]]:
-    """Return the new tokens of every sequence without padding, and the loop's scores."""
-    start = 1 if run.target.is_encoder_decoder else len(run.prompt_ids)
-    lengths = getattr(returned, "lengths", None)
-    rows = [row[start:] for row in getattr(returned, "sequences", returned).tolist()]
-    # A beam's padding may equal the end token, so the loop reports each sequence's length.
-    rows = (
-        [_cut_at_eos(row, eos) for row in rows]
-        if lengths is None
-        else [row[:length] for row, length in zip(rows, lengths, strict=True)]
-    )
-    scores = getattr(returned, "sequences_scores", None)
-    if scores is None:
-        return rows, [None] * len(rows)
-    return rows, [round_decimals(s) if math.isfinite(s) else None for s in scores.tolist()]
-
-
-def _format_missing_sequences(scores: list[float | None], wanted: int) -> tuple[str, ...]:
-    """Return a note if a search found fewer texts than requested; unranked loops never do."""
-    ranked = sum(score is not None for score in scores)
-    found = ranked or len(scores)
-    if found == wanted:
-        return ()
-    template = (
-        "The search found {found} of the {wanted} sequences that were asked for; every other was "
-        "impossible and only fills up the number."
-        if len(scores) == wanted
-        else "The search found {found} of the {wanted} sequences that were asked for; every other "
-        "was impossible."
-    )
-    return (Message(template, found=found, wanted=wanted),)
-
-
-def _cut_at_eos(ids: list[int], eos: set[int]) -> list[int]:
-    end = next((i + 1 for i, token_id in enumerate(ids) if token_id in eos), len(ids))
-    return ids[:end]

@@ -37,6 +37,7 @@ from engine.models.model_views import copy_without_defaults
 from engine.models.text import decode_ids
 from engine.one_shot_thread import run_in_thread
 from engine.processors import FILTERS
+from engine.run.caller_objects import describe_caller_objects
 from engine.run.preparation import ModelLoader, Prepared, parse_models, prepare
 from engine.run.request import CheckedRequest, DecodeRequest, check_request
 from engine.run.run import generate_arguments, get_generate
@@ -213,6 +214,10 @@ def _refuse_settings(checked: CheckedRequest) -> None:
     for name, given, why in refused:
         if given:
             raise ParameterError(name, getattr(config, name), why)
+    for name in describe_caller_objects(checked.request):
+        raise ParameterError(
+            name, getattr(checked.request, name), "a dial map has settings of transformers only"
+        )
     if checked.media:
         raise DecodeError("A dial map is for text only, without a picture or a sound.")
 

@@ -98,7 +98,7 @@ def test_models_without_a_place_are_refused(trace, identifier):
     with pytest.raises(ExportError, match="dtype"):
         plan_export(dataclasses.replace(trace, model=ModelInfo("a/b", dtype="os")))
     config = {**trace.config, "prefix_allowed_tokens_fn": "<callable f>"}
-    with pytest.raises(ExportError, match="Python function"):
+    with pytest.raises(ExportError, match="Python object"):
         plan_export(renamed(trace, config=config))
 
 
