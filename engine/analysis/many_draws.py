@@ -28,6 +28,7 @@ from engine.one_shot_thread import run_in_thread
 from engine.run.generation import (
     generate_inputs,
     generation_config,
+    grammar_processors,
     processors_argument,
     stop_criteria,
 )
@@ -168,7 +169,10 @@ def _draw_batch(
         return _draw_rows(*args, seeds=seeds, kept=kept, **kwargs)
 
     select = strategy.generate_kwargs(config)
-    rules = build_media_processors(checked, config, loaded, ids)
+    rules = [
+        *build_media_processors(checked, config, loaded, ids),
+        *grammar_processors(config, loaded, ids),
+    ]
     loaded.forget_passes()
     with ModelCall(GENERATE, loaded.name):
         returned = get_generate(loaded)(

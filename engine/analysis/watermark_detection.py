@@ -228,7 +228,13 @@ def detect_trace(
     )
 
 
-_IGNORED_SETTINGS = ("prefix_allowed_tokens_fn", "max_new_tokens", "min_new_tokens", "max_time")
+_IGNORED_SETTINGS = (
+    "prefix_allowed_tokens_fn",
+    "structured_outputs",
+    "max_new_tokens",
+    "min_new_tokens",
+    "max_time",
+)
 
 
 def detect_text(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from engine.export.grammar_code import grammar_calls, grammar_sources
 from engine.export.plan import Plan
 from engine.processors.filter import Filter
 from engine.run.generation import own_filters
@@ -18,7 +19,8 @@ def _filters(plan: Plan) -> list[tuple[Filter, Any, int]]:
 def filter_sources(plan: Plan) -> str:
     """Return the classes of these filters, which need torch only; empty without any."""
     # Only the class is exported, so it may use no names of its module.
-    return "\n\n\n".join(inspect.getsource(_class(one)).rstrip() for one, _, _ in _filters(plan))
+    own = [inspect.getsource(_class(one)).rstrip() for one, _, _ in _filters(plan)]
+    return "\n\n\n".join([*grammar_sources(plan), *own])
 
 
 def filter_list(plan: Plan) -> str:
@@ -27,6 +29,7 @@ def filter_list(plan: Plan) -> str:
         f"{_class(one).__name__}({value!r}{f', {kept}' if kept > 1 else ''})"
         for one, value, kept in _filters(plan)
     ]
+    made = [*grammar_calls(plan), *made]
     return f"[{', '.join(made)}]" if made else ""
 
 

@@ -133,7 +133,9 @@ def short_pipeline_code(plan: Plan) -> str | None:
     config = plan.config
     if plan.trace.messages is not None:
         return None
-    if config.prefix_allowed_tokens_fn is not None or (plan.own and config.stop_strings):
+    if config.prefix_allowed_tokens_fn is not None or config.structured_outputs is not None:
+        return None
+    if plan.own and config.stop_strings:
         return None
     told = replace(plan, values={**plan.values, **_explicit_sampling(plan)})
     built = sorted({v.name for v in told.values.values() if isinstance(v, ConfigObject)})

@@ -195,7 +195,8 @@ def _cache_code(plan: Plan) -> str:
 def _has_tokenizer(plan: Plan) -> bool:
     """Return whether the run's model had a tokenizer; a text prompt or messages imply one."""
     text = plan.trace.prompt is not None or plan.trace.messages is not None
-    return text or plan.needs_tokenizers or bool(plan.config.stop_strings)
+    asked = bool(plan.config.stop_strings) or plan.config.structured_outputs is not None
+    return text or plan.needs_tokenizers or asked
 
 
 def _config_class_names(plan: Plan) -> list[str]:

@@ -30,8 +30,10 @@ def short_code(plan: Plan) -> str | None:
     code.
     """
     config = plan.config
-    # A Python function cannot be a plain line, nor can a tokenizer that an exported loop needs.
-    if config.prefix_allowed_tokens_fn is not None or (plan.has_folder and config.stop_strings):
+    # A function or a grammar cannot be a plain line, nor can a tokenizer that an exported loop needs.
+    if config.prefix_allowed_tokens_fn is not None or config.structured_outputs is not None:
+        return None
+    if plan.has_folder and config.stop_strings:
         return None
     if plan.media is not None and (plan.has_folder or plan.trace.parent is not None):
         return None

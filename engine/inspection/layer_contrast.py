@@ -10,7 +10,16 @@ from engine.processors.removal import NO_REPLACEMENT, Removal, RemovalCase, toke
 
 def explain_layer_contrast(case: RemovalCase) -> Removal:
     """Explain DoLa's plausibility cut; its input is the last layer's logits."""
-    top = float(case.probs.max())
+    allowed = case.processor.allowed
+    if allowed is not None and not bool(allowed[case.row, case.token_id]):
+        return Removal(
+            Message(
+                "No text that the settings allow goes on with {name} here, and DoLa contrasts allowed tokens only.",
+                name=token_name(case),
+            )
+        )
+    final = case.probs if allowed is None else case.probs * allowed[case.row]
+    top = float(final.max())
     part = case.p / top
     why = Message(
         "DoLa removed {name} before the contrast: the last layer gives it {percent}, "

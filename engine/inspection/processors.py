@@ -27,7 +27,12 @@ from engine.models.meta_model import CONSTRUCTION_LOCK
 from engine.models.model_types import Model, Processors
 from engine.models.readers import AUDIO
 from engine.processors import FILTERS
-from engine.run.generation import generate_inputs, generation_config, processors_argument
+from engine.run.generation import (
+    generate_inputs,
+    generation_config,
+    grammar_processors,
+    processors_argument,
+)
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model
 from engine.strategies.base import Context
 
@@ -74,7 +79,10 @@ def build_changed_config(run: CachedRun, params: Mapping[str, object]) -> Any:
             raise _needs_rerun_error(name, value)
     old = {name: getattr(run.config, name) for name in known}
     config = build_config(run.strategy.config, {**old, **params}, run.strategy.name)
-    loaded, ids = run.get_model() or build_stub_model(run), list(run.header.prompt_ids)
+    loaded = run.get_model() or (
+        build_stub_model(run) if config.structured_outputs is None else _tokenizing_model(run)
+    )
+    ids = list(run.header.prompt_ids)
     request = DecodeRequest(run.strategy.name, prompt=run.header.prompt, input_ids=ids)
     chat = None if run.header.messages is None else chat_from_ids(loaded.tokenizer, ids)
     checked = fit_to_model(CheckedRequest(request, run.strategy, config, (), chat=chat), loaded)
@@ -125,13 +133,37 @@ def build_processors(run: CachedRun, config: Any) -> tuple[list[Any], bool]:
         attention_mask=torch.ones_like(prompt),
         generation_config=generation_config(config, select, loaded),
         custom_generate=capture,
-        **processors_argument(_model_rules(run, config), config, select, loaded.eos_token_ids),
+        **processors_argument(_rules(run, config), config, select, loaded.eos_token_ids),
         **generate_inputs(config, loaded, config.num_return_sequences, prompt.shape[1]),
     )
     for one in (FILTERS.get(display_name(processor)) for processor in found):
         if one is not None and one.needs_rerun:
             raise _needs_rerun_error(one.parameter, getattr(config, one.parameter))
     return found, bool(select["do_sample"])
+
+
+def _rules(run: CachedRun, config: Any) -> list[Any]:
+    return [*_model_rules(run, config), *_grammar_rules(run, config)]
+
+
+def _grammar_rules(run: CachedRun, config: Any) -> list[Any]:
+    """Return the processor of the run's grammar, if it has one.
+
+    Raises:
+        EngineError: the model, whose tokenizer it needs, is not in memory.
+    """
+    if config.structured_outputs is None:
+        return []
+    return grammar_processors(config, _tokenizing_model(run), run.header.prompt_ids)
+
+
+def _tokenizing_model(run: CachedRun) -> LoadedModel:
+    loaded = run.get_model() or find_recorded_model(run.header.model)
+    if loaded is None:
+        raise EngineError(
+            "The model of this run is not in memory, and its grammar needs the model's tokenizer."
+        )
+    return loaded
 
 
 def _model_rules(run: CachedRun, config: Any) -> list[Any]:

@@ -13,15 +13,18 @@ import torch
 from engine.declare.params import build_config
 from engine.errors import EngineError, ParameterError
 from engine.inspection.logits_cache import LOGITS_CACHE, RECOMPUTED, RECORDED, CachedPass, CachedRun
+from engine.inspection.processors import build_processors
 from engine.loops import logit_lens as layer_tools
 from engine.loops.contrastive import contrastive_loop
 from engine.loops.dola import (
     contrast_layers,
     dola_loop,
+    keep_allowed,
     model_candidate_layers,
     select_premature_layer,
 )
 from engine.loops.next_token import next_token_loop
+from engine.loops.prefix_constraint import fit_processors, mask_by_constraints
 from engine.loops.teacher_forced import TeacherForcedPass, is_causal, run_teacher_forced
 from engine.loops.watermark import watermark_loop
 from engine.media import is_media_available
@@ -164,7 +167,7 @@ def _fill_passes(
     prompt = run.header.prompt_ids
     reading = run_teacher_forced(loaded, prompt, text, states=layered, media_inputs=given)
     logits = reading.logits.to(torch.float32)
-    contrast = _layer_contrast(run, loaded, reading, logits) if layered else None
+    contrast = _layer_contrast(run, loaded, reading, logits, text) if layered else None
     logits, contrast = logits.cpu(), None if contrast is None else contrast.cpu()
     rows = 1 if run.strategy.one_by_one else 1 + max(step.sequence for step in run.steps)
     for step in steps:
@@ -187,18 +190,34 @@ def _fill_passes(
 
 
 def _layer_contrast(
-    run: CachedRun, loaded: LoadedModel, reading: TeacherForcedPass, logits: torch.Tensor
+    run: CachedRun,
+    loaded: LoadedModel,
+    reading: TeacherForcedPass,
+    logits: torch.Tensor,
+    text: list[int],
 ) -> torch.Tensor:
     """Return (new, vocab) DoLa contrast at every position, a few positions at a time."""
     candidates = model_candidate_layers(loaded.model, run.config.dola_layers)
     if not candidates:
         raise ParameterError("dola_layers", run.config.dola_layers, "it leaves no layer")
+    processors = fit_processors(build_processors(run, run.config)[0], 1)
     parts = []
     for start in range(0, len(logits), _CHUNK):
         places = slice(start, start + _CHUNK)
         states = [state[places, None] for state in reading.states]
         layers = layer_tools.project_layers(loaded.model, states, logits[places])
-        parts.append(contrast_layers(layers, select_premature_layer(layers.divergence, candidates)))
+        allowed = [
+            mask_by_constraints(
+                processors,
+                torch.tensor([[*reading.before, *text[:keep]]], device=logits.device),
+                logits[keep : keep + 1],
+            )
+            for keep in range(len(logits))[places]
+        ]
+        masks = [mask for mask in allowed if mask is not None]
+        possible = keep_allowed(layers, torch.cat(masks) if masks else None)
+        premature = select_premature_layer(layers.divergence, candidates)
+        parts.append(contrast_layers(possible, premature))
     return torch.cat(parts)
 
 

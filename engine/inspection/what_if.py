@@ -125,12 +125,28 @@ def apply_change(run: CachedRun, change: SettingsChange) -> ChangedRun:
     config = build_changed_config(run, change.params)
     found, sample = build_processors(run, config)
     if run.strategy.loop is dola_loop:
+        _check_constraints(run, config, change.off)
         # DoLa's loop adds this stage itself; ``PassReplay.replay_pass`` fills in the contrast of each pass.
         found = [LayerContrast(torch.empty(0)), *found]
     found = _reorder_processors(found, _check_names("order", change.order, found))
     off = set(_check_names("off", change.off, found))
     active = tuple(one for one in found if display_name(one) not in off)
     return ChangedRun(run, change, config, active, tuple(display_name(p) for p in found), sample)
+
+
+_CONSTRAINTS = {"PrefixConstrained": "prefix_allowed_tokens_fn", "Grammar": "structured_outputs"}
+"""Processors that DoLa applies before its contrast, and their parameters."""
+
+
+def _check_constraints(run: CachedRun, config: Any, off: Sequence[str]) -> None:
+    """Raise an EngineError if a constraint of a DoLa run changes: the contrast depends on it."""
+    for processor, name in _CONSTRAINTS.items():
+        changes = getattr(config, name) != getattr(run.config, name)
+        if changes or (processor in off and getattr(config, name) is not None):
+            raise EngineError(
+                "DoLa contrasts only the tokens that {name} allows, so run it again to change {name}.",
+                name=name,
+            )
 
 
 def refusal_reason(strategy: Strategy) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Generator
 from functools import partial
@@ -15,6 +16,7 @@ from engine.loops.exponential_race import choose_tokens, draw_detail
 from engine.loops.forward import Forward
 from engine.loops.host_transfer import Columns, RowValues
 from engine.loops.logit_lens import LayerDistributions, candidate_layers, round_reading
+from engine.loops.prefix_constraint import mask_by_constraints
 from engine.loops.recorder import Recorder
 from engine.loops.rows import Rows
 from engine.models.capabilities import layer_count
@@ -34,6 +36,7 @@ class LayerContrast:
         contrast: (batch, vocab) final minus premature log-probability, -inf where masked.
         layers: the distributions it came from, for questions about other layers.
         premature: (batch,) the layers it was contrasted with.
+        allowed: (batch, vocab) tokens that the run's constraints allow; None without any.
     """
 
     def __init__(
@@ -41,8 +44,10 @@ class LayerContrast:
         contrast: torch.Tensor,
         layers: LayerDistributions | None = None,
         premature: torch.Tensor | None = None,
+        allowed: torch.Tensor | None = None,
     ) -> None:
-        self.contrast, self.layers, self.premature = contrast, layers, premature
+        self.contrast, self.layers = contrast, layers
+        self.premature, self.allowed = premature, allowed
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         """Return the contrast in place of ``scores``."""
@@ -93,9 +98,12 @@ def dola_loop(
         # 2. The premature layer M: the candidate whose q_M is farthest from q_N.
         premature = select_premature_layer(layers.divergence, candidates)
         # 3. The contrast log q_N - log q_M of the plausible tokens, then every processor in turn.
-        contrast = contrast_layers(layers, premature)
+        # Tokens are plausible among the allowed ones: a cut before might leave none that is allowed.
+        allowed = mask_by_constraints(logits_processor, rows.ids, rows.logits)
+        possible = keep_allowed(layers, allowed)
+        contrast = contrast_layers(possible, premature)
         # The processors act on the contrast; a repetition penalty of 1.2 is recommended there.
-        first = LayerContrast(contrast, layers, premature)
+        first = LayerContrast(contrast, possible, premature, allowed)
         scores, noise = rows.process([first, *logits_processor], drawn)
         # 4. The decision, as in greedy search and sampling.
         tokens, race = choose_tokens(scores, noise)
@@ -147,6 +155,13 @@ def select_premature_layer(divergence: torch.Tensor, candidates: tuple[int, ...]
     # Row by row: in transformers 4.55 the mean over the batch decides, so texts depend on each other.
     layers = torch.tensor(candidates, device=divergence.device)
     return layers[divergence[:, layers].argmax(-1)]
+
+
+def keep_allowed(layers: LayerDistributions, allowed: torch.Tensor | None) -> LayerDistributions:
+    """Return the distributions with -inf in ``final`` for tokens that are not allowed."""
+    if allowed is None:
+        return layers
+    return dataclasses.replace(layers, final=layers.final.masked_fill(~allowed, -torch.inf))
 
 
 def contrast_layers(

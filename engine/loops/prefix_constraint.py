@@ -1,4 +1,4 @@
-"""The ``prefix_allowed_tokens_fn`` for a list of allowed outputs, and its processor."""
+"""Processors that allow some tokens only: a ``prefix_allowed_tokens_fn``, and grammars."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
 # torch does not say what Tensor.tolist() returns.
@@ -39,6 +39,29 @@ def make_prefix_allowed_tokens_fn(
         return sorted(following) or list(range(vocab_size))
 
     return allowed
+
+
+_CONSTRAINTS = ("PrefixConstrainedLogitsProcessor", "GrammarLogitsProcessor")
+"""Class names, as exported loops know no class of a package that they do not need."""
+
+
+def mask_by_constraints(
+    processors: Processors, input_ids: torch.Tensor, logits: torch.Tensor
+) -> torch.Tensor | None:
+    """Return (batch, vocab) bools: the tokens that every constraint allows; None without any.
+
+    Args:
+        processors: all of the run; others than constraints are left out.
+        input_ids: (batch, length) ids so far.
+        logits: (batch, vocab).
+    """
+    found = [one for one in processors if type(one).__name__ in _CONSTRAINTS]
+    if not found:
+        return None
+    scores = torch.zeros_like(logits)
+    for one in found:
+        scores = one(input_ids, scores)
+    return scores > -torch.inf
 
 
 def fit_processors(processors: Processors, rows: int) -> list[Any]:

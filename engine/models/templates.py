@@ -14,8 +14,8 @@ from typing import Any
 
 from engine.errors import ModelError, ParameterError
 from engine.messages import Message
+from engine.models.bounded_processes import render_template
 from engine.models.model_types import Tokenizer
-from engine.models.template_processes import render_template
 from engine.settings import SETTINGS
 
 ChatMessage = Mapping[str, Any]

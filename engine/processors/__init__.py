@@ -43,6 +43,7 @@ PENALTIES = _load_filters(
         "forced_last_token",
         "guidance",
         "allowed_continuations",
+        "grammar",
         "invalid_values",
         "renormalize",
     )

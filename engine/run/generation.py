@@ -13,6 +13,7 @@ from engine.errors import ParameterError
 from engine.loops.forward import make_empty_cache
 from engine.loops.prefix_constraint import make_prefix_allowed_tokens_fn
 from engine.messages import Message
+from engine.models.structured_outputs import make_grammar_processor
 from engine.processors import SAMPLING
 from engine.processors.filter import Filter
 from engine.strategies.shared_params import NextTokenParams
@@ -101,8 +102,22 @@ def own_filters(
     return [(one, value, kept) for one, value in values if value != one.off]
 
 
+def grammar_processors(
+    config: NextTokenParams, loaded: LoadedModel, prompt_ids: Sequence[int]
+) -> list[Any]:
+    """Return the processor of ``structured_outputs``, none if it is off.
+
+    Raises:
+        ParameterError: the grammar cannot be used, or not with this model.
+    """
+    if config.structured_outputs is None:
+        return []
+    ends = config.eos_token_id or loaded.eos_token_ids
+    return [make_grammar_processor(config.structured_outputs, loaded, prompt_ids, ends)]
+
+
 def processors_argument(
-    model_rules: Sequence[Any],
+    rules: Sequence[Any],
     config: NextTokenParams,
     select: Mapping[str, Any],
     eos_token_ids: Sequence[int],
@@ -110,15 +125,15 @@ def processors_argument(
     """Return generate()'s argument ``logits_processor``, empty if generate() builds all processors.
 
     Args:
-        model_rules: processors that the model itself adds.
+        rules: processors that the model itself adds, and those of a grammar.
         config: see ``own_filters``, whose processors follow; as the others.
         select: fields that choose the mode.
         eos_token_ids: ids that end the text unless the config names others.
     """
     found = own_filters(config, select, eos_token_ids)
     built = [one.build(value, kept) for one, value, kept in found if one.build is not None]
-    rules = [*model_rules, *built]
-    return {"logits_processor": transformers.LogitsProcessorList(rules)} if rules else {}
+    added = [*rules, *built]
+    return {"logits_processor": transformers.LogitsProcessorList(added)} if added else {}
 
 
 def stop_criteria(config: NextTokenParams, loaded: LoadedModel) -> list[Any]:

@@ -17,6 +17,7 @@ from engine.models.model_types import Processors
 from engine.models.text import Detokenizer, OutputDecoder
 from engine.run.caller_objects import describe_caller_objects
 from engine.run.chat_request import resolve_template
+from engine.run.grammar_notes import incomplete_notes
 from engine.run.preparation import Prepared
 from engine.statistics import metrics
 from engine.trace.events import Event, Finished, Started, StepRecorded, TextDelta
@@ -68,7 +69,7 @@ class Recording:
         load_s: float,
         witness: RunObserver | None = None,
     ) -> None:
-        self.target, self.send = run.target, send
+        self.run, self.target, self.send = run, run.target, send
         self.pieces = run.target.pieces.of(run.prompt_ids)
         read_apart = run.target.is_encoder_decoder
         before = () if read_apart else run.prompt_ids
@@ -147,6 +148,8 @@ class Recording:
             outputs.append(
                 dataclasses.replace(self._build_output(ids, reason(ids, ended)), score=score)
             )
+        texts = [output.token_ids for output in outputs]
+        notes = (*notes, *incomplete_notes(self.run, texts))
         self.send(Finished(self._build_trace(outputs, notes, emitted)))
 
     def _strip_padding(self, sequence: int, ids: list[int]) -> list[int]:

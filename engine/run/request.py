@@ -258,6 +258,11 @@ def fit_to_model(checked: CheckedRequest, loaded: LoadedModel) -> CheckedRequest
                 n=loaded.vocab_size,
             )
         )
+    if config.structured_outputs is not None:
+        # Imported late: requests are checked before torch is loaded.
+        from engine.run.grammar_notes import check_grammar
+
+        notes += check_grammar(config, loaded, _preceding_text(checked, loaded))
     if config.stop_strings and loaded.tokenizer is None:
         raise ParameterError("stop_strings", config.stop_strings, "the model has no tokenizer")
     return dataclasses.replace(checked, config=config, notes=tuple(notes))

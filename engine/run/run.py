@@ -24,6 +24,7 @@ from engine.run.custom_generate import as_custom_generate
 from engine.run.generation import (
     generate_inputs,
     generation_config,
+    grammar_processors,
     processors_argument,
     stop_criteria,
 )
@@ -335,7 +336,10 @@ def generate_arguments(
     use_cache = uses_cache(run.strategy, target.capabilities)
     rows, length = count_batch_rows(run, config), prompt.shape[1]
     select = run.strategy.generate_kwargs(config)
-    rules = build_media_processors(run.checked, config, target, run.prompt_ids)
+    rules = [
+        *build_media_processors(run.checked, config, target, run.prompt_ids),
+        *grammar_processors(config, target, run.prompt_ids),
+    ]
     return {
         **prompt_arguments(target, prompt, run.inputs),
         **processors_argument(rules, config, select, target.eos_token_ids),

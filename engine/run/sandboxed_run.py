@@ -157,6 +157,7 @@ def build_job(run: Prepared) -> dict[str, Any]:
             [one.name, value, kept]
             for one, value, kept in own_filters(config, select, target.eos_token_ids)
         ],
+        "structured_outputs": config.structured_outputs,
         "negative_prompt_ids": list(config.negative_prompt_ids or ()),
         "allowed": [] if allowed is None or callable(allowed) else [list(row) for row in allowed],
         "ids": [list(run.prompt_ids)],
@@ -198,7 +199,7 @@ def _run_in_this_process(run: Prepared, seen: StepCallback, place: Ticket) -> Ou
                 generation_config=GenerationConfig(**job["config"]),
                 custom_generate=function,
                 stopping_criteria=stop_criteria(run.config, target),
-                **build_filter_argument(job),
+                **build_filter_argument(job, target),
                 **generate_inputs(run.config, target, 1, prompt.shape[1]),
                 **job["arguments"],
             )

@@ -150,7 +150,7 @@ class _SandboxedModel:
             named["negative_prompt_ids"] = negative.expand(len(ids), -1)
         if job.get("allowed"):
             named["prefix_allowed_tokens_fn"] = self._make_prefix_fn(job, ids.shape[1])
-        named |= build_filter_argument(job)
+        named |= build_filter_argument(job, self.loaded)
         takes = job["takes"]
         # Only for methods that declare it: generate() refuses a streamer with beams.
         if "streamer" in takes:
@@ -255,14 +255,22 @@ def _ignore_step(step: object) -> None:
     del step
 
 
-def build_filter_argument(job: dict[str, Any]) -> dict[str, Any]:
+def build_filter_argument(job: dict[str, Any], loaded: LoadedModel) -> dict[str, Any]:
     """Return the argument of generate() with the filters that it does not build, or nothing."""
     from transformers import LogitsProcessorList
 
+    from engine.grammar.compile import compile_grammar
+    from engine.models.structured_outputs import make_grammar_processor
     from engine.processors import FILTERS
 
     known = ((FILTERS[name].build, value, kept) for name, value, kept in job.get("filters", ()))
     found = [build(value, kept) for build, value, kept in known if build is not None]
+    if job.get("structured_outputs"):
+        ends = job["config"]["eos_token_id"] or ()
+        spec, prompt = job["structured_outputs"], job["ids"][0]
+        # Its caller has compiled it within limits, and the sandbox starts no processes.
+        grammar = make_grammar_processor(spec, loaded, prompt, ends, compile_grammar)
+        found.insert(0, grammar)
     return {"logits_processor": LogitsProcessorList(found)} if found else {}
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from engine.errors import ModelError, ParameterError
-from engine.models import template_processes, templates
+from engine.models import bounded_processes, templates
 from engine.models.loading import LoadedModel
 from engine.models.templates import render_chat
 from engine.run.chat_request import render_conversation, resolve_template, strip_default_start
@@ -306,10 +306,10 @@ def test_one_operation_of_a_template_costs_this_process_nothing(monkeypatch, tem
 
 def test_a_warm_process_renders_the_next_template(monkeypatch):
     started = []
-    make = template_processes._TemplateProcess
-    monkeypatch.setattr(template_processes, "_TemplateProcess", lambda: started.append(1) or make())
-    pool = template_processes._TemplateProcesses()
-    monkeypatch.setattr(template_processes, "_PROCESSES", pool)
+    make = bounded_processes._BoundedProcess
+    monkeypatch.setattr(bounded_processes, "_BoundedProcess", lambda: started.append(1) or make())
+    pool = bounded_processes._BoundedProcesses()
+    monkeypatch.setattr(bounded_processes, "_PROCESSES", pool)
     for text in ("a", "b", "c"):
         assert render_conversation(said("hi"), None, with_template(text)).text == text
     assert started == [1]

@@ -77,7 +77,7 @@ def expected(
         return None
     ids = loaded.tokenizer(talker.prompt, split_special_tokens=True)["input_ids"]
     select = strategy.generate_kwargs(config)
-    if own_filters(config, select, loaded.eos_token_ids):
+    if own_filters(config, select, loaded.eos_token_ids) or config.structured_outputs:
         return None
     draft = talker.assistant(name)
     made = generation_config(config, select, loaded)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from engine.declare import params as kinds
 from engine.declare.params import Param, params_of
+from engine.declare.structured_outputs import StructuredOutputs
 from engine.declare.tokens import Tokens
 from engine.strategies import STRATEGIES
 from engine.strategies.custom import MethodArguments, MethodName
@@ -92,6 +93,9 @@ _MAKERS: dict[type, Any] = {
     ),
     kinds.Decay: lambda kind, vocab: st.tuples(st.integers(0, SMALL), st.floats(0.5, 3)),
     kinds.AllowedTokens: lambda kind, vocab: st.lists(_sequence(vocab), min_size=1, max_size=3),
+    StructuredOutputs: lambda kind, vocab: st.sampled_from(
+        [{"regex": "[a-z ]{1,6}"}, {"choice": [" the", " saw"]}, {"json": {"type": "integer"}}]
+    ),
     SynthIdKeys: lambda kind, vocab: st.lists(
         st.integers(0, 1000), min_size=1, max_size=4, unique=True
     ),

@@ -119,7 +119,7 @@ def renew(
 
 
 def _arguments(wanted: Path, found: Path) -> list[str]:
-    system = ("--python-version", PYTHON, "--python-platform", "x86_64-manylinux_2_28")
+    system = ("--python-version", PYTHON, "--python-platform", "x86_64-manylinux_2_31")
     shape = ("--only-binary", ":all:", "--generate-hashes", "--no-annotate", "--no-header")
     return ["pip", "compile", "--no-config", *system, *shape, str(wanted), "-o", str(found)]
 

@@ -139,7 +139,7 @@ ENGINE = (
     Defect(
         "template-unbounded",
         "A model's chat template that never ends holds its thread for ever.",
-        "engine/models/template_job.py",
+        "engine/models/bounded_job.py",
         'signal.ITIMER_REAL, job["limit_s"])',
         'signal.ITIMER_REAL, job["limit_s"] + 20)',
         ("tests/engine/test_chat.py::test_a_template_that_never_ends_is_ended",),

@@ -206,6 +206,11 @@ def _refuse_settings(checked: CheckedRequest) -> None:
         ("stop_strings", config.stop_strings, Message("a dial map has no stop strings")),
         ("max_time", config.max_time is not None, Message("a dial map has no time limit")),
         (
+            "structured_outputs",
+            config.structured_outputs is not None,
+            Message("a dial map has no grammar"),
+        ),
+        (
             "prefix_allowed_tokens_fn",
             config.prefix_allowed_tokens_fn is not None,
             Message("a dial map has no allowed continuations"),

@@ -1,8 +1,8 @@
-"""A process that renders chat templates: one JSON object a line in, one out.
+"""A process that renders chat templates and compiles grammars: one JSON object a line in, one out.
 
-A template is a program of the model's author. One operation of it can take hours or gigabytes, and
-Python cannot interrupt it. So each job has a deadline after which the system kills the process, and
-the process has a limit on memory. This module imports neither torch nor a model.
+Both are programs of somebody else. One operation of them can take hours or gigabytes, and Python
+cannot interrupt it. So each job has a deadline after which the system kills the process, and the
+process has a limit on memory. This module imports neither torch nor a model.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any
 from jinja2.exceptions import TemplateError, TemplateSyntaxError
 from transformers.utils.chat_template_utils import render_jinja_template
 
+from engine.grammar.compile import GrammarError, compile_grammar
+
 
 def main() -> None:
     """Answer jobs until the input ends."""
@@ -25,7 +27,7 @@ def main() -> None:
         job = json.loads(line)
         # No handler: the system kills the process, also in the middle of an operation.
         signal.setitimer(signal.ITIMER_REAL, job["limit_s"])
-        answer = _render(job)
+        answer = _compile(job["spec"]) if "spec" in job else _render(job)
         signal.setitimer(signal.ITIMER_REAL, 0)
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
@@ -37,6 +39,15 @@ def _limit_memory(more: int) -> None:
     if about.exists():
         most = int(about.read_text().split()[0]) * resource.getpagesize() + more
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
+def _compile(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the ``grammar``, or why it is ``refused``: the template of a sentence with its values."""
+    try:
+        return {"grammar": compile_grammar(spec)}
+    except GrammarError as error:
+        why = error.args[0]
+        return {"refused": why.template, "values": dict(why.values)}
 
 
 def _render(job: dict[str, Any]) -> dict[str, Any]:

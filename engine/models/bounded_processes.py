@@ -1,4 +1,4 @@
-"""Warm processes that render chat templates, see ``template_job``."""
+"""Warm processes with limits on time and memory, for programs that strangers send; see ``bounded_job``."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from typing import Any
 from engine.settings import child_environment
 
 _MAX_PROCESSES = 2
-"""A template that takes all of its time keeps one of them; others are rendered by the other one."""
+"""A job that takes all of its time keeps one of them; the other one answers the other jobs."""
 _MAX_MEMORY_BYTES = 64_000_000
 """Memory of a process in addition to that of its imports."""
 
 
-class _TemplateProcess:
+class _BoundedProcess:
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "engine.models.template_job", str(_MAX_MEMORY_BYTES)],
+            [sys.executable, "-m", "engine.models.bounded_job", str(_MAX_MEMORY_BYTES)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -39,7 +39,7 @@ class _TemplateProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def render(self, job: Mapping[str, object]) -> dict[str, Any]:
+    def run(self, job: Mapping[str, object]) -> dict[str, Any]:
         self._stdin.write(json.dumps(job).encode() + b"\n")
         self._stdin.flush()
         if line := self._stdout.readline():
@@ -55,18 +55,18 @@ class _TemplateProcess:
         self._stdout.close()
 
 
-class _TemplateProcesses:
+class _BoundedProcesses:
     """The processes; its methods are safe to call from any thread."""
 
     def __init__(self) -> None:
         self._slots = threading.BoundedSemaphore(_MAX_PROCESSES)
-        self._idle: list[_TemplateProcess] = []
+        self._idle: list[_BoundedProcess] = []
 
-    def render(self, job: Mapping[str, object]) -> dict[str, Any]:
+    def run(self, job: Mapping[str, object]) -> dict[str, Any]:
         with self._slots:
-            process = self._take_idle() or _TemplateProcess()
+            process = self._take_idle() or _BoundedProcess()
             try:
-                answer = process.render(job)
+                answer = process.run(job)
             except BaseException:
                 process.close()
                 raise
@@ -78,7 +78,7 @@ class _TemplateProcesses:
         while self._idle:
             self._idle.pop().close()
 
-    def _take_idle(self) -> _TemplateProcess | None:
+    def _take_idle(self) -> _BoundedProcess | None:
         while self._idle:
             process = self._idle.pop()
             if process.is_alive:
@@ -87,7 +87,7 @@ class _TemplateProcesses:
         return None
 
 
-_PROCESSES = _TemplateProcesses()
+_PROCESSES = _BoundedProcesses()
 atexit.register(_PROCESSES.close)
 # A fork shares the pipes of its parent's processes and would mix up their answers.
 os.register_at_fork(after_in_child=_PROCESSES.__init__)
@@ -109,4 +109,18 @@ def render_template(
         MemoryError: the template takes more than 64 MB.
     """
     job = {"messages": messages, "arguments": dict(arguments)}
-    return _PROCESSES.render(job | {"limit_s": limit_s, "most_chars": most_chars})
+    return _PROCESSES.run(job | {"limit_s": limit_s, "most_chars": most_chars})
+
+
+def compile_grammar(spec: Mapping[str, object], limit_s: float) -> dict[str, Any]:
+    """Compile ``structured_outputs``; return its ``grammar``, or the reason why it is ``refused``.
+
+    Args:
+        spec: its value in normal form.
+        limit_s: most seconds.
+
+    Raises:
+        TimeoutError: it takes longer.
+        MemoryError: it takes more than 64 MB.
+    """
+    return _PROCESSES.run({"spec": dict(spec), "limit_s": limit_s})
