@@ -28,20 +28,28 @@ def quote_token(piece: str) -> str:
 
 
 def format_percent(p: float) -> str:
-    """Format a probability like the page: more digits for larger values."""
-    if p >= 0.9995:
-        return "100 %"
-    if p >= 0.1:
-        return f"{100 * p:.1f} %"
-    if p >= 0.0001:
-        return f"{100 * p:.2f} %"
-    return "<0.01 %" if p > 0 else "0"
+    """Format a probability like the page: two decimals, or two digits of a small value.
+
+    Only probability 1 is "100 %": smaller ones are not rounded up to it.
+    """
+    if p >= 1 or p <= 0:
+        return "100 %" if p >= 1 else "0 %"
+    if p >= 0.99995:
+        return ">99.99 %"
+    if p < 0.000001:
+        return "<0.0001 %"
+    if p >= 0.001:
+        return f"{100 * p:.{2 if p < 0.1 or p >= 0.9995 else 1}f} %"
+    return f"{100 * p:.{1 - math.floor(math.log10(100 * p))}f} %"
 
 
-def format_number(value: float, digits: int = 3) -> str:
-    """Format a number with ``digits`` significant digits and a true minus sign.
+def format_number(value: float, digits: int | None = None) -> str:
+    """Format a number with a true minus sign, and with all digits before the point.
 
-    Numbers with more than three integer digits show all of them.
+    Args:
+        value: any number.
+        digits: significant digits; without it three, but at most two decimals, and two of a number
+            below 0.1.
     """
     if math.isnan(value):
         return "–"
@@ -51,6 +59,7 @@ def format_number(value: float, digits: int = 3) -> str:
         return "0"
     # Very small and very large numbers use a power of ten with superscript digits.
     size = math.floor(math.log10(abs(value)))
+    digits = digits or (3 if size >= 0 else 2)
     if not _MIN_EXPONENT <= size <= _MAX_EXPONENT:
         return (
             f"{value / 10**size:.{digits - 1}f} × 10{str(size).translate(_SUPERSCRIPTS)}".replace(
@@ -60,13 +69,13 @@ def format_number(value: float, digits: int = 3) -> str:
     return f"{value:,.{max(0, digits - 1 - size)}f}".replace("-", "−")
 
 
-_MIN_EXPONENT, _MAX_EXPONENT = -5, 8
+_MIN_EXPONENT, _MAX_EXPONENT = -4, 8
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def format_distinct(a: float, b: float) -> tuple[str, str]:
     """Format two numbers with enough digits to differ."""
-    for digits in range(3, 9):
+    for digits in (None, *range(3, 9)):
         pair = format_number(a, digits), format_number(b, digits)
         if pair[0] != pair[1]:
             return pair
@@ -94,7 +103,7 @@ def format_total(value: float) -> str:
 
 def format_share(value: float) -> str:
     """Format a share strictly between 0 and 1 so that it does not read as 0 or 1."""
-    for digits in range(3, 9):
+    for digits in range(2, 9):
         text = f"{value:.{digits}f}"
         if 0 < float(text) < 1:
             return text.rstrip("0")

@@ -191,7 +191,7 @@ def _claim_missing_bias(
     draft.say(template, bias=format_number(bias))
     draft.fact(
         "Missing in the logit",
-        format_number(bias, 3),
+        format_number(bias),
         "With this much more in the model's logit, after this text only, it would have been taken.",
     )
     value = build_local_bias(chain.text, token_id, bias, run_sequence_bias(place))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from urllib.parse import parse_qs, urlparse
 
 import pytest
@@ -266,7 +267,7 @@ def test_many_draws_grow_into_a_tree(open_page):
     assert rows.count() > 3
     times = int(rows.first.locator("td").nth(1).inner_text())
     share = rows.first.locator("td").nth(2).inner_text()
-    assert share == (f"{100 * times / 64:.1f} %" if times > 6 else f"{100 * times / 64:.2f} %")
+    assert share == f"{math.floor(100 * times / 64 + 0.5)}\u00a0%"
     page.set_viewport_size({"width": 390, "height": 900})
     assert fits(page)
     shot(page, "draws_phone")

@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from engine.analysis import gallery
-from tests.helpers.pages import open_recording, open_tab, run_of, view
+from tests.helpers.pages import minus, open_recording, open_tab, run_of, view
 
 pytestmark = pytest.mark.nightly
 SELECT = "([i, node]) => playground.page.select(playground.page.shown('replay'), i, node)"
@@ -71,7 +71,7 @@ def test_diverse_beams_list_all_their_texts_with_their_groups(same_page):
     for number, output in enumerate(trace.outputs):
         head = heads.nth(number)
         expect(head).to_contain_text(f"Output {number + 1} · group")
-        expect(head).to_contain_text(f"score {output.score:.3f}".replace("-", "−"))
+        expect(head).to_contain_text(f"score {minus(output.score)}")
         expect(head).to_contain_text(f"{len(output.token_ids)} tokens")
 
 

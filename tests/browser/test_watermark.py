@@ -54,7 +54,7 @@ def test_the_page_says_what_the_detector_says(open_page, label, params):
         colour = "bits" if mark.g_values else "green" if mark.is_green else "red"
         assert kind == (colour if mark.scored else "skip")
     numbers = visual.locator(".dp-costs")
-    expect(numbers).to_contain_text(f"z {minus(found.verdict.z_score, 2)}")
+    expect(numbers).to_contain_text(f"z {minus(found.verdict.z_score)}")
     expect(numbers).to_contain_text(f"{found.verdict.hits} of {found.verdict.trials}")
     p = float(visual.locator(".wm-verdict").get_attribute("data-p"))
     assert p == pytest.approx(found.verdict.p_value, rel=1e-3)

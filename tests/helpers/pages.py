@@ -292,9 +292,9 @@ def until(target: Locator, claim: str, arg: Any = None) -> None:
     target.page.wait_for_function(function, arg=[target.element_handle(), arg])
 
 
-def minus(number: float, digits: int = 4) -> str:
-    """Return a number as the page writes it."""
-    return f"{number:.{digits}f}".replace("-", "−")
+def minus(number: float) -> str:
+    """Return a number of at least 0.1 as the page writes it."""
+    return f"{number:,.2f}".replace("-", "−")
 
 
 def fits(page: Page) -> bool:

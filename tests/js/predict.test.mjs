@@ -202,7 +202,7 @@ test("what is said of a guess says what the model gave to it and to what was wri
   rounds.reveal({ name: "x", most: -7 });
   assert.match(
     revealText(rounds),
-    /is no recorded candidate, so the model gave it at most 0\.09 %\. It does not count\./,
+    /is no recorded candidate, so the model gave it at most 0\.091 %\. It does not count\./,
   );
   rounds.reveal({ name: "x" });
   assert.match(

@@ -7,9 +7,12 @@ import {
   shortenText,
 } from "../../visualizers/beam_tree/words.mjs";
 import {
+  formatDuration,
   formatFixed,
   formatModelAndUsed,
+  formatNumber,
   formatPercent,
+  formatSetting,
   makeVisible,
   pluralText,
   tokenLabel,
@@ -60,10 +63,26 @@ test("no number is written as a zero that it is not", () => {
     [0, 3, "0.000"],
     [-0, 3, "0.000"],
     [-0.0002, 3, "−0.00020"],
+    [0.0698, 2, "0.070"],
+    [-1234.5, 1, "−1,234.5"],
     [0.0049, 2, "0.0049"],
     [-2.04e-9, 3, "−2.0 · 10⁻⁹"],
   ];
   for (const [x, digits, words] of cases) assert.equal(formatFixed(x, digits), words);
+});
+
+test("a number is as long as it needs to be, and a setting has all of its digits", () => {
+  const cases = [
+    [0, "0"],
+    [0.00698, "0.0070"],
+    [1.5, "1.5"],
+    [12.345, "12.3"],
+    [1234.5, "1,235"],
+  ];
+  for (const [x, words] of cases) assert.equal(formatNumber(x), words);
+  assert.equal(formatSetting(-0.4255), "−0.4255");
+  assert.equal(formatDuration(0.0123), "12 ms");
+  assert.equal(formatDuration(1), "1.0 s");
 });
 
 test("one of a thing is not several", () => {
@@ -79,7 +98,7 @@ test("a name is cut to its room, wide letters taking two places", () => {
 });
 
 test("a probability is said however small it is", () => {
-  assert.equal(formatPValue(0.0123456), "0.0123");
+  assert.equal(formatPValue(0.0123456), "0.012");
   assert.equal(formatPValue(0.000069), "6.9 · 10⁻⁵");
   assert.equal(formatPValue(2.34e-12), "2.3 · 10⁻¹²");
   assert.equal(formatPValue(0), "below 10⁻³⁰⁰");
@@ -111,6 +130,6 @@ test("a node is read out with what decided about it", () => {
   };
   assert.equal(
     describeNode({ pieces: { 1: " pond" } }, { data, p: 0.25, model: 0.5, column: 1 }),
-    "“·pond”, step 2, dropped, the model’s own probability 50.0 %, probability with your settings 25.0 %, sum of log-probabilities −3.000, score −1.500, rank 5, It missed the cut by 0.500, diversity −0.50 because group 1 took it first",
+    "“·pond”, step 2, dropped, the model’s own probability 50.0 %, probability with your settings 25.0 %, sum of log-probabilities −3.00, score −1.50, rank 5, It missed the cut by 0.50, diversity −0.50 because group 1 took it first",
   );
 });

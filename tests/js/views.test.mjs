@@ -232,7 +232,7 @@ test("passes: every pass is a row, and what was taken back is struck out", async
   const cells = [...all(".dp-table tbody tr")[3].querySelectorAll("td")].map((c) =>
     c.textContent.trim(),
   );
-  assert.deepEqual(cells, ["4", "4", "its own", "1", "1", "5", "6", "e f", "", "", "1.000"]);
+  assert.deepEqual(cells, ["4", "4", "its own", "1", "1", "5", "6", "e f", "", "", "1.00"]);
 });
 
 test("passes: a step is chosen by its row, and keys go on from there", async () => {

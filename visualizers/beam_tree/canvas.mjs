@@ -1,5 +1,6 @@
 // The SVG of the tree. Each step is a layer that is added once, and changes only where a place does.
 import { setAttributes, svg } from "../shared/dom.mjs";
+import { formatNumber } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { isContinued } from "./forest.mjs";
 import {
@@ -166,7 +167,7 @@ export class Canvas {
     const frame = { class: "bt-rect", x: -LINE_GAP, height: NODE_HEIGHT, rx: 6 };
     node.box = svg("g", attrs, svg("rect", frame), node.text);
     if (charge > 0)
-      node.box.append(svg("text", { class: "bt-charge", y: 9 }, `−${+charge.toFixed(2)}`));
+      node.box.append(svg("text", { class: "bt-charge", y: 9 }, formatNumber(-charge)));
     node.box.dpNode = node;
     node.word = nodeWord(run, node.data);
     this.#writeWord(node, ghost ? CROSS : "");

@@ -1,15 +1,18 @@
 // Comparison of the winner with greedy search: where the texts diverge, and their scores.
 import { el } from "../shared/dom.mjs";
-import { formatFixed, formatPrecise, tokenLabel, tokensText } from "../shared/text.mjs";
+import {
+  formatCount,
+  formatFixed,
+  formatNumber,
+  formatPrecise,
+  tokenLabel,
+  tokensText,
+} from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { pathTo, stepSummary } from "./words.mjs";
 
 /** @import { GreedyPath } from "../shared/trace.d.ts" */
 /** @import { Forest } from "./forest.mjs" */
-
-/** @param {number} x */
-const formatRatio = (x) =>
-  x >= 1e6 ? formatPrecise(x) : x >= 100 ? Math.round(x).toLocaleString("en") : x.toPrecision(3);
 
 /**
  * A text with the part that both texts share, and the first different token in bold.
@@ -65,7 +68,7 @@ const createSide = (kind, label, text, { length, sum, score }) =>
 const lengthText = (length, score) =>
   length === 1
     ? tr(" over 1 token, score {score}", { score })
-    : tr(" over {n} tokens, score {score}", { n: length.toLocaleString("en"), score });
+    : tr(" over {n} tokens, score {score}", { n: formatCount(length), score });
 
 /**
  * A sentence on how the search lost the greedy path.
@@ -112,7 +115,7 @@ function divergenceText(run, forest, ids, greedy, found) {
  */
 function gainText({ gain, times }) {
   if (gain === null || times === null || times < 1.005) return "";
-  const values = { times: formatRatio(times) };
+  const values = { times: times >= 1e6 ? formatPrecise(times) : formatNumber(times) };
   return gain > 0
     ? tr(" The winner is {times} times as probable as the greedy text.", values)
     : tr(" The greedy text is {times} times as probable as the winner.", values);

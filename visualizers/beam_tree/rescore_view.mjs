@@ -1,7 +1,7 @@
 // View that ranks the texts of a finished search with another length penalty.
 import { createButton, el } from "../shared/dom.mjs";
 import { renderTerms } from "../shared/terms.mjs";
-import { formatFixed, formatPowerOfTen, tokensText } from "../shared/text.mjs";
+import { formatFixed, formatNumber, formatPowerOfTen, tokensText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { createEntry } from "./info.mjs";
 import { rescore } from "./rescore.mjs";
@@ -14,8 +14,7 @@ const SCORE_FORMULA = tr(
 );
 
 /** @param {number} x */
-const formatDivisor = (x) =>
-  x >= 0.001 && x < 1e6 ? String(+x.toPrecision(6)) : formatPowerOfTen(x, 4);
+const formatDivisor = (x) => (x >= 0.001 && x < 1e6 ? formatNumber(x) : formatPowerOfTen(x));
 
 /** @param {number} places */
 const createMove = (places) => {
@@ -123,8 +122,8 @@ class RescorePanel {
    * @param {number | null} winner
    */
   #createItem(run, { node, length, divisor, score }, i, moved, penalty, winner) {
-    const sum = formatFixed(node.sum_logprobs, 4);
-    const written = `${sum} ÷ ${length}^${formatFixed(penalty, 1)} = ${sum} ÷ ${formatDivisor(divisor)} = ${formatFixed(score, 4)}`;
+    const sum = formatFixed(node.sum_logprobs);
+    const written = `${sum} ÷ ${length}^${formatFixed(penalty, 1)} = ${sum} ÷ ${formatDivisor(divisor)} = ${formatFixed(score)}`;
     const place = (node.node_id === winner ? "★ " : "") + (i + 1);
     return createEntry(place, written, this.#nodeText(run, node.node_id), createMove(moved));
   }

@@ -4,6 +4,7 @@ import {
   FATE_TEXT,
   formatFixed,
   formatPercent,
+  formatSetting,
   makeVisible,
   tokenLabel,
   tokensText,
@@ -67,7 +68,7 @@ export function rootWord(run) {
  * @param {number} value
  */
 export const scoreText = (sum, length, penalty, value) =>
-  `${formatFixed(sum)} ÷ ${length}^${penalty} = ${formatFixed(value)}`;
+  `${formatFixed(sum)} ÷ ${length}^${formatSetting(penalty)} = ${formatFixed(value)}`;
 
 /** @param {BeamNode} node */
 export function marginText({ fate, margin }) {

@@ -2,7 +2,13 @@
 import { createTable, el } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
 import { renderTerms } from "../shared/terms.mjs";
-import { formatFixed, formatPercent, formatPrecise, makeVisible } from "../shared/text.mjs";
+import {
+  formatCount,
+  formatFixed,
+  formatPercent,
+  formatPrecise,
+  makeVisible,
+} from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 // KL divergence in nats -> CSS class and label.
@@ -97,13 +103,13 @@ function createStrip(found, choose) {
  * @drawing
  * @param {number} bytes
  */
-const formatMegabytes = (bytes) => `${(bytes / BYTES_PER_MB).toFixed(1)} MB`;
+const formatMegabytes = (bytes) => `${formatFixed(bytes / BYTES_PER_MB, 1)} MB`;
 
 /** @param {any} side */
 const modelCells = (side) => [
   said(side.held),
   formatMegabytes(side.bytes),
-  side.perplexity === null ? "–" : formatFixed(side.perplexity, 3),
+  side.perplexity === null ? "–" : formatFixed(side.perplexity),
   side.tokens_per_s === null ? "–" : formatFixed(side.tokens_per_s, 1),
 ];
 
@@ -112,7 +118,7 @@ function divergenceText(n) {
   if (n === null) return tr("Greedy, both write the same text.");
   return n === 1
     ? tr("Greedy, their texts diverge after 1 token.")
-    : tr("Greedy, their texts diverge after {n} tokens.", { n: n.toLocaleString("en") });
+    : tr("Greedy, their texts diverge after {n} tokens.", { n: formatCount(n) });
 }
 
 /**
@@ -121,7 +127,7 @@ function divergenceText(n) {
 function summaryText({ mean_kl, largest_kl, agreement, parted, token_ids }) {
   const n = token_ids.length;
   const values = {
-    n: n.toLocaleString("en"),
+    n: formatCount(n),
     mean: formatPrecise(mean_kl),
     largest: formatPrecise(largest_kl),
   };

@@ -6,7 +6,7 @@ import {
   FATE_TEXT,
   formatFixed,
   formatModelAndUsed,
-  formatPercent,
+  formatWholePercent,
   toCssLength,
   tokenLabel,
 } from "../shared/text.mjs";
@@ -131,12 +131,12 @@ const JUDGED_TEXT = {
  * @param {number} number
  */
 function draftText({ status, p, q }, number) {
-  const values = { status: JUDGED_TEXT[status] ?? status, n: number, p: formatPercent(p) };
+  const values = { status: JUDGED_TEXT[status] ?? status, n: number, p: formatWholePercent(p) };
   if (q === null)
     return tr("Drafted and {status} in round {n}: the target's probability as used {p}.", values);
   return tr(
     "Drafted and {status} in round {n}: the target's probability as used {p}, the draft's {q}.",
-    { ...values, q: formatPercent(q) },
+    { ...values, q: formatWholePercent(q) },
   );
 }
 
@@ -202,8 +202,8 @@ function createCandidateCells(run, candidate, chosen) {
       {
         class: "n",
         title: tr("model {own}, as used {used}", {
-          own: formatPercent(raw),
-          used: formatPercent(processed),
+          own: formatWholePercent(raw),
+          used: formatWholePercent(processed),
         }),
       },
       formatModelAndUsed(raw, processed),

@@ -1,9 +1,8 @@
 // The table of measures of a comparison: one bar per run and measure, and a tick per seed.
 import { createScroller, el } from "../shared/dom.mjs";
 import { renderTerms } from "../shared/terms.mjs";
-import { formatWholePercent, toCssLength } from "../shared/text.mjs";
+import { formatNumber, formatWholePercent, toCssLength } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { formatNumber } from "./numbers.mjs";
 
 /**
  * A row of the table; see ``compute_measures``.

@@ -1,8 +1,7 @@
 // The verdict on a comparison in sentences: which text the judge finds likeliest, and the costs.
 
-import { formatWholePercent } from "../shared/text.mjs";
+import { formatNumber, formatWholePercent } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { formatNumber } from "./numbers.mjs";
 
 /**
  * What the measures say; see ``find_verdict``.

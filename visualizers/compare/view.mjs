@@ -4,8 +4,8 @@ import { createScroller, createTableHead, el } from "../shared/dom.mjs";
 import { loadPlotly } from "../shared/plotly.mjs";
 import { said } from "../shared/server_text.mjs";
 import { renderTerms } from "../shared/terms.mjs";
-import { makeVisible } from "../shared/text.mjs";
-import { pageLanguage, tr } from "../shared/tr.mjs";
+import { formatNumber, makeVisible } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
 import { createMeasureTable } from "./measures.mjs";
 
 /**
@@ -48,7 +48,7 @@ const ENDING_TEXT = {
 /** @param {number | string | null} value */
 function formatFigure(value) {
   if (typeof value !== "number") return ENDING_TEXT[value ?? ""] ?? said(value) ?? "–";
-  return value.toLocaleString(pageLanguage(), { maximumFractionDigits: 3 });
+  return formatNumber(value);
 }
 
 /**

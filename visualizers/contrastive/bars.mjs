@@ -1,6 +1,6 @@
 // Rows of contrastive search candidates: confidence against degeneration penalty.
 import { el } from "../shared/dom.mjs";
-import { formatFixed, formatPercent, tokenLabel } from "../shared/text.mjs";
+import { formatFixed, formatWholePercent, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { positionText, tokenAt } from "./words.mjs";
 
@@ -89,7 +89,7 @@ export function createCandidateRows(run, step, ids, mark) {
       el(
         "span",
         { class: "why" },
-        tr("probability as used {p} · like ", { p: formatPercent(option.probability) }),
+        tr("probability as used {p} · like ", { p: formatWholePercent(option.probability) }),
         el("b", {}, cause),
         positionText(option.position),
         tr(" · cosine {cosine}", { cosine: formatFixed(option.max_cosine, 2) }),

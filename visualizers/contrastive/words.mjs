@@ -1,5 +1,5 @@
 // Texts and positions for the view of contrastive search.
-import { formatFixed, formatPercent, tokenLabel } from "../shared/text.mjs";
+import { formatCount, formatFixed, formatPercent, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 export const START_TEXT = tr("start");
@@ -81,7 +81,7 @@ export function totalText(run) {
       ? tr("Similarity changed the choice in {changed} of 1 step", { changed })
       : tr("Similarity changed the choice in {changed} of {n} steps", {
           changed,
-          n: steps.toLocaleString("en"),
+          n: formatCount(steps),
         });
   return `${repeated === undefined ? "" : some}${decided}${changed ? ":" : "."}`;
 }

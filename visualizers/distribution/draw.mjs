@@ -67,14 +67,14 @@ function createRaceView(run, step, shown) {
   const words = racers.map((racer, i) => ({
     name: tokenLabel(run, racer.token_id),
     at: shown.runners[i],
-    time: racer.arrival.toPrecision(3),
+    time: formatFixed(racer.arrival),
     ...(i ? { sign: "○", word: "" } : WINNER_MARK),
   }));
   const rows = racers.map((r, i) => [
     (i ? "" : "▸ ") + tokenLabel(run, r.token_id),
     formatPercent(r.probability),
     formatFixed(r.noise),
-    r.arrival.toPrecision(3),
+    formatFixed(r.arrival),
   ]);
   return [
     createRace(words, shown.ticks, tr("the earliest wins")),
@@ -96,7 +96,7 @@ function createPoolView(run, step, shown) {
   const words = nodes.map((node, i) => ({
     name: tokenLabel(run, node.token_id),
     at: shown.runners[i],
-    time: node.arrival.toPrecision(3),
+    time: formatFixed(node.arrival),
     ...(node.fate === "pruned"
       ? { sign: "○", word: tr("dropped") }
       : { sign: "◆", word: tr("kept") }),

@@ -38,13 +38,13 @@ function createProcessorName(run, step, name, count) {
  */
 function processorRows(run, step) {
   const { entropy_model: own, entropy, removed } = run.shown[step.index].xray;
-  const whole = run.model.vocab_size.toLocaleString("en");
+  const whole = formatCount(run.model.vocab_size);
   return [
     [tr("the model's own"), "", whole, "100 %", formatFixed(own, 2)],
     ...step.stages.map(({ name, kept, kept_mass: mass }, i) => [
       el("span", {}, createProcessorName(run, step, name, removed[i])),
-      removed[i] ? tr("{n} removed", { n: removed[i].toLocaleString("en") }) : tr("none"),
-      kept.toLocaleString("en"),
+      removed[i] ? tr("{n} removed", { n: formatCount(removed[i]) }) : tr("none"),
+      formatCount(kept),
       formatPercent(mass),
       formatFixed(entropy[i], 2),
     ]),

@@ -2,9 +2,15 @@
 import { createFact, el } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
 import { renderTerms } from "../shared/terms.mjs";
-import { formatPercent, formatPrecise, pluralText, tokenLabel } from "../shared/text.mjs";
+import {
+  formatDuration,
+  formatPercent,
+  formatPrecise,
+  pluralText,
+  tokenLabel,
+} from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { formatOptional, formatSeconds, mixtureWeights, roundSummary } from "./words.mjs";
+import { formatOptional, mixtureWeights, roundSummary } from "./words.mjs";
 
 /** @import { DraftFigures, DraftSummary, PlainFigures } from "../shared/summaries.d.ts" */
 
@@ -67,7 +73,7 @@ function badgeParts(run, report) {
 
 /** @param {DraftReport} report */
 function proofText({ checked: n, check_s, plain_identical }) {
-  const took = formatSeconds(check_s);
+  const took = formatDuration(check_s);
   const proof =
     n === 1
       ? tr(
@@ -125,8 +131,8 @@ function createFigures(f) {
     [tr("[draft] passes"), f.draft_passes],
     [tr("accepted per round"), formatOptional(f.accepted_per_round, 2)],
     [tr("[acceptance rate]"), f.acceptance_rate === null ? "–" : formatPercent(f.acceptance_rate)],
-    [tr("drafting"), formatSeconds(f.draft_s)],
-    [tr("verifying"), formatSeconds(f.verify_s)],
+    [tr("drafting"), formatDuration(f.draft_s)],
+    [tr("verifying"), formatDuration(f.verify_s)],
     [tr("tokens per second"), formatOptional(f.tokens_per_s, 1)],
   ];
   return el(
@@ -198,8 +204,8 @@ function createSlowNote(figures, plain) {
   const values = {
     share: formatPercent(figures.draft_share),
     pace: formatOptional(figures.tokens_per_target_pass, 2),
-    several: formatSeconds(figures.target_pass_s),
-    single: formatSeconds(plain.token_s),
+    several: formatDuration(figures.target_pass_s),
+    single: formatDuration(plain.token_s),
   };
   const slow =
     (figures.acceptance_rate ?? 0) < 0.5

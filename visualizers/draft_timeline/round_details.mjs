@@ -2,9 +2,16 @@
 import { createScroller, el, svg } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
 import { renderTerms } from "../shared/terms.mjs";
-import { formatPercent, makeVisible, pluralText, tokenLabel, tokenText } from "../shared/text.mjs";
+import {
+  formatDuration,
+  formatPercent,
+  makeVisible,
+  pluralText,
+  tokenLabel,
+  tokenText,
+} from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { DRAFTER_TEXT, formatSeconds } from "./words.mjs";
+import { DRAFTER_TEXT } from "./words.mjs";
 
 /** @param {...Content} text */
 const createNote = (...text) => el("p", { class: "dp-note" }, text);
@@ -25,9 +32,9 @@ function createHeadline(run, step) {
       who: (DRAFTER_TEXT[d.drafter] || tr("a drafter")) + layer,
       reason: said(d.length_reason),
       drafts: pluralText(d.draft_forwards, tr("1 draft pass"), tr("{n} draft passes")),
-      drafting: formatSeconds(d.draft_s),
+      drafting: formatDuration(d.draft_s),
       targets: pluralText(step.forward_passes, tr("1 target pass"), tr("{n} target passes")),
-      verifying: formatSeconds(d.verify_s),
+      verifying: formatDuration(d.verify_s),
     }),
   );
 }

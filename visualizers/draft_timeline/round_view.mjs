@@ -4,7 +4,7 @@ import { el } from "../shared/dom.mjs";
 import { createPairBars } from "../shared/pair_bars.mjs";
 import { findSelectedOffset } from "../shared/record.mjs";
 import { StepView } from "../shared/step_view.mjs";
-import { formatCount, formatPercent, pluralText, tokenLabel } from "../shared/text.mjs";
+import { formatCount, formatWholePercent, pluralText, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { roundSummary } from "./words.mjs";
 
@@ -27,11 +27,14 @@ const VERDICTS = {
  */
 function guessRow(run, { token_id: id, p, q, status }, on, select) {
   const [sign, verdict] = VERDICTS[status];
-  const values = { verdict, word: tokenLabel(run, id), p: formatPercent(p) };
+  const values = { verdict, word: tokenLabel(run, id), p: formatWholePercent(p) };
   const said =
     q === null
       ? tr("“{word}”: {verdict}; main model {p}", values)
-      : tr("“{word}”: {verdict}; main model {p}, draft {q}", { ...values, q: formatPercent(q) });
+      : tr("“{word}”: {verdict}; main model {p}, draft {q}", {
+          ...values,
+          q: formatWholePercent(q),
+        });
   const word = tokenLabel(run, id).replace(/^·/, "");
   const go = status === "accepted" ? select : null;
   return { word, values: q === null ? [p] : [p, q], sign, said, on, kind: `dt-${status}`, go };

@@ -1,5 +1,5 @@
 // Texts and number formats of the view of speculative decoding.
-import { formatMilliseconds, tokenLabel, formatFixed as written } from "../shared/text.mjs";
+import { formatFixed, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /** @import { DraftSummary } from "../shared/summaries.d.ts" */
@@ -51,11 +51,8 @@ export const DRAFTER_TEXT = {
  */
 
 /** @param {number | null | undefined} x */
-export const formatOptional = (x, digits = 3) =>
-  x === null || x === undefined ? "–" : written(x, digits);
-
-/** @param {number} s */
-export const formatSeconds = (s) => (s < 1 ? formatMilliseconds(s) : `${written(s, 2)} s`);
+export const formatOptional = (x, digits = 2) =>
+  x === null || x === undefined ? "–" : formatFixed(x, digits);
 
 /**
  * The summary of a round.

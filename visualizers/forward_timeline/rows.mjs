@@ -1,10 +1,10 @@
 // Rows of the timeline, one for each forward pass. Only rows near the selected step are in the
 // page, so that a long run needs no more elements than a short one.
 import { createButton, el } from "../shared/dom.mjs";
-import { pluralText, tokenLabel } from "../shared/text.mjs";
+import { formatDuration, pluralText, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { createSegments } from "./lane.mjs";
-import { formatSeconds, passText, stepSummary } from "./words.mjs";
+import { passText, stepSummary } from "./words.mjs";
 
 /** @import { ForwardRow } from "../shared/summaries.d.ts" */
 /** @import { Scale } from "./lane.mjs" */
@@ -150,7 +150,7 @@ function createPassRow(run, step, place, choose) {
     lane,
     createReadCell(pass, said),
     createOutcome(run, step, row, last),
-    el("span", { class: "ft-time" }, row.took_s === null ? "" : formatSeconds(row.took_s)),
+    el("span", { class: "ft-time" }, row.took_s === null ? "" : formatDuration(row.took_s)),
   );
   /** @param {Scale} scale */
   const draw = (scale) => pass && lane.replaceChildren(...createSegments(pass, row, scale));

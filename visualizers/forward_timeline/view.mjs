@@ -93,7 +93,7 @@ function tableRows(run, step) {
       tokensText(run, row.gone),
       last ? tokensText(run, step.emit) : "",
       last ? step.detail.declared : "",
-      pass?.elapsed_s ? formatFixed(pass.elapsed_s, 3) : "",
+      pass?.elapsed_s ? formatFixed(pass.elapsed_s) : "",
     ];
   });
 }

@@ -1,18 +1,8 @@
 // Sentences about a custom method's run, its steps and its forward passes.
-import {
-  formatFixed,
-  formatMilliseconds,
-  formatCount as number,
-  pluralText,
-  tokenLabel,
-  tokensText,
-} from "../shared/text.mjs";
+import { formatCount as number, pluralText, tokenLabel, tokensText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /** @import { ForwardRow } from "../shared/summaries.d.ts" */
-
-/** @param {number} s */
-export const formatSeconds = (s) => (s < 1 ? formatMilliseconds(s) : `${formatFixed(s, 2)} s`);
 
 /**
  * The summary of a step.

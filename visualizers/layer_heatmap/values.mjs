@@ -1,5 +1,5 @@
 // The values of a layer's reading: their names, how they are drawn and how they are written.
-import { formatCount, formatFixed, formatPrecise } from "../shared/text.mjs";
+import { formatCount, formatFixed } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /** @type {Record<string, string>} */
@@ -62,7 +62,7 @@ export function toColourValue(name, x) {
 export function formatValue(name, x) {
   if (x === null) return "–";
   if (name === "rank") return formatCount(x + 1);
-  return name === "divergence" ? formatPrecise(x, 3) : formatFixed(x, 2);
+  return formatFixed(x);
 }
 
 /**

@@ -1,5 +1,6 @@
 // The waveform of a sound as a small drawing.
 import { svg } from "../shared/dom.mjs";
+import { formatFixed } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 const WIDTH = 200;
@@ -20,7 +21,7 @@ export function drawPeaks(peaks, seconds) {
     return svg("rect", place);
   });
   const label = tr("The loudness of {seconds} seconds of sound", {
-    seconds: (seconds ?? 0).toFixed(1),
+    seconds: formatFixed(seconds ?? 0, 1),
   });
   const box = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "md-peaks", preserveAspectRatio: "none" };
   return svg("svg", { ...box, role: "img", "aria-label": label }, bars);

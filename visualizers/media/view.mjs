@@ -1,6 +1,7 @@
 // View of the pictures and sounds that the model was given, above its text.
 import { el } from "../shared/dom.mjs";
 import { listSpeechSettings } from "../shared/speech.mjs";
+import { formatSeconds } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { drawPeaks } from "./peaks.mjs";
 
@@ -45,7 +46,7 @@ function createPictureFigure(info) {
 /** @param {any} info */
 function createSoundFigure(info) {
   const { seconds, rate, peaks, src } = info;
-  const long = tr("{n} s", { n: (seconds ?? 0).toFixed(1) });
+  const long = formatSeconds(seconds ?? 0);
   const pace = rate && tr("{n} Hz", { n: rate });
   return el(
     "figure",

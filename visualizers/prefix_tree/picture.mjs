@@ -2,7 +2,7 @@
 // frequency; an outlined bar shows its exact probability.
 import { svg } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
-import { formatCount, formatPercent, makeVisible, pluralText } from "../shared/text.mjs";
+import { formatCount, formatWholePercent, makeVisible, pluralText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /**
@@ -124,8 +124,8 @@ function describeNode(node, total) {
     name: node.kind === "tokens" ? tr("“{text}”", { text: makeVisible(text) }) : text,
     drawn: node.count,
     n: formatCount(total),
-    share: formatPercent(node.share),
-    exact: formatPercent(node.probability),
+    share: formatWholePercent(node.share),
+    exact: formatWholePercent(node.probability),
   };
   return total === 1
     ? tr("{name}: drawn {drawn} of 1 time ({share}), exact probability {exact}", values)
@@ -145,8 +145,8 @@ const drawCountText = (total) => pluralText(total, tr("1 draw"), tr("{n} draws")
 function createNode({ node, x, y, depth }, total, wide) {
   const real = (FULL_HEIGHT * node.count) / total;
   const exact = FULL_HEIGHT * node.probability;
-  const share = node.count ? formatPercent(node.share) : "0 %";
-  const exactly = tr("exact {share}", { share: formatPercent(node.probability) });
+  const share = node.count ? formatWholePercent(node.share) : "0 %";
+  const exactly = tr("exact {share}", { share: formatWholePercent(node.probability) });
   const labels =
     node.kind === "root"
       ? [drawCountText(total)]

@@ -2,7 +2,7 @@
 // frequencies, outlined bars exact probabilities.
 import { createFact, createScroller, createTable, el } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
-import { formatFixed, formatPercent, makeVisible, pluralText } from "../shared/text.mjs";
+import { formatFixed, formatWholePercent, makeVisible, pluralText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { drawTree } from "./picture.mjs";
 
@@ -34,8 +34,8 @@ const createTextTable = (message) =>
     message.rows.map(([text, times, share, exact, expected, sigma, seed]) => [
       makeVisible(text),
       String(times),
-      formatPercent(share),
-      formatPercent(exact),
+      formatWholePercent(share),
+      formatWholePercent(exact),
       `${formatFixed(expected, 1)} ± ${formatFixed(sigma, 1)}`,
       String(seed),
     ]),
@@ -64,7 +64,7 @@ const createCard = (title, ...inside) =>
 
 /** @param {DrawsMessage} message */
 function statusText({ kind, draws, wanted, seconds }) {
-  const time = seconds ? tr(" in {seconds} s", { seconds: seconds.toFixed(1) }) : "";
+  const time = seconds ? tr(" in {seconds} s", { seconds: formatFixed(seconds, 1) }) : "";
   const done = pluralText(
     wanted,
     tr("{draws} of 1 draw", { draws }),
@@ -131,7 +131,7 @@ class PrefixTree {
     this.facts.replaceChildren(
       createFact(tr("draws"), message.draws),
       createFact(tr("different texts"), message.distinct),
-      createFact(tr("probability they hold together"), formatPercent(message.covered)),
+      createFact(tr("probability they hold together"), formatWholePercent(message.covered)),
     );
     this.tree.replaceChildren(drawTree(message, this.tree.clientWidth));
     const shown = message.rows.length;

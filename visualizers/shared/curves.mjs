@@ -1,5 +1,6 @@
 // A line chart over the steps of a run, drawn as SVG. It is small enough for every page, where
 // Plotly (4.8 MB) is not, and prints sharply.
+import { formatFixed } from "../shared/text.mjs";
 import { el, svg } from "./dom.mjs";
 
 const HEIGHT = 230;
@@ -257,7 +258,7 @@ export class Curves {
     const lines = this.#curves.flatMap((curve) => {
       const value = curve.y[curve.x.indexOf(step)] ?? null;
       if (value === null) return [];
-      return [el("div", {}, `${curve.name}: ${value.toFixed(2)} ${this.#title.y}`)];
+      return [el("div", {}, `${curve.name}: ${formatFixed(value)} ${this.#title.y}`)];
     });
     if (!lines.length) return this.#hideTip();
     const named = this.#curves.find((curve) => curve.text);

@@ -3,6 +3,8 @@
 // allowed". The catalogue maps templates to translations. A value that is a sentence is translated,
 // too. Unknown sentences stay in English.
 
+import { pageLanguage } from "./tr.mjs";
+
 /** @typedef {{ template: string, values: Record<string, string> }} Source */
 /** @typedef {Record<string, Source>} Templates */
 
@@ -73,6 +75,20 @@ export function parseMessage(text) {
  */
 export const readMessage = async (response) => parseMessage(await response.text());
 
+const SERVER_NUMBER = /^[<>+−-]?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?( [%σ]| [·×] 10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)?$/;
+
+/**
+ * Write a number of the server with the reader's signs; another text stays as it is.
+ * @param {string} text
+ */
+function localizeNumber(text) {
+  if (!SERVER_NUMBER.test(text)) return text;
+  const parts = new Intl.NumberFormat(pageLanguage()).formatToParts(1000.5);
+  /** @param {string} type */
+  const sign = (type) => parts.find((part) => part.type === type)?.value ?? "";
+  return text.replace(/[.,]/g, (found) => sign(found === "." ? "decimal" : "group"));
+}
+
 /** @param {Record<string, string>} texts English template -> the same in another language */
 export function createTranslator(texts) {
   const known = new Map(Object.entries(texts));
@@ -86,7 +102,7 @@ export function createTranslator(texts) {
     const other = known.get(sentence);
     if (other !== undefined) return other;
     const source = sources.get(sentence);
-    if (!source || depth === MAX_DEPTH) return sentence;
+    if (!source || depth === MAX_DEPTH) return localizeNumber(sentence);
     const values = Object.entries(source.values).map(([n, v]) => [n, translateText(v, depth + 1)]);
     return fill(known.get(source.template) ?? source.template, Object.fromEntries(values));
   }

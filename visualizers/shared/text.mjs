@@ -54,66 +54,116 @@ const SUPERSCRIPT_DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const toSuperscript = (digits) =>
   [...digits].map((c) => SUPERSCRIPT_DIGITS[Number(c)] ?? "⁻").join("");
 
-/**
- * Turn JavaScript's notation into a minus sign and superscript powers of ten.
- * @param {string} text
- */
-const formatNotation = (text) => {
-  const [number, exponent] = text.replace("-", "−").replace("e+", "e").split("e");
-  return exponent ? `${number} · 10${toSuperscript(exponent)}` : number;
-};
+/** @type {Map<string, Intl.NumberFormat>} */
+const numberFormats = new Map();
 
 /**
- * Format a number with significant digits.
+ * A format of numbers in the reader's locale; created once, because that is slow.
+ * @param {Intl.NumberFormatOptions} options
+ */
+function numberFormat(options) {
+  const key = JSON.stringify(options);
+  const known = numberFormats.get(key) ?? new Intl.NumberFormat(pageLanguage(), options);
+  numberFormats.set(key, known);
+  return known;
+}
+
+/**
+ * Write a number in the reader's locale, with a minus sign and not with a hyphen.
+ * @param {number} x
+ * @param {Intl.NumberFormatOptions} options
+ */
+const toLocale = (x, options) =>
+  numberFormat(options)
+    .format(x || 0)
+    .replace("-", "−");
+
+const SMALL = 0.1;
+const TINY = 0.0001;
+
+/** @param {number} x */
+const isSmall = (x) => x !== 0 && Math.abs(x) < SMALL;
+
+/**
+ * Format a number with significant digits, also where they are zeros.
+ * @drawing
  * @param {number} x
  */
-export const formatPrecise = (x, digits = 2) => formatNotation(x.toPrecision(digits));
+export const formatPrecise = (x, digits = 2) =>
+  x !== 0 && (Math.abs(x) < TINY || Math.abs(x) >= 10 ** 6)
+    ? formatPowerOfTen(x, digits)
+    : toLocale(x, { minimumSignificantDigits: digits, maximumSignificantDigits: digits });
 
 /**
  * Format a number as a multiple of a power of ten.
  * @param {number} x
  */
-export const formatPowerOfTen = (x, digits = 2) => formatNotation(x.toExponential(digits - 1));
+export function formatPowerOfTen(x, digits = 2) {
+  const [number, exponent] = x.toExponential(digits - 1).split("e");
+  const decimals = digits - 1;
+  const text = toLocale(Number(number), {
+    minimumFractionDigits: decimals,
+    maximumFractionDigits: decimals,
+  });
+  return `${text} · 10${toSuperscript(exponent.replace("+", ""))}`;
+}
 
 /**
- * Format a number with fixed decimals. One that would round
- * to 0 gets two significant digits instead.
+ * Format a number with two decimals, or fewer. A number below 0.1 has two significant digits.
  * @param {number} x
  */
-export const formatFixed = (x, digits = 3) => {
-  const plain = x.toFixed(digits);
-  return x !== 0 && Number(plain) === 0 ? formatPrecise(x) : formatNotation(plain);
-};
+export const formatFixed = (x, digits = 2) =>
+  isSmall(x)
+    ? formatPrecise(x)
+    : toLocale(x, { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
 /**
- * Format a probability as percent. Only probability 1 is
- * "100 %": smaller ones are not rounded up to it.
+ * Format a number as formatFixed does, without zeros at its end, and the shorter the larger it is.
+ * @param {number} x
+ * @param {number} [decimals] at most
+ */
+export function formatNumber(x, decimals = 2) {
+  if (isSmall(x)) return formatPrecise(x);
+  const most = Math.abs(x) < 10 ? 2 : Math.abs(x) < 100 ? 1 : 0;
+  return toLocale(x, { maximumFractionDigits: Math.min(decimals, most) });
+}
+
+/**
+ * Format a value that a person set, with all of its digits.
+ * @param {number} x
+ */
+export const formatSetting = (x) => toLocale(x, { maximumSignificantDigits: 6 });
+
+/** @param {number} p */
+function percentDigits(p) {
+  if (p < 0.001) return { minimumSignificantDigits: 2, maximumSignificantDigits: 2 };
+  const digits = p < 0.1 || p >= 0.9995 ? 2 : 1;
+  return { minimumFractionDigits: digits, maximumFractionDigits: digits };
+}
+
+/**
+ * Format a probability as percent with at most two decimals, or two significant digits below
+ * 0.1 %. Only probability 1 is "100 %": smaller ones are not rounded up to it.
  * @drawing
  * @param {number} p
  */
-export const formatPercent = (p) => {
-  if (p >= 1) return "100 %";
-  if (p >= 0.99995) return ">99.99 %";
-  if (p >= 0.9995) return `${(100 * p).toFixed(2)} %`;
-  if (p >= 0.1) return `${(100 * p).toFixed(1)} %`;
-  if (p >= 0.0001) return `${(100 * p).toFixed(2)} %`;
-  if (p >= 0.000001) return `${(100 * p).toPrecision(2)} %`;
-  return p > 0 ? "<0.0001 %" : "0 %";
-};
-
-const wholePercent = new Intl.NumberFormat(pageLanguage(), { maximumFractionDigits: 0 });
-const smallPercent = new Intl.NumberFormat(pageLanguage(), { maximumFractionDigits: 1 });
+export function formatPercent(p) {
+  if (p >= 1 || p === 0) return `${toLocale(100 * Math.min(p, 1), {})} %`;
+  if (p >= 0.99995) return `>${formatFixed(99.99)} %`;
+  if (p < 0.000001) return `<${formatPrecise(TINY, 1)} %`;
+  return `${toLocale(100 * p, percentDigits(p))} %`;
+}
 
 /**
  * Format a probability as whole percent in the reader's locale, with one decimal below 1 %.
  * @drawing
  * @param {number} p
  */
-export const formatWholePercent = (p) => {
-  if (p > 0 && p < 0.001) return `<${smallPercent.format(0.1)}\u00a0%`;
-  if (p < 1 && p >= 0.995) return `>${wholePercent.format(99)}\u00a0%`;
-  return `${(p < 0.01 ? smallPercent : wholePercent).format(100 * p)}\u00a0%`;
-};
+export function formatWholePercent(p) {
+  if (p > 0 && p < 0.001) return `<${formatFixed(SMALL, 1)}\u00a0%`;
+  if (p < 1 && p >= 0.995) return ">99\u00a0%";
+  return `${toLocale(100 * p, { maximumFractionDigits: p < 0.01 ? 1 : 0 })}\u00a0%`;
+}
 
 /**
  * The model's probability and the one after the processors,
@@ -129,7 +179,8 @@ export const formatModelAndUsed = (model, used) => {
     : `${before} → ${after}`;
 };
 
-export const formatCount = (/** @type {number} */ number) => number.toLocaleString("en");
+/** @param {number} number */
+export const formatCount = (number) => toLocale(number, {});
 
 /**
  * Choose the singular or the plural text. Both are whole
@@ -153,7 +204,19 @@ export const toCssLength = (share) => `${100 * share}%`;
  * @drawing
  * @param {number} s
  */
-export const formatMilliseconds = (s) => `${(1000 * s).toFixed(0)} ms`;
+export const formatMilliseconds = (s) => `${formatFixed(1000 * s, 0)} ms`;
+
+/**
+ * Format a duration in seconds.
+ * @param {number} s
+ */
+export const formatSeconds = (s) => tr("{n} s", { n: formatFixed(s, 1) });
+
+/**
+ * Format a duration in milliseconds, or in seconds from one on.
+ * @param {number} s
+ */
+export const formatDuration = (s) => (s < 1 ? formatMilliseconds(s) : formatSeconds(s));
 
 /**
  * Outcome of a beam search candidate -> text.

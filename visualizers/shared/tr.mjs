@@ -10,11 +10,20 @@ const texts = JSON.parse(textsElement?.textContent || "{}");
 export const pageLanguage = () => language;
 
 /**
+ * A whole number stays as it is, as it may be a seed or the name of a step.
+ * @param {string | number} value
+ */
+const toText = (value) =>
+  typeof value === "number" && !Number.isInteger(value)
+    ? value.toLocaleString(language, { maximumSignificantDigits: 6 }).replace("-", "−")
+    : String(value);
+
+/**
  * Translate a text and fill in its values, such as {n}.
  * @param {string} english
  * @param {Record<string, string | number>} [values]
  */
 export function tr(english, values) {
   const text = texts[english] ?? english;
-  return values ? text.replace(/\{(\w+)\}/g, (whole, name) => String(values[name] ?? whole)) : text;
+  return values ? text.replace(/\{(\w+)\}/g, (whole, name) => toText(values[name] ?? whole)) : text;
 }

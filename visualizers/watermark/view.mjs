@@ -2,12 +2,12 @@
 import { createFact, createTable, el } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
 import { renderTerms, term } from "../shared/terms.mjs";
-import { formatFixed, tokenLabel } from "../shared/text.mjs";
+import { formatFixed, formatPercent, formatSetting, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { formatPValue } from "./p_value.mjs";
 import { ScorePlot } from "./plot.mjs";
 import { createLegend, createToken } from "./token.mjs";
-import { bitsText, formatGreenShare, isWatermarkStep, stepSummary } from "./words.mjs";
+import { bitsText, isWatermarkStep, stepSummary } from "./words.mjs";
 
 /** @import { Verdict } from "../shared/summaries.d.ts" */
 
@@ -23,7 +23,7 @@ const COLUMNS = [
 
 /** @param {Verdict} verdict */
 function verdictText({ prediction, doubtful, z_threshold, distinct_z_score }) {
-  const z = z_threshold;
+  const z = formatSetting(z_threshold);
   if (!prediction) return ["no", tr("✗ Not shown to be marked: z is not above {z}.", { z })];
   if (!doubtful) return ["yes", tr("✓ Marked: z is above {z}.", { z })];
   return [
@@ -41,14 +41,14 @@ function verdictText({ prediction, doubtful, z_threshold, distinct_z_score }) {
  */
 function createNumbers(verdict, bits) {
   const { hits, trials, distinct_hits, distinct_trials, distinct_z_score } = verdict;
-  const [share, chance] = [verdict.fraction, verdict.chance].map((x) => (100 * x).toFixed(1));
+  const [share, chance] = [verdict.fraction, verdict.chance].map(formatPercent);
   return [
     createFact(tr("T (tokens that count)"), verdict.num_tokens_scored),
     createFact(
       bits ? term("g-value", tr("ones")) : term("green list", tr("green")),
       tr("{n} of {total}", { n: hits, total: trials }),
     ),
-    createFact(tr("share"), tr("{share} %, by chance {chance} %", { share, chance })),
+    createFact(tr("share"), tr("{share}, by chance {chance}", { share, chance })),
     createFact(term("z-score", "z"), formatFixed(verdict.z_score, 2)),
     distinct_trials < trials
       ? createFact(
@@ -77,8 +77,8 @@ function tokenCells(run, step) {
     step.index + 1,
     tokenLabel(run, step.emit[0]),
     d.g_values.length ? bitsText({ hits, flips }) : colour,
-    d.green_fraction === null ? "" : formatGreenShare(d.green_fraction),
-    d.bias,
+    d.green_fraction === null ? "" : formatPercent(d.green_fraction),
+    formatSetting(d.bias),
     d.scored ? fresh : tr("no: {reason}", { reason: said(d.reason) }),
     z === null ? "" : formatFixed(z, 2),
   ];

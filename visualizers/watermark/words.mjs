@@ -1,6 +1,6 @@
 // Texts on a token as the detector sees it.
 import { said } from "../shared/server_text.mjs";
-import { tokenLabel } from "../shared/text.mjs";
+import { formatPercent, formatSetting, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /** @import { WatermarkSummary } from "../shared/summaries.d.ts" */
@@ -16,13 +16,6 @@ export const isWatermarkStep = (step) => step.detail?.kind === "watermark";
  */
 export const stepSummary = (run, step) => run.shown[step.index].watermark;
 
-/**
- * Format the green share of a step as percent.
- * @drawing
- * @param {number} fraction
- */
-export const formatGreenShare = (fraction) => `${(100 * fraction).toFixed(1)} %`;
-
 /** @param {{ hits: number, flips: number }} shown */
 export const bitsText = ({ hits, flips }) => tr("{n} of {total}", { n: hits, total: flips });
 
@@ -34,7 +27,7 @@ function colourText(detail, shown) {
   if (detail.g_values.length) return tr("{bits} keyed bits are ones", { bits: bitsText(shown) });
   if (detail.is_green === null) return tr("no list was chosen");
   const raised = detail.bias
-    ? tr("; its logit was raised by {bias}", { bias: detail.bias })
+    ? tr("; its logit was raised by {bias}", { bias: formatSetting(detail.bias) })
     : tr("; its logit was left alone");
   return (detail.is_green ? tr("green") : tr("red")) + greenShareText(detail) + raised;
 }
@@ -42,7 +35,7 @@ function colourText(detail, shown) {
 /** @param {WatermarkDetail} detail */
 function greenShareText(detail) {
   if (detail.green_fraction === null) return "";
-  const share = formatGreenShare(detail.green_fraction);
+  const share = formatPercent(detail.green_fraction);
   return detail.scheme === "selfhash"
     ? tr(", where {share} of the tokens tested was green", { share })
     : tr(", where {share} of the vocabulary was green", { share });

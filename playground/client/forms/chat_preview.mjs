@@ -1,6 +1,7 @@
 // Preview of the tokens that a chat becomes through the model's template, before anything runs.
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
+import { formatCount } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { createTurns } from "../../../visualizers/text/chat_turns.mjs";
 import { StoppableQuestion } from "../jobs/question.mjs";
@@ -15,7 +16,7 @@ const PAUSE_MS = 400;
 const tokenCountText = ({ length }, model) =>
   length === 1
     ? tr("1 token of {model}.", { model })
-    : tr("{n} tokens of {model}.", { n: length.toLocaleString("en"), model });
+    : tr("{n} tokens of {model}.", { n: formatCount(length), model });
 
 /** The folded preview under the messages of a chat. */
 export class ChatPreview {

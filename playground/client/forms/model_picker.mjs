@@ -1,5 +1,6 @@
 // The model picker: a model and, if the strategy needs one, a draft model; listed or typed.
 import { el } from "../../../visualizers/shared/dom.mjs";
+import { formatPercent } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Choice } from "../shell/name_choice.mjs";
 import { afterModelsChange, afterRefusals, getDeclaration } from "../shell/spec.mjs";
@@ -61,8 +62,8 @@ export function weightsSummary({ dtype, device, weights }) {
   const agrees =
     same === undefined
       ? ""
-      : tr(", another model: the same first choice at {n} % of places", {
-          n: (100 * same).toFixed(1),
+      : tr(", another model: the same first choice at {share} of places", {
+          share: formatPercent(same),
         });
   const where = places.length
     ? tr("; layers: {places}", { places: places.join(", ") })

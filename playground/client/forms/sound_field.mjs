@@ -1,8 +1,9 @@
 // The sound input: a file, a recording or an example.
 import { drawPeaks } from "../../../visualizers/media/peaks.mjs";
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
+import { formatFixed, formatSeconds } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { formatSeconds, formatSize } from "../shell/file_sizes.mjs";
+import { formatSize } from "../shell/file_sizes.mjs";
 import { getDeclaration } from "../shell/spec.mjs";
 import { levelShare } from "../shell/wav.mjs";
 import { MediaField } from "./media_field.mjs";
@@ -117,9 +118,9 @@ export class SoundField extends MediaField {
     recorder.watch((seconds, level) => {
       bar.value = levelShare(level);
       words.textContent = tr("{seconds} s of {most} s · {level} dB", {
-        seconds: seconds.toFixed(0),
+        seconds: formatFixed(seconds, 0),
         most,
-        level: String(level).replace("-", "−"),
+        level: formatFixed(level, 0),
       });
       if (seconds >= most) this.#finishRecording();
     });

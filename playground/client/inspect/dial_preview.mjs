@@ -1,6 +1,7 @@
 // Shows the selected step under the settings of the form, while they differ from those of the run.
 // The page decides the step by itself where it can, else the server does.
-import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
+import { formatSetting } from "../../../visualizers/shared/text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
 import { isSameValue } from "../forms/settings.mjs";
 import { StoppableQuestion } from "../jobs/question.mjs";
 import { stages, store } from "../shell/page_state.mjs";
@@ -49,8 +50,7 @@ export const changedParameters = ({ params, dials, what_if }, own, values) =>
  */
 export function settingText(changed) {
   /** @param {any} value */
-  const text = (value) =>
-    typeof value === "number" ? value.toLocaleString(pageLanguage()) : String(value);
+  const text = (value) => (typeof value === "number" ? formatSetting(value) : String(value));
   if (changed.length === 1 && changed[0].value !== "") return text(changed[0].value);
   return changed.map(({ label, value }) => `${label} ${text(value) || "–"}`).join(", ");
 }

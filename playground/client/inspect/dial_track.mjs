@@ -1,6 +1,7 @@
 // Draws the map of a dial on the track of its slider, with a caption about the text at its value.
 import { el } from "../../../visualizers/shared/dom.mjs";
-import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
+import { formatFixed } from "../../../visualizers/shared/text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
 import { countShared, findPlace, isKnown, isSameText } from "./dial_maps.mjs";
 
 /** @import { DialMap, Interval, Place } from "./dial_maps.mjs" */
@@ -11,12 +12,7 @@ import { countShared, findPlace, isKnown, isSameText } from "./dial_maps.mjs";
  */
 export function formatStretch({ low, high }) {
   for (const digits of [2, 3, 4]) {
-    const ends = [low, high].map((value) =>
-      value.toLocaleString(pageLanguage(), {
-        minimumFractionDigits: digits,
-        maximumFractionDigits: digits,
-      }),
-    );
+    const ends = [low, high].map((value) => formatFixed(value, digits));
     if (ends[0] !== ends[1] || digits === 4) return ends;
   }
   return [];

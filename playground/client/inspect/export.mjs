@@ -2,6 +2,7 @@
 import { createButton, downloadUrl, el, saveAs } from "../../../visualizers/shared/dom.mjs";
 import { toTraceJson } from "../../../visualizers/shared/record.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
+import { formatFixed } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { saveTrace } from "../../../visualizers/stage/download.mjs";
 import { StoppableQuestion } from "../jobs/question.mjs";
@@ -324,7 +325,7 @@ class ExportPanel {
     if (answer.error)
       return this.#mark("bad", tr("Not checked: {why}", { why: said(answer.error) }));
     const verdict = answer.equal ? tr("✓ Verified. ") : tr("✗ Not the same. ");
-    const seconds = answer.seconds.toFixed(1);
+    const seconds = formatFixed(answer.seconds, 1);
     const took = tr(" It took {seconds} s in a fresh process.", { seconds });
     this.#mark(answer.equal ? "good" : "bad", verdict + said(answer.message) + took);
   }

@@ -3,9 +3,9 @@ import { el, svg } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { renderTerms } from "../../../visualizers/shared/terms.mjs";
 import {
-  formatFixed,
   formatPercent,
   formatPrecise,
+  formatSeconds,
   makeVisible,
   toCssLength,
 } from "../../../visualizers/shared/text.mjs";
@@ -110,9 +110,7 @@ function placeName(part, at) {
   if (part.pieces.length) return tr("“{text}”", { text: visiblePiece(part.pieces[at]) });
   if (part.grid && at < part.leading) return tr("the whole picture");
   if (part.grid) return tr("row {row}, column {column}", gridCell(part.grid[1], at - part.leading));
-  return part.starts.length
-    ? `${formatFixed(part.starts[at], 2)} s`
-    : tr("part {n}", { n: at + 1 });
+  return part.starts.length ? formatSeconds(part.starts[at]) : tr("part {n}", { n: at + 1 });
 }
 
 /**

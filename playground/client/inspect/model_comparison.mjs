@@ -2,6 +2,7 @@
 import { createModelComparison } from "../../../visualizers/beside/view.mjs";
 import { createButton, el, saveAs } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
+import { formatCount } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Form } from "../forms/form.mjs";
 import { ModelPicker } from "../forms/model_picker.mjs";
@@ -21,7 +22,7 @@ const MODEL_ROLES = ["target", "draft", "foreign", "seq2seq"];
 
 /** @param {number} n tokens */
 const doneSentence = (n) =>
-  n === 1 ? tr("Done: 1 token.") : tr("Done: {n} tokens.", { n: n.toLocaleString("en") });
+  n === 1 ? tr("Done: 1 token.") : tr("Done: {n} tokens.", { n: formatCount(n) });
 
 let instanceCount = 0;
 

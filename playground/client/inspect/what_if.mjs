@@ -2,7 +2,7 @@
 // random number.
 import { createButton, createFact, el } from "../../../visualizers/shared/dom.mjs";
 import { said } from "../../../visualizers/shared/server_text.mjs";
-import { formatPercent } from "../../../visualizers/shared/text.mjs";
+import { formatCount, formatFixed, formatPercent } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { Form } from "../forms/form.mjs";
 import { StoppableQuestion } from "../jobs/question.mjs";
@@ -245,12 +245,12 @@ class WhatIfPanel {
     this.#showSentence(decisionSentence(this.cards, this.#form, run, answer), true);
     this.facts.replaceChildren(
       createFact(tr("kept mass"), formatPercent(answer.mass)),
-      createFact(tr("tokens left"), answer.kept.toLocaleString("en")),
+      createFact(tr("tokens left"), formatCount(answer.kept)),
       createFact(
         tr("entropy"),
         tr("{before} → {after} bits", {
-          before: answer.bits.toFixed(2),
-          after: answer.bits_used.toFixed(2),
+          before: formatFixed(answer.bits),
+          after: formatFixed(answer.bits_used),
         }),
       ),
     );

@@ -2,7 +2,12 @@
 // lines where a filter cuts.
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { processorTitle } from "../../../visualizers/shared/processors.mjs";
-import { formatPercent, toCssLength, tokenLabel } from "../../../visualizers/shared/text.mjs";
+import {
+  formatCount,
+  formatPercent,
+  toCssLength,
+  tokenLabel,
+} from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 const COLUMN_HEADS = [tr("token"), "", tr("model → as used")];
@@ -110,7 +115,7 @@ function createCutRows(stages, name) {
   const stage = stages.find((s) => s.name === name);
   if (!stage || !name) return [];
   const { kept, cut } = stage;
-  const left = { title: processorTitle(name), n: kept.toLocaleString("en") };
+  const left = { title: processorTitle(name), n: formatCount(kept) };
   const words =
     cut === null
       ? tr("{title} leaves {n}", left)

@@ -1,7 +1,7 @@
 // The processors of a step as cards. Each can be switched off, and moved by mouse or keyboard.
 import { el } from "../../../visualizers/shared/dom.mjs";
 import { processorTitle } from "../../../visualizers/shared/processors.mjs";
-import { formatPercent } from "../../../visualizers/shared/text.mjs";
+import { formatCount, formatFixed, formatPercent } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 const PROCESSORS = tr("Processors, in their order");
@@ -28,9 +28,9 @@ function effectText({ on, removed, kept, mass = 0, bits = 0 }) {
   if (!on) return tr("off");
   if (kept === undefined) return "";
   const gone = removed
-    ? tr("removes {n}, keeps {p}", { n: removed.toLocaleString("en"), p: formatPercent(mass) })
+    ? tr("removes {n}, keeps {p}", { n: formatCount(removed), p: formatPercent(mass) })
     : tr("removes none");
-  return tr("{gone} · {bits} bits", { gone, bits: bits.toFixed(2) });
+  return tr("{gone} · {bits} bits", { gone, bits: formatFixed(bits) });
 }
 
 /**

@@ -1,6 +1,10 @@
 // The questions of lesson cards: one kind of control each, with its answer and its marking.
 import { createButton, el } from "../../../visualizers/shared/dom.mjs";
-import { formatPercent, makeVisible } from "../../../visualizers/shared/text.mjs";
+import {
+  formatSetting,
+  formatWholePercent,
+  makeVisible,
+} from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 /** @import { Tree } from "./markdown.mjs" */
@@ -134,7 +138,7 @@ function createChoice(bet, changed) {
         const words = [
           isRight ? tr("✓ right") : "",
           place === own ? tr("your bet") : "",
-          probabilities[place] === undefined ? "" : formatPercent(probabilities[place]),
+          probabilities[place] === undefined ? "" : formatWholePercent(probabilities[place]),
         ];
         said.textContent = words.filter(Boolean).join(" · ");
       }
@@ -152,7 +156,7 @@ function createSlider(bet, changed) {
   const { low, high, by } = bet;
   let touched = false;
   /** @param {number} value */
-  const words = (value) => `${Number(value.toPrecision(6))}${unitSuffix(bet)}`;
+  const words = (value) => `${formatSetting(value)}${unitSuffix(bet)}`;
   const output = el("output", { class: "ls-number" }, "–");
   const range = el("input", {
     type: "range",

@@ -1,6 +1,6 @@
 // The printed handout of a lesson: the cards as questions, then the answers on a separate page.
 import { el } from "../../../visualizers/shared/dom.mjs";
-import { formatPercent, makeVisible } from "../../../visualizers/shared/text.mjs";
+import { formatWholePercent, makeVisible } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { unitSuffix } from "./bets.mjs";
 import { createCardContext } from "./card_context.mjs";
@@ -116,7 +116,7 @@ function createAnswerSheet({ before, after }, lesson, place, draw) {
             .map((text, i) =>
               tr("“{text}” {share}", {
                 text: makeVisible(text),
-                share: formatPercent(key.probabilities[i]),
+                share: formatWholePercent(key.probabilities[i]),
               }),
             )
             .join(" · "),

@@ -1,7 +1,12 @@
 // The answers of a class: a table with a bar per answer, next to the model's probabilities.
 import { createScroller, el } from "../../../visualizers/shared/dom.mjs";
-import { formatPercent, makeVisible, toCssLength } from "../../../visualizers/shared/text.mjs";
-import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
+import {
+  formatNumber,
+  formatWholePercent,
+  makeVisible,
+  toCssLength,
+} from "../../../visualizers/shared/text.mjs";
+import { tr } from "../../../visualizers/shared/tr.mjs";
 import { isRight, optionLabels, unitSuffix } from "../lessons/bets.mjs";
 
 /** @import { Bet, Key } from "../lessons/bets.mjs" */
@@ -36,13 +41,6 @@ const BAR_KINDS = {
   number: binBars,
   order: orderBars,
 };
-
-/**
- * Format a number with three significant digits.
- * @param {number} value
- */
-export const formatNumber = (value) =>
-  value.toLocaleString(pageLanguage(), { maximumSignificantDigits: 3 });
 
 /**
  * Create the histogram of the bets on a card, with its sentences.
@@ -127,7 +125,7 @@ function createBarTable(bars, votes) {
         bar.right ? el("span", { class: "rm-right" }, tr("✓ right")) : null,
       ),
       createCell(voteShare(bar.votes, votes), voteCountText(bar.votes, votes), "class"),
-      model ? createCell(bar.p ?? 0, formatPercent(bar.p ?? 0), "model") : null,
+      model ? createCell(bar.p ?? 0, formatWholePercent(bar.p ?? 0), "model") : null,
     ),
   );
   const head = el(

@@ -1,5 +1,5 @@
-// Formats file sizes and durations.
-import { tr } from "../../../visualizers/shared/tr.mjs";
+// Formats file sizes.
+import { formatFixed } from "../../../visualizers/shared/text.mjs";
 
 const KB = 1000;
 const MB = 1_000_000;
@@ -9,10 +9,4 @@ const MB = 1_000_000;
  * @param {number} bytes
  */
 export const formatSize = (bytes) =>
-  bytes < MB ? `${Math.ceil(bytes / KB)} kB` : `${(bytes / MB).toFixed(1)} MB`;
-
-/**
- * Format a duration in seconds.
- * @param {number} seconds
- */
-export const formatSeconds = (seconds) => tr("{n} s", { n: seconds.toFixed(1) });
+  bytes < MB ? `${Math.ceil(bytes / KB)} kB` : `${formatFixed(bytes / MB, 1)} MB`;

@@ -2,6 +2,7 @@
 import { divergenceText } from "../../../visualizers/compare/divergence.mjs";
 import { verdictSentences } from "../../../visualizers/compare/verdict.mjs";
 import { el } from "../../../visualizers/shared/dom.mjs";
+import { formatCount } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
 /** @import { CompareFigures } from "../../../visualizers/compare/view.mjs" */
@@ -22,7 +23,7 @@ const EMPTY = tr(
  */
 function leadSentence({ common, at }, over) {
   if (at !== null) return divergenceText(common);
-  const n = common.toLocaleString("en");
+  const n = formatCount(common);
   if (over)
     return common === 1
       ? tr("All texts are the same, token for token: 1 token.")

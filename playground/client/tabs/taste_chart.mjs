@@ -2,7 +2,7 @@
 // one filled.
 import { createTable, el, svg } from "../../../visualizers/shared/dom.mjs";
 import { renderTerms, term } from "../../../visualizers/shared/terms.mjs";
-import { formatFixed, formatPercent } from "../../../visualizers/shared/text.mjs";
+import { formatFixed, formatWholePercent } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { said } from "../forms/settings.mjs";
 import { findStrategy } from "../shell/spec.mjs";
@@ -32,8 +32,8 @@ const TITLES = {
 };
 /** @type {Record<Measure, (value: number) => string>} */
 const FORMATTERS = {
-  perplexity: (value) => formatFixed(value, 2),
-  rep_3: formatPercent,
+  perplexity: formatFixed,
+  rep_3: formatWholePercent,
   tokens: String,
 };
 
@@ -142,7 +142,7 @@ function createMeasureFigure(votes, { name, less: words }) {
   const { less, of } = countLess(votes, name);
   const proof = of
     ? tr(" [p-value] {p}: chance alone gives a result at least this lopsided that often.", {
-        p: formatFixed(signTest(less, of), 3),
+        p: formatFixed(signTest(less, of)),
       })
     : tr(" No vote says anything about it.");
   const sentence = tr("Of {of} votes that differ in it, {less} went to the text with {words}.", {
@@ -171,7 +171,7 @@ function leadSentence(votes) {
       pairs: votes.length,
       round: PAIRS_PER_ROUND,
       rare: Math.round(1 / signTest(PAIRS_PER_ROUND, PAIRS_PER_ROUND)),
-      p: formatFixed(signTest(8, PAIRS_PER_ROUND), 3),
+      p: formatFixed(signTest(8, PAIRS_PER_ROUND)),
     },
   );
 }
