@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from engine.analysis.dial_map.build import map_dial
+    from engine.analysis.tune.read_plan import load_plan, read_plan
+    from engine.analysis.tune.run_table import run_table
+    from engine.analysis.tune.table import Table
     from engine.models.loading import LoadedModel, load
     from engine.run.decoding import decode
     from engine.run.request import DecodeRequest
@@ -17,11 +20,15 @@ __all__ = [
     "STRATEGIES",
     "DecodeRequest",
     "LoadedModel",
+    "Table",
     "Trace",
     "decode",
     "decode_prompts",
     "load",
+    "load_plan",
     "map_dial",
+    "read_plan",
+    "run_table",
 ]
 
 _HOMES = {
@@ -33,6 +40,10 @@ _HOMES = {
     "decode_prompts": "engine.serving.prompt_batch",
     "load": "engine.models.loading",
     "map_dial": "engine.analysis.dial_map.build",
+    "Table": "engine.analysis.tune.table",
+    "load_plan": "engine.analysis.tune.read_plan",
+    "read_plan": "engine.analysis.tune.read_plan",
+    "run_table": "engine.analysis.tune.run_table",
 }
 
 

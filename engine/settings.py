@@ -52,6 +52,8 @@ class Settings:
     each of them."""
     max_runs_per_address: int = 16
     """Most waiting and active runs of one address on a public Space."""
+    max_public_tune_runs: int = 200
+    """Most runs of one table of prompts, settings and seeds on a public Space."""
     max_runtime_s: float = 300.0
     """Most seconds that one run may compute."""
     max_check_s: float = 60.0

@@ -29,6 +29,7 @@ from engine.cli import (
     schema,
     serve,
     translations,
+    tune,
     verify,
 )
 from engine.cli.argument_values import escape_controls
@@ -51,6 +52,7 @@ COMMANDS = (
     attention,
     dial,
     padding,
+    tune,
     method,
     gallery,
     lesson,

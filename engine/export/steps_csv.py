@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from engine.export.csv_table import to_csv
+from engine.csv_table import to_csv
 from engine.trace.records import Step, Trace, chosen_token_id
 
 COLUMNS = (

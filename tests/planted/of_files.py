@@ -208,7 +208,7 @@ FILES = (
     Defect(
         "spreadsheet-runs-token",
         "A token that begins with “=” is run by the spreadsheet that opens the table.",
-        "engine/export/csv_table.py",
+        "engine/csv_table.py",
         'f"\'{value}" if value.startswith(_ACTIVE) else value\n',
         "value\n",
         ("tests/engine/export/test_parts.py::test_the_table_of_steps",),
