@@ -25,7 +25,6 @@ _NEUTRAL: Mapping[str, tuple[object, ...]] = {
     "suffix": ("",),
     "frequency_penalty": (0,),
     "presence_penalty": (0,),
-    "response_format": ({"type": "text"},),
     "tools": ([],),
     "tool_choice": ("none",),
     "functions": ([],),
@@ -232,7 +231,24 @@ def _take_params(fields: dict[str, Any]) -> dict[str, Any]:
             params[other] = fields.pop(own)
     if bias := fields.pop("logit_bias", None):
         params["sequence_bias"] = _read_bias(bias)
+    grammar = _read_response_format(fields.pop("response_format", None))
+    if grammar is not None and fields.setdefault("structured_outputs", grammar) is not grammar:
+        allowed = Message("it goes without response_format, which says the same")
+        raise ParameterError("structured_outputs", fields["structured_outputs"], allowed)
     return {**params, **fields}
+
+
+def _read_response_format(wanted: object) -> dict[str, Any] | None:
+    """Return ``structured_outputs`` of a response format, None for plain text."""
+    match wanted:
+        case None | {"type": "text"}:
+            return None
+        case {"type": "json_object"}:
+            return {"json": {"type": "object"}}
+        case {"type": "json_schema", "json_schema": {"schema": schema}}:
+            return {"json": schema}
+    allowed = "its type must be text, json_object or json_schema with a schema"
+    raise ParameterError("response_format", wanted, allowed)
 
 
 def _read_bias(bias: object) -> Sequence[tuple[list[int], float]]:

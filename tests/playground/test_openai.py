@@ -91,6 +91,17 @@ def test_texts_and_log_probabilities_are_those_of_the_trace(client, asked, drawn
     assert answer.usage.completion_tokens == 20
 
 
+def test_a_response_format_is_a_grammar(client):
+    schema = {"type": "object", "properties": {"n": {"enum": [3, 7]}}, "required": ["n"]}
+    schema["additionalProperties"] = False
+    wanted = {"type": "json_schema", "json_schema": {"name": "number", "schema": schema}}
+    answer = client.completions.create(
+        model="storyteller", prompt=PROMPT, max_tokens=20, extra_body={"response_format": wanted}
+    )
+    assert answer.choices[0].text in ('{"n":3}', '{"n":7}')
+    assert answer.choices[0].finish_reason == "stop"
+
+
 def test_a_stream_adds_up_to_the_same(client, asked, drawn):
     texts, tokens, ends, usage = ["", ""], [[], []], {}, None
     for chunk in client.completions.create(
@@ -176,6 +187,12 @@ REFUSED = {
     ),
     "unsupported": ({"presence_penalty": 1}, openai.BadRequestError, "presence_penalty", "support"),
     "unknown": ({"tok_k": 3}, openai.BadRequestError, "tok_k", "did you mean top_k"),
+    "format": (
+        {"response_format": {"type": "xml"}},
+        openai.BadRequestError,
+        "response_format",
+        "json_schema",
+    ),
     "bias": ({"logit_bias": {"a": 1}}, openai.BadRequestError, "logit_bias", "token ids"),
 }
 
