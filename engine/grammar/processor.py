@@ -106,7 +106,8 @@ class GrammarLogitsProcessor:
         eos: Sequence[int],
         limits: dict[str, Any],
     ) -> None:
-        self.table, self.start, self.eos = table, start, list(eos)
+        self.table, self.grammar = table, grammar
+        self.start, self.eos = start, list(eos)
         root = llguidance.LLMatcher(
             table.llguidance, grammar, log_level=0, limits=llguidance.LLParserLimits(**limits)
         )

@@ -15,10 +15,13 @@ from engine import DecodeRequest, load
 from engine.declare.structured_outputs import MOST_CHARACTERS
 from engine.errors import EngineError
 from engine.export.verify import verify_export
+from engine.grammar.microscope import find_refusal
 from engine.grammar.processor import read_token_bytes
+from engine.inspection.rerun import replay_to_step
 from engine.inspection.trace_logits import run_from_trace
 from engine.inspection.what_if import SettingsChange, apply_change
-from engine.models.structured_outputs import make_grammar_processor
+from engine.inspection.why import explain_token
+from engine.models.structured_outputs import compile_structured_outputs, make_grammar_processor
 from engine.strategies import STRATEGIES
 from tests.helpers.real import real_model
 from tests.helpers.runs import failed, finished
@@ -219,6 +222,32 @@ def test_a_prompt_that_ends_in_a_space_is_warned_of():
     assert any("ends in a space" in note for note in notes("She had a ", "[a-z]+"))
     assert not any("ends in a space" in note for note in notes("She had a ", " ?[a-z]+"))
     assert not any("ends in a space" in note for note in notes("She had a", "[a-z]+"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "written", "token", "fits", "expected"),
+    [
+        (BALL, " big ball", " and", "", "“.”"),
+        (BALL, " big", " black", " b", "“a”"),
+        ({"json": TOY}, '{"toy":', " ", "", '“"'),
+        ({"choice": ["Yes", "No"]}, "", "Not", "No", "the end"),
+        ({"regex": "[0-9]+[a-z]?"}, "4", "A", "", "a digit, a small letter or the end"),
+        ({"regex": r"a\t| "}, "", "é", "", "a space or “a”"),
+    ],
+)
+def test_a_refusal_says_what_fits_and_what_was_expected(spec, written, token, fits, expected):
+    found = find_refusal(compile_structured_outputs(spec), written.encode(), token.encode())
+    assert found.fits == fits
+    assert expected in found.expected
+
+
+def test_why_not_names_the_grammar_and_what_it_expected():
+    trace = finished(ask("greedy", CHOICE))
+    [wanted] = [one for one in trace.steps[1].candidates if one.rank == 0]
+    assert wanted.removed_by == "Grammar"
+    answer = explain_token(replay_to_step(trace, 1), wanted.token_id)
+    assert "structured_outputs allows goes on with" in answer.sentence
+    assert "it expects" in answer.sentence
 
 
 def first_logprob(trace):

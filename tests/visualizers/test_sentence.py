@@ -6,9 +6,11 @@ import math
 
 import pytest
 
+from engine import DecodeRequest
 from engine.analysis import gallery
 from engine.trace.details import BeamDetail
 from engine.trace.records import Trace, chosen_token_id
+from tests.helpers.runs import finished
 from visualizers import summarize_trace
 
 RUNS = {entry.file.split(".")[0]: entry for entry in gallery.list_entries()}
@@ -49,6 +51,20 @@ def test_a_draw_is_rare_or_not_by_its_chance():
             assert sentence["other"] == best != word
             assert (sentence["kind"] == "drawn_rare") == (share[word] < 0.1)
             assert sentence["share"] == pytest.approx(share[word], rel=1e-5)
+
+
+def test_where_a_grammar_left_one_word_the_models_own_choice_is_named():
+    params = {"structured_outputs": {"choice": [" zebra."]}, "max_new_tokens": 8}
+    trace = finished(DecodeRequest("greedy", prompt="One day, a little boy", params=params))
+    found = [shown["sentence"] for shown in summarize_trace(trace, ())]
+    wanted = [one for one in found if one["kind"] == "only_wanted"]
+    assert wanted
+    for step, sentence in zip(trace.steps, found, strict=True):
+        if sentence["kind"] == "only_wanted":
+            [favourite] = [one for one in step.candidates if one.rank == 0]
+            assert sentence["filter"] == "Grammar"
+            assert sentence["other"] == favourite.token_id != step.emit[0]
+            assert sentence["other_share"] == pytest.approx(math.exp(favourite.raw_logprob))
 
 
 def test_greedy_takes_the_likeliest_and_says_when_it_was_close():

@@ -81,13 +81,27 @@ def _name_word(step: Step, kind: str) -> StepSummary:
     return {"kind": kind, "word": chosen_token_id(step)}
 
 
+def _describe_only(step: Step, favourite: Candidate | None) -> StepSummary:
+    """Return the sentence of a step at which the filters left one token."""
+    found = _name_word(step, "only")
+    if favourite is None or favourite.removed_by is None:
+        return found
+    return {
+        **found,
+        "kind": "only_wanted",
+        "filter": favourite.removed_by,
+        "other": favourite.token_id,
+        "other_share": to_probability(favourite.raw_logprob),
+    }
+
+
 def describe_draw(step: Step) -> StepSummary:
     """Return the sentence of a step whose token was drawn."""
     own, favourite = _own(step), _favourite(step)
     if own is None:
         return _name_word(step, "plain")
     if step.stages and step.stages[-1].kept == 1:
-        return _name_word(step, "only")
+        return _describe_only(step, favourite)
     likeliest = max(step.candidates, key=lambda c: c.processed_logprob)
     share = to_probability(own.processed_logprob)
     found = {"word": own.token_id, "share": share}
@@ -115,7 +129,7 @@ def describe_greedy(step: Step) -> StepSummary:
     if own is None or favourite is None or best is None or best.token_id != own.token_id:
         return _name_word(step, "plain")
     if step.stages and step.stages[-1].kept == 1:
-        return _name_word(step, "only")
+        return _describe_only(step, favourite)
     if favourite.token_id != own.token_id:
         kind = "reordered" if favourite.removed_by is None else "removed"
         found = {"kind": kind, "word": own.token_id, "other": favourite.token_id}

@@ -7,6 +7,7 @@ import { tr } from "../shared/tr.mjs";
 const SENTENCES = {
   plain: tr("{word} was chosen here."),
   only: tr("Only {word} was left: your filters had removed every other word."),
+  only_wanted: tr("{filter} left only {word}; the model wanted {other}, with {other_share}."),
   favourite: tr("{word} was the likeliest word here, so greedy took it."),
   close: tr("{word} was just ahead of {other}, {share} to {other_share}, so greedy took it."),
   reordered: tr("The model preferred {other}, but with your settings {word} came first."),
