@@ -136,7 +136,7 @@ def draft_lines(plan: Plan, auto: str, model: str = "model") -> list[str]:
 
 def fixed_threshold_lines(plan: Plan) -> list[str]:
     """Return the lines that keep transformers from tuning the draft's threshold during the run."""
-    if not plan.draft_values.get("assistant_confidence_threshold"):
+    if not (plan.has_native_draft and plan.draft_values["assistant_confidence_threshold"]):
         return []
     return [
         "# With scikit-learn installed, transformers would tune the confidence threshold during the run.",

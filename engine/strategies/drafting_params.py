@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from engine.declare.bundled_loop import BundledLoop, ChooseLoop
 from engine.declare.params import Choice, Flag, Integer, Number, param, params_of
 from engine.errors import ModelError, ParameterError
+from engine.loops.drafting.confidence import ADAPTIVE, CONSTANT
 from engine.loops.drafting.named_drafters import drafted_loop
 from engine.strategies.shared_params import NextTokenParams, SamplingParams
 
@@ -156,6 +157,8 @@ def make_bundled_loop_chooser(drafter: str) -> ChooseLoop:
             )
         elif config.stop_strings:
             why = "transformers runs past a stop string that ends inside a draft"
+        elif getattr(config, "assistant_confidence_schedule", CONSTANT) == ADAPTIVE:
+            why = "transformers tunes the confidence only where scikit-learn is installed"
         else:
             return None
         return BundledLoop(drafted_loop, why, {"drafter": drafter})

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from engine.declare.params import Choice, param
 from engine.loops.drafting.assistant import AssistantDrafter
 from engine.loops.drafting.assisted import assisted_loop
+from engine.loops.drafting.confidence import CONFIDENCE_SCHEDULES, CONSTANT
 from engine.loops.drafting.drafter import RunContext
 from engine.loops.drafting.lossless_check import make_report_hook
 from engine.strategies.base import Context, Preset, Strategy
@@ -22,6 +24,19 @@ from engine.strategies.drafting_params import (
 class SpeculativeConfig(EnsembleParams):
     """Parameters of drafting by a model with the target's tokenizer."""
 
+    assistant_confidence_schedule: str = param(
+        Choice(
+            label="Confidence schedule",
+            group="advanced",
+            choices=CONFIDENCE_SCHEDULES,
+            help=(
+                "adaptive: after every round the threshold becomes the one that would have cost "
+                "the fewest passes so far. transformers does so wherever scikit-learn is installed."
+            ),
+        ),
+        CONSTANT,
+    )
+
 
 def prepare(context: Context) -> dict[str, Any]:
     """Return the drafter that uses the draft model.
@@ -30,10 +45,10 @@ def prepare(context: Context) -> dict[str, Any]:
         ModelError: the tokenizers of both models differ.
     """
     check_same_tokenizer(context.target, context.assistant)
-    model = context.assistant.model
+    model, schedule = context.assistant.model, context.config.assistant_confidence_schedule
 
     def make(run: RunContext) -> AssistantDrafter:
-        return AssistantDrafter(run, model)
+        return AssistantDrafter(run, model, confidence=schedule)
 
     return {"make_drafter": make, "after": make_report_hook(context.config, make)}
 

@@ -203,6 +203,8 @@ class DraftDetail:
     lost: str = ""
     """Universal: drafted text that was lost in re-encoding."""
     exit_layer: int | None = None
+    threshold: Probability | None = None
+    """Adaptive confidence: the draft ended after a token less probable than this; None if constant."""
     drafter: str = ""
     """assistant, prompt_lookup, early_exit or universal."""
     report: DraftReport | None = None

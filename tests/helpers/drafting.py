@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import types
 from typing import Any
 
+import numpy
 import torch
+from transformers.generation import candidate_generator
 
 from engine.run.request import DecodeRequest
 from engine.trace.details import DraftDetail
@@ -85,3 +89,19 @@ def drafter(like: str = "llama_draft", noise: float = 0.0) -> Any:
             for p in model.parameters():
                 p.add_(noise * torch.randn_like(p))
     return model
+
+
+def install_scikit_learn(monkeypatch: Any) -> None:
+    """Let transformers' assisted decoding find scikit-learn until the test ends."""
+    monkeypatch.setattr(candidate_generator, "is_sklearn_available", lambda: True)
+    for name in ("sklearn", "sklearn.metrics"):
+        monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(roc_curve=roc_curve))
+
+
+def roc_curve(truth: Any, scores: Any) -> tuple[Any, Any, list[float]]:
+    """Return what scikit-learn's function of this name does, without dropping any point."""
+    truth, scores = numpy.array(truth), numpy.array(scores)
+    thresholds = numpy.unique(scores)[::-1]
+    above = scores[None] >= thresholds[:, None]
+    false, true = ((above & (truth == kind)).sum(1) / (truth == kind).sum() for kind in (0, 1))
+    return numpy.array([0, *false]), numpy.array([0, *true]), [numpy.inf, *thresholds]

@@ -195,6 +195,15 @@ test("drafts: a chosen round is marked, later ones are dim, and tiles and table 
   assert.equal(all(".dt-more tbody tr").length, all(".dt-lane .dt-tile").length);
 });
 
+test("drafts: a round names the threshold that the rounds before it tuned", async () => {
+  const { all, run, select, text } = await drawn("speculative-1", "draft_timeline");
+  await select(0);
+  assert.doesNotMatch(text(".dt-round"), /tuned/);
+  run.steps[1].detail.threshold = 0.4321;
+  await click(all(".dt-number")[1]);
+  assert.match(text(".dt-round"), /below a probability of 43\.2 %, tuned to the rounds so far/);
+});
+
 test("drafts: a copy is joined to its source", async () => {
   const { all, select, trace } = await drawn("prompt_lookup-1", "draft_timeline");
   const step = trace.steps.find(({ detail }) => detail.match);

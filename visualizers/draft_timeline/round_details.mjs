@@ -40,6 +40,17 @@ function createHeadline(run, step) {
 }
 
 /**
+ * The threshold of a round, if the rounds before it tuned it.
+ * @param {number} threshold
+ */
+const createThreshold = (threshold) =>
+  createNote(
+    tr("A draft ended here below a probability of {threshold}, tuned to the rounds so far.", {
+      threshold: formatPercent(threshold),
+    }),
+  );
+
+/**
  * @param {Run} run
  * @param {DraftDetail} detail
  */
@@ -66,6 +77,7 @@ export function createRoundDetails(run, step) {
   const d = step.detail;
   return [
     createHeadline(run, step),
+    ...(d.threshold == null ? [] : [createThreshold(d.threshold)]),
     ...(d.match ? [createArc(run, step)] : []),
     ...(d.drafter === "universal" && d.draft_own.length ? [createRails(run, d)] : []),
     ...(d.residual.length ? [createResidual(run, d)] : []),

@@ -177,6 +177,7 @@ export interface DraftDetail {
   reencoded: number[];
   lost: string;
   exit_layer: number | null;
+  threshold: number | null;
   drafter: string;
   report: DraftReport | null;
 }

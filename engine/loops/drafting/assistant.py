@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from engine.errors import ModelError
+from engine.loops.drafting.confidence import CONSTANT
 from engine.loops.drafting.drafter import (
     Draft,
     ModelDrafter,
@@ -30,6 +31,7 @@ class AssistantDrafter(ModelDrafter):
         model: a decoder-only model with the target's vocabulary.
         exit_layer: recorded if the model is the target's own first layers.
         cached: whether the model may use its cache.
+        confidence: see ``ModelDrafter``.
     """
 
     name = "assistant"
@@ -41,8 +43,9 @@ class AssistantDrafter(ModelDrafter):
         exit_layer: int | None = None,
         *,
         cached: bool = True,
+        confidence: str = CONSTANT,
     ) -> None:
-        super().__init__(context, model, cached=cached)
+        super().__init__(context, model, cached=cached, confidence=confidence)
         self.exit_layer = exit_layer
         self.processors = draft_processors(context.processors)
         self.vocab = context.model.config.get_text_config(decoder=True).vocab_size

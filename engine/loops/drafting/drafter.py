@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from engine.loops.drafting.confidence import ADAPTIVE, CONSTANT, ConfidenceThreshold
 from engine.loops.drafting.draft_forward import DraftForward, free_positions
 from engine.loops.exponential_race import draw_tokens
 from engine.loops.special_ids import eos_ids
@@ -34,6 +35,7 @@ class Draft:
         reencoded: universal: the target ids of the draft.
         lost: universal: drafted text that was dropped.
         exit_layer: early exit: layers used.
+        threshold: adaptive confidence: the draft ended after a token less probable than this.
     """
 
     tokens: torch.Tensor
@@ -46,6 +48,7 @@ class Draft:
     reencoded: tuple[int, ...] = ()
     lost: str = ""
     exit_layer: int | None = None
+    threshold: float | None = None
 
 
 @dataclass(frozen=True)
@@ -150,22 +153,32 @@ class ModelDrafter(Drafter):
         context: the run.
         model: a decoder-only generation model.
         cached: whether the model may use its cache.
+        confidence: constant, or adaptive, which tunes a threshold above 0 to the rounds so far.
     """
 
     nothing_allowed = "no token is allowed here"
 
-    def __init__(self, context: RunContext, model: Model, *, cached: bool = True) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        model: Model,
+        *,
+        cached: bool = True,
+        confidence: str = CONSTANT,
+    ) -> None:
         config = context.generation_config
         self.context, self.forward = context, DraftForward(model, cached=cached)
         self.schedule = DraftLengthSchedule(
             config.num_assistant_tokens, config.num_assistant_tokens_schedule
         )
-        # Fixed: transformers tunes it during the run if scikit-learn is installed.
-        self.threshold = config.assistant_confidence_threshold or 0.0
+        # transformers tunes it if scikit-learn is installed; a run only if it is asked to.
+        given = config.assistant_confidence_threshold or 0.0
+        self.threshold = ConfidenceThreshold(given, adaptive=confidence == ADAPTIVE)
 
     def learn_outcome(self, accepted: int, drafted: int) -> None:
         """Adapt the draft length to a round's outcome, counted in target tokens."""
         self.schedule.update(accepted, drafted)
+        self.threshold.update(accepted)
 
     def _draft_for_target(
         self,
@@ -192,7 +205,10 @@ class ModelDrafter(Drafter):
         reason = self.schedule.explain_length(len(tokens), stop)
         made = self.forward.passes - before
         drafted = input_ids.new_tensor(tokens)
-        return Draft(drafted, scores, self.schedule.length, reason, forwards=made)
+        threshold = self.threshold.value if self.threshold.adaptive else None
+        return Draft(
+            drafted, scores, self.schedule.length, reason, forwards=made, threshold=threshold
+        )
 
     def _draft_tokens(
         self,
@@ -228,24 +244,18 @@ class ModelDrafter(Drafter):
             token = choose_token(scores, do_sample, self.context.generator)
             tokens.append(token)
             rows.append(scores)
+            confidence = self.threshold.add_token(scores, token)
             if token in ends:
                 stop = "it ends the text"
                 break
-            probability = self._confidence(scores, token)
-            if probability < self.threshold:
+            if confidence < self.threshold.value:
                 stop = Message(
                     "confidence {value} fell below {threshold}",
-                    value=f"{probability:.2f}",
-                    threshold=f"{self.threshold:g}",
+                    value=f"{confidence:.2f}",
+                    threshold=f"{self.threshold.value:.4g}",
                 )
                 break
         return tokens, torch.cat(rows) if rows else None, stop
-
-    def _confidence(self, scores: torch.Tensor, token: int) -> float:
-        """Return a token's probability; 1 without a threshold."""
-        if not self.threshold:
-            return 1.0
-        return float(torch.softmax(scores, dim=-1)[0, token])
 
 
 def with_drafted_tokens(ids: torch.Tensor, tokens: list[int]) -> torch.Tensor:

@@ -11,6 +11,7 @@ import torch
 
 from engine.loops.drafting.assistant import AssistantDrafter, EarlyExitDrafter
 from engine.loops.drafting.assisted import assisted_loop
+from engine.loops.drafting.confidence import CONSTANT
 from engine.loops.drafting.drafter import Drafter, RunContext
 from engine.loops.drafting.prompt_lookup import PromptLookupDrafter
 from engine.loops.drafting.universal import IntersectionDrafter, ReencodingDrafter
@@ -63,6 +64,7 @@ def drafted_loop(
     recorder: Recorder,
     generator: torch.Generator,
     drafter: str,
+    assistant_confidence_schedule: str = CONSTANT,
     assistant_model: Model | None = None,
     tokenizer: Tokenizer | None = None,
     assistant_tokenizer: Tokenizer | None = None,
@@ -79,6 +81,7 @@ def drafted_loop(
         recorder: records every round.
         generator: the run's random generator.
         drafter: speculative, prompt_lookup, early_exit or universal_assisted.
+        assistant_confidence_schedule: constant or adaptive (speculative).
         assistant_model: the draft model, if the drafter needs one.
         tokenizer: the target's tokenizer (universal_assisted).
         assistant_tokenizer: the draft model's tokenizer (universal_assisted).
@@ -103,17 +106,23 @@ def drafted_loop(
             generation_config,
             recorder=recorder,
             generator=generator,
-            make_drafter=partial(_make_drafter, drafter, target, draft),
+            make_drafter=partial(
+                _make_drafter, drafter, target, draft, assistant_confidence_schedule
+            ),
             **model_kwargs,
         )
     )
 
 
 def _make_drafter(
-    name: str, target: ModelWithTokenizer, draft: ModelWithTokenizer, context: RunContext
+    name: str,
+    target: ModelWithTokenizer,
+    draft: ModelWithTokenizer,
+    confidence: str,
+    context: RunContext,
 ) -> Drafter:
     if name == "speculative":
-        return AssistantDrafter(context, draft.model)
+        return AssistantDrafter(context, draft.model, confidence=confidence)
     if name == "universal_assisted":
         kind = IntersectionDrafter if context.do_sample else ReencodingDrafter
         return kind(context, target, draft)

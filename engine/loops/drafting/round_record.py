@@ -180,6 +180,7 @@ def draft_detail(this: DraftRound, numbers: RowValues) -> DraftDetail:
         reencoded=guess.reencoded,
         lost=guess.lost,
         exit_layer=guess.exit_layer,
+        threshold=None if guess.threshold is None else round_significant(guess.threshold),
         drafter=this.drafter,
     )
 

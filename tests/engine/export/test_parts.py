@@ -15,9 +15,7 @@ import time
 import types
 import zipfile
 
-import numpy
 import pytest
-from transformers.generation import candidate_generator
 
 from engine import DecodeRequest
 from engine.cli.main import main
@@ -189,37 +187,6 @@ def test_copying_near_the_last_position_brings_the_loop(trace):
     assert loop_of(952, 64) is None
     assert "positions" in loop_of(953, 64).why
     assert "positions" in loop_of(960, 64).why
-
-
-def test_scikit_learn_changes_no_token_of_exported_drafting(monkeypatch, capsys):
-    params = {"do_sample": True, "top_k": 0, "max_new_tokens": 30, "num_assistant_tokens": 5}
-    run = finished(
-        DecodeRequest("speculative", "storyteller", "The little bear saw", params=params, seed=1)
-    )
-    code = script_text(plan_export(run))
-    fixed = "is_sklearn_available = lambda: False"
-
-    def tokens_of(script):
-        monkeypatch.setattr(candidate_generator, "is_sklearn_available", lambda: True)
-        exec(compile(script, "run.py", "exec"), {})
-        return tuple(checks.parse_printed_ids(capsys.readouterr().out)[0])
-
-    for name in ("sklearn", "sklearn.metrics"):
-        monkeypatch.setitem(sys.modules, name, types.SimpleNamespace(roc_curve=roc_curve))
-    assert tokens_of(code) == run.outputs[0].token_ids
-    assert (
-        tokens_of(code.replace(fixed, fixed.replace("False", "True"))) != run.outputs[0].token_ids
-    ), "it could not fail"
-    assert fixed in short_code(plan_export(run))
-
-
-def roc_curve(truth, scores):
-    """Return what scikit-learn's function of this name does, without dropping any point."""
-    truth, scores = numpy.array(truth), numpy.array(scores)
-    thresholds = numpy.unique(scores)[::-1]
-    above = scores[None] >= thresholds[:, None]
-    false, true = ((above & (truth == kind)).sum(1) / (truth == kind).sum() for kind in (0, 1))
-    return numpy.array([0, *false]), numpy.array([0, *true]), [numpy.inf, *thresholds]
 
 
 def test_archives_are_the_same_every_time(trace):
