@@ -121,4 +121,11 @@ TERMS = (
         codes=("exit_layer",),
         params=("assistant_early_exit",),
     ),
+    Term(
+        "confidence threshold",
+        "In drafting, the probability below which the draft model's token ends a draft. It is as given, or "
+        "tuned after every round.",
+        codes=("threshold",),
+        params=("assistant_confidence_threshold", "assistant_confidence_schedule"),
+    ),
 )
