@@ -43,11 +43,11 @@ export function presentLesson(view, led, left) {
   const release = makeRestInert(screen);
   document.documentElement.classList.add("ls-presenting");
   const fit = createFitter(screen);
-  const watcher = new ResizeObserver(fit);
+  const watcher = new ResizeObserver(() => fit(true));
   watcher.observe(screen);
-  const changes = new MutationObserver(() => {
+  const changes = new MutationObserver((changed) => {
     bar.update();
-    fit();
+    fit(changed.some(({ target }) => !isInScenes(target)));
   });
   changes.observe(node, { childList: true, subtree: true });
   screen.requestFullscreen?.().catch(() => {});
@@ -75,8 +75,11 @@ export function presentLesson(view, led, left) {
     left();
   }
   screen.focus();
-  fit();
+  fit(true);
 }
+
+/** @param {Node} node */
+const isInScenes = (node) => node instanceof Element && node.closest(".ls-scenes") !== null;
 
 /**
  * Create the teacher's bar: the card, the votes of a class, and what the keys do as buttons.
@@ -167,6 +170,7 @@ const hasOverflow = (node) =>
  * @param {(size: number) => boolean} fits
  */
 function findLargestFit([low, high], fits) {
+  if (fits(high)) return;
   for (let i = 0; i < SEARCH_STEPS; i++) {
     const middle = (low + high) / 2;
     if (fits(middle)) low = middle;
@@ -177,11 +181,13 @@ function findLargestFit([low, high], fits) {
 
 /**
  * Return a function that fits a card to the screen. Letters come first, at least 24 pixels, then
- * pictures. If the text still overflows its column, the column gets wider.
+ * pictures. If the text still overflows its column, the column gets wider. What only redraws
+ * pictures may not grow anything: pictures redraw when their size changes, and would do so for ever.
  * @param {HTMLElement} screen
  */
 function createFitter(screen) {
   let timer = 0;
+  let mayGrow = true;
   /** @returns {HTMLElement | null} */
   const find = (/** @type {string} */ name) => screen.querySelector(name);
   const fit = () => {
@@ -190,34 +196,59 @@ function createFitter(screen) {
     const words = find(".ls-words");
     const scenes = find(".ls-scenes");
     if (!body) return;
+    const grows = mayGrow;
+    mayGrow = false;
     const revealed = words !== null && body.querySelector(".ls-card.revealed") !== null;
-    scenes?.style.removeProperty("zoom");
     if (matchMedia(NARROW_QUERY).matches) {
+      scenes?.style.removeProperty("zoom");
       screen.style.fontSize = `${FONT_SIZES[0]}px`;
       return;
     }
-    const card = revealed ? words : body;
-    /** @param {number} share */
-    const beside = (share) => screen.style.setProperty("--ls-beside", String(share));
-    beside(SCENE_SHARES[1]);
-    findLargestFit(FONT_SIZES, (size) => {
-      screen.style.fontSize = `${size}px`;
-      return !hasOverflow(card);
-    });
-    if (!revealed || !scenes) return;
-    if (hasOverflow(words))
-      findLargestFit(SCENE_SHARES, (share) => {
-        beside(share);
-        return !hasOverflow(words);
-      });
-    findLargestFit(PICTURE_ZOOMS, (zoom) => {
-      scenes.style.zoom = String(zoom);
-      return !hasOverflow(scenes);
-    });
+    if (grows || !revealed) {
+      scenes?.style.removeProperty("zoom");
+      fitWords(screen, revealed ? words : body, revealed, grows);
+    }
+    if (revealed && scenes) fitPictures(scenes, grows);
   };
-  // Wait: the stages draw in the next frames.
-  return () => {
+  return (/** @type {boolean} */ grows) => {
+    mayGrow ||= grows;
     clearTimeout(timer);
+    // Wait: the stages draw in the next frames.
     timer = window.setTimeout(fit, REDRAW_MS);
   };
+}
+
+/**
+ * Choose the size of the letters, and the column of words next to revealed pictures.
+ * @param {HTMLElement} screen
+ * @param {HTMLElement} card what must not overflow
+ * @param {boolean} revealed
+ * @param {boolean} grows
+ */
+function fitWords(screen, card, revealed, grows) {
+  const [least, most] = FONT_SIZES;
+  /** @param {number} share */
+  const setShare = (share) => screen.style.setProperty("--ls-beside", String(share));
+  setShare(SCENE_SHARES[1]);
+  findLargestFit([least, grows ? most : Number.parseFloat(screen.style.fontSize)], (size) => {
+    screen.style.fontSize = `${size}px`;
+    return !hasOverflow(card);
+  });
+  if (revealed && hasOverflow(card))
+    findLargestFit(SCENE_SHARES, (share) => {
+      setShare(share);
+      return !hasOverflow(card);
+    });
+}
+
+/**
+ * @param {HTMLElement} scenes
+ * @param {boolean} grows
+ */
+function fitPictures(scenes, grows) {
+  const [least, most] = PICTURE_ZOOMS;
+  findLargestFit([least, grows ? most : Number(scenes.style.zoom) || most], (zoom) => {
+    scenes.style.zoom = String(zoom);
+    return !hasOverflow(scenes);
+  });
 }
