@@ -21,6 +21,7 @@ TITLES = {
     "beams": "Beam search beside generate()",
     "assisted": "Drafting beside transformers' assisted generation",
     "strategies": "Contrastive search and DoLa beside greedy search",
+    "structured_output": "Structured output",
     "sharing": "Runs that share their passes",
     "replicas": "Runs on replicas",
     "backends": "OpenVINO beside torch",

@@ -12,6 +12,8 @@ import pytest
 import torch
 
 from engine import DecodeRequest, load
+from engine.analysis.allowed_texts import list_allowed_texts
+from engine.cli.main import main
 from engine.declare.structured_outputs import MOST_CHARACTERS
 from engine.errors import EngineError
 from engine.export.verify import verify_export
@@ -23,6 +25,7 @@ from engine.inspection.what_if import SettingsChange, apply_change
 from engine.inspection.why import explain_token
 from engine.models.structured_outputs import compile_structured_outputs, make_grammar_processor
 from engine.strategies import STRATEGIES
+from engine.trace import json_io
 from tests.helpers.real import real_model
 from tests.helpers.runs import failed, finished
 
@@ -248,6 +251,67 @@ def test_why_not_names_the_grammar_and_what_it_expected():
     answer = explain_token(replay_to_step(trace, 1), wanted.token_id)
     assert "structured_outputs allows goes on with" in answer.sentence
     assert "it expects" in answer.sentence
+
+
+def test_both_probabilities_of_every_allowed_text_are_those_of_an_enumeration():
+    """Feelings as one token or in pieces: every way to write them, read by plain forward passes."""
+    prompt, feelings = "Lily lost her toy. She was very", [" sad.", " happy.", " tired."]
+    params = {"structured_outputs": {"choice": feelings}, "max_new_tokens": 16}
+    found = list_allowed_texts(DecodeRequest("greedy", prompt=prompt, params=params))
+    loaded = load("storyteller")
+    written = read_token_bytes(loaded.tokenizer, loaded.vocab_size)
+    [end] = loaded.eos_token_ids
+    start = loaded.tokenizer(prompt)["input_ids"]
+    texts = [text.encode() for text in feelings]
+    own, masked = dict.fromkeys(texts, 0.0), dict.fromkeys(texts, 0.0)
+
+    def follow(ids, so_far, p_own, p_masked):
+        with torch.no_grad():
+            logits = loaded.model(torch.tensor([[*start, *ids]])).logits[0, -1].double()
+        p = logits.softmax(-1)
+        more = {
+            i: w
+            for i, w in enumerate(written)
+            if w and any(t.startswith(so_far + w) for t in texts)
+        }
+        kept = sum(float(p[i]) for i in more) + (float(p[end]) if so_far in texts else 0.0)
+        if so_far in texts:
+            own[so_far] += p_own * float(p[end])
+            masked[so_far] += p_masked * float(p[end]) / kept
+        for i, w in more.items():
+            follow([*ids, i], so_far + w, p_own * float(p[i]), p_masked * float(p[i]) / kept)
+
+    follow([], b"", 1.0, 1.0)
+    valid = sum(own.values())
+    assert found.valid == pytest.approx(valid, rel=1e-4)
+    assert {one.text for one in found.texts} == set(feelings)
+    for one in found.texts:
+        assert one.own == pytest.approx(own[one.text.encode()] / valid, abs=1e-5)
+        assert one.masked == pytest.approx(masked[one.text.encode()], abs=1e-4)
+    assert (
+        found.greedy
+        == finished(DecodeRequest("greedy", prompt=prompt, params=params)).outputs[0].text
+    )
+    assert found.missed < 1e-3
+
+
+def test_more_texts_than_can_be_listed_are_refused():
+    request = ask("greedy", {"regex": "[a-z]{5}"})
+    with pytest.raises(EngineError, match="more than 200 texts"):
+        list_allowed_texts(request)
+    with pytest.raises(EngineError, match="needs a grammar"):
+        list_allowed_texts(DecodeRequest("greedy", prompt=PROMPT))
+
+
+def test_the_command_shows_every_text(tmp_path, capsys):
+    file = tmp_path / "run.json"
+    json_io.save(finished(ask("greedy", CHOICE)), file)
+    assert main(["grammar", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert all(repr(text) in shown for text in CHOICE["choice"])
+    assert main(["grammar", str(file), "--json"]) == 0
+    table = json.loads(capsys.readouterr().out)
+    assert sum(one["own"] for one in table["texts"]) == pytest.approx(1)
 
 
 def first_logprob(trace):

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from engine.analysis.captured_loop import capture_loop
 from engine.analysis.dial_map.decisions import Decider
 from engine.analysis.dial_map.dials import (
     DIALS,
@@ -26,21 +27,17 @@ from engine.declare.config import config_to_dict
 from engine.declare.params import params_of
 from engine.declare.slider import slider_bounds
 from engine.errors import Cancelled, DecodeError, ModelError, ParameterError
-from engine.loops.forward import Forward
 from engine.loops.recorder import round_decimals
 from engine.loops.tolerance import has_known_tolerance
 from engine.messages import Message
-from engine.model_code import GENERATE, ModelCall
 from engine.models import slots
 from engine.models.loading import LoadedModel, pin_models
-from engine.models.model_views import copy_without_defaults
 from engine.models.text import decode_ids
 from engine.one_shot_thread import run_in_thread
 from engine.processors import FILTERS
 from engine.run.caller_objects import describe_caller_objects
 from engine.run.preparation import ModelLoader, Prepared, parse_models, prepare
 from engine.run.request import CheckedRequest, DecodeRequest, check_request
-from engine.run.run import generate_arguments, get_generate
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn, wait_until_idle
 from engine.settings import SETTINGS
 from engine.statistics.text_divergence import common_prefix_length
@@ -248,7 +245,9 @@ def _refuse_model(run: Prepared) -> None:
 
 def _create_mapper(plan: _Plan, max_texts: int, cancelled: threading.Event) -> Mapper:
     run = plan.run
-    forward, processors = _capture_loop(run, plan)
+    # At its neutral value generate() leaves a filter out.
+    config = dataclasses.replace(run.config, **{plan.dial: _active_value(plan)})
+    forward, processors, _ = capture_loop(run, config)
     prompt = torch.tensor([run.prompt_ids])
     margin = None
     if has_known_tolerance(processors):
@@ -266,34 +265,6 @@ def _create_mapper(plan: _Plan, max_texts: int, cancelled: threading.Event) -> M
         decide_all=bool(plan.reason),
         cancelled=cancelled,
     )
-
-
-def _capture_loop(run: Prepared, plan: _Plan) -> tuple[Forward, list[Any]]:
-    """Return what generate() would hand its loop: the passes, and the processors in their order."""
-    found: list[Any] = []
-
-    def capture(
-        model: Any,
-        input_ids: torch.Tensor,
-        logits_processor: Any,
-        stopping_criteria: Any,
-        generation_config: Any,
-        **model_kwargs: Any,
-    ) -> torch.Tensor:
-        del stopping_criteria
-        found.append((Forward(model, generation_config, model_kwargs), list(logits_processor)))
-        return input_ids
-
-    # At its neutral value generate() leaves a filter out.
-    config = dataclasses.replace(run.config, **{plan.dial: _active_value(plan)})
-    prompt = torch.tensor([run.prompt_ids])
-    with torch.inference_mode(), ModelCall(GENERATE, run.target.name):
-        get_generate(run.target)(
-            copy_without_defaults(run.target.model),
-            **generate_arguments(run, config, prompt, []),
-            custom_generate=capture,
-        )
-    return found[0]
 
 
 def _active_value(plan: _Plan) -> Any:
