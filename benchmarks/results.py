@@ -92,11 +92,14 @@ def _section(result: Mapping[str, Any]) -> str:
     load = ", ".join(str(value) for value in about["load_average"])
     packages = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
     rows = "".join(_row(figure) for figure in result["figures"])
+    device = f" on {result['device']}" if result.get("device") else ""
+    note = f"\n{result['note']}\n" if result.get("note") else ""
     table = f"\n| figure | median | least–most | n | goal |\n|---|---|---|---|---|\n{rows}"
     return (
         f"## {TITLES[result['benchmark']]}\n\n"
-        f"`python -m benchmarks.{result['benchmark']}`, {result['date']}, commit {result['commit']}, "
+        f"`python -m benchmarks.{result['benchmark']}`{device}, {result['date']}, commit {result['commit']}, "
         f"{about['cores']} cores, {about['memory_gb']} GB, load average {load} at the start; {packages}.\n"
+        + note
         + (table if rows else f"\n{result['nothing']}\n")
     )
 

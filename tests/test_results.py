@@ -38,6 +38,13 @@ def test_what_could_not_be_measured_says_so(capsys):
     assert "| figure |" not in page
 
 
+def test_a_device_and_a_note_stand_with_the_figures(capsys):
+    more = {"device": "NVIDIA H100", "note": "Some cases are missing."}
+    page = results.page_of([told(capsys, "gpu", [Figure("x", [1.0])], **more)])
+    assert "`python -m benchmarks.gpu` on NVIDIA H100, 2026" in page
+    assert "Some cases are missing." in page
+
+
 def test_a_new_result_takes_the_place_of_the_last(capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(results, "ROOT", tmp_path)
     (tmp_path / "docs").mkdir()

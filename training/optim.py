@@ -36,7 +36,9 @@ class Muon:
         for _, p in named:
             if id(p) not in others:
                 self.groups.setdefault(tuple(p.shape), []).append(p)
-        self.momentum = {s: torch.zeros(len(ps), *s) for s, ps in self.groups.items()}
+        self.momentum = {
+            s: torch.zeros(len(ps), *s, device=ps[0].device) for s, ps in self.groups.items()
+        }
         self.matrix_lr, self.other_lr = matrix_lr, other_lr
         self.adam = torch.optim.AdamW(self.others, lr=other_lr, betas=(0.9, 0.98), weight_decay=0.0)
 

@@ -138,6 +138,8 @@ class SandboxProcess:
         home.mkdir()
         environment = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
         environment |= {"HOME": str(home), "TMPDIR": str(self._own.path), "HF_HUB_OFFLINE": "1"}
+        # torch asks for a user's name, and /etc/passwd cannot be read there.
+        environment["USER"] = "method"
         environment |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error"}
         try:
             process = subprocess.Popen(

@@ -124,7 +124,7 @@ def golden_cases(*prefixes: str) -> tuple[dict[str, Any], ...]:
 def native(loaded: LoadedModel, ids: list[int], seed: int = 0, **kwargs: Any) -> list[list[int]]:
     """Return the new tokens of transformers' own generate(), padding after the end cut."""
     torch.manual_seed(seed)
-    prompt = torch.tensor([ids])
+    prompt = torch.tensor([ids], device=loaded.device)
     out = type(loaded.model).generate(
         loaded.model, prompt, attention_mask=torch.ones_like(prompt), **kwargs
     )
