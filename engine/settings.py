@@ -80,7 +80,7 @@ class Settings:
     """Hub models that a public Space offers: ids separated by spaces."""
     public_weights: str = "float32"
     """Weight formats that a public Space offers in addition to its default, separated by spaces.
-    Possible are float32, bfloat16, float16, 8bit, 4bit, double_quant, auto, openvino and
+    Possible are float32, bfloat16, float16, 8bit, 4bit, fp4, double_quant, auto, openvino and
     openvino-int8."""
     max_request_bytes: int = 1_000_000
     """Largest body of a request that carries no file, picture or sound."""

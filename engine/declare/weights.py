@@ -19,6 +19,7 @@ from engine.type_guards import is_list, is_mapping
 
 DTYPES = ("float32", "bfloat16", "float16")
 QUANTIZATIONS = ("8bit", "4bit")
+NF4, FP4 = QUANT_TYPES = ("nf4", "fp4")
 TORCH, OPENVINO, EIGHT_BITS = BACKENDS = ("torch", "openvino", "openvino-int8")
 ASSISTANT_PREFIX = "assistant_"
 WEIGHTS_GROUP = "weights"
@@ -101,14 +102,26 @@ class WeightsParams:
         Choice(
             label="Quantisation",
             help=(
-                "Store the layers with 8 or 4 bits per value (bitsandbytes LLM.int8 or nf4). This "
-                "saves memory but changes the probabilities."
+                "Store the layers with 8 or 4 bits per value (bitsandbytes). This saves memory but "
+                "changes the probabilities."
             ),
             group=WEIGHTS_GROUP,
             choices=QUANTIZATIONS,
             optional=True,
         ),
         None,
+    )
+    bnb_4bit_quant_type: str = param(
+        Choice(
+            label="4-bit values",
+            help=(
+                "The 16 values of 4-bit weights: nf4 places them as in a normal distribution, fp4 as "
+                "floating-point numbers."
+            ),
+            group=WEIGHTS_GROUP,
+            choices=QUANT_TYPES,
+        ),
+        NF4,
     )
     bnb_4bit_use_double_quant: bool = param(
         Flag(
@@ -186,6 +199,7 @@ class WeightsParams:
 
 
 REQUIRED_SETTINGS = {
+    "bnb_4bit_quant_type": ("quantization", "4bit"),
     "bnb_4bit_use_double_quant": ("quantization", "4bit"),
     "bnb_4bit_compute_dtype": ("quantization", "4bit"),
     "max_memory": ("device_map", "auto"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from engine.declare.weights import EIGHT_BITS, TORCH
 from engine.export.plan import Plan
-from engine.models.weights import QUANT_TYPE
 from engine.trace.records import HeldWeights, ModelInfo
 
 QUANTIZATION_CLASS = "BitsAndBytesConfig"
@@ -29,7 +28,7 @@ def from_pretrained_arguments(info: ModelInfo) -> list[str]:
 def _quantization_config(held: HeldWeights) -> str:
     if held.quantization == "8bit":
         return f"{QUANTIZATION_CLASS}(load_in_8bit=True)"
-    fields = ["load_in_4bit=True", f'bnb_4bit_quant_type="{QUANT_TYPE}"']
+    fields = ["load_in_4bit=True", f'bnb_4bit_quant_type="{held.bnb_4bit_quant_type}"']
     if held.bnb_4bit_use_double_quant:
         fields.append("bnb_4bit_use_double_quant=True")
     if held.bnb_4bit_compute_dtype is not None:

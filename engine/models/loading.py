@@ -198,7 +198,7 @@ def load(
             ``owner/name@revision`` with a branch, tag or commit.
         device: torch device; the default is accelerate's choice.
         dtype: float32, bfloat16 or float16; the default is float32 on CPU, bfloat16 elsewhere.
-        quantization: 4bit (nf4) or 8bit (bitsandbytes), None for none.
+        quantization: 4bit or 8bit (bitsandbytes), None for none.
         weights: all weight settings, instead of dtype and quantization.
 
     Raises:

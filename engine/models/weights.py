@@ -13,7 +13,14 @@ from typing import Any
 import torch
 
 from engine.declare.params import Choice, Flag, Param
-from engine.declare.weights import ASSISTANT_PREFIX, DTYPES, REQUIRED_SETTINGS, TORCH, WeightsParams
+from engine.declare.weights import (
+    ASSISTANT_PREFIX,
+    DTYPES,
+    NF4,
+    REQUIRED_SETTINGS,
+    TORCH,
+    WeightsParams,
+)
 from engine.errors import ModelError, ParameterError
 from engine.messages import Message
 from engine.models.model_types import Model
@@ -23,7 +30,6 @@ from engine.temporary_folder import TemporaryFolder
 from engine.trace.records import HeldWeights, ModelInfo, Trace
 
 DEFAULT = WeightsParams()
-QUANT_TYPE = "nf4"
 _SILENCED_LOGGERS = (
     "bitsandbytes",
     "accelerate",
@@ -89,7 +95,11 @@ def check_weights_allowed(weights: WeightsParams, device: str, prefix: str = "")
 def _is_offered(name: str, value: object, device: str) -> bool:
     if name == "backend" and value != TORCH and not is_installed():
         return False
-    if not SETTINGS.public or value == TORCH or (name, value) == ("dtype", default_dtype(device)):
+    if (
+        not SETTINGS.public
+        or value in (TORCH, NF4)
+        or (name, value) == ("dtype", default_dtype(device))
+    ):
         return True
     return _SETTING_WORDS.get(name, value) in SETTINGS.public_weights.split()
 
@@ -122,7 +132,11 @@ def _narrow_choices(name: str, kind: Param, device: str) -> Param | None:
         value = isinstance(kind, Flag) or None
         return kind if _is_offered(name, value, device) else None
     choices = tuple(c for c in kind.choices if _is_offered(name, c, device))
-    plain = {"dtype": (default_dtype(device),), "backend": (TORCH,)}.get(name, ())
+    plain = {
+        "dtype": (default_dtype(device),),
+        "backend": (TORCH,),
+        "bnb_4bit_quant_type": (NF4,),
+    }.get(name, ())
     return None if choices in ((), plain) else dataclasses.replace(kind, choices=choices)
 
 
@@ -186,7 +200,7 @@ def _quantization_config(weights: WeightsParams) -> Any:
         return BitsAndBytesConfig(load_in_8bit=True)
     return BitsAndBytesConfig(
         load_in_4bit=True,
-        bnb_4bit_quant_type=QUANT_TYPE,
+        bnb_4bit_quant_type=weights.bnb_4bit_quant_type,
         bnb_4bit_use_double_quant=weights.bnb_4bit_use_double_quant,
         bnb_4bit_compute_dtype=torch_dtype(weights.bnb_4bit_compute_dtype or "float32"),
     )
@@ -280,6 +294,7 @@ def to_held_weights(weights: WeightsParams, model: Model) -> HeldWeights | None:
     limits = weights.max_memory
     return HeldWeights(
         quantization=weights.quantization,
+        bnb_4bit_quant_type=weights.bnb_4bit_quant_type,
         bnb_4bit_use_double_quant=weights.bnb_4bit_use_double_quant,
         bnb_4bit_compute_dtype=weights.bnb_4bit_compute_dtype,
         device_map=weights.device_map,

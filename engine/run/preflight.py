@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-from engine.declare.weights import TORCH, WeightsParams, parse_size
+from engine.declare.weights import NF4, TORCH, WeightsParams, parse_size
 from engine.errors import ModelError, ParameterError
 from engine.messages import Message
 from engine.models import files, hub_lookup, sizes
@@ -336,7 +336,10 @@ def _iter_smaller_weights(held: WeightsParams) -> Iterator[WeightsParams]:
         )
         if other.quantization != "4bit":
             other = dataclasses.replace(
-                other, bnb_4bit_use_double_quant=False, bnb_4bit_compute_dtype=None
+                other,
+                bnb_4bit_quant_type=NF4,
+                bnb_4bit_use_double_quant=False,
+                bnb_4bit_compute_dtype=None,
             )
         if other.quantization and importlib.util.find_spec("bitsandbytes") is None:
             continue

@@ -137,7 +137,9 @@ class HeldWeights:
     """Weight format beyond the dtype, in transformers' names, and placement of the layers."""
 
     quantization: str | None = None
-    """8bit (LLM.int8) or 4bit (nf4), None for none."""
+    """8bit (LLM.int8) or 4bit, None for none."""
+    bnb_4bit_quant_type: str = "nf4"
+    """nf4 or fp4: the 16 values of 4-bit weights."""
     bnb_4bit_use_double_quant: bool = False
     bnb_4bit_compute_dtype: str | None = None
     device_map: str | None = None

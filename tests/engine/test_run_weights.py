@@ -64,6 +64,10 @@ def asked(weights, strategy="greedy", **more):
         ({**PLACED, "max_memory": [["cpu"]]}, "max_memory = [['cpu']] is not allowed"),
         ({**PLACED, "max_memory": {"cpu": "0MB"}}, "max_memory = {'cpu': '0MB'} is not allowed"),
         (
+            {"bnb_4bit_quant_type": "fp4"},
+            "bnb_4bit_quant_type = 'fp4' is not allowed: it needs quantization = 4bit.",
+        ),
+        (
             {"quantization": "8bit", "bnb_4bit_use_double_quant": True},
             "bnb_4bit_use_double_quant = True is not allowed: it needs quantization = 4bit.",
         ),

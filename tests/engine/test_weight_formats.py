@@ -37,6 +37,7 @@ WAYS = {
     "8bit-float16": {"quantization": "8bit", "dtype": "float16"},
     "4bit-double": {
         "quantization": "4bit",
+        "bnb_4bit_quant_type": "fp4",
         "bnb_4bit_use_double_quant": True,
         "bnb_4bit_compute_dtype": "bfloat16",
         "dtype": "bfloat16",

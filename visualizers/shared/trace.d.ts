@@ -64,6 +64,7 @@ export interface ModelInfo {
 }
 export interface HeldWeights {
   quantization: string | null;
+  bnb_4bit_quant_type: string;
   bnb_4bit_use_double_quant: boolean;
   bnb_4bit_compute_dtype: string | null;
   device_map: string | null;

@@ -65,13 +65,14 @@ def test_a_check_finds_the_tokens_of_the_run(strategy, weights):
 def test_the_code_says_how_weights_are_held():
     weights = {
         "quantization": "4bit",
+        "bnb_4bit_quant_type": "fp4",
         "bnb_4bit_use_double_quant": True,
         "bnb_4bit_compute_dtype": "bfloat16",
         "assistant_dtype": "float16",
     }
     code = export_files(recorded(weights, "speculative"))["run.py"]
     packed = (
-        'BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", '
+        'BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="fp4", '
         'bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype="bfloat16")'
     )
     assert f'model = load(MODEL, REVISION, dtype="float32", quantization_config={packed})' in code
