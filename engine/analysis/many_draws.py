@@ -32,7 +32,13 @@ from engine.run.generation import (
     processors_argument,
     stop_criteria,
 )
-from engine.run.preparation import ModelLoader, encode_prompt, fit_request, parse_model
+from engine.run.preparation import (
+    ModelLoader,
+    encode_prompt,
+    fit_request,
+    fit_total_lengths,
+    parse_model,
+)
 from engine.run.request import CheckedRequest, DecodeRequest, check_request
 from engine.run.run import build_media_processors, get_generate, prompt_arguments
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
@@ -86,6 +92,7 @@ def draw_many(
     with ModelWork(loaded.name, checked.strategy.title):
         checked = fit_request(checked, loaded)
         checked, ids, inputs = encode_prompt(checked, loaded)
+        checked = fit_total_lengths(checked, loaded, len(ids))
     context = loaded.context_length
     if context is not None and len(ids) + checked.config.max_new_tokens > context:
         allowed = Message("the context leaves {room} tokens", room=context - len(ids))

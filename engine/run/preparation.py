@@ -28,6 +28,7 @@ from engine.run.method_request import RequestedMethod, check_model_compatible, f
 from engine.run.rate import TransferRate
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model, tokenize_prompt
 from engine.run.scheduler import EventCallback
+from engine.run.total_length import count_new_tokens, describe_lengths
 from engine.sandbox.folder import ENTRY
 from engine.sources.source import Source
 from engine.strategies.base import Strategy
@@ -92,6 +93,7 @@ def prepare(
     with ModelWork(target.name, checked.strategy.title):
         checked = fit_request(checked, target, assistant)
         checked, ids, inputs = encode_prompt(checked, target)
+        checked = fit_total_lengths(checked, target, len(ids))
         checked = _fit_length(checked, target, len(ids))
     return Prepared(checked.request, checked, target, assistant, ids, inputs)
 
@@ -110,7 +112,12 @@ def encode_prompt(
     """
     read = media_request.encode_media_prompt(checked, target)
     if read is None:
-        return checked, tokenize_prompt(checked, target), {}
+        ids = tokenize_prompt(checked, target)
+        if checked.request.prompt == "":
+            begin = "".join(target.pieces.of(ids).values())
+            note = Message("The prompt is empty, so the model reads {token} alone.", token=begin)
+            checked = dataclasses.replace(checked, notes=(*checked.notes, note))
+        return checked, ids, {}
     made, chat = read
     inputs = made.to_device(target.device, target.model.dtype)
     return dataclasses.replace(checked, chat=chat), list(made.ids), inputs
@@ -306,6 +313,23 @@ class ModelLoader:
 
     def _report_progress(self, name: str, rate: TransferRate, got: int, total: int) -> None:
         self.tell(Loading(name, got, total, rate.per_second(got)))
+
+
+def fit_total_lengths(
+    checked: CheckedRequest, target: LoadedModel, prompt_length: int
+) -> CheckedRequest:
+    """Return a request whose max_length and min_length are limits of new tokens.
+
+    Raises:
+        ParameterError: they do not fit the prompt.
+    """
+    if not checked.lengths:
+        return checked
+    found = count_new_tokens(checked.lengths, 1 if target.is_encoder_decoder else prompt_length)
+    config = dataclasses.replace(checked.config, **found)
+    config.check()
+    notes = (*checked.notes, *describe_lengths(checked.lengths, found))
+    return dataclasses.replace(checked, config=config, notes=notes, lengths={})
 
 
 def _fit_length(checked: CheckedRequest, target: LoadedModel, prompt_length: int) -> CheckedRequest:

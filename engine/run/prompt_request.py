@@ -14,6 +14,7 @@ from engine.run.chat_request import check_messages
 from engine.settings import SETTINGS
 
 if TYPE_CHECKING:
+    from engine.models.loading import LoadedModel
     from engine.run.request import DecodeRequest
 
 _MAX_SHOWN = 4
@@ -66,7 +67,7 @@ def check_prompt_fields(request: DecodeRequest, media: Media) -> None:
     elif request.template:
         raise ParameterError("template", request.template, "it needs messages")
     elif request.prompt is not None:
-        check_prompt(request.prompt, least=0 if media else 1)
+        check_prompt(request.prompt)
     elif request.input_ids is not None:
         _check_ids(request.input_ids)
 
@@ -123,6 +124,12 @@ def special_tokens_note(special_tokens: str, count: int, names: Sequence[str]) -
     return Message(_PROMPT_NOTES[special_tokens, count > 1], n=count, tokens=listed)
 
 
+def find_begin_token(loaded: LoadedModel) -> list[int]:
+    """Return the token with which generate() begins without a prompt, [] if the model has none."""
+    begin = loaded.model.generation_config.bos_token_id
+    return [] if begin is None else [int(begin)]
+
+
 def check_integer(name: str, value: object, low: int, high: int) -> None:
     """Check that a value is a whole number in a range.
 
@@ -137,23 +144,15 @@ def check_integer(name: str, value: object, low: int, high: int) -> None:
         )
 
 
-def check_prompt(prompt: object, least: int) -> None:
-    """Check a prompt without a model.
-
-    Args:
-        prompt: the prompt.
-        least: the fewest characters it may have.
+def check_prompt(prompt: object) -> None:
+    """Check a prompt without a model. It may be empty where the model has a begin token.
 
     Raises:
-        ParameterError: it is no text, or too short or too long.
+        ParameterError: it is no text, or too long.
     """
     limit = SETTINGS.max_prompt_chars
     if not isinstance(prompt, str):
         raise ParameterError("prompt", prompt, "it must be text")
-    if len(prompt) < least:
-        raise ParameterError(
-            "prompt", prompt, Message("write 1 to {limit} characters", limit=limit)
-        )
     if len(prompt) > limit:
         raise ParameterError(
             "prompt",

@@ -29,9 +29,11 @@ from engine.run.prompt_request import (
     check_prompt_fields,
     check_prompt_length,
     default_special_tokens,
+    find_begin_token,
     special_tokens_note,
 )
 from engine.run.token_texts import encode_texts
+from engine.run.total_length import take_total_lengths
 from engine.run.weights import drop_loaded_weights, read_request_weights, weights_from_trace
 from engine.settings import SETTINGS
 from engine.sources.source import Source
@@ -117,6 +119,8 @@ class CheckedRequest:
     """The custom generation method, None for a built-in strategy."""
     media: Media = Media()
     """The opened image and sound."""
+    lengths: Mapping[str, int] = field(default_factory=dict)
+    """max_length and min_length, until the prompt's length is known."""
     models: tuple[LoadedModel | Source, ...] = ()
     """Its model, and the draft model if the strategy has one; empty until their names are parsed."""
 
@@ -170,6 +174,7 @@ def check_request(request: DecodeRequest) -> CheckedRequest:
     if not isinstance(request.params, Mapping):
         raise ParameterError("params", request.params, "it must be an object of names and values")
     values, notes = _split_unused_values(strategy, dict(request.params))
+    lengths, unused = take_total_lengths(values)
     method = None
     if strategy.loop is None:
         values, method = parse_method_request(values)
@@ -178,7 +183,14 @@ def check_request(request: DecodeRequest) -> CheckedRequest:
     check_caller_objects(request, strategy, config.num_return_sequences)
     weights = read_request_weights(strategy, request)
     return CheckedRequest(
-        request, strategy, config, tuple(notes), weights, method=method, media=media
+        request,
+        strategy,
+        config,
+        (*notes, *unused),
+        weights,
+        method=method,
+        media=media,
+        lengths=lengths,
     )
 
 
@@ -370,10 +382,16 @@ def tokenize_prompt(checked: CheckedRequest, loaded: LoadedModel) -> list[int]:
         raise ParameterError("prompt", request.prompt, "the model has no tokenizer: give input_ids")
     else:
         ids = encode_prompt(loaded.tokenizer, request.prompt, checked.special_tokens)
+    if request.prompt == "" and not ids:
+        ids = find_begin_token(loaded)
     _check_vocabulary("input_ids", ids, loaded.vocab_size)
     given = (("messages", chat), ("prompt", request.prompt), ("input_ids", ids))
     name = next(n for n, value in given if value is not None)
     if not ids:
-        raise ParameterError(name, request.prompt, "it has no tokens; write something")
+        raise ParameterError(
+            name,
+            request.prompt,
+            "it has no tokens, and the model has no begin token; write something",
+        )
     check_prompt_length(name, len(ids), loaded.context_length)
     return ids

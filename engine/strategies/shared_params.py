@@ -34,7 +34,7 @@ class LengthParams:
     max_new_tokens: int = param(
         Integer(
             label="New tokens",
-            help="The longest text to write, in tokens.",
+            help="The longest text to write, in tokens. generate() writes 20 if none is set.",
             minimum=1,
             maximum=SETTINGS.max_new_tokens,
             slider_maximum=256,

@@ -16,6 +16,7 @@ from engine.errors import MethodError, ParameterError, format_value
 from engine.messages import Message
 from engine.run.request import DecodeRequest
 from engine.sandbox.method_lookup import is_local_method
+from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from playground.forms import controls, speech, visitor_media
@@ -51,6 +52,21 @@ def form_request(asked: Mapping[str, Any]) -> DecodeRequest:
 def _prompt_or_none(prompt: Any, given: Mapping[str, Any]) -> Any:
     """Return the prompt; an empty one becomes None if there is an image or audio file."""
     return None if given and prompt == "" else prompt
+
+
+def run_request(asked: Mapping[str, Any]) -> DecodeRequest:
+    """Convert the form of a run to begin; see ``form_request``.
+
+    Raises:
+        MethodError: see ``check_method_is_local``.
+        ParameterError: a field cannot be read, or the prompt is empty.
+    """
+    request = form_request(asked)
+    # On the page, an empty prompt is a press too early. Programs may begin with nothing.
+    if request.prompt == "":
+        limit = SETTINGS.max_prompt_chars
+        raise ParameterError("prompt", "", Message("write 1 to {limit} characters", limit=limit))
+    return check_method_is_local(request)
 
 
 def check_method_is_local(request: DecodeRequest) -> DecodeRequest:

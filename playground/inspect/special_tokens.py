@@ -35,7 +35,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     """
     model, prompt, messages = (asked.get(name) for name in ("model", "prompt", "messages"))
     if messages is None:
-        check_prompt(prompt, least=0)
+        check_prompt(prompt)
     else:
         check_messages(messages, asked.get("template"))
     if not isinstance(model, str) or not model:

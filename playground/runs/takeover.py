@@ -12,7 +12,7 @@ from typing import Any
 
 from engine.errors import EngineError
 from engine.run.request import DecodeRequest
-from playground.forms.form import check_method_is_local, form_request
+from playground.forms.form import run_request
 from playground.jobs.registry import PageJob
 from playground.jobs.resumed_run import ResumedRun
 from playground.runs.stream import progress_message, run_state, state_from_messages, stream_run
@@ -40,7 +40,7 @@ def take_over(asked: Mapping[str, Any], key: str) -> Callable[[PageJob], Iterato
         return None
     try:
         again = Press(press, json.loads(known.asked))
-        request = check_method_is_local(form_request(again.asked))
+        request = run_request(again.asked)
     except EngineError:
         return None
     return lambda job: _follow_run(job, run_id, key, request, again)

@@ -7,6 +7,7 @@ from typing import Any
 from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
 from engine.declare.weights import weights_params
 from engine.run.request import MAX_SEED
+from engine.run.total_length import TOTAL_LENGTHS
 from engine.strategies.base import STORY, Strategy
 from engine.trace.json_io import to_dict
 from playground.shell.endpoints import EndpointInput
@@ -77,7 +78,9 @@ def _input_texts(strategy: Strategy) -> dict[str, str]:
 
 def endpoint_inputs(strategy: Strategy) -> dict[str, EndpointInput]:
     """Return the inputs of a strategy's endpoint, in order."""
-    kinds = params_of(strategy.config) | weights_params(strategy.assistant != "none")
+    kinds = (
+        params_of(strategy.config) | TOTAL_LENGTHS | weights_params(strategy.assistant != "none")
+    )
     defaults = defaults_of(strategy.config)
     properties = {name: param_schema(kind, defaults.get(name)) for name, kind in kinds.items()}
     length = {"max_new_tokens": defaults["max_new_tokens"]}

@@ -28,7 +28,7 @@ from engine.strategies import STRATEGIES
 from engine.strategies.parameter_conditions import is_seed_used
 from engine.trace.events import Checking, Failed, Finished, RunReplaced, Started, StepRecorded
 from engine.trace.records import ModelInfo, Trace
-from playground.forms.form import check_method_is_local, form_request, single_model_weights
+from playground.forms.form import run_request, single_model_weights
 from playground.forms.seeds import read_seeds
 from playground.forms.visitor_media import VISITOR_FIELD
 from playground.jobs.page_events import connect_jobs
@@ -183,7 +183,7 @@ def read_requests(asked: Any) -> list[DecodeRequest]:
 def _read_request(column: Any, shared: dict[str, Any]) -> DecodeRequest:
     if not isinstance(column, dict):
         raise ParameterError("columns", column, "each must be an object")
-    request = check_method_is_local(form_request({**column, **shared}))
+    request = run_request({**column, **shared})
     check_request(request)
     return request
 

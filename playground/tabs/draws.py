@@ -16,7 +16,7 @@ from engine.statistics.prefix_tree import SampledText
 from engine.strategies.base import STORY
 from engine.strategies.sampling import STRATEGY
 from playground.forms import controls
-from playground.forms.form import form_request
+from playground.forms.form import run_request
 from playground.forms.spec import param_spec, weights_controls
 from playground.jobs.page_events import connect_jobs
 from playground.jobs.progress import with_progress
@@ -77,7 +77,7 @@ def stream_draws(job: PageJob, asked: Any) -> Iterator[dict[str, Any]]:
     Raises:
         EngineError: A value is not valid, or nothing can be drawn.
     """
-    request = form_request({**asked, "strategy": STRATEGY.name})
+    request = run_request({**asked, "strategy": STRATEGY.name})
     count = controls.to_int(asked.get("draws"))
     draws: list[SampledText] = []
     pieces: dict[int, str] = {}

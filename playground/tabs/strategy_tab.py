@@ -12,7 +12,7 @@ from typing import Any
 import gradio as gr
 
 from engine.strategies.base import Strategy
-from playground.forms.form import check_method_is_local, form_request
+from playground.forms.form import run_request
 from playground.forms.visitor_media import without_visitor
 from playground.jobs.page_events import connect_jobs
 from playground.jobs.registry import Asked, JobKind, PageJob
@@ -46,5 +46,5 @@ def build_tab(strategy: Strategy, bus: Any) -> None:
 
 def _decode_form(name: str, job: PageJob, asked: Asked) -> Iterator[str]:
     about = {**asked, "strategy": name}
-    request = check_method_is_local(form_request(about))
+    request = run_request(about)
     yield from stream_run(job, request, press=Press(job.id, without_visitor(about)))

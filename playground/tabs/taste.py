@@ -19,7 +19,7 @@ from engine.run.request import DecodeRequest, check_request
 from engine.sources.source import Source
 from engine.strategies.base import STORY
 from engine.trace.records import Trace
-from playground.forms.form import check_method_is_local, form_request
+from playground.forms.form import run_request
 from playground.jobs.page_events import connect_jobs
 from playground.jobs.progress import with_progress
 from playground.jobs.registry import JobKind, PageJob
@@ -114,6 +114,6 @@ def read_requests(asked: Any) -> list[DecodeRequest]:
 def _column_request(column: Any, shared: dict[str, Any]) -> DecodeRequest:
     if not isinstance(column, Mapping):
         raise ParameterError("columns", column, "each must be an object")
-    request = check_method_is_local(form_request({**column, **shared}))
+    request = run_request({**column, **shared})
     check_request(request)
     return request

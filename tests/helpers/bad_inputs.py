@@ -142,7 +142,6 @@ PARAMS = [*SAMPLING, *LENGTH, *TOKENS]
 NAMES = ["", "foo" * 400, "foo\nbar", "<img src>", "\u202efoo", "half \ud83d"]
 
 PROMPTS: list[tuple[Any, str]] = [
-    ("", "1 to 8000 characters"),
     (None, "prompt"),
     (5, "text"),
     ({}, "text"),
