@@ -43,6 +43,7 @@ from playground.server import (
 )
 from playground.server.api import add_endpoints
 from playground.server.middleware import build_middleware
+from playground.server.tools import add_tools
 from playground.shell import lazy_imports, scripts
 from playground.shell.elements import PAGE_EVENT, add_hidden_element, event_data
 from playground.shell.endpoints import keep_schemas_from_browsers
@@ -103,6 +104,7 @@ def build_app() -> gr.Blocks:
             replay.build_replay()
             lessons.build_lessons()
         add_endpoints()
+        add_tools()
     # The engine's queue decides who waits; a limit on Gradio's queue would refuse Stop as well.
     demo.queue(max_size=None, api_open=False)
     keep_schemas_from_browsers(demo)

@@ -20,7 +20,7 @@ from engine.trace.records import Trace
 from playground.forms import visitor_media
 from playground.jobs.page_events import RUN_QUEUE_ID
 from playground.jobs.registry import JOBS, JobKind, PageJob
-from playground.jobs.zerogpu import queue_options
+from playground.jobs.zerogpu import on_gpu, queue_options
 from playground.server.api_schema import RESULT_SCHEMA, endpoint_description, endpoint_inputs
 from playground.shell.endpoints import add_typed_endpoint
 from playground.shell.guard import guard_handler
@@ -171,7 +171,7 @@ def add_endpoints() -> None:
     """Register ``/<strategy>`` for every strategy."""
     for strategy in STRATEGIES.values():
         add_typed_endpoint(
-            guard_handler(_make_endpoint(strategy)),
+            guard_handler(on_gpu(_make_endpoint(strategy))),
             strategy.name,
             endpoint_inputs(strategy),
             RESULT_SCHEMA,

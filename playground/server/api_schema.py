@@ -8,11 +8,12 @@ from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults
 from engine.declare.weights import weights_params
 from engine.run.request import MAX_SEED
 from engine.run.total_length import TOTAL_LENGTHS
+from engine.strategies import STRATEGIES
 from engine.strategies.base import STORY, Strategy
 from engine.trace.json_io import to_dict
 from playground.shell.endpoints import EndpointInput
 
-_TEXT, _OBJECT = {"type": "string"}, {"type": "object", "additionalProperties": {}}
+TEXT, OBJECT = {"type": "string"}, {"type": "object", "additionalProperties": {}}
 CALL_FIELDS = (
     "prompt",
     "model",
@@ -25,7 +26,16 @@ CALL_FIELDS = (
     "audio",
     "speech",
 )
-"""Inputs of an endpoint, in order. A call by position may end after the seed."""
+"""Inputs of a strategy's endpoint, in order. A call by position may end after the seed."""
+_LEAST_VALUES = 4
+TOOL_FIELDS: dict[str, tuple[str, ...]] = {
+    "detect": ("text", "model", "params", "prompt"),
+    "compare": ("prompt", "columns", "seeds", "model"),
+    "dial_map": ("prompt", "dial", "low", "high", "model", "params", "seed"),
+}
+"""Inputs of the endpoints that are no strategy, in order."""
+TOOL_REQUIRED = {"detect": 1, "compare": 2, "dial_map": 1}
+"""How many of them a call must give."""
 _RUN: dict[str, Any] = {
     "outputs": {
         "type": "array",
@@ -33,13 +43,13 @@ _RUN: dict[str, Any] = {
             "type": "object",
             "properties": {
                 "token_ids": {"type": "array", "items": {"type": "integer"}},
-                "text": _TEXT,
-                "finish_reason": _TEXT,
+                "text": TEXT,
+                "finish_reason": TEXT,
             },
         },
     },
-    "metrics": _OBJECT,
-    "notes": {"type": "array", "items": _TEXT},
+    "metrics": OBJECT,
+    "notes": {"type": "array", "items": TEXT},
 }
 RESULT_SCHEMA = {
     "type": "object",
@@ -48,6 +58,13 @@ RESULT_SCHEMA = {
         "runs": {"type": "array", "items": {"type": "object", "properties": _RUN}},
     },
 }
+
+
+def call_fields(name: str) -> tuple[tuple[str, ...], int]:
+    """Return the inputs of an endpoint and how many a call by position needs; none for no endpoint."""
+    if name in TOOL_FIELDS:
+        return TOOL_FIELDS[name], TOOL_REQUIRED[name]
+    return (CALL_FIELDS, _LEAST_VALUES) if name in STRATEGIES else ((), 0)
 
 
 def endpoint_description(strategy: Strategy) -> str:
@@ -87,16 +104,16 @@ def endpoint_inputs(strategy: Strategy) -> dict[str, EndpointInput]:
     schemas: dict[str, dict[str, Any]] = {
         "params": {"type": "object", "properties": properties},
         "seed": {"type": "integer", "minimum": 0, "maximum": MAX_SEED},
-        "messages": {"type": "array", "items": _OBJECT},
-        "template": _OBJECT,
-        "speech": _OBJECT,
+        "messages": {"type": "array", "items": OBJECT},
+        "template": OBJECT,
+        "speech": OBJECT,
     }
     values = {"model": strategy.default_model, "params": length, "seed": 0}
     examples = {"prompt": STORY, **values}
     return {
         name: EndpointInput(
             # Gradio shows the second one to people.
-            {**schemas.get(name, _TEXT), "description": text, "additional_description": text},
+            {**schemas.get(name, TEXT), "description": text, "additional_description": text},
             examples.get(name),
             values.get(name),
         )

@@ -6,24 +6,20 @@ Gradio logs the values of a malformed request, and fetches any address that a va
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from engine.messages import Message
 from engine.settings import SETTINGS
-from engine.strategies import STRATEGIES
 from engine.trace.json_scan import JsonLimitError, JsonLimits, JsonSizeError, check_json
 from playground.forms.visitor_media import KINDS
-from playground.server.api_schema import CALL_FIELDS
+from playground.server.api_schema import CALL_FIELDS, call_fields
 from playground.storage.uploads import UPLOADS
 
 CALL_PATH, JOIN_PATH = "/gradio_api/call/", "/gradio_api/queue/join"
 _NAMED_PATH = CALL_PATH + "v2/"
 """Where a call gives its inputs by name."""
-_LEAST_VALUES = 4
-_DATA_FORM = "data must be a list of prompt, model, params and seed."
-_NAMES = f"The inputs are {', '.join(CALL_FIELDS)}; the prompt is required."
 MAX_SESSION_CHARS = 64
 TOO_LARGE = "The request is too large."
 _FILE_TYPE = "gradio.FileData"
@@ -48,7 +44,8 @@ def check_request(
     """
     # Only programs send files inside a call; the page uploads them by a request of their own.
     is_named = path.startswith(_NAMED_PATH)
-    is_call = path.removeprefix(_NAMED_PATH if is_named else CALL_PATH) in STRATEGIES
+    fields, least = call_fields(path.removeprefix(_NAMED_PATH if is_named else CALL_PATH))
+    is_call = bool(fields)
     refused = _find_size_error(body, is_call=is_call)
     if refused or not (is_call or path.rstrip("/") == JOIN_PATH):
         return refused, body
@@ -62,16 +59,25 @@ def check_request(
         return None, body
     refused = _find_content_error(asked)
     if is_named and is_call:
-        known = "prompt" in asked and set(asked) <= set(CALL_FIELDS)
-        return refused or (None if known else (422, _NAMES)), body
+        return refused or _find_names_error(asked, fields), body
     data = asked.get("data")
     if not is_call:
         return refused or _find_join_error(asked, data, inputs), body
-    if refused or not isinstance(data, list) or not _LEAST_VALUES <= len(data) <= len(CALL_FIELDS):
-        return refused or (422, _DATA_FORM), body
+    if refused or not isinstance(data, list) or not least <= len(data) <= len(fields):
+        *others, last = fields[: max(least, 2)]
+        form = Message("data must be a list of {names}.", names=f"{', '.join(others)} and {last}")
+        return refused or (422, form), body
     # Gradio itself refuses a call by position that does not give every value.
-    missing = [None] * (len(CALL_FIELDS) - len(data))
+    missing = [None] * (len(fields) - len(data))
     return None, json.dumps({**asked, "data": data + missing}).encode() if missing else body
+
+
+def _find_names_error(asked: Mapping[str, Any], fields: Sequence[str]) -> Refusal | None:
+    """Return what refuses a call by name; the first input is required."""
+    if fields[0] in asked and set(asked) <= set(fields):
+        return None
+    listed = ", ".join(fields)
+    return 422, f"The inputs are {listed}; the {fields[0]} is required."
 
 
 def _find_size_error(body: bytes, *, is_call: bool) -> Refusal | None:

@@ -10,9 +10,12 @@ import subprocess
 
 import pytest
 
+from engine.analysis.watermark_detection import build_watermark_config, detect_text
 from engine.declare.params import params_of
+from engine.models.loading import load
 from engine.strategies import STRATEGIES
-from playground.server.api_schema import CALL_FIELDS
+from engine.trace.dial_map_json import dial_map_from_dict
+from playground.server.api_schema import CALL_FIELDS, TOOL_FIELDS, TOOL_REQUIRED
 from tests.helpers.patience import PATIENCE_S
 from tests.npm import NODE, ROOT
 
@@ -26,7 +29,7 @@ def info(server):
 
 
 def test_a_strategy_is_an_endpoint_with_a_description_of_every_parameter(info):
-    assert {*info} == {f"/{name}" for name in STRATEGIES}
+    assert {*info} == {f"/{name}" for name in (*STRATEGIES, *TOOL_FIELDS)}
     for strategy in STRATEGIES.values():
         told = info[f"/{strategy.name}"]
         assert strategy.title in told["description"]
@@ -41,6 +44,77 @@ def test_a_strategy_is_an_endpoint_with_a_description_of_every_parameter(info):
             assert kind.describe_range() in settings[name]["description"]
         length = settings["max_new_tokens"]
         assert (length["minimum"], length["maximum"], length["default"]) == (1, 512, 64)
+
+
+def test_every_other_endpoint_describes_its_inputs(info):
+    for name, fields in TOOL_FIELDS.items():
+        inputs = {one["parameter_name"]: one for one in info[f"/{name}"]["parameters"]}
+        assert tuple(inputs) == fields
+        assert all(one["python_type"]["description"] for one in inputs.values())
+        required = [n for n, one in inputs.items() if not one["parameter_has_default"]]
+        assert tuple(required) == fields[: TOOL_REQUIRED[name]]
+
+
+def test_a_text_is_judged_as_on_the_command_line(server):
+    text = "Once upon a time, there was a little girl. She liked to play in the park every day."
+    body = {"text": text, "params": {"hashing_key": 7}}
+    found = read_event(server, "detect", server.post("/gradio_api/call/v2/detect", json=body))
+    own = detect_text(text, load("storyteller"), build_watermark_config({"hashing_key": 7}))
+    assert found["z_score"] == own.to_dict()["z_score"]
+    assert "".join(token["text"] for token in found["tokens"]) == text
+
+
+def test_columns_give_what_each_strategy_gives(server):
+    params = {"max_new_tokens": 4}
+    columns = [
+        {"strategy": "greedy", "params": params},
+        {"strategy": "sampling", "params": {**params, "temperature": 1.4}},
+    ]
+    body = {"prompt": "Once", "columns": columns, "seeds": [1, 2]}
+    found = read_event(server, "compare", server.post("/gradio_api/call/v2/compare", json=body))
+    assert [(run["strategy"], run["seed"]) for run in found["runs"]] == [
+        ("greedy", 1),
+        ("greedy", 2),
+        ("sampling", 1),
+        ("sampling", 2),
+    ]
+    _, [own] = server.call("sampling", "Once", None, columns[1]["params"], 2)
+    assert found["runs"][3]["outputs"] == own["outputs"]
+
+
+def test_a_dial_is_mapped(server):
+    body = {
+        "prompt": "The dog",
+        "low": 0.5,
+        "high": 1.5,
+        "params": {"max_new_tokens": 4},
+        "seed": 3,
+    }
+    posted = server.post("/gradio_api/call/v2/dial_map", json=body)
+    found = dial_map_from_dict(read_event(server, "dial_map", posted))
+    params = {"max_new_tokens": 4, "temperature": 0.8}
+    _, [own] = server.call("sampling", "The dog", None, params, 3)
+    assert found.complete
+    assert found.interval_at(0.8).text == own["outputs"][0]["text"]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("detect", ["a"], "needs at least"),
+        ("detect", ["text " * 30, "storyteller", {"hashing_key": "x"}], "hashing_key"),
+        ("compare", ["Once", []], "1 to 4"),
+        ("compare", ["Once", [{"strategy": "none"}]], "strategy = 'none'"),
+        ("compare", ["Once", [{"strategy": "greedy"}], list(range(6))], "1 to 5"),
+        ("dial_map", ["Once", "top_x"], "it must be one of"),
+        ("dial_map", ["Once", "temperature", 2, 1], "high"),
+    ],
+    ids=str,
+)
+def test_what_a_tool_cannot_use_is_refused_with_a_sentence(server, name, values, said):
+    event, data = server.call(name, *values)
+    assert event == "error", data
+    assert said in str(data)
 
 
 def test_the_description_for_agents_names_the_calls(server):
@@ -99,6 +173,18 @@ def run_snippet(code, language, folder):
     return done.stdout
 
 
+def run_shown_snippet(told, language, folder):
+    """Run an endpoint's snippet; return its answer."""
+    if language == "javascript" and not _CLIENT.exists():
+        pytest.skip("package.json lists @gradio/client: npm ci installs it")
+    printed = run_snippet(told["code_snippets"][language], language, folder)
+    if language == "python":
+        return ast.literal_eval(printed.splitlines()[-1])
+    answer = printed.rpartition("data: ")[2] if language == "bash" else printed.splitlines()[-1]
+    [found] = json.loads(answer)
+    return found
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize(
     "strategy",
@@ -108,17 +194,20 @@ def run_snippet(code, language, folder):
     ],
 )
 def test_every_snippet_that_is_shown_runs(server, info, strategy, language, tmp_path):
-    if language == "javascript" and not _CLIENT.exists():
-        pytest.skip("package.json lists @gradio/client: npm ci installs it")
-    told = info[f"/{strategy}"]
-    printed = run_snippet(told["code_snippets"][language], language, tmp_path)
-    example = told["parameters"][0]["example_input"]
+    found = run_shown_snippet(info[f"/{strategy}"], language, tmp_path)
+    example = info[f"/{strategy}"]["parameters"][0]["example_input"]
     _, [answer] = server.call(strategy, example, None, {"max_new_tokens": 64}, 0)
-    text = answer["outputs"][0]["text"]
-    if language == "python":
-        found = ast.literal_eval(printed.splitlines()[-1])
-    elif language == "bash":
-        [found] = json.loads(printed.rpartition("data: ")[2])
-    else:
-        [found] = json.loads(printed.splitlines()[-1])
-    assert found["outputs"][0]["text"] == text
+    assert found["outputs"][0]["text"] == answer["outputs"][0]["text"]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        pytest.param("detect", "z_score", marks=pytest.mark.nightly),
+        pytest.param("compare", "runs", marks=pytest.mark.nightly),
+        ("dial_map", "intervals"),
+    ],
+)
+def test_every_snippet_of_the_other_endpoints_runs(info, name, part, language, tmp_path):
+    assert run_shown_snippet(info[f"/{name}"], language, tmp_path)[part]

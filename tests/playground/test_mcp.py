@@ -10,7 +10,7 @@ import pytest
 from engine import DecodeRequest
 from engine.run.decoding import decode_to_trace
 from engine.strategies import STRATEGIES
-from playground.server.api_schema import CALL_FIELDS
+from playground.server.api_schema import CALL_FIELDS, TOOL_FIELDS
 from tests.helpers.sentences import clean
 from tests.helpers.server import playground
 
@@ -39,8 +39,8 @@ async def converse(url):
 def test_the_strategies_are_tools(tmp_path):
     with playground(tmp_path / "log.txt", mcp=True) as url:
         tools, found, wrong = asyncio.run(converse(url))
-    assert [tool.name for tool in tools] == [*STRATEGIES]
-    for tool in tools:
+    assert [tool.name for tool in tools] == [*STRATEGIES, *TOOL_FIELDS]
+    for tool in tools[: len(STRATEGIES)]:
         assert STRATEGIES[tool.name].title in tool.description
         assert tuple(tool.inputSchema["properties"]) == CALL_FIELDS
         assert tool.inputSchema["required"] == ["prompt"]

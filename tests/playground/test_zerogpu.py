@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 import types
 
+from engine.strategies import STRATEGIES
 from playground.jobs.zerogpu import on_gpu
+from playground.server import api, tools
+from playground.server.api_schema import TOOL_FIELDS
 
 
 def handler():
@@ -18,6 +21,21 @@ def test_elsewhere_it_is_the_handler_itself(monkeypatch):
     monkeypatch.setenv("SPACES_ZERO_GPU", "true")
     monkeypatch.setitem(sys.modules, "spaces", None)
     assert on_gpu(handler) is handler
+
+
+def test_a_call_of_an_endpoint_gets_the_gpu(monkeypatch):
+    registered = {}
+    for module in (api, tools):
+        monkeypatch.setattr(module, "on_gpu", lambda function: ("gpu", function.__name__))
+        monkeypatch.setattr(module, "guard_handler", lambda handler: handler)
+        monkeypatch.setattr(
+            module,
+            "add_typed_endpoint",
+            lambda handler, name, *described, **options: registered.update({name: handler}),
+        )
+    api.add_endpoints()
+    tools.add_tools()
+    assert registered == {name: ("gpu", name) for name in (*STRATEGIES, *TOOL_FIELDS)}
 
 
 def test_on_a_zerogpu_the_platform_runs_it(monkeypatch):
