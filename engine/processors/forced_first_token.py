@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.declare.params import Integer, param
+from engine.declare.params import param
+from engine.declare.tokens import Token
 from engine.messages import Message
 from engine.number_text import quote_token
 from engine.processors.filter import Filter
@@ -24,12 +25,10 @@ FILTER = Filter(
     off=None,
     params={
         "forced_bos_token_id": param(
-            Integer(
-                label="Forced first id",
-                help="The id of the first token (encoder-decoder models).",
+            Token(
+                label="Forced first token",
+                help="The first token, as an id or as text (encoder-decoder models).",
                 group="tokens",
-                minimum=0,
-                maximum=10_000_000,
                 optional=True,
             ),
             None,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.declare.params import Integer, param
+from engine.declare.params import param
+from engine.declare.tokens import Token
 from engine.messages import Message
 from engine.number_text import quote_token
 from engine.processors.filter import Filter
@@ -24,12 +25,10 @@ FILTER = Filter(
     off=None,
     params={
         "forced_eos_token_id": param(
-            Integer(
-                label="Forced last id",
-                help="The id of the token at the limit of new tokens.",
+            Token(
+                label="Forced last token",
+                help="The token at the limit of new tokens, as an id or as text.",
                 group="tokens",
-                minimum=0,
-                maximum=10_000_000,
                 optional=True,
             ),
             None,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _ID_LISTS = ("suppress_tokens", "begin_suppress_tokens", "eos_token_id")
 """Parameters that are lists of single tokens."""
+_SINGLE_IDS = ("forced_bos_token_id", "forced_eos_token_id")
 
 
 def encode_texts(
@@ -55,6 +56,9 @@ def encode_texts(
     for name in _ID_LISTS:
         if getattr(config, name):
             changes[name] = reader.to_single_tokens(name, getattr(config, name))
+    for name in _SINGLE_IDS:
+        if isinstance(getattr(config, name), str):
+            changes[name] = reader.to_single_tokens(name, (getattr(config, name),))[0]
     ends = changes.get("eos_token_id") or loaded.eos_token_ids
     notes += _end_token_notes(changes.get("bad_words_ids", ()), ends, loaded)
     return changes, notes

@@ -19,6 +19,7 @@ from engine.declare.params import (
     TokenIds,
     TokenLists,
 )
+from engine.declare.tokens import Token
 from engine.errors import ParameterError
 from engine.messages import Message
 
@@ -38,7 +39,7 @@ def from_control(name: str, param: Param, value: Any) -> Any:
     if isinstance(param, Choice):
         # An unknown choice passes through: the engine's error lists the allowed ones.
         return next((c for c in param.choices if _choice_text(c) == value), value)
-    if isinstance(param, Integer):
+    if isinstance(param, (Integer, Token)):
         return to_int(value)
     if isinstance(param, (Flag, Number, Text)) or not isinstance(value, str):
         return value

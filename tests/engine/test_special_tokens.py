@@ -215,6 +215,25 @@ def test_end_tokens_are_named_by_their_spelling():
     assert run("One day", eos_token_id=[END, piece]).eos_token_ids == (0, first)
 
 
+@pytest.mark.parametrize(
+    ("name", "place"), [("forced_eos_token_id", -1), ("forced_bos_token_id", None)]
+)
+def test_a_forced_token_is_named_by_its_spelling(name, place):
+    piece = load("storyteller").pieces[first_ids()[0]]
+    for text, token in ((END, 0), (piece, first_ids()[0])):
+        trace = run("One day", **{name: text})
+        assert trace.config[name] == token
+        assert trace.outputs == run("One day", **{name: token}).outputs
+        if place:
+            assert trace.outputs[0].token_ids[place] == token
+    request = DecodeRequest("greedy", "storyteller", "a", params={name: "a girl"})
+    assert "exactly one token" in str(failed(request))
+    request = DecodeRequest(
+        "greedy", "storyteller", "a", params={name: END, "suppress_tokens": [0]}
+    )
+    assert "one of suppress_tokens" in str(failed(request))
+
+
 def test_a_spelling_of_several_tokens_is_no_token():
     request = DecodeRequest("greedy", "storyteller", "a", params={"suppress_tokens": ["a girl"]})
     assert "exactly one token" in str(failed(request))

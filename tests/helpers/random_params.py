@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from engine.declare import params as kinds
 from engine.declare.params import Param, params_of
 from engine.declare.structured_outputs import StructuredOutputs
-from engine.declare.tokens import Tokens
+from engine.declare.tokens import Token, Tokens
 from engine.strategies import STRATEGIES
 from engine.strategies.custom import MethodArguments, MethodName
 from engine.strategies.dola import LayerChoice
@@ -86,6 +86,7 @@ _MAKERS: dict[type, Any] = {
     kinds.Text: lambda kind, vocab: _texts(),
     kinds.Strings: lambda kind, vocab: st.lists(_texts(), min_size=1, max_size=2),
     kinds.TokenIds: lambda kind, vocab: st.lists(_ids(vocab), min_size=1, max_size=5),
+    Token: lambda kind, vocab: _ids(vocab),
     Tokens: lambda kind, vocab: st.lists(_ids(vocab), min_size=1, max_size=5),
     kinds.TokenLists: lambda kind, vocab: st.lists(_sequence(vocab), min_size=1, max_size=3),
     kinds.Biases: lambda kind, vocab: st.lists(

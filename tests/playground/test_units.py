@@ -27,6 +27,12 @@ def test_lists_are_read_as_json_or_words():
     assert controls.from_control("stop_strings", kinds["stop_strings"], "a, b") == ["a", "b"]
     assert controls.from_control("bad_words_ids", kinds["bad_words_ids"], "[[1, 2]]") == [[1, 2]]
     assert controls.from_control("suppress_tokens", kinds["suppress_tokens"], "3, 4") == [3, 4]
+    forced = kinds["forced_eos_token_id"]
+    assert [controls.from_control("", forced, text) for text in ("", "3", " the")] == [
+        None,
+        3,
+        " the",
+    ]
     with pytest.raises(ParameterError, match="not valid JSON"):
         controls.from_control("bad_words_ids", kinds["bad_words_ids"], "[[1,")
 
