@@ -1,6 +1,8 @@
 """Write a trained model as a folder that plain transformers loads: 16 bits a weight, shards under 15 MB.
 
 python -m training.export target --work FOLDER --to assets/models/storyteller
+
+The heads of train_mtp and the masked diffusion model are written at 8 bits, for engine.models.eight_bits.
 """
 
 from __future__ import annotations
@@ -10,10 +12,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from transformers import GenerationConfig, ViTImageProcessorPil
 
-from training import scenes, speech, train_captioner, train_seq2seq, train_transcriber
+from engine.models.eight_bits import pack
+from training import (
+    masked_diffusion,
+    scenes,
+    speech,
+    train_captioner,
+    train_diffusion,
+    train_mtp,
+    train_seq2seq,
+    train_transcriber,
+)
 from training import tokenizer as tokenizers
 from training.train import CONTEXT, RECIPES, build
 
@@ -91,21 +104,46 @@ def _causal(name: str, work: Path, folder: Path) -> None:
     export(model, tokenizer, folder, bos_token_id=0, eos_token_id=0, pad_token_id=0)
 
 
+def _mtp(work: Path, folder: Path) -> None:
+    saved = torch.load(work / train_mtp.CHECKPOINT, weights_only=False, map_location="cpu")
+    save_eight_bits(saved["heads"], folder)
+
+
+def _diffusion(work: Path, folder: Path) -> None:
+    saved = torch.load(work / train_diffusion.CHECKPOINT, weights_only=False, map_location="cpu")
+    # The output matrix is the embedding.
+    state = {name: value for name, value in saved["model"].items() if name != "lm_head.weight"}
+    save_eight_bits(state, folder)
+    masked_diffusion.build().config.save_pretrained(folder)
+
+
+def save_eight_bits(state: dict[str, torch.Tensor], folder: Path) -> None:
+    """Write a state at 8 bits a weight, as the folder's ``model.safetensors``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    packed = {name: value.contiguous() for name, value in pack(state).items()}
+    save_file(packed, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+_EXPORTERS = {
+    "seq2seq": _seq2seq,
+    "captioner": _captioner,
+    "transcriber": _transcriber,
+    "mtp": _mtp,
+    "diffusion": _diffusion,
+}
+
+
 def main() -> None:
     """Parse the command line and export."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("model", choices=[*RECIPES, "seq2seq", "captioner", "transcriber"])
+    parser.add_argument("model", choices=[*RECIPES, *_EXPORTERS])
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--to", type=Path, required=True)
     arguments = parser.parse_args()
-    if arguments.model == "seq2seq":
-        _seq2seq(arguments.work, arguments.to)
-    elif arguments.model == "captioner":
-        _captioner(arguments.work, arguments.to)
-    elif arguments.model == "transcriber":
-        _transcriber(arguments.work, arguments.to)
+    if arguments.model in _EXPORTERS:
+        _EXPORTERS[arguments.model](arguments.work, arguments.to)
     else:
         _causal(arguments.model, arguments.work, arguments.to)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from engine.models.eight_bits import pack, unpack
-from training import masked_diffusion, tokenizer, train_diffusion, train_mtp
+from training import export, masked_diffusion, tokenizer, train_diffusion, train_mtp
 from training.corpus import Corpus
 from training.documents import Documents
 
@@ -90,14 +93,15 @@ def test_training_brings_heads_nearer_and_goes_on_from_its_checkpoint(model, doc
         assert torch.equal(ours, theirs)
 
 
-def test_heads_that_know_the_text_yield_all_their_tokens(model, monkeypatch):
+def test_heads_that_know_the_text_yield_all_their_tokens(monkeypatch):
     text = torch.randint(1, 300, (40,)).tolist()
 
     def knows(heads, model, hidden, ids, dtype):
         return [torch.nn.functional.one_hot(ids.roll(-k - 1), 300).float() for k in (1, 2, 3)]
 
     monkeypatch.setattr(train_mtp, "run_heads", knows)
-    monkeypatch.setattr(model, "lm_head", torch.nn.Identity())
+    reads = lambda row: SimpleNamespace(last_hidden_state=row)  # noqa: E731
+    model = SimpleNamespace(device="cpu", model=reads, lm_head=torch.nn.Identity())
     measured = train_mtp.measure(model, [None] * 3, [text])
     assert measured["tokens_per_pass"] == 4
     assert measured["right"] == [1, 1, 1]
@@ -146,3 +150,20 @@ def test_training_lowers_the_bound_and_goes_on_from_its_checkpoint(documents, tm
     again = train_diffusion.DiffusionTrainer(tmp_path, 1, "cpu")
     assert again.step == 100
     assert torch.equal(again.model.lm_head.weight, trainer.model.lm_head.weight)
+
+
+@pytest.mark.parametrize("name", ["mtp", "diffusion"])
+def test_what_is_exported_at_8_bits_comes_back(name, model, tmp_path, monkeypatch):
+    trainers = {
+        "mtp": lambda: train_mtp.HeadTrainer(model, tmp_path, 1),
+        "diffusion": lambda: train_diffusion.DiffusionTrainer(tmp_path, 1, "cpu"),
+    }
+    trainer = trainers[name]()
+    trainer.save()
+    arguments = [name, "--work", str(tmp_path), "--to", str(tmp_path / "to")]
+    monkeypatch.setattr("sys.argv", ["export", *arguments])
+    export.main()
+    back = unpack(load_file(tmp_path / "to" / "model.safetensors"))
+    trained = trainer.heads if name == "mtp" else trainer.model
+    missing = trained.load_state_dict(back, strict=False).missing_keys
+    assert missing == ([] if name == "mtp" else ["lm_head.weight"])
