@@ -47,8 +47,8 @@ FILES = (
         "weights-held-unasked",
         "A public Space loads a model in every way a visitor names, and has it in memory five times.",
         "engine/models/weights.py",
-        "    if not SETTINGS.public or value == TORCH",
-        "    if SETTINGS.public or value == TORCH",
+        "        not SETTINGS.public\n        or value in (TORCH, NF4)",
+        "        SETTINGS.public\n        or value in (TORCH, NF4)",
         ("tests/engine/test_run_weights.py::test_a_public_deployment_offers_what_it_says",),
     ),
     Defect(

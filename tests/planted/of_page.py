@@ -166,8 +166,8 @@ PAGE = (
         "nearly-certain-is-certain",
         "A probability of 0.99999 is written as 100 %.",
         "visualizers/shared/text.mjs",
-        "  if (p >= 1) return",
-        "  if (p >= 0.9999) return",
+        "return `>${formatFixed(99.99)} %`",
+        "return `${formatFixed(100)} %`",
         ("tests/js/text.test.mjs::percentages are as exact as they are large",),
     ),
     Defect(
