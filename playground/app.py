@@ -51,7 +51,7 @@ from playground.shell.guard import guard_handler
 from playground.shell.page_head import CachedHead, HeadMiddleware
 from playground.storage.journal import JOURNAL
 from playground.storage.uploads import OWN_FOLDER
-from playground.tabs import draws, lessons, recorded_runs, replay, taste, watermark_bench
+from playground.tabs import draws, lessons, recorded_runs, replay, taste, tune, watermark_bench
 from playground.tabs.compare import build_compare
 from playground.tabs.fork import build_fork
 from playground.tabs.strategy_tab import build_tab
@@ -99,6 +99,7 @@ def build_app() -> gr.Blocks:
                         build_tab(strategy, bus)
             watermark_bench.build_watermark_bench()
             build_compare(bus)
+            tune.build_tune()
             draws.build_draws()
             taste.build_taste()
             replay.build_replay()
@@ -122,6 +123,7 @@ def whole_spec() -> dict[str, Any]:
         "draws": draws.declaration(),
         "watermark_bench": watermark_bench.declaration(),
         "taste": taste.declaration(),
+        "tune": tune.declaration(),
         "gallery": replay.declaration(),
     }
 

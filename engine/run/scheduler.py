@@ -248,6 +248,11 @@ class RunQueue:
         first = next(other for other in self._service_order() if other.state == WAITING)
         return first is place and turn_taking.can_admit(place, self._inside)
 
+    def estimate_run(self, kind: Hashable, size: float) -> float | None:
+        """Return the expected seconds of a run from recent ones; None before the first."""
+        with self._changed:
+            return self._pace.estimate(kind, size)
+
     def _estimate_seconds(self, ahead: list[Ticket], visitor: Visitor) -> float | None:
         """Return the seconds until a visitor's turn after these tickets, None without an estimate."""
         total, longest = 0.0, dict[Hashable, float]()

@@ -49,8 +49,8 @@ def compare_pairs(a: NDArray[np.float64], b: NDArray[np.float64]) -> PairedDiffe
     mean = float(np.nanmean(gaps))
     spread = None
     if gaps.shape[1] > 1:
-        by_seed = [np.nanmean(one, axis=0) for one in (a, b)]
-        spread = max(float(np.nanmax(one) - np.nanmin(one)) for one in by_seed)
+        by_seed = [np.nanmean(one[:, known.any(axis=0)], axis=0) for one in (a, b)]
+        spread = max(float(one.max() - one.min()) for one in by_seed)
     if gaps.size < 2:
         return PairedDifference(mean, None, None, spread)
     random = np.random.default_rng(0)

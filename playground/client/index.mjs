@@ -39,6 +39,7 @@ import { mountDraws } from "./tabs/draws.mjs";
 import { mountLessons } from "./tabs/lessons.mjs";
 import { mountStrategyTab } from "./tabs/strategy_tab.mjs";
 import { mountTaste } from "./tabs/taste.mjs";
+import { mountTune } from "./tabs/tune.mjs";
 import { connectJudge, mountBench } from "./tabs/watermark_bench.mjs";
 
 /** @type {Context["trigger"] | null} */
@@ -114,6 +115,7 @@ export const page = {
   lessons: mountLessons,
   bench: mountBench,
   taste: mountTaste,
+  tune: mountTune,
   gallery: mountGallery,
   judge: connectJudge,
   ask: connectQuestions,

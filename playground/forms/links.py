@@ -30,7 +30,7 @@ from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Preset, Strategy
 from engine.trace.records import Trace
-from playground.forms import controls, speech, visitor_media
+from playground.forms import controls, speech, tune_form, visitor_media
 from playground.forms.form import form_request, form_weights, read_strategy, single_model_weights
 from playground.forms.link_values import read_ids, read_seed, read_step
 from playground.forms.seeds import format_seeds, read_seeds
@@ -39,7 +39,7 @@ from playground.forms.spec import control_values
 _MAX_PARAMS_CHARS = 8000
 _MAX_CHAT_CHARS = 100_000
 _LESSONS = "lessons"
-_FORM_TABS = ("compare", "draws", "watermark_bench")
+_FORM_TABS = ("compare", "tune", "draws", "watermark_bench")
 """Tabs whose whole form is one JSON object in the link."""
 _PLAIN_TABS = ("taste", "replay")
 """Tabs without a form in the link."""
@@ -251,10 +251,8 @@ def _open_lesson(query: Mapping[str, str]) -> dict[str, Any]:
         return {"lesson": None}
     language = query.get("in", library.ENGLISH)[:2]
     file = library.find_lesson_file(query["lesson"], language)
-    cards, card = (
-        len(library.load_lesson(file.path, file.name).cards),
-        read_step(query.get("card"), "card"),
-    )
+    cards = len(library.load_lesson(file.path, file.name).cards)
+    card = read_step(query.get("card"), "card")
     if card is not None and card > cards:
         raise ParameterError(
             "card", card, Message("the lesson has cards 1 to {cards}", cards=cards)
@@ -322,6 +320,8 @@ def _read_tab_form(tab: str, query: Mapping[str, str], visitor: Any) -> dict[str
     if not isinstance(form, dict):
         raise ParameterError("form", query["form"][:40], "the link's form must be a JSON object")
     seeds = {}
+    if tab == "tune":
+        return {"form": tune_form.check_table_form(form)}
     if tab == "compare":
         found = read_seeds(form.get("seed", 0))
         form, seeds = {**form, "seed": found[0]}, {"seed": format_seeds(found)}

@@ -25,6 +25,7 @@ from playground.inspect import (
     model_install,
     preflight,
     special_tokens,
+    tune_plan,
     what_if,
     why,
 )
@@ -50,6 +51,7 @@ _QUESTION_MODULES = (
     what_if,
     why,
     dial_map,
+    tune_plan,
 )
 """Modules that answer further actions. Each has ``ACTIONS`` and ``act(asked)``."""
 _VERIFY = JobKind("verify")

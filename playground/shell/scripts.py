@@ -53,6 +53,7 @@ _STYLES = (
     "forms/presets.css",
     "forms/prompt_field.css",
     "tabs/taste.css",
+    "tabs/tune.css",
     "inspect/dial_map.css",
     "inspect/what_if.css",
     "inspect/why.css",

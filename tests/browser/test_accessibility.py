@@ -14,6 +14,7 @@ TABS = [
     *(strategy.tab for strategy in STRATEGIES.values()),
     "Bench",
     "Compare",
+    "Tune",
     "Draws",
     "Taste",
     "Replay",

@@ -23,6 +23,7 @@ from engine.trace import json_io
 # Tab -> its place; all others are strategies. The one tab of learn has no button.
 PLACES = {
     "Compare": "compare",
+    "Tune": "compare",
     "Draws": "compare",
     "Taste": "compare",
     "Replay": "library",

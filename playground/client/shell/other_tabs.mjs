@@ -1,6 +1,7 @@
 // Registry of the tabs that belong to no strategy. Each restores a link's state, or shows why not.
 export const OTHER_TAB_NAMES = [
   "compare",
+  "tune",
   "draws",
   "watermark_bench",
   "taste",

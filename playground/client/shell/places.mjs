@@ -6,7 +6,7 @@ import { openTab } from "./tab_navigation.mjs";
 const TABS = {
   learn: ["lessons"],
   explore: [],
-  compare: ["compare", "draws", "taste"],
+  compare: ["compare", "tune", "draws", "taste"],
   library: ["replay", "watermark_bench"],
 };
 const FIRST_PLACE = "explore";
