@@ -14,7 +14,9 @@ import torch
 from engine.models.model_types import Model
 
 _MISSING = object()
-_WIRING = frozenset(("_parameters", "_modules", "training"))
+_WIRING = frozenset(vars(torch.nn.Module())) - {"_buffers"} | {"_hf_hook"}
+"""Attributes of every module that hold weights, modules and hooks, which no pass changes."""
+_PLAIN_TYPES = frozenset((bool, int, float, str, type(None)))
 
 
 class ModuleState:
@@ -27,22 +29,29 @@ class ModuleState:
     def __init__(self, *models: Model) -> None:
         self._models = models
         # The objects themselves: an id alone may be used again.
-        self._before = list(self._list_values())
+        self._before = self._list_values()
 
     def has_changed(self) -> bool:
         """Return whether a module holds something else now: new objects, or buffers written in place."""
-        now = list(self._list_values())
+        now = self._list_values()
         return len(now) != len(self._before) or any(
             ours is not theirs and not (isinstance(ours, int | float | str) and ours == theirs)
             for ours, theirs in zip(now, self._before, strict=True)
         )
 
-    def _list_values(self) -> Iterator[Any]:
+    def _list_values(self) -> list[Any]:
+        # Made for every turn, of thousands of attributes: most of them are plain.
+        values: list[Any] = []
         for model in self._models:
             for module in model.modules():
                 for name, value in vars(module).items():
-                    if name not in _WIRING and "hook" not in name:
-                        yield from _flatten(value)
+                    if name in _WIRING:
+                        continue
+                    if type(value) in _PLAIN_TYPES:
+                        values.append(value)
+                    elif type(value) is not dict or value:
+                        values += _flatten(value)
+        return values
 
 
 def _flatten(value: Any) -> Iterator[Any]:

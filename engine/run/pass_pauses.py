@@ -53,8 +53,11 @@ def _list_layers(model: object) -> Iterator[torch.nn.Module]:
     """Yield the members of every list of modules, such as the layers of encoder and decoder."""
     if not isinstance(model, torch.nn.Module):
         return
-    if any(weight.device.type != "cpu" for weight in model.parameters()):
-        return
     for module in model.modules():
         if isinstance(module, torch.nn.ModuleList):
-            yield from module
+            yield from (layer for layer in module if _is_on_processor(layer))
+
+
+def _is_on_processor(layer: torch.nn.Module) -> bool:
+    weight = next(layer.parameters(), None)
+    return weight is None or weight.device.type == "cpu"
