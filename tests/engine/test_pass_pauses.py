@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,16 +15,15 @@ from engine.analysis.likelihood import score_ids
 from engine.analysis.many_draws import draw_many
 from engine.inspection.influence import InfluenceQuestion, compute_influence
 from engine.run import pass_pauses, turn_taking
-from engine.run.visitor import Visitor
 from engine.trace.events import Paused, StepRecorded
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model
 from tests.helpers.patience import PATIENCE_S, comes_true
+from tests.helpers.paused_run import paused_run
 from tests.helpers.queue import queue_states
 from tests.helpers.runs import decode_as, finished, trace_of_run, without_time
-from tests.helpers.visitors import asking_as
+from tests.helpers.visitors import FIRST, SECOND, asking_as
 
-FIRST, SECOND = Visitor("192.0.2.1", "page"), Visitor("192.0.2.2", "page")
 IDS = [5, 9, 11, 4, 5, 9, 11]
 
 
@@ -143,21 +141,13 @@ def test_work_gives_way_inside_a_pass_and_stays_what_it_is(name):
 
 
 def test_a_paused_run_says_so_until_it_goes_on():
-    model, other = (LoadedModel(fresh_model("llama")) for _ in range(2))
-    long = request(model, num_beams=3)
-    with gate(model.model, free=2) as held, gate(other.model, free=1) as at_work:
-        first = decode_as(FIRST, long)
-        held.wait()
-        second = decode_as(SECOND, dataclasses.replace(long, model=other))
-        comes_true(lambda: turn_taking.READY in queue_states())
-        held.open()
-        at_work.wait()
-        events = []
+    events = []
+    with paused_run() as (first, second, at_work):
         for event in first:
             events.append(event)
             if isinstance(event, Paused):
                 at_work.open()
-    trace_of_run(second)
+        trace_of_run(second)
     paused = next(n for n, event in enumerate(events) if isinstance(event, Paused))
     assert any(isinstance(event, StepRecorded) for event in events[:paused])
     assert any(isinstance(event, StepRecorded) for event in events[paused:])

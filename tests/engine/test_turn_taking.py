@@ -25,14 +25,15 @@ from engine.trace.events import StepRecorded
 from tests.helpers.gates import gate
 from tests.helpers.models import fresh_model, golden_model
 from tests.helpers.patience import PATIENCE_S, comes_true
+from tests.helpers.paused_run import paused_run
 from tests.helpers.queue import queue_states
 from tests.helpers.runs import decode_as, finished, trace_of_run, without_time
 from tests.helpers.strategies import BY_LOOP, make
-from tests.helpers.visitors import asking_as
+from tests.helpers.visitors import FIRST, SECOND, asking_as
 from tests.helpers.zoo import zoo_model
 
 _PASSES = itertools.count()
-FIRST, SECOND, THIRD = (Visitor(f"192.0.2.{n}", "page") for n in (1, 2, 3))
+THIRD = Visitor("192.0.2.3", "page")
 
 
 @pytest.fixture(autouse=True)
@@ -174,29 +175,8 @@ def test_what_passes_leave_in_modules_is_seen():
         assert state.has_changed() == keeps, name
 
 
-@contextmanager
-def a_paused_run(**params):
-    """Yield a run that is paused after its third pass, the one that computes, and the gate that holds that."""
-    model, other = LoadedModel(fresh_model("llama")), LoadedModel(fresh_model("gpt2"))
-    params = {"max_new_tokens": 12, "num_beams": 2, **params}
-    request = DecodeRequest("beam_search", model, input_ids=[5, 9], params=params)
-    with gate(model.model, free=2) as held, gate(other.model, free=1) as at_work:
-        first = decode_as(FIRST, request)
-        held.wait()
-        second = decode_as(SECOND, dataclasses.replace(request, model=other))
-        comes_true(lambda: turn_taking.READY in queue_states())
-        held.open()
-        at_work.wait()
-        comes_true(lambda: turn_taking.PAUSED in queue_states())
-        yield first, second, at_work
-    for run in (first, second):
-        run.close()
-        assert run.join(PATIENCE_S)
-    assert not RUN_QUEUE._places
-
-
 def test_a_paused_run_that_is_stopped_ends_at_the_next_step_of_the_other(monkeypatch):
-    with a_paused_run() as (first, second, at_work):
+    with paused_run() as (first, second, at_work):
         # Its turn would otherwise come after the other's, whose turn never ends here.
         monkeypatch.setattr(turn_taking, "TURN_S", float("inf"))
         first.cancel()
@@ -208,7 +188,7 @@ def test_a_paused_run_that_is_stopped_ends_at_the_next_step_of_the_other(monkeyp
 
 
 def test_the_end_of_the_process_ends_paused_runs():
-    with a_paused_run() as (first, second, at_work):
+    with paused_run() as (first, second, at_work):
         at_work.open()
         stop_all_jobs(PATIENCE_S)
         assert first.join(0)
@@ -217,7 +197,7 @@ def test_the_end_of_the_process_ends_paused_runs():
 
 
 def test_a_run_whose_reader_leaves_while_it_is_paused_goes():
-    with a_paused_run() as (first, second, at_work):
+    with paused_run() as (first, second, at_work):
         first.close()
         at_work.open()
         assert first.join(PATIENCE_S)
@@ -226,7 +206,7 @@ def test_a_run_whose_reader_leaves_while_it_is_paused_goes():
 
 def test_a_pause_counts_neither_as_time_of_the_run_nor_against_its_limit(monkeypatch):
     clock = FakeClock(monkeypatch)
-    with a_paused_run() as (first, _, at_work):
+    with paused_run() as (first, _, at_work):
         clock.skipped = 10_000.0
         at_work.open()
         trace = trace_of_run(first)

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 
 from engine.run.visitor import VISITOR, Visitor
 
+FIRST, SECOND = (Visitor(f"192.0.2.{n}", "page") for n in (1, 2))
+"""Two visitors at different addresses."""
+
 
 @contextmanager
 def asking_as(visitor: Visitor) -> Iterator[None]:
