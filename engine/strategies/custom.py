@@ -132,6 +132,7 @@ STRATEGY = Strategy(
     turns=("Each method brings its own settings; they appear below its name."),
     paper="the documentation of transformers: custom generation methods; every method names its own paper",
     config=CustomConfig,
+    dials=("method", "arguments"),
     loop=None,
     generate_kwargs=lambda config: {"do_sample": config.do_sample, "num_beams": config.num_beams},
     presets=(

@@ -36,6 +36,7 @@ from engine.strategies.base import Preset, Strategy
 from engine.strategies.chat_presets import CHAT_MODEL, CHAT_PRESETS
 from engine.strategies.compatibility import incompatibility_reason
 from engine.strategies.custom import MethodArguments, MethodName
+from engine.strategies.dola import LayerChoice
 from engine.strategies.media_presets import MEDIA_PRESETS
 from engine.strategies.parameter_conditions import conditional_parameters
 from playground.forms import controls, media_inputs, model_options
@@ -130,7 +131,7 @@ def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
             "slider": None if kind.optional else ends,
             "reach": ends,
         }
-    kind_of = {MethodName: "method", MethodArguments: "arguments"}
+    kind_of = {MethodName: "method", MethodArguments: "arguments", LayerChoice: "layers"}
     return about | {"kind": kind_of.get(type(kind), "text")}
 
 

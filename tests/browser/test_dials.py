@@ -17,7 +17,7 @@ MOST_TABS = 6
 
 def dials(page, strategy):
     """Return the dials of a strategy's tab."""
-    return page.locator(f"#page-{strategy} .f-dials > .f-field:visible")
+    return page.locator(f"#page-{strategy} .f-dials .f-field:visible")
 
 
 def tab_to(page, field):

@@ -13,6 +13,7 @@ from tests.helpers.methods import write_method
 from tests.helpers.pages import (
     drawn,
     fits,
+    open_settings,
     run_of,
     select,
     shot,
@@ -72,7 +73,9 @@ def test_the_code_of_a_folder_is_seen_confirmed_and_run(open_page, tmp_path):
     # What the tab opens with comes from the server, and fills the form.
     expect(status(page, "custom")).to_contain_text("A recorded run")
     field = name_method(page, str(folder))
-    expect(field).to_contain_text("It writes what it is told. A folder of this machine.")
+    open_settings(page, "custom")
+    about = page.locator("#custom-method-about")
+    expect(about).to_contain_text("It writes what it is told. A folder of this machine.")
     expect(field.get_by_role("status")).to_contain_text("Nobody has confirmed its code here yet")
     expect(panel(page)).to_be_hidden()
     # Run says that it may not, and shows the code.
@@ -97,8 +100,9 @@ def test_the_code_of_a_folder_is_seen_confirmed_and_run(open_page, tmp_path):
     expect(status(page, "custom")).to_contain_text("Its code is confirmed")
     # Its arguments have controls, which write one object.
     own = page.locator("#custom-arguments")
-    expect(own).to_contain_text("the first token")
-    first = own.get_by_role("spinbutton", name="first", exact=True)
+    dial = page.locator("#custom-arguments-first")
+    expect(dial).to_contain_text("the first token")
+    first = dial.get_by_role("spinbutton")
     expect(first).to_have_attribute("placeholder", "300")
     first.fill("305")
     expect(own.locator("[data-param=arguments]")).to_have_value('{"first": 305}')
@@ -141,7 +145,8 @@ def test_one_is_made_broken_mended_and_run(open_page, size):
     open_page.pages.expected = LEFT  # it is reloaded
     page = open_page("/", **size)
     show(page, "custom")
-    page.locator("#custom-method").get_by_role("button", name="New method…").click()
+    open_settings(page, "custom")
+    page.locator("#custom-method-about").get_by_role("button", name="New method…").click()
     name = page.get_by_label("Its name")
     expect(name).to_be_focused()
     name.fill("../evil")
@@ -169,6 +174,7 @@ def test_one_is_made_broken_mended_and_run(open_page, size):
     page.wait_for_function("window.playground?.page?.connected()")
     show(page, "custom")
     page.locator("#custom-method select").select_option("browser_made")
+    open_settings(page, "custom")
     page.get_by_role("button", name="Change its code").click()
     expect(editor).to_have_value(broken)
     expect(panel(page)).to_contain_text("What you typed last is not saved yet")

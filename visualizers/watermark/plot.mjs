@@ -13,13 +13,13 @@ export class ScorePlot {
   /**
    * As wide as the card, so that letters keep their size on a phone.
    * @param {(number | null)[]} curve
-   * @param {number} threshold
+   * @param {number} limit
    * @param {number} room
    */
-  draw(curve, threshold, room) {
+  draw(curve, limit, room) {
     const wide = Math.max(260, Math.min(760, room || 640));
     const values = curve.filter((z) => z !== null);
-    const high = Math.max(threshold + 1, ...values, 1);
+    const high = Math.max(limit + 1, ...values, 1);
     const low = Math.min(-1, ...values);
     const end = Math.max(10, curve.length);
     /** @param {number} n */
@@ -31,12 +31,12 @@ export class ScorePlot {
         ? tr("z over the tokens")
         : tr("z over the tokens, now {now}, threshold {threshold}", {
             now: formatFixed(last, 2),
-            threshold,
+            threshold: limit,
           });
     this.node.setAttribute("viewBox", `0 0 ${wide} ${PLOT_HEIGHT}`);
     this.node.setAttribute("aria-label", said);
     this.node.replaceChildren(
-      ...createAxes(wide, threshold, y),
+      ...createAxes(wide, limit, y),
       svg("path", { class: "curve", d: createCurvePath(curve, x, y) || "M0 0", fill: "none" }),
       ...(last === undefined
         ? []

@@ -44,6 +44,8 @@ function toParam({ name, kind, default: first, required, told }) {
 }
 
 export class ArgumentsField extends Field {
+  /** @type {HTMLElement | null} the place of the first number among the dials */
+  dial = null;
   #drawnKey = "";
   /** @type {Map<string, { field: Field, kind: string }>} */
   #controls = new Map();
@@ -93,6 +95,11 @@ export class ArgumentsField extends Field {
     if (this.own) this.#fillControls();
   }
 
+  split() {
+    this.dial = el("div", { class: "me-dial" });
+    return { dial: this.dial, rest: this.box };
+  }
+
   /** @param {Method | null} found */
   #draw(found) {
     const key = JSON.stringify(found?.arguments ?? null);
@@ -101,6 +108,8 @@ export class ArgumentsField extends Field {
     this.#controls.clear();
     const own = found?.arguments ?? [];
     const boxes = own.map((argument) => this.#controlOf(argument));
+    const first = own.findIndex(({ kind }) => FIELD_KINDS[kind] === "number");
+    if (this.dial) this.dial.replaceChildren(...(first < 0 ? [] : boxes.splice(first, 1)));
     this.own.replaceChildren(...boxes);
     this.title.textContent = own.length ? tr("Its arguments") : "";
     this.title.hidden = !own.length;

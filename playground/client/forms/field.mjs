@@ -8,6 +8,7 @@ import { isSameValue, said } from "./settings.mjs";
 /** @typedef {import("../shell/spec.mjs").Param} Param */
 
 const TEXT_KINDS = ["text", "arguments"];
+const SELECT_KINDS = ["method", "layers"];
 const NOT_A_NUMBER = "not a number";
 
 /**
@@ -31,7 +32,7 @@ function createInput(param, attrs) {
       attrs,
       (param.choices ?? []).map((c) => el("option", { value: c }, choiceText(param, c))),
     );
-  if (param.kind === "method") return el("select", attrs);
+  if (SELECT_KINDS.includes(param.kind)) return el("select", attrs);
   const placeholder = param.placeholder ?? (param.optional ? tr("off") : null);
   if (TEXT_KINDS.includes(param.kind)) return el("textarea", { ...attrs, rows: 1, placeholder });
   const { minimum: min, maximum: max } = param;
@@ -97,6 +98,14 @@ export class Field {
       title: tr("Not the default, {first}. Press to go back to it.", { first }),
       "aria-label": tr("{label}: changed, back to {first}", { label, first }),
     });
+  }
+
+  /**
+   * Split the field: what is shown among the dials, and what the settings show of it.
+   * @returns {{ dial: HTMLElement, rest: HTMLElement | null }}
+   */
+  split() {
+    return { dial: this.box, rest: null };
   }
 
   /** Update the badge: hidden while the value is the default. */

@@ -5,6 +5,7 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 import { getDeclaration } from "../shell/spec.mjs";
 import { ArgumentsField } from "./arguments_field.mjs";
 import { Field } from "./field.mjs";
+import { LayersField } from "./layers_field.mjs";
 import { MethodField } from "./method_field.mjs";
 import { dialLabel, isSameValue } from "./settings.mjs";
 
@@ -12,7 +13,11 @@ import { dialLabel, isSameValue } from "./settings.mjs";
 /** @typedef {Record<string, { name: string, values: any[], why: string }>} Only */
 
 /** @type {Partial<Record<Param["kind"], typeof Field>>} */
-const FIELD_CLASSES = { method: MethodField, arguments: ArgumentsField };
+const FIELD_CLASSES = {
+  method: MethodField,
+  arguments: ArgumentsField,
+  layers: LayersField,
+};
 export const WEIGHTS_GROUP = "weights";
 
 /** @param {Param} param */
@@ -38,6 +43,9 @@ export class Form {
   #outerFields = new Map();
   /** @type {string[]} */
   #dialNames = [];
+  // What the settings show of fields among the dials.
+  /** @type {HTMLElement[]} */
+  #rests = [];
 
   /**
    * @param {Param[]} params
@@ -86,9 +94,13 @@ export class Form {
     const { main, groups } = getDeclaration();
     const others = Object.entries(groups).filter(([group]) => group !== WEIGHTS_GROUP);
     const folded = others.map(([group, title]) => this.#folded(group, title));
-    if (!close) return [...this.#drawn(main), ...folded];
+    if (!close) return [...this.#rests, ...this.#drawn(main), ...folded];
     const more = el("summary", {}, tr("More parameters"));
-    return [...this.#drawn(main), el("details", { class: "f-group f-more" }, more, folded)];
+    return [
+      ...this.#rests,
+      ...this.#drawn(main),
+      el("details", { class: "f-group f-more" }, more, folded),
+    ];
   }
 
   // The field of a custom generation method; the arguments' field needs it, so it comes first.
@@ -102,9 +114,12 @@ export class Form {
 
   // There is no room for the glossary next to a dial: it is in the dials' help.
   #drawDials() {
-    return this.#dialParams().map(
-      (param) => this.#fieldOf({ ...param, label: dialLabel(param), term: null }).box,
-    );
+    return this.#dialParams().map((param) => {
+      const field = this.#fieldOf({ ...param, label: dialLabel(param), term: null });
+      const { dial, rest } = field.split();
+      if (rest) this.#rests.push(rest);
+      return dial;
+    });
   }
 
   /** @param {string} group */

@@ -19,7 +19,6 @@ const SOURCES = {
   hub: tr("From the hub."),
   folder: tr("A folder of this machine."),
 };
-const ASKING = tr("Looking…");
 
 export class MethodField extends Field {
   /** @type {Method | null} details of the chosen method */
@@ -60,13 +59,25 @@ export class MethodField extends Field {
     this.#list();
   }
 
+  split() {
+    const title = el("p", { class: "me-title" }, this.param.label);
+    const parts = [title, this.told, this.acts, this.ran];
+    return {
+      dial: this.box,
+      rest: el("div", { class: "me-about", id: `${this.box.id}-about` }, parts),
+    };
+  }
+
   read() {
     return this.choice?.value ?? "";
   }
 
   /** @param {any} value */
   write(value) {
-    this.choice.value = String(value ?? "");
+    const name = String(value ?? "");
+    // Until the list is there, the name stands for itself.
+    if (name && !this.#offered.length) this.choice.offer([{ name, title: name }]);
+    this.choice.value = name;
     this.#lastName = this.value;
     this.look();
   }
@@ -114,8 +125,7 @@ export class MethodField extends Field {
   // Fetches and shows the details of the chosen method.
   async look() {
     const { value } = this;
-    if (this.known?.name !== value)
-      this.#setInfo(null, value ? ASKING : tr("Name a method first."));
+    if (this.known?.name !== value) this.#setInfo(null, value ? "" : tr("Name a method first."));
     if (!value) return;
     const found = await fetchMethodInfo(value);
     if (value === this.value) this.#setInfo(found, found.error ?? "");

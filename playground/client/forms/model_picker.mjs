@@ -88,7 +88,8 @@ class ModelChoice extends Choice {
    * @param {string} typed
    */
   constructor(id, label, typed) {
-    super(el("select", { id: `${id}-input` }), label, typed, getDeclaration().typed_models);
+    const takesOthers = getDeclaration().typed_models;
+    super(el("select", { id: `${id}-input` }), label, typed, { takesOthers });
     const name = el("label", { for: `${id}-input` }, label);
     this.box = el("div", { class: "f-field f-choice f-model", id }, name, this.select, this.own);
   }

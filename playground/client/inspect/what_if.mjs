@@ -4,12 +4,13 @@ import { createButton, createFact, el } from "../../../visualizers/shared/dom.mj
 import { said } from "../../../visualizers/shared/server_text.mjs";
 import { formatCount, formatFixed, formatPercent } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
-import { Form } from "../forms/form.mjs";
+import { Form as WhatIfForm } from "../forms/form.mjs";
 import { StoppableQuestion } from "../jobs/question.mjs";
 import { waitUntilFound } from "../shell/polling.mjs";
 import { findStrategy } from "../shell/spec.mjs";
 import { getStrategyTab } from "../shell/strategy_tabs.mjs";
 import { openTab } from "../shell/tab_navigation.mjs";
+import { changedParameters } from "./dial_preview.mjs";
 import { CandidateBars } from "./what_if_bars.mjs";
 import { ProcessorCards } from "./what_if_cards.mjs";
 import { askWhatIf } from "./what_if_questions.mjs";
@@ -17,6 +18,9 @@ import { decisionSentence, firstChangeSentence } from "./what_if_sentences.mjs";
 
 const PAUSE_MS = 50;
 const HINT = tr(
+  "Switch a filter off, or move it, to see how this step would change. Same random number, new filters.",
+);
+const SLIDER_HINT = tr(
   "Move a slider to see how this step would change. Same random number, new settings. You can also switch a filter off or move it.",
 );
 /** @type {Record<string, string>} */
@@ -37,6 +41,8 @@ const NO_MATCHING_SETTINGS = tr(
 );
 const BRANCH_REASON = tr("A branch continues tokens, not a prompt, so the form cannot hold it.");
 
+/** @import { Form } from "../forms/form.mjs" */
+
 /**
  * Give a control a slider, even if the control can be off.
  * @param {import("../shell/spec.mjs").Param} param
@@ -50,7 +56,7 @@ class WhatIfPanel {
   #timer = 0;
   #question = new StoppableQuestion({ latestOnly: true });
   #key = "";
-  /** @type {any} */
+  /** @type {Form | null} the page's own next to the run, or one of this view */
   #form = null;
   #touched = false;
 
@@ -121,7 +127,7 @@ class WhatIfPanel {
       refused: tr("Its strategy is unknown."),
     };
     if (refused) return this.#showReason(said(refused));
-    if (other || !this.#form) this.#resetForm();
+    if (other || !this.#form) this.#reset();
     this.all.hidden = false;
     if (!this.#touched) return this.#showRecorded();
     this.#showSentence(tr("Deciding step {step} again…", { step: index + 1 }));
@@ -155,27 +161,42 @@ class WhatIfPanel {
     this.jump.hidden = true;
   }
 
-  // Reset the form to the run's own settings and processors.
-  #resetForm() {
+  // Reset the processors to the run's own, and the settings where they are this view's.
+  #reset() {
+    this.#touched = false;
+    this.cards.reset();
+    if (!this.#usesDials()) this.#createForm();
+  }
+
+  // Next to the strategy's own dials, no setting has a second control.
+  #usesDials() {
+    const form = getStrategyTab(this.ctx.strategy)?.form;
+    if (!form) return false;
+    if (this.#form === form) return true;
+    this.#form = form;
+    for (const box of [form.dials, form.box])
+      box.addEventListener("input", () => this.#touched && this.#scheduleQuestion());
+    return true;
+  }
+
+  #createForm() {
     const strategy = findStrategy(this.#run.strategy);
     if (!strategy) return;
     const { params, only, what_if: offered } = strategy;
     const shown = params.filter((p) => offered.params.includes(p.name)).map(withSlider);
     const own = Object.fromEntries(shown.map((p) => [p.name, this.#run.config[p.name] ?? ""]));
-    this.#form = new Form(shown, `${this.ctx.strategy}-what-if`, own, { only });
+    this.#form = new WhatIfForm(shown, `${this.ctx.strategy}-what-if`, own, { only });
     this.#form.box.addEventListener("input", () => this.#markTouched());
     this.slot.replaceChildren(this.#form.box);
     // Without main parameters the form is only folded groups, so the first one is opened.
     const group = this.#form.box.querySelector(":scope > details:first-child");
     if (group instanceof HTMLDetailsElement) group.open = true;
-    this.#touched = false;
-    this.cards.reset();
   }
 
   // Show the step as it was recorded, before any question.
   #showRecorded() {
     this.root.removeAttribute("aria-busy");
-    this.#showSentence(HINT);
+    this.#showSentence(this.#usesDials() ? HINT : SLIDER_HINT);
     this.facts.replaceChildren();
     this.bars.clear();
     this.note.textContent = "";
@@ -190,7 +211,7 @@ class WhatIfPanel {
   #resetAll() {
     this.#question.forget();
     clearTimeout(this.#timer);
-    this.#resetForm();
+    this.#reset();
     this.#showRecorded();
   }
 
@@ -226,8 +247,19 @@ class WhatIfPanel {
    */
   #fetchAnswer(action, press) {
     const { off, order } = this.cards;
-    const params = this.#form.values();
+    const params = this.#changedValues();
     return askWhatIf(this.#run, { action, step: this.#index, params, off, order, press });
+  }
+
+  // The values that a step can be decided with and that differ from the run's.
+  #changedValues() {
+    const values = this.#form?.values() ?? {};
+    if (!this.#usesDials()) return values;
+    const strategy = findStrategy(this.#run.strategy);
+    const own = this.#run.form?.values;
+    const changed = strategy && own ? changedParameters(strategy, own, values) : [];
+    const offered = changed.filter(({ name }) => strategy?.what_if.params.includes(name));
+    return Object.fromEntries(offered.map(({ name, value }) => [name, value]));
   }
 
   /** @param {string} sentence */
@@ -241,8 +273,10 @@ class WhatIfPanel {
 
   /** @param {any} answer of the server */
   #drawAnswer(answer) {
+    const form = this.#form;
+    if (!form) return;
     const run = { ...this.#run, pieces: { ...this.#run.pieces, ...answer.pieces } };
-    this.#showSentence(decisionSentence(this.cards, this.#form, run, answer), true);
+    this.#showSentence(decisionSentence(this.cards, form, run, answer), true);
     this.facts.replaceChildren(
       createFact(tr("kept mass"), formatPercent(answer.mass)),
       createFact(tr("tokens left"), formatCount(answer.kept)),

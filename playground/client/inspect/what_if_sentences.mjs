@@ -12,11 +12,12 @@ import { pageLanguage, tr } from "../../../visualizers/shared/tr.mjs";
 const quoteToken = (text) => tr("‘{token}’", { token: text.replaceAll(" ", "\u00a0") });
 
 /**
- * Lower a name's first letter inside an English sentence; other languages keep it.
+ * Lower a name's first letter inside an English sentence. Other languages keep it, as do names with
+ * further capitals.
  * @param {string} name
  */
 const lowerFirst = (name) =>
-  pageLanguage() === "en" ? name[0].toLowerCase() + name.slice(1) : name;
+  pageLanguage() === "en" && !/^\S+[A-Z]/.test(name) ? name[0].toLowerCase() + name.slice(1) : name;
 
 /**
  * Return the sentence about the step's token under the new settings.

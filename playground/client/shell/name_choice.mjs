@@ -12,10 +12,12 @@ export class Choice {
    * @param {HTMLSelectElement} select
    * @param {string} label
    * @param {string} typed placeholder that says what may be typed
-   * @param {boolean} [takesOthers] whether a name may be typed
+   * @param {{ takesOthers?: boolean, other?: string }} [options] takesOthers: whether a name may be
+   *   typed; other: the last option
    */
-  constructor(select, label, typed, takesOthers = true) {
+  constructor(select, label, typed, { takesOthers = true, other = tr("Another…") } = {}) {
     this.takesOthers = takesOthers;
+    this.other = other;
     this.select = select;
     select.addEventListener("change", () => this.#showTextInput());
     this.own = el("input", {
@@ -54,7 +56,7 @@ export class Choice {
       if (group) groups[group].append(option);
       else parts.push(option);
     }
-    const other = el("option", { value: OTHER_VALUE, hidden: !this.takesOthers }, tr("Another…"));
+    const other = el("option", { value: OTHER_VALUE, hidden: !this.takesOthers }, this.other);
     this.select.replaceChildren(...parts, other);
   }
 
