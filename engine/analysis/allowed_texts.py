@@ -98,6 +98,8 @@ def list_allowed_texts(
     spec = checked.config.structured_outputs
     if spec is None:
         raise ParameterError(NAME, None, "a list of allowed texts needs a grammar")
+    if request.parent is not None:
+        raise EngineError("The texts of a branch cannot be listed. Ask about the run it continues.")
     texts = _enumerate_texts(compile_structured_outputs(spec))
     run = prepare(checked, ModelLoader(cancelled, tell))
     loaded = run.target

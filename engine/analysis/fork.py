@@ -48,6 +48,7 @@ class BranchPoint:
         run_id: name of the run, "" if it has none.
         end_ids: end-of-sequence ids, after which nothing can follow.
         vocab_size: number of token ids of the model.
+        earlier: number of tokens at the end of the prompt that earlier branches had added.
     """
 
     prompt_ids: Sequence[int]
@@ -56,6 +57,7 @@ class BranchPoint:
     run_id: str = ""
     end_ids: Sequence[int] = ()
     vocab_size: int | None = None
+    earlier: int = 0
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ def branch_point(
         before = tuple(s for s in trace.steps[:index] if s.sequence == found.sequence)
         kept = [*replay_ids(before)[: found.keep], *found.emit[: max(chosen_emit_index(found), 0)]]
     vocab = trace.model.vocab_size or None
-    return BranchPoint(trace.prompt_ids, kept, index, run_id, trace.eos_token_ids, vocab)
+    earlier = 0 if trace.parent is None else trace.parent.written
+    return BranchPoint(trace.prompt_ids, kept, index, run_id, trace.eos_token_ids, vocab, earlier)
 
 
 def _path_before(trace: Trace, step: Step, detail: BeamDetail, node_id: int | None) -> list[int]:
@@ -146,9 +149,9 @@ def make_branch(
         if text is None
         else _encode_typed_text(text, tokenizer, before)
     )
-    return Branch(
-        (*before, *added), Parent(place.run_id, place.step, len(place.kept_ids), added, text)
-    )
+    kept = len(place.kept_ids)
+    parent = Parent(place.run_id, place.step, kept, added, text, place.earlier)
+    return Branch((*before, *added), parent)
 
 
 def _check_token(token_id: object, place: BranchPoint) -> int:

@@ -178,7 +178,7 @@ def _draw_batch(
     select = strategy.generate_kwargs(config)
     rules = [
         *build_media_processors(checked, config, loaded, ids),
-        *grammar_processors(config, loaded, ids),
+        *grammar_processors(config, loaded, ids, checked.request.parent),
     ]
     loaded.forget_passes()
     with ModelCall(GENERATE, loaded.name):

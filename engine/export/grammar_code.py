@@ -50,7 +50,8 @@ def grammar_calls(plan: Plan) -> list[str]:
     if plan.config.structured_outputs is None:
         return []
     apart = plan.model.info.is_encoder_decoder
-    before, start = ("[]", "1") if apart else ("PROMPT_IDS", "len(PROMPT_IDS)")
+    first = len(plan.trace.prompt_ids) - (plan.trace.parent.written if plan.trace.parent else 0)
+    before, start = ("[]", "1") if apart else (f"PROMPT_IDS[:{first}]", f"{first}")
     table = f"TokenTable(read_token_bytes(tokenizer, {plan.model.info.vocab_size}), END)"
     arguments = f"tokenizer, {table}, GRAMMAR, {before}, {start}, END, GRAMMAR_LIMITS"
     return [f"build_grammar_processor({arguments})"]

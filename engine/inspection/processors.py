@@ -154,7 +154,8 @@ def _grammar_rules(run: CachedRun, config: Any) -> list[Any]:
     """
     if config.structured_outputs is None:
         return []
-    return grammar_processors(config, _tokenizing_model(run), run.header.prompt_ids)
+    header = run.header
+    return grammar_processors(config, _tokenizing_model(run), header.prompt_ids, header.parent)
 
 
 def _tokenizing_model(run: CachedRun) -> LoadedModel:

@@ -36,6 +36,7 @@ def make_grammar_processor(
     loaded: LoadedModel,
     prompt_ids: Sequence[int],
     eos: Sequence[int],
+    written: int = 0,
     compile_spec: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> GrammarLogitsProcessor:
     """Return the processor of a grammar for one prompt.
@@ -45,6 +46,7 @@ def make_grammar_processor(
         loaded: the model.
         prompt_ids: ids that the texts continue; an encoder reads those of an encoder-decoder model.
         eos: ids that end a text.
+        written: number of ids at the end of the prompt that belong to the text.
         compile_spec: compiles it, by default ``compile_structured_outputs``.
 
     Raises:
@@ -57,9 +59,14 @@ def make_grammar_processor(
     if not eos:
         raise ParameterError(NAME, dict(spec), "the model has no end token; set eos_token_id")
     table = _find_table(tokenizer, loaded.vocab_size, tuple(eos), spec)
-    apart = loaded.is_encoder_decoder
-    before, start = ((), 1) if apart else (tuple(prompt_ids), len(prompt_ids))
-    return build_grammar_processor(tokenizer, table, grammar, before, start, eos, dict(LIMITS))
+    apart, first = loaded.is_encoder_decoder, len(prompt_ids) - written
+    before, start = ((), 1) if apart else (tuple(prompt_ids[:first]), first)
+    made = build_grammar_processor(tokenizer, table, grammar, before, start, eos, dict(LIMITS))
+    if written and made.matcher(tuple(prompt_ids[first:])) is None:
+        raise ParameterError(
+            NAME, dict(spec), "no text that it allows begins like the one you continue"
+        )
+    return made
 
 
 def compile_structured_outputs(spec: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from engine.models.loading import LoadedModel
+    from engine.trace.records import Parent
 
 NOT_IN_CONFIG = (
     "prefix_allowed_tokens_fn",
@@ -103,17 +104,27 @@ def own_filters(
 
 
 def grammar_processors(
-    config: NextTokenParams, loaded: LoadedModel, prompt_ids: Sequence[int]
+    config: NextTokenParams,
+    loaded: LoadedModel,
+    prompt_ids: Sequence[int],
+    parent: Parent | None = None,
 ) -> list[Any]:
     """Return the processor of ``structured_outputs``, none if it is off.
 
+    Args:
+        config: a strategy's config.
+        loaded: the model.
+        prompt_ids: ids of the prompt.
+        parent: the run whose text is continued; the grammar is that of the whole text.
+
     Raises:
-        ParameterError: the grammar cannot be used, or not with this model.
+        ParameterError: the grammar cannot be used, or not with this model or this text.
     """
     if config.structured_outputs is None:
         return []
     ends = config.eos_token_id or loaded.eos_token_ids
-    return [make_grammar_processor(config.structured_outputs, loaded, prompt_ids, ends)]
+    written = 0 if parent is None else parent.written
+    return [make_grammar_processor(config.structured_outputs, loaded, prompt_ids, ends, written)]
 
 
 def processors_argument(

@@ -54,23 +54,30 @@ def incomplete_notes(run: Prepared, results: Sequence[Sequence[int]]) -> tuple[s
         results: new ids of every text.
     """
     config, loaded = run.config, run.target
-    found = grammar_processors(config, loaded, run.prompt_ids)
+    parent = run.request.parent
+    found = grammar_processors(config, loaded, run.prompt_ids, parent)
     if not found:
         return ()
     ends = set(config.eos_token_id or loaded.eos_token_ids)
+    before = run.prompt_ids[len(run.prompt_ids) - parent.written :] if parent else ()
     return tuple(
         note
         for number, ids in enumerate(results, 1)
-        for note in _notes_of_text(found[0], ids, ends, number, config.max_new_tokens)
+        for note in _notes_of_text(found[0], before, ids, ends, number, config.max_new_tokens)
     )
 
 
 def _notes_of_text(
-    processor: Any, ids: Sequence[int], ends: set[int], number: int, limit: int
+    processor: Any,
+    before: Sequence[int],
+    ids: Sequence[int],
+    ends: set[int],
+    number: int,
+    limit: int,
 ) -> Iterator[str]:
     if set(ids) & ends:  # the grammar allows an end only where the text is complete
         return
-    matcher = processor.matcher(tuple(ids))
+    matcher = processor.matcher((*before, *ids))
     if matcher is not None and matcher.is_accepting():
         return
     late = Message("the token limit came first")

@@ -338,7 +338,7 @@ def generate_arguments(
     select = run.strategy.generate_kwargs(config)
     rules = [
         *build_media_processors(run.checked, config, target, run.prompt_ids),
-        *grammar_processors(config, target, run.prompt_ids),
+        *grammar_processors(config, target, run.prompt_ids, run.request.parent),
     ]
     return {
         **prompt_arguments(target, prompt, run.inputs),

@@ -158,6 +158,7 @@ def build_job(run: Prepared) -> dict[str, Any]:
             for one, value, kept in own_filters(config, select, target.eos_token_ids)
         ],
         "structured_outputs": config.structured_outputs,
+        "written": run.request.parent.written if run.request.parent else 0,
         "negative_prompt_ids": list(config.negative_prompt_ids or ()),
         "allowed": [] if allowed is None or callable(allowed) else [list(row) for row in allowed],
         "ids": [list(run.prompt_ids)],

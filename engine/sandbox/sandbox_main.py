@@ -269,7 +269,8 @@ def build_filter_argument(job: dict[str, Any], loaded: LoadedModel) -> dict[str,
         ends = job["config"]["eos_token_id"] or ()
         spec, prompt = job["structured_outputs"], job["ids"][0]
         # Its caller has compiled it within limits, and the sandbox starts no processes.
-        grammar = make_grammar_processor(spec, loaded, prompt, ends, compile_grammar)
+        written = job.get("written", 0)
+        grammar = make_grammar_processor(spec, loaded, prompt, ends, written, compile_grammar)
         found.insert(0, grammar)
     return {"logits_processor": LogitsProcessorList(found)} if found else {}
 

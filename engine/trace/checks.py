@@ -207,6 +207,8 @@ def _check_parent(trace: Trace) -> None:
     if parent is None:
         return
     before = len(trace.prompt_ids) - len(parent.token_ids)
+    if parent.earlier < 0 or parent.earlier + parent.kept >= before:
+        raise TraceError("trace.parent names a place that cannot be.")
     if parent.step < 0 or not 0 <= parent.kept < before or len(parent.run_id) > _MAX_RUN_ID:
         raise TraceError("trace.parent names a place that cannot be.")
     if not parent.token_ids or trace.prompt_ids[before:] != parent.token_ids:

@@ -195,6 +195,13 @@ class Parent:
     """The tokens inserted after them."""
     text: str | None = None
     """The typed text; None if a candidate was chosen."""
+    earlier: int = 0
+    """Number of tokens at the end of the parent's prompt that earlier branches had added."""
+
+    @property
+    def written(self) -> int:
+        """Number of tokens at the end of the prompt that belong to the text of the first run."""
+        return self.earlier + self.kept + len(self.token_ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from engine.errors import ParameterError
 from engine.messages import Message
 from engine.run.request import MAX_SEED
@@ -28,6 +30,11 @@ def read_step(text: str | None, name: str = "step") -> int | None:
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:9]) <= _MAX_STEP:
         raise ParameterError(name, text[:40], "steps are whole numbers from 1")
     return int(text[:9])
+
+
+def join_ids(ids: Sequence[int]) -> str:
+    """Return token ids separated by dots; the inverse of ``read_ids``."""
+    return ".".join(map(str, ids))
 
 
 def read_ids(name: str, text: str) -> list[int]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -32,7 +32,7 @@ from engine.strategies.base import Preset, Strategy
 from engine.trace.records import Trace
 from playground.forms import controls, speech, tune_form, visitor_media
 from playground.forms.form import form_request, form_weights, read_strategy, single_model_weights
-from playground.forms.link_values import read_ids, read_seed, read_step
+from playground.forms.link_values import join_ids, read_ids, read_seed, read_step
 from playground.forms.seeds import format_seeds, read_seeds
 from playground.forms.spec import control_values
 
@@ -81,16 +81,13 @@ def _branch_fields(request: DecodeRequest) -> dict[str, Any]:
     # The ids are prompt, kept tokens and inserted tokens, in this order.
     start = len(ids) - len(parent.token_ids) - parent.kept
     return {
-        "ids": _join_ids(ids[:start]),
-        "kept": _join_ids(ids[start : start + parent.kept]),
+        "ids": join_ids(ids[:start]),
+        "kept": join_ids(ids[start : start + parent.kept]),
         "at": parent.step + 1,
-        "put": "" if parent.text is not None else _join_ids(parent.token_ids),
+        "put": "" if parent.text is not None else join_ids(parent.token_ids),
         "text": parent.text or "",
+        "earlier": parent.earlier or "",
     }
-
-
-def _join_ids(ids: Sequence[int]) -> str:
-    return ".".join(map(str, ids))
 
 
 def request_from_link(
@@ -300,11 +297,12 @@ def _read_branch(query: Mapping[str, str]) -> dict[str, Any]:
     text = query.get("text")
     if (len(put) == 1) == (text is not None):
         raise ParameterError("put", query.get("put"), "a branch has one token or a text to put")
-    at = read_step(query.get("at"), "at")
+    at, earlier = read_step(query.get("at"), "at"), read_step(query.get("earlier"), "earlier")
     return {
         "prompt_ids": read_ids("ids", query["ids"]),
         "kept_ids": read_ids("kept", query.get("kept", "")),
         "step": (at or 1) - 1,
+        **({} if earlier is None else {"earlier": earlier}),
         **({"token_id": put[0]} if text is None else {"text": text[: SETTINGS.max_prompt_chars]}),
     }
 

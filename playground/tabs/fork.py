@@ -135,7 +135,7 @@ def read_request(
     """Read the request of a branch.
 
     Args:
-        asked: ``prompt_ids``, ``kept_ids``, ``step``, ``run_id``, ``end_ids`` and ``pieces`` of the
+        asked: ``prompt_ids``, ``kept_ids``, ``step``, ``run_id``, ``end_ids``, ``earlier`` and ``pieces`` of the
             parent (``linked`` ids need no pieces); ``token_id`` or ``text``; ``strategy``,
             ``model``, ``assistant``, ``params`` and ``seed`` of the branch; ``image`` and ``audio``
             of the parent.
@@ -191,7 +191,12 @@ def _read_branch_point(asked: Mapping[str, Any]) -> BranchPoint:
             run_id,
             Message("it must be text of up to {most} characters", most=_MAX_RUN_ID),
         )
-    return BranchPoint(step=step, run_id=run_id, vocab_size=None, **lists)
+    earlier = asked.get("earlier", 0)
+    if type(earlier) is not int or not 0 <= earlier < max(len(lists["prompt_ids"]), 1):
+        raise ParameterError(
+            "earlier", earlier, "it must be a number of tokens at the end of prompt_ids"
+        )
+    return BranchPoint(step=step, run_id=run_id, vocab_size=None, earlier=earlier, **lists)
 
 
 def _check_same_tokens(loaded: LoadedModel, place: BranchPoint, pieces: Any) -> None:

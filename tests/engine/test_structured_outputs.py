@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from functools import cache
 
 import jsonschema
@@ -12,53 +11,22 @@ import pytest
 import torch
 
 from engine import DecodeRequest, load
-from engine.analysis.allowed_texts import list_allowed_texts
-from engine.cli.main import main
+from engine.analysis.fork import branch_point, branch_request, make_branch
 from engine.declare.structured_outputs import MOST_CHARACTERS
 from engine.errors import EngineError
 from engine.export.verify import verify_export
-from engine.grammar.microscope import find_refusal
 from engine.grammar.processor import read_token_bytes
-from engine.inspection.rerun import replay_to_step
 from engine.inspection.trace_logits import run_from_trace
 from engine.inspection.what_if import SettingsChange, apply_change
-from engine.inspection.why import explain_token
-from engine.models.structured_outputs import compile_structured_outputs, make_grammar_processor
+from engine.models.structured_outputs import make_grammar_processor
 from engine.strategies import STRATEGIES
-from engine.trace import json_io
+from tests.helpers.grammars import BALL, CHOICE, COUNT, PROMPT, TOY, ask, matches
 from tests.helpers.real import real_model
 from tests.helpers.runs import failed, finished
 
-PROMPT = "One day, a little boy found a"
-BALL = {"regex": r" [a-z]{1,8} (ball|doll)\."}
-TOY = {
-    "type": "object",
-    "properties": {"toy": {"enum": ["ball", "doll"]}, "big": {"type": "boolean"}},
-    "required": ["toy", "big"],
-    "additionalProperties": False,
-}
-COUNT = {"grammar": 'start: " " NUMBER " toys."\nNUMBER: /[1-9][0-9]?/'}
-CHOICE = {"choice": [" red ball.", " ready dog!", " big dog."]}
 EMBEDDED = ("storyteller", "storyteller-draft", "foreign-draft", "storyfixer")
 SLOW = pytest.mark.nightly
 EVERY = [pytest.param(name, marks=SLOW if name == "custom" else ()) for name in STRATEGIES]
-
-
-def ask(strategy, spec, seed=1, **params):
-    values = {"structured_outputs": spec, "max_new_tokens": 40, **params}
-    return DecodeRequest(strategy, prompt=PROMPT, params=values, seed=seed)
-
-
-def matches(spec, text):
-    """Judge a whole text without the library that made it."""
-    if "regex" in spec:
-        return re.fullmatch(spec["regex"], text) is not None
-    if "choice" in spec:
-        return text in spec["choice"]
-    if "grammar" in spec:
-        return re.fullmatch(r" [1-9][0-9]? toys\.", text) is not None
-    jsonschema.validate(json.loads(text), spec["json"])
-    return True
 
 
 @pytest.mark.parametrize("strategy", EVERY)
@@ -227,91 +195,26 @@ def test_a_prompt_that_ends_in_a_space_is_warned_of():
     assert not any("ends in a space" in note for note in notes("She had a", "[a-z]+"))
 
 
-@pytest.mark.parametrize(
-    ("spec", "written", "token", "fits", "expected"),
-    [
-        (BALL, " big ball", " and", "", "“.”"),
-        (BALL, " big", " black", " b", "“a”"),
-        ({"json": TOY}, '{"toy":', " ", "", '“"'),
-        ({"choice": ["Yes", "No"]}, "", "Not", "No", "the end"),
-        ({"regex": "[0-9]+[a-z]?"}, "4", "A", "", "a digit, a small letter or the end"),
-        ({"regex": r"a\t| "}, "", "é", "", "a space or “a”"),
-    ],
-)
-def test_a_refusal_says_what_fits_and_what_was_expected(spec, written, token, fits, expected):
-    found = find_refusal(compile_structured_outputs(spec), written.encode(), token.encode())
-    assert found.fits == fits
-    assert expected in found.expected
-
-
-def test_why_not_names_the_grammar_and_what_it_expected():
+def test_a_branch_goes_on_with_the_text_that_it_continues():
     trace = finished(ask("greedy", CHOICE))
-    [wanted] = [one for one in trace.steps[1].candidates if one.rank == 0]
-    assert wanted.removed_by == "Grammar"
-    answer = explain_token(replay_to_step(trace, 1), wanted.token_id)
-    assert "structured_outputs allows goes on with" in answer.sentence
-    assert "it expects" in answer.sentence
+    [red] = load("storyteller").pieces.by_text[" red"]
+    once = finished(branch_request(trace, make_branch(branch_point(trace, 0), token_id=red)))
+    assert once.outputs[0].text == " ball."
+    # A branch of the branch belongs to the same text.
+    [ball] = load("storyteller").pieces.by_text[" b"]
+    twice = finished(branch_request(once, make_branch(branch_point(once, 0), token_id=ball)))
+    assert twice.parent.written == len(twice.prompt_ids) - len(trace.prompt_ids) == 2
+    assert twice.outputs[0].text == "all."
+    assert not twice.notes
+    assert verify_export(twice).equal
 
 
-def test_both_probabilities_of_every_allowed_text_are_those_of_an_enumeration():
-    """Feelings as one token or in pieces: every way to write them, read by plain forward passes."""
-    prompt, feelings = "Lily lost her toy. She was very", [" sad.", " happy.", " tired."]
-    params = {"structured_outputs": {"choice": feelings}, "max_new_tokens": 16}
-    found = list_allowed_texts(DecodeRequest("greedy", prompt=prompt, params=params))
-    loaded = load("storyteller")
-    written = read_token_bytes(loaded.tokenizer, loaded.vocab_size)
-    [end] = loaded.eos_token_ids
-    start = loaded.tokenizer(prompt)["input_ids"]
-    texts = [text.encode() for text in feelings]
-    own, masked = dict.fromkeys(texts, 0.0), dict.fromkeys(texts, 0.0)
-
-    def follow(ids, so_far, p_own, p_masked):
-        with torch.no_grad():
-            logits = loaded.model(torch.tensor([[*start, *ids]])).logits[0, -1].double()
-        p = logits.softmax(-1)
-        more = {
-            i: w
-            for i, w in enumerate(written)
-            if w and any(t.startswith(so_far + w) for t in texts)
-        }
-        kept = sum(float(p[i]) for i in more) + (float(p[end]) if so_far in texts else 0.0)
-        if so_far in texts:
-            own[so_far] += p_own * float(p[end])
-            masked[so_far] += p_masked * float(p[end]) / kept
-        for i, w in more.items():
-            follow([*ids, i], so_far + w, p_own * float(p[i]), p_masked * float(p[i]) / kept)
-
-    follow([], b"", 1.0, 1.0)
-    valid = sum(own.values())
-    assert found.valid == pytest.approx(valid, rel=1e-4)
-    assert {one.text for one in found.texts} == set(feelings)
-    for one in found.texts:
-        assert one.own == pytest.approx(own[one.text.encode()] / valid, abs=1e-5)
-        assert one.masked == pytest.approx(masked[one.text.encode()], abs=1e-4)
-    assert (
-        found.greedy
-        == finished(DecodeRequest("greedy", prompt=prompt, params=params)).outputs[0].text
-    )
-    assert found.missed < 1e-3
-
-
-def test_more_texts_than_can_be_listed_are_refused():
-    request = ask("greedy", {"regex": "[a-z]{5}"})
-    with pytest.raises(EngineError, match="more than 200 texts"):
-        list_allowed_texts(request)
-    with pytest.raises(EngineError, match="needs a grammar"):
-        list_allowed_texts(DecodeRequest("greedy", prompt=PROMPT))
-
-
-def test_the_command_shows_every_text(tmp_path, capsys):
-    file = tmp_path / "run.json"
-    json_io.save(finished(ask("greedy", CHOICE)), file)
-    assert main(["grammar", str(file)]) == 0
-    shown = capsys.readouterr().out
-    assert all(repr(text) in shown for text in CHOICE["choice"])
-    assert main(["grammar", str(file), "--json"]) == 0
-    table = json.loads(capsys.readouterr().out)
-    assert sum(one["own"] for one in table["texts"]) == pytest.approx(1)
+def test_a_branch_that_leaves_the_grammar_is_refused():
+    trace = finished(ask("greedy", CHOICE))
+    tokenizer = load("storyteller").tokenizer
+    made = make_branch(branch_point(trace, 1), text=" zebra", tokenizer=tokenizer)
+    with pytest.raises(EngineError, match="begins like the one you continue"):
+        finished(branch_request(trace, made))
 
 
 def first_logprob(trace):

@@ -8,11 +8,12 @@ import threading
 
 import pytest
 
+from engine.errors import ParameterError
 from engine.models.loading import load
 from engine.run import run as engine_run
 from playground.forms import links
 from playground.jobs.registry import JOBS
-from playground.tabs.fork import FORK
+from playground.tabs.fork import FORK, read_request
 from tests.helpers.gates import gate
 from tests.helpers.jobs import read
 from tests.helpers.patience import PATIENCE_S
@@ -42,6 +43,18 @@ def asked():
     }
 
 
+def test_a_branch_of_a_branch_goes_on_with_the_whole_text(asked):
+    """Its grammar is that of the text since the first run, from the page and from its link."""
+    again = {**asked, "earlier": 1, "params": {"structured_outputs": {"regex": ".{1,80}"}}}
+    request = read_request(again)
+    assert request.parent.earlier == 1
+    assert request.parent.written == 1 + len(asked["kept_ids"]) + 1
+    opened = links.open_link(links.to_link(request))
+    assert opened["branch"]["earlier"] == 1
+    with pytest.raises(ParameterError, match="earlier"):
+        read_request({**asked, "earlier": len(asked["prompt_ids"])})
+
+
 def test_a_branch_is_streamed_and_named_once(asked):
     answers = list(read(FORK, asked))
     told = [message for message in answers if isinstance(message, dict)]
@@ -55,6 +68,7 @@ def test_a_branch_is_streamed_and_named_once(asked):
         "kept": len(asked["kept_ids"]),
         "token_ids": [asked["token_id"]],
         "text": None,
+        "earlier": 0,
     }
     opened = links.open_link(messages[0]["link"])
     assert opened["branch"] == {n: asked[n] for n in ("prompt_ids", "kept_ids", "step", "token_id")}

@@ -303,6 +303,7 @@ export interface Parent {
   kept: number;
   token_ids: number[];
   text: string | null;
+  earlier: number;
 }
 export interface PromptTurn {
   role: string;

@@ -25,6 +25,13 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 export const isBeamStep = (step) => step?.detail?.kind === "beam";
 
 /**
+ * Number of tokens at the end of a run's prompt that it and earlier branches had added.
+ * @param {Run} run
+ */
+export const countBranchTokens = ({ parent }) =>
+  parent ? (parent.earlier ?? 0) + parent.kept + parent.token_ids.length : 0;
+
+/**
  * Return the ids of the generated tokens before the one that a step decided.
  * A branch keeps exactly these.
  * @param {Run} run

@@ -10,6 +10,7 @@ import { openTab } from "../shell/tab_navigation.mjs";
 import { runMediaNames, withMedia } from "../shell/visitor_media.mjs";
 import {
   choiceLabel,
+  countBranchTokens,
   isBeamStep,
   keptTokenIds,
   listChoices,
@@ -294,6 +295,7 @@ class ForkPanel {
       kept_ids: kept,
       step: step.index,
       run_id: run.id,
+      earlier: countBranchTokens(run),
       end_ids: run.eos_token_ids,
       pieces: Object.fromEntries(ids.map((id) => [id, run.pieces[id]])),
       ...put,
