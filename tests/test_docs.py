@@ -38,7 +38,7 @@ PLAIN = {
     "versions eos_token_ids",
     "durations, their unit in their name": "timing total_s first_token_s load_s queue_s check_s",
     "sentences and figures for a reader": "notes metrics new_tokens tokens_per_s",
-    "where a branch began": "parent run_id",
+    "where a branch began": "parent run_id earlier",
     "pairs of token id and probability": "top",
 }
 NEEDS_NONE = {name for names in PLAIN.values() for name in names.split()}

@@ -76,7 +76,7 @@ const createHeightScale = (low, high) => (/** @type {number} */ z) =>
  * Lines and labels at zero and at the threshold.
  * @drawing
  * @param {number} wide
- * @param {number} threshold
+ * @param {number} limit
  * @param {(z: number) => number} y
  */
 function createAxes(wide, threshold, y) {
