@@ -76,7 +76,7 @@ const createHeightScale = (low, high) => (/** @type {number} */ z) =>
  * Lines and labels at zero and at the threshold.
  * @drawing
  * @param {number} wide
- * @param {number} limit
+ * @param {number} threshold
  * @param {(z: number) => number} y
  */
 function createAxes(wide, threshold, y) {
