@@ -23,6 +23,8 @@ class TuneTab {
   #timer;
   // Number of the latest question about the plan; only its answer is shown.
   #asked = 0;
+  // Whether the note says what is wrong with the plan.
+  #isRefused = false;
 
   /**
    * @param {HTMLElement} root
@@ -87,7 +89,10 @@ class TuneTab {
       ? tr("Run the table")
       : tr("Run {n} texts", { n: found.runs });
     this.cost.textContent = found.error ? "" : costText(found.seconds);
-    if (!store.busy(KEY)) this.#say(found.error ?? "", Boolean(found.error));
+    // A plan that is valid again takes back its own error, and no other sentence.
+    if (!store.busy(KEY) && (found.error || this.#isRefused))
+      this.#say(found.error ?? "", Boolean(found.error));
+    this.#isRefused = Boolean(found.error);
   }
 
   /** @param {string} sentence */

@@ -1,4 +1,6 @@
 // The settings of a table: what they are called, and those of a grid.
+import { formatSetting } from "../../../visualizers/shared/text.mjs";
+import { pageLanguage } from "../../../visualizers/shared/tr.mjs";
 import { said } from "../forms/settings.mjs";
 import { findStrategy } from "../shell/spec.mjs";
 
@@ -22,7 +24,9 @@ export function columnName({ strategy, values }, columns) {
     .filter(([name]) => name !== COMMON && !isShared(name))
     .map(([name, value]) => {
       const label = spec?.params.find((p) => p.name === name)?.label ?? name;
-      return `${label.toLowerCase()} ${said(value)}`;
+      const shown = typeof value === "number" ? formatSetting(value) : said(value);
+      // German writes nouns with a capital letter.
+      return `${pageLanguage() === "en" ? label.toLowerCase() : label} ${shown}`;
     });
   return [spec?.title ?? strategy, ...parts].join(", ");
 }
