@@ -7,6 +7,7 @@ Reformer the number of buckets of the first text. A later run would read all of 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,9 +15,13 @@ import torch
 from engine.models.model_types import Model
 
 _MISSING = object()
-_WIRING = frozenset(vars(torch.nn.Module())) - {"_buffers"} | {"_hf_hook"}
-"""Attributes of every module that hold weights, modules and hooks, which no pass changes."""
 _PLAIN_TYPES = frozenset((bool, int, float, str, type(None)))
+
+
+@cache
+def _wiring() -> frozenset[str]:
+    """Return the attributes of every module that hold weights, modules and hooks, which no pass changes."""
+    return frozenset(vars(torch.nn.Module())) - {"_buffers"} | {"_hf_hook"}
 
 
 class ModuleState:
@@ -42,10 +47,11 @@ class ModuleState:
     def _list_values(self) -> list[Any]:
         # Made for every turn, of thousands of attributes: most of them are plain.
         values: list[Any] = []
+        wiring = _wiring()
         for model in self._models:
             for module in model.modules():
                 for name, value in vars(module).items():
-                    if name in _WIRING:
+                    if name in wiring:
                         continue
                     if type(value) in _PLAIN_TYPES:
                         values.append(value)
