@@ -10,7 +10,7 @@ from engine.cli.argument_values import Commands
 from engine.errors import ExportError
 from engine.trace import json_io
 
-_FORMS = ("code", "pipeline", "csv", "config", "zip")
+_FORMS = ("code", "pipeline", "stream", "csv", "config", "zip")
 
 
 def add(commands: Commands) -> None:
@@ -25,10 +25,13 @@ def add(commands: Commands) -> None:
         choices=_FORMS,
         default="code",
         help="code: script and notebook, with a decoding loop or a pipeline where the run needs or "
-        "allows one; pipeline: only the pipeline; csv: one row per step; config: "
+        "allows one; pipeline: only the pipeline; stream: a script that prints the text while it is "
+        "written; csv: one row per step; config: "
         "generation_config.json; zip: all of these and the trace",
     )
-    export.add_argument("--to", required=True, help="folder (code, pipeline) or file to write")
+    export.add_argument(
+        "--to", required=True, help="folder (code, pipeline, stream) or file to write"
+    )
     export.set_defaults(handler=_run)
 
 
@@ -38,6 +41,7 @@ def _run(arguments: argparse.Namespace) -> int:
         export_files,
         generation_config_text,
         pipeline_files,
+        stream_files,
         zip_files,
     )
 
@@ -51,7 +55,8 @@ def _run(arguments: argparse.Namespace) -> int:
     elif arguments.form == "zip":
         _write_files({target: zip_files(all_files(trace))})
     else:
-        files = pipeline_files(trace) if arguments.form == "pipeline" else export_files(trace)
+        forms = {"pipeline": pipeline_files, "stream": stream_files}
+        files = forms.get(arguments.form, export_files)(trace)
         _write_files({target / path: text.encode() for path, text in files.items()})
     return 0
 

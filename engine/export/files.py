@@ -13,11 +13,13 @@ from engine.export.pipeline import pipeline_script, unsupported_reason
 from engine.export.plan import plan_export
 from engine.export.script import script_text
 from engine.export.steps_csv import steps_csv
+from engine.export.stream_script import stream_script
 from engine.trace.json_io import dumps
 from engine.trace.records import Trace
 
 SCRIPT = "run.py"
 PIPELINE = "run_pipeline.py"
+STREAM = "run_stream.py"
 NOTEBOOK = "run.ipynb"
 CONFIG = "generation_config.json"
 # A fixed date: the same run gives the same archive.
@@ -35,6 +37,15 @@ def export_files(trace: Trace) -> dict[str, str]:
     folder = {f"{plan.folder_name}/{path}": text for path, text in folder_files(plan).items()}
     files = {SCRIPT: script_text(plan), NOTEBOOK: notebook_json(plan), **folder}
     return files if unsupported_reason(plan) else {**files, PIPELINE: pipeline_script(plan)}
+
+
+def stream_files(trace: Trace) -> dict[str, str]:
+    """Return path -> text of the script that prints the run's text while it is written.
+
+    Raises:
+        ExportError: the run cannot be written as code, or cannot be streamed.
+    """
+    return {STREAM: stream_script(plan_export(trace))}
 
 
 def pipeline_files(trace: Trace) -> dict[str, str]:

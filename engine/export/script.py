@@ -146,7 +146,7 @@ def _prompt_lines(plan: Plan) -> list[str]:
     trace = plan.trace
     ids = f"PROMPT_IDS = {list(trace.prompt_ids)!r}"
     if trace.messages is None:
-        made = "  # what its tokenizer makes of PROMPT" if trace.prompt is not None else ""
+        made = "  # what its tokenizer makes of PROMPT" if trace.prompt else ""
         return [f"PROMPT = {trace.prompt!r}", *literal_note_lines(trace), ids + made]
     return [
         f"MESSAGES = {[dict(message) for message in trace.messages]!r}",

@@ -19,15 +19,20 @@ CONTROL_TOKEN_NOTE = (
 """Comment in the code of a conversation that uses ids instead of messages."""
 PAD_NOTE = "A draft would not read the pad id inside a text, so none is set but the end id."
 """Comment in the code of a run that transformers drafts for."""
+_STREAMER = "TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)"
 _LITERAL_NOTE = "The prompt spells a special token, which stayed text: split_special_tokens=True."
 """Comment in the code of a prompt that ``tokenizer(prompt)`` alone would read otherwise."""
 
 
-def short_code(plan: Plan) -> str | None:
+def short_code(plan: Plan, *, streams: bool = False) -> str | None:
     """Return the run in a few lines of Python; None if that is impossible.
 
     The lines omit revision, attention and the repository's own defaults. ``script`` has the exact
     code.
+
+    Args:
+        plan: plan of the code.
+        streams: print the text while it is written; see ``stream_script``.
     """
     config = plan.config
     # A function or a grammar cannot be a plain line, nor can a tokenizer that an exported loop needs.
@@ -37,20 +42,12 @@ def short_code(plan: Plan) -> str | None:
         return None
     if plan.media is not None and (plan.has_folder or plan.trace.parent is not None):
         return None
-    text = plan.trace.prompt is not None or is_from_chat_template(plan.trace)
+    # A tokenizer makes no token of an empty prompt; the run began with the model's begin token.
+    text = bool(plan.trace.prompt) or is_from_chat_template(plan.trace)
     auto = plan.auto
-    built = sorted({v.name for v in plan.values.values() if isinstance(v, ConfigObject)})
-    tokens = text or plan.media is not None or plan.needs_tokenizers or bool(config.stop_strings)
+    tokens = _has_tokenizer(plan)
     packages, needed = media_imports(plan)
-    names = [
-        auto,
-        *needed,
-        *(["AutoTokenizer"] if tokens else []),
-        *built,
-        *quantization_imports(plan),
-    ]
-    names += ["GenerationConfig"] if plan.has_folder else []
-    names += [] if plan.own else ["set_seed"]
+    names = [auto, *needed, *_further_names(plan), *(["TextStreamer"] if streams else [])]
     ids = plan.media is None and not text
     sources = filter_sources(plan)
     lines = ["import torch"] if ids or config.negative_prompt_ids or sources else []
@@ -70,10 +67,39 @@ def short_code(plan: Plan) -> str | None:
     if plan.media is not None:
         lines += short_input_lines(plan)
         asked = "**given"
-    moved = "" if plan.model.info.device == "cpu" else f".to({plan.model.info.device!r})"
-    arguments = [asked + moved, *generate_argument_code(plan), *_speech_arguments(plan.trace)]
+    arguments = [
+        asked + _move_code(plan.model.info.device),
+        *generate_argument_code(plan),
+        *_speech_arguments(plan.trace),
+    ]
+    if streams:
+        arguments.append(f"streamer={_STREAMER}")
+        return "\n".join([*lines, f"model.generate({', '.join(arguments)})"])
     lines.append(f"out = model.generate({', '.join(arguments)})")
     return "\n".join([*lines, *_print_lines(plan, tokens)])
+
+
+def _further_names(plan: Plan) -> list[str]:
+    """Return what the lines import from transformers, besides the model's class and its processors."""
+    built = sorted({v.name for v in plan.values.values() if isinstance(v, ConfigObject)})
+    return [
+        *(["AutoTokenizer"] if _has_tokenizer(plan) else []),
+        *built,
+        *quantization_imports(plan),
+        *(["GenerationConfig"] if plan.has_folder else []),
+        *([] if plan.own else ["set_seed"]),
+    ]
+
+
+def _move_code(device: str) -> str:
+    return "" if device == "cpu" else f".to({device!r})"
+
+
+def _has_tokenizer(plan: Plan) -> bool:
+    """Return whether the lines need the tokenizer, at least to print the text."""
+    trace = plan.trace
+    read = trace.prompt is not None or is_from_chat_template(trace) or plan.media is not None
+    return read or plan.needs_tokenizers or bool(plan.config.stop_strings)
 
 
 def prompt_options(trace: Trace) -> dict[str, bool]:

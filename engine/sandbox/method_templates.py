@@ -9,11 +9,18 @@ from pathlib import Path
 from engine.errors import MethodError, format_value
 from engine.sandbox.folder import ENTRY, README
 from engine.sandbox.method_store import methods_folder
+from engine.sandbox.requirements import REQUIREMENTS_FILE
 
 SHIPPED_FOLDER = Path(__file__).resolve().parents[2] / "assets" / "methods"
 """Folder of the shipped methods, each of which can be read, run and copied."""
 TEMPLATES_FOLDER = SHIPPED_FOLDER / "templates"
 TRY_FILE = "try.py"
+_REQUIREMENTS = """\
+# The packages that the method imports, one a line, as pip reads them. transformers and the
+# playground install none of them; they name what is missing.
+torch
+transformers
+"""
 _NAME_PATTERN = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,62}", re.ASCII)
 _TRY_SOURCE = '''"""Runs this method with transformers alone: python {file} MODEL "prompt"."""
 
@@ -99,6 +106,9 @@ def create_method(folder: str | Path, template: str) -> Path:
         readme = folder / README
         text = readme.read_text("utf-8").replace(f"# {template}\n", f"# {folder.name}\n", 1)
         readme.write_text(text.replace(f'/{template}"', f'/{folder.name}"'), "utf-8")
+        requirements = folder / REQUIREMENTS_FILE
+        if not requirements.exists():
+            requirements.write_text(_REQUIREMENTS, "utf-8")
         (folder / TRY_FILE).write_text(_TRY_SOURCE.format(file=TRY_FILE), "utf-8")
     except OSError as error:
         raise MethodError(

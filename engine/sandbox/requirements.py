@@ -16,7 +16,7 @@ from engine.messages import Message
 
 MAX_REQUIREMENTS = 64
 _MAX_LINE = 200
-_REQUIREMENTS_FILE = "custom_generate/requirements.txt"
+REQUIREMENTS_FILE = "custom_generate/requirements.txt"
 
 
 def describe_missing_packages(trees: dict[str, ast.Module], requirements: str) -> str | None:
@@ -31,7 +31,7 @@ def describe_missing_packages(trees: dict[str, ast.Module], requirements: str) -
     if sum(map(bool, stated)) > MAX_REQUIREMENTS:
         return Message(
             "{file} is too long: a method may have {most} requirements.",
-            file=_REQUIREMENTS_FILE,
+            file=REQUIREMENTS_FILE,
             most=MAX_REQUIREMENTS,
         )
     for number, line in enumerate(stated, 1):
@@ -43,7 +43,7 @@ def describe_missing_packages(trees: dict[str, ast.Module], requirements: str) -
         except (ValueError, RecursionError):
             return Message(
                 "{file}, line {number}: {line} is no requirement.",
-                file=_REQUIREMENTS_FILE,
+                file=REQUIREMENTS_FILE,
                 number=number,
                 line=format_value(line),
             )

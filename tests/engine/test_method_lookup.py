@@ -17,6 +17,7 @@ from engine.sandbox.folder import MAX_BYTES, MAX_FILES
 from engine.sandbox.method_lookup import FOLDER, HUB, SHIPPED, find_method, list_offers, pin_commit
 from engine.sandbox.method_store import PINS, methods_folder
 from engine.sandbox.method_templates import create_method, list_templates, own_methods_folder
+from engine.sandbox.requirements import describe_missing_packages
 from engine.strategies import STRATEGIES
 from tests.helpers.hub import SHA, asked, kept_files
 from tests.helpers.methods import PLAIN, set_for_methods, write_method
@@ -207,6 +208,10 @@ def test_the_pages_own_methods_are_found_by_their_names():
     assert list_offers().keys() == {*list_templates(), *RECIPES}
     create_method(own_methods_folder() / "mine", "mirostat")
     found = find_method("mine")
+    # It is part of the method, and names packages that are here.
+    lines = found.method.source("custom_generate/requirements.txt")
+    assert {"torch", "transformers"} <= set(lines.splitlines())
+    assert describe_missing_packages({}, lines) is None
     assert (found.source, found.method.name) == (FOLDER, "mine")
     assert list_offers()["mine"].kind == "own"
     with pytest.raises(MethodError, match="a built-in method has this name"):
