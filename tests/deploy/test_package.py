@@ -14,7 +14,7 @@ from tests.helpers.client import Client
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.server import ROOT, playground
 
-pytestmark = pytest.mark.nightly
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]  # torch is installed once more
 MAX_BYTES = 45_000_000
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 NAME = "decoding-playground"
