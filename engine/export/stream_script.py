@@ -10,7 +10,7 @@ from engine.export.short_script import is_from_chat_template, short_code
 def describe_no_stream(plan: Plan) -> str | None:
     """Return the reason why a run cannot be streamed; None if it can."""
     if plan.has_folder:
-        return "The run needs a decoding loop of its own, which tells no streamer of its tokens."
+        return "The run needs a separate decoding loop, which sends no tokens to a streamer."
     if (plan.values.get("num_beams") or 1) > 1 or plan.config.num_return_sequences > 1:
         return "A streamer prints one text that only grows, and this run has several sequences."
     if plan.media is not None or not (plan.trace.prompt or is_from_chat_template(plan.trace)):

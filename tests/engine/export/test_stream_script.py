@@ -44,9 +44,9 @@ def test_it_prints_the_runs_text_while_it_is_written(strategy, params):
 @pytest.mark.parametrize(
     ("strategy", "fields", "said"),
     [
-        ("beam_search", {}, "several sequences|loop of its own"),
+        ("beam_search", {}, "several sequences|separate decoding loop"),
         ("sampling", {"num_return_sequences": 2}, "several sequences"),
-        ("contrastive_search", {}, "loop of its own"),
+        ("contrastive_search", {}, "separate decoding loop"),
         ("sampling", {"prompt": ""}, "begins with a text"),
     ],
     ids=str,
