@@ -144,7 +144,7 @@ def _check_constraints(run: CachedRun, config: Any, off: Sequence[str]) -> None:
         changes = getattr(config, name) != getattr(run.config, name)
         if changes or (processor in off and getattr(config, name) is not None):
             raise EngineError(
-                "DoLa contrasts only the tokens that {name} allows, so run it again to change {name}.",
+                "DoLa contrasts only the tokens that {name} allows, so run it again to change that.",
                 name=name,
             )
 

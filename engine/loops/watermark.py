@@ -75,6 +75,11 @@ def watermark_loop(
             yield dataclasses.replace(step, detail=detail)
 
 
+def _round_share(share: float) -> float:
+    """Round a share as a record does; one between 0 and 1 stays between them."""
+    return min(max(round_decimals(share), 1e-6), 1 - 1e-6)
+
+
 class _MarkedSequence:
     """One sequence: its ids and the tally of its tokens."""
 
@@ -82,8 +87,8 @@ class _MarkedSequence:
         self.processor, self.ids, self.tally = processor, ids, tally
         chances = null_hypothesis(processor)
         self.chances = {
-            "expected": round_decimals(chances.expected),
-            "chance": round_decimals(chances.chance),
+            "expected": _round_share(chances.expected),
+            "chance": _round_share(chances.chance),
         }
 
     def detail(self, step: Step) -> WatermarkDetail:

@@ -22,7 +22,8 @@ from engine.watermark.marks import CONTEXT_IN_PROMPT, NO_CONTEXT, START_TOKEN, T
 from engine.watermark.processors import make_processor
 from engine.watermark.schemes import EXAMPLE_KEYS, GreenList, SynthId
 from tests.helpers.models import golden_model, native
-from tests.helpers.runs import finished
+from tests.helpers.runs import finished, reread
+from tests.helpers.strategies import make
 from tests.helpers.watermarks import GREEN, PROMPT_IDS, SYNTHID, finish, repetitive
 
 
@@ -280,3 +281,9 @@ def test_closing_the_loop_closes_the_inner_one(monkeypatch):
     next(running)
     running.close()
     assert closed == [True]
+
+
+@pytest.mark.parametrize("ratio", [0.001, 0.9999999999999999])
+def test_a_share_next_to_nothing_or_everything_is_still_one_in_its_record(ratio):
+    trace = reread(make("watermark", greenlist_ratio=ratio, max_new_tokens=2))
+    assert all(0 < step.detail.chance < 1 for step in trace.steps)
