@@ -109,7 +109,8 @@ def test_no_other_run_waits_for_them():
         ("beam_search", {"streamer": Kept(None)}),
         ("custom", {"logits_processor": [NoRepeats()]}),
     ],
-    ids=str,
+    # Objects have another address in every process.
+    ids=["one processor", "a number", "a function", "beams", "a custom method"],
 )
 def test_what_cannot_be_used_is_refused(strategy, objects):
     params = {"method": "mirostat"} if strategy == "custom" else {}
