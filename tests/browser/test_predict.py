@@ -199,7 +199,7 @@ def test_a_typed_word_outside_the_candidates_is_worth_what_the_model_gave_to_it(
     expect(box.locator(".pd-status")).to_contain_text(f"You said “{odds.name}”: the model gave it")
     expect(box.locator(".pd-status")).to_contain_text(f"rank {odds.rank + 1}.")
     _, _, own, _ = scored(box)
-    assert own == f"{perplexity_from_logprobs([odds.logprob]):.2f}"
+    assert own == f"{perplexity_from_logprobs([odds.logprob]):,.2f}"
     # One asks right away why not.
     box.get_by_role("button", name=re.compile("^Why not")).click()
     expect(page.locator("#greedy-stage .dp-v-why .wy-title")).to_contain_text(odds.name)
