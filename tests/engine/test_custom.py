@@ -213,7 +213,7 @@ def test_a_function_runs_in_this_process_and_is_watched_alike():
         assert ours.candidates[0].raw_logprob == near
     assert (made.method.source, made.method.name, made.method.sha256) == ("function", "mine", None)
     assert "most = 1" in str(failed(asked(mine, most=1)))
-    with pytest.raises(ExportError, match="Python function"):
+    with pytest.raises(ExportError, match="method was a Python object"):
         plan_export(made)
 
 

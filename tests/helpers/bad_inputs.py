@@ -146,7 +146,7 @@ PROMPTS: list[tuple[Any, str]] = [
     (5, "text"),
     ({}, "text"),
     ({"a": 1}, "text"),
-    ([], "1 to 20"),
+    ([], "must be"),
     (["Once", 5], "text"),
     ("half \ud83d pair", "surrogate"),
     ("a" * 1_000_000, "8000 characters"),

@@ -39,7 +39,8 @@ def test_a_reader_comes_from_nothing_to_a_published_method(hub, tmp_path, monkey
     ran = next(command for command in COMMANDS if command[0] == "run")
     assert "penalty=2.0" in ran
     assert is_trusted(find_method("./my_method"))
-    assert set(hub.commits[0]["files"]) == {"README.md", "custom_generate/generate.py"}
+    code = {"custom_generate/generate.py", "custom_generate/requirements.txt"}
+    assert set(hub.commits[0]["files"]) == {"README.md", *code}
     checks = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line[:1] == "{"]
     table = PAGE.partition("| line |")[2].partition("\n\n")[0]
     listed = re.findall(r"^\| ([\w ]+?) \|", table, re.MULTILINE)
