@@ -32,7 +32,7 @@ def test_each_prompt_has_the_record_of_a_run_alone():
             assert one.logsumexp == pytest.approx(other.logsumexp, abs=2e-5)
 
 
-@pytest.mark.parametrize("prompts", [[], ["a"] * 21, ["The dog", ""], ["The dog", 5]], ids=str)
+@pytest.mark.parametrize("prompts", [[], ["a"] * 21, ["The dog", 5]], ids=str)
 def test_a_list_that_is_not_valid_begins_no_run(prompts, monkeypatch):
     monkeypatch.setattr(prompt_batch, "decode", pytest.fail)
     with pytest.raises(ParameterError):
