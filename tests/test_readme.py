@@ -38,6 +38,11 @@ SHOWN = {
     for line in re.findall(r"^ *python -m engine .*$", text, re.MULTILINE)
     if line not in RUN
 }
+# The reader's own file that the commands read.
+PLAN = """prompts: [The dog]
+settings:
+  - {strategy: greedy, params: {max_new_tokens: 4}}
+"""
 VARIABLE = re.compile(r"PLAYGROUND_[A-Z_]*[A-Z]")
 LIMITS = {f"PLAYGROUND_{field.name.upper()}" for field in fields(Settings)}
 SOURCES = [ROOT / "app.py", *(p for name in CODE for p in (ROOT / name).rglob("*.py"))]
@@ -61,6 +66,7 @@ def test_every_block_is_checked_here():
 )
 def test_the_commands_run_one_after_the_other(left_out, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.yaml").write_text(PLAN)
     for line in RUN:
         module, *arguments = shlex.split(line, comments=True)[2:]
         if arguments[0] == left_out:

@@ -34,7 +34,6 @@ BAD = [
     ({"prompts": [3]}, "The prompt 1 must be an object"),
     ({"prompts": [{"text": "a"}]}, "prompt 1 = 'text' is not allowed"),
     ({"prompts": [{"reference": "a"}]}, "Prompt 1 needs either a prompt or messages."),
-    ({"prompts": ["a", ""]}, "Prompt 2: "),
     ({"settings": []}, "There is no setting"),
     ({"settings": [{"strategy": "nothing"}]}, "Setting 1: strategy = 'nothing'"),
     ({"settings": [{"strategy": "greedy", "params": {"temperatur": 1}}]}, "Setting 1: "),
