@@ -221,7 +221,7 @@ def test_another_outcome_is_a_run_of_its_own(replicas, spoiled):
     "request_",
     [
         DecodeRequest("nothing", "storyteller", "x"),
-        DecodeRequest("sampling", "storyteller", ""),
+        DecodeRequest("sampling", "storyteller", input_ids=[]),
         DecodeRequest("sampling", "storyteller", "x", params={"temperature": -1}),
         DecodeRequest("sampling", "no/such model", "x"),
         DecodeRequest("sampling", "storyteller", "x", params={"top_k": object()}),
