@@ -142,6 +142,17 @@ def build_processors(run: CachedRun, config: Any) -> tuple[list[Any], bool]:
     return found, bool(select["do_sample"])
 
 
+def build_constraints(run: CachedRun, loaded: LoadedModel) -> list[Any]:
+    """Return the run's processors that allow some tokens only, for a batch of one row."""
+    config, header = run.config, run.header
+    found = grammar_processors(config, loaded, header.prompt_ids, header.parent)
+    if config.prefix_allowed_tokens_fn is not None:
+        inputs = generate_inputs(config, loaded, 1, len(header.prompt_ids))
+        allowed = inputs["prefix_allowed_tokens_fn"]
+        found.append(transformers.PrefixConstrainedLogitsProcessor(allowed, 1))
+    return found
+
+
 def _rules(run: CachedRun, config: Any) -> list[Any]:
     return [*_model_rules(run, config), *_grammar_rules(run, config)]
 

@@ -13,7 +13,7 @@ import torch
 from engine.declare.params import build_config
 from engine.errors import EngineError, ParameterError
 from engine.inspection.logits_cache import LOGITS_CACHE, RECOMPUTED, RECORDED, CachedPass, CachedRun
-from engine.inspection.processors import build_processors
+from engine.inspection.processors import build_constraints
 from engine.loops import logit_lens as layer_tools
 from engine.loops.contrastive import contrastive_loop
 from engine.loops.dola import (
@@ -24,7 +24,7 @@ from engine.loops.dola import (
     select_premature_layer,
 )
 from engine.loops.next_token import next_token_loop
-from engine.loops.prefix_constraint import fit_processors, mask_by_constraints
+from engine.loops.prefix_constraint import mask_by_constraints
 from engine.loops.teacher_forced import TeacherForcedPass, is_causal, run_teacher_forced
 from engine.loops.watermark import watermark_loop
 from engine.media import is_media_available
@@ -200,24 +200,23 @@ def _layer_contrast(
     candidates = model_candidate_layers(loaded.model, run.config.dola_layers)
     if not candidates:
         raise ParameterError("dola_layers", run.config.dola_layers, "it leaves no layer")
-    processors = fit_processors(build_processors(run, run.config)[0], 1)
+    constraints = build_constraints(run, loaded)
     parts = []
     for start in range(0, len(logits), _CHUNK):
         places = slice(start, start + _CHUNK)
         states = [state[places, None] for state in reading.states]
         layers = layer_tools.project_layers(loaded.model, states, logits[places])
-        allowed = [
+        masks = [
             mask_by_constraints(
-                processors,
+                constraints,
                 torch.tensor([[*reading.before, *text[:keep]]], device=logits.device),
                 logits[keep : keep + 1],
             )
             for keep in range(len(logits))[places]
         ]
-        masks = [mask for mask in allowed if mask is not None]
-        possible = keep_allowed(layers, torch.cat(masks) if masks else None)
+        allowed = torch.cat([mask for mask in masks if mask is not None]) if constraints else None
         premature = select_premature_layer(layers.divergence, candidates)
-        parts.append(contrast_layers(possible, premature))
+        parts.append(contrast_layers(keep_allowed(layers, allowed), premature))
     return torch.cat(parts)
 
 

@@ -27,7 +27,7 @@ from engine.inspection.step_ref import StepRef, name_model, step_ref_in_run
 from engine.inspection.trace_logits import ONE_TOKEN_LOOPS
 from engine.loops.dola import LayerContrast, dola_loop
 from engine.loops.exponential_race import choose_tokens, draw_noise
-from engine.loops.prefix_constraint import fit_processors
+from engine.loops.prefix_constraint import CONSTRAINTS, fit_processors
 from engine.loops.recorder import Observation, Recorder, display_name
 from engine.messages import Message
 from engine.processors.scores import IMPOSSIBLE_SCORE
@@ -134,13 +134,9 @@ def apply_change(run: CachedRun, change: SettingsChange) -> ChangedRun:
     return ChangedRun(run, change, config, active, tuple(display_name(p) for p in found), sample)
 
 
-_CONSTRAINTS = {"PrefixConstrained": "prefix_allowed_tokens_fn", "Grammar": "structured_outputs"}
-"""Processors that DoLa applies before its contrast, and their parameters."""
-
-
 def _check_constraints(run: CachedRun, config: Any, off: Sequence[str]) -> None:
     """Raise an EngineError if a constraint of a DoLa run changes: the contrast depends on it."""
-    for processor, name in _CONSTRAINTS.items():
+    for processor, name in CONSTRAINTS.items():
         changes = getattr(config, name) != getattr(run.config, name)
         if changes or (processor in off and getattr(config, name) is not None):
             raise EngineError(

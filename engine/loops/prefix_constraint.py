@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import transformers
 
+from engine.loops.recorder import display_name
 from engine.models.model_types import Processors
 
 
@@ -41,8 +42,11 @@ def make_prefix_allowed_tokens_fn(
     return allowed
 
 
-_CONSTRAINTS = ("PrefixConstrainedLogitsProcessor", "GrammarLogitsProcessor")
-"""Class names, as exported loops know no class of a package that they do not need."""
+CONSTRAINTS = {
+    "PrefixConstrained": "prefix_allowed_tokens_fn",
+    "Grammar": "structured_outputs",
+}
+"""Display names of the processors that allow some tokens only, and their parameters."""
 
 
 def mask_by_constraints(
@@ -51,11 +55,12 @@ def mask_by_constraints(
     """Return (batch, vocab) bools: the tokens that every constraint allows; None without any.
 
     Args:
-        processors: all of the run; others than constraints are left out.
+        processors: those of a run; all but constraints are left out.
         input_ids: (batch, length) ids so far.
         logits: (batch, vocab).
     """
-    found = [one for one in processors if type(one).__name__ in _CONSTRAINTS]
+    # By name, as exported loops know no class of a package that they do not need.
+    found = [one for one in processors if display_name(one) in CONSTRAINTS]
     if not found:
         return None
     scores = torch.zeros_like(logits)

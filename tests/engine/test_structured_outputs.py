@@ -243,6 +243,17 @@ def test_dola_contrasts_the_allowed_tokens_only(parameter):
         apply_change(again, SettingsChange({parameter: None}))
 
 
+def test_a_dola_run_with_guidance_can_still_be_asked_about():
+    """Guidance needs the model at every step, but the contrast before it does not depend on it."""
+    params = {"guidance_scale": 1.5, "structured_outputs": CHOICE, "max_new_tokens": 8}
+    trace = finished(DecodeRequest("dola", prompt=PROMPT, params=params))
+    again = run_from_trace(trace, model=load("storyteller"))
+    [first, *_] = again.passes
+    kept = {int(i) for i in (first.contrast[0] > -math.inf).nonzero()}
+    assert trace.steps[0].emit[0] in kept
+    assert len(kept) == trace.steps[0].stages[0].kept
+
+
 @cache
 def exportable(strategy):
     return finished(ask(strategy, BALL, 3))
