@@ -21,8 +21,15 @@ def _rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tens
     return x * cos + torch.cat((-b, a), -1) * sin
 
 
-def _layer(layer: Any, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """One decoder layer on (batch, length, width)."""
+def run_layer(
+    layer: Any,
+    hidden: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    *,
+    is_causal: bool = True,
+) -> torch.Tensor:
+    """Return the (batch, length, width) states after one decoder layer."""
     attention, mlp = layer.self_attn, layer.mlp
     batch, length, width = hidden.shape
     normed = layer.input_layernorm
@@ -36,7 +43,7 @@ def _layer(layer: Any, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tenso
     v = heads(attention.v_proj(x))
     groups = attention.num_key_value_groups
     k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=is_causal)
     hidden = hidden + attention.o_proj(out.transpose(1, 2).reshape(batch, length, -1))
     normed = layer.post_attention_layernorm
     x = F.rms_norm(hidden, (width,), normed.weight, normed.variance_epsilon).to(cos.dtype)
@@ -58,7 +65,7 @@ class FastLlama:
 
     def __init__(self, model: Any, *, compiled: bool = True) -> None:
         self.model = model
-        self.layer = torch.compile(_layer, dynamic=False) if compiled else _layer
+        self.layer = torch.compile(run_layer, dynamic=False) if compiled else run_layer
 
     def __call__(
         self,

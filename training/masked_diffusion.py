@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional as F
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from training.fast_llama import _rotate
+from training.fast_llama import run_layer
 
 VOCAB = 4096
 MASK = VOCAB
@@ -46,34 +46,13 @@ def read(model: Any, ids: torch.Tensor, dtype: Any = torch.float32) -> torch.Ten
     positions = torch.arange(ids.shape[1], device=ids.device)[None]
     cos, sin = (t.to(dtype)[:, None] for t in base.rotary_emb(hidden, positions))
     for layer in base.layers:
-        hidden = _layer(layer, hidden, cos, sin)
+        hidden = run_layer(layer, hidden, cos, sin, is_causal=False)
     return base.norm(hidden)
 
 
 def logits_of(model: Any, ids: torch.Tensor) -> torch.Tensor:
     """Return (rows, length, VOCAB) logits; the mask is never an answer."""
     return model.lm_head(read(model, ids))[..., :VOCAB].float()
-
-
-def _layer(layer: Any, hidden: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    attention, mlp = layer.self_attn, layer.mlp
-    rows, length, width = hidden.shape
-    normed = layer.input_layernorm
-    x = F.rms_norm(hidden, (width,), normed.weight, normed.variance_epsilon).to(cos.dtype)
-
-    def heads(y: torch.Tensor) -> torch.Tensor:
-        return y.view(rows, length, -1, attention.head_dim).transpose(1, 2)
-
-    q = _rotate(heads(attention.q_proj(x)), cos, sin)
-    k = _rotate(heads(attention.k_proj(x)), cos, sin)
-    v = heads(attention.v_proj(x))
-    groups = attention.num_key_value_groups
-    k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-    out = F.scaled_dot_product_attention(q, k, v)
-    hidden = hidden + attention.o_proj(out.transpose(1, 2).reshape(rows, length, -1))
-    normed = layer.post_attention_layernorm
-    x = F.rms_norm(hidden, (width,), normed.weight, normed.variance_epsilon).to(cos.dtype)
-    return hidden + mlp.down_proj(F.silu(mlp.gate_proj(x)) * mlp.up_proj(x))
 
 
 def hide(

@@ -26,7 +26,7 @@ from training import corpus as corpora
 from training import tokenizer as tokenizers
 from training.clock import learning_scale, save
 from training.documents import Documents
-from training.fast_llama import FastLlama, _layer
+from training.fast_llama import FastLlama, run_layer
 from training.optim import Muon
 
 HEADS = 3
@@ -69,7 +69,12 @@ def _residual_size(model: Any) -> float:
 
 
 def run_heads(
-    heads: Any, model: Any, hidden: torch.Tensor, ids: torch.Tensor, dtype: Any, layer: Any = _layer
+    heads: Any,
+    model: Any,
+    hidden: torch.Tensor,
+    ids: torch.Tensor,
+    dtype: Any,
+    layer: Any = run_layer,
 ) -> list[torch.Tensor]:
     """Return every head's (rows, length, width) states; that of head k at t foresees token t + k + 1.
 
@@ -120,7 +125,7 @@ class HeadTrainer:
         self.step, self.spent = 0, 0.0
         compiled = model.device.type == "cuda"
         self.fast = FastLlama(model, compiled=compiled)
-        self.layer = torch.compile(_layer, dynamic=False) if compiled else _layer
+        self.layer = torch.compile(run_layer, dynamic=False) if compiled else run_layer
         self.loss = torch.compile(head_loss, dynamic=False) if compiled else head_loss
         if self.path.exists():
             saved = torch.load(self.path, weights_only=False, map_location=model.device)
