@@ -28,7 +28,6 @@ from engine.one_shot_thread import run_in_thread
 from engine.run.generation import (
     generate_inputs,
     generation_config,
-    grammar_processors,
     processors_argument,
     stop_criteria,
 )
@@ -40,7 +39,7 @@ from engine.run.preparation import (
     parse_model,
 )
 from engine.run.request import CheckedRequest, DecodeRequest, check_request
-from engine.run.run import build_media_processors, get_generate, prompt_arguments
+from engine.run.run import build_rules, get_generate, prompt_arguments
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
 from engine.run.stop_criterion import StopCriterion
 from engine.run.ticket import Ticket
@@ -176,10 +175,7 @@ def _draw_batch(
         return _draw_rows(*args, seeds=seeds, kept=kept, **kwargs)
 
     select = strategy.generate_kwargs(config)
-    rules = [
-        *build_media_processors(checked, config, loaded, ids),
-        *grammar_processors(config, loaded, ids, checked.request.parent),
-    ]
+    rules = build_rules(checked, config, loaded, ids)
     loaded.forget_passes()
     with ModelCall(GENERATE, loaded.name):
         returned = get_generate(loaded)(

@@ -312,13 +312,18 @@ def prompt_arguments(
     return {"inputs": prompt, "attention_mask": torch.ones_like(prompt), **inputs}
 
 
-def build_media_processors(
+def build_rules(
     checked: CheckedRequest, config: NextTokenParams, target: LoadedModel, ids: Sequence[int]
 ) -> list[Any]:
-    """Return the logits processors of a media model's own generate(); see ``MediaReader.logits_processors``."""
-    if target.reader is None or not checked.media:
-        return []
-    return target.reader.logits_processors(config, ids, checked.request.speech, target.device)
+    """Return the first logits processors of a run: those of a media model's own generate(), and a grammar.
+
+    See ``MediaReader.logits_processors`` and ``grammar_processors``.
+    """
+    rules: list[Any] = []
+    if target.reader is not None and checked.media:
+        speech = checked.request.speech
+        rules += target.reader.logits_processors(config, ids, speech, target.device)
+    return [*rules, *grammar_processors(config, target, ids, checked.request.parent)]
 
 
 def generate_arguments(
@@ -336,10 +341,7 @@ def generate_arguments(
     use_cache = uses_cache(run.strategy, target.capabilities)
     rows, length = count_batch_rows(run, config), prompt.shape[1]
     select = run.strategy.generate_kwargs(config)
-    rules = [
-        *build_media_processors(run.checked, config, target, run.prompt_ids),
-        *grammar_processors(config, target, run.prompt_ids, run.request.parent),
-    ]
+    rules = build_rules(run.checked, config, target, run.prompt_ids)
     return {
         **prompt_arguments(target, prompt, run.inputs),
         **processors_argument(rules, config, select, target.eos_token_ids),
