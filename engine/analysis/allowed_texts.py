@@ -18,7 +18,7 @@ import torch
 
 from engine.analysis.captured_loop import capture_loop
 from engine.analysis.dial_map.passes import BatchedPasses
-from engine.errors import EngineError, ParameterError
+from engine.errors import Cancelled, EngineError, ParameterError
 from engine.grammar.compile import make_byte_matcher, next_bytes
 from engine.messages import Message
 from engine.models.loading import pin_models
@@ -91,6 +91,7 @@ def list_allowed_texts(
         tell: receives Waiting and Loading events.
 
     Raises:
+        Cancelled: it was stopped.
         EngineError: the grammar has more texts, or too many ways to write them, in one sentence.
     """
     cancelled = cancelled or threading.Event()
@@ -186,7 +187,9 @@ class _Reader:
         best: tuple[int, ...] | None = ()
         while open_ones:
             read += len(open_ones)
-            if read > _MAX_BEGINNINGS or self.cancelled.is_set():
+            if self.cancelled.is_set():
+                raise Cancelled
+            if read > _MAX_BEGINNINGS:
                 raise EngineError(
                     "The texts of this grammar can be written in too many ways to read them all."
                 )

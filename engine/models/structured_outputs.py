@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -22,51 +22,11 @@ from engine.models.model_types import Tokenizer
 from engine.settings import SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from engine.models.loading import LoadedModel
 
 NAME = "structured_outputs"
 _TABLES: WeakKeyDictionary[Any, dict[tuple[int, tuple[int, ...]], TokenTable]] = WeakKeyDictionary()
 """Tokenizer -> (logits, end tokens) -> its table."""
-
-
-def make_grammar_processor(
-    spec: Mapping[str, Any],
-    loaded: LoadedModel,
-    prompt_ids: Sequence[int],
-    eos: Sequence[int],
-    written: int = 0,
-    compile_spec: Callable[[Mapping[str, Any]], str] | None = None,
-) -> GrammarLogitsProcessor:
-    """Return the processor of a grammar for one prompt.
-
-    Args:
-        spec: the parameter's normal form.
-        loaded: the model.
-        prompt_ids: ids that the texts continue; an encoder reads those of an encoder-decoder model.
-        eos: ids that end a text.
-        written: number of ids at the end of the prompt that belong to the text.
-        compile_spec: compiles it, by default ``compile_structured_outputs``.
-
-    Raises:
-        ParameterError: the grammar cannot be used, or not with this model.
-    """
-    grammar = (compile_spec or compile_structured_outputs)(spec)
-    tokenizer = loaded.tokenizer
-    if tokenizer is None:
-        raise ParameterError(NAME, dict(spec), "the model has no tokenizer")
-    if not eos:
-        raise ParameterError(NAME, dict(spec), "the model has no end token; set eos_token_id")
-    table = _find_table(tokenizer, loaded.vocab_size, tuple(eos), spec)
-    apart, first = loaded.is_encoder_decoder, len(prompt_ids) - written
-    before, start = ((), 1) if apart else (tuple(prompt_ids[:first]), first)
-    made = build_grammar_processor(tokenizer, table, grammar, before, start, eos, dict(LIMITS))
-    if written and made.matcher(tuple(prompt_ids[first:])) is None:
-        raise ParameterError(
-            NAME, dict(spec), "no text that it allows begins like the one you continue"
-        )
-    return made
 
 
 def compile_structured_outputs(spec: Mapping[str, Any]) -> str:
@@ -92,6 +52,44 @@ def _compile(text: str) -> str:
     if "refused" in answer:
         raise ParameterError(NAME, spec, Message(answer["refused"], **answer["values"]))
     return answer["grammar"]
+
+
+def make_grammar_processor(
+    spec: Mapping[str, Any],
+    loaded: LoadedModel,
+    prompt_ids: Sequence[int],
+    eos: Sequence[int],
+    written: int = 0,
+    compile_spec: Callable[[Mapping[str, Any]], str] = compile_structured_outputs,
+) -> GrammarLogitsProcessor:
+    """Return the processor of a grammar for one prompt.
+
+    Args:
+        spec: the parameter's normal form.
+        loaded: the model.
+        prompt_ids: ids that the texts continue; an encoder reads those of an encoder-decoder model.
+        eos: ids that end a text.
+        written: number of ids at the end of the prompt that belong to the text.
+        compile_spec: compiles the grammar.
+
+    Raises:
+        ParameterError: the grammar cannot be used, or not with this model.
+    """
+    grammar = compile_spec(spec)
+    tokenizer = loaded.tokenizer
+    if tokenizer is None:
+        raise ParameterError(NAME, dict(spec), "the model has no tokenizer")
+    if not eos:
+        raise ParameterError(NAME, dict(spec), "the model has no end token; set eos_token_id")
+    table = _find_table(tokenizer, loaded.vocab_size, tuple(eos), spec)
+    apart, first = loaded.is_encoder_decoder, len(prompt_ids) - written
+    before, start = ((), 1) if apart else (tuple(prompt_ids[:first]), first)
+    made = build_grammar_processor(tokenizer, table, grammar, before, start, eos, dict(LIMITS))
+    if written and made.matcher(tuple(prompt_ids[first:])) is None:
+        raise ParameterError(
+            NAME, dict(spec), "no text that it allows begins like the one you continue"
+        )
+    return made
 
 
 def _find_table(
