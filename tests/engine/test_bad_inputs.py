@@ -92,7 +92,7 @@ def test_names_that_are_none(name, capsys):
     assert refused(capsys, "run", "sampling", "--prompt", "Once", f"--set={name}=1") == text
 
 
-@pytest.mark.parametrize(("value", "said"), PROMPTS, ids=label)
+@pytest.mark.parametrize(("value", "said"), [*PROMPTS, ([], "must be text")], ids=label)
 def test_prompts(value, said, capsys):
     text = failure(prompt=value)
     assert text.startswith("prompt = ")

@@ -17,20 +17,7 @@ from engine.analysis.tune.table_files import TableFolder, to_csv, to_json, to_ma
 from engine.cli.main import main
 from engine.errors import BusyError
 from engine.run.decoding import decode, decode_to_trace
-
-LENGTH = {"max_new_tokens": 12}
-PLAN = {
-    "prompts": [
-        "Once upon a time",
-        {"prompt": "The dragon opened the door and", "reference": "SAID"},
-    ],
-    "settings": [
-        {"strategy": "greedy", "params": LENGTH},
-        {"strategy": "sampling", "params": LENGTH, "grid": "temperature = 0.7, 1.4"},
-        {"strategy": "beam_search", "params": {**LENGTH, "num_beams": 2}},
-    ],
-    "seeds": 2,
-}
+from tests.helpers.tune_plans import LENGTH, PLAN
 
 
 @pytest.fixture(scope="module")

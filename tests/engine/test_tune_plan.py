@@ -11,21 +11,7 @@ from engine.analysis.tune.answer_checks import AnswerChecks
 from engine.analysis.tune.read_plan import decode_text, load_plan, read_grid, read_prompts
 from engine.errors import EngineError
 from engine.settings import SETTINGS
-
-LENGTH = {"max_new_tokens": 12}
-PLAN = {
-    "prompts": [
-        "Once upon a time",
-        {"prompt": "The dragon opened the door and", "reference": "SAID"},
-    ],
-    "settings": [
-        {"strategy": "greedy", "params": LENGTH},
-        {"strategy": "sampling", "params": LENGTH, "grid": "temperature = 0.7, 1.4"},
-        {"strategy": "beam_search", "params": {**LENGTH, "num_beams": 2}},
-    ],
-    "seeds": 2,
-}
-
+from tests.helpers.tune_plans import PLAN
 
 BAD = [
     ({"prompts": []}, "There is no prompt"),
@@ -34,6 +20,7 @@ BAD = [
     ({"prompts": [3]}, "The prompt 1 must be an object"),
     ({"prompts": [{"text": "a"}]}, "prompt 1 = 'text' is not allowed"),
     ({"prompts": [{"reference": "a"}]}, "Prompt 1 needs either a prompt or messages."),
+    ({"prompts": ["a", "b" * 9000]}, "Prompt 2: "),
     ({"settings": []}, "There is no setting"),
     ({"settings": [{"strategy": "nothing"}]}, "Setting 1: strategy = 'nothing'"),
     ({"settings": [{"strategy": "greedy", "params": {"temperatur": 1}}]}, "Setting 1: "),

@@ -72,7 +72,7 @@ def test_the_verdict_names_a_clear_lead_and_what_qualifies_it():
 
 def test_the_verdict_calls_no_lead_that_is_smaller_than_the_spread():
     table = repeats([[[0.0, 0.3]] * 4, [[0.1, 0.4]] * 4])
-    assert table.verdict("repeats").startswith("No clear lead: S0 has 15 % and S1 25 %")
+    assert table.verdict("repeats").startswith("No clear lead: S0 has 15 % and S1 has 25 %")
     assert (
         repeats([[[0.1]] * 4, [[0.2]] * 4])
         .verdict("repeats")

@@ -278,6 +278,7 @@ BAD = [
     formed("compare", {"prompt": "a", "columns": [3]}),
     formed("compare", {"prompt": "a", "columns": [{"strategy": "nope"}]}),
     formed("draws", {"prompt": "a", "params": {"temperature": "hot"}}),
+    formed("draws", {"prompt": "a" * 9000, "params": {}}),
     formed("draws", {"prompt": "a", "params": [1]}),
     formed("watermark_bench", {"prompt": "a", "seed": "-1"}),
 ]

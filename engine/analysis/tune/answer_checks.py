@@ -142,7 +142,7 @@ def _is_valid(schema: Mapping[str, object] | bool, value: object) -> bool:
     """
     from referencing import Registry
 
-    # A registry of its own: jsonschema's default one fetches the addresses of references.
+    # An empty registry: jsonschema's default one fetches the addresses of references.
     registry: Any = Registry()  # pyright: ignore[reportUnknownArgumentType]
     return _validator_class()(schema, registry=registry).is_valid(value)
 

@@ -147,7 +147,7 @@ class Table:
                 "{a} {leads}: {x}. {b} comes next: {y} (difference {interval}).", **values
             )
         return Message(
-            "No clear lead: {a} has {x} and {b} {y}, and the difference is within the spread "
+            "No clear lead: {a} has {x} and {b} has {y}, and the difference is within the spread "
             "({interval}).",
             **values,
         )
