@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 
 import pytest
@@ -13,6 +14,7 @@ from engine.statistics.sign_test import sign_test
 from engine.strategies import STRATEGIES
 from tests.helpers.nightly import mark_nightly
 from tests.helpers.pages import fits, shot
+from tests.helpers.visits import LEFT
 
 TITLES = [STRATEGIES[name].title for name, _ in taste.TASTE_STRATEGIES]
 TEXTS = {
@@ -41,6 +43,7 @@ def sides(stage):
     "size", [{}, *mark_nightly([{"width": 390, "height": 844}])], ids=["wide", "phone"]
 )
 def test_ten_votes_by_key_and_what_they_come_to(open_page, size):
+    open_page.pages.expected = LEFT  # it is reloaded
     page, stage = opened(open_page, **size)
     votes = []
     for number in range(10):
@@ -64,7 +67,9 @@ def test_ten_votes_by_key_and_what_they_come_to(open_page, size):
         if told:
             p_value = float(re.search(r"p-value ([\d.]+):", note.inner_text())[1])
             expected = sign_test(less, len(told))
-            shown = round(expected, 2) if expected >= 0.1 else float(f"{expected:.2g}")
+            # Two decimals, or two digits of a small value; a half is rounded up.
+            scale = 10 ** max(2, 1 - math.floor(math.log10(expected)))
+            shown = math.floor(scale * expected + 0.5) / scale
             assert p_value == pytest.approx(shown, abs=1e-9)
     won = sum(v is not None for _, v in votes)
     expect(stage.locator(".ts-lead")).to_contain_text(f"in {won} of 10 pairs")
