@@ -61,7 +61,7 @@ def test_the_first_page_and_a_refusal(open_page):
 @pytest.mark.nightly
 def test_a_guess_before_and_after_it_is_revealed(open_page):
     page = open_page("/?__theme=light", width=390, height=844)
-    box = page.locator("#greedy-stage .dp-v-predict")
+    box = view(page.locator("#greedy-stage"), "predict")
     box.get_by_role("switch").click()
     expect(box.get_by_role("radio").first).to_be_focused()
     assert both_themes(page) == []
