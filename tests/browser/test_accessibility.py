@@ -93,7 +93,7 @@ def test_the_pictures_of_every_family(open_page):
 
 
 DRAWN = ".dp-tok[data-step], .pt-node, .wm-verdict"
-FIRST = {"Replay": ".dp-preset", "Taste": ".ts-pair", "Lessons": ".ls-card"}
+FIRST = {"Replay": ".dp-preset", "Taste": ".ts-pair", "Lessons": ".ls-card", "Tune": ".tn-plan"}
 """What a tab shows first, where that is no run."""
 
 
