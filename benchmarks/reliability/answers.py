@@ -68,16 +68,31 @@ def _refused(answer: httpx.Response) -> tuple[str, str]:
 
 def linked(client: Client, event: int, search: str) -> tuple[str, str]:
     """Ask what an address opens, as the page does."""
-    return asked_of_page(client, event, {"action": "link", "id": 1, "search": search})
+    answer = _asked_of_page(client, event, {"action": "link", "id": 1, "search": search})
+    return answer if isinstance(answer, tuple) else (RESULT, "")
 
 
-def asked_of_page(client: Client, event: int, asked: dict[str, Any]) -> tuple[str, str]:
-    """Ask a question of the page that has one answer."""
+def config_read(client: Client, event: int, text: str) -> tuple[str, str]:
+    """Let the page read a config for sampling: it names what it leaves out, or opens another strategy."""
+    asked = {"action": "read", "id": 1, "strategy": "sampling", "text": text}
+    answer = _asked_of_page(client, event, asked)
+    if isinstance(answer, tuple):
+        return answer
+    left_out = [judged(sentence) for sentence in answer["left_out"]]
+    if not left_out:
+        return (RESULT if answer["strategy"] == "sampling" else SENTENCE), ""
+    return next((kind for kind in left_out if kind[0] == NO_SENTENCE), left_out[0])
+
+
+def _asked_of_page(
+    client: Client, event: int, asked: dict[str, Any]
+) -> dict[str, Any] | tuple[str, str]:
+    """Ask a question of the page that has one answer; return it, or what its error is judged as."""
     outputs = _outputs(client, event, asked)
     if isinstance(outputs, tuple):
         return outputs
     answer = json.loads(outputs[0])
-    return judged(answer["error"]) if "error" in answer else (RESULT, "")
+    return judged(answer["error"]) if "error" in answer else answer
 
 
 def replayed(client: Client, event: int, content: bytes) -> tuple[str, str]:

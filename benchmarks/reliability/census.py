@@ -193,8 +193,7 @@ def _configs(client: Client, event: int) -> Iterator[Attempt]:
         raw = data if isinstance(data, bytes) else json.dumps(data).encode()
         yield Attempt("config file", said, partial(_read_config, raw))
         with contextlib.suppress(UnicodeDecodeError):
-            asked = {"action": "read", "id": 1, "strategy": "sampling", "text": raw.decode()}
-            ask = partial(answers.asked_of_page, client, event, asked)
+            ask = partial(answers.config_read, client, event, raw.decode())
             yield Attempt("config page", said, ask)
 
 
