@@ -15,7 +15,7 @@ PYTEST := OMP_NUM_THREADS=1 $(PY) -m pytest -q -n $(or $(WORKERS),2) --dist load
 # What `make quick` runs: files that need neither torch nor a browser, nor a server. A file that comes to
 # need torch fails there with a sentence that says so.
 QUICK := $(addprefix tests/,test_audit.py test_languages.py test_lock.py \
-	test_space_lock.py test_structure.py deploy/test_files.py scale/test_fair.py scale/test_page.py \
+	test_space_lock.py test_structure.py deploy/test_files.py scale/test_page.py \
 	$(addprefix engine/,test_one_shot_thread.py test_forward_checks.py test_lesson_files.py test_lesson_path.py \
 	test_lesson_values.py test_media_hostile.py test_media_pictures.py test_media_shelf.py test_media_sounds.py \
 	test_media_traces.py test_settings.py test_sources.py) \
