@@ -30,6 +30,7 @@ TITLES = {
     "length": "Long runs",
     "start": "From the command to the first token",
     "page": "The page",
+    "dials": "Dials, opening and switching",
     "gpu": "A GPU",
     "nightly": "The nightly tests",
 }

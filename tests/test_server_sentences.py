@@ -326,8 +326,8 @@ def test_what_was_made_is_german(error: EngineError, german: str) -> None:
             "a/b wird geholt: 12 von 300 MB, 4.0 MB/s, noch 72 s; von der Festplatte entfernt: c…",
         ),
         (
-            Checking(3, 20, "tokens against the target alone"),
-            "Prüfung 3 von 20: Tokens gegen das Zielmodell allein",
+            Checking(3, 20, "tokens against the main model alone"),
+            "Prüfung 3 von 20: Tokens gegen das Hauptmodell allein",
         ),
     ],
 )

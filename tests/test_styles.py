@@ -1,4 +1,4 @@
-"""The page has five sizes of type, so that a reader can tell a caption from a sentence."""
+"""The page has five sizes of type and one scale of spaces, so that alike things look alike."""
 
 from __future__ import annotations
 
@@ -20,6 +20,29 @@ TOKEN = re.compile(r"var\(--dp-t[1-5]\)")
 FROM_AFAR = re.compile(r"\.ls-present|\.rm-code")
 # Signs and formulas are as large as the text that they belong to.
 RELATIVE = re.compile(r"::before|::after|\bsup\b|\bmath\b|\.fm-")
+SPACE = re.compile(r"(?:^|[;\s])(?:(?:margin|padding)(?:-\w+)*|(?:row-|column-)?gap):\s*([^;]+)")
+SPACES = {0, 2, 4, 8, 12, 16, 24, 32, 48}
+# What a column or a picture measures has a name or a sum: its width is no space.
+MEASURED = re.compile(r"(?:calc|var)\([^()]*(?:\([^()]*\)[^()]*)*\)")
+LENGTH = re.compile(r"-?[\d.]+(?:[a-z%]+)?")
+
+
+def is_space(length: str) -> bool:
+    """Return whether a length is on the scale, or moves a mark by half its own width."""
+    number = float(length.removesuffix("px")) if re.fullmatch(r"-?[\d.]+(px)?", length) else 0.5
+    return abs(number) in SPACES or -2 <= number < 0
+
+
+def other_spaces(text: str) -> list[str]:
+    """Return the margins, paddings and gaps of a style sheet that are not on the scale."""
+    plain = PRINT.sub("", re.sub(r"/\*.*?\*/", "", text, flags=re.S))
+    return [
+        f"{selector.strip()} {{ {value} }}"
+        for selector, body in RULE.findall(plain)
+        if not FROM_AFAR.search(selector) and not RELATIVE.search(selector)
+        for value in SPACE.findall(body)
+        if not all(map(is_space, LENGTH.findall(MEASURED.sub("", value))))
+    ]
 
 
 def other_sizes(text: str) -> list[str]:
@@ -38,6 +61,24 @@ def other_sizes(text: str) -> list[str]:
 @pytest.mark.parametrize("sheet", SHEETS)
 def test_a_style_sheet_uses_the_five_sizes_of_type(sheet):
     assert other_sizes((ROOT / sheet).read_text()) == []
+
+
+@pytest.mark.parametrize("sheet", SHEETS)
+def test_a_style_sheet_uses_one_scale_of_spaces(sheet):
+    assert other_spaces((ROOT / sheet).read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [".a { margin: 0 5px; }", ".a{gap:.5em}", ".a { padding-left: 8.5px }", ".a{margin:-3px}"],
+)
+def test_another_space_is_found(text):
+    assert len(other_spaces(text)) == 1
+
+
+def test_measured_places_and_half_marks_are_no_spaces():
+    assert other_spaces(".a { margin: 0 auto 0 calc(112px + 12px); padding: var(--a) 8px }") == []
+    assert other_spaces(".a { margin-left: -1.5px } .a::before { margin: 0 .3em }") == []
 
 
 @pytest.mark.parametrize(

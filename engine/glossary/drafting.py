@@ -7,32 +7,35 @@ from engine.statistics.term import Term
 TERMS = (
     Term(
         "draft",
-        "A few tokens that something fast proposes and the target then checks in one forward pass.",
+        "A few tokens that something fast proposes. The main model then checks them in one "
+        "forward pass.",
         codes=("draft", "draft_length", "requested_length", "length_reason", "tokens"),
         params=("num_assistant_tokens", "prompt_lookup_num_tokens"),
     ),
     Term(
-        "target",
-        "The model whose text it is to be: it judges every drafted token. As the source of a token, its own "
-        "choice where nothing was drafted.",
+        "main model",
+        "The model whose text you want: it judges every drafted token. It also writes a token "
+        "itself where nothing was drafted. Papers call it the target model.",
         codes=("target", "model"),
     ),
     Term(
         "round",
-        "One draft and the target's pass that checks it. A round is one step and writes at least one token.",
+        "One draft and the main model's pass that checks it. A round is one step and writes "
+        "at least one token.",
         codes=("rounds",),
     ),
     Term(
         "acceptance rate",
         "Accepted tokens over judged ones. What comes after a rejected token was never judged and does not "
         "count.",
-        "A high rate alone saves no time: the draft must also be much cheaper than the target.",
+        "A high rate alone saves no time: the draft must also be much cheaper than a pass of "
+        "the main model.",
         codes=("acceptance_rate",),
     ),
     Term(
         "p and q",
-        "The target's and the draft's probability of a drafted token, each as used. The token is kept with "
-        "probability min(1, p ÷ q).",
+        "The probabilities that the main model and the draft model give a drafted token, each "
+        "with your settings. The token is kept with probability min(1, p ÷ q).",
         codes=("p", "q"),
     ),
     Term(
@@ -42,31 +45,33 @@ TERMS = (
     ),
     Term(
         "residual",
-        "What the target gives a token beyond what the draft gave it, max(p − q, 0), made to add up to 1. "
-        "After a rejection the next token is drawn from it, which makes up for what the draft favoured.",
+        "What the main model gives a token beyond what the draft model gave it, max(p − q, "
+        "0), made to add up to 1. After a rejection the next token is drawn from it, which "
+        "makes up for what the draft favoured.",
         codes=("resampled", "residual"),
     ),
     Term(
         "bonus token",
-        "One more token of the target after a draft that was accepted whole: its pass has read one "
-        "position more than was drafted.",
+        "One more token of the main model after a draft that was accepted whole: its pass has "
+        "read one position more than was drafted.",
         codes=("bonus", "final_token_id", "final_source"),
     ),
     Term(
         "lossless",
-        "The text is exactly what the target alone would write, or with sampling has exactly its "
-        "distribution.",
+        "The text is exactly what the main model alone would write, or with sampling has "
+        "exactly its distribution.",
         "With sampling the same seed still gives another text than plain decoding: it is the odds that are the same.",
         codes=("report", "checked", "plain_identical"),
     ),
     Term(
-        "tokens per target pass",
-        "How many tokens the run wrote for each forward pass of the target. Without drafting it is 1.",
+        "tokens per pass",
+        "How many tokens the run wrote for each forward pass of the main model. Without "
+        "drafting it is 1.",
         "It is the most that a speed-up could be if drafts and longer passes cost nothing.",
     ),
     Term(
         "cost ratio",
-        "Seconds spent on a draft over seconds of the target's pass that checks it.",
+        "Seconds spent on a draft over seconds of the main model's pass that checks it.",
         codes=("cost_ratio", "draft_s", "verify_s"),
     ),
     Term(

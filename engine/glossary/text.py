@@ -34,9 +34,9 @@ TERMS = (
     ),
     Term(
         "probability",
-        "How large a share of its belief a model gives to one token; over the whole vocabulary the "
-        "shares add up to 100 %. The model's own is from before the processors, the one as used from "
-        "after them.",
+        "How large a share of its belief a model gives to one token; over the whole "
+        "vocabulary the shares add up to 100 %. The model's own is from before the filters, "
+        "the one with your settings from after them.",
         "A high probability says that the model expects the token, not that what it says is true.",
         codes=("probability",),
     ),
@@ -156,8 +156,8 @@ TERMS = (
     ),
     Term(
         "candidate",
-        "A token that was considered at a step, with its probability in the model and its probability "
-        "as used.",
+        "A token that was considered at a step, with the model's own probability and the one "
+        "with your settings.",
         codes=("candidates",),
     ),
     Term(

@@ -13,8 +13,8 @@ TERMS = (
     ),
     Term(
         "probability kept",
-        "The share of probability that the tokens left by a processor had just before it. 1 minus it "
-        "was removed and is spread over those that are left.",
+        "The share of probability that the tokens left by a filter had just before it. 1 "
+        "minus it was removed and is spread over those that are left.",
         codes=("kept_mass",),
     ),
     Term(
@@ -26,8 +26,8 @@ TERMS = (
     ),
     Term(
         "draw",
-        "How chance chooses a token: each is as likely to win as its probability as used says. Here it is a "
-        "race, the one that torch.multinomial runs.",
+        "How chance chooses a token: each is as likely to win as its probability with your "
+        "settings says. Here it is a race, the one that torch.multinomial runs.",
         "The most probable token need not win: at 40 % it loses more often than not.",
         codes=("draw", "racers"),
         params=("do_sample",),
@@ -40,8 +40,9 @@ TERMS = (
     ),
     Term(
         "arrival",
-        "A token's noise over its probability as used: its time in the race. The smallest wins, so that over "
-        "many draws each token wins exactly in proportion to its probability.",
+        "A token's noise over its probability with your settings: its time in the race. The "
+        "smallest wins, so that over many draws each token wins exactly in proportion to its "
+        "probability.",
         codes=("arrival",),
     ),
     Term(
@@ -108,7 +109,7 @@ TERMS = (
     ),
     Term(
         "confidence",
-        "In contrastive search, (1 − α) times a candidate's probability as used.",
+        "In contrastive search, (1 − α) times a candidate's probability with your settings.",
         codes=("confidence",),
     ),
     Term(

@@ -23,7 +23,6 @@ _ENGLISH_FORMAT = {
     "true": "True",
     "false": "False",
 }
-_SIGNIFICANT_DIGITS = 3
 _LARGE = 1000
 PLACEHOLDER = "\ue000{}\ue001"
 """Placeholder of a value while the text is parsed as Markdown; private-use characters survive
@@ -54,7 +53,7 @@ class LanguageFormat:
         self.truths = (given["true"], given["false"])
 
     def number(self, value: float, digits: int | None = None) -> str:
-        """Return a number with `digits` decimals (at most 6), or with three significant digits."""
+        """Return a number with `digits` decimals (at most 6), or as short as the page writes it."""
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError("a number that is written must be finite")
         if isinstance(value, int) and digits is None:
@@ -97,13 +96,13 @@ def _needed_digits(hundred: float) -> int:
 
 
 def _format_short(value: float) -> str:
-    """Return a number with three significant digits; large numbers have no decimals."""
+    """Return a number with at most two decimals, or two digits of a small value."""
     if abs(value) >= _LARGE:
         return f"{value:,.0f}"
     if value == 0 or abs(value) >= 1e-4:
-        text = f"{value:.{_SIGNIFICANT_DIGITS}g}"
+        text = f"{value:.{3 if abs(value) >= 1 else 2}g}"
         return f"{float(text):f}".rstrip("0").rstrip(".") if "e" in text else text
-    return f"{value:.2e}"
+    return f"{value:.1e}"
 
 
 def insert_placeholders(text: str) -> tuple[str, list[str]]:

@@ -110,10 +110,12 @@ def _compare_models(
     elif ours.vocabulary.ends != theirs.vocabulary.ends:
         template = (
             "All {n} tokens mean the same in both, but other ones end a text; its weights are "
-            "{share} of the target's."
+            "{share} of the main model's."
         )
     else:
-        template = "All {n} tokens mean the same in both; its weights are {share} of the target's."
+        template = (
+            "All {n} tokens mean the same in both; its weights are {share} of the main model's."
+        )
     size, share = f"{theirs.vocabulary.size:,}", _format_share(theirs.values, ours.values)
     reason = Message(template, n=size, share=share)
     return [DraftPair(theirs.name, shares, theirs.values, reason)]

@@ -29,7 +29,7 @@ class ContrastiveConfig(NextTokenParams):
     top_k: int = param(
         Integer(
             label="Candidates k",
-            plain_label="Candidates read",
+            plain_label="Candidates compared",
             minimum=1,
             maximum=64,
             slider_maximum=16,

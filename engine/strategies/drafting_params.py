@@ -153,7 +153,8 @@ def make_bundled_loop_chooser(drafter: str) -> ChooseLoop:
         del spare
         if drafter == "universal_assisted" and config.do_sample:
             why = (
-                "sampling across tokenizers in transformers does not keep the target's distribution"
+                "sampling across tokenizers in transformers does not keep the main model's "
+                "distribution"
             )
         elif config.stop_strings:
             why = "transformers runs past a stop string that ends inside a draft"

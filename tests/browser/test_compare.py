@@ -47,7 +47,6 @@ def opened(open_page, columns=2, **size):
     open_tab(page, "Compare")
     expect(page.locator(".cmp-column")).to_have_count(4)
     choose_comparison(page, "Beam search and greedy")
-    # Its recording is fetched; what is changed before it is there keeps the form as it was.
     expect(page.locator(".cmp-column")).to_have_count(2)
     open_compare_settings(page)
     while page.locator(".cmp-column").count() < columns:
@@ -240,6 +239,27 @@ def test_the_recorded_comparison_is_a_few_screens_long(open_page, width, height,
         assert page.locator(part).first.bounding_box()["y"] < height * 0.8
     assert fits(page)
     shot(page, f"compare-{width}")
+
+
+def test_an_example_shows_its_form_at_once_and_its_texts_next_to_what_is_changed_since(open_page):
+    page = open_page("/?tab=compare")
+    expect(page.locator(".cmp-different")).to_have_count(4)
+    held = []
+
+    def hold(route):
+        held.append(route)
+
+    page.route("**/recorded/**", hold)
+    choose_comparison(page, "Beam search and greedy")
+    expect(page.locator(".cmp-column")).to_have_count(2)
+    expect(page.locator(".cmp-different")).to_have_count(0)
+    open_compare_settings(page)
+    length = page.get_by_label("Column A", exact=True).locator("[data-param=max_new_tokens]")
+    length.fill("7")
+    [recording] = held
+    recording.continue_()
+    expect(page.locator(".cmp-different")).to_have_count(2)
+    expect(length).to_have_value("7")
 
 
 def test_a_token_shows_what_every_text_saw_at_its_place(open_page):

@@ -36,7 +36,7 @@ def test_a_draft_beside_the_target_is_found_and_used(open_page, shelf, size):
     draft.select_option(str(shelf / "small"))
     said = page.locator("#speculative-assistant .f-pair")
     expect(said).to_have_text(
-        "All 4,096 tokens mean the same in both; its weights are 14 % of the target's."
+        "All 4,096 tokens mean the same in both; its weights are 14 % of the main model's."
     )
     assert fits(page)
     shot(page.locator("#speculative-assistant"), "pairs")

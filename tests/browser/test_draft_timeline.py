@@ -34,7 +34,7 @@ def test_every_round_is_drawn_and_the_badge_tells_the_truth(same_page, strategy)
     expect(timeline.locator(".dt-lane .dt-tile")).to_have_count(drafted + finals)
     expect(timeline.locator(".dt-badge")).to_contain_text("Lossless")
     per_pass = sum(len(step["emit"]) for step in steps) / len(steps)
-    expect(timeline.locator(".dt-cost")).to_contain_text(f"tokens per target pass {per_pass:.2f}")
+    expect(timeline.locator(".dt-cost")).to_contain_text(f"tokens per pass {per_pass:.2f}")
     shot(page, f"draft_timeline_{strategy}")
 
 
@@ -46,7 +46,7 @@ def test_scrubbing_marks_the_round_and_dims_what_comes_later(same_page):
     expect(timeline.locator(".dt-row.later")).to_have_count(rounds - 2)
     expect(timeline.locator(".dt-round")).to_contain_text("Round 2.")
     timeline.locator(".dt-lane .dt-tile").first.focus()
-    expect(timeline.locator(".dt-readout")).to_contain_text("Target's p as used =")
+    expect(timeline.locator(".dt-readout")).to_contain_text("main model's p =")
     timeline.get_by_text("Table of every drafted token").click()
     expect(timeline.locator(".dp-table tbody tr").first).to_be_visible()
 

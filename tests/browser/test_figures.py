@@ -34,8 +34,8 @@ def test_the_model_and_what_was_used_stand_together(same_page):
         re.compile(r"\d\s%.*\(model [\d.]+\s%, with your settings [\d.]+\s%\)")
     )
     said = stage.locator('.dp-tok[data-step="4"]').get_attribute("aria-label")
-    assert "the model's probability" in said
-    assert "as used" in said
+    assert "the model's own probability" in said
+    assert "with your settings" in said
     note = view(stage, "xray").locator(".dp-note").last
     said = r"model's own distribution.*with your settings: [\d.]+ bits"
     expect(note).to_contain_text(re.compile(said))

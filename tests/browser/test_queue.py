@@ -203,7 +203,7 @@ def test_a_check_that_is_stopped_is_left_out_and_the_text_stands(visit):
         gated.wait()
         expect(status(page, CHECKED)).to_have_text(
             re.compile(
-                rf"^Checking \d+ of {RUNS}: short runs against the target's exact distribution$"
+                rf"^Checking \d+ of {RUNS}: short runs against the main model's exact distribution$"
             )
         )
         shot(page, "checking")

@@ -43,7 +43,7 @@ def test_the_short_runs_are_counted_after_the_text():
 
 def test_every_check_says_what_it_counts():
     events = list(decode(request(plain_run=True)))
-    assert checks(events, "against the target alone") == [(0, NEW)]
+    assert checks(events, "against the main model alone") == [(0, NEW)]
     assert checks(events, "plain run") == [(n, NEW) for n in range(1, NEW + 1)]
 
 

@@ -34,7 +34,7 @@ def test_the_greedy_path_beside_beams(monkeypatch, strategy):
 @pytest.mark.parametrize(
     ("name", "params", "says"),
     [
-        ("find_first_parting", {}, "The check against the target alone is missing"),
+        ("find_first_parting", {}, "The check against the main model alone is missing"),
         ("run_without_draft", {"plain_run": True}, "The plain run is missing"),
         (
             "check_distribution",

@@ -184,5 +184,5 @@ test("a branch is offered with the model's probability and the one that was used
   const step = run.steps.at(-1);
   const [first] = listChoices(run, step);
   const said = choiceLabel(run, step, first);
-  assert.match(said, /model [\d.]+ %, as used [\d.]+ %$/);
+  assert.match(said, /the model's own [\d.]+ %, with your settings [\d.]+ %$/);
 });

@@ -78,5 +78,5 @@ test("a drafted word that was kept says who guessed it", async () => {
   stages.list[0].context.select(index, undefined, 0);
   await paint();
   assert.ok(text(".se-word").includes(run.pieces[emit[0]].trim()));
-  assert.match(text(".se-text"), /^The small model guessed .*, and the main model kept it\.$/);
+  assert.match(text(".se-text"), /^The draft model guessed .*, and the main model kept it\.$/);
 });

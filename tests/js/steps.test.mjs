@@ -13,7 +13,7 @@ test("a step says the model's probability, what filters removed and the entropie
   const { all, text, texts, select, trace } = await drawn("sampling-1", "strip", "xray", "chart");
   await select(4);
   const said = all('.dp-tok[data-step="4"]')[0].getAttribute("aria-label");
-  assert.match(said, /the model's probability.*as used/);
+  assert.match(said, /the model's own probability.*with your settings/);
   assert.match(
     text(".dp-v-xray .dp-note:last-child"),
     /model's own distribution.*with your settings: [\d.]+ bits/,

@@ -159,7 +159,7 @@ for (const name of ["prompt_lookup-1", "early_exit-1", "speculative-1"])
     const { checked, parting } = steps.at(-1).detail.report;
     assert.equal(text(".dt-badge").includes("Lossless"), Boolean(checked && !parting));
     const pace = (sum(steps.map(({ emit }) => emit.length)) / steps.length).toFixed(2);
-    assert.ok(text(".dt-cost").includes(`tokens per target pass ${pace}`), text(".dt-cost"));
+    assert.ok(text(".dt-cost").includes(`tokens per pass ${pace}`), text(".dt-cost"));
   });
 
 test("drafts: a click on a kept guess shows that word, and a refused one is no word of the text", async () => {
@@ -188,9 +188,15 @@ test("drafts: a chosen round is marked, later ones are dim, and tiles and table 
   await click(second);
   assert.equal(all(".dt-row.sel").length, 1);
   assert.equal(all(".dt-row.later").length, trace.steps.length - 2);
-  assert.match(text(".dt-round"), /^Round 2\./);
+  const { exit_layer, tokens } = trace.steps[1].detail;
+  assert.match(
+    text(".dt-round"),
+    new RegExp(
+      `^Round 2\\. Layer ${exit_layer} of \\d+ proposed ${tokens.length} tokens? in .*main model checked them in one pass \\([\\d.]+ m?s\\)`,
+    ),
+  );
   all(".dt-lane .dt-tile")[0].dispatchEvent(new Event("focus"));
-  assert.match(text(".dt-readout"), /p as used =/);
+  assert.match(text(".dt-readout"), /main model's p =/);
   await unfold(root.querySelector(".dt-more"));
   assert.equal(all(".dt-more tbody tr").length, all(".dt-lane .dt-tile").length);
 });

@@ -119,8 +119,7 @@ export function createNodeFacts(run, node, size) {
   const d = node.data;
   const died = node.dead ? tr(" None of its continuations were kept later.") : "";
   const step = node.column + 1;
-  const arrival =
-    d.arrival === null || d.arrival === undefined ? null : formatPrecise(d.arrival, 3);
+  const arrival = d.arrival === null || d.arrival === undefined ? null : formatPrecise(d.arrival);
   const score = scoreText(d.sum_logprobs, step, run.config.length_penalty, d.score);
   return [
     createFate(run, node, ` ${marginText(d)} ${said(d.reason)}${died}`),

@@ -133,9 +133,12 @@ const JUDGED_TEXT = {
 function draftText({ status, p, q }, number) {
   const values = { status: JUDGED_TEXT[status] ?? status, n: number, p: formatWholePercent(p) };
   if (q === null)
-    return tr("Drafted and {status} in round {n}: the target's probability as used {p}.", values);
+    return tr(
+      "Drafted and {status} in round {n}: with your settings the main model gives it {p}.",
+      values,
+    );
   return tr(
-    "Drafted and {status} in round {n}: the target's probability as used {p}, the draft's {q}.",
+    "Drafted and {status} in round {n}: with your settings the main model gives it {p}, the draft model {q}.",
     { ...values, q: formatWholePercent(q) },
   );
 }
@@ -201,7 +204,7 @@ function createCandidateCells(run, candidate, chosen) {
       "span",
       {
         class: "n",
-        title: tr("model {own}, as used {used}", {
+        title: tr("the model's own {own}, with your settings {used}", {
           own: formatWholePercent(raw),
           used: formatWholePercent(processed),
         }),

@@ -89,7 +89,9 @@ export function createCandidateRows(run, step, ids, mark) {
       el(
         "span",
         { class: "why" },
-        tr("probability as used {p} · like ", { p: formatWholePercent(option.probability) }),
+        tr("probability with your settings {p} · like ", {
+          p: formatWholePercent(option.probability),
+        }),
         el("b", {}, cause),
         positionText(option.position),
         tr(" · cosine {cosine}", { cosine: formatFixed(option.max_cosine, 2) }),

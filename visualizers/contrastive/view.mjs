@@ -17,7 +17,7 @@ import {
 const COLUMNS = [
   tr("step"),
   tr("token"),
-  tr("probability as used"),
+  tr("probability with your settings"),
   tr("confidence"),
   tr("max cosine"),
   tr("penalty"),

@@ -32,7 +32,7 @@ function createCurves(run, sequence) {
     ...(changed
       ? [
           {
-            name: tr("entropy (as used)"),
+            name: tr("entropy (with your settings)"),
             color: "good",
             dash: /** @type {"dash"} */ ("dash"),
             x,

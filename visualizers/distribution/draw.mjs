@@ -17,7 +17,7 @@ const DRAFT_COLUMNS = [
   tr("status"),
 ];
 const RACE_NOTE = tr(
-  "Every token draws exponential [noise] e from the run's [seed]; the smallest e ÷ p wins. Over many draws a token wins exactly in proportion to p, its probability as used.",
+  "Every token draws exponential [noise] e from the run's [seed]; the smallest e ÷ p wins. Over many draws a token wins exactly in proportion to p, its probability with your settings.",
 );
 const POOL_NOTE = tr(
   "The continuations of all [beam|beams] race together, and the earliest are drawn into the pool; of these the search keeps those with the largest sums.",
@@ -27,7 +27,7 @@ const POOL_NOTE = tr(
 const NO_DRAW_TEXT = {
   beam: tr("Nothing was drawn at this step: the search took the most probable continuations."),
   draft: tr(
-    "Nothing was drawn at this step: each drafted token was compared with the target's own choice.",
+    "Nothing was drawn at this step: each drafted token was compared with the main model's own choice.",
   ),
   layer: tr("Nothing was drawn at this step: the token with the largest contrast was taken."),
   contrastive: tr("Nothing was drawn at this step: the candidate with the best score was taken."),
@@ -149,7 +149,7 @@ function createResidualStrip(run, detail, { strip: shares, others: rest }) {
   const from =
     detail.final_source === "resampled"
       ? tr("What is left after the rejection, max(p − q, 0)")
-      : tr("The target's own distribution");
+      : tr("The main model's own distribution");
   const strip = new Strip();
   const slices = shares.map(([id, share]) => ({
     name: wordLabel(run, id),
@@ -182,7 +182,7 @@ function createDraftView(run, step, shown) {
           tokens.map((t, i) => createJudgement(run, t, shown.judged[i])),
         )
       : createNote(
-          tr("Each drafted token was compared with the one that the [target] drew there."),
+          tr("Each drafted token was compared with the one that the [main model] drew there."),
         ),
     shown.strip ? createResidualStrip(run, detail, shown) : null,
     tokens.length ? createDetails(DRAFT_COLUMNS, rows) : null,

@@ -51,11 +51,9 @@ function processorRows(run, step) {
   ];
 }
 
-const NO_PROCESSOR_TEXT = tr(
-  "No processor was active at this step: the model's own distribution decided.",
-);
+const NO_PROCESSOR_TEXT = tr("No filter acted at this step: the model's own distribution decided.");
 const UNSEEN_TEXT = tr(
-  "No list of processors was seen at work at this step; what else the method did with the scores cannot be seen.",
+  "No filter was seen at this step. What else the method did with the scores cannot be seen.",
 );
 const COLUMNS_NOTE = tr(
   "Kept = share of the probability that survived this filter. Entropy is measured after it.",
@@ -114,11 +112,11 @@ const createStages = (run, step) =>
 
 /** @type {ViewSpec} */
 export const xray = {
-  title: tr("Processor X-ray"),
+  title: tr("X-ray of the filters"),
   recorded: true,
   place: "drawer",
   tab: tr("X-ray"),
-  empty: tr("What every processor removed, in the order they ran."),
+  empty: tr("What every filter removed, in the order they ran."),
   mount(root) {
     const body = el("div", {});
     root.append(body);

@@ -90,8 +90,8 @@ export class LengthChart {
     const pace = formatFixed(figures.tokens_per_target_pass, 2);
     const label = pluralText(
       figures.rounds,
-      tr("1 round, {pace} tokens per target pass", { pace }),
-      tr("{n} rounds, {pace} tokens per target pass", { pace }),
+      tr("1 round, {pace} tokens per pass of the main model", { pace }),
+      tr("{n} rounds, {pace} tokens per pass of the main model", { pace }),
     );
     setAttributes(this.#chart, { width, "aria-label": label });
   }

@@ -47,7 +47,7 @@ function badgeParts(run, report) {
   if (weights !== null) {
     const [target, draft] = weights.map((x) => formatOptional(x, 2));
     const lead = tr(
-      "Drafts were judged by {target}·p + {draft}·q, so the text need not be the target's own. ",
+      "Drafts were judged by {target}·p + {draft}·q, so the text need not be the main model's own. ",
       { target, draft },
     );
     return ["warn", "≠", tr("Lossy by design"), measurementText(lead, report)];
@@ -63,7 +63,7 @@ function badgeParts(run, report) {
       "ⓘ",
       tr("Sampled"),
       tr(
-        "By construction this is the target's distribution; set “Same distribution?” to measure it with many short runs.",
+        "By construction this is the main model's distribution. Set “Same distribution?” to measure it with many short runs.",
       ),
     ];
   const { same } = roundSummary(run, run.steps[run.steps.length - 1]);
@@ -77,11 +77,11 @@ function proofText({ checked: n, check_s, plain_identical }) {
   const proof =
     n === 1
       ? tr(
-          "The token is the target's own greedy choice: checked with one forward pass over the finished text ({took}).",
+          "The token is the main model's own greedy choice: one forward pass over the finished text checked it ({took}).",
           { took },
         )
       : tr(
-          "All {n} tokens are the target's own greedy choice: checked with one forward pass over the finished text ({took}).",
+          "All {n} tokens are the main model's own greedy choice: one forward pass over the finished text checked them ({took}).",
           { n, took },
         );
   return plain_identical ? `${proof} ${tr("The plain run made the same tokens.")}` : proof;
@@ -93,7 +93,7 @@ function proofText({ checked: n, check_s, plain_identical }) {
  */
 function mismatchParts(run, p) {
   const text = tr(
-    "Token {n} is “{own}” (logit {logit}); the target prefers “{other}” ({preferred}), a gap of {gap}",
+    "Token {n} is “{own}” (logit {logit}); the main model prefers “{other}” ({preferred}), a gap of {gap}",
     {
       n: p.position + 1,
       own: tokenLabel(run, p.emitted_id),
@@ -103,7 +103,7 @@ function mismatchParts(run, p) {
       gap: formatPrecise(p.gap),
     },
   );
-  if (!p.near_tie) return ["bad", "✗", tr("Not the target's own text"), `${text}.`];
+  if (!p.near_tie) return ["bad", "✗", tr("Not the main model's own text"), `${text}.`];
   const within = tr("{text}: within floating-point rounding.", { text });
   return ["warn", "≈", tr("Identical up to a near tie"), within];
 }
@@ -126,9 +126,9 @@ export function showBadge(box, run) {
 function createFigures(f) {
   /** @type {[string, string | number][]} */
   const cells = [
-    [tr("[tokens per target pass]"), formatOptional(f.tokens_per_target_pass, 2)],
-    [tr("[target] passes"), f.rounds],
-    [tr("[draft] passes"), f.draft_passes],
+    [tr("[tokens per pass]"), formatOptional(f.tokens_per_target_pass, 2)],
+    [tr("passes of the [main model]"), f.rounds],
+    [tr("passes of the [draft] model"), f.draft_passes],
     [tr("accepted per round"), formatOptional(f.accepted_per_round, 2)],
     [tr("[acceptance rate]"), f.acceptance_rate === null ? "–" : formatPercent(f.acceptance_rate)],
     [tr("drafting"), formatDuration(f.draft_s)],
@@ -147,7 +147,9 @@ function createFigures(f) {
  * @param {DraftFigures} figures
  */
 function expectedText({ expected_speed_up: expected, cost_ratio: cost }) {
-  const costs = tr("a draft costs {share} of a target pass", { share: formatPercent(cost) });
+  const costs = tr("a draft costs {share} of a pass of the main model", {
+    share: formatPercent(cost),
+  });
   return expected === null
     ? tr(
         "The theoretical speed-up doesn't apply here: fewer tokens were accepted per pass than the formula assumes ({costs}).",
@@ -210,11 +212,11 @@ function createSlowNote(figures, plain) {
   const slow =
     (figures.acceptance_rate ?? 0) < 0.5
       ? tr(
-          "⚠ Slower than plain decoding on this machine: drafting took {share} of the time and a target pass gave {pace} tokens, because most guesses were wrong.",
+          "⚠ Slower than plain decoding on this machine. Drafting took {share} of the time, and each pass of the main model gave {pace} tokens: most guesses were wrong.",
           values,
         )
       : tr(
-          "⚠ Slower than plain decoding on this machine: drafting took {share} of the time and a target pass gave {pace} tokens, and one target pass over several tokens costs more than one over a single token ({several} against {single}).",
+          "⚠ Slower than plain decoding on this machine. Drafting took {share} of the time, and each pass of the main model gave {pace} tokens. A pass over several tokens costs more than one over a single token ({several} against {single}).",
           values,
         );
   return el("p", { class: "dp-note dt-slower" }, slow);

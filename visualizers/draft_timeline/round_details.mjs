@@ -2,16 +2,9 @@
 import { createScroller, el, svg } from "../shared/dom.mjs";
 import { said } from "../shared/server_text.mjs";
 import { renderTerms } from "../shared/terms.mjs";
-import {
-  formatDuration,
-  formatPercent,
-  makeVisible,
-  pluralText,
-  tokenLabel,
-  tokenText,
-} from "../shared/text.mjs";
+import { formatPercent, makeVisible, pluralText, tokenLabel, tokenText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { DRAFTER_TEXT } from "./words.mjs";
+import { checkText, proposalText } from "./words.mjs";
 
 /** @param {...Content} text */
 const createNote = (...text) => el("p", { class: "dp-note" }, text);
@@ -20,24 +13,15 @@ const createNote = (...text) => el("p", { class: "dp-note" }, text);
  * @param {Run} run
  * @param {Step} step
  */
-function createHeadline(run, step) {
-  /** @type {DraftDetail} */
-  const d = step.detail;
-  const layer = d.exit_layer
-    ? tr(" ({n} of {total})", { n: d.exit_layer, total: run.model.layers })
-    : "";
-  return createNote(
+const createHeadline = (run, step) =>
+  createNote(
     el("b", {}, renderTerms(tr("[round|Round] {n}. ", { n: step.index + 1 }))),
-    tr("Drafted by {who}: {reason}. {drafts} in {drafting}, {targets} in {verifying}.", {
-      who: (DRAFTER_TEXT[d.drafter] || tr("a drafter")) + layer,
-      reason: said(d.length_reason),
-      drafts: pluralText(d.draft_forwards, tr("1 draft pass"), tr("{n} draft passes")),
-      drafting: formatDuration(d.draft_s),
-      targets: pluralText(step.forward_passes, tr("1 target pass"), tr("{n} target passes")),
-      verifying: formatDuration(d.verify_s),
-    }),
+    [proposalText(run, step.detail), checkText(step)].join(" "),
   );
-}
+
+/** @param {DraftDetail} detail */
+const createLength = ({ length_reason }) =>
+  createNote(tr("The draft's length: {reason}.", { reason: said(length_reason) }));
 
 /**
  * The threshold of a round, if the rounds before it tuned it.
@@ -77,6 +61,7 @@ export function createRoundDetails(run, step) {
   const d = step.detail;
   return [
     createHeadline(run, step),
+    createLength(d),
     ...(d.threshold == null ? [] : [createThreshold(d.threshold)]),
     ...(d.match ? [createArc(run, step)] : []),
     ...(d.drafter === "universal" && d.draft_own.length ? [createRails(run, d)] : []),
@@ -215,9 +200,9 @@ function createRails(run, detail) {
     ? tr("Lost in re-encoding: “{lost}”.", { lost: makeVisible(detail.lost) })
     : tr("Nothing was lost between the two tokenizers.");
   const box = createScroller(
-    tr("Draft tokens and target tokens"),
-    rail(tr("draft tokens"), detail.draft_own, "own"),
-    rail(tr("target tokens"), ours, "ours"),
+    tr("Tokens of the draft model and of the main model"),
+    rail(tr("draft model"), detail.draft_own, "own"),
+    rail(tr("main model"), ours, "ours"),
     createNote(lost),
   );
   box.className = "dt-rails dp-scroll";

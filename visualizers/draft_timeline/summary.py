@@ -10,7 +10,7 @@ from visualizers.base import StepSummary, Visual, has_detail
 
 MIN_PROCESSOR_SHARE = 0.8
 """Timings in which the decoding thread had the processor for a smaller share are discarded."""
-IMPOSSIBLE_SPEED_UP = "the two timings gave more than the tokens of a target pass allow"
+IMPOSSIBLE_SPEED_UP = "the two timings gave more than the tokens of a pass of the main model allow"
 MIN_P_VALUE = 0.001
 """Below this p-value the measured distributions count as different."""
 

@@ -16,7 +16,7 @@ const LEGEND = {
   unverified: tr("not judged"),
   resampled: tr("[residual|resampled]"),
   bonus: tr("[bonus token|bonus]"),
-  target: tr("target's choice"),
+  target: tr("main model's choice"),
 };
 
 /**
@@ -34,8 +34,8 @@ const createLegend = () =>
     Object.entries(LEGEND).map(([kind, words]) =>
       createSign(`dt-tile k-${kind}`, STATUS_GLYPHS[kind], words),
     ),
-    createSign("dt-legend-key p", null, tr("[p and q|target p], as used")),
-    createSign("dt-legend-key q", null, tr("[p and q|draft q]")),
+    createSign("dt-legend-key p", null, tr("[p and q|p] of the main model")),
+    createSign("dt-legend-key q", null, tr("[p and q|q] of the draft model")),
     createSign("dt-legend-key u", null, "[u]"),
   );
 
@@ -68,8 +68,8 @@ function createDraftTable(run) {
       tr("round"),
       tr("place"),
       tr("token"),
-      tr("target p, as used"),
-      tr("draft q"),
+      tr("p of the main model"),
+      tr("q of the draft model"),
       tr("kept if u ≤"),
       "u",
       tr("status"),
@@ -203,7 +203,7 @@ export const draftTimeline = {
   place: "drawer",
   tab: tr("Passes"),
   empty: tr(
-    "One row a round: the drafted tokens, which of them the target kept, and the token it added.",
+    "One row a round: the drafted tokens, which of them the main model kept, and the token it added.",
   ),
   mount: (root, ctx) => new DraftTimeline(root, ctx),
 };

@@ -1,5 +1,5 @@
 // Texts and number formats of the view of speculative decoding.
-import { formatFixed, tokenLabel } from "../shared/text.mjs";
+import { formatDuration, formatFixed, pluralText, tokenLabel } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 
 /** @import { DraftSummary } from "../shared/summaries.d.ts" */
@@ -20,7 +20,7 @@ export const STATUS_TEXT = {
   unverified: tr("unverified"),
   resampled: tr("resampled"),
   bonus: tr("bonus"),
-  target: tr("target"),
+  target: tr("main model"),
 };
 /** @type {Record<string, string>} */
 const OUTCOME_TEXT = {
@@ -29,16 +29,8 @@ const OUTCOME_TEXT = {
   unverified: tr("not judged: it follows a rejected token"),
   resampled: tr("resampled from max(0, p − q)"),
   bonus: tr("bonus: the whole draft was right, so the same pass gives one more"),
-  target: tr("the target's own token"),
+  target: tr("the main model's own token"),
 };
-/** @type {Record<string, string>} */
-export const DRAFTER_TEXT = {
-  assistant: tr("a draft model"),
-  prompt_lookup: tr("copying from the text"),
-  early_exit: tr("the model's own first layers"),
-  universal: tr("a draft model with another tokenizer"),
-};
-
 /**
  * A token of a round. p is undefined where the record lacks it; ratio and mixture are the summary's.
  * @typedef {object} JudgedToken
@@ -89,8 +81,9 @@ export function describeToken(run, token, kind) {
     what: mixed ? tr("the mixture's own token") : OUTCOME_TEXT[kind],
   });
   if (token.p === undefined) return name;
-  const target = tr("{name}. Target's p as used = {p}", { name, p: formatOptional(token.p) });
-  const draft = token.q === null ? "" : tr(", draft q = {q}", { q: formatOptional(token.q) });
+  const target = tr("{name}. The main model's p = {p}", { name, p: formatOptional(token.p) });
+  const draft =
+    token.q === null ? "" : tr(", the draft model's q = {q}", { q: formatOptional(token.q) });
   return `${target}${draft}${judgementText(run, token)}`;
 }
 
@@ -106,4 +99,39 @@ function judgementText(run, { u, ratio, mixture }) {
       u: formatOptional(u),
     });
   return mixture === null ? "" : tr(", mixture {p}", { p: formatOptional(mixture) });
+}
+
+/** @param {number} n */
+const passesText = (n) => pluralText(n, tr("in one pass"), tr("in {n} passes"));
+
+/**
+ * What drafted a round, and how many tokens it proposed in which time.
+ * @param {Run} run
+ * @param {DraftDetail} d
+ */
+export function proposalText(run, d) {
+  const said = {
+    tokens: pluralText(d.tokens.length, tr("1 token"), tr("{n} tokens")),
+    passes: passesText(d.draft_forwards),
+    took: formatDuration(d.draft_s),
+  };
+  if (d.drafter === "prompt_lookup") return tr("The copy proposed {tokens} ({took}).", said);
+  if (d.drafter === "early_exit")
+    return tr("Layer {n} of {total} proposed {tokens} {passes} ({took}).", {
+      n: d.exit_layer ?? 0,
+      total: run.model.layers,
+      ...said,
+    });
+  return tr("The draft model proposed {tokens} {passes} ({took}).", said);
+}
+
+/**
+ * What the main model did with the draft of a round.
+ * @param {Step} step
+ */
+export function checkText({ detail, forward_passes }) {
+  const said = { passes: passesText(forward_passes), took: formatDuration(detail.verify_s) };
+  return detail.tokens.length
+    ? tr("The main model checked them {passes} ({took}).", said)
+    : tr("The main model wrote a token itself {passes} ({took}).", said);
 }

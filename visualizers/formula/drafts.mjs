@@ -20,7 +20,7 @@ export const DRAFTS = {
       ...judgementLine(is, line),
     ],
     where: tr(
-      "[p and q|p and q] are the probabilities of a drafted token under [target] and [draft], as used; it is kept when the random number [u] is at most their ratio.",
+      "[p and q|p and q] are what the [main model] and the [draft] model give a drafted token with your settings. It is kept when the random number [u] is at most their ratio.",
     ),
   },
   accept_mixture: {
@@ -35,7 +35,7 @@ export const DRAFTS = {
       ...judgementLine(is, line),
     ],
     where: tr(
-      "A mixture of both models judges the [draft], with weight w for the [target|main model], so the text may differ from the main model's own. u, p and q are as in [lossless] drafting.",
+      "A mixture of both models judges the [draft], with weight w for the [main model], so the text may differ from the main model's own. u, p and q are as in [lossless] drafting.",
     ),
   },
   match: {
@@ -46,7 +46,7 @@ export const DRAFTS = {
         ? [[x, "=", under("argmax", "y"), applyTo("p", "y")]]
         : [[applyTo("p", x), "=", v.p, "<", is, "=", under("max", "y"), applyTo("p", "y")]],
     where: tr(
-      "Nothing is drawn: a drafted token is kept when it is the token y that the [target] itself holds for most probable.",
+      "Nothing is drawn: a drafted token is kept when it is the token y that is most probable for the [main model].",
     ),
   },
   match_drawn: {
@@ -57,7 +57,7 @@ export const DRAFTS = {
       ["y", "∼", applyTo("p", "y")],
     ],
     where: tr(
-      "A copied draft has no probabilities. The [target|main model] draws a token y at every place, and keeps a drafted token that equals it.",
+      "A copied draft has no probabilities. The [main model] draws a token y at every place, and keeps a drafted token that equals it.",
     ),
   },
   match_mixture: {
@@ -82,7 +82,7 @@ export const DRAFTS = {
       ],
     ],
     where: tr(
-      "Nothing is drawn. A drafted token is kept when it is the most probable in a mixture of both models, with weight w for the [target|main model].",
+      "Nothing is drawn. A drafted token is kept when it is the most probable in a mixture of both models, with weight w for the [main model].",
     ),
   },
   residual: {
@@ -111,7 +111,7 @@ export const DRAFTS = {
       ...equals(is),
     ],
     where: tr(
-      "a is the [acceptance rate], γ the mean length of a [draft], c the [cost ratio] of a draft to a pass of the target. The [speed-up] E assumes that a pass over several tokens costs as much as one over a single token.",
+      "a is the [acceptance rate], γ the mean length of a [draft], c the [cost ratio] of a draft to a pass of the main model. The [speed-up] E assumes that a pass over several tokens costs as much as one over a single token.",
     ),
   },
   speed_up_all: {
@@ -119,7 +119,7 @@ export const DRAFTS = {
     symbols: { g: "γ", c: "c" },
     draw: (v, _, is) => [["E", "=", frac([v.g, "+", "1"], ["1", "+", v.c])], ...equals(is)],
     where: tr(
-      "Every judged token was accepted; γ is the mean length of a [draft], c the [cost ratio] of a draft to a pass of the target, E the [speed-up].",
+      "Every judged token was accepted; γ is the mean length of a [draft], c the [cost ratio] of a draft to a pass of the main model, E the [speed-up].",
     ),
   },
 };

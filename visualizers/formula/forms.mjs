@@ -95,11 +95,11 @@ const STEPS = {
       ...equals(is),
     ],
     where: tr(
-      "z is the [logit] as the penalties left it, T the [temperature] (1 changes nothing), and the sum runs over the tokens that the [processor|processors] left.",
+      "z is the [logit] as the penalties left it, T the [temperature] (1 changes nothing), and the sum runs over the tokens that the [processor|filters] left.",
     ),
   },
   biased: {
-    title: tr("Probability as used, with the mark"),
+    title: tr("With your settings and the mark"),
     symbols: {
       z: z("x"),
       t: "T",
@@ -128,14 +128,14 @@ const STEPS = {
     symbols: { e: sub("ε", "x"), p: applyTo("p′", "x") },
     draw: (v, x, is) => [[applyTo("t", x), "=", frac(v.e, v.p)], ...equals(is)],
     where: tr(
-      "ε is the [noise] that a token drew, p′ its probability as used, t its [arrival]: the earliest of all wins the [draw].",
+      "ε is the [noise] that a token drew, p′ its probability with your settings, t its [arrival]: the earliest of all wins the [draw].",
     ),
   },
   argmax: {
     title: tr("The choice"),
     symbols: {},
     draw: (_, x) => [[x, "=", under("argmax", "y"), applyTo("p′", "y")]],
-    where: tr("Nothing is drawn: the token y with the largest probability as used is taken."),
+    where: tr("Nothing is drawn: the token y with the largest probability is taken."),
   },
   contrastive: {
     title: tr("Contrastive score"),
@@ -159,7 +159,7 @@ const STEPS = {
       ...equals(is),
     ],
     where: tr(
-      "The first part is the [confidence], the second the [degeneration penalty]: p is the probability as used, s the largest [cosine] between the [hidden state] of x and that of any earlier token, α the weight between both. The highest score wins.",
+      "The first part is the [confidence], the second the [degeneration penalty]: p is the probability with your settings, s the largest [cosine] between the [hidden state] of x and that of any earlier token, α the weight between both. The highest score wins.",
     ),
   },
 };
@@ -171,7 +171,7 @@ const SEARCH = {
     symbols: { s: "S′", b: ["log", applyTo("p", "x")] },
     draw: (v, _, is) => [["S", "=", v.s, "+", parenthesize(v.b)], ...equals(is)],
     where: tr(
-      "S′ is the [sum of log-probabilities] before this step and log p the [log-probability] of its token x, after every processor, both in [nat|nats].",
+      "S′ is the [sum of log-probabilities] before this step and log p the [log-probability] of its token x, after every filter, both in [nat|nats].",
     ),
   },
   score: {

@@ -136,7 +136,7 @@ export function createContrast(run, step) {
       { class: "dp-note" },
       maskText(d.kept, run.model.vocab_size),
       tr(
-        " After: log-probability in the output minus that in layer {layer}, in nats, before other processors such as the repetition penalty.",
+        " After: log-probability in the output minus that in layer {layer}, in nats, before other filters such as the repetition penalty.",
         { layer: d.premature_layer },
       ),
     ),

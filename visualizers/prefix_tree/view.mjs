@@ -126,6 +126,13 @@ class PrefixTree {
     this.status.textContent = said(sentence);
   }
 
+  // A phone shows a part of the tree: the part where it begins.
+  #scrollToRoot() {
+    const root = this.tree.querySelector(".pt-node.root .pt-real");
+    const middle = Number(root?.getAttribute("y")) + Number(root?.getAttribute("height")) / 2;
+    this.tree.scrollTop = middle - this.tree.clientHeight / 2;
+  }
+
   /** @param {DrawsMessage} message */
   #showTree(message) {
     this.facts.replaceChildren(
@@ -133,7 +140,9 @@ class PrefixTree {
       createFact(tr("different texts"), message.distinct),
       createFact(tr("probability they hold together"), formatWholePercent(message.covered)),
     );
+    const isFirst = !this.tree.childElementCount;
     this.tree.replaceChildren(drawTree(message, this.tree.clientWidth));
+    if (isFirst) this.#scrollToRoot();
     const shown = message.rows.length;
     const rest = pluralText(
       message.distinct,

@@ -61,7 +61,7 @@ const FATES = {
 // Who guessed -> one guess and several.
 /** @type {Record<string, [string, string]>} */
 const GUESSES = {
-  assistant: [tr("The small model guessed 1 word."), tr("The small model guessed {count} words.")],
+  assistant: [tr("The draft model guessed 1 word."), tr("The draft model guessed {count} words.")],
   prompt_lookup: [
     tr("It copied 1 word from the text before."),
     tr("It copied {count} words from the text before."),
@@ -72,7 +72,7 @@ const GUESSES = {
 // Who guessed -> a guess that was kept.
 /** @type {Record<string, string>} */
 const KEPT_GUESSES = {
-  assistant: tr("The small model guessed {word}, and the main model kept it."),
+  assistant: tr("The draft model guessed {word}, and the main model kept it."),
   prompt_lookup: tr("{word} was copied from the text before, and the main model kept it."),
   early_exit: tr("Layer {layer} guessed {word}, and the main model kept it."),
 };

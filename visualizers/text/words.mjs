@@ -37,11 +37,15 @@ export function describeToken(run, token) {
  * @param {Token} token
  */
 function probabilityText({ p, used }) {
-  if (p === null) return tr("probability as used {used}", { used: formatPercent(used ?? 0) });
+  if (p === null)
+    return tr("probability with your settings {used}", { used: formatPercent(used ?? 0) });
   const own = formatPercent(p);
   return used === p || used === null
     ? tr("the model's probability {own}", { own })
-    : tr("the model's probability {own}, as used {used}", { own, used: formatPercent(used) });
+    : tr("the model's own probability {own}, with your settings {used}", {
+        own,
+        used: formatPercent(used),
+      });
 }
 
 /**

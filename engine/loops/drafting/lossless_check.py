@@ -91,7 +91,7 @@ def make_report(
     checked, parting = 0, None
     if check:
         checked, parting = additions.measure(
-            "The check against the target alone",
+            "The check against the main model alone",
             lambda: (len(new), find_first_parting(context, prepared, ids, additions.progress)),
             (0, None),
         )
@@ -150,11 +150,11 @@ def find_first_parting(
     if getattr(context.model, "hf_quantizer", None) is not None:
         raise MeasurementStopped(
             "with quantised weights the sums of a pass depend on how many tokens it reads, so no "
-            "other pass can say what the target would have chosen."
+            "other pass can say what the main model would have chosen."
         )
     start = context.input_ids.shape[1]
     count = ids.shape[1] - start
-    tell(0, count, "tokens against the target alone")
+    tell(0, count, "tokens against the main model alone")
     logits = uncached_logits(context, prepared, ids, count + 1)[:-1]
     for place, raw in enumerate(logits):
         _raise_if_stopped(context, place, count, "tokens")
@@ -245,7 +245,7 @@ def check_distribution(
     generator.manual_seed(context.generator.initial_seed())
     pairs: list[tuple[int, ...]] = []
     while len(pairs) < runs and not _is_interrupted(context):
-        tell(len(pairs), runs, "short runs against the target's exact distribution")
+        tell(len(pairs), runs, "short runs against the main model's exact distribution")
         pairs.append(tuple(sample_short_run(context, prepared, make_drafter, generator, 2)))
     _raise_if_stopped(context, len(pairs), runs, "runs")
     first, second = exact_probabilities(context, prepared, len(pairs))

@@ -42,7 +42,7 @@ class PromptLookupDrafter(Drafter):
         ids: list[int] = input_ids[0].tolist()
         if len(ids) + 1 >= self.context.max_length:
             return self._empty_draft(
-                input_ids, "the token budget leaves one token, the target's own"
+                input_ids, "the token budget leaves one token, the main model's own"
             )
         free = free_positions(self.context.model, len(ids))
         if not free:

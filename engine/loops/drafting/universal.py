@@ -79,7 +79,7 @@ class ReencodingDrafter(UniversalDrafter):
         """Return the target's ids of the drafted text."""
         if input_ids.shape[1] + 1 >= self.context.max_length:
             return self._empty_draft(
-                input_ids, "the token budget leaves one token, the target's own"
+                input_ids, "the token budget leaves one token, the main model's own"
             )
         self.forward.begin_round()
         before, own = self.forward.passes, self._encode_for_draft(input_ids)

@@ -10,7 +10,7 @@ import { visitorId } from "../shell/visitor_media.mjs";
 const ENDPOINT = "./rich";
 /** @type {Record<string, [string, string]>} */
 const OUTPUT_CHOICES = {
-  output_scores: [tr("Scores"), tr("Of every step what the processors left of the logits")],
+  output_scores: [tr("Scores"), tr("What the filters left of the logits, at every step")],
   output_logits: [tr("Logits"), tr("Of every step the logits themselves")],
   output_hidden_states: [
     tr("Hidden states"),

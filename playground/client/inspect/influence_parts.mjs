@@ -89,7 +89,7 @@ const visiblePiece = (text) => makeVisible(text).replace(/^ +| +$/g, (s) => "·"
 function formatInfluence(answer, value) {
   if (value === null) return "–";
   if (answer.method === "attention") return formatPercent(value);
-  return value > 0 ? `+${formatPrecise(value, 3)}` : formatPrecise(value, 3);
+  return value > 0 ? `+${formatPrecise(value)}` : formatPrecise(value);
 }
 
 /**

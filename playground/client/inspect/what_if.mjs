@@ -36,9 +36,7 @@ const SOURCES = {
 const INEXACT_DRAW = tr(
   "This draw can’t be reproduced exactly, so the result below is approximate.",
 );
-const NO_MATCHING_SETTINGS = tr(
-  "No settings of a run say the same as these processors in this order.",
-);
+const NO_MATCHING_SETTINGS = tr("No settings give these filters in this order.");
 const BRANCH_REASON = tr("A branch continues tokens, not a prompt, so the form cannot hold it.");
 
 /** @import { Form } from "../forms/form.mjs" */
@@ -80,7 +78,7 @@ class WhatIfPanel {
       class: "dp-btn f-go",
     });
     this.reset = createButton(tr("Reset"), () => this.#resetAll(), {
-      title: tr("Back to the run’s own settings and processors"),
+      title: tr("Back to the run’s own settings and filters"),
     });
     this.acts = el("div", { class: "wi-acts" }, this.go, this.reset);
     this.why = el("p", { class: "dp-note" });

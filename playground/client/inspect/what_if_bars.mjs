@@ -10,7 +10,7 @@ import {
 } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
-const COLUMN_HEADS = [tr("token"), "", tr("model → as used")];
+const COLUMN_HEADS = [tr("token"), "", tr("the model's own → with your settings")];
 
 /**
  * A candidate under the new settings.

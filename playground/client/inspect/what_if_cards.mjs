@@ -4,7 +4,7 @@ import { processorTitle } from "../../../visualizers/shared/processors.mjs";
 import { formatCount, formatFixed, formatPercent } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 
-const PROCESSORS = tr("Processors, in their order");
+const PROCESSORS = tr("Filters, in their order");
 
 /**
  * A processor under the new settings. Its numbers are missing before the first answer.
@@ -61,7 +61,7 @@ export class ProcessorCards {
   constructor(touched) {
     this.touched = touched;
     this.list = el("ol", { class: "wi-cards", "aria-label": PROCESSORS });
-    this.empty = el("p", { class: "dp-note" }, tr("No processor acts at this step."));
+    this.empty = el("p", { class: "dp-note" }, tr("No filter acts at this step."));
     const title = el("h4", {}, PROCESSORS);
     this.said = el("span", { class: "dp-sr", role: "status" });
     this.node = el("div", { class: "wi-processors" }, title, this.empty, this.list, this.said);

@@ -90,7 +90,10 @@ export function listChoices(run, step) {
 function probabilityText(model, used) {
   const own = formatPercent(used ?? 0);
   if (model === null || formatPercent(model) === own) return own;
-  return tr("model {model}, as used {used}", { model: formatPercent(model), used: own });
+  return tr("the model's own {model}, with your settings {used}", {
+    model: formatPercent(model),
+    used: own,
+  });
 }
 
 /**

@@ -37,8 +37,6 @@ class Comparison {
   /** @type {Record<string, any> | null} the form of the last run, null for the recorded example */
   #latest = null;
   #dirty = false;
-  /** @type {any} the preset whose recording was requested last */
-  #wanted = null;
   // What to look at in the chosen preset.
   #shows = "";
   /** @type {CompareFigures | null} */
@@ -85,7 +83,7 @@ class Comparison {
     root.classList.add("dp-stage");
     root.replaceChildren(...this.#createPage(measures, more));
     this.figures = createCompareFigures(measures, more);
-    this.#choose(spec.compare.presets[0]);
+    this.#load(spec.compare.presets[0]);
     registerOtherTab("compare", this);
     // A preset's hint no longer applies once the visitor changes the form.
     root.addEventListener("input", () => {
@@ -94,30 +92,26 @@ class Comparison {
     registerLink(root, () =>
       this.#latest ? buildFormLink("compare", this.#latest) : "?tab=compare",
     );
-    this.#load(spec.compare.presets[0]);
   }
 
   /**
-   * Show the recorded comparison of a preset until the visitor runs one.
+   * Show the recorded texts of the chosen preset, unless the columns have changed since.
    * @param {any} preset
    */
   async #example(preset) {
-    this.#wanted = preset;
     const before = this.#number;
-    const typed = JSON.stringify(this.#formValues());
-    const { columns, parting, figures } = await fetchRecorded(preset.recorded);
-    // Do not overwrite what the visitor typed, chose or started during the fetch.
-    if (this.#number !== before || this.#wanted !== preset) return;
-    if (JSON.stringify(this.#formValues()) !== typed) return;
-    const bad = this.note.classList.contains("bad") ? this.note.textContent : "";
-    this.#choose(preset);
+    const found = await fetchRecorded(preset.recorded).catch(() => null);
+    if (this.#number !== before) return;
+    if (!found) return this.#say(tr("The recorded run could not be fetched."), true);
+    const { columns, parting, figures } = found;
     /** @type {Run[]} */
     const runs = columns.map((/** @type {Recorded} */ column, /** @type {number} */ i) =>
       store.showTrace(this.#columnKey(i), column, "recorded"),
     );
     runs[runs.length - 1].parting = parting;
     this.#showFigures(figures);
-    this.#say(bad || tr("A recorded comparison. {shows}", { shows: preset.shows }), Boolean(bad));
+    if (!this.note.classList.contains("bad"))
+      this.#say(tr("A recorded comparison. {shows}", { shows: preset.shows }));
     this.#schedulePartingUpdate();
   }
 
@@ -232,11 +226,14 @@ class Comparison {
     for (const column of this.#columns) column.remove.hidden = this.#columns.length <= 2;
   }
 
-  /** @param {any} preset to show: its recording, or that there is none */
+  /** @param {any} preset whose form to show at once, and its recording as soon as it is there */
   #load(preset) {
     const { recorded, shows } = preset;
-    if (recorded) return this.#example(preset).catch(() => {});
-    this.#choose(preset, tr("{shows} This example is not recorded: press Run all.", { shows }));
+    if (recorded) {
+      this.#choose(preset);
+      this.#example(preset);
+    } else
+      this.#choose(preset, tr("{shows} This example is not recorded: press Run all.", { shows }));
   }
 
   /** @param {any} preset */
