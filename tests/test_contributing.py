@@ -84,12 +84,14 @@ def test_every_link_path_and_target_of_the_page_is_there():
     assert not [target for target in targets if f"\n{target}:" not in makefile]
 
 
+@pytest.mark.nightly
 def test_no_other_file_is_touched_but_those_that_are_generated(followed):
     untouched, edited, after = followed.states
     assert changed(untouched, edited) == {*FILES, *LINES}
     assert changed(edited, after) == GENERATED
 
 
+@pytest.mark.nightly
 def test_every_command_of_the_page_does_what_it_says(followed):
     answers, trace = followed.facts["commands"], followed.trace
     said = {c[0]: text for c, (_, text) in zip(COMMANDS, answers, strict=True)}
@@ -106,6 +108,7 @@ def test_every_command_of_the_page_does_what_it_says(followed):
     )
 
 
+@pytest.mark.nightly
 def test_every_step_keeps_what_its_cap_allows_and_the_cap_follows_the_surprise(followed):
     config, steps = followed.trace.config, followed.trace.steps
     cap, removed = 2 * config["mirostat_tau"], 0
@@ -122,6 +125,7 @@ def test_every_step_keeps_what_its_cap_allows_and_the_cap_follows_the_surprise(f
     assert abs(cap - 2 * config["mirostat_tau"]) > 0.1
 
 
+@pytest.mark.nightly
 def test_the_page_of_the_playground_has_all_of_it(followed):
     page = followed.facts["page"]
     assert page["strategies"].index(NAME) == page["strategies"].index("sampling") + 1
@@ -133,6 +137,7 @@ def test_the_page_of_the_playground_has_all_of_it(followed):
     assert {"mirostat_tau", "mirostat_eta"} <= offered
 
 
+@pytest.mark.nightly
 def test_what_is_asked_of_every_strategy_is_asked_of_this_one(followed):
     said = followed.contract.stdout
     assert followed.contract.returncode == 0, said[-4000:]
@@ -146,6 +151,7 @@ def test_the_declarations_and_the_pages_hold_with_this_one(followed):
     run(followed.copy, "-m", "pytest", "-q", *WHOLE)
 
 
+@pytest.mark.nightly
 def test_its_code_keeps_the_style_and_the_direction_of_imports(followed):
     run(followed.copy, "-m", "ruff", "check", "--no-cache", *FILES, *LINES)
     run(followed.copy, "-m", "ruff", "format", "--no-cache", "--check", *FILES, *LINES)

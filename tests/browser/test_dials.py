@@ -13,6 +13,8 @@ from tests.helpers.pages import choose_example, drawn, finish, run, run_id, shot
 PHONE = {"width": 390, "height": 844}
 # From the prompt: its two kinds, Run, the strategies, the way back to the dial's default.
 MOST_TABS = 6
+# One with dials only, one with a tree, one with pictures of layers, one with two models.
+BY_DAY = ["sampling", "beam_search", "dola", "speculative"]
 
 
 def dials(page, strategy):
@@ -34,10 +36,15 @@ def answer(page, strategy):
     return page.locator(f"#page-{strategy} .se-text")
 
 
-@pytest.mark.parametrize("size", [{}, *mark_nightly([PHONE])], ids=["wide", "phone"])
-def test_dials_are_above_the_text_and_the_first_screen_is_within_its_budget(open_page, size):
+@pytest.mark.parametrize(
+    ("size", "names"),
+    [({}, BY_DAY), *mark_nightly([({}, list(STRATEGIES)), (PHONE, list(STRATEGIES))])],
+    ids=["wide, some", "wide", "phone"],
+)
+def test_dials_are_above_the_text_and_the_first_screen_is_within_its_budget(open_page, size, names):
     page = open_page("/", **size)
-    for name, strategy in STRATEGIES.items():
+    for name in names:
+        strategy = STRATEGIES[name]
         show(page, name)
         expect(tokens(page, name)).not_to_have_count(0)
         drawn(page, name)

@@ -84,6 +84,7 @@ def test_play_pause_and_keys(same_page):
     shot(page, "replay")
 
 
+@pytest.mark.nightly
 def test_every_visual_of_every_recorded_strategy_is_drawn(same_page):
     page = replay(same_page)
     for strategy in dict.fromkeys(entry.strategy for entry in gallery.list_entries()):

@@ -58,6 +58,7 @@ def test_a_prompt_with_special_tokens_offers_the_choice_and_its_run_follows_it(o
     expect(again).to_be_hidden()
 
 
+@pytest.mark.nightly
 def test_every_column_of_a_comparison_reads_the_prompt_alike(open_page):
     page = open_page("/?tab=compare")
     write(page, PROMPT, "compare").get_by_role("button", name=TEXT).click()

@@ -90,6 +90,7 @@ def test_without_a_threshold_nothing_is_tuned():
     assert {step.detail.threshold for step in trace.steps} == {None}
 
 
+@pytest.mark.nightly
 def test_exported_code_tunes_the_threshold_itself():
     params = {"do_sample": True, "max_new_tokens": 30, **ADAPTIVE}
     request = DecodeRequest("speculative", "storyteller", "The little bear saw", params=params)

@@ -270,6 +270,7 @@ def test_shared_tokens_stand_for_the_same_text():
     assert all(target.pieces[ours] == draft.pieces[theirs] for ours, theirs in pairs.items())
 
 
+@pytest.mark.nightly
 @torch.no_grad()
 def test_universal_sampling_has_the_targets_distribution_and_leaves_the_draft_alone():
     target, _ = foreign_pair()

@@ -179,6 +179,7 @@ def test_two_who_ask_at_once_share_one_download(hub, most):
     assert hub.begun == [(WEIGHTS, 0)]
 
 
+@pytest.mark.nightly
 def test_two_processes_that_ask_at_once_fetch_it_once(hub, most):
     hub.waits[WEIGHTS] = most
     first, second = begin_elsewhere(hub), begin_elsewhere(hub)

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.helpers.patience import PATIENCE_S
 from tests.helpers.server import ROOT, playground, process
@@ -21,6 +22,7 @@ def _client(url: str) -> httpx.Client:
     return httpx.Client(base_url=url, timeout=PATIENCE_S)
 
 
+@pytest.mark.nightly
 def test_a_classroom_is_served_by_every_process_and_outlives_the_one_that_opened_it(tmp_path):
     storage = tmp_path / "journal.db"
     with (
@@ -54,6 +56,7 @@ def _upload(url: str) -> str:
     return answer.json()[0]
 
 
+@pytest.mark.nightly
 def test_the_owners_files_in_the_upload_folder_stay_and_those_of_a_killed_server_go(
     tmp_path, monkeypatch
 ):

@@ -56,6 +56,7 @@ def test_what_cannot_be_streamed_says_why(strategy, fields, said):
         stream_files(run_of(strategy, **fields))
 
 
+@pytest.mark.nightly
 def test_a_run_without_a_prompt_is_exported_from_its_begin_token():
     trace = run_of("greedy", prompt="")
     assert verify_export(trace).equal
