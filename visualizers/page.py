@@ -35,6 +35,7 @@ CORE_VIEWS = (
     "scrub",
     "predict",
     "sentence",
+    "grammar",
     "figures",
 )
 """Views above the strategy's views, on the page of every run."""

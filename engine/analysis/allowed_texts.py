@@ -25,7 +25,6 @@ from engine.models.loading import pin_models
 from engine.models.structured_outputs import NAME, compile_structured_outputs
 from engine.models.text import encode_after
 from engine.one_shot_thread import run_in_thread
-from engine.run.generation import grammar_processors
 from engine.run.preparation import ModelLoader, Prepared, parse_models, prepare
 from engine.run.request import DecodeRequest, check_request
 from engine.run.scheduler import EventCallback, ignore_event, wait_for_turn
@@ -172,7 +171,7 @@ class _Reader:
         self, run: Prepared, cancelled: threading.Event, follow: Callable[[_Beginning], bool]
     ) -> None:
         self.cancelled, self.follow = cancelled, follow
-        [self.processor] = grammar_processors(run.config, run.target, run.prompt_ids)
+        [self.processor] = run.grammars
         forward, _, ids = capture_loop(run, run.config)
         self.passes = BatchedPasses(forward, ids, 0.0)
         self.own: dict[bytes, float] = {}

@@ -28,6 +28,7 @@ from engine.one_shot_thread import run_in_thread
 from engine.run.generation import (
     generate_inputs,
     generation_config,
+    grammar_processors,
     processors_argument,
     stop_criteria,
 )
@@ -175,7 +176,8 @@ def _draw_batch(
         return _draw_rows(*args, seeds=seeds, kept=kept, **kwargs)
 
     select = strategy.generate_kwargs(config)
-    rules = build_rules(checked, config, loaded, ids)
+    grammars = grammar_processors(config, loaded, ids, checked.request.parent)
+    rules = build_rules(checked, config, loaded, ids, grammars)
     loaded.forget_passes()
     with ModelCall(GENERATE, loaded.name):
         returned = get_generate(loaded)(

@@ -18,6 +18,26 @@ TERMS = (
         codes=("kept_mass",),
     ),
     Term(
+        "allowed probability",
+        "The probability Z that the model gives to all tokens that a grammar allows at a place of the text. The "
+        "smaller it is, the more the grammar has to push. Where it removed the most probable token, the record "
+        "says which part of that fits and what was expected after it.",
+        "The sum of ln Z over a text says how much the grammar pushed in all.",
+        codes=(
+            "allowed",
+            "log_allowed",
+            "hardest",
+            "known",
+            "wanted",
+            "wanted_p",
+            "fits",
+            "expected",
+            "forced",
+            "may_end",
+            "odd_split",
+        ),
+    ),
+    Term(
         "seed",
         "The number that random numbers are made from. The same seed, settings and software draw the "
         "same text again.",

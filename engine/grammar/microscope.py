@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,11 @@ def find_refusal(grammar: str, written: bytes, token: bytes) -> Refusal | None:
     before = list(written)
     if matcher.validate_tokens(before) != len(before) or not matcher.consume_tokens(before):
         return None
+    return refusal_after(matcher, token)
+
+
+def refusal_after(matcher: Any, token: bytes) -> Refusal:
+    """Return why a token was refused by a matcher over single bytes, which reads what fits of it."""
     fits = list(token)[: matcher.validate_tokens(list(token))]
     if fits:
         matcher.consume_tokens(fits)

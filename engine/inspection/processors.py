@@ -145,7 +145,7 @@ def build_processors(run: CachedRun, config: Any) -> tuple[list[Any], bool]:
 def build_constraints(run: CachedRun, loaded: LoadedModel) -> list[Any]:
     """Return the run's processors that allow some tokens only, for a batch of one row."""
     config, header = run.config, run.header
-    found = grammar_processors(config, loaded, header.prompt_ids, header.parent)
+    found: list[Any] = [*grammar_processors(config, loaded, header.prompt_ids, header.parent)]
     if config.prefix_allowed_tokens_fn is not None:
         inputs = generate_inputs(config, loaded, 1, len(header.prompt_ids))
         allowed = inputs["prefix_allowed_tokens_fn"]

@@ -67,6 +67,7 @@ FILTER = Filter(
         "Rules that say which texts are allowed, such as a JSON schema. At each step every token is removed "
         "that no allowed text goes on with.",
         "It fixes the form of a text, not its sense.",
+        codes=("grammar",),
         params=("structured_outputs",),
     ),
 )

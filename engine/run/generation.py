@@ -21,6 +21,7 @@ from engine.strategies.shared_params import NextTokenParams
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+    from engine.grammar.processor import GrammarLogitsProcessor
     from engine.models.loading import LoadedModel
     from engine.trace.records import Parent
 
@@ -108,7 +109,7 @@ def grammar_processors(
     loaded: LoadedModel,
     prompt_ids: Sequence[int],
     parent: Parent | None = None,
-) -> list[Any]:
+) -> list[GrammarLogitsProcessor]:
     """Return the processor of ``structured_outputs``, none if it is off.
 
     Args:

@@ -9,10 +9,8 @@ from engine.grammar.compile import make_byte_matcher, next_bytes
 from engine.messages import Message
 from engine.models.structured_outputs import compile_structured_outputs
 from engine.number_text import quote_token
-from engine.run.generation import grammar_processors
 
 if TYPE_CHECKING:
-    from engine.models.loading import LoadedModel
     from engine.run.preparation import Prepared
     from engine.strategies.shared_params import NextTokenParams
 
@@ -21,18 +19,16 @@ _WHITESPACE_TAIL = 16
 """So many characters of white space at the end of an unfinished text are a loop."""
 
 
-def check_grammar(config: NextTokenParams, loaded: LoadedModel, preceding: str) -> list[str]:
+def prompt_space_notes(config: NextTokenParams, preceding: str) -> list[str]:
     """Return a note if the prompt ends in the space that the model would begin a word with.
 
     Args:
         config: the strategy's config, with a grammar.
-        loaded: the model.
         preceding: the text that an output continues.
 
     Raises:
-        ParameterError: the grammar cannot be used, or not with this model.
+        ParameterError: the grammar cannot be used.
     """
-    grammar_processors(config, loaded, ())
     if not preceding.endswith(" "):
         return []
     matcher = make_byte_matcher(compile_structured_outputs(config.structured_outputs))
@@ -53,17 +49,13 @@ def incomplete_notes(run: Prepared, results: Sequence[Sequence[int]]) -> tuple[s
         run: the prepared run.
         results: new ids of every text.
     """
-    config, loaded = run.config, run.target
-    parent = run.request.parent
-    found = grammar_processors(config, loaded, run.prompt_ids, parent)
-    if not found:
-        return ()
-    ends = set(config.eos_token_id or loaded.eos_token_ids)
-    before = run.prompt_ids[len(run.prompt_ids) - parent.written :] if parent else ()
     return tuple(
         note
+        for processor in run.grammars
         for number, ids in enumerate(results, 1)
-        for note in _notes_of_text(found[0], before, ids, ends, number, config.max_new_tokens)
+        for note in _notes_of_text(
+            processor, run.continued_ids, ids, number, run.config.max_new_tokens
+        )
     )
 
 
@@ -71,11 +63,10 @@ def _notes_of_text(
     processor: Any,
     before: Sequence[int],
     ids: Sequence[int],
-    ends: set[int],
     number: int,
     limit: int,
 ) -> Iterator[str]:
-    if set(ids) & ends:  # the grammar allows an end only where the text is complete
+    if set(ids) & set(processor.eos):  # the grammar allows an end only where the text is complete
         return
     matcher = processor.matcher((*before, *ids))
     if matcher is not None and matcher.is_accepting():

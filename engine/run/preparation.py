@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from engine.models.model_resolver import resolve_model
 from engine.models.model_types import Model
 from engine.models.openvino.graph_store import ensure_graph, find_graph
 from engine.run import media_request
+from engine.run.generation import grammar_processors
 from engine.run.method_request import RequestedMethod, check_model_compatible, fetch_method
 from engine.run.rate import TransferRate
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model, tokenize_prompt
@@ -36,6 +37,7 @@ from engine.strategies.compatibility import incompatibility_reason, uses_cache
 from engine.trace.events import Loading
 
 if TYPE_CHECKING:
+    from engine.grammar.processor import GrammarLogitsProcessor
     from engine.run.weights import RequestedModel
 
 _POLL_S = 0.05
@@ -53,6 +55,22 @@ class Prepared:
     prompt_ids: list[int]
     inputs: Mapping[str, torch.Tensor] = field(default_factory=dict)
     """Further inputs of generate() for an image or a sound, on the model's device."""
+
+    @cached_property
+    def grammars(self) -> list[GrammarLogitsProcessor]:
+        """The processor of ``structured_outputs``, none without a grammar.
+
+        Raises:
+            ParameterError: the grammar cannot be used, or not with this model or this text.
+        """
+        parent = self.request.parent
+        return grammar_processors(self.config, self.target, self.prompt_ids, parent)
+
+    @property
+    def continued_ids(self) -> list[int]:
+        """The tokens at the end of the prompt that belong to the text of the first run."""
+        parent = self.request.parent
+        return self.prompt_ids[len(self.prompt_ids) - parent.written :] if parent else []
 
     @property
     def method(self) -> RequestedMethod | None:
@@ -95,7 +113,9 @@ def prepare(
         checked, ids, inputs = encode_prompt(checked, target)
         checked = fit_total_lengths(checked, target, len(ids))
         checked = _fit_length(checked, target, len(ids))
-    return Prepared(checked.request, checked, target, assistant, ids, inputs)
+        run = Prepared(checked.request, checked, target, assistant, ids, inputs)
+        _ = run.grammars  # a grammar that cannot be used is refused now
+    return run
 
 
 def encode_prompt(

@@ -18,6 +18,7 @@ from engine.models.text import Detokenizer, OutputDecoder
 from engine.run.caller_objects import describe_caller_objects
 from engine.run.chat_request import resolve_template
 from engine.run.grammar_notes import incomplete_notes
+from engine.run.grammar_record import record_grammar
 from engine.run.preparation import Prepared
 from engine.statistics import metrics
 from engine.trace.events import Event, Finished, Started, StepRecorded, TextDelta
@@ -150,7 +151,9 @@ class Recording:
             )
         texts = [output.token_ids for output in outputs]
         notes = (*notes, *incomplete_notes(self.run, texts))
-        self.send(Finished(self._build_trace(outputs, notes, emitted)))
+        grammar = record_grammar(self.run, self.steps, texts)
+        trace = self._build_trace(outputs, notes, emitted)
+        self.send(Finished(dataclasses.replace(trace, grammar=grammar)))
 
     def _strip_padding(self, sequence: int, ids: list[int]) -> list[int]:
         """Return a sequence's tokens without the padding that longer sequences of its batch add."""

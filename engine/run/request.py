@@ -272,9 +272,9 @@ def fit_to_model(checked: CheckedRequest, loaded: LoadedModel) -> CheckedRequest
         )
     if config.structured_outputs is not None:
         # Imported late: requests are checked before torch is loaded.
-        from engine.run.grammar_notes import check_grammar
+        from engine.run.grammar_notes import prompt_space_notes
 
-        notes += check_grammar(config, loaded, _preceding_text(checked, loaded))
+        notes += prompt_space_notes(config, _preceding_text(checked, loaded))
     if config.stop_strings and loaded.tokenizer is None:
         raise ParameterError("stop_strings", config.stop_strings, "the model has no tokenizer")
     return dataclasses.replace(checked, config=config, notes=tuple(notes))

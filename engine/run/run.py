@@ -24,7 +24,6 @@ from engine.run.custom_generate import as_custom_generate
 from engine.run.generation import (
     generate_inputs,
     generation_config,
-    grammar_processors,
     processors_argument,
     stop_criteria,
 )
@@ -313,17 +312,18 @@ def prompt_arguments(
 
 
 def build_rules(
-    checked: CheckedRequest, config: NextTokenParams, target: LoadedModel, ids: Sequence[int]
+    checked: CheckedRequest,
+    config: NextTokenParams,
+    target: LoadedModel,
+    ids: Sequence[int],
+    grammars: Sequence[Any],
 ) -> list[Any]:
-    """Return the first logits processors of a run: those of a media model's own generate(), and a grammar.
-
-    See ``MediaReader.logits_processors`` and ``grammar_processors``.
-    """
+    """Return the first logits processors of a run: those of a media model's own generate(), and a grammar."""
     rules: list[Any] = []
     if target.reader is not None and checked.media:
         speech = checked.request.speech
         rules += target.reader.logits_processors(config, ids, speech, target.device)
-    return [*rules, *grammar_processors(config, target, ids, checked.request.parent)]
+    return [*rules, *grammars]
 
 
 def generate_arguments(
@@ -341,7 +341,7 @@ def generate_arguments(
     use_cache = uses_cache(run.strategy, target.capabilities)
     rows, length = count_batch_rows(run, config), prompt.shape[1]
     select = run.strategy.generate_kwargs(config)
-    rules = build_rules(run.checked, config, target, run.prompt_ids)
+    rules = build_rules(run.checked, config, target, run.prompt_ids, run.grammars)
     return {
         **prompt_arguments(target, prompt, run.inputs),
         **processors_argument(rules, config, select, target.eos_token_ids),

@@ -15,6 +15,7 @@ from engine.messages import Message
 from engine.trace.beam_checks import check_beams
 from engine.trace.chat_checks import check_chat
 from engine.trace.detail_checks import check_detail, check_details
+from engine.trace.grammar_checks import check_grammar
 from engine.trace.json_scan import JsonLimitError, JsonLimits, JsonScanner
 from engine.trace.media_checks import check_media
 from engine.trace.method_checks import check_method
@@ -165,6 +166,7 @@ def check_trace(trace: Trace) -> None:
         if not _is_text_consistent(output.text, output.token_ids, trace.pieces):
             raise TraceError("outputs[{n}].text is not the text of its tokens.", n=number)
     check_method(trace)
+    check_grammar(trace)
     check_details(trace)
     check_beams(trace)
 

@@ -103,6 +103,41 @@ class EmittedToken:
 
 
 @dataclass(frozen=True, slots=True)
+class GrammarToken:
+    """What the grammar of structured_outputs allowed where a text has one of its tokens."""
+
+    allowed: Probability | None = None
+    """The model's probability of all allowed tokens; None if no step recorded it."""
+    wanted: TokenId | None = None
+    """The model's most probable token, if the grammar removed it; None also if none was recorded."""
+    wanted_p: Probability | None = None
+    """The model's probability of that token."""
+    fits: str = ""
+    """The beginning of that token which the grammar takes."""
+    expected: str = ""
+    """In words, what may follow that beginning."""
+    forced: bool = False
+    """True if the grammar left no other text than what the token writes."""
+    may_end: bool = False
+    """True if the text may end before the token; with ``forced``, it must."""
+    odd_split: bool = False
+    """True if the tokenizer cuts the whole text otherwise here; False if that is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarText:
+    """A text under its grammar, token by token."""
+
+    tokens: tuple[GrammarToken, ...]
+    known: int
+    """Number of tokens with a recorded probability of what was allowed."""
+    log_allowed: float
+    """Sum of the logarithms of these probabilities: how much the grammar had to push."""
+    hardest: int | None
+    """Index of the token where the allowed ones had the least probability."""
+
+
+@dataclass(frozen=True, slots=True)
 class MethodInfo:
     """The custom generation method of a run."""
 
@@ -277,6 +312,8 @@ class Trace:
     """The custom generation method; None for a built-in strategy."""
     emitted: tuple[tuple[EmittedToken, ...], ...] = ()
     """Statistics of every output's tokens for a custom method; empty if they were not computed."""
+    grammar: tuple[GrammarText, ...] = ()
+    """Every output under the grammar of structured_outputs; empty without one."""
     media: tuple[MediaInfo, ...] = ()
     """Picture and sound inputs, at most one of each."""
     speech: dict[str, Any] | None = None

@@ -155,6 +155,10 @@ export interface Header {
    * By output: what one pass over a custom method's text says of its tokens.
    */
   emitted?: import("../../visualizers/shared/trace.js").EmittedToken[][];
+  /**
+   * By output: what the grammar did at every token.
+   */
+  grammar?: import("../../visualizers/shared/trace.js").GrammarText[];
   media?: import("../../visualizers/shared/trace.js").MediaInfo[];
   /**
    * What a speech model was told: language, task, return_timestamps.
@@ -210,6 +214,10 @@ export interface Rest {
    * By output: what one pass over a custom method's text says of its tokens.
    */
   emitted?: import("../../visualizers/shared/trace.js").EmittedToken[][];
+  /**
+   * By output: what the grammar did at every token.
+   */
+  grammar?: import("../../visualizers/shared/trace.js").GrammarText[];
   /**
    * The last step once more, with what was measured beside it after it was sent; there only where something was.
    */

@@ -41,7 +41,7 @@ from playground.storage.journal import JOURNAL, Press, RunMessages
 from visualizers import Summaries, start_summaries, strategy_visuals, summarize_trace
 
 NO_LISTENER = "This was stopped, because no page followed it any more; what had come is kept."
-_FINISH_FIELDS = ("outputs", "metrics", "timing", "notes", "pieces", "emitted")
+_FINISH_FIELDS = ("outputs", "metrics", "timing", "notes", "pieces", "emitted", "grammar")
 _LOG = logging.getLogger("playground")
 
 

@@ -45,18 +45,6 @@ def test_every_kind_of_grammar_is_kept_by_draws(spec):
             assert matches(spec, output.text), output.text
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("strategy", list(STRATEGIES))
-@pytest.mark.parametrize(
-    "spec", [BALL, CHOICE, COUNT, {"json": TOY}], ids=["regex", "choice", "lark", "json"]
-)
-def test_finished_texts_match_under_all_strategies_and_grammars(strategy, spec):
-    for seed in range(20):
-        for output in finished(ask(strategy, spec, seed)).outputs:
-            assert output.finish_reason == "eos"
-            assert matches(spec, output.text), output.text
-
-
 def test_the_mask_of_a_choice_is_that_of_an_enumeration():
     loaded = load("storyteller")
     texts = [text.encode() for text in CHOICE["choice"]]

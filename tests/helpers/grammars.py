@@ -19,6 +19,7 @@ TOY = {
     "additionalProperties": False,
 }
 COUNT = {"grammar": 'start: " " NUMBER " toys."\nNUMBER: /[1-9][0-9]?/'}
+PAIRS = {"grammar": 'start: pair\npair: "(" side "," side ")"\nside: pair | /[a-c]/'}
 CHOICE = {"choice": [" red ball.", " ready dog!", " big dog."]}
 
 
@@ -34,7 +35,23 @@ def matches(spec: dict[str, Any], text: str) -> bool:
         return re.fullmatch(spec["regex"], text) is not None
     if "choice" in spec:
         return text in spec["choice"]
+    if spec == PAIRS:
+        return _after_pair(text) == ""
     if "grammar" in spec:
         return re.fullmatch(r" [1-9][0-9]? toys\.", text) is not None
     jsonschema.validate(json.loads(text), spec["json"])
     return True
+
+
+def _after_pair(text: str) -> str | None:
+    """Return what follows a pair at the beginning of a text; None if it begins with none."""
+    if not text.startswith("("):
+        return None
+    rest: str | None = text
+    for mark in "(,":
+        rest = _after_side(rest[1:]) if rest and rest.startswith(mark) else None
+    return rest[1:] if rest and rest.startswith(")") else None
+
+
+def _after_side(text: str) -> str | None:
+    return text[1:] if text[:1] in tuple("abc") else _after_pair(text)

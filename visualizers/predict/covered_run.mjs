@@ -15,6 +15,7 @@ export const createCoveredRun = (run) => ({
   outputs: [],
   notes: [],
   emitted: [],
+  grammar: [],
   timing: undefined,
   metrics: undefined,
   parting: null,

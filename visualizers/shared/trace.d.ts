@@ -39,6 +39,7 @@ export interface DecodingTrace {
   literal_tokens: number;
   method: MethodInfo | null;
   emitted: EmittedToken[][];
+  grammar: GrammarText[];
   media: MediaInfo[];
   speech: {
     [k: string]: unknown;
@@ -321,6 +322,22 @@ export interface EmittedToken {
   rank: number;
   entropy: number;
   top: [number, number][];
+}
+export interface GrammarText {
+  tokens: GrammarToken[];
+  known: number;
+  log_allowed: number;
+  hardest: number | null;
+}
+export interface GrammarToken {
+  allowed: number | null;
+  wanted: number | null;
+  wanted_p: number | null;
+  fits: string;
+  expected: string;
+  forced: boolean;
+  may_end: boolean;
+  odd_split: boolean;
 }
 export interface MediaInfo {
   kind: string;

@@ -11,6 +11,7 @@ import { draftRound } from "../draft_timeline/round_view.mjs";
 import { draftTimeline } from "../draft_timeline/view.mjs";
 import { formula } from "../formula/view.mjs";
 import { forwardTimeline } from "../forward_timeline/view.mjs";
+import { grammar } from "../grammar/view.mjs";
 import { layerHeatmap } from "../layer_heatmap/view.mjs";
 import { media } from "../media/view.mjs";
 import { sentence } from "../sentence/view.mjs";
@@ -31,6 +32,7 @@ export const FOLDER_VIEWS = {
   draft_timeline: draftTimeline,
   formula,
   forward_timeline: forwardTimeline,
+  grammar,
   layer_heatmap: layerHeatmap,
   media,
   sentence,

@@ -21,7 +21,7 @@ export function throwRefusal(sentence) {
 export function withoutSteps(run) {
   const ids = new Set([...run.prompt_ids, ...run.outputs.flatMap((o) => o.token_ids)]);
   const pieces = Object.fromEntries([...ids].map((id) => [id, run.pieces[id] ?? ""]));
-  return { ...toTrace(run), steps: [], emitted: [], pieces };
+  return { ...toTrace(run), steps: [], emitted: [], grammar: [], pieces };
 }
 
 /** @typedef {{ files: Record<string, string>, no_pipeline: string }} CodeFiles */

@@ -21,7 +21,7 @@ function truncateTrace(run, index) {
     const { candidates: _, stages: __, ...bare } = step;
     return { ...bare, detail: step.detail?.kind === "beam" ? step.detail : null };
   });
-  return { ...toTrace(run), steps, outputs: [], emitted: [], metrics: {}, notes: [] };
+  return { ...toTrace(run), steps, outputs: [], emitted: [], grammar: [], metrics: {}, notes: [] };
 }
 
 /**

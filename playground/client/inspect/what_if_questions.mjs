@@ -47,5 +47,14 @@ function slimTrace(run, index) {
   const ids = [...run.prompt_ids, ...steps.flatMap((s) => s.emit)];
   ids.push(...(all[index].candidates ?? []).map((c) => c.token_id));
   const pieces = Object.fromEntries([...new Set(ids)].map((id) => [id, tokenText(run, id)]));
-  return { ...toTrace(run), steps, outputs: [], emitted: [], pieces, metrics: {}, notes: [] };
+  return {
+    ...toTrace(run),
+    steps,
+    outputs: [],
+    emitted: [],
+    grammar: [],
+    pieces,
+    metrics: {},
+    notes: [],
+  };
 }
