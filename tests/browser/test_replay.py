@@ -128,7 +128,7 @@ def test_a_bad_file_is_refused_in_a_sentence_and_the_player_stays(open_page, tmp
         page.locator("#replay-file input[type=file]").set_input_files(path)
         note = page.locator("#replay-note .dp-status.bad")
         expect(note).to_contain_text(says)
-        page.get_by_role("button", name=first_of("greedy").title, exact=True).click()
+        open_recording(page, first_of("greedy"))
         expect(note).to_have_count(0)
         page.locator(
             "#replay-file button[aria-label*=lear], #replay-file button[title*=lear]"

@@ -146,7 +146,8 @@ def unfold(page: Page, strategy: str, group: str, name: str) -> None:
 
 def name_model(page: Page, folder: str, tab: str = "greedy") -> None:
     """Type the folder of a model; the page asks what it takes."""
-    open_settings(page, tab)
+    if tab != "draws":  # its settings have no fold
+        open_settings(page, tab)
     choice = page.locator(f"#{tab}-model select")
     # The last one is any other.
     choice.select_option(index=choice.locator("option").count() - 1)
