@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs, urlencode, urlsplit
-
 import re
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from playwright.sync_api import expect
