@@ -34,6 +34,7 @@ from engine.trace.json_io import step_from_dict
 from playground.i18n import coverage
 from playground.i18n.languages import other_languages, server_catalogue
 from playground.i18n.translate import Translator, translator_for
+from playground.jobs.progress import DECODING, STARTING
 from tests.npm import NODE
 
 OTHERS = other_languages()
@@ -333,3 +334,9 @@ def test_what_was_made_is_german(error: EngineError, german: str) -> None:
 )
 def test_what_goes_on_is_german(event: Progress, german: str) -> None:
     assert translator_for("de").translate(format_progress(event)) == german
+
+
+@pytest.mark.parametrize("language", OTHERS)
+@pytest.mark.parametrize("phase", [STARTING, DECODING], ids=lambda phase: phase["phase"])
+def test_the_start_of_a_run_is_translated(phase: dict[str, str], language: str) -> None:
+    assert translator_for(language).translate(phase["says"]) != phase["says"]

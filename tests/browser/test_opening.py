@@ -118,7 +118,7 @@ def test_the_page_says_when_the_settings_are_not_those_of_the_run(open_page):
     fill(page, "sampling-temperature", 1.3)
     line = stale(page, "sampling")
     expect(line).to_have_text(
-        "Settings have changed since this run: Temperature 0.5 → 1.3. Run to see it."
+        "Settings have changed since this run: Temperature 0.5 → 1.3. Press Run to see it."
     )
     page.locator("#sampling-prompt textarea").fill("The cat")
     expect(line).to_contain_text("another prompt, Temperature 0.5 → 1.3.")

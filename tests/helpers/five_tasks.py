@@ -15,6 +15,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from benchmarks.about import ROOT, commit, machine, now
+from engine.cli.wrap_markdown import wrap_markdown
 from tests.browser_setup import launch_options
 from tests.helpers.first_screen import served
 from tests.helpers.patience import PATIENCE_MS
@@ -105,6 +106,8 @@ def move_temperature(walk: Walk, url: str) -> None:
     before = sentence.inner_text()
     walk.press(page.locator("#sampling-temperature input[type=range]"), "Temperature", at=0.1)
     walk.wait(lambda: expect(sentence).not_to_have_text(before))
+    # A slow machine says so until it has decided the step.
+    walk.wait(lambda: expect(sentence).not_to_have_text("Press Run to see this."))
     walk.look(sentence)
     walk.found = sentence.inner_text()
 
@@ -143,7 +146,7 @@ def stop_loop(walk: Walk, url: str) -> None:
     walk.wait(lambda: page.wait_for_function(_ENDED, arg=["contrastive_search", before]))
     share = repeats(page, "contrastive_search")
     assert share < 0.2
-    walk.found = f"{share:.0%} of three tokens in a row repeat, before it was over 80 %"
+    walk.found = f"{100 * share:.0f} % of three tokens in a row repeat, before it was over 80 %"
 
 
 def compare_beams(walk: Walk, url: str) -> None:
@@ -282,7 +285,7 @@ def main() -> None:
         about = machine()
         busy = f"{about['cores']} cores at a load of {about['load_average'][0]:.0f}"
         head = _HEAD.format(date=now()[:10], commit=commit(), machine=busy)
-        FILE.write_text(head + "\n" + tables, "utf-8")
+        FILE.write_text(wrap_markdown(head) + "\n" + tables, "utf-8")
     else:
         sys.stdout.write(tables)
 

@@ -53,7 +53,7 @@ test("a link that names another model is not run by itself", async () => {
     assert.equal(itself, false);
     assert.match(
       said,
-      /^This link asks for (someone\/(else|offered)|\/a\/folder), .* Run does it\.$/,
+      /^This link asks for (someone\/(else|offered)|\/a\/folder), .* then press Run\.$/,
     );
   }
 });

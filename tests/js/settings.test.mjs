@@ -70,7 +70,7 @@ test("a form says what it has otherwise than a run, the first three by name", ()
   ]);
   assert.match(
     changesSentence(describeDifferences(RUN, all)),
-    /Seed 0 → 7 and 2 more\. Run to see it\.$/,
+    /Seed 0 → 7 and 2 more\. Press Run to see it\.$/,
   );
   // A branch has no prompt of its own.
   assert.deepEqual(

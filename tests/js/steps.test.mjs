@@ -212,3 +212,20 @@ test("a recorded run is walked through by keys, and played", async () => {
   await enter(bar.range, 4);
   await paint();
 });
+
+test("a long text scrolls to the selected word if that is out of sight", async () => {
+  const { all, select } = await drawn("sampling-1", "strip");
+  const [box] = all(".dp-strip");
+  const word = (step) => all(`.dp-tok[data-step="${step}"]`)[0];
+  const place = (node, top, bottom) => {
+    node.getBoundingClientRect = () => ({ top, bottom });
+  };
+  Object.assign(box, { scrollHeight: 900, clientHeight: 200, scrollTop: 50 });
+  place(box, 100, 300);
+  place(word(4), 120, 140);
+  place(word(9), 500, 520);
+  await select(4);
+  assert.equal(box.scrollTop, 50);
+  await select(9);
+  assert.equal(box.scrollTop, 50 + 520 - 300 + 8);
+});

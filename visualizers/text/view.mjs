@@ -56,6 +56,9 @@ const isOneWord = (before, text) =>
 /** @type {Record<string, number>} */
 const MOVES = { ArrowLeft: -1, ArrowRight: 1 };
 
+// Pixels around a word that was scrolled to.
+const SCROLL_MARGIN = 8;
+
 class TokenStrip {
   // Whether the labels contain the scores of the finished text, which come with the end of the run.
   #describesScores = false;
@@ -251,6 +254,18 @@ class TokenStrip {
     if (!this.#selected) return;
     this.#selected.classList.add("sel");
     this.#selected.tabIndex = 0;
+    this.#scrollTo(this.#selected);
+  }
+
+  /**
+   * Scroll a long text to a word that is out of sight; the page stays where it is.
+   * @param {HTMLElement} word
+   */
+  #scrollTo(word) {
+    const [frame, place] = [this.box, word].map((node) => node.getBoundingClientRect());
+    const above = Math.min(0, place.top - frame.top - SCROLL_MARGIN);
+    const below = Math.max(0, place.bottom - frame.bottom + SCROLL_MARGIN);
+    if (this.box.scrollHeight > this.box.clientHeight) this.box.scrollTop += above || below;
   }
 
   /** @param {Run} run */

@@ -156,11 +156,11 @@ export function changesSentence(found) {
   const more = found.length - MAX_NAMED;
   const named = found.slice(0, MAX_NAMED).join(", ");
   return more > 0
-    ? tr("Settings have changed since this run: {named} and {more} more. Run to see it.", {
+    ? tr("Settings have changed since this run: {named} and {more} more. Press Run to see it.", {
         named,
         more,
       })
-    : tr("Settings have changed since this run: {named}. Run to see it.", { named });
+    : tr("Settings have changed since this run: {named}. Press Run to see it.", { named });
 }
 
 /**

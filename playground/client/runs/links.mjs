@@ -105,7 +105,7 @@ function findUnknownName({ model, assistant, base, values, columns = [] }) {
 /** @param {string} model */
 const notStartedSentence = (model) =>
   tr(
-    "This link asks for {model}, which does not come with this page. Look at the settings; Run does it.",
+    "This link asks for {model}, which does not come with this page. Check the settings, then press Run.",
     { model },
   );
 
