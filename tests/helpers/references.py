@@ -153,8 +153,8 @@ def _read(
         start = model.generation_config.decoder_start_token_id
         start = model.generation_config.bos_token_id if start is None else start
         rows = [ids]
-        kwargs["decoder_input_ids"] = torch.tensor([[start, *text]], device=model.device)
-    ids_there = torch.tensor(rows, device=model.device)
+        kwargs["decoder_input_ids"] = torch.tensor([[start, *text]], device=loaded.device)
+    ids_there = torch.tensor(rows, device=loaded.device)
     out = model(input_ids=ids_there, output_hidden_states=True, **kwargs)
     states = out.decoder_hidden_states if loaded.is_encoder_decoder else out.hidden_states
     return out.logits[0, -1].float(), [state[0] for state in states]
