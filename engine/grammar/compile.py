@@ -30,7 +30,8 @@ _NO_FORCING = '%llguidance {"no_forcing": true}\n'
 _COMPACT = {"whitespace_flexible": False}
 """Small models never leave optional white space."""
 _END = 256
-_CAUSE = re.compile(r"^(error: |at \d+\(\d+\): )(failed to compile JSON schema: )?")
+_PLACE = re.compile(r"(?:at )?(\d+)\(\d+\): ")
+_CAUSE = re.compile(r"^(error: |(at )?\d+\(\d+\): )(failed to compile JSON schema: )?")
 
 
 class GrammarError(ValueError):
@@ -54,7 +55,7 @@ def compile_grammar(spec: Mapping[str, Any]) -> str:
         ) from None
     matcher = make_byte_matcher(grammar)
     if matcher.is_error():
-        raise GrammarError(Message("it cannot be used ({why})", why=error_text(matcher)))
+        raise GrammarError(_name_error(matcher, "grammar" in spec))
     allowed = next_bytes(matcher)
     if matcher.is_error() and "NoExtension" not in matcher.get_error():
         raise GrammarError(Message("it is too complex ({why})", why=error_text(matcher)))
@@ -82,6 +83,15 @@ def _to_lark(spec: Mapping[str, Any]) -> str:
         schema = {"allOf": [spec["json"]]} if isinstance(spec["json"], bool) else spec["json"]
         body = "start: %json " + json.dumps({**schema, "x-guidance": spaces})
     return _NO_FORCING + body
+
+
+def _name_error(matcher: Any, own_lines: bool) -> Message:
+    """Return the clause of a matcher's error, with its line if the lines are those that somebody wrote."""
+    why, place = error_text(matcher), _PLACE.match(matcher.get_error())
+    if place is None or not own_lines:
+        return Message("it cannot be used ({why})", why=why)
+    # The first line is ours: _NO_FORCING.
+    return Message("it cannot be used (line {line}: {why})", line=int(place[1]) - 1, why=why)
 
 
 def error_text(matcher: Any) -> str:

@@ -79,7 +79,7 @@ def open_sandbox(
     tell(Loading(run.target.name))
     began = time.perf_counter()
     with (
-        _open_model_folder(run.target, tokenizer=bool(run.config.stop_strings)) as (
+        _open_model_folder(run.target, tokenizer=_needs_tokenizer(run)) as (
             folder,
             weights,
         ),
@@ -246,6 +246,11 @@ def _format_function_error(function: object, error: Exception) -> str:
         n=lines[-1],
         error=fault,
     )
+
+
+def _needs_tokenizer(run: Prepared) -> bool:
+    """Return whether a setting is compared with the text, not only with ids."""
+    return bool(run.config.stop_strings) or run.config.structured_outputs is not None
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from engine.analysis.first_visit import strategy_answers
 from engine.declare.groups import COLLAPSED, MAIN_GROUP, STRATEGY_GROUPS
 from engine.declare.params import Choice, Flag, Integer, Number, Param, defaults_of, params_of
 from engine.declare.slider import slider_bounds
+from engine.declare.structured_outputs import StructuredOutputs
 from engine.declare.weights import (
     ASSISTANT_PREFIX,
     REQUIRED_SETTINGS,
@@ -131,7 +132,12 @@ def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
             "slider": None if kind.optional else ends,
             "reach": ends,
         }
-    kind_of = {MethodName: "method", MethodArguments: "arguments", LayerChoice: "layers"}
+    kind_of = {
+        MethodName: "method",
+        MethodArguments: "arguments",
+        LayerChoice: "layers",
+        StructuredOutputs: "grammar",
+    }
     return about | {"kind": kind_of.get(type(kind), "text")}
 
 

@@ -19,6 +19,7 @@ from playground.inspect import (
     draft_models,
     generate_outputs,
     generation_config,
+    grammar_check,
     influence,
     methods,
     model_comparison,
@@ -40,6 +41,7 @@ from playground.shell.visitors import set_current_visitor
 
 _QUESTION_MODULES = (
     generation_config,
+    grammar_check,
     influence,
     methods,
     draft_models,
@@ -47,6 +49,7 @@ _QUESTION_MODULES = (
     preflight,
     chat_preview,
     special_tokens,
+    grammar_check,
     generate_outputs,
     what_if,
     why,

@@ -1,7 +1,7 @@
 // What a grammar did to a text: the ribbon, the sentences of the selected token, and what was not recorded.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { drawn, stageOf } from "./stage.mjs";
+import { click, drawn, enter, stageOf } from "./stage.mjs";
 import { open, recorded } from "./traces.mjs";
 
 const PLAIN = {
@@ -83,4 +83,51 @@ test("nothing is made up where no step recorded a probability", async () => {
   const { text } = await underGrammar(Array(count).fill(unknown), 0);
   assert.equal(text(".gr-push"), "How much the grammar had to push was not recorded.");
   assert.doesNotMatch(text(".dp-v-grammar"), /ln Z/);
+});
+
+const { GrammarField } = await import("../../playground/client/forms/grammar_field.mjs");
+const PARAM = { name: "structured_outputs", label: "Structured output", help: "", kind: "grammar" };
+
+/** A field that is answered by a function, with the questions that it asked. */
+function checkedBy(answer) {
+  const asked = [];
+  const field = new GrammarField(
+    { ...PARAM, value: "", optional: true, term: null },
+    "g",
+    (about) => {
+      asked.push(about);
+      return Promise.resolve(answer(about.text));
+    },
+  );
+  document.body.replaceChildren(field.box);
+  return { field, asked };
+}
+
+test("what is typed is checked, and the reason is shown and taken back", async () => {
+  const { field, asked } = checkedBy((text) =>
+    text === "{" ? { refused: "Line 1: it is not valid JSON." } : { begins: "a digit" },
+  );
+  await enter(field.input, "{");
+  assert.deepEqual(
+    [field.answer.textContent, field.answer.hidden],
+    ["Line 1: it is not valid JSON.", false],
+  );
+  assert.equal(field.input.getAttribute("aria-invalid"), "true");
+  await enter(field.input, '{"regex": "[0-9]"}');
+  assert.equal(field.answer.textContent, "This can be used. A text begins with a digit.");
+  assert.equal(field.input.getAttribute("aria-invalid"), "false");
+  await enter(field.input, " ");
+  assert.ok(field.answer.hidden);
+  assert.equal(asked.length, 2);
+  assert.ok(asked.every(({ press }) => press && press === asked[0].press));
+});
+
+test("every example is filled in as JSON with one kind of grammar, and checked", async () => {
+  const { field, asked } = checkedBy(() => ({ begins: "a digit" }));
+  for (const button of field.box.querySelectorAll(".f-examples button")) {
+    await click(button);
+    const [kind, ...more] = Object.keys(JSON.parse(field.value));
+    assert.ok(["choice", "regex", "json", "grammar"].includes(kind) && !more.length);
+  }
+  assert.equal(asked.length, 4);
 });

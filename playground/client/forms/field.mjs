@@ -7,7 +7,7 @@ import { isSameValue, said } from "./settings.mjs";
 
 /** @typedef {import("../shell/spec.mjs").Param} Param */
 
-const TEXT_KINDS = ["text", "arguments"];
+const TEXT_KINDS = ["text", "arguments", "grammar"];
 const SELECT_KINDS = ["method", "layers"];
 const NOT_A_NUMBER = "not a number";
 

@@ -5,6 +5,7 @@ import { tr } from "../../../visualizers/shared/tr.mjs";
 import { getDeclaration } from "../shell/spec.mjs";
 import { ArgumentsField } from "./arguments_field.mjs";
 import { Field } from "./field.mjs";
+import { GrammarField } from "./grammar_field.mjs";
 import { LayersField } from "./layers_field.mjs";
 import { MethodField } from "./method_field.mjs";
 import { dialLabel, isSameValue } from "./settings.mjs";
@@ -17,6 +18,7 @@ const FIELD_CLASSES = {
   method: MethodField,
   arguments: ArgumentsField,
   layers: LayersField,
+  grammar: GrammarField,
 };
 export const WEIGHTS_GROUP = "weights";
 

@@ -10,7 +10,7 @@
  * @property {string} group
  * @property {boolean} optional
  * @property {string | null} term the glossary entry that explains it
- * @property {"flag" | "choice" | "number" | "text" | "method" | "arguments" | "layers"} kind
+ * @property {"flag" | "choice" | "number" | "text" | "method" | "arguments" | "layers" | "grammar"} kind
  * @property {any} value the default
  * @property {string} [placeholder] the value that applies while the control is empty
  * @property {string[]} [choices]
