@@ -42,6 +42,7 @@ export class GrammarField extends Field {
   constructor(param, id, ask = askWhenReady) {
     super(param, id);
     this.#ask = ask;
+    this.input.setAttribute("rows", "4");
     this.answer = el("p", { class: "f-help", role: "status", hidden: true });
     const buttons = EXAMPLES.map(([title, example]) =>
       createButton(title, () => this.#take(example), { class: "dp-btn" }),
