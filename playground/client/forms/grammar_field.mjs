@@ -11,7 +11,7 @@ import { Field } from "./field.mjs";
 const PAUSE_MS = 500;
 /** @type {[string, Record<string, unknown>][]} */
 const EXAMPLES = [
-  [tr("Allowed texts"), { choice: [" red ball.", " big dog."] }],
+  [tr("Allowed texts"), { choice: [" yes", " no"] }],
   [tr("Pattern"), { regex: " [a-z]{1,8} (ball|doll)\\." }],
   [
     tr("JSON schema"),
