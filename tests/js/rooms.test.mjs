@@ -71,10 +71,10 @@ test("before the reveal a histogram says what was bet and nothing of what is rig
   const bet = { kind: "token", options: [" a", " b"] };
   const tally = { kind: "token", votes: 4, counts: [1, 3], right: 3, perplexity: 2.5 };
   const before = createHistogram(bet, tally);
-  assert.deepEqual(text(before), ["AnswerThe class", "“ a”1 · 25 %", "“ b”3 · 75 %"]);
+  assert.deepEqual(text(before), ["AnswerThe class", "“a”1 · 25 %", "“b”3 · 75 %"]);
   assert.ok(!before.textContent.includes("right"));
   const after = createHistogram(bet, tally, { right: [1], probabilities: [0.2, 0.5], value: null });
-  assert.match(after.textContent, /“ b”✓ right3/);
+  assert.match(after.textContent, /“b”✓ right3/);
   assert.match(after.textContent, /3 of 4 bets were right\..*perplexity is 2\.5/);
 });
 

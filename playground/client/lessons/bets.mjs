@@ -81,15 +81,17 @@ export function isRight(bet, key, answer) {
 }
 
 /**
- * Return the texts of a bet's options as shown.
+ * Return the texts of a bet's options as shown: tokens in quotes, with the space before them only
+ * where it tells two of them apart.
  * @param {Bet} bet
  */
-export const optionLabels = ({ kind, options }) =>
-  kind === "truth"
-    ? [tr("True"), tr("False")]
-    : options.map((text) =>
-        kind === "token" ? tr("“{text}”", { text: makeVisible(text) }) : text,
-      );
+export function optionLabels({ kind, options }) {
+  if (kind === "truth") return [tr("True"), tr("False")];
+  if (kind !== "token") return options;
+  const words = options.map((text) => text.trim());
+  const isClear = words.every(Boolean) && new Set(words).size === words.length;
+  return (isClear ? words : options).map((text) => tr("“{text}”", { text: makeVisible(text) }));
+}
 
 /**
  * Create one of several options. Native radio buttons work with arrow keys and screen readers.
