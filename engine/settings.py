@@ -30,6 +30,8 @@ class Settings:
     """Most messages in a conversation."""
     max_template_s: float = 5.0
     """Most seconds for a model's chat template, which is a program from the model's author."""
+    max_public_grammar_s: float = 1.0
+    """Most seconds to compile a grammar on a public Space; elsewhere those of a chat template."""
     max_template_chars: int = 200_000
     """Most characters that a chat template may return for a conversation."""
     max_new_tokens: int = 512

@@ -47,7 +47,7 @@ _TOPICS = {
         PLAYGROUND_COMMIT""",
     "Public Space": """public SPACE_ID SPACES_ZERO_GPU allowed_models public_weights
         allowed_methods max_runs_per_address max_public_tune_runs max_hub_gb
-        max_public_rich_bytes""",
+        max_public_rich_bytes max_public_grammar_s""",
     "Prompts and parameters": """max_prompt_chars max_prompt_tokens max_messages max_template_s
         max_template_chars max_new_tokens max_top_candidates max_beams max_return_sequences
         max_banned_sequences""",

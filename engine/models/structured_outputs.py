@@ -41,7 +41,7 @@ def compile_structured_outputs(spec: Mapping[str, Any]) -> str:
 @lru_cache(maxsize=256)
 def _compile(text: str) -> str:
     spec = json.loads(text)
-    limit_s = SETTINGS.max_template_s
+    limit_s = SETTINGS.max_public_grammar_s if SETTINGS.public else SETTINGS.max_template_s
     try:
         answer = compile_grammar(spec, limit_s)
     except TimeoutError:

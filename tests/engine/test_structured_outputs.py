@@ -12,7 +12,6 @@ import torch
 
 from engine import DecodeRequest, load
 from engine.analysis.fork import branch_point, branch_request, make_branch
-from engine.declare.structured_outputs import MOST_CHARACTERS
 from engine.errors import EngineError
 from engine.export.verify import verify_export
 from engine.grammar.processor import read_token_bytes
@@ -102,45 +101,6 @@ def test_an_encoder_decoder_model_keeps_to_its_grammar():
         "beam_search", "storyfixer", prompt="he runned", params={"structured_outputs": spec}
     )
     assert {output.text for output in finished(request).outputs} <= set(spec["choice"])
-
-
-UNUSABLE = [
-    (5, "an object with exactly one of json"),
-    ({}, "exactly one of json, regex, choice, grammar"),
-    ({"regex": "a", "choice": ["a"]}, "exactly one of"),
-    ({"regex": "a", "json_object": True}, "no field json_object"),
-    ({"regex": "a", "whitespace_pattern": " "}, "whitespace_pattern goes with json only"),
-    ({"regex": "("}, "unclosed group"),
-    ({"regex": "(?=a)b"}, "look-around"),
-    ({"regex": r"(a)\1"}, "cannot be"),
-    ({"regex": r"[^\s\S]"}, "no text matches it"),
-    ({"regex": "a*" * 12_000}, f"{MOST_CHARACTERS} are the most"),
-    ({"choice": []}, "1 to 1000 texts"),
-    ({"choice": ["a", 3]}, "an object with exactly one of"),
-    ({"json": "{"}, "json must be a JSON schema"),
-    ({"json": {"type": "strin"}}, "Invalid type"),
-    ({"json": {"$ref": "http://127.0.0.1/schema"}}, "does not fetch"),
-    ({"json": {"not": {"type": "null"}}}, "not"),
-    ({"json": {"type": "array", "uniqueItems": True}}, "uniqueItems"),
-    ({"json": {"type": "integer", "minimum": 3, "maximum": 1}}, "greater than maximum"),
-    ({"json": False}, "schema is false"),
-    ({"json": '{"items": ' * 4000 + "{}" + "}" * 4000}, "json must be a JSON schema"),
-    ({"grammar": "start: missing"}, "missing"),
-    ({"grammar": 'begin: "a"'}, "start"),
-    ({"grammar": "start: start"}, "no text matches it"),
-    ({"regex": "(" * 3000 + "a" + ")" * 3000}, ""),
-    ({"json": {"enum": [str(i) for i in range(9000)]}}, f"{MOST_CHARACTERS} are the most"),
-]
-
-
-@pytest.mark.parametrize(("spec", "part"), UNUSABLE)
-def test_a_grammar_that_cannot_be_used_gives_one_sentence(spec, part):
-    error = failed(ask("greedy", spec))
-    assert error.code in {"parameter", "decode"}
-    assert "structured_outputs" in str(error)
-    assert str(part) in str(error)
-    assert "\n" not in str(error)
-    assert finished(ask("greedy", CHOICE)).outputs[0].text in CHOICE["choice"]
 
 
 @pytest.mark.parametrize(
