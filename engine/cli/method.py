@@ -1,4 +1,4 @@
-"""The command ``method``: lists, shows, trusts, creates, checks and uploads custom methods."""
+"""The command ``method``: lists, searches, shows, trusts, creates, checks and uploads custom methods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _SOURCE_LABELS = {
 def add(commands: Commands) -> None:
     """Add the command ``method`` and its subcommands."""
     method = commands.add_parser(
-        "method", help="list, show, trust, create, check or upload custom generation methods"
+        "method",
+        help="list, search, show, trust, create, check or upload custom generation methods",
     )
     acts = method.add_subparsers(dest="act", required=True)
     _add_name_commands(acts)
@@ -64,6 +65,10 @@ def _add_name_commands(acts: Commands) -> None:
     listing = acts.add_parser("list", help="list the known methods")
     listing.add_argument("--json", action="store_true", help="print one JSON object per line")
     listing.set_defaults(handler=_list)
+    search = acts.add_parser("search", help="search the hub for methods by their tag")
+    search.add_argument("words", nargs="?", default="", help="part of the name; default: all")
+    search.add_argument("--json", action="store_true", help="print one JSON object per line")
+    search.set_defaults(handler=_search)
     show = acts.add_parser(
         "show", help="show a method's source, arguments and code without running it"
     )
@@ -88,6 +93,21 @@ def _list(arguments: argparse.Namespace) -> None:
             continue
         same = f"; the strategy {offer.tab} does the same." if offer.tab else ""
         print_escaped(f"{name}  ({offer.kind})\n    {offer.told}{same}".rstrip())
+
+
+def _search(arguments: argparse.Namespace) -> None:
+    from engine.sandbox.hub_search import search_hub_methods
+
+    found = search_hub_methods(arguments.words)
+    for method in found:
+        if arguments.json:
+            print(json.dumps(dataclasses.asdict(method)))
+        else:
+            print_escaped(
+                f"{method.name}\n    downloads: {method.downloads}; likes: {method.likes}"
+            )
+    if not found and not arguments.json:
+        print("The hub has no such method. Try fewer words.")
 
 
 def _show(arguments: argparse.Namespace) -> None:

@@ -13,6 +13,7 @@ from engine.messages import Message, join_messages
 from engine.program import COMMAND
 from engine.sandbox.confinement import BARRIERS, expected_barriers
 from engine.sandbox.folder import ENTRY, README, extract_summary, read_method
+from engine.sandbox.hub_search import search_hub_methods
 from engine.sandbox.method_editor import (
     find_own_method,
     read_own_files,
@@ -35,6 +36,7 @@ from playground.jobs.registry import JOBS, JobKind
 ACTIONS = (
     "methods",
     "method",
+    "method_search",
     "method_trust",
     "method_files",
     "method_new",
@@ -49,6 +51,7 @@ _GROUPS = {
     "allowed": "Of the hub",
 }
 """Kind of an offer -> its heading in the list."""
+_HUB_GROUP = "Found on the hub"
 _KIND_ORDER = ("shipped", "own", "template", "recipe", "allowed")
 _BARRIER_WORDS = {
     "files": "reading other files",
@@ -57,6 +60,7 @@ _BARRIER_WORDS = {
     "signals": "signals to other processes",
 }
 _FETCH = JobKind("method", stopped="Stopped; nothing was kept.")
+_SEARCH = JobKind("method_search", stopped="Stopped.")
 
 
 def act(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -64,12 +68,13 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         asked: ``action`` and its fields. ``methods`` lists them. ``method`` describes the one of
-            this ``name``, downloaded only if ``fetch`` is true. ``method_trust`` takes a ``name``
+            this ``name``, downloaded only if ``fetch`` is true. ``method_search`` lists the hub's
+            methods. ``method_trust`` takes a ``name``
             and the ``sha256`` that was shown. ``method_files`` reads the files of a user's own
             method. ``method_new`` takes a ``name`` and a ``template``. ``method_save`` takes a
             ``name``, a ``file``, its ``text`` and the mark of the text ``before``. ``method_check``
             takes a ``name`` (see ``method_checks.poll_check``). The general question ``stop``
-            stops the download or check with the id ``press``.
+            stops the download, search or check with the id ``press``.
 
     Raises:
         EngineError: One sentence naming what is wrong.
@@ -77,6 +82,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     acts = {
         "methods": _list_methods,
         "method": _open_method,
+        "method_search": _search_hub,
         "method_trust": _trust_method,
         "method_files": _read_own_files,
         "method_new": _create_method,
@@ -129,6 +135,25 @@ def _open_method(asked: Mapping[str, Any]) -> dict[str, Any]:
         return {"name": name, "to_fetch": True}
     with JOBS.run(_FETCH, asked.get("press")) as job:
         return method_to_dict(find_method(name, job.cancelled))  # type: ignore[arg-type]
+
+
+def _search_hub(asked: Mapping[str, Any]) -> dict[str, Any]:
+    _check_not_public("Methods are not searched on a public deployment; its owner lists them.")
+    with JOBS.run(_SEARCH, asked.get("press")) as job:
+        found = search_hub_methods(cancelled=job.cancelled)
+    return {
+        "offers": [
+            {
+                "name": method.name,
+                "told": Message(
+                    "The hub counts {n} downloads in the last month.", n=f"{method.downloads:,}"
+                ),
+                "group": _HUB_GROUP,
+                "tab": None,
+            }
+            for method in found
+        ]
+    }
 
 
 def method_to_dict(found: FoundMethod) -> dict[str, Any]:

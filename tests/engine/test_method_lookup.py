@@ -9,11 +9,13 @@ import threading
 import pytest
 from huggingface_hub import constants
 
+from engine.cli.main import main
 from engine.errors import Cancelled, MethodError
 from engine.models import hub_lookup
 from engine.sandbox import method_lookup
 from engine.sandbox.catalogue import RECIPES
 from engine.sandbox.folder import MAX_BYTES, MAX_FILES
+from engine.sandbox.hub_search import TAG, HubMethod, search_hub_methods
 from engine.sandbox.method_lookup import FOLDER, HUB, SHIPPED, find_method, list_offers, pin_commit
 from engine.sandbox.method_store import PINS, methods_folder
 from engine.sandbox.method_templates import create_method, list_templates, own_methods_folder
@@ -21,7 +23,7 @@ from engine.sandbox.requirements import describe_missing_packages
 from engine.strategies import STRATEGIES
 from tests.helpers.hub import SHA, asked, kept_files
 from tests.helpers.methods import PLAIN, set_for_methods, write_method
-from tests.helpers.patience import comes_true
+from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.sentences import clean
 
 NAME = "someone/mine"
@@ -238,3 +240,29 @@ def test_nothing_but_the_list_is_fetched_for_the_public(hub, kept, monkeypatch, 
     assert not (methods_folder() / PINS).exists()
     assert list_offers().keys() == {*list_templates(), f"{NAME}@{SHA}"}
     assert list_offers()[f"{NAME}@{SHA}"].told == "Always the likeliest."
+
+
+def test_the_hub_is_searched_for_methods_by_their_tag(hub, monkeypatch, capsys):
+    monkeypatch.setattr(hub_lookup, "LOOKUP_TIMEOUT_S", PATIENCE_S)
+    for name, downloads in {"a/few": 3, "b/many": 1200, "c/model": 9}.items():
+        (hub.folder / name).mkdir(parents=True)
+        hub.about[name] = {"tags": [TAG, "x"] if name != "c/model" else [], "downloads": downloads}
+    assert search_hub_methods() == [HubMethod("b/many", 1200, 1), HubMethod("a/few", 3, 1)]
+    assert search_hub_methods("few") == [HubMethod("a/few", 3, 1)]
+    assert main(["method", "search", "--json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["name"] for line in lines] == ["b/many", "a/few"]
+    assert main(["method", "search", "nothing"]) == 0
+    assert "The hub has no such method." in capsys.readouterr().out
+
+    def refused():
+        with pytest.raises(MethodError) as raised:
+            search_hub_methods()
+        return clean(str(raised.value))
+
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    assert refused().endswith("the hub cannot be reached; built-in methods still work.")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    assert refused() == (
+        "The list of the hub's methods is not on this machine and the hub is switched off."
+    )

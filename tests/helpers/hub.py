@@ -14,7 +14,7 @@ from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
+from urllib.parse import parse_qs, unquote, urlparse
 
 from huggingface_hub import constants
 
@@ -138,6 +138,8 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         if not self._is_known():
             return None
+        if path == "/api/models":
+            return self._search(parse_qs(urlparse(self.path).query))
         repo = hub_uploads.repository(path)
         if repo in self.server.faults:
             status, headers, body = self.server.faults[repo]
@@ -156,6 +158,20 @@ class _Handler(BaseHTTPRequestHandler):
         if sha in known.values():
             return self._file(self.server.states.get(sha, folder) / name, sha)
         return self._listing(repo, path, folder, known)
+
+    def _search(self, query: dict[str, list[str]]) -> None:
+        """List the repositories that have a tag and a word in their name, the most downloaded first."""
+        about, wanted = self.server.about, query.get("search", [""])[0]
+        names = [
+            f.relative_to(self.server.folder).as_posix() for f in self.server.folder.glob("*/*")
+        ]
+        found = [
+            {"id": name, "modelId": name, "likes": 1, **about[name]}
+            for name in names
+            if wanted in name and query["filter"][0] in about.get(name, {}).get("tags", ())
+        ]
+        found.sort(key=lambda model: -model.get(query["sort"][0], 0))
+        return self._json(found[: int(query["limit"][0])])
 
     def _listing(self, repo: str, path: str, folder: Path, known: dict[str, str]) -> None:
         """Answer what files a revision of a repository has, and what is said of it."""

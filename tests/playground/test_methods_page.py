@@ -7,12 +7,14 @@ import threading
 import pytest
 
 from engine.errors import Cancelled, EngineError, MethodError
+from engine.models import hub_lookup
 from engine.sandbox.method_check import PASSED, Check
 from engine.sandbox.method_templates import own_methods_folder
 from playground.forms.form import check_method_is_local, form_request
 from playground.inspect import method_checks, methods
 from playground.inspect.questions import answer_question
 from playground.jobs import registry
+from tests.helpers.hub import asked as hub_asked
 from tests.helpers.methods import PLAIN, set_for_methods, write_method
 from tests.helpers.patience import PATIENCE_S, comes_true
 from tests.helpers.sentences import clean
@@ -56,6 +58,16 @@ def test_what_is_offered_is_told_in_groups():
     assert set(told["starters"]) <= set(by_name)
     assert told["makes"]
     assert told["folder"] == str(own_methods_folder())
+
+
+def test_methods_of_the_hub_are_searched_and_choosable(tmp_path, monkeypatch):
+    (tmp_path / "hub" / "a" / "few").mkdir(parents=True)
+    monkeypatch.setattr(hub_lookup, "LOOKUP_TIMEOUT_S", PATIENCE_S)
+    with hub_asked(tmp_path / "hub", monkeypatch) as hub:
+        hub.about["a/few"] = {"tags": ["custom_generate"], "downloads": 1234}
+        [offer] = asked("method_search", press="p")["offers"]
+    assert (offer["name"], offer["group"]) == ("a/few", "Found on the hub")
+    assert offer["told"] == "The hub counts 1,234 downloads in the last month."
 
 
 def test_a_barrier_that_this_machine_lacks_is_named(monkeypatch):
@@ -259,6 +271,7 @@ def test_anybody_sees_listed_code_and_changes_none(public, tmp_path):
     for odd in (
         {"action": "method", "name": folder},
         {"action": "method", "name": "owner/name", "fetch": True},
+        {"action": "method_search"},
         {"action": "method_trust", "name": "mirostat", "sha256": shown["sha256"]},
         {"action": "method_new", "name": "mine", "template": "draft"},
         {"action": "method_files", "name": "mine"},

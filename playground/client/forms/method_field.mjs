@@ -7,7 +7,13 @@ import { StoppableQuestion } from "../jobs/question.mjs";
 import { Choice } from "../shell/name_choice.mjs";
 import { Field } from "./field.mjs";
 import { openMethodPanel } from "./method_navigation.mjs";
-import { downloadMethod, fetchMethodInfo, fetchMethodList, watchMethods } from "./methods.mjs";
+import {
+  downloadMethod,
+  fetchMethodInfo,
+  fetchMethodList,
+  searchHubMethods,
+  watchMethods,
+} from "./methods.mjs";
 
 /** @import { Param } from "../shell/spec.mjs" */
 
@@ -31,7 +37,10 @@ export class MethodField extends Field {
   changed = () => {};
   /** @type {any[]} */
   #offered = [];
-  #download = new StoppableQuestion();
+  /** @type {any[]} methods that a search of the hub has found */
+  #found = [];
+  // A download or a search.
+  #hubQuestion = new StoppableQuestion();
 
   /**
    * @param {Param} param
@@ -114,10 +123,13 @@ export class MethodField extends Field {
 
   async #list() {
     const { offers = [], makes = false } = await fetchMethodList();
-    this.#offered = offers;
     this.makes = makes;
+    const listed = new Set(offers.map(({ name }) => name));
+    this.#offered = [...offers, ...this.#found.filter(({ name }) => !listed.has(name))];
     const { value } = this;
-    this.choice.offer(offers.map(({ name, group }) => ({ name, title: name, group: said(group) })));
+    this.choice.offer(
+      this.#offered.map(({ name, group }) => ({ name, title: name, group: said(group) })),
+    );
     this.choice.value = value;
     this.#draw();
   }
@@ -158,10 +170,13 @@ export class MethodField extends Field {
     const { known } = this;
     const small = { class: "dp-btn me-btn" };
     const made = this.makes
-      ? [createButton(tr("New method…"), () => openMethodPanel({ make: true }), small)]
+      ? [
+          createButton(tr("Search the hub"), () => this.#search(), small),
+          createButton(tr("New method…"), () => openMethodPanel({ make: true }), small),
+        ]
       : [];
-    if (this.#download.isOpen)
-      return [createButton(tr("Stop"), () => this.#download.stop(), small)];
+    if (this.#hubQuestion.isOpen)
+      return [createButton(tr("Stop"), () => this.#hubQuestion.stop(), small)];
     if (known?.to_fetch)
       return [createButton(tr("Fetch its code"), () => this.#fetch(), small), ...made];
     const broken = this.#offered.some(
@@ -174,13 +189,36 @@ export class MethodField extends Field {
 
   async #fetch() {
     const { value } = this;
-    const answer = this.#download.ask((press) => downloadMethod(value, press));
-    this.say.textContent = tr("Fetching its code…");
-    this.acts.replaceChildren(...this.#buttons());
-    /** @type {HTMLElement | null} */ (this.acts.firstElementChild)?.focus();
-    const { error } = await answer;
+    const answer = this.#hubQuestion.ask((press) => downloadMethod(value, press));
+    const { error } = await this.#waitForHub(answer, tr("Fetching its code…"));
     this.#draw();
     if (error) this.say.textContent = said(error);
     else openMethodPanel({ name: value });
+  }
+
+  async #search() {
+    const answer = this.#hubQuestion.ask(searchHubMethods);
+    const { offers = [], error } = await this.#waitForHub(answer, tr("Searching the hub…"));
+    if (!error) this.#found = offers;
+    await this.#list();
+    const count = offers.length;
+    if (error) this.say.textContent = said(error);
+    else if (count)
+      this.say.textContent = tr("{n} methods found on the hub. Choose one in the list.", {
+        n: count,
+      });
+    else this.say.textContent = tr("The hub has no methods now.");
+  }
+
+  /**
+   * Show what the hub is asked for, with a button that stops it.
+   * @param {Promise<any>} answer
+   * @param {string} words
+   */
+  #waitForHub(answer, words) {
+    this.say.textContent = words;
+    this.acts.replaceChildren(...this.#buttons());
+    /** @type {HTMLElement | null} */ (this.acts.firstElementChild)?.focus();
+    return answer;
   }
 }

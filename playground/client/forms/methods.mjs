@@ -54,6 +54,13 @@ export function fetchMethodInfo(name) {
 }
 
 /**
+ * Search the hub for methods by their tag, on the visitor's request.
+ * @param {string} press id that stops the search
+ * @returns {Promise<{ offers: Offered[], error?: string }>}
+ */
+export const searchHubMethods = (press) => askWhenReady({ action: "method_search", press });
+
+/**
  * Download a method from the hub to this machine, on the visitor's request.
  * @param {string} name
  * @param {string} press id that stops the download

@@ -29,7 +29,8 @@ COMMANDS = [
 def test_a_reader_comes_from_nothing_to_a_published_method(hub, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     set_for_methods(monkeypatch, tmp_path / "kept")
-    more = {"new": [], "check": ["--json"], "push": ["--yes"], "list": [], "show": [], "custom": []}
+    more = {"new": [], "check": ["--json"], "push": ["--yes"], "list": [], "search": [], "show": []}
+    more["custom"] = []
     for command in COMMANDS:
         if command[1] == "trust":
             assert not is_trusted(find_method(command[2]))

@@ -1,0 +1,257 @@
+// View of a dial map: every text that the run would write along a dial, with a line to drag.
+import { toCsv } from "../shared/csv.mjs";
+import { createButton, createFact, el, saveAs } from "../shared/dom.mjs";
+import { said } from "../shared/server_text.mjs";
+import { term } from "../shared/terms.mjs";
+import { formatFixed, formatPercent, makeVisible, pluralText } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
+import { KEY_STEPS } from "../stage/panels.mjs";
+import { captionTexts, countShared, findPlace, isKnown } from "./intervals.mjs";
+import { drawAxis, drawCells, drawFigure, valueAt } from "./picture.mjs";
+
+/** @import { DialMap } from "./intervals.mjs" */
+
+/** @type {Record<string, string>} */
+const DIAL_TITLES = {
+  temperature: tr("Temperature"),
+  top_p: tr("Top-p"),
+  top_k: tr("Top-k"),
+  min_p: tr("Min-p"),
+};
+/** @type {[string, Content, (x: number) => string][]} */
+const FIGURES = [
+  ["perplexity", term("perplexity"), formatFixed],
+  ["rep_3", term("rep-n", tr("repeated 3-grams")), formatPercent],
+  ["distinct_2", tr("different 2-grams"), formatPercent],
+  ["tokens", tr("tokens"), String],
+];
+
+/** @param {string} dial */
+const dialTitle = (dial) => DIAL_TITLES[dial] ?? dial;
+
+class DialMapView {
+  /** @type {Run | null} */
+  #run = null;
+  /** @type {DialMap | null | undefined} undefined before the first run */
+  #map;
+  #value = 0;
+  #width = 0;
+  #ctx;
+
+  /**
+   * @param {HTMLElement} root
+   * @param {Context} ctx
+   */
+  constructor(root, ctx) {
+    this.#ctx = ctx;
+    this.dials = el("div", { class: "dp-row di-dials" });
+    this.say = el("p", { class: "dp-note di-say" });
+    this.line = el("span", { class: "di-line", "aria-hidden": "true" });
+    this.cells = el("div", { class: "di-drawing" });
+    this.box = el("div", {
+      class: "di-box dp-scroll-whole",
+      role: "slider",
+      tabindex: 0,
+      onkeydown: (/** @type {KeyboardEvent} */ event) => this.#handleKey(event),
+      onpointerdown: (/** @type {PointerEvent} */ event) => this.#startDrag(event),
+      onpointermove: (/** @type {PointerEvent} */ event) => event.buttons && this.#drag(event),
+    });
+    this.box.append(el("div", { class: "di-whole" }, this.cells, this.line));
+    this.axis = el("div", { class: "di-axis" });
+    this.caption = el("p", { class: "di-caption" });
+    this.text = el("p", { class: "di-text" });
+    this.figures = el("div", { class: "di-figures" });
+    this.use = createButton(tr("Use this value"), () => this.#use());
+    this.use.hidden = !ctx.turn;
+    const table = createButton(tr("Texts (.csv)"), () => this.#saveTable());
+    this.picture = el("div", { class: "di-picture" }, this.box, this.axis);
+    this.acts = el("div", { class: "dp-row di-acts" }, this.use, table);
+    root.append(
+      ...[this.dials, this.say, this.picture, this.caption, this.text, this.figures, this.acts],
+    );
+    new ResizeObserver(([{ contentRect }]) => {
+      const width = Math.round(contentRect.width);
+      if (width === this.#width) return;
+      this.#width = width;
+      this.#draw();
+    }).observe(this.cells);
+  }
+
+  /** @param {Run} run */
+  update(run) {
+    const maps = run.maps ?? {};
+    const chosen = this.#run === run && this.#map ? this.#map.dial : "";
+    this.#run = run;
+    const map = maps[chosen] ?? Object.values(maps)[0] ?? null;
+    this.#listDials(Object.keys(maps), map);
+    if (map !== this.#map) this.#open(map);
+  }
+
+  /** @param {DialMap | null} map */
+  #open(map) {
+    this.#map = map;
+    for (const part of [this.picture, this.caption, this.text, this.figures, this.acts])
+      part.hidden = !map;
+    if (!map)
+      this.say.textContent = tr(
+        "The map is not known yet. It is computed while nobody waits for a run.",
+      );
+    else {
+      const { length } = map.intervals;
+      const count = pluralText(length, tr("1 different text"), tr("{n} different texts"));
+      const why = [...(map.notes ?? []), map.reason ?? ""].filter(Boolean).map(said);
+      this.say.textContent = [
+        tr("One vertical line is one text. This seed writes {count} along the dial.", { count }),
+        tr("Pale: the model's favourite. Deeper: a less likely token."),
+        ...why,
+      ].join(" ");
+      this.#value = map.value;
+      this.#draw();
+    }
+  }
+
+  /**
+   * @param {string[]} dials
+   * @param {DialMap | null} map
+   */
+  #listDials(dials, map) {
+    this.dials.hidden = dials.length < 2;
+    this.dials.replaceChildren(
+      ...dials.map((dial) => {
+        const open = () => {
+          this.#open(this.#run?.maps?.[dial] ?? null);
+          this.#listDials(dials, this.#map ?? null);
+        };
+        return createButton(dialTitle(dial), open, { "aria-pressed": String(dial === map?.dial) });
+      }),
+    );
+  }
+
+  #draw() {
+    const [map, width] = [this.#map, this.#width];
+    if (!map || !width) return;
+    this.cells.replaceChildren(drawCells(map, width));
+    this.axis.replaceChildren(drawAxis(map, width));
+    for (const node of [this.axis, this.figures]) node.style.width = `${width}px`;
+    this.figures.replaceChildren(
+      ...FIGURES.map(([name, title]) =>
+        el(
+          "div",
+          { class: "di-figure", "data-figure": name },
+          el("p", {}, createFact(title, "")),
+          drawFigure(map, name, width),
+          el("span", { class: "di-line", "aria-hidden": "true" }),
+        ),
+      ),
+    );
+    for (const [name, value] of [
+      ["valuemin", map.low],
+      ["valuemax", map.high],
+    ])
+      this.box.setAttribute(`aria-${name}`, String(value));
+    this.box.setAttribute("aria-label", dialTitle(map.dial));
+    this.#show();
+  }
+
+  /** Show the line, the text at it and the figures of that text. */
+  #show() {
+    const [map, run] = [this.#map, this.#run];
+    if (!map || !run) return;
+    const own = run.outputs[0]?.token_ids ?? [];
+    const place = findPlace(map, own, this.#value);
+    const at = this.#nearest();
+    const { token_ids, end } = map.intervals[at];
+    const caption = [
+      `${dialTitle(map.dial)} ${formatFixed(this.#value)}`,
+      ...captionTexts(map, place),
+    ];
+    this.caption.textContent = caption.join(" · ");
+    const shown = end === "eos" ? token_ids.slice(0, -1) : token_ids;
+    const shared = countShared(shown, own);
+    const words = (/** @type {number[]} */ ids) => ids.map((id) => map.pieces[id]).join("");
+    this.text.replaceChildren(
+      words(shown.slice(0, shared)),
+      el("b", { class: "di-new" }, words(shown.slice(shared))),
+      isKnown(map.intervals[at]) && end !== "cut" ? "" : "…",
+    );
+    const share = (this.#value - map.low) / (map.high - map.low || 1);
+    /** @type {NodeListOf<HTMLElement>} */
+    const lines = this.figures.querySelectorAll(".di-line");
+    for (const line of [this.line, ...lines]) line.style.left = `${100 * share}%`;
+    for (const [i, [name, , format]] of FIGURES.entries()) {
+      const value = this.figures.children[i]?.querySelector("b");
+      if (value) value.textContent = format(map.view.figures[at][name]);
+    }
+    this.box.setAttribute("aria-valuenow", String(this.#value));
+    this.box.setAttribute("aria-valuetext", `${caption.join(", ")}: ${makeVisible(words(shown))}`);
+  }
+
+  // The stretch of the value, or the nearest one between two stops.
+  #nearest() {
+    const edges = this.#map?.view.edges ?? [];
+    const at = edges.findIndex((edge, i) => i > 0 && this.#value <= edge);
+    return at < 1 ? Math.max(0, edges.length - 2) : at - 1;
+  }
+
+  /** @param {number} value */
+  #move(value) {
+    this.#value = value;
+    this.#show();
+  }
+
+  /** @param {PointerEvent} event */
+  #startDrag(event) {
+    // Not at once for a finger: it may scroll the picture.
+    if (event.pointerType === "mouse") this.box.setPointerCapture(event.pointerId);
+    this.#drag(event);
+  }
+
+  /** @param {PointerEvent} event */
+  #drag(event) {
+    const { left, width } = this.cells.getBoundingClientRect();
+    if (this.#map) this.#move(valueAt(this.#map, (event.clientX - left) / width));
+  }
+
+  /** @param {KeyboardEvent} event */
+  #handleKey(event) {
+    const [map, step] = [this.#map, KEY_STEPS[event.key]];
+    if (!map || step === undefined) return;
+    const last = map.intervals.length - 1;
+    const { low, high } = map.intervals[Math.max(0, Math.min(last, this.#nearest() + step))];
+    this.#move((low + high) / 2);
+    event.preventDefault();
+  }
+
+  #use() {
+    if (this.#map) this.#ctx.turn?.(this.#map.dial, Number(this.#value.toPrecision(4)));
+  }
+
+  #saveTable() {
+    const [map, run] = [this.#map, this.#run];
+    if (!map || !run) return;
+    const rows = map.intervals.map(({ low, high, token_ids, end, sure }, i) => [
+      ...[low, high, sure ? end : "too narrow"],
+      ...FIGURES.map(([name]) => map.view.figures[i][name]),
+      token_ids.map((id) => map.pieces[id]).join(""),
+    ]);
+    const columns = ["low", "high", "end", ...FIGURES.map(([name]) => name), "text"];
+    saveAs(`${run.strategy}-seed${run.seed}-${map.dial}.csv`, "text/csv", toCsv(columns, rows));
+  }
+
+  select() {}
+
+  clear() {
+    this.#run = null;
+    this.#map = undefined;
+  }
+}
+
+/** @type {ViewSpec} */
+export const dialMap = {
+  title: tr("Every text along a dial"),
+  place: "drawer",
+  tab: tr("Map"),
+  whole: true,
+  empty: tr("After a run: every text that this seed writes while one dial moves."),
+  mount: (root, ctx) => new DialMapView(root, ctx),
+};
