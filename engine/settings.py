@@ -213,7 +213,7 @@ class Settings:
     little."""
     mcp: bool = False
     """Whether agents find the strategies as tools of the Model Context Protocol, at
-    /gradio_api/mcp. Needs ``pip install "gradio[mcp]"``."""
+    /gradio_api/mcp."""
     max_sessions: int = 100
     """Most visitors for whom Gradio keeps a copy of the page's components."""
     proxies: str = ""

@@ -31,7 +31,7 @@ _LIMIT_S = 300
 _HEAD = """\
 # What a Space installs first, every file by its SHA-256: CPython {python} on Linux x86_64.
 # Written by `make lock` from requirements.txt and from what a Space adds to it.
-# Otherwise than in requirements-dev.lock, for {torch} and Gradio's extras: {others}
+# Otherwise than in requirements-dev.lock, for {torch}: {others}
 --only-binary :all:
 """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 
+import mcp
 import pytest
 
 from engine import DecodeRequest
@@ -14,7 +15,6 @@ from playground.server.api_schema import CALL_FIELDS, TOOL_FIELDS
 from tests.helpers.sentences import clean
 from tests.helpers.server import playground
 
-mcp = pytest.importorskip("mcp", reason="requirements-dev.txt lists it")
 pytestmark = pytest.mark.nightly
 
 
