@@ -22,6 +22,7 @@ TITLES = {
     "assisted": "Drafting beside transformers' assisted generation",
     "strategies": "Contrastive search and DoLa beside greedy search",
     "structured_output": "Structured output",
+    "dial_map": "Dial maps",
     "sharing": "Runs that share their passes",
     "replicas": "Runs on replicas",
     "backends": "OpenVINO beside torch",

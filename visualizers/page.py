@@ -20,9 +20,11 @@ from engine.glossary import glossary_texts
 from engine.messages import add_templates
 from engine.processors import filter_titles
 from engine.trace import json_io
+from engine.trace.dial_map import DialMap
 from engine.trace.records import Trace
 from visualizers import VISUALS, list_visuals, summarize_trace
 from visualizers.bundle import bundle_modules, read_modules
+from visualizers.dial_map.summary import dial_map_with_view
 
 VISUALIZERS_FOLDER = Path(__file__).resolve().parent
 RUN_PLACEHOLDER = "<!--run-->"
@@ -64,18 +66,21 @@ class Page:
         return f'<iframe srcdoc="{inside}" style="{style}" title="A recorded run"></iframe>'
 
 
-def page(trace: Trace, *, dark: bool = False) -> Page:
+def page(trace: Trace, *, dark: bool = False, dial_maps: Iterable[DialMap] = ()) -> Page:
     """Return the page of a run.
 
     Args:
         trace: a trace from ``decode`` or ``engine.trace.json_io.load``.
         dark: True for a dark theme.
+        dial_maps: maps of the run's dials, from ``map_dial``, to show as well.
     """
-    pictures = list_visuals(trace)
+    maps = {one.dial: dial_map_with_view(one) for one in dial_maps}
+    pictures = (*list_visuals(trace), *(("dial_map",) if maps else ()))
     data = {
         "recorded": add_templates(to_recording(trace, pictures)),
         "visuals": order_views(pictures),
         "dark": dark,
+        "about": {"maps": maps} if maps else {},
     }
     before, _, after = page_skeleton(pictures).rpartition(RUN_PLACEHOLDER)
     return Page(before + to_script_json(data) + after)

@@ -22,6 +22,7 @@ from engine.lessons.run_values import (
 from engine.lessons.value_text import ValueWriter
 from engine.messages import Message
 from engine.statistics.metrics import perplexity_from_logprobs
+from engine.trace.dial_map import DialMap
 from engine.trace.records import Trace
 
 MAX_TEXT_CHARS = 400
@@ -53,6 +54,7 @@ class LessonWithRuns:
         lesson: the lesson.
         traces: name of a run -> its trace.
         looked: name of a run -> its influence answers; missing names have none.
+        maps: name of a run -> the maps of its dials; missing names have none.
     """
 
     def __init__(
@@ -60,10 +62,12 @@ class LessonWithRuns:
         lesson: Lesson,
         traces: Mapping[str, Trace],
         looked: Mapping[str, Sequence[InfluenceRecord]] | None = None,
+        maps: Mapping[str, Mapping[str, DialMap]] | None = None,
     ) -> None:
-        self.lesson, self.traces, self.looked = lesson, traces, looked or {}
+        self.lesson, self.traces, self.looked, self.maps = lesson, traces, looked or {}, maps or {}
         self.runs: dict[str, Record] = {
-            name: run_record(trace, self.looked.get(name, ())) for name, trace in traces.items()
+            name: run_record(trace, self.looked.get(name, ()), self.maps.get(name))
+            for name, trace in traces.items()
         }
 
     def value_writer(self, card: Card) -> ValueWriter:

@@ -14,6 +14,8 @@ HIDE_MODES = ("future", "picture", "nothing")
 """What is hidden until the bet: the step and all later ones, the pictures only, or nothing."""
 INFLUENCE_PICTURE = "looked"
 """Name of the picture that shows influence."""
+DIAL_MAP_PICTURE = "dial_map"
+"""Name of the picture that shows every text along a dial."""
 BET_UNITS = ("percent", "bits", "tokens", "steps", "")
 """Units of a number bet; shares are shown in percent and nats in bits."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from engine.errors import EngineError
 from engine.lessons.answer_key import LessonWithRuns
-from engine.lessons.lesson import INFLUENCE_PICTURE, Card, LessonError
+from engine.lessons.lesson import DIAL_MAP_PICTURE, INFLUENCE_PICTURE, Card, LessonError
 from engine.lessons.value_text import quoted_expressions
 from engine.messages import Message
 from engine.strategies import STRATEGIES
@@ -55,6 +55,7 @@ def _scene_faults(opened: LessonWithRuns, card: Card) -> Iterator[str]:
             _TEXT_PICTURE,
             *(strategy.visuals if strategy else ()),
             *([INFLUENCE_PICTURE] if scene.step in seen else ()),
+            *([DIAL_MAP_PICTURE] if opened.maps.get(scene.run) else ()),
         )
         for picture in scene.pictures:
             if picture not in known:

@@ -18,6 +18,8 @@ from engine.media.examples import EXAMPLE_PREFIX
 from engine.program import COMMAND
 from engine.settings import SETTINGS
 from engine.trace import json_io
+from engine.trace.dial_map import DialMap
+from engine.trace.dial_map_json import load_dial_map
 from engine.trace.records import MEDIA_KINDS, Trace
 
 FOLDER = Path(__file__).resolve().parents[2] / "assets" / "lessons"
@@ -98,12 +100,13 @@ def open_lesson(file: LessonFile) -> LessonWithRuns:
         EngineError: the lesson or the file of a run is invalid or missing.
     """
     lesson = load_lesson(file.path, file.name)
-    traces, looked = {}, {}
+    traces, looked, maps = {}, {}, {}
     for run in lesson.runs.values():
         kept = trace_file(file.path, lesson.name, run.name)
         traces[run.name] = load_gallery_run(run) if run.recorded else _load_recorded_run(run, kept)
         looked[run.name] = influence_records.load_influence(run, kept)
-    return LessonWithRuns(lesson, traces, looked)
+        maps[run.name] = load_gallery_maps(run)
+    return LessonWithRuns(lesson, traces, looked, maps)
 
 
 def load_gallery_run(run: LessonRun) -> Trace:
@@ -120,6 +123,15 @@ def load_gallery_run(run: LessonRun) -> Trace:
             recorded=repr(run.recorded),
         )
     return gallery.open_entry(entry.file)
+
+
+def load_gallery_maps(run: LessonRun) -> dict[str, DialMap]:
+    """Return dial -> its map for a lesson's run of the gallery; empty for other runs."""
+    return {
+        dial: load_dial_map(gallery.dial_map_path(entry.name, dial).read_bytes())
+        for entry, dial in (gallery.list_dial_maps() if run.recorded else ())
+        if entry.name == run.recorded
+    }
 
 
 def _load_recorded_run(run: LessonRun, path: Path) -> Trace:

@@ -13,25 +13,29 @@ from engine.statistics.run_figures import quotable_figures
 from engine.statistics.watermark_statistics import Z_THRESHOLD
 from engine.statistics.watermark_statistics import watermark_verdict as verdict_on
 from engine.trace import json_io
+from engine.trace.dial_map import DialInterval, DialMap
 from engine.trace.records import Trace, chosen_emit_index, chosen_token_id
 
 Record = dict[str, Any]
 _NATS_PER_BIT = math.log(2)
 
 
-def run_record(trace: Trace, looked: Sequence[InfluenceRecord] = ()) -> Record:
+def run_record(
+    trace: Trace, looked: Sequence[InfluenceRecord] = (), maps: Mapping[str, DialMap] | None = None
+) -> Record:
     """Return a run as a record.
 
     Args:
         trace: the run.
         looked: the influence answers about its steps.
+        maps: dial -> its map.
 
     Entries: ``strategy``, ``model``, ``vocab_size``, ``seed``, ``config``, ``prompt``, ``text`` (of
     the first output), ``texts``, ``tokens`` (texts of the first output's tokens), ``context`` (the
     prompt's tokens and these), ``steps`` (see ``step_record``) and ``figures`` (metrics that do not
     depend on a clock, and those of ``reading.quoted``). Drafting adds ``rounds``, ``drafted``,
     ``accepted`` and ``acceptance``; beam search adds ``greedy`` and ``winner``. Other runs lack
-    these entries.
+    these entries. ``maps`` has the stretches of each dial (see ``_stretch_records``).
 
     A step with influence answers has ``looked``: name -> ``cross``, ``self``, ``encoder`` or
     ``decoder`` -> list of positions. A position has ``place`` from 1, ``text`` and ``value``; in a
@@ -53,12 +57,36 @@ def run_record(trace: Trace, looked: Sequence[InfluenceRecord] = ()) -> Record:
         "context": [*(piece(i, "") for i in trace.prompt_ids), *tokens],
         "steps": [step_record(trace, index) for index in range(len(trace.steps))],
         "figures": {**metrics, **quotable_figures(trace)},
+        "maps": {dial: _stretch_records(found) for dial, found in (maps or {}).items()},
     }
     for one in looked:
         look, parts = one["look"], one["answer"]["parts"]
         seen = record["steps"][look["step"] - 1].setdefault("looked", {})
         seen[look["name"]] = {part["kind"]: _place_records(part) for part in parts}
     return record | _draft_figures(record["steps"]) | _search_figures(trace, record["steps"])
+
+
+def _stretch_records(found: DialMap) -> list[Record]:
+    """Return the stretches of a dial map as records, in ascending order.
+
+    Entries: ``low`` and ``high``; ``text``; ``change``, the number of the first token that differs
+    from the stretch before (0 for the first one); ``less_likely``, 1 if the model finds this token
+    less likely than the one it replaces.
+    """
+    records: list[Record] = []
+    before: DialInterval | None = None
+    for one in found.intervals:
+        record: Record = {"low": one.low, "high": one.high, "text": one.text}
+        record |= {"change": 0, "less_likely": 0}
+        at = one.first_change
+        if before is not None and at is not None:
+            record["change"] = at + 1
+            # A text that is not followed may end before its neighbour differs.
+            pairs = zip(before.ranks[at : at + 1], one.ranks[at : at + 1], strict=False)
+            record["less_likely"] = int(any(new > old for old, new in pairs))
+        records.append(record)
+        before = one
+    return records
 
 
 def _place_records(part: Mapping[str, Any]) -> list[Record]:

@@ -54,6 +54,8 @@ SEED = Integer(
 )
 _SERVER_QUESTIONS = ("why", "what_if", "looked")
 """Question tabs that the server answers."""
+_MAPPED_STRATEGIES = ("sampling",)
+"""Strategies whose runs have dial maps."""
 _QUESTIONS = (*_SERVER_QUESTIONS, "draw", "xray", "formula")
 """All question tabs of a step, in order."""
 
@@ -97,13 +99,14 @@ def _cached_spec(
     }
 
 
-def stage_views(names: tuple[str, ...]) -> list[str]:
+def stage_views(strategy: str, names: tuple[str, ...]) -> list[str]:
     """Return a strategy's views in order, plus the playground's own (questions, family, export)."""
     views = order_views(names)
     views.insert(views.index("status") + 1, "since")
     own = [name for name in views if name not in _QUESTIONS]
     asked = [name for name in _QUESTIONS if name in views or name in _SERVER_QUESTIONS]
-    return [*own, *asked, "family", "beside", "export"]
+    maps = ["dial_map"] if strategy in _MAPPED_STRATEGIES else []
+    return [*own, *asked, *maps, "family", "beside", "export"]
 
 
 def param_spec(name: str, kind: Param, default: Any) -> dict[str, Any]:
@@ -173,7 +176,7 @@ def _strategy_spec(
         "refused": _refused_models(strategy) if tried else {},
         "only": _dependent_params(strategy),
         "dials": list(strategy.dials),
-        "visuals": stage_views(strategy_visuals(strategy.name, strategy.visuals)),
+        "visuals": stage_views(strategy.name, strategy_visuals(strategy.name, strategy.visuals)),
         "what_if": _what_if_params(strategy),
         "presets": [
             *(_preset_spec(strategy, p) for p in strategy.presets),

@@ -19,6 +19,7 @@ from engine.trace.dial_map_json import dial_map_to_dict
 from engine.trace.records import Trace
 from playground.inspect.question_fields import find_run
 from playground.jobs.registry import JOBS, JobKind
+from visualizers.dial_map.summary import dial_map_view
 
 ACTIONS = ("dial_map",)
 # A question holds a thread while it waits, so few are taken at once; the page asks again later.
@@ -36,8 +37,8 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
             an earlier question with it is cancelled.
 
     Returns:
-        ``map`` as JSON values, or ``refused``, one sentence on why there is none. Only ``later`` if
-        other maps are being computed and the page must ask again.
+        ``map`` as JSON values and ``view``, the data of its picture; or ``refused``, one sentence on
+        why there is none. Only ``later`` if other maps are being computed and the page must ask again.
 
     Raises:
         Cancelled: a newer question has the same ``press``.
@@ -66,7 +67,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     if found is None:
         return {"later": True}
     _keep(key, found)
-    return {"map": dial_map_to_dict(found)}
+    return {"map": dial_map_to_dict(found), "view": dial_map_view(found)}
 
 
 def _keep(key: tuple[str, str], found: DialMap) -> None:

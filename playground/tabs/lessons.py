@@ -35,6 +35,7 @@ from playground.shell.elements import add_scripted_element
 from playground.shell.guard import error_message
 from playground.shell.scripts import on_message
 from playground.tabs.replay import trace_with_visuals
+from visualizers.dial_map.summary import dial_map_with_view
 
 LESSONS_PATH = "lessons"
 _MAX_RUNS = 6
@@ -180,11 +181,14 @@ def lesson_json(opened: LessonWithRuns) -> dict[str, Any]:
 
 
 def _run_json(opened: LessonWithRuns, name: str) -> dict[str, Any]:
-    """Return a run as the page draws it, with its media and its influence values."""
+    """Return a run as the page draws it, with its media, influence values and dial maps."""
     trace = opened.traces[name]
     more = {
         "given": media_json(trace, opened.lesson.language),
         "looked": opened.looked.get(name, []),
+        "maps": {
+            dial: dial_map_with_view(found) for dial, found in opened.maps.get(name, {}).items()
+        },
     }
     return {**trace_with_visuals(trace), **more}
 
@@ -219,7 +223,8 @@ def open_lesson(job: PageJob, asked: Any) -> Iterator[dict[str, Any]]:
         says = Message("Making run {number} of {total}…", number=number, total=len(lesson.runs))
         yield from _make_run(job, run, traces, says)
         looked[run.name] = measure_influence(run, traces[run.name])
-    yield {"kind": "lesson", "lesson": lesson_json(LessonWithRuns(lesson, traces, looked))}
+    maps = {run.name: library.load_gallery_maps(run) for run in lesson.runs.values()}
+    yield {"kind": "lesson", "lesson": lesson_json(LessonWithRuns(lesson, traces, looked, maps))}
 
 
 LESSONS = JobKind("lessons", open_lesson)

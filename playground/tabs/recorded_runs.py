@@ -33,6 +33,7 @@ from playground.tabs.replay import trace_with_visuals
 from playground.tabs.watermark_view import pair_html
 from visualizers import strategy_visuals
 from visualizers.compare.summary import TextComparison
+from visualizers.dial_map.summary import dial_map_view
 from visualizers.page import to_recording as drawn
 from visualizers.prefix_tree.summary import prefix_tree_view as tree_view
 
@@ -126,7 +127,7 @@ def recorded_run(name: str) -> dict[str, Any]:
         "shows": entry.shows,
         "look_at": entry.look_at,
         "dial_maps": [dial for one, dial in gallery.list_dial_maps() if one == entry],
-        "visuals": stage_views(strategy_visuals(strategy.name, strategy.visuals)),
+        "visuals": stage_views(strategy.name, strategy_visuals(strategy.name, strategy.visuals)),
         "form": preset_form(entry.strategy, preset) if preset else trace_form(trace),
         **trace_with_visuals(trace),
     }
@@ -135,7 +136,7 @@ def recorded_run(name: str) -> dict[str, Any]:
 def _recorded_dial_map(entry: gallery.GalleryEntry, dial: str) -> dict[str, Any]:
     """Return the map of a recorded run's dial, in the form of the question ``dial_map``."""
     found = load_dial_map(gallery.dial_map_path(entry.name, dial).read_bytes())
-    return {"map": dial_map_to_dict(found)}
+    return {"map": dial_map_to_dict(found), "view": dial_map_view(found)}
 
 
 def _compare_example(name: str) -> dict[str, Any]:

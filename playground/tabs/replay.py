@@ -110,7 +110,7 @@ def player_message(trace: Trace, name: str) -> str:
     """Return the player's message as JSON: the run, its views, name and form."""
     sent = {
         **trace_with_visuals(trace),
-        "visuals": stage_views(_strategy_visuals(trace)),
+        "visuals": stage_views(trace.strategy, _strategy_visuals(trace)),
         "name": name,
         "form": trace_form(trace),
     }

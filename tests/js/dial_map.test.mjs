@@ -9,11 +9,9 @@ import { open, recorded } from "./traces.mjs";
 const { connectQuestions } = await import("../../playground/client/shell/questions.mjs");
 const { store, stages } = await import("../../playground/client/shell/page_state.mjs");
 const { DialPreview } = await import("../../playground/client/inspect/dial_preview.mjs");
-const { DialTrack, captionTexts, formatStretch } = await import(
-  "../../playground/client/inspect/dial_track.mjs"
-);
-const { countShared, findPlace, moveOffEdge } = await import(
-  "../../playground/client/inspect/dial_maps.mjs"
+const { DialTrack } = await import("../../playground/client/inspect/dial_track.mjs");
+const { captionTexts, countShared, findPlace, formatStretch, moveOffEdge } = await import(
+  "../../visualizers/dial_map/intervals.mjs"
 );
 
 const OWN = [5, 6, 7, 8];

@@ -231,7 +231,7 @@ PAGE = (
     Defect(
         "cell-runs",
         "The table of the page lets a spreadsheet run a token that begins with “=”.",
-        "playground/client/shell/steps_csv.mjs",
+        "visualizers/shared/csv.mjs",
         "/^[=+\\-@\\t\\r\\n]/.test(value) ? `'${value}` : value",
         "value",
         (

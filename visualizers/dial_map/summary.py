@@ -8,11 +8,15 @@ from typing import Any
 
 from engine.statistics.metrics import perplexity_from_logprobs, repetition_metrics
 from engine.trace.dial_map import DialInterval, DialMap
-from engine.trace.records import Step
-from visualizers.base import Visual
+from engine.trace.dial_map_json import dial_map_to_dict
 
 Word = tuple[tuple[int, ...], str, int]
 """The token ids of a text up to the end of a word, the word, and the lowest rank of its tokens."""
+
+
+def dial_map_with_view(found: DialMap) -> dict[str, Any]:
+    """Return a map as JSON values, with the data of its picture as ``view``."""
+    return dial_map_to_dict(found) | {"view": dial_map_view(found)}
 
 
 def dial_map_view(found: DialMap) -> dict[str, Any]:
@@ -70,12 +74,3 @@ def _text_figures(interval: DialInterval) -> dict[str, float]:
         "distinct_2": round(repeated["distinct_2"], 6),
         "tokens": len(interval.token_ids),
     }
-
-
-def _is_never_drawn(step: Step) -> bool:
-    """Return False: a run's record has no map, which is added to it."""
-    del step
-    return False
-
-
-VISUALS = (Visual("dial_map", draws=_is_never_drawn, order=70, strategies=("sampling",)),)

@@ -1,13 +1,19 @@
 // View of a dial map: every text that the run would write along a dial, with a line to drag.
 import { toCsv } from "../shared/csv.mjs";
 import { createButton, createFact, el, saveAs } from "../shared/dom.mjs";
+import { KEY_STEPS } from "../shared/keys.mjs";
 import { said } from "../shared/server_text.mjs";
 import { term } from "../shared/terms.mjs";
-import { formatFixed, formatPercent, makeVisible, pluralText } from "../shared/text.mjs";
+import {
+  formatFixed,
+  formatPercent,
+  makeVisible,
+  pluralText,
+  toCssLength,
+} from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
-import { KEY_STEPS } from "../stage/panels.mjs";
 import { captionTexts, countShared, findPlace, isKnown } from "./intervals.mjs";
-import { drawAxis, drawCells, drawFigure, valueAt } from "./picture.mjs";
+import { createPlacing, drawAxis, drawCells, drawFigure, valueAt } from "./picture.mjs";
 
 /** @import { DialMap } from "./intervals.mjs" */
 
@@ -90,6 +96,7 @@ class DialMapView {
   /** @param {DialMap | null} map */
   #open(map) {
     this.#map = map;
+    this.say.classList.toggle("dp-no-picture", !map);
     for (const part of [this.picture, this.caption, this.text, this.figures, this.acts])
       part.hidden = !map;
     if (!map)
@@ -174,10 +181,10 @@ class DialMapView {
       el("b", { class: "di-new" }, words(shown.slice(shared))),
       isKnown(map.intervals[at]) && end !== "cut" ? "" : "…",
     );
-    const share = (this.#value - map.low) / (map.high - map.low || 1);
+    const left = toCssLength(createPlacing(map, 1)(this.#value));
     /** @type {NodeListOf<HTMLElement>} */
     const lines = this.figures.querySelectorAll(".di-line");
-    for (const line of [this.line, ...lines]) line.style.left = `${100 * share}%`;
+    for (const line of [this.line, ...lines]) line.style.left = left;
     for (const [i, [name, , format]] of FIGURES.entries()) {
       const value = this.figures.children[i]?.querySelector("b");
       if (value) value.textContent = format(map.view.figures[at][name]);
@@ -230,7 +237,7 @@ class DialMapView {
     const [map, run] = [this.#map, this.#run];
     if (!map || !run) return;
     const rows = map.intervals.map(({ low, high, token_ids, end, sure }, i) => [
-      ...[low, high, sure ? end : "too narrow"],
+      ...[low, high, sure ? end : "too_narrow"],
       ...FIGURES.map(([name]) => map.view.figures[i][name]),
       token_ids.map((id) => map.pieces[id]).join(""),
     ]);

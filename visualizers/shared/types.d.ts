@@ -53,6 +53,8 @@ declare global {
     given?: any[];
     /** Of a lesson's run: what was asked of its steps, and what was found. */
     looked?: { look: any; answer: any }[];
+    /** The maps of its dials that were recorded, by dial. */
+    maps?: Record<string, import("../dial_map/intervals.mjs").DialMap>;
   }
 
   type Status =
@@ -132,6 +134,8 @@ declare global {
     entry?: string;
     /** Of a run of the gallery: the dials whose maps the gallery has. */
     dial_maps?: string[];
+    /** The maps of its dials that are known, by dial. */
+    maps?: Record<string, import("../dial_map/intervals.mjs").DialMap>;
     /** Of a recorded run: the whole of it. */
     source?: Recorded;
     /** Texts of tokens that the record lacks, from an answer of the server. */
@@ -208,6 +212,8 @@ declare global {
     /** Show the stage alone, as large as the screen. */
     present: () => void;
     fork: ((choice: Fork) => void) | null;
+    /** Where there is a form: set a dial to a value. */
+    turn?: ((dial: string, value: number) => void) | null;
     /** Where a server can be asked: why a token was taken, or why not. */
     ask?: ((question: Asked) => void) | null;
   }

@@ -26,7 +26,7 @@ function find(selector) {
  * @param {Recorded} given.recorded
  * @param {string[]} given.visuals
  * @param {boolean} given.dark
- * @param {{ shows?: string, changed?: [string, string][], selected?: number }} [given.about]
+ * @param {{ shows?: string, changed?: [string, string][], selected?: number, maps?: Run["maps"] }} [given.about]
  *   details that are not part of the trace
  */
 export function open({ recorded, visuals, dark, about = {} }) {
@@ -44,8 +44,8 @@ export function open({ recorded, visuals, dark, about = {} }) {
   stages.register(VIEWS);
   stages.mount(find(".dp-stage"), { strategy, visuals, unfolded: PAGE_VIEWS }, () => {});
   const run = recordings.showTrace(strategy, recorded, "replayed");
-  const { shows, changed, selected = run.selected ?? 0 } = about;
-  Object.assign(run, { shows, changed });
+  const { shows, changed, maps, selected = run.selected ?? 0 } = about;
+  Object.assign(run, { shows, changed, maps });
   addPlayBar(recordings, run);
   recordings.select(run, selected);
 }

@@ -1,15 +1,8 @@
 // Panels behind a row of tabs. Only open panels are drawn.
 import { createButton, el } from "../shared/dom.mjs";
+import { KEY_STEPS } from "../shared/keys.mjs";
 
 let panelCount = 0;
-
-/** @type {Record<string, number>} key -> how many tabs it moves */
-export const KEY_STEPS = {
-  ArrowLeft: -1,
-  ArrowRight: 1,
-  Home: Number.NEGATIVE_INFINITY,
-  End: Infinity,
-};
 
 /** @typedef {{ name: string, tab: HTMLElement, node: HTMLElement }} Panel */
 

@@ -37,6 +37,7 @@ const PANELS_BY_PLACE = { answers: "doors", drawer: "deeper" };
  * @property {string[]} visuals names of its views, in order
  * @property {string[]} [unfolded] those of them that are in the column wherever they usually are
  * @property {() => void} [again] runs it again
+ * @property {(dial: string, value: number) => void} [turn] sets a dial of its form
  */
 
 /** @typedef {ReturnType<typeof createStageParts>} StageParts */
@@ -119,6 +120,7 @@ export class Stages {
       strategy: options.strategy,
       preview: null,
       again: options.again ?? null,
+      turn: options.turn ?? null,
       select: (...given) => this.#selectStep(stage, ...given),
       cover: (cover) => this.#setCover(stage, cover),
       open: parts.open,

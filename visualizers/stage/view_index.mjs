@@ -3,6 +3,7 @@ import { beamRescore } from "../beam_tree/rescore_view.mjs";
 import { beamTree } from "../beam_tree/view.mjs";
 import { contrastivePairs } from "../contrastive/pairs_view.mjs";
 import { contrastive } from "../contrastive/view.mjs";
+import { dialMap } from "../dial_map/view.mjs";
 import { candidates } from "../distribution/candidates.mjs";
 import { chart } from "../distribution/chart.mjs";
 import { draw } from "../distribution/draw.mjs";
@@ -24,6 +25,7 @@ export const FOLDER_VIEWS = {
   beam_tree: beamTree,
   contrastive_pairs: contrastivePairs,
   contrastive,
+  dial_map: dialMap,
   candidates,
   chart,
   draw,

@@ -1,87 +1,15 @@
 // The map of a dial: every text that the run shown would write along it. Fetched once for each run.
 import { StoppableQuestion } from "../jobs/question.mjs";
 import { fetchRecorded } from "../runs/recorded_runs.mjs";
+import { store } from "../shell/page_state.mjs";
 import { askServer } from "../shell/questions.mjs";
 import { addPieces } from "./what_if_questions.mjs";
 
 // Others' maps are being computed, or runs keep the server busy.
 const LATER_MS = 5000;
 const MAX_TRIES = 24;
-// Within this share of its value from an edge, a run may write the text of the other side.
-const EDGE_WIDTH = 1e-3;
-// "cut": the map ends before the text does.
-const ENDED = ["eos", "length", "cut"];
 
-/**
- * A stretch of a dial on which the text does not change.
- * @typedef {{ low: number, high: number, token_ids: number[], end: string, sure: boolean }} Interval
- */
-
-/** @typedef {{ dial: string, intervals: Interval[], pieces: Record<string, string> }} DialMap */
-
-/**
- * What a map says about a value: the place of its text, and the first token that differs from the
- * run's text (null if none does).
- * @typedef {{ place: number, interval: Interval, first: number | null }} Place
- */
-
-/**
- * Return whether a run writes the text of a stretch, as far as the map goes.
- * @param {Interval} interval
- */
-export const isKnown = ({ sure, end }) => sure && ENDED.includes(end);
-
-/**
- * Return how many tokens two texts share at their beginning.
- * @param {number[]} a
- * @param {number[]} b
- */
-export function countShared(a, b) {
-  const at = a.findIndex((id, i) => id !== b[i]);
-  return at < 0 ? a.length : at;
-}
-
-/**
- * Return whether a stretch has the run's text, as far as the map goes.
- * @param {Interval} interval
- * @param {number[]} own
- */
-export function isSameText({ token_ids, end }, own) {
-  const shared = countShared(token_ids, own);
-  return shared === token_ids.length && (end === "cut" || shared === own.length);
-}
-
-/**
- * Return the place of a value; null where the map does not know the text.
- * @param {DialMap} map
- * @param {number[]} own tokens of the run's text
- * @param {number} value
- * @returns {Place | null}
- */
-export function findPlace({ intervals }, own, value) {
-  const distance = (/** @type {Interval} */ { low, high }) =>
-    Math.max(low - value, value - high, 0);
-  let place = 0;
-  for (const [i, one] of intervals.entries())
-    if (distance(one) < distance(intervals[place])) place = i;
-  const interval = intervals[place];
-  if (!interval || !isKnown(interval)) return null;
-  const shared = countShared(interval.token_ids, own);
-  return { place, interval, first: isSameText(interval, own) ? null : shared };
-}
-
-/**
- * Return a value for a run: the middle of the stretch if the given one is within the width of an edge.
- * @param {DialMap} map
- * @param {number} value
- */
-export function moveOffEdge({ intervals }, value) {
-  const one = intervals.find(({ low, high }) => low <= value && value <= high);
-  if (!one || !isKnown(one)) return value;
-  const edges = [one === intervals[0] ? null : one.low, one === intervals.at(-1) ? null : one.high];
-  const near = edges.some((edge) => edge !== null && Math.abs(value - edge) <= EDGE_WIDTH * edge);
-  return near ? (one.low + one.high) / 2 : value;
-}
+/** @import { DialMap } from "../../../visualizers/dial_map/intervals.mjs" */
 
 /** The maps of the dials of one run at a time. */
 export class DialMaps {
@@ -133,9 +61,13 @@ export class DialMaps {
       setTimeout(() => run.id === this.#run && this.#load(run, dial, tries - 1), LATER_MS);
       return;
     }
-    const map = answer?.map ?? null;
+    const map = answer?.map ? { ...answer.map, view: answer.view } : null;
     this.#maps.set(dial, map);
-    if (map) addPieces(run, map.pieces);
+    if (map) {
+      addPieces(run, map.pieces);
+      run.maps = { ...run.maps, [dial]: map };
+      store.tell("changed", run);
+    }
     this.#fetched();
   }
 

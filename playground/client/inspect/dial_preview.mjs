@@ -1,12 +1,13 @@
 // Shows the selected step under the settings of the form, while they differ from those of the run.
 // The page decides the step by itself where it can, else the server does.
+import { moveOffEdge } from "../../../visualizers/dial_map/intervals.mjs";
 import { formatSetting } from "../../../visualizers/shared/text.mjs";
 import { tr } from "../../../visualizers/shared/tr.mjs";
 import { isSameValue } from "../forms/settings.mjs";
 import { StoppableQuestion } from "../jobs/question.mjs";
 import { stages, store } from "../shell/page_state.mjs";
 import { decideStep } from "./decide_step.mjs";
-import { DialMaps, moveOffEdge } from "./dial_maps.mjs";
+import { DialMaps } from "./dial_maps.mjs";
 import { DialTrack } from "./dial_track.mjs";
 import { SAMPLING_FILTERS } from "./sampling_filters.mjs";
 import { StepScoresCache } from "./step_scores.mjs";
@@ -89,7 +90,7 @@ const stalePreview = (step, setting) => ({
 
 /**
  * Return the first token that differs from the run's text, with the rest of the new text.
- * @param {import("./dial_maps.mjs").Place} place
+ * @param {import("../../../visualizers/dial_map/intervals.mjs").Place} place
  * @returns {Preview["first"]}
  */
 function toFirst({ first, interval: { token_ids, end } }) {

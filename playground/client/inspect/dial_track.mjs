@@ -1,38 +1,14 @@
 // Draws the map of a dial on the track of its slider, with a caption about the text at its value.
+import {
+  captionTexts,
+  countShared,
+  findPlace,
+  isKnown,
+  isSameText,
+} from "../../../visualizers/dial_map/intervals.mjs";
 import { el } from "../../../visualizers/shared/dom.mjs";
-import { formatFixed } from "../../../visualizers/shared/text.mjs";
-import { tr } from "../../../visualizers/shared/tr.mjs";
-import { countShared, findPlace, isKnown, isSameText } from "./dial_maps.mjs";
 
-/** @import { DialMap, Interval, Place } from "./dial_maps.mjs" */
-
-/**
- * Return the ends of a stretch as texts that differ, with two decimals if these suffice.
- * @param {Interval} interval
- */
-export function formatStretch({ low, high }) {
-  for (const digits of [2, 3, 4]) {
-    const ends = [low, high].map((value) => formatFixed(value, digits));
-    if (ends[0] !== ends[1] || digits === 4) return ends;
-  }
-  return [];
-}
-
-/**
- * Return what a caption says about the text at a value: about its stretch, and which text it is.
- * @param {DialMap} map
- * @param {Place | null} place
- */
-export function captionTexts({ intervals }, place) {
-  if (!place) return [tr("Text not known here")];
-  const [low, high] = formatStretch(place.interval);
-  const which = tr("text {n} of {count}", { n: place.place + 1, count: intervals.length });
-  if (place.first !== null) return [tr("New from token {n} on", { n: place.first + 1 }), which];
-  const { end, token_ids } = place.interval;
-  const n = token_ids.length;
-  if (end === "cut") return [tr("Same {n} tokens from {low} to {high}", { n, low, high }), which];
-  return [tr("Same text from {low} to {high}", { low, high }), which];
-}
+/** @import { DialMap } from "../../../visualizers/dial_map/intervals.mjs" */
 
 export class DialTrack {
   #slider;

@@ -39,7 +39,8 @@ export function listFigures(root) {
   return [...cards].filter((card) => {
     const body = card.lastElementChild;
     const shown = body instanceof HTMLElement && !body.hidden && card.offsetParent;
-    return shown && !EXCLUDED_VIEWS.includes(viewName(card));
+    const named = !EXCLUDED_VIEWS.includes(viewName(card));
+    return shown && named && !card.querySelector(".dp-no-picture");
   });
 }
 
@@ -124,7 +125,8 @@ function copyWithStyles(card, width) {
   inner.style.cssText =
     "font-family: system-ui, sans-serif; line-height: 1.5; color: var(--dp-text); background: var(--dp-bg)";
   inner.append(el("div", { class: "dp-stage" }, copy));
-  const still = "*, ::before { animation: none !important; transition: none !important; }";
+  const still =
+    "*, ::before { animation: none !important; transition: none !important; } .dp-scroll-whole { max-height: none !important; }";
   outer.append(el("style", {}, pageStyles(), still), inner);
   return outer;
 }

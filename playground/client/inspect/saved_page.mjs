@@ -30,15 +30,17 @@ async function fetchPageParts(visuals) {
  * @param {string[]} visuals
  */
 export async function buildSavedPage(run, visuals) {
-  const kept = visuals.filter((name) => !NOT_SAVED.includes(name));
+  const kept = visuals.filter(
+    (name) => !NOT_SAVED.includes(name) && (name !== "dial_map" || run.maps),
+  );
   const [before, after] = await fetchPageParts(kept);
   const record = { trace: toTrace(run), shown: run.shown };
   const recorded = { ...record, templates: collectTemplates(record) };
   const dark = document.querySelector(".dark") !== null;
-  const { shows, changed, selected } = run;
+  const { shows, changed, selected, maps } = run;
   return (
     before +
-    scriptJson({ recorded, visuals: kept, dark, about: { shows, changed, selected } }) +
+    scriptJson({ recorded, visuals: kept, dark, about: { shows, changed, selected, maps } }) +
     after
   );
 }

@@ -170,7 +170,9 @@ export class CardView {
         trigger,
       );
       const run = recordings.showTrace(name, runs[scene.run], "replayed");
-      const { length } = runs[scene.run].trace.steps;
+      const { trace, maps } = runs[scene.run];
+      const { length } = trace.steps;
+      run.maps = maps;
       if (scene.until !== null && scene.until < length)
         recordings.rewind(run, scene.until, "replayed");
       recordings.select(run, scene.step - 1);

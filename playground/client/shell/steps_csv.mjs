@@ -1,4 +1,5 @@
 // The steps of a run as CSV.
+import { toCsv } from "../../../visualizers/shared/csv.mjs";
 import { findDecidedToken } from "../../../visualizers/shared/record.mjs";
 
 const COLUMNS = [
@@ -19,18 +20,6 @@ const COLUMNS = [
   "second_text",
   "second_model_logprob_nats",
 ];
-
-/**
- * Return a cell. A text is in quotes, as a reader may take any line break in it for a new row. An
- * apostrophe keeps spreadsheets from running a text as a formula.
- * @param {string | number | null | undefined} value
- */
-function csvCell(value) {
-  if (value === null || value === undefined || value === "") return "";
-  if (typeof value === "number") return String(value);
-  const text = /^[=+\-@\t\r\n]/.test(value) ? `'${value}` : value;
-  return `"${text.replace(/"/g, '""')}"`;
-}
 
 /**
  * Return the most probable candidate other than the chosen token.
@@ -85,7 +74,5 @@ export function csv(run) {
       ...(second ? [second.token_id, text([second.token_id]), second.raw_logprob] : ["", "", ""]),
     ];
   });
-  return [COLUMNS, ...rows.map((row) => row.map(csvCell))]
-    .map((row) => `${row.join(",")}\n`)
-    .join("");
+  return toCsv(COLUMNS, rows);
 }

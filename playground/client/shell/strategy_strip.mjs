@@ -1,6 +1,6 @@
 // The row of Gradio's tabs: strategies in groups, with a second row for the selected group, and arrow
 // keys between the tabs.
-import { KEY_STEPS } from "../../../visualizers/stage/panels.mjs";
+import { KEY_STEPS } from "../../../visualizers/shared/keys.mjs";
 import { showSelectedPlace } from "./places.mjs";
 import { waitUntilFound } from "./polling.mjs";
 import { findStrategy, getDeclaration } from "./spec.mjs";

@@ -94,7 +94,11 @@ export class StrategyTab {
     this.#watchChanges(root);
     this.#watchAnswers();
     const { visuals } = strategy;
-    stages.mount(stage, { strategy: name, visuals, again: () => this.run() }, trigger);
+    const turn = (/** @type {string} */ dial, /** @type {number} */ value) => {
+      this.form.take({ [dial]: value });
+      this.form.dials.dispatchEvent(new Event("input", { bubbles: true }));
+    };
+    stages.mount(stage, { strategy: name, visuals, again: () => this.run(), turn }, trigger);
     mountSavedSettings(configs, this);
     registerLink(root, () => this.#pageAddress());
     resumePending(this);
