@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import pytest
 
@@ -24,12 +25,18 @@ WRITABLE = TEXT + ' { } " : [ ] ( ) , . ! 0 1 2 3 4 5 6 7 8 9 '
 
 
 @cache
+def writing_tokenizer(kind: str) -> Any:
+    """Return a tokenizer that can write every grammar; training it twice may give two of them."""
+    make = {"sentencepiece": make_sentencepiece, "unigram": make_unigram}[kind]
+    return make(480, WRITABLE)
+
+
+@cache
 def writer(kind: str, seed: int) -> LoadedModel:
     """Return a model whose tokenizer can write every grammar; its weights are random but for byte_level."""
     if kind == "byte_level":
         return load("storyteller" if seed == 1 else "storyteller-draft")
-    make = {"sentencepiece": make_sentencepiece, "unigram": make_unigram}[kind]
-    tokenizer = make(480, WRITABLE)
+    tokenizer = writing_tokenizer(kind)
     ids = {"bos_token_id": None, "eos_token_id": tokenizer.eos_token_id, "pad_token_id": None}
     model = tiny_llama(2, vocab_size=len(tokenizer), seed=seed, **ids)
     return LoadedModel(model, tokenizer, f"writer-{kind}-{seed}")
