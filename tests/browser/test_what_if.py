@@ -114,7 +114,7 @@ def test_processors_are_switched_off_and_moved_by_key_and_by_mouse(open_page):
     expect(cards).to_have_text([re.compile("Top-p"), re.compile("Top-k")])
     expect(view(page).get_by_role("button", name="Move Top-k earlier")).to_be_focused()
     expect(view(page).get_by_role("button", name="Run with these settings")).to_be_disabled()
-    expect(view(page)).to_contain_text("No settings of a run say the same")
+    expect(view(page)).to_contain_text("No settings give these filters in this order")
     cards.nth(1).drag_to(cards.nth(0))
     expect(cards).to_have_text([re.compile("Top-k"), re.compile("Top-p")])
     told(page, "With the run’s own settings")
