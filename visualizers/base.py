@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from engine.trace.details import BeamNode, Detail, ForwardDetail
 from engine.trace.records import Step, Trace
+from engine.trace.served import ServedDetail
 
 StepSummary = dict[str, Any]
 """JSON values that a view shows of a step and of the run up to it."""
@@ -38,6 +39,16 @@ def has_detail(kind: type[Detail]) -> Callable[[Step], bool]:
 def is_decided_here(step: Step) -> bool:
     """Return True if a built-in loop decided the step, False for a custom method."""
     return not isinstance(step.detail, ForwardDetail)
+
+
+def is_seen_whole(step: Step) -> bool:
+    """Return True if a built-in loop decided the step, False for a custom method or a server."""
+    return not isinstance(step.detail, (ForwardDetail, ServedDetail))
+
+
+def is_decided_by_program(step: Step) -> bool:
+    """Return True if this program decided the step, False if a server did."""
+    return not isinstance(step.detail, ServedDetail)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from engine.trace.records import (
     chosen_emit_index,
     replay_ids,
 )
+from engine.trace.served_checks import require_local_run
 
 if TYPE_CHECKING:
     from engine.run.weights import RequestedModel
@@ -83,6 +84,7 @@ def branch_point(
     Raises:
         ParameterError: the step or node does not exist, or the model is an encoder-decoder.
     """
+    require_local_run(trace)
     if trace.model.is_encoder_decoder:
         raise ParameterError(
             "model", trace.model.id, "only decoder-only runs can be continued from a step"

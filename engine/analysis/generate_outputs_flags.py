@@ -12,6 +12,7 @@ from engine.models.loading import LoadedModel
 from engine.strategies import STRATEGIES
 from engine.strategies.bundled_loops import find_capabilities, find_run_loop
 from engine.trace.records import Trace
+from engine.trace.served_checks import require_local_run
 from engine.type_guards import is_mapping
 
 _EARLY_FINISH_REASONS = ("cancelled", "error")
@@ -74,6 +75,7 @@ def check_has_outputs(trace: Trace) -> None:
     Raises:
         EngineError: it cannot; the message gives the reason.
     """
+    require_local_run(trace)
     strategy = STRATEGIES.get(trace.strategy)
     if strategy is None:
         raise EngineError(

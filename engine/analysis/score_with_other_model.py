@@ -37,6 +37,7 @@ from engine.statistics.metrics import perplexity_from_logprobs
 from engine.statistics.text_divergence import common_prefix_length
 from engine.statistics.weights_summary import describe_weights
 from engine.trace.records import ModelInfo, Trace
+from engine.trace.served_checks import require_local_run
 
 _ROWS_PER_CHUNK = 32
 """Rows compared at a time; each needs two distributions in double precision."""
@@ -176,6 +177,7 @@ def models_to_load(
     Raises:
         ParameterError: the weight format does not exist, or this deployment does not offer it.
     """
+    require_local_run(trace)
     device = default_device()
     own, _ = parse_weights(
         to_weights_request(trace, device, assistant=False), "beside", assistant=False

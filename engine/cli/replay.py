@@ -24,7 +24,10 @@ def _run(arguments: argparse.Namespace) -> None:
 
 def _format_trace(trace: Trace) -> Iterator[str]:
     """Yield a run as lines. Its texts come from the file and are not escaped."""
-    yield f"{trace.strategy} · {trace.model.id} · seed {trace.seed}"
+    if trace.served is None:
+        yield f"{trace.strategy} · {trace.model.id} · seed {trace.seed}"
+    else:
+        yield f"{trace.strategy} · {trace.model.id} · {trace.served.server}"
     if trace.messages is None:
         yield f"prompt: {trace.prompt if trace.prompt is not None else list(trace.prompt_ids)}"
     for message in trace.messages or ():

@@ -16,6 +16,7 @@ from engine.export.steps_csv import steps_csv
 from engine.export.stream_script import stream_script
 from engine.trace.json_io import dumps
 from engine.trace.records import Trace
+from engine.trace.served_checks import require_local_run
 
 SCRIPT = "run.py"
 PIPELINE = "run_pipeline.py"
@@ -85,6 +86,7 @@ def all_files(trace: Trace) -> dict[str, str]:
 
 def generation_config_text(trace: Trace) -> str:
     """Return a run's settings as the text of a generation_config.json file."""
+    require_local_run(trace)
     given = {name: value for name, value in trace.config.items() if value is not None}
     return format_config(trace.strategy, given)
 

@@ -32,6 +32,7 @@ from engine.strategies.bundled_loops import find_capabilities, find_run_loop
 from engine.strategies.compatibility import uses_cache
 from engine.strategies.drafting_params import draft_model_settings
 from engine.trace.records import MediaInfo, ModelInfo, Trace
+from engine.trace.served_checks import require_local_run
 
 _SUPPLIED_ARGUMENTS = ("recorder", "generator")
 _DTYPES = ("float32", "bfloat16", "float16")
@@ -158,6 +159,7 @@ def plan_export(trace: Trace) -> Plan:
     Raises:
         ExportError: the run cannot be written as code.
     """
+    require_local_run(trace)
     if trace.strategy not in STRATEGIES:
         raise ExportError(
             "There is no strategy {strategy} here to write code for.",

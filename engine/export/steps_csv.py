@@ -6,6 +6,7 @@ import math
 
 from engine.csv_table import to_csv
 from engine.trace.records import Step, Trace, chosen_token_id
+from engine.trace.served import ServedDetail, is_invented_id
 
 COLUMNS = (
     "step",
@@ -25,6 +26,16 @@ COLUMNS = (
     "second_text",
     "second_model_logprob_nats",
 )
+SERVED_COLUMNS = (
+    "distribution",
+    "reported_logprob_nats",
+    "unseen_low",
+    "unseen_high",
+    "entropy_low_bits",
+    "entropy_high_bits",
+    "merged",
+)
+"""Further columns of a run that a server decoded."""
 _DIGITS = 4
 
 
@@ -32,9 +43,42 @@ def steps_csv(trace: Trace) -> str:
     """Return the table; steps, sequences and ranks start at 1.
 
     ``model`` is the model's own distribution, ``used`` the one after all logits processors.
-    Log-probabilities are natural logarithms; a token of probability 0 has an empty cell.
+    Log-probabilities are natural logarithms; a token of probability 0 has an empty cell. In a run
+    that a server decoded, cells of what it did not report are empty, and further columns have the
+    reported numbers and the bounds on the rest.
     """
-    return to_csv(COLUMNS, (_step_row(step, trace) for step in trace.steps))
+    if trace.served is None:
+        return to_csv(COLUMNS, (_step_row(step, trace) for step in trace.steps))
+    rows = (_served_row(step, trace) for step in trace.steps)
+    return to_csv((*COLUMNS, *SERVED_COLUMNS), rows)
+
+
+def _served_row(step: Step, trace: Trace) -> list[object]:
+    row = dict(zip(COLUMNS, _step_row(step, trace), strict=True))
+    row |= dict.fromkeys(("used_entropy_bits", "forward_passes", "elapsed_s"), "")
+    row["token_ids"] = " ".join("" if is_invented_id(i) else str(i) for i in step.emit)
+    if is_invented_id(int(row["second_token_id"] or 0)):  # type: ignore[call-overload]
+        row["second_token_id"] = ""
+    detail = step.detail
+    if not isinstance(detail, ServedDetail):
+        return list(row.values())
+    reported = row["model_logprob_nats"]
+    if detail.distribution != "model":
+        row |= dict.fromkeys(
+            ("model_logprob_nats", "rank_in_model", "second_model_logprob_nats"), ""
+        )
+    if detail.distribution != "sampled":
+        row["used_logprob_nats"] = ""
+    return [
+        *row.values(),
+        detail.distribution,
+        reported,
+        detail.unseen_low,
+        detail.unseen_high,
+        _nats_to_bits(detail.entropy_low),
+        _nats_to_bits(detail.entropy_high),
+        int(detail.merged),
+    ]
 
 
 def _step_row(step: Step, trace: Trace) -> list[object]:
@@ -68,9 +112,9 @@ def _step_row(step: Step, trace: Trace) -> list[object]:
     ]
 
 
-def _nats_to_bits(nats: float) -> float:
-    return round(nats / math.log(2), _DIGITS)
+def _nats_to_bits(nats: float | None) -> object:
+    return "" if nats is None else round(nats / math.log(2), _DIGITS)
 
 
-def _finite_or_empty(value: float) -> object:
-    return value if math.isfinite(value) else ""
+def _finite_or_empty(value: float | None) -> object:
+    return value if value is not None and math.isfinite(value) else ""

@@ -78,6 +78,21 @@ TERMS = (
         codes=("entropy", "mean_entropy", "normed_entropy"),
     ),
     Term(
+        "unseen probability",
+        "The probability of all tokens that a server did not report. The entropy then has bounds: it is "
+        "least with that probability on few tokens, and largest with it spread over all.",
+        "A list of 20 tokens is not the distribution: the others may have most of the probability.",
+        codes=(
+            "served",
+            "unseen_low",
+            "unseen_high",
+            "entropy_low",
+            "entropy_high",
+            "mean_entropy_low",
+            "mean_entropy_high",
+        ),
+    ),
+    Term(
         "perplexity",
         "The number of equally likely tokens that would surprise the model as much as this text did, on "
         "average over its tokens. 1 would be a text without surprise.",

@@ -31,6 +31,7 @@ from engine.run.scheduler import ignore_event, wait_for_turn
 from engine.run.weights import read_single_weights
 from engine.sources.source import Source
 from engine.trace.records import Trace
+from engine.trace.served_checks import require_local_run
 
 _CACHE_SIZE = 12
 _answer_cache: OrderedDict[str, Attention | Attribution] = OrderedDict()
@@ -84,6 +85,7 @@ def compute_influence(
             Message("it must be one of {choices}", choices=", ".join(METHODS)),
         )
     trace = asked.trace if isinstance(asked, CachedRun) else asked
+    require_local_run(trace)
     decided = find_target_token(trace, look.step, node_id=look.node_id, at=look.at)
     load_trace_media(trace)
     cancelled = cancelled or threading.Event()

@@ -35,6 +35,7 @@ from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
 from engine.trace.records import Step, Trace, replay_ids
+from engine.trace.served_checks import require_local_run
 
 ONE_TOKEN_LOOPS = (next_token_loop, watermark_loop, dola_loop)
 """Loops in which each pass decides one token per row from its scores, by argmax or a draw."""
@@ -63,6 +64,7 @@ def run_from_trace(
     Raises:
         EngineError: its strategy or its settings are unknown here.
     """
+    require_local_run(trace)
     key = trace_key(trace)
     known = LOGITS_CACHE.get(key)
     if known is not None and not known.full:
@@ -251,6 +253,6 @@ def _add_candidates(run: CachedRun, step: Step, number: int, rows: int, ids: lis
     for candidate in step.candidates:
         if candidate.token_id < vocab:
             # The recorded log-probability plus logsumexp is the logit.
-            there.logits[row, candidate.token_id] = candidate.raw_logprob + step.logsumexp
+            there.logits[row, candidate.token_id] = candidate.raw_logprob + (step.logsumexp or 0.0)
     there.input_ids[row] = torch.tensor(ids)
     run.passes[number] = there

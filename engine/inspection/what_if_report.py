@@ -123,7 +123,7 @@ def build_what_if_report(place: StepRef, asked: ChangedRun) -> WhatIfReport:
     used = final.exp() if one.stages else probs
     left = used[0] > 0
     options = _choose_candidates(one, probs[0], used[0], (token, recorded))
-    entropy = place.step.entropy
+    entropy = place.step.entropy or 0.0
     if place.source != RECORDED:
         entropy = float(torch.special.entr(probs).sum())
     return WhatIfReport(

@@ -42,6 +42,7 @@ from engine.strategies.base import Strategy
 from engine.strategies.parameter_owners import describe_owners
 from engine.strategies.shared_params import NextTokenParams, SamplingParams
 from engine.trace.records import Parent, Trace
+from engine.trace.served_checks import require_local_run
 
 if TYPE_CHECKING:
     from engine.models.loading import LoadedModel
@@ -146,6 +147,7 @@ def request_from_trace(
     Raises:
         EngineError: its image or sound is not in memory any more.
     """
+    require_local_run(trace)
     named = trace.assistant.id if trace.assistant else None
     return DecodeRequest(
         trace.strategy,

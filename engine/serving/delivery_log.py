@@ -258,7 +258,10 @@ def is_same_step(one: Step, other: Step) -> bool:
         return False
     mine, yours = ({c.token_id: c.raw_logprob for c in step.candidates} for step in (one, other))
     pairs = [(mine[i], yours[i]) for i in mine.keys() & yours.keys()]
-    pairs += [(one.logsumexp, other.logsumexp), (one.entropy, other.entropy)]
+    pairs += [
+        (one.logsumexp or 0.0, other.logsumexp or 0.0),
+        (one.entropy or 0.0, other.entropy or 0.0),
+    ]
     return all(math.isclose(a, b, rel_tol=0.0, abs_tol=_LOGPROB_TOLERANCE) for a, b in pairs)
 
 

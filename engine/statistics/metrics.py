@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from engine.trace.records import Step, Trace
+from engine.trace.records import EmittedToken, Step, Trace
+from engine.trace.served import ServedDetail
 
 
 def compute_metrics(trace: Trace) -> dict[str, float]:
@@ -16,6 +17,9 @@ def compute_metrics(trace: Trace) -> dict[str, float]:
     mean_entropy (nats), rep_2 / rep_3 / rep_4 (share of n-grams that repeat an earlier one),
     distinct_1 / distinct_2 (distinct n-grams over all n-grams).
 
+    A run that a server decoded has no forward passes, and mean_entropy_low and mean_entropy_high in
+    place of mean_entropy. Its likelihood is known only if the model's own probabilities are.
+
     With a custom method, mean_logprob, perplexity and mean_entropy come from one pass over the
     text, since not every token needs a step.
     """
@@ -24,7 +28,9 @@ def compute_metrics(trace: Trace) -> dict[str, float]:
     ids = trace.outputs[0].token_ids
     new_tokens = sum(len(output.token_ids) for output in trace.outputs)
     forwards = sum(step.forward_passes for step in trace.steps)
-    numbers: dict[str, float] = {"new_tokens": new_tokens, "forward_passes": forwards}
+    numbers: dict[str, float] = {"new_tokens": new_tokens}
+    if trace.served is None:
+        numbers["forward_passes"] = forwards
     if forwards:
         numbers["tokens_per_forward"] = new_tokens / forwards
     if trace.timing.total_s > 0:
@@ -34,26 +40,48 @@ def compute_metrics(trace: Trace) -> dict[str, float]:
     if logprobs:
         mean = sum(logprobs) / len(logprobs)
         numbers |= {"mean_logprob": mean, "perplexity": perplexity_from_logprobs(logprobs)}
-    entropies = [place.entropy for place in read or trace.steps_of(0)]
-    if entropies and (read or trace.method is None):
-        numbers["mean_entropy"] = sum(entropies) / len(entropies)
+    numbers |= _entropy_metrics(trace, read)
     numbers |= repetition_metrics(ids)
     return {name: round(value, 6) for name, value in numbers.items()}
+
+
+def _entropy_metrics(trace: Trace, read: Sequence[EmittedToken]) -> dict[str, float]:
+    """Return mean_entropy, or its bounds where a server reported a part of each distribution."""
+    details = [d for step, d in trace.details(ServedDetail) if step.sequence == 0]
+    if details:
+        return {
+            "mean_entropy_low": sum(d.entropy_low for d in details) / len(details),
+            "mean_entropy_high": sum(d.entropy_high for d in details) / len(details),
+        }
+    entropies = [place.entropy or 0.0 for place in read or trace.steps_of(0)]
+    if not entropies or not (read or trace.method is None):
+        return {}
+    return {"mean_entropy": sum(entropies) / len(entropies)}
 
 
 def emitted_logprobs(steps: Sequence[Step]) -> list[float]:
     """Return the raw log-probability of every emitted token of one-token steps.
 
     Empty if a step emits several tokens or revises the output. Its candidates then do not
-    describe the final text.
+    describe the final text. Empty, too, if a server did not report the model's own probabilities.
     """
     values: list[float] = []
     for position, step in enumerate(steps):
+        if not has_own_probability(step):
+            return []
         chosen = [c for c in step.candidates if len(step.emit) == 1 and c.token_id == step.emit[0]]
         if step.keep != position or not chosen:
             return []
         values.append(chosen[0].raw_logprob)
     return values
+
+
+def has_own_probability(step: Step) -> bool:
+    """Return False if a server did not report the model's own probability of a step's token."""
+    detail = step.detail
+    return not isinstance(detail, ServedDetail) or (
+        detail.distribution == "model" and not detail.merged
+    )
 
 
 def perplexity_from_logprobs(logprobs: Sequence[float]) -> float:

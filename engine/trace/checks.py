@@ -20,6 +20,7 @@ from engine.trace.json_scan import JsonLimitError, JsonLimits, JsonScanner
 from engine.trace.media_checks import check_media
 from engine.trace.method_checks import check_method
 from engine.trace.records import FINISH_REASONS, Step, Trace, replay_ids
+from engine.trace.served_checks import check_served
 from engine.trace.value_types import JsonObject, JsonValue, is_unicode, iter_leaves
 
 MAX_STEPS = 20_000
@@ -53,7 +54,15 @@ def read_json_strict(data: bytes, max_bytes: int) -> JsonValue:
         TraceError: the text is too large, not UTF-8, nested too deeply, has too many values,
             duplicate keys, NaN, Infinity or bad syntax.
     """
-    text = _decode_text(data, max_bytes)
+    return parse_json_strict(decode_text(data, max_bytes))
+
+
+def parse_json_strict(text: str) -> JsonValue:
+    """Parse a JSON text whose size and number of values were checked.
+
+    Raises:
+        TraceError: it has duplicate keys, NaN, Infinity or bad syntax.
+    """
     try:
         return json.loads(
             text,
@@ -72,7 +81,12 @@ def read_json_strict(data: bytes, max_bytes: int) -> JsonValue:
         raise TraceError("The file is not valid JSON: a number has too many digits.") from None
 
 
-def _decode_text(data: bytes, max_bytes: int) -> str:
+def decode_text(data: bytes, max_bytes: int) -> str:
+    """Return the text of a file, decompressed if it is gzip, once its JSON is known to be bounded.
+
+    Raises:
+        TraceError: it is empty, too large, not UTF-8, nested too deeply or has too many values.
+    """
     # Counted while it is decompressed and before it is parsed: a bomb is read no further than the
     # first limit that it exceeds.
     scanner, size = JsonScanner(_JSON_LIMITS), 0
@@ -167,6 +181,7 @@ def check_trace(trace: Trace) -> None:
             raise TraceError("outputs[{n}].text is not the text of its tokens.", n=number)
     check_method(trace)
     check_grammar(trace)
+    check_served(trace)
     check_details(trace)
     check_beams(trace)
 
@@ -255,9 +270,10 @@ def _check_step(index: int, step: Step, trace: Trace, lengths: dict[int, int]) -
     if len(step.candidates) > MAX_CANDIDATES:
         raise TraceError("{where} has more than {n} candidates.", where=where, n=MAX_CANDIDATES)
     for name in ("logsumexp", "entropy", "elapsed_s"):
-        if not math.isfinite(getattr(step, name)):
+        # None is unknown, which check_served allows for steps of a server only.
+        if not math.isfinite(getattr(step, name) or 0.0):
             raise TraceError("{where} is not a finite number.", where=f"{where}.{name}")
-    if step.entropy < -_TOLERANCE or step.forward_passes < 0 or step.elapsed_s < 0:
+    if (step.entropy or 0.0) < -_TOLERANCE or step.forward_passes < 0 or step.elapsed_s < 0:
         raise TraceError("{where} has a negative entropy, cost or time.", where=where)
     _check_ids(f"{where} emit", step.emit, trace)
     _check_ids(f"{where} candidates", (c.token_id for c in step.candidates), trace)

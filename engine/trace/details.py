@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engine.trace.served import ServedDetail
 from engine.trace.value_types import LogProb, Probability, Seconds, TokenId
 
 FATES = ("kept", "pruned", "finished", "finished_worse", "blocked")
@@ -348,6 +349,7 @@ Detail = (
     | ContrastiveDetail
     | WatermarkDetail
     | ForwardDetail
+    | ServedDetail
 )
 
 
@@ -365,4 +367,5 @@ DETAIL_TYPES: dict[str, type] = {
     "contrastive": ContrastiveDetail,
     "watermark": WatermarkDetail,
     "forward": ForwardDetail,
+    "served": ServedDetail,
 }

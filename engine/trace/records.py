@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from engine.errors import ParameterError
 from engine.messages import Message
 from engine.trace.details import Detail, ForwardDetail
+from engine.trace.served import ServedInfo
 from engine.trace.value_types import LogProb, Probability, Seconds, TokenId
 
 D = TypeVar("D", bound=Detail)
@@ -65,14 +66,15 @@ class Step:
     candidates: tuple[Candidate, ...] = ()
     stages: tuple[Stage, ...] = ()
     detail: Detail | None = None
-    logsumexp: float = 0.0
-    """log(sum(exp(raw logits))) of the decided position."""
-    entropy: float = 0.0
-    """Entropy of the model's distribution before any processor, in nats."""
+    logsumexp: float | None = 0.0
+    """log(sum(exp(raw logits))) of the decided position; None if it is unknown."""
+    entropy: float | None = 0.0
+    """Entropy of the model's distribution before any processor, in nats; None if only its bounds
+    are known, see ``ServedDetail``."""
     forward_passes: int = 1
     """Forward passes of the target model in this step."""
     elapsed_s: Seconds = 0.0
-    """Seconds from the start of the run to the decision."""
+    """Seconds from the start of the run to the decision; 0 in a run that a server decoded."""
     sequence: int = 0
     """Index of the output that this step writes; above 0 only if num_return_sequences > 1."""
 
@@ -209,7 +211,7 @@ class Timing:
     """Times of a run in seconds. Decoding begins after loading and queueing."""
 
     total_s: Seconds = 0.0
-    """From the start of decoding to the last decision."""
+    """From the start of decoding to the last decision; 0 if a server decoded and reported none."""
     first_token_s: Seconds | None = None
     """From the start of decoding to the first decision; older files add load_s and queue_s."""
     load_s: Seconds = 0.0
@@ -316,6 +318,8 @@ class Trace:
     """Every output under the grammar of structured_outputs; empty without one."""
     media: tuple[MediaInfo, ...] = ()
     """Picture and sound inputs, at most one of each."""
+    served: ServedInfo | None = None
+    """The server that decoded the run; None for a run of this program."""
     speech: dict[str, Any] | None = None
     """Speech settings, as in Whisper's generate(): language, task, return_timestamps."""
 

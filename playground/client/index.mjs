@@ -21,6 +21,7 @@ import { setPingAddress } from "./jobs/job.mjs";
 import { connectFork, forkView } from "./runs/fork.mjs";
 import { mountGallery } from "./runs/gallery.mjs";
 import { copyLinkButton, openAddress, runAgainButton } from "./runs/links.mjs";
+import { mountPasteAnswer } from "./runs/paste_answer.mjs";
 import { mountPlayer } from "./runs/player.mjs";
 import { setRecordedAddress } from "./runs/recorded_runs.mjs";
 import { since } from "./runs/settings_changes.mjs";
@@ -114,6 +115,7 @@ export const page = {
   draws: mountDraws,
   lessons: mountLessons,
   bench: mountBench,
+  pasteAnswer: mountPasteAnswer,
   taste: mountTaste,
   tune: mountTune,
   gallery: mountGallery,

@@ -9,11 +9,12 @@ from typing import Any
 import gradio as gr
 
 from engine.analysis import gallery
+from engine.endpoints import open_recording
+from engine.endpoints.to_trace import SERVER_TITLES
 from engine.errors import EngineError
 from engine.messages import Message, to_json
 from engine.sources.catalogue import CATALOGUE
 from engine.strategies import STRATEGIES
-from engine.trace import json_io
 from engine.trace.records import Trace
 from playground.forms.links import trace_form
 from playground.forms.spec import stage_views
@@ -25,6 +26,7 @@ from playground.storage.uploads import UPLOADS
 from visualizers import page, strategy_visuals
 
 _DEFAULT_VISUALS = ("candidates", "xray")
+_SERVED_VISUALS = ("candidates", "formula", "chart")
 
 
 def build_replay() -> None:
@@ -32,20 +34,23 @@ def build_replay() -> None:
     with gr.Tab("Replay", id="replay", elem_id="tab-replay"):
         gr.HTML(
             "<h2 class='dp-sr'>Replay</h2>"
-            "<p>Open a trace file, your own or somebody else's, or a recorded run, and play it "
-            "step by step. Nothing is decoded again: every number is the recorded one.</p>",
+            "<p>Open a trace file, your own or somebody else's, a server's answer or a recorded run, "
+            "and play it step by step. Nothing is decoded again: every number is the recorded one.</p>",
             elem_classes="dp-about",
         )
         with gr.Row(equal_height=False, elem_classes="dp-columns"):
             with gr.Column(min_width=0, elem_classes="dp-ask"):
                 file = gr.File(
-                    label="Trace file (.json or .json.gz)",
-                    file_types=[".json", ".gz"],
+                    label="Trace file or a server's answer",
+                    file_types=[".json", ".gz", ".sse", ".ndjson", ".jsonl", ".txt"],
                     type="filepath",
                     height=160,
                     elem_id="replay-file",
                 )
                 note = gr.HTML("", elem_id="replay-note", apply_default_css=False)
+                add_scripted_element(
+                    "replay-paste", on_load("p.pasteAnswer(element.querySelector('.dp-tab'))")
+                )
             with gr.Column(min_width=0, elem_classes="dp-right"):
                 player = add_scripted_element(
                     "replay-player",
@@ -85,7 +90,7 @@ def open_file(path: Any) -> tuple[Any, str]:
         return gr.skip(), ""
     name = Path(str(path)).name
     try:
-        trace = json_io.load(str(path))
+        trace = open_recording(str(path))
     except EngineError as error:
         return (
             gr.skip(),
@@ -94,15 +99,22 @@ def open_file(path: Any) -> tuple[Any, str]:
     finally:
         # An upload is read once and then removed.
         UPLOADS.remove(str(path))
-    return player_message(trace, name), _note_html(
-        Message("{name}: 1 step of {strategy}.", name=name, strategy=trace.strategy)
-        if len(trace.steps) == 1
-        else Message(
-            "{name}: {steps} steps of {strategy}.",
-            name=name,
-            steps=len(trace.steps),
-            strategy=trace.strategy,
+    return player_message(trace, name), _note_html(_describe_file(trace, name))
+
+
+def _describe_file(trace: Trace, name: str) -> Message:
+    if trace.served is not None:
+        server = SERVER_TITLES[trace.served.server]
+        return Message(
+            "{name}: {n} tokens from {server}.", name=name, n=len(trace.steps), server=server
         )
+    if len(trace.steps) == 1:
+        return Message("{name}: 1 step of {strategy}.", name=name, strategy=trace.strategy)
+    return Message(
+        "{name}: {steps} steps of {strategy}.",
+        name=name,
+        steps=len(trace.steps),
+        strategy=trace.strategy,
     )
 
 
@@ -110,7 +122,7 @@ def player_message(trace: Trace, name: str) -> str:
     """Return the player's message as JSON: the run, its views, name and form."""
     sent = {
         **trace_with_visuals(trace),
-        "visuals": stage_views(trace.strategy, _strategy_visuals(trace)),
+        "visuals": _page_views(trace),
         "name": name,
         "form": trace_form(trace),
     }
@@ -122,7 +134,17 @@ def trace_with_visuals(trace: Trace) -> dict[str, Any]:
     return page.to_recording(trace, _strategy_visuals(trace))
 
 
+def _page_views(trace: Trace) -> list[str]:
+    """Return the views of a run; questions need a model, which a server's answer does not bring."""
+    visuals = _strategy_visuals(trace)
+    if trace.served is not None:
+        return page.order_views(visuals)
+    return stage_views(trace.strategy, visuals)
+
+
 def _strategy_visuals(trace: Trace) -> tuple[str, ...]:
+    if trace.served is not None:
+        return strategy_visuals(trace.strategy, _SERVED_VISUALS)
     strategy = STRATEGIES.get(trace.strategy)
     return strategy_visuals(trace.strategy, strategy.visuals if strategy else _DEFAULT_VISUALS)
 

@@ -16,6 +16,7 @@ import { tr } from "../shared/tr.mjs";
  * @property {boolean} on whether it was chosen
  * @property {(() => void) | null} go continues from here with it
  * @property {(() => void) | null} why asks why it was chosen or not
+ * @property {boolean} [reported] whether a server reported its one number
  * @property {boolean} [rest] whether it is the row of all other tokens
  * @property {Fold | null} [fold] of that row
  */
@@ -57,6 +58,7 @@ const pressOf = (row) => row?.fold?.toggle ?? row?.go ?? row?.why;
 /** @param {CandidateRow} row */
 function numbersText(row) {
   const used = formatPercent(usedShare(row));
+  if (row.reported) return used;
   return row.raw === null
     ? tr("with your settings {used}", { used })
     : tr("model {own}, with your settings {used}", { own: formatPercent(row.raw), used });

@@ -9,6 +9,44 @@ const CHART_LABEL = tr(
 );
 
 /**
+ * The curves of a run that a server decoded: the surprise, and the bounds of the entropy.
+ * @param {Run} run
+ * @param {Step[]} steps
+ * @returns {import("../shared/curves.mjs").Curve[]}
+ */
+function createServedCurves(run, steps) {
+  const x = steps.map((s) => s.index + 1);
+  const shown = steps.map((s) => run.shown[s.index].chart);
+  const own = steps.every((s) => s.detail?.distribution === "model");
+  /** @type {"dot"} */
+  const dash = "dot";
+  return [
+    {
+      name: tr("entropy at most"),
+      color: "violet",
+      dash,
+      x,
+      y: shown.map((values) => values.entropy_high ?? null),
+    },
+    {
+      name: tr("entropy at least"),
+      color: "good",
+      dash,
+      x,
+      y: shown.map((values) => values.entropy_low ?? null),
+    },
+    {
+      name: own ? tr("surprise (model)") : tr("surprise (as reported)"),
+      color: "accent",
+      dots: true,
+      x,
+      y: shown.map((values) => values.surprise),
+      text: steps.map((s) => s.emit.map((id) => tokenLabel(run, id)).join("")),
+    },
+  ];
+}
+
+/**
  * The curves of one output; steps count from 1.
  * @param {Run} run
  * @param {number} sequence
@@ -21,6 +59,7 @@ function createCurves(run, sequence) {
   const own = shown.map((values) => values.entropy);
   const used = shown.map((values) => values.entropy_used);
   const changed = steps.some((s) => s.stages.length);
+  if (run.served) return createServedCurves(run, steps);
   return [
     {
       name: changed ? tr("entropy (model)") : tr("entropy"),

@@ -35,9 +35,9 @@ const nameRow = (run, id, chosen) => ({
  * @param {number} processed
  * @returns {CandidateRow}
  */
-const createRestRow = (raw, processed) => ({
+const createRestRow = (raw, processed, name = tr("all others")) => ({
   ...INACTIVE,
-  name: tr("all others"),
+  name,
   title: "",
   raw,
   processed,
@@ -54,6 +54,26 @@ function severalTokensText({ emit: { length: n }, detail }) {
   return detail?.kind === "forward"
     ? tr("This [step] wrote {n} tokens; these are the candidates of the first. ", { n })
     : tr("This [step] wrote {n} tokens; these are the candidates of the last. ", { n });
+}
+
+/**
+ * Rows of the tokens that a server listed. Each has one number, and the rest is unseen.
+ * @param {Run} run
+ * @param {Step} step
+ * @param {number | null} chosen
+ * @returns {CandidateRow[]}
+ */
+function servedRows(run, step, chosen) {
+  const shown = run.shown[step.index].candidates;
+  const rows = step.candidates.map(({ token_id: id }, i) => ({
+    ...INACTIVE,
+    ...nameRow(run, id, chosen),
+    raw: shown.raw[i],
+    processed: shown.raw[i],
+    reported: true,
+  }));
+  const rest = createRestRow(shown.rest_raw, shown.rest_raw, tr("unseen"));
+  return [...rows, { ...rest, reported: true }];
 }
 
 /** @param {Step} step */
@@ -191,6 +211,8 @@ const previewRows = (run, { rows, chosen, rest_own: own, rest_used: used }, fork
 export function createStepContent(run, step, ctx) {
   const found = findSelectedNode(run, step);
   if (found) return createNodeContent(run, step, found, ctx);
+  if (step.detail?.kind === "served")
+    return { rows: servedRows(run, step, findDecidedToken(step)), drawn: false };
   if (!step.candidates.length) return createScoredContent(run, step);
   const forks = ctx.fork && !run.model.is_encoder_decoder;
   /** @param {number} id */

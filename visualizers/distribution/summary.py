@@ -7,7 +7,15 @@ from itertools import pairwise
 
 from engine.trace.details import BeamDetail, DraftDetail, LayerDetail, find_draw
 from engine.trace.records import Candidate, Step, Trace, chosen_token_id
-from visualizers.base import StepSummary, Visual, is_decided_here, nats_to_bits, to_probability
+from engine.trace.served import ServedDetail
+from visualizers.base import (
+    StepSummary,
+    Visual,
+    is_decided_by_program,
+    is_seen_whole,
+    nats_to_bits,
+    to_probability,
+)
 from visualizers.distribution.race import DrawSummary
 
 
@@ -57,7 +65,7 @@ class StageSummary:
         """Add a step and return its values."""
         left = [self.vocab_size, *(stage.kept for stage in step.stages)]
         return {
-            "entropy_model": nats_to_bits(step.entropy),
+            "entropy_model": nats_to_bits(step.entropy or 0.0),
             "entropy": [nats_to_bits(stage.entropy) for stage in step.stages],
             "removed": [max(0, before - after) for before, after in pairwise(left)],
         }
@@ -68,7 +76,8 @@ class ChartSummary:
 
     Values per step: ``surprise`` of the chosen token and ``entropy``, both under the model before
     processors; ``entropy_used``, the entropy after processors. ``surprise`` is None for a token of
-    probability 0. All are None for a step without recorded candidates.
+    probability 0. All are None for a step without recorded candidates. A step that a server reported
+    in part has the bounds ``entropy_low`` and ``entropy_high`` in their place.
     """
 
     def __init__(self, run: Trace) -> None:
@@ -78,17 +87,25 @@ class ChartSummary:
         """Add a step and return its values."""
         token = chosen_token_id(step)
         own = next((c for c in step.candidates if c.token_id == token), None)
+        if isinstance(step.detail, ServedDetail):
+            return {
+                "surprise": None if step.detail.merged else _surprise_bits(own),
+                "entropy": None,
+                "entropy_used": None,
+                "entropy_low": nats_to_bits(step.detail.entropy_low),
+                "entropy_high": nats_to_bits(step.detail.entropy_high),
+            }
         seen = bool(step.candidates)
         return {
             "surprise": _surprise_bits(own),
-            "entropy": nats_to_bits(step.entropy) if seen else None,
+            "entropy": nats_to_bits(step.entropy or 0.0) if seen else None,
             "entropy_used": _processed_entropy(step) if seen else None,
         }
 
 
 def _processed_entropy(step: Step) -> float:
     """Return the entropy after all processors, in bits."""
-    return nats_to_bits(step.stages[-1].entropy if step.stages else step.entropy)
+    return nats_to_bits(step.stages[-1].entropy if step.stages else step.entropy or 0.0)
 
 
 def _surprise_bits(own: Candidate | None) -> float | None:
@@ -102,7 +119,7 @@ def has_single_token_candidates(step: Step) -> bool:
 
 VISUALS = (
     Visual("candidates", CandidateSummary, order=70),
-    Visual("xray", StageSummary, order=71),
-    Visual("draw", DrawSummary, is_decided_here, order=90),
+    Visual("xray", StageSummary, is_decided_by_program, order=71),
+    Visual("draw", DrawSummary, is_seen_whole, order=90),
     Visual("chart", ChartSummary, has_single_token_candidates, order=100),
 )

@@ -65,7 +65,7 @@ def iter_processor_formulas(
         else 1.0,
         frozenset(before),
     )
-    logit = own.raw_logprob + step.logsumexp
+    logit = own.raw_logprob + (step.logsumexp or 0.0)
     changed = shape.apply_penalty(own.token_id, logit)
     if changed != logit:
         form = "repeated_up" if logit < 0 else "repeated_down"
@@ -92,7 +92,7 @@ def _softmax_formula(
     if other.processed_logprob == -math.inf:
         other = own
     bias = {c.token_id: _green_bias(step, c.token_id, added) for c in (own, other)}
-    theirs = shape.apply_penalty(other.token_id, other.raw_logprob + step.logsumexp)
+    theirs = shape.apply_penalty(other.token_id, other.raw_logprob + (step.logsumexp or 0.0))
     total = theirs / shape.temperature + bias[other.token_id] - other.processed_logprob
     mine = logit / shape.temperature + bias[own.token_id] - total
     summed = safe_exp(total)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from engine.statistics.metrics import has_own_probability
 from engine.statistics.watermark_statistics import Z_THRESHOLD, WatermarkCount
 from engine.trace.details import (
     BeamDetail,
@@ -18,6 +19,7 @@ from engine.trace.details import (
     find_draw,
 )
 from engine.trace.records import Candidate, Step, Trace, chosen_token_id
+from engine.trace.served import ServedDetail
 from visualizers.base import StepSummary, Visual, is_decided_here
 from visualizers.draft_timeline.summary import DraftSummary
 from visualizers.formula import beam_formulas, processor_formulas
@@ -59,7 +61,9 @@ class FormulaSummary:
 
     def _step_formulas(self, step: Step, before: Sequence[int]) -> Iterator[FormulaLine | None]:
         detail = step.detail
-        if isinstance(detail, BeamDetail):
+        if isinstance(detail, ServedDetail):
+            yield _served_surprise(step)
+        elif isinstance(detail, BeamDetail):
             yield from beam_formulas.iter_beam_formulas(detail, self.config, self.sums, step.index)
         elif isinstance(detail, DraftDetail):
             yield from self._draft_formulas(step, detail)
@@ -92,8 +96,7 @@ class FormulaSummary:
         if isinstance(detail, WatermarkDetail):
             yield from self._watermark_formulas(step, detail)
         if own is not None and own.raw_logprob > -math.inf:
-            p = math.exp(own.raw_logprob)
-            yield fill_formula("surprise", token, -own.raw_logprob / math.log(2), p=p)
+            yield _surprise(own)
 
     def _contrastive_formulas(self, detail: ContrastiveDetail) -> Iterator[FormulaLine | None]:
         alpha = number_setting(self.config, "penalty_alpha", 0.0)
@@ -172,12 +175,25 @@ class FormulaSummary:
 
 def _model_softmax(step: Step, own: Candidate) -> FormulaLine | None:
     """Return the softmax over the model's logits before any processor."""
-    if own.raw_logprob == -math.inf:
+    if own.raw_logprob == -math.inf or step.logsumexp is None:
         return None
     p, total = math.exp(own.raw_logprob), processor_formulas.safe_exp(step.logsumexp)
     if total is None:
         return None
     return fill_formula("softmax", own.token_id, p, z=own.raw_logprob + step.logsumexp, s=total)
+
+
+def _surprise(own: Candidate) -> FormulaLine | None:
+    p = math.exp(own.raw_logprob)
+    return fill_formula("surprise", own.token_id, -own.raw_logprob / math.log(2), p=p)
+
+
+def _served_surprise(step: Step) -> FormulaLine | None:
+    """Return the one formula that a server's answer has numbers for, if it has them."""
+    own = next((c for c in step.candidates if c.token_id == chosen_token_id(step)), None)
+    if own is None or own.raw_logprob == -math.inf or not has_own_probability(step):
+        return None
+    return _surprise(own)
 
 
 def _dola_formulas(detail: LayerDetail, token: int) -> Iterator[FormulaLine | None]:

@@ -11,6 +11,9 @@ import { FORMS } from "./forms.mjs";
 /** @import { Tree } from "../shared/formula.mjs" */
 /** @import { FormulaLine } from "../shared/summaries.d.ts" */
 
+const SERVED_TEXT = tr(
+  "The formulas from [logit] to [probability] need the logits of all tokens, and a server's answer has none.",
+);
 const NO_FORMULA = tr("No formula decided this step.");
 
 // Makes lines focusable while they are too wide, so that they can be scrolled with the keyboard.
@@ -92,6 +95,11 @@ function groupByForm(lines) {
  */
 function createSections(run, step) {
   const lines = run.shown[step.index].formula?.lines ?? [];
+  if (step.detail?.kind === "served")
+    return [
+      ...groupByForm(lines).map((group) => createSection(run, group)),
+      el("p", { class: "dp-note" }, renderTerms(SERVED_TEXT)),
+    ];
   if (!lines.length) return [el("p", { class: "dp-empty" }, NO_FORMULA)];
   return groupByForm(lines).map((group) => createSection(run, group));
 }

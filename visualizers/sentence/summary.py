@@ -12,6 +12,7 @@ from engine.trace.details import (
     find_draw,
 )
 from engine.trace.records import Candidate, Step, Trace, chosen_token_id
+from engine.trace.served import ServedDetail
 from visualizers.base import StepSummary, Visual, to_probability
 from visualizers.sentence.beams import BeamSentences
 from visualizers.watermark.summary import count_hits
@@ -38,6 +39,8 @@ class SentenceSummary:
     def add(self, step: Step) -> StepSummary:
         """Return the sentence of a step."""
         detail = step.detail
+        if isinstance(detail, ServedDetail):
+            return describe_served(step, detail)
         if isinstance(detail, BeamDetail):
             return self.beams.add(step, detail)
         if isinstance(detail, DraftDetail):
@@ -145,6 +148,28 @@ def describe_greedy(step: Step) -> StepSummary:
         "share": share,
         "other": second.token_id,
         "other_share": behind,
+    }
+
+
+def describe_served(step: Step, detail: ServedDetail) -> StepSummary:
+    """Return the sentence of a token that a server chose."""
+    own = _own(step)
+    if own is None:
+        return _name_word(step, "plain")
+    share = to_probability(own.raw_logprob)
+    found = {"word": own.token_id, "share": share}
+    if detail.merged:
+        return {**found, "kind": "served_part"}
+    likeliest = max(step.candidates, key=lambda c: c.raw_logprob)
+    if likeliest.raw_logprob <= own.raw_logprob:
+        # A list has the most probable tokens; one that has only the chosen token need not.
+        only = len(step.candidates) == 1 and share < detail.unseen_high
+        return {**found, "kind": "served_only" if only else "served_best"}
+    return {
+        **found,
+        "kind": "served_other",
+        "other": likeliest.token_id,
+        "other_share": to_probability(likeliest.raw_logprob),
     }
 
 

@@ -33,6 +33,14 @@ const SENTENCES = {
     "{hits} of {count} words are on the secret list. Chance alone gives about {expected}.",
   ),
   bits: tr("{hits} of {count} secret bits are ones. Chance alone gives about {expected}."),
+  served_best: tr("{word} was the likeliest word here, with {share}."),
+  served_other: tr(
+    "The server chose {word} with {share}; {other} was likelier with {other_share}.",
+  ),
+  served_only: tr("The server chose {word}, with {share}, and listed no other word."),
+  served_part: tr(
+    "{word} was chosen here. The server gave the chance of its last part only: {share}.",
+  ),
   method_same: tr("Your method chose {word}, the model's favourite too."),
   method_other: tr("Your method chose {word}; the model's favourite was {other}."),
   method_unseen: tr("Your method wrote {word}; what decided it was not seen."),

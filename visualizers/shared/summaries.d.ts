@@ -15,6 +15,7 @@ export interface Shown {
   forward_timeline?: ForwardSummary;
   layer_heatmap?: LayerSummary;
   sentence?: SentenceSummary;
+  served?: ServedSummary;
   text?: TextSummary;
   watermark?: WatermarkSummary;
 }
@@ -69,6 +70,8 @@ export interface ChartSummary {
   surprise: number | null;
   entropy: number | null;
   entropy_used: number | null;
+  entropy_low?: number;
+  entropy_high?: number;
 }
 /**
  * Empty for a step without a draw.
@@ -189,6 +192,15 @@ export interface SentenceSummary {
   before?: number;
   node?: number;
   path?: (SentenceSummary | null)[];
+}
+/**
+ * What a server reported of a step: the probability seen, and bounds on the entropy in bits.
+ */
+export interface ServedSummary {
+  seen: number;
+  entropy_low: number;
+  entropy_high: number;
+  count: number;
 }
 /**
  * Probabilities of the emitted tokens, and figures of the texts.

@@ -41,6 +41,7 @@ export interface DecodingTrace {
   emitted: EmittedToken[][];
   grammar: GrammarText[];
   media: MediaInfo[];
+  served: ServedInfo | null;
   speech: {
     [k: string]: unknown;
   } | null;
@@ -92,9 +93,17 @@ export interface Step {
   candidates: Candidate[];
   stages: Stage[];
   detail:
-    DrawDetail | BeamDetail | DraftDetail | LayerDetail | ContrastiveDetail | WatermarkDetail | ForwardDetail | null;
-  logsumexp: number;
-  entropy: number;
+    | DrawDetail
+    | BeamDetail
+    | DraftDetail
+    | LayerDetail
+    | ContrastiveDetail
+    | WatermarkDetail
+    | ForwardDetail
+    | ServedDetail
+    | null;
+  logsumexp: number | null;
+  entropy: number | null;
   forward_passes: number;
   elapsed_s: number;
   sequence: number;
@@ -286,6 +295,15 @@ export interface ForwardPass {
   elapsed_s: number;
   aside: boolean;
 }
+export interface ServedDetail {
+  kind: "served";
+  distribution: string;
+  unseen_low: number;
+  unseen_high: number;
+  entropy_low: number;
+  entropy_high: number;
+  merged: boolean;
+}
 export interface Output {
   token_ids: number[];
   text: string;
@@ -349,4 +367,11 @@ export interface MediaInfo {
   rate: number | null;
   preview: string;
   peaks: number[];
+}
+export interface ServedInfo {
+  server: string;
+  measured: boolean;
+  choice: string;
+  completion_tokens: number | null;
+  prompt_tokens: number | null;
 }

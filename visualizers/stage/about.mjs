@@ -1,4 +1,6 @@
 // View of what was run: prompt, model, seed and settings. Saved pages and printouts show it.
+
+import { SERVER_TITLES } from "../served/words.mjs";
 import { el } from "../shared/dom.mjs";
 import { isRefusedRun } from "../shared/record.mjs";
 import { makeVisible } from "../shared/text.mjs";
@@ -81,7 +83,9 @@ function createFacts(run) {
     createEntry(tr("Model"), modelSummary(run.model)),
     run.method ? createEntry(tr("Method"), methodSummary(run.method)) : null,
     run.assistant ? createEntry(tr("Draft model"), modelSummary(run.assistant)) : null,
-    createEntry(tr("Seed"), String(run.seed)),
+    run.served
+      ? createEntry(tr("Server"), SERVER_TITLES[run.served.server])
+      : createEntry(tr("Seed"), String(run.seed)),
     run.changed ? createEntry(tr("Settings"), changed.join(", ") || tr("the defaults")) : null,
     versions.length ? createEntry(tr("Made with"), versions.join(", ")) : null,
   );

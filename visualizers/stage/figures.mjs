@@ -7,6 +7,20 @@ import { tr } from "../shared/tr.mjs";
 import { saveTrace } from "./download.mjs";
 
 /**
+ * Costs of a run that a server decoded, as far as it reported them.
+ * @param {Run} run
+ */
+function createServedCosts({ served, timing, metrics, tokens }) {
+  const written = tokens.reduce((sum, list) => sum + list.length, 0);
+  const facts = [createFact(term("token", tr("tokens")), written)];
+  if (served?.prompt_tokens) facts.push(createFact(tr("prompt tokens"), served.prompt_tokens));
+  if (timing?.total_s) facts.push(createFact(tr("seconds"), formatFixed(timing.total_s, 2)));
+  if (metrics?.tokens_per_s)
+    facts.push(createFact(tr("tokens per second"), formatFixed(metrics.tokens_per_s, 1)));
+  return facts;
+}
+
+/**
  * Costs of a run: its metrics once it has ended, before that the summary of its last step.
  * @param {Run} run
  */
@@ -88,7 +102,8 @@ export const createFiguresView = (offers = () => []) => ({
         current = run;
         save.toggleAttribute("disabled", run.status === "running");
         for (const offer of more) offer.update(run);
-        costs.replaceChildren(...createCosts(run), ...createTextFigures(run));
+        const spent = run.served ? createServedCosts(run) : createCosts(run);
+        costs.replaceChildren(...spent, ...createTextFigures(run));
       },
       select() {},
       clear() {},

@@ -30,11 +30,13 @@ function find(selector) {
  *   details that are not part of the trace
  */
 export function open({ recorded, visuals, dark, about = {} }) {
-  const { strategy, seed } = recorded.trace;
+  const { strategy, seed, served, model } = recorded.trace;
   addTemplates(recorded.templates);
   setGlossary(JSON.parse(find("#terms").textContent ?? ""));
   setFilterTitles(JSON.parse(find("#filters").textContent ?? ""));
-  const name = tr("{strategy}, seed {seed}", { strategy, seed });
+  const name = served
+    ? tr("An answer of {model}", { model: model.id })
+    : tr("{strategy}, seed {seed}", { strategy, seed });
   document.documentElement.classList.toggle("dark", dark);
   document.title = name;
   find("h1").textContent = name;

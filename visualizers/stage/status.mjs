@@ -14,6 +14,8 @@ const STATUS_TEXT = {
   recorded: tr("A recorded run. Change a setting, then press Run to make your own."),
 };
 
+const SERVED_TEXT = tr("Decoded by a server: every number is as it was reported");
+
 /** @type {Record<string, string>} */
 const ENDING_TEXT = {
   eos: tr(" · finished by itself"),
@@ -24,6 +26,7 @@ const ENDING_TEXT = {
 /** @param {Run} run */
 function statusText(run) {
   const endings = run.status === "finished" ? run.outputs.map((o) => o.finish_reason) : [];
+  if (run.served) return SERVED_TEXT;
   const reason = [...new Set(endings)].map((ending) => ENDING_TEXT[ending] ?? "").join("");
   return STATUS_TEXT[run.status] + reason + (run.notes || []).map((n) => ` · ${said(n)}`).join("");
 }

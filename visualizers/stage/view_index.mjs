@@ -16,6 +16,7 @@ import { grammar } from "../grammar/view.mjs";
 import { layerHeatmap } from "../layer_heatmap/view.mjs";
 import { media } from "../media/view.mjs";
 import { sentence } from "../sentence/view.mjs";
+import { served } from "../served/view.mjs";
 import { strip } from "../text/view.mjs";
 import { watermarkChance } from "../watermark/chance_view.mjs";
 import { watermark } from "../watermark/view.mjs";
@@ -38,6 +39,7 @@ export const FOLDER_VIEWS = {
   layer_heatmap: layerHeatmap,
   media,
   sentence,
+  served,
   strip,
   watermark_chance: watermarkChance,
   watermark,

@@ -19,6 +19,8 @@ const createPlace = (token) => el("span", { class: "tx-place" }, token);
  * @param {Run} run
  */
 export function createPrompt(run) {
+  if (run.served && run.messages?.length)
+    return el("span", { class: "dp-prompt" }, createMessages(run.messages));
   if (run.prompt_turns?.length) return el("span", { class: "dp-prompt" }, createChatPrompt(run));
   const added = run.parent ? run.parent.token_ids.length : 0;
   const cut = run.prompt_ids.length - added;
@@ -36,6 +38,16 @@ export function createPrompt(run) {
     added ? el("b", { class: "dp-added" }, after) : null,
   );
 }
+
+/**
+ * The messages of a server's run, whose tokens are unknown.
+ * @param {NonNullable<Run["messages"]>} messages
+ */
+const createMessages = (messages) =>
+  createTurns(
+    messages.map(({ content }) => ({ text: String(content ?? ""), special: false })),
+    messages.map(({ role }, i) => ({ role: String(role), start: i, end: i + 1 })),
+  );
 
 /** @param {Run} run */
 const createChatPrompt = (run) => createTurns(toReadTokens(run, run.prompt_ids), run.prompt_turns);

@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from engine.statistics.metrics import has_own_probability
 from engine.trace.details import BeamDetail, BeamNode, DraftDetail, Hypothesis
 from engine.trace.records import Step, Trace, chosen_emit_index, chosen_token_id
+from engine.trace.served import ServedDetail
 from visualizers.base import StepSummary, Visual, model_probability, nats_to_bits, to_probability
 from visualizers.text.text_figures import (
     MIN_PROBABILITY,
@@ -34,7 +36,8 @@ class TextSummary:
     - ``own``: figures of the step's text so far: ``tokens``, ``perplexity`` under the model (None
       if a probability is unknown) and ``rep_3``.
     - Of the run so far: ``tokens`` in all texts, ``forward_passes``, ``tokens_per_s``, and
-      ``first_token_s``, the seconds from the start of decoding to the first decision.
+      ``first_token_s``, the seconds from the start of decoding to the first decision, None if a
+      server decoded the run.
     - ``others``, at the end of a beam search: its other returned texts, best first; all texts of a
       search in groups. Each has ``token_ids`` with ``p``, ``used`` and ``nats_to_bits``, ``score``,
       ``group`` from 0, ``own`` figures, and ``output``, its index among the returned texts, else
@@ -64,7 +67,7 @@ class TextSummary:
         text.put(step.keep, step.emit, seen)
         self.tokens += len(text.ids)
         self.forward_passes += step.forward_passes
-        if self.first_token_s is None:
+        if self.first_token_s is None and not isinstance(step.detail, ServedDetail):
             self.first_token_s = step.elapsed_s
         shown: StepSummary = {
             **_probability_columns(seen),
@@ -160,6 +163,9 @@ def _chosen_probabilities(step: Step) -> TokenProbabilities:
     if own is None:
         return _UNKNOWN_PROBABILITIES
     raw, used = own.raw_logprob, own.processed_logprob
+    if isinstance(step.detail, ServedDetail):
+        p = to_probability(raw)
+        return (p, None) if has_own_probability(step) else (None, p)
     return None if raw == -math.inf else to_probability(raw), to_probability(used)
 
 

@@ -27,7 +27,9 @@ export function describeToken(run, token) {
   const text = tokenLabel(run, token.id);
   const name = kind ? tr("{kind}: “{text}”", { kind, text }) : tr("“{text}”", { text });
   if (token.bits === null) return name;
-  const probability = probabilityText(token);
+  const probability = run.served
+    ? tr("reported probability {p}", { p: formatPercent(token.p ?? token.used ?? 0) })
+    : probabilityText(token);
   const bits = formatFixed(token.bits, 1);
   return tr("{name}, {probability}, surprise {bits} bits", { name, probability, bits });
 }

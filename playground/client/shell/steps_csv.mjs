@@ -37,11 +37,11 @@ function findRunnerUp(step, last) {
 }
 
 /**
- * Convert a recorded entropy from nats to bits.
+ * Convert a recorded entropy from nats to bits; null if it is unknown.
  * @drawing
- * @param {number} nats
+ * @param {number | null} nats
  */
-const natsToBits = (nats) => Number((nats / Math.log(2)).toFixed(4));
+const natsToBits = (nats) => (nats === null ? null : Number((nats / Math.log(2)).toFixed(4)));
 
 /**
  * Return the same table that the command line writes. The page makes it itself because a trace may

@@ -1,0 +1,59 @@
+"""What a server reported of a step and of a run that was decoded elsewhere, and what it did not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.trace.value_types import Probability
+
+SERVED_STRATEGY = "endpoint"
+"""``Trace.strategy`` of a run that a server decoded: no strategy of this program made it."""
+SERVERS = ("openai", "vllm", "llamacpp", "ollama", "tgi", "unknown")
+DISTRIBUTIONS = ("model", "sampled", "unknown")
+"""Whether the reported probabilities are the model's own or those after the server's filters."""
+CHOICES = ("greedy", "sampling", "unknown")
+FIRST_INVENTED_ID = 900_000_000
+"""Ids from here on only number the texts of one file: the server reported no ids for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedDetail:
+    """A step whose distribution was only partly reported.
+
+    Both probabilities of its candidates hold the one reported number.
+    """
+
+    distribution: str
+    """One of DISTRIBUTIONS."""
+    unseen_low: Probability
+    """Least probability of all tokens that were not reported."""
+    unseen_high: Probability
+    """Most probability of all tokens that were not reported."""
+    entropy_low: float
+    """Least entropy of the distribution in nats that agrees with the report."""
+    entropy_high: float
+    """Most entropy in nats that agrees with it, for the largest vocabulary that is possible."""
+    merged: bool = False
+    """True if the token ends a character whose earlier tokens the server reported as part of it.
+    Its probability is that of the last token alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedInfo:
+    """The server of a run and what it counted."""
+
+    server: str
+    """One of SERVERS."""
+    measured: bool
+    """True if this format was read from recorded answers, False if from documentation only."""
+    choice: str
+    """One of CHOICES: how the server chose tokens, as far as the request says."""
+    completion_tokens: int | None = None
+    """Number of new tokens that the server counted; None if it reported no count."""
+    prompt_tokens: int | None = None
+    """Number of prompt tokens that the server counted; None if it reported no count."""
+
+
+def is_invented_id(token_id: int) -> bool:
+    """Return True if a token id only numbers a text of its file."""
+    return token_id >= FIRST_INVENTED_ID

@@ -1,0 +1,62 @@
+// What a server reported of a run, in words.
+import { formatFixed, formatPercent } from "../shared/text.mjs";
+import { tr } from "../shared/tr.mjs";
+
+/** @type {Record<string, string>} */
+export const SERVER_TITLES = {
+  openai: "OpenAI",
+  vllm: "vLLM",
+  llamacpp: "llama.cpp",
+  ollama: "Ollama",
+  tgi: "TGI",
+  unknown: tr("an unknown server"),
+};
+
+/** @type {Record<string, string>} */
+export const DISTRIBUTION_TEXT = {
+  model: tr(
+    "These are the model's own probabilities. What the server's filters made of them is unseen.",
+  ),
+  sampled: tr(
+    "These are the probabilities after the server's filters. The model's own are unseen.",
+  ),
+  unknown: tr(
+    "Whether these probabilities are from before or after the server's filters is unknown.",
+  ),
+};
+
+/** @type {Record<string, string>} */
+export const CHOICE_TEXT = {
+  greedy: tr("The request asked for the most likely token."),
+  sampling: tr("The server drew the token at random. The draw itself is unseen."),
+  unknown: tr("How the server chose the token is unknown."),
+};
+
+const SAME_BITS = 0.005;
+
+/**
+ * The interval of an entropy in bits.
+ * @param {number} low
+ * @param {number} high
+ */
+export const entropyText = (low, high) =>
+  high - low < SAME_BITS
+    ? tr("The [entropy] is {bits} [bit|bits].", { bits: formatFixed(high, 2) })
+    : tr("The [entropy] is between {low} and {high} [bit|bits].", {
+        low: formatFixed(low, 2),
+        high: formatFixed(high, 2),
+      });
+
+const ALL_SEEN = 1e-5;
+
+/**
+ * The probability that was not reported.
+ * @drawing
+ * @param {number} seen
+ */
+export const unseenText = (seen) =>
+  1 - seen < ALL_SEEN
+    ? tr("The server reported every token that could follow.")
+    : tr("{unseen} of the probability is unseen: it is on tokens that the server did not list.", {
+        unseen: formatPercent(1 - seen),
+      });
