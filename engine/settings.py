@@ -324,7 +324,6 @@ OTHER_VARIABLES = (
     Variable(
         "MKL_NUM_THREADS", "", f"Number of CPU threads of the MKL library, read by it; {_PASSED_ON}"
     ),
-    Variable("CUDA_VISIBLE_DEVICES", "", f"GPUs that CUDA offers to torch; {_PASSED_ON}"),
     Variable("PATH", "", f"Folders of programs, searched for git; {_PASSED_ON}"),
     Variable("LANG", "", f"Language and encoding of the system; {_PASSED_ON}"),
     Variable("LC_ALL", "", f"Overrides LANG; {_PASSED_ON}"),

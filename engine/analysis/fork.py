@@ -12,17 +12,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from engine.declare.params import defaults_of, params_of
+from engine.declare.special_tokens import TEXT
 from engine.declare.weights import ASSISTANT_PREFIX
 from engine.errors import EngineError, ParameterError
 from engine.messages import Message
 from engine.models.model_types import Tokenizer
-from engine.models.text import decode_ids, encode_after
+from engine.models.special_tokens import encode_continuation, find_special_tokens
+from engine.models.text import decode_ids
 from engine.run.media_request import load_media_fields
+from engine.run.prompt_request import default_special_tokens
 from engine.run.request import DecodeRequest
 from engine.run.weights import drop_loaded_weights, weights_from_trace
 from engine.settings import SETTINGS
 from engine.strategies import STRATEGIES
 from engine.strategies.base import Strategy
+from engine.strategies.shared_params import NextTokenParams
 from engine.trace.details import BeamDetail, BeamNode
 from engine.trace.records import (
     Parent,
@@ -50,6 +54,7 @@ class BranchPoint:
         end_ids: end-of-sequence ids, after which nothing can follow.
         vocab_size: number of token ids of the model.
         earlier: number of tokens at the end of the prompt that earlier branches had added.
+        special_tokens: how the run reads special tokens that a text spells.
     """
 
     prompt_ids: Sequence[int]
@@ -59,6 +64,7 @@ class BranchPoint:
     end_ids: Sequence[int] = ()
     vocab_size: int | None = None
     earlier: int = 0
+    special_tokens: str = TEXT
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,8 @@ class Branch:
 
     input_ids: tuple[int, ...]
     parent: Parent
+    special_tokens: str | None = None
+    """How the special tokens were read that its typed text spells, None if it spells none."""
 
 
 def branch_point(
@@ -100,7 +108,17 @@ def branch_point(
         kept = [*replay_ids(before)[: found.keep], *found.emit[: max(chosen_emit_index(found), 0)]]
     vocab = trace.model.vocab_size or None
     earlier = 0 if trace.parent is None else trace.parent.written
-    return BranchPoint(trace.prompt_ids, kept, index, run_id, trace.eos_token_ids, vocab, earlier)
+    usual = default_special_tokens(chat=trace.messages is not None)
+    return BranchPoint(
+        trace.prompt_ids,
+        kept,
+        index,
+        run_id,
+        trace.eos_token_ids,
+        vocab,
+        earlier,
+        str(trace.config.get("special_tokens") or usual),
+    )
 
 
 def _path_before(trace: Trace, step: Step, detail: BeamDetail, node_id: int | None) -> list[int]:
@@ -130,6 +148,7 @@ def make_branch(
     token_id: object = None,
     text: str | None = None,
     tokenizer: Tokenizer | None = None,
+    special_tokens: object = None,
 ) -> Branch:
     """Append a token or a text at a branch point.
 
@@ -139,6 +158,7 @@ def make_branch(
         text: 1 to PLAYGROUND_MAX_PROMPT_CHARS characters, tokenized as a continuation; earlier ids
             stay the same.
         tokenizer: required for `text`.
+        special_tokens: how special tokens are read that `text` spells; None is the run's way.
 
     Raises:
         ParameterError: the token is invalid or ends the text, or the text is empty or tokenless.
@@ -146,14 +166,18 @@ def make_branch(
     if (token_id is None) == (text is None):
         raise ParameterError("token_id", token_id, "give exactly one of token_id and text")
     before = (*place.prompt_ids, *place.kept_ids)
-    added = (
-        (_check_token(token_id, place),)
-        if text is None
-        else _encode_typed_text(text, tokenizer, before)
-    )
+    reading = None
+    if text is None:
+        added = (_check_token(token_id, place),)
+    else:
+        checked = _check_typed_text(text, tokenizer)
+        reading = place.special_tokens if special_tokens is None else special_tokens
+        params_of(NextTokenParams)["special_tokens"].check("special_tokens", reading)
+        added = _encode_typed_text(text, checked, before, str(reading))
+        reading = str(reading) if find_special_tokens(checked, text) else None
     kept = len(place.kept_ids)
     parent = Parent(place.run_id, place.step, kept, added, text, place.earlier)
-    return Branch((*before, *added), parent)
+    return Branch((*before, *added), parent, reading)
 
 
 def _check_token(token_id: object, place: BranchPoint) -> int:
@@ -170,9 +194,8 @@ def _check_token(token_id: object, place: BranchPoint) -> int:
     return token_id
 
 
-def _encode_typed_text(
-    text: object, tokenizer: Tokenizer | None, before: Sequence[int]
-) -> tuple[int, ...]:
+def _check_typed_text(text: object, tokenizer: Tokenizer | None) -> Tokenizer:
+    """Return the tokenizer of a typed text, once both are known to be usable."""
     limit = SETTINGS.max_prompt_chars
     if not isinstance(text, str) or not 1 <= len(text) <= limit:
         raise ParameterError("text", text, Message("write 1 to {limit} characters", limit=limit))
@@ -182,7 +205,13 @@ def _encode_typed_text(
         raise ParameterError("text", "", "it holds half a surrogate pair") from None
     if tokenizer is None:
         raise ParameterError("text", text, "the model has no tokenizer: give a token_id")
-    ids = encode_after(tokenizer, decode_ids(tokenizer, before), text)
+    return tokenizer
+
+
+def _encode_typed_text(
+    text: str, tokenizer: Tokenizer, before: Sequence[int], special_tokens: str
+) -> tuple[int, ...]:
+    ids = encode_continuation(tokenizer, text, decode_ids(tokenizer, before), special_tokens)
     if not ids:
         raise ParameterError("text", text, "it has no tokens; write something")
     return tuple(ids)
@@ -243,6 +272,9 @@ def branch_request(
     if assistant is None and name == trace.strategy and trace.assistant is not None:
         assistant = trace.assistant.id
     drafted = STRATEGIES[name].assistant != "none"
+    given = shared_params(trace.config, STRATEGIES[name]) if params is None else dict(params)
+    if made.special_tokens is not None:
+        given["special_tokens"] = made.special_tokens
     held = weights_from_trace(trace) if weights is None else weights
     if weights is None:
         held = {n: v for n, v in held.items() if drafted or not n.startswith(ASSISTANT_PREFIX)}
@@ -251,7 +283,7 @@ def branch_request(
         trace.model.id if model is None else model,
         weights=drop_loaded_weights(held, model, assistant),
         input_ids=list(made.input_ids),
-        params=shared_params(trace.config, STRATEGIES[name]) if params is None else params,
+        params=given,
         seed=trace.seed if seed is None else seed,
         assistant=assistant,
         parent=made.parent,

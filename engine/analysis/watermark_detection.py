@@ -12,11 +12,14 @@ import torch
 
 from engine.declare.config import config_to_dict
 from engine.declare.params import build_config, params_of
+from engine.declare.special_tokens import TEXT
 from engine.errors import EngineError, ParameterError
 from engine.messages import Message
 from engine.models.model_types import Tokenizer
-from engine.models.text import encode_after, encode_inside, encode_pair
+from engine.models.special_tokens import encode_continuation
+from engine.models.text import encode_pair
 from engine.one_shot_thread import run_in_thread
+from engine.run.prompt_request import default_special_tokens
 from engine.settings import SETTINGS
 from engine.statistics.watermark_statistics import Verdict
 from engine.strategies.watermark import WatermarkConfig, check_greenlist_ratio
@@ -252,7 +255,8 @@ def detect_text(
     Args:
         text: the text, including leading spaces.
         loaded: models.LoadedModel with a tokenizer.
-        config: the watermark to detect.
+        config: the watermark to detect. Its ``special_tokens`` says how special tokens are read
+            that the text spells.
         prompt: removed if the text starts with it.
         device: kind of device that generated the text; None is the model's.
 
@@ -270,7 +274,8 @@ def detect_text(
         text.encode("utf-8")
     except UnicodeEncodeError:
         raise ParameterError("text", text, "it holds half a surrogate pair") from None
-    ids = _encode_text(text, loaded.tokenizer, prompt)
+    reading = config.special_tokens or default_special_tokens(chat=False)
+    ids = _encode_text(text, loaded.tokenizer, prompt, reading)
     return detect_ids(
         ids,
         config,
@@ -280,13 +285,15 @@ def detect_text(
     )
 
 
-def _encode_text(text: str, tokenizer: Tokenizer, prompt: str | None) -> list[int]:
+def _encode_text(
+    text: str, tokenizer: Tokenizer, prompt: str | None, special_tokens: str
+) -> list[int]:
     if prompt and text.startswith(prompt):
-        return encode_after(tokenizer, prompt, text[len(prompt) :])
+        return encode_continuation(tokenizer, text[len(prompt) :], prompt, special_tokens)
     # A leading space means that the text was copied out of a longer one.
-    return (
-        encode_inside(tokenizer, text) if text[0].isspace() else encode_pair(tokenizer, "", text)[1]
-    )
+    if text[0].isspace():
+        return encode_continuation(tokenizer, text, None, special_tokens)
+    return encode_pair(tokenizer, "", text, literal=special_tokens == TEXT)[1]
 
 
 def build_watermark_config(values: Mapping[str, object]) -> WatermarkConfig:

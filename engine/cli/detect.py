@@ -27,7 +27,8 @@ def add(commands: Commands) -> None:
         default=[],
         metavar="NAME=VALUE",
         dest="settings",
-        help="watermark parameter, such as hashing_key=7, scheme=synthid or z_threshold=4",
+        help="watermark parameter, such as hashing_key=7, scheme=synthid or z_threshold=4, or "
+        "special_tokens=text: the names of special tokens in --text are words",
     )
     command.set_defaults(handler=_run)
 

@@ -164,7 +164,13 @@ def _make_fork_request(arguments: argparse.Namespace, params: dict[str, Any]) ->
         # The typed text is encoded by the tokenizer of the branch's model.
         own, _ = parse_weights(held, trace.strategy, assistant=True)
         tokenizer = load(model, weights=own).tokenizer
-    made = make_branch(place, token_id=arguments.token, text=arguments.text, tokenizer=tokenizer)
+    made = make_branch(
+        place,
+        token_id=arguments.token,
+        text=arguments.text,
+        tokenizer=tokenizer,
+        special_tokens=params.get("special_tokens"),
+    )
     request = branch_request(
         trace,
         made,

@@ -75,7 +75,7 @@ _TOPICS = {
     "Metrics and logs": "metrics_token log_format log_level",
     "Replicas": """engine replicas max_replica_runs max_unanswered_s object_store_mb RAY_AUTH_MODE
         RAY_worker_niceness""",
-    "The system": "OMP_NUM_THREADS MKL_NUM_THREADS CUDA_VISIBLE_DEVICES PATH LANG LC_ALL",
+    "The system": "OMP_NUM_THREADS MKL_NUM_THREADS PATH LANG LC_ALL",
 }
 """Topic -> fields of ``Settings`` and names of ``OTHER_VARIABLES``, in the order of the page."""
 

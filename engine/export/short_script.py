@@ -109,8 +109,9 @@ def prompt_options(trace: Trace) -> dict[str, bool]:
 
 def literal_note_lines(trace: Trace) -> list[str]:
     """Return the comment on special tokens that stayed text, if there are any."""
-    note = _LITERAL_NOTE if trace.messages is None else CONTROL_TOKEN_NOTE
-    return [f"# {note}"] if trace.literal_tokens else []
+    if not trace.literal_tokens or (trace.prompt is None and trace.messages is None):
+        return []
+    return [f"# {_LITERAL_NOTE if trace.messages is None else CONTROL_TOKEN_NOTE}"]
 
 
 def is_from_chat_template(trace: Trace) -> bool:

@@ -86,12 +86,14 @@ def _split_head(text: str) -> tuple[str, str, int]:
 
 _MAX_YAML_NODES = 2_000
 """The largest head of the built-in lessons has a tenth of them."""
+_MAX_YAML_DEPTH = 40
+"""As in a recorded run."""
 
 
 class _StrictLoader(yaml.SafeLoader):
     """A YAML loader with a bounded cost, without aliases, which can expand without limit."""
 
-    _nodes = 0
+    _nodes = _depth = 0
 
     def __init__(self, stream: str) -> None:
         super().__init__(stream)
@@ -110,7 +112,13 @@ class _StrictLoader(yaml.SafeLoader):
             raise yaml.YAMLError(
                 Message("it has more than {n} names and values", n=f"{_MAX_YAML_NODES:,}")
             )
-        return super().compose_node(parent, index)
+        if self._depth == _MAX_YAML_DEPTH:
+            raise yaml.YAMLError(Message("it nests deeper than {n} levels", n=_MAX_YAML_DEPTH))
+        self._depth += 1
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self._depth -= 1
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         """Return a mapping; raise YAMLError for a duplicate name."""

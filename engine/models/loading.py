@@ -213,7 +213,7 @@ def load_source(
     source: Source, device: str | None = None, weights: WeightsParams | None = None
 ) -> LoadedModel:
     """Return a model by where it comes from, as ``load`` does by its name."""
-    key = _cache_key(source.name, device, weights)
+    key = _cache_key(source.name, device or source.device, weights)
     there = _get_cached(source, key)
     if there is not None:
         return there
@@ -235,7 +235,7 @@ def load_source(
 
 def get_cached_model(source: Source, weights: WeightsParams | None = None) -> LoadedModel | None:
     """Return the model of ``load_source(source, weights=weights)`` if it is in memory, else None."""
-    return _get_cached(source, _cache_key(source.name, None, weights))
+    return _get_cached(source, _cache_key(source.name, source.device, weights))
 
 
 def list_loaded_models() -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from engine.declare.special_tokens import PARSE
@@ -47,12 +46,12 @@ def encode_prompt(
     """
     if special_tokens == PARSE:
         return list(tokenize_text(tokenizer, text, **options)["input_ids"])
-    _check_writable_as_text(tokenizer, text)
+    _check_writable_as_text(tokenizer, text, "prompt")
     return list(tokenize_text(tokenizer, text, split_special_tokens=True, **options)["input_ids"])
 
 
-def _check_writable_as_text(tokenizer: Tokenizer, text: str) -> None:
-    """Raise ParameterError if a special token stays one although it is to be text."""
+def _check_writable_as_text(tokenizer: Tokenizer, text: str, name: str) -> None:
+    """Raise ParameterError for the field ``name`` if a special token stays one in spite of TEXT."""
     # A Unigram model finds its special tokens in its vocabulary, as any other piece.
     spelled = set(find_special_tokens(tokenizer, text)) - {tokenizer.unk_token}
     if not spelled:
@@ -62,7 +61,7 @@ def _check_writable_as_text(tokenizer: Tokenizer, text: str) -> None:
     left = next((names[i] for i in ids if names.get(i) in spelled), None)
     if left is not None:
         raise ParameterError(
-            "prompt",
+            name,
             left,
             "the model's tokenizer cannot write this control token as text",
             Message("special_tokens = {value} reads it as a token", value=PARSE),
@@ -83,19 +82,41 @@ def encode_word(
         before: the text it follows, None if unknown.
         special_tokens: how special tokens are read that a longer text spells.
     """
-    names = {name: i for i, name in special_token_names(tokenizer).items()}
-    own = names.get(text)
+    own = _ids_by_name(tokenizer).get(text)
     if own is not None:
         return [own]
     if special_tokens == PARSE:
-        return _encode_parsed(tokenizer, text, before, names)
+        return _encode_parsed(tokenizer, text, before)
     return _encode_plain(tokenizer, text, before)
 
 
-def _encode_parsed(
-    tokenizer: Tokenizer, text: str, before: str | None, names: Mapping[str, int]
+def encode_continuation(
+    tokenizer: Tokenizer, text: str, before: str | None, special_tokens: str
 ) -> list[int]:
+    """Return the ids of a text that continues another one, whose ids stay as they are.
+
+    Args:
+        tokenizer: a transformers tokenizer.
+        text: the continuation.
+        before: the text it follows, None if unknown.
+        special_tokens: one of SPECIAL_TOKENS: how special tokens are read that the text spells.
+
+    Raises:
+        ParameterError: a special token is to be text, and the tokenizer cannot write it as text.
+    """
+    if special_tokens == PARSE:
+        return _encode_parsed(tokenizer, text, before)
+    _check_writable_as_text(tokenizer, text, "text")
+    return _encode_plain(tokenizer, text, before)
+
+
+def _ids_by_name(tokenizer: Tokenizer) -> dict[str, int]:
+    return {name: i for i, name in special_token_names(tokenizer).items()}
+
+
+def _encode_parsed(tokenizer: Tokenizer, text: str, before: str | None) -> list[int]:
     """Return the ids of a text with its special tokens as tokens, and the text between them."""
+    names = _ids_by_name(tokenizer)
     ids, at = [], 0
     for found in token_pattern(set(names)).finditer(text):
         if found.start() > at:

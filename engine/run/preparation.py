@@ -30,6 +30,7 @@ from engine.run.rate import TransferRate
 from engine.run.request import CheckedRequest, DecodeRequest, fit_to_model, tokenize_prompt
 from engine.run.scheduler import EventCallback
 from engine.run.total_length import count_new_tokens, describe_lengths
+from engine.sandbox.confinement import DEVICE
 from engine.sandbox.folder import ENTRY
 from engine.sources.source import Source
 from engine.strategies.base import Strategy
@@ -215,6 +216,8 @@ def parse_models(checked: CheckedRequest) -> CheckedRequest:
         return checked
     request, strategy = checked.request, checked.strategy
     models, notes = [parse_model(request.model, strategy.default_model)], checked.notes
+    if checked.method is not None and checked.method.function is None:
+        models = [_on_sandbox_device(model) for model in models]
     if strategy.assistant != "none":
         models.append(parse_model(request.assistant, strategy.default_assistant))
     elif request.assistant is not None:
@@ -225,6 +228,11 @@ def parse_models(checked: CheckedRequest) -> CheckedRequest:
         )
         notes = (*notes, unused)
     return dataclasses.replace(checked, models=tuple(models), notes=notes)
+
+
+def _on_sandbox_device(model: LoadedModel | Source) -> LoadedModel | Source:
+    """Return a model for a confined process and for the scores of its texts, both on one device."""
+    return dataclasses.replace(model, device=DEVICE) if isinstance(model, Source) else model
 
 
 def named_models(checked: CheckedRequest) -> list[tuple[Source, WeightsParams]]:

@@ -35,6 +35,22 @@ _PROMPT_NOTES = {
     ),
 }
 """(how special tokens are read, whether there are several) -> the note."""
+_BRANCH_NOTES = {
+    (TEXT, False): (
+        "The text you added spells {n} special token of the model ({tokens}); it is read as text."
+    ),
+    (TEXT, True): (
+        "The text you added spells {n} special tokens of the model ({tokens}); they are read as text."
+    ),
+    (PARSE, False): (
+        "The text you added spells {n} special token of the model ({tokens}); the model reads it "
+        "as this token."
+    ),
+    (PARSE, True): (
+        "The text you added spells {n} special tokens of the model ({tokens}); the model reads "
+        "them as these tokens."
+    ),
+}
 _MESSAGES_NOTES = {
     (TEXT, False): "The messages spell {n} of the template's own tokens; it is read as text.",
     (TEXT, True): "The messages spell {n} of the template's own tokens; they are read as text.",
@@ -109,19 +125,23 @@ def default_special_tokens(*, chat: bool) -> str:
     return TEXT if chat or SETTINGS.public else PARSE
 
 
-def special_tokens_note(special_tokens: str, count: int, names: Sequence[str]) -> str:
+def special_tokens_note(
+    special_tokens: str, count: int, names: Sequence[str], *, branch: bool = False
+) -> str:
     """Return the sentence on special tokens that a text spells.
 
     Args:
         special_tokens: how they are read.
         count: how many there are.
         names: those of a prompt; empty for messages.
+        branch: whether the text is one that a branch continues with.
     """
     if not names:
         return Message(_MESSAGES_NOTES[special_tokens, count > 1], n=count)
     shown = [quote_token(name) for name in dict.fromkeys(names)]
     listed = ", ".join([*shown[:_MAX_SHOWN], *(["…"] if len(shown) > _MAX_SHOWN else [])])
-    return Message(_PROMPT_NOTES[special_tokens, count > 1], n=count, tokens=listed)
+    notes = _BRANCH_NOTES if branch else _PROMPT_NOTES
+    return Message(notes[special_tokens, count > 1], n=count, tokens=listed)
 
 
 def find_begin_token(loaded: LoadedModel) -> list[int]:

@@ -300,21 +300,24 @@ def _read_special_tokens(checked: CheckedRequest, loaded: LoadedModel) -> Checke
     """Return a request with rendered messages, and a note if its text spells special tokens."""
     request, reading = checked.request, checked.special_tokens
     chat = _render_chat(checked, loaded)
+    # A branch's prompt is ids; only the text that it continues with was typed for it.
+    typed = request.prompt if request.parent is None else request.parent.text
     if chat is not None:
         count, names = chat.literal_tokens + chat.parsed_tokens, []
-    elif request.prompt and loaded.tokenizer is not None:
-        names = find_special_tokens(loaded.tokenizer, request.prompt)
+    elif typed and loaded.tokenizer is not None:
+        names = find_special_tokens(loaded.tokenizer, typed)
         count = len(names)
     else:
         return checked
     if not count:
         return dataclasses.replace(checked, chat=chat)
+    note = special_tokens_note(reading, count, names, branch=request.parent is not None)
     return dataclasses.replace(
         checked,
         chat=chat,
         config=dataclasses.replace(checked.config, special_tokens=reading),
         literal_tokens=count if reading == TEXT else 0,
-        notes=(*checked.notes, special_tokens_note(reading, count, names)),
+        notes=(*checked.notes, note),
     )
 
 

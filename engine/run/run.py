@@ -39,7 +39,7 @@ from engine.run.preparation import (
 from engine.run.recording import Recording, RunObserver
 from engine.run.request import CheckedRequest, DecodeRequest, check_request
 from engine.run.returned_rows import cut_at_eos, extract_sequences, format_missing_sequences
-from engine.run.sandboxed_run import barriers_note, open_sandbox, run_method
+from engine.run.sandboxed_run import open_sandbox, run_method, sandbox_notes
 from engine.run.scheduler import RUN_QUEUE
 from engine.run.stop_criterion import StopCriterion
 from engine.run.teacher_forced_check import rescore_outputs
@@ -211,7 +211,7 @@ class Run:
         ends = set(recording.header.eos_token_ids)
         rows = [cut_at_eos(row, ends) for row in ended.sequences]
         emitted, notes = rescore_outputs(run, recording, rows)
-        notes = (*barriers_note(child), *ended.notes, *notes)
+        notes = (*sandbox_notes(child), *ended.notes, *notes)
         reason = partial(self._finish_reason, recording.header)
         whole = [ended.whole] * len(rows)
         recording.end(rows, [None] * len(rows), whole, reason, notes, emitted)

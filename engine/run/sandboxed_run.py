@@ -16,6 +16,7 @@ from engine.errors import Cancelled, EngineError, MethodError
 from engine.loops.recorder import Recorder
 from engine.loops.teacher_forced import decoder_prefix_ids
 from engine.messages import Message
+from engine.models.devices import default_device
 from engine.models.loading import LoadedModel
 from engine.models.model_resolver import resolve_model
 from engine.models.model_views import copy_without_defaults
@@ -27,7 +28,7 @@ from engine.run.generation import (
 )
 from engine.run.preparation import Prepared
 from engine.run.ticket import EventCallback, Ticket, keep_random_state
-from engine.sandbox.confinement import BARRIERS
+from engine.sandbox.confinement import BARRIERS, DEVICE
 from engine.sandbox.forward_watch import ForwardWatch
 from engine.sandbox.method_lookup import SHIPPED, FoundMethod
 from engine.sandbox.outcome import MessageReader, Outcome
@@ -43,6 +44,7 @@ from engine.trace.events import Loading
 from engine.trace.records import Step
 
 _MAX_PRINTED = 300
+_CPU_NOTE = "The model computed on the CPU: the method's process has no access to the GPU."
 StepCallback = Callable[[Step], None]
 
 
@@ -297,17 +299,22 @@ def _check_barriers(run: Prepared, child: SandboxProcess) -> None:
         )
 
 
-def barriers_note(child: SandboxProcess | None) -> tuple[str, ...]:
-    """Return a note about missing sandbox barriers, empty if all are active."""
-    missing = [] if child is None else [name for name in BARRIERS if name not in child.barriers]
-    if not missing:
+def sandbox_notes(child: SandboxProcess | None) -> tuple[str, ...]:
+    """Return notes about a GPU that the method could not use and about missing barriers."""
+    if child is None:
         return ()
-    return (
-        Message(
-            "This machine could not keep the method from everything: no barrier for {missing}.",
-            missing=", ".join(missing),
-        ),
-    )
+    notes = []
+    if default_device() != DEVICE:
+        notes.append(_CPU_NOTE)
+    missing = [name for name in BARRIERS if name not in child.barriers]
+    if missing:
+        notes.append(
+            Message(
+                "This machine could not keep the method from everything: no barrier for {missing}.",
+                missing=", ".join(missing),
+            )
+        )
+    return tuple(notes)
 
 
 def _found_method(run: Prepared) -> FoundMethod:

@@ -23,6 +23,10 @@ from engine.sandbox import seccomp_filter
 FILES, NETWORK, PROCESSES, SIGNALS = "files", "network", "processes", "signals"
 BARRIERS = (FILES, NETWORK, PROCESSES, SIGNALS)
 """All barriers; resource limits and killing the process group work everywhere."""
+DEVICE = "cpu"
+"""The torch device of a confined process. A GPU's driver would need device files, which stay closed:
+through them a method could read what other runs left in the GPU's memory. It would also reserve
+more address space than the limit allows."""
 _PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _READ, _READ_DIR = 1 << 2, 1 << 3

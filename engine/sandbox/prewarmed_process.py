@@ -20,10 +20,10 @@ from pathlib import Path
 from engine.declare.weights import parse_weights
 from engine.errors import EngineError, MethodError
 from engine.models import memory_budget
-from engine.models.devices import default_device
 from engine.models.loading import free_budget_bytes
 from engine.models.sizes import count_values
 from engine.models.weights import torch_dtype, with_default_dtype
+from engine.sandbox.confinement import DEVICE
 from engine.sandbox.sandbox_parent import SandboxProcess
 from engine.settings import SETTINGS
 
@@ -98,7 +98,7 @@ def _estimate_bytes(wanted: _ProcessSpec) -> float:
         values = count_values(Path(wanted.folder).name, wanted.folder)
     except EngineError:
         return math.inf
-    dtype = torch_dtype(with_default_dtype(own, default_device()).dtype or "float32")
+    dtype = torch_dtype(with_default_dtype(own, DEVICE).dtype or "float32")
     return values * dtype.itemsize + _INTERPRETER_BYTES
 
 

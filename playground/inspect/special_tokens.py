@@ -23,7 +23,8 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return how a prompt is read with its special tokens as text and as tokens.
 
     Args:
-        asked: ``model``, its name, and ``prompt`` or ``messages`` with ``template`` as in a request.
+        asked: ``model``, its name, and ``prompt`` or ``messages`` with ``template`` as in a request;
+            ``chat``, whether a prompt is a text that continues the answer to messages.
 
     Returns:
         ``names``, the special tokens that it spells. If there are any, also ``usual``, the reading
@@ -47,7 +48,7 @@ def act(asked: Mapping[str, Any]) -> dict[str, Any]:
             return {"names": []}
         return {
             "names": names,
-            "usual": default_special_tokens(chat=messages is not None),
+            "usual": default_special_tokens(chat=messages is not None or asked.get("chat") is True),
             **{reading: _read_as(read, asked, reading) for reading in SPECIAL_TOKENS},
         }
 

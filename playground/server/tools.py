@@ -38,7 +38,7 @@ def detect(
     Args:
         text: the text; its tokens are counted
         model: the model that may have written it; its tokenizer reads the text
-        params: watermark settings such as scheme, hashing_key and z_threshold
+        params: watermark settings such as scheme, hashing_key and z_threshold, or special_tokens
         prompt: a prompt at the start of the text, which is not counted
 
     Returns:

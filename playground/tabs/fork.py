@@ -14,6 +14,7 @@ from engine.errors import EngineError, ParameterError
 from engine.messages import Message
 from engine.models.loading import LoadedModel
 from engine.run.preparation import ModelLoader, get_model, parse_model
+from engine.run.prompt_request import default_special_tokens
 from engine.run.request import DecodeRequest, check_request
 from engine.trace.events import Failed, Started
 from playground.forms import controls, visitor_media
@@ -138,7 +139,7 @@ def read_request(
         asked: ``prompt_ids``, ``kept_ids``, ``step``, ``run_id``, ``end_ids``, ``earlier`` and ``pieces`` of the
             parent (``linked`` ids need no pieces); ``token_id`` or ``text``; ``strategy``,
             ``model``, ``assistant``, ``params`` and ``seed`` of the branch; ``image`` and ``audio``
-            of the parent.
+            of the parent; ``chat``, whether the parent answers messages.
         get: returns the model from a source.
 
     Raises:
@@ -167,7 +168,16 @@ def read_request(
     pieces = None if asked.get("linked") is True else asked.get("pieces") or {}
     _check_same_tokens(loaded, place, pieces)
     place = dataclasses.replace(place, vocab_size=loaded.vocab_size)
-    made = make_branch(place, token_id=asked.get("token_id"), text=text, tokenizer=loaded.tokenizer)
+    made = make_branch(
+        place,
+        token_id=asked.get("token_id"),
+        text=text,
+        tokenizer=loaded.tokenizer,
+        special_tokens=params.get("special_tokens"),
+    )
+    if made.special_tokens is not None:
+        # Its link says how the text was read, whatever the usual reading is where it is opened.
+        params["special_tokens"] = made.special_tokens
     return DecodeRequest(
         strategy.name,
         loaded.name,
@@ -196,7 +206,10 @@ def _read_branch_point(asked: Mapping[str, Any]) -> BranchPoint:
         raise ParameterError(
             "earlier", earlier, "it must be a number of tokens at the end of prompt_ids"
         )
-    return BranchPoint(step=step, run_id=run_id, vocab_size=None, earlier=earlier, **lists)
+    usual = default_special_tokens(chat=asked.get("chat") is True)
+    return BranchPoint(
+        step=step, run_id=run_id, vocab_size=None, earlier=earlier, special_tokens=usual, **lists
+    )
 
 
 def _check_same_tokens(loaded: LoadedModel, place: BranchPoint, pieces: Any) -> None:

@@ -46,6 +46,7 @@ _MARK_PARAMS = (
     "z_threshold",
 )
 """Watermark parameters that the bench offers."""
+_READING = "special_tokens"
 _DEVICE_CHOICE = Choice(
     label="Device the text was generated on",
     help="CPU and GPU use different random lists, so this must match.",
@@ -79,6 +80,7 @@ def declaration() -> dict[str, Any]:
         "params": [
             param_spec("device", _DEVICE_CHOICE, _DEVICE_CHOICE.choices[0]),
             *({**param_spec(n, kinds[n], first[n]), "group": MAIN_GROUP} for n in names),
+            param_spec(_READING, kinds[_READING], None),
             *held["params"],
         ],
     }
@@ -106,14 +108,14 @@ def decode_marked_and_plain(job: PageJob, form: Mapping[str, Any]) -> Iterator[d
         EngineError: One sentence naming the problem.
     """
     params = form_params(STRATEGY, form.get("params") or {})
-    length = {n: v for n, v in params.items() if n == "max_new_tokens"}
+    shared = {n: v for n, v in params.items() if n in ("max_new_tokens", _READING)}
     mark = {n: v for n, v in params.items() if n in _MARK_PARAMS}
     held = form_weights(STRATEGY, form.get("params") or {})
     traces: list[Trace] = []
     progress: dict[str, Any] = {}
     for strategy, given in (
-        (STRATEGY.name, {**mark, **length, **held}),
-        ("sampling", {**length, **held}),
+        (STRATEGY.name, {**mark, **shared, **held}),
+        ("sampling", {**shared, **held}),
     ):
         request = form_request({**form, "strategy": strategy, "params": given})
         for found in stream_text(job, request):
@@ -131,7 +133,13 @@ def decode_marked_and_plain(job: PageJob, form: Mapping[str, Any]) -> Iterator[d
     yield {"kind": "progress", "phase": "checking", "says": "Checking both texts for the mark…"}
     body = marked.outputs[0].text
     judged = judge_text(
-        {**form, "prompt": None, "messages": None, "text": body, "params": {**mark, **held}}
+        {
+            **form,
+            "prompt": None,
+            "messages": None,
+            "text": body,
+            "params": {**mark, **shared, **held},
+        }
     )
     pair = pair_html(marked, plain, mark)
     yield {"kind": "done", "pair": pair, "text": body, "judged": judged}
@@ -176,7 +184,7 @@ def judge_text(form: Mapping[str, Any]) -> str:
             "prompt": prompt if isinstance(prompt, str) else None,
             "device": device if device != _DEVICE_CHOICE.choices[0] else None,
         }
-        mark = {n: v for n, v in params.items() if n in _MARK_PARAMS}
+        mark = {n: v for n, v in params.items() if n in (*_MARK_PARAMS, _READING)}
         held = read_single_weights(form_weights(STRATEGY, form.get("params") or {}), STRATEGY.name)
         loaded = load(form.get("model") or STRATEGY.default_model, weights=held)
         found = detect_text(body, loaded, build_watermark_config(mark), **where)

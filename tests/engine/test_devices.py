@@ -8,10 +8,15 @@ import pytest
 import torch
 
 from engine import DecodeRequest, decode, load
-from engine.models import devices
+from engine.models import devices, loading
+from engine.run import sandboxed_run
 from engine.run.run import Run
+from engine.sandbox.folder import read_method
+from engine.sandbox.trust import trust_code
 from engine.strategies import STRATEGIES
 from engine.trace.events import Finished
+from tests.helpers.methods import PLAIN, write_method
+from tests.helpers.runs import failed, finished
 from tests.helpers.strategies import OURS
 
 FILTERS = {
@@ -86,3 +91,22 @@ def test_the_default_device_is_asked_for_by_one_thread_at_a_time(monkeypatch):
         devices._default_device.cache_clear()
     assert found == ["cpu"] * 4
     assert crowded == [False]
+
+
+def test_on_a_machine_with_a_gpu_a_methods_model_stays_on_the_cpu(tmp_path, monkeypatch):
+    for module in (sandboxed_run, loading):
+        monkeypatch.setattr(module, "default_device", lambda: "cuda")
+    look = "    import os; print(model.device, model.dtype, [os.environ['CUDA_VISIBLE_DEVICES']])\n"
+    source = PLAIN.replace("    ids = input_ids\n", look + "    ids = input_ids\n")
+    folder = write_method(tmp_path / "looks", source)
+    trust_code(read_method(folder).sha256)
+    params = {"method": str(folder), "max_new_tokens": 3}
+    made = finished(DecodeRequest("custom", None, "Once upon a time", params=params))
+    assert made.notes == (
+        "The model computed on the CPU: the method's process has no access to the GPU.",
+        "The method printed: cpu torch.float32 ['']",
+    )
+    assert (made.model.device, made.model.dtype) == ("cpu", "float32")
+    # Any other run would use the GPU.
+    other = failed(DecodeRequest("greedy", None, "Once", params={"max_new_tokens": 1}))
+    assert "device = 'cuda' is not available on this machine" in str(other)

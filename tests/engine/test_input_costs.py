@@ -152,6 +152,13 @@ def test_a_lesson_head_with_very_many_names_is_read_no_further_than_the_limit(he
     assert len(composed) <= 2_000
 
 
+@pytest.mark.parametrize("head", ["a: " + "[" * 40_000, "a: " + "{b: " * 10_000, "- " * 20_000])
+def test_a_lesson_head_that_nests_deeply_is_refused_by_its_depth(head):
+    with pytest.raises(LessonError, match="it nests deeper than 40 levels"):
+        parse_yaml(head, "The head")
+    assert parse_yaml("a: " + "[" * 30 + "]" * 30, "The head")
+
+
 def test_a_name_that_is_given_twice_is_found_without_counting_each():
     class Name(str):
         asked = 0

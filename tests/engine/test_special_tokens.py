@@ -8,8 +8,12 @@ import json
 import pytest
 
 from engine import DecodeRequest, load
+from engine.analysis.fork import branch_point, branch_request, make_branch
 from engine.analysis.likelihood import _retokenize, score_trace
 from engine.analysis.many_draws import draw_many
+from engine.analysis.watermark_detection import build_watermark_config, detect_text
+from engine.cli.main import main
+from engine.errors import ParameterError
 from engine.export.files import pipeline_files
 from engine.export.generation_config import format_config, parse_config
 from engine.export.plan import plan_export
@@ -151,6 +155,80 @@ def test_exported_code_says_how_the_prompt_is_read():
     short = "tokenizer_encode_kwargs={'split_special_tokens': True}"
     assert short in "".join(pipeline_files(text).values())
     assert "split_special_tokens" not in "".join(pipeline_files(parsed).values())
+
+
+# A text that continues a run, and a text that is judged.
+def branch(trace, text, **asked):
+    """Continue a run after its second token with a typed text, and run the branch."""
+    tokenizer = load("storyteller").tokenizer
+    made = make_branch(branch_point(trace, 2), text=text, tokenizer=tokenizer, **asked)
+    return finished(branch_request(trace, made)), list(made.parent.token_ids)
+
+
+def test_a_branch_reads_its_text_as_its_run_does():
+    plain = run("One day")
+    child, added = branch(plain, f" the{END} cat")
+    assert added.count(0) == 1
+    assert (child.literal_tokens, child.config["special_tokens"]) == (0, "parse")
+    assert child.notes == (
+        f"The text you added spells 1 special token of the model (“{END}”); the model reads it as this token.",
+    )
+    for parent, asked in (
+        (plain, {"special_tokens": "text"}),
+        (run(special_tokens="text"), {}),
+    ):
+        child, added = branch(parent, f"{END}{END}", **asked)
+        assert 0 not in added
+        assert (child.literal_tokens, child.config["special_tokens"]) == (2, "text")
+        assert child.notes[-1].endswith("; they are read as text.")
+        assert "split_special_tokens" not in script_text(plan_export(child))
+    child, _ = branch(plain, " the cat")
+    assert (child.notes, child.config["special_tokens"]) == ((), None)
+
+
+def test_a_branch_of_an_answer_and_of_a_public_page_reads_text(monkeypatch):
+    asked = dataclasses.replace(prompt_request.SETTINGS, public=True)
+    answer = finished(
+        DecodeRequest("greedy", talker(), messages=said("bear"), params={"max_new_tokens": 4})
+    )
+    assert branch_point(answer, 2).special_tokens == "text"
+    assert branch_point(run("One day"), 2).special_tokens == "parse"
+    monkeypatch.setattr(prompt_request, "SETTINGS", asked)
+    assert branch_point(run("One day"), 2).special_tokens == "text"
+
+
+def test_a_branch_refuses_other_readings():
+    with pytest.raises(ParameterError, match="one of text, parse"):
+        branch(run("One day"), END, special_tokens="both")
+
+
+def test_the_command_line_continues_with_a_special_token(tmp_path):
+    first, second = str(tmp_path / "first.json"), str(tmp_path / "second.json")
+    run_it = ["run", "greedy", "--prompt=One day", "--max-new-tokens=4", "--trace", first]
+    assert main(run_it) == 0
+    for asked, tokens in (([], 1), (["--set", "special_tokens=text"], 0)):
+        fork = ["run", "--fork", first, "--at=2", f"--text={END}", *asked]
+        assert main([*fork, "--trace", second]) == 0
+        assert json_io.load(second).parent.token_ids.count(0) == tokens
+
+
+@pytest.mark.parametrize("prompt", [None, "One day", f"One day{END}"])
+def test_a_judged_text_is_read_as_asked_for(prompt):
+    loaded = load("storyteller")
+    text = f"{prompt or ''} there was{END} a little girl who played in the park"
+
+    def read(**params):
+        return detect_text(text, loaded, build_watermark_config(params), prompt=prompt)
+
+    own, parsed, spelled = read(), read(special_tokens="parse"), read(special_tokens="text")
+    assert own == parsed
+    assert (parsed.ids.count(0), spelled.ids.count(0)) == (1, 0)
+    assert loaded.tokenizer.decode(parsed.ids).endswith(
+        f"was{END} a little girl who played in the park"
+    )
+    assert len(parsed.ids) < len(spelled.ids)
+    # The end of the text is where the model ends it.
+    assert parsed.verdict.num_tokens_scored < spelled.verdict.num_tokens_scored
 
 
 # Words.

@@ -30,11 +30,33 @@ REFUSED, EQUAL, NOT_COMPARED = "refused in one sentence", "equal", "not in trans
 
 @dataclass(frozen=True)
 class Talker:
-    """A model with a tokenizer, its drafts, and the prompt it continues."""
+    """A model with a tokenizer, its drafts, and the prompt it continues or the question it answers."""
 
     target: Callable[[], LoadedModel] = talkers.target
     assistant: Callable[[str], LoadedModel | None] = talkers.assistant
     prompt: str = talkers.PROMPT
+    question: str | None = None
+
+    def request(self, name: str, params: dict[str, Any], seed: int) -> DecodeRequest:
+        """Return the request of a run with these parameters."""
+        asked: dict[str, Any] = {"prompt": self.prompt}
+        if self.question is not None:
+            asked = {"messages": self._messages()}
+        draft = self.assistant(name)
+        return DecodeRequest(
+            name, self.target(), **asked, params=params, seed=seed, assistant=draft
+        )
+
+    def ids(self) -> list[int]:
+        """Return the prompt's tokens as transformers reads it."""
+        tokenizer = self.target().tokenizer
+        if self.question is None:
+            return tokenizer(self.prompt, split_special_tokens=True)["input_ids"]
+        options = {"add_generation_prompt": True, "return_dict": False}
+        return tokenizer.apply_chat_template(self._messages(), **options)
+
+    def _messages(self) -> list[dict[str, str]]:
+        return [{"role": "user", "content": str(self.question)}]
 
 
 UNTRIED = {
@@ -71,11 +93,11 @@ def expected(
     """Return generate()'s new tokens, None where it has no such mode or filter, or refuses."""
     talker = talker or Talker()
     strategy, loaded = STRATEGIES[name], talker.target()
-    request = DecodeRequest(name, loaded, talker.prompt, params=params, seed=seed)
+    request = talker.request(name, params, seed)
     config = fit_to_model(check_request(request), loaded).config
     if find_bundled_loop(strategy, config) is not None:
         return None
-    ids = loaded.tokenizer(talker.prompt, split_special_tokens=True)["input_ids"]
+    ids = talker.ids()
     select = strategy.generate_kwargs(config)
     if own_filters(config, select, loaded.eos_token_ids) or config.structured_outputs:
         return None
@@ -136,10 +158,7 @@ def check_any(name: str, params: dict[str, Any], seed: int, talker: Talker | Non
     """
     talker = talker or Talker()
     target = talker.target()
-    request = DecodeRequest(
-        name, target, talker.prompt, params=params, seed=seed, assistant=talker.assistant(name)
-    )
-    *_, last = decode(request)
+    *_, last = decode(talker.request(name, params, seed))
     if isinstance(last, Failed):
         said = str(last.error)
         assert "internal error" not in said, said

@@ -55,6 +55,27 @@ def test_a_branch_of_a_branch_goes_on_with_the_whole_text(asked):
         read_request({**asked, "earlier": len(asked["prompt_ids"])})
 
 
+def test_a_branchs_text_is_read_as_asked_and_its_link_says_how(asked):
+    typed = {**asked, "token_id": None, "text": " there<|endoftext|>"}
+
+    def added(reading="", **more):
+        params = {"max_new_tokens": 3, "special_tokens": reading}
+        return read_request({**typed, **more, "params": params})
+
+    for request, tokens, reading in (
+        (added(), 1, "parse"),
+        (added(chat=True), 0, "text"),
+        (added("text"), 0, "text"),
+        (added("parse", chat=True), 1, "parse"),
+    ):
+        assert request.parent.token_ids.count(0) == tokens
+        assert request.params["special_tokens"] == reading
+        opened = links.open_link(links.to_link(request))
+        assert opened["form"]["values"]["special_tokens"] == reading
+        assert opened["branch"]["text"] == typed["text"]
+    assert "special_tokens" not in read_request({**typed, "text": " there"}).params
+
+
 def test_a_branch_is_streamed_and_named_once(asked):
     answers = list(read(FORK, asked))
     told = [message for message in answers if isinstance(message, dict)]

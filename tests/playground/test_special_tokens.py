@@ -39,6 +39,9 @@ def test_the_page_is_told_what_a_prompt_becomes(monkeypatch):
     assert "".join(texts(found["text"])) == "".join(texts(found["parse"])) == PROMPT
     assert [t["text"] for t in found["parse"]["tokens"] if t["special"]] == [END]
     assert not any(t["special"] for t in found["text"]["tokens"])
+    # A text that continues an answer is read as its messages are.
+    chat = act({"model": "storyteller", "prompt": PROMPT, "chat": True})
+    assert chat == {**found, "usual": "text"}
     make_public(monkeypatch)
     assert act({"model": "storyteller", "prompt": PROMPT})["usual"] == "text"
 

@@ -50,23 +50,25 @@ export class SpecialTokensField {
    * @param {string} id prefix of the elements' ids
    * @param {() => string[]} models names of the models; the first one's tokens are looked for
    * @param {() => Form[]} forms the forms whose parameter the choice sets
-   * @param {() => any} asked returns the prompt, or the messages with their template arguments
+   * @param {() => any} asked returns the prompt, or the messages with their template arguments;
+   *   ``chat``: whether the prompt continues the answer to messages
+   * @param {string} [title]
    */
-  constructor(id, models, forms, asked) {
+  constructor(id, models, forms, asked, title = tr("Special tokens in the prompt")) {
     this.#models = models;
     this.#forms = forms;
     this.#asked = asked;
     this.buttons = READINGS.map(([value, title]) =>
       createButton(title, () => this.#choose(value), { class: "dp-btn pf-kind", value }),
     );
-    const title = el("b", { id: `${id}-special` }, tr("Special tokens in the prompt"));
-    const group = { class: "pf-kinds", role: "group", "aria-labelledby": title.id };
+    const name = el("b", { id: `${id}-special` }, title);
+    const group = { class: "pf-kinds", role: "group", "aria-labelledby": name.id };
     this.say = el("p", { class: "f-help", role: "status" });
     this.tokens = el("div", { class: "tk-preview sp-tokens" });
     this.box = el(
       "div",
       { class: "sp-box", hidden: true },
-      title,
+      name,
       el("div", group, this.buttons),
       this.say,
       this.tokens,
@@ -88,11 +90,11 @@ export class SpecialTokensField {
   }
 
   async #fetchReadings() {
-    const { prompt, messages, template } = this.#asked();
+    const { prompt, messages, template, chat } = this.#asked();
     const [model] = this.#models();
-    const key = JSON.stringify([model, prompt, messages, template]);
+    const key = JSON.stringify([model, prompt, messages, template, chat]);
     if (key === this.#known) return this.#draw();
-    const about = { action: NAME, model, prompt, messages, template };
+    const about = { action: NAME, model, prompt, messages, template, chat };
     const found = await this.#question.ask(() => askWhenReady(about));
     if (!found) return;
     // The server refuses a model that is not on its machine; the run then says what it read.

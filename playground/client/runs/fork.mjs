@@ -17,6 +17,7 @@ import {
   suggestedIndex,
 } from "./branch_choices.mjs";
 import { formSettings } from "./branch_settings.mjs";
+import { BranchText } from "./branch_text.mjs";
 import { BranchTree } from "./branch_tree.mjs";
 import { relatedRuns, rememberRun, strategyTitle } from "./related_runs.mjs";
 
@@ -110,22 +111,15 @@ class ForkPanel {
   what = el("select", {
     "aria-label": tr("Token to continue with"),
     onchange: () => {
-      this.typed.value = "";
+      this.typed.clear();
       this.#preview();
     },
   });
-  /** @type {HTMLInputElement} */
-  typed = el("input", {
-    type: "text",
-    maxlength: 2000,
-    placeholder: tr("or type a text"),
-    "aria-label": tr("Text to continue with"),
-    oninput: () => this.#preview(),
-    onkeydown: (/** @type {KeyboardEvent} */ event) => {
-      if (event.key !== "Enter") return;
-      event.preventDefault();
-      this.#start();
-    },
+  typed = new BranchText({
+    form: () => this.#run && this.#ensureForm(this.#run),
+    chat: () => !!this.#run?.messages,
+    changed: () => this.#preview(),
+    start: () => this.#start(),
   });
   go = createButton(tr("Continue"), () => this.#start(), { class: "dp-btn f-go fm-go" });
   chip = el("p", { class: "fm-chip" });
@@ -152,8 +146,9 @@ class ForkPanel {
   ask = el(
     "div",
     { class: "fm-ask" },
-    el("div", { class: "dp-row fm-line" }, this.label, this.what, this.typed, this.go),
+    el("div", { class: "dp-row fm-line" }, this.label, this.what, this.typed.input, this.go),
     this.chip,
+    this.typed.special.box,
     this.settings,
     this.say,
   );
@@ -178,7 +173,7 @@ class ForkPanel {
   #continueWith(choice) {
     this.#wanted = choice;
     this.#listed = "";
-    this.typed.value = "";
+    this.typed.clear();
     this.ctx.select(choice.step);
     this.ctx.open("family");
     const show = () => {
@@ -296,6 +291,7 @@ class ForkPanel {
       step: step.index,
       run_id: run.id,
       earlier: countBranchTokens(run),
+      chat: !!run.messages,
       end_ids: run.eos_token_ids,
       pieces: Object.fromEntries(ids.map((id) => [id, run.pieces[id]])),
       ...put,
@@ -317,7 +313,7 @@ class ForkPanel {
       if (!store.activity(question.strategy)?.run) store.act(question.strategy, null);
       return this.#problem(answer.error);
     }
-    this.typed.value = "";
+    this.typed.clear();
     this.#wanted = null;
     if (question.strategy !== this.ctx.strategy) openTab(question.strategy);
     redrawTrees();
@@ -363,6 +359,8 @@ class ForkPanel {
       title: strategyTitle(run.strategy),
     });
     this.#listed = "";
+    // Another run's model has other special tokens.
+    this.typed.special.look();
   }
 
   select() {

@@ -6,6 +6,7 @@ import { Field } from "../forms/field.mjs";
 import { Form } from "../forms/form.mjs";
 import { ModelPicker } from "../forms/model_picker.mjs";
 import { PromptField } from "../forms/prompt_field.mjs";
+import { SpecialTokensField } from "../forms/special_tokens_field.mjs";
 import { beginJob, createJobButtons, receiveProgress } from "../jobs/job.mjs";
 import { fetchRecorded } from "../runs/recorded_runs.mjs";
 import { buildFormLink, registerLink } from "../shell/address.mjs";
@@ -27,6 +28,7 @@ const NO_PAIR = tr(
 const RECORDED_PAIR = tr(
   "A recorded pair. Press Write both to make your own, or edit the text above and watch its verdict.",
 );
+const TEXT_LABEL = tr("Text to judge: written below, pasted or edited");
 const TEXT_ROWS = 5;
 // Characters; much longer addresses may be cut in transit.
 const MAX_LINKED_CHARS = 2000;
@@ -83,19 +85,30 @@ class WatermarkBench {
     this.say = el("p", { class: "dp-status", role: "status" });
     this.judged = el("div", { id: "wb-judged", class: "wb-part" }, createNote(NO_VERDICT));
     this.pair = el("div", { id: "wb-pair", class: "wb-part" }, createNote(NO_PAIR));
+    this.special = new SpecialTokensField(
+      "wb-text",
+      () => [this.models.values().model],
+      () => [this.form],
+      () => ({ prompt: this.text.value }),
+      tr("Special tokens in the text"),
+    );
+    const label = el("label", { for: "wb-text-input" }, TEXT_LABEL);
+    const parts = [label, this.text, this.special.box];
+    this.words = el("div", { class: "f-field", id: "wb-text" }, parts);
     const buttons = createJobButtons(KEY, tr("Write both"), () => this.#write(), "wb");
     mountLayout(root, tr("Watermark bench"), ABOUT, {
       ask: [this.prompt.box, el("div", { class: "f-acts" }, buttons), this.say],
-      right: [this.#textField(), this.judged, this.pair],
+      right: [this.words, this.judged, this.pair],
       settings: [...this.models.boxes, this.form.weights, this.seed.box, this.form.box],
     });
     const settings = root.querySelector(".dp-settings");
     store.watch({
       active: (key) => key === KEY && this.#showStatus(store.activity(KEY)?.says ?? ""),
     });
-    for (const part of [this.prompt.area, this.text, settings])
+    for (const part of [this.prompt.box, this.words, settings])
       part?.addEventListener("input", () => {
         this.#touched = true;
+        this.special.look();
         this.#judge();
       });
     registerOtherTab("watermark_bench", this);
@@ -137,6 +150,7 @@ class WatermarkBench {
     });
     this.prompt.show({ prompt: form.prompt });
     this.text.value = form.text ?? "";
+    this.special.look();
     if (!itself) return;
     if (form.text) this.#judge();
     else this.#write(true);
@@ -145,12 +159,6 @@ class WatermarkBench {
   /** @param {string} error */
   refuse(error) {
     this.#showStatus(error, true);
-  }
-
-  #textField() {
-    const name = tr("Text to judge: written below, pasted or edited");
-    const label = el("label", { for: "wb-text-input" }, name);
-    return el("div", { class: "f-field", id: "wb-text" }, label, this.text);
   }
 
   #ask() {
@@ -218,6 +226,7 @@ class WatermarkBench {
   /** @param {string} text */
   #showText(text) {
     this.text.value = text;
+    this.special.look();
     this.form.show({
       ...this.form.values(),
       device: getDeclaration().watermark_bench.params[0].value,
