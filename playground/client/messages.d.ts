@@ -161,6 +161,10 @@ export interface Header {
   grammar?: import("../../visualizers/shared/trace.js").GrammarText[];
   media?: import("../../visualizers/shared/trace.js").MediaInfo[];
   /**
+   * The server that decoded the run elsewhere.
+   */
+  served?: import("../../visualizers/shared/trace.js").ServedInfo | null;
+  /**
    * What a speech model was told: language, task, return_timestamps.
    */
   speech?: {

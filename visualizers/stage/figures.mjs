@@ -11,8 +11,7 @@ import { saveTrace } from "./download.mjs";
  * @param {Run} run
  */
 function createServedCosts({ served, timing, metrics, tokens }) {
-  const written = tokens.reduce((sum, list) => sum + list.length, 0);
-  const facts = [createFact(term("token", tr("tokens")), written)];
+  const facts = [createFact(term("token", tr("tokens")), tokens.flat().length)];
   if (served?.prompt_tokens) facts.push(createFact(tr("prompt tokens"), served.prompt_tokens));
   if (timing?.total_s) facts.push(createFact(tr("seconds"), formatFixed(timing.total_s, 2)));
   if (metrics?.tokens_per_s)

@@ -181,7 +181,8 @@ function findLargestFit([low, high], fits) {
 
 /**
  * Return a function that fits a card to the screen. Letters come first, at least 24 pixels, then
- * pictures. If the text still overflows its column, the column gets wider. What only redraws
+ * pictures. If the text still overflows its column, the column gets wider; if a bet does, its
+ * pictures shrink. What only redraws
  * pictures may not grow anything: pictures redraw when their size changes, and would do so for ever.
  * @param {HTMLElement} screen
  */
@@ -204,11 +205,11 @@ function createFitter(screen) {
       screen.style.fontSize = `${FONT_SIZES[0]}px`;
       return;
     }
-    if (grows || !revealed) {
-      scenes?.style.removeProperty("zoom");
-      fitWords(screen, revealed ? words : body, revealed, grows);
-    }
-    if (revealed && scenes) fitPictures(scenes, grows);
+    if (grows) scenes?.style.removeProperty("zoom");
+    if (grows || !revealed) fitWords(screen, revealed ? words : body, revealed, grows);
+    if (!scenes) return;
+    if (revealed) fitPictures(scenes, scenes, PICTURE_ZOOMS, grows);
+    else if (hasOverflow(body)) fitPictures(scenes, body, [PICTURE_ZOOMS[0], 1], grows);
   };
   return (/** @type {boolean} */ grows) => {
     mayGrow ||= grows;
@@ -243,12 +244,13 @@ function fitWords(screen, card, revealed, grows) {
 
 /**
  * @param {HTMLElement} scenes
+ * @param {HTMLElement} frame what must not overflow
+ * @param {[number, number]} zooms
  * @param {boolean} grows
  */
-function fitPictures(scenes, grows) {
-  const [least, most] = PICTURE_ZOOMS;
+function fitPictures(scenes, frame, [least, most], grows) {
   findLargestFit([least, grows ? most : Number(scenes.style.zoom) || most], (zoom) => {
     scenes.style.zoom = String(zoom);
-    return !hasOverflow(scenes);
+    return !hasOverflow(frame);
   });
 }
