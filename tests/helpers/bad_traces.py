@@ -71,7 +71,7 @@ CHANGES = [
     (put("steps", 1, "emit", [True]), "must be a whole number"),
     (put("steps", 1, "sequence", -1), "Step 1 keeps"),
     (put("steps", 1, "forward_passes", -1), "negative"),
-    (put("steps", 1, "logsumexp", None), "steps[1].logsumexp must be a number"),
+    (put("steps", 1, "logsumexp", None), "lacks its entropy or logsumexp"),
     (put("steps", 1, "candidates", 0, "processed_logprob", 0.5), "probability above 1"),
     (put("steps", 1, "stages", 0, "kept", -3), "impossible numbers"),
     (put("steps", 1, "stages", 0, "entropy", None), "stages[0].entropy must be a number"),
