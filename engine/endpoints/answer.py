@@ -27,7 +27,7 @@ class ReportedStep:
 
 
 @dataclass(slots=True)
-class Choice:
+class AnswerText:
     """One of the texts of an answer."""
 
     steps: list[ReportedStep] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Answer:
     server: str = "unknown"
     """One of SERVERS of the trace."""
     model: str = ""
-    choices: dict[int, Choice] = field(default_factory=dict)
+    choices: dict[int, AnswerText] = field(default_factory=dict)
     distribution: str = "unknown"
     """One of DISTRIBUTIONS of the trace."""
     lists_best: bool = False
@@ -62,6 +62,6 @@ class Answer:
     settings: dict[str, object] = field(default_factory=dict)
     """Settings that the answer itself contains."""
 
-    def choice(self, index: int) -> Choice:
+    def choice(self, index: int) -> AnswerText:
         """Return the choice with this index, which may be new."""
-        return self.choices.setdefault(index, Choice())
+        return self.choices.setdefault(index, AnswerText())

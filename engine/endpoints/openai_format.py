@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import zip_longest
 
-from engine.endpoints.answer import Answer, Choice, ReportedStep, ReportedToken
+from engine.endpoints.answer import Answer, AnswerText, ReportedStep, ReportedToken
 from engine.endpoints.fields import (
     iter_objects,
     read_count,
@@ -100,7 +100,7 @@ def _read_choice(answer: Answer, fields: JsonObject) -> None:
     _read_finish(choice, fields)
 
 
-def check_unfinished(choice: Choice, more: object) -> None:
+def check_unfinished(choice: AnswerText, more: object) -> None:
     """Check that a text which has ended gets nothing more.
 
     Raises:
@@ -112,7 +112,7 @@ def check_unfinished(choice: Choice, more: object) -> None:
         )
 
 
-def _read_finish(choice: Choice, fields: JsonObject) -> None:
+def _read_finish(choice: AnswerText, fields: JsonObject) -> None:
     finish = read_text(fields.get("finish_reason"), "finish_reason")
     if not finish:
         return

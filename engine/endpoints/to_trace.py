@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from engine.endpoints.answer import Answer, Choice, ReportedStep
+from engine.endpoints.answer import Answer, AnswerText, ReportedStep
 from engine.endpoints.events import list_events, read_document
 from engine.endpoints.read_answer import is_request_with_response, read_answer
 from engine.endpoints.request import Request, keep_settings, read_request, request_from_json
@@ -142,7 +142,7 @@ class _Import:
             self.answer.prompt_tokens,
         )
 
-    def _check_counts(self, choices: Sequence[Choice]) -> None:
+    def _check_counts(self, choices: Sequence[AnswerText]) -> None:
         """Compare the number of reported tokens with the server's own count."""
         count = sum(len(choice.steps) for choice in choices)
         if count > MAX_STEPS:
@@ -169,7 +169,7 @@ class _Import:
             return 0
         return before if self.settings.get("echo") or steps[0].chosen.logprob is None else 0
 
-    def _add_choice(self, number: int, choice: Choice) -> Output:
+    def _add_choice(self, number: int, choice: AnswerText) -> Output:
         echoed = self._echoed(choice.steps)
         if echoed and number == 0:
             self.prompt_ids = [self.names.add(step.chosen) for step in choice.steps[:echoed]]
@@ -190,7 +190,7 @@ class _Import:
             self.special.append(ids[-1])
         return Output(ids, text, "eos" if ended and finish == "stop" else finish)
 
-    def _output_text(self, choice: Choice, steps: Sequence[ReportedStep]) -> tuple[str, bool]:
+    def _output_text(self, choice: AnswerText, steps: Sequence[ReportedStep]) -> tuple[str, bool]:
         """Return the text of a choice, and whether its last token only ends it."""
         parts = [step.chosen.raw for step in steps]
         if not parts or None in parts:

@@ -137,25 +137,23 @@ def request_from_trace(
 ) -> DecodeRequest:
     """Return the request that repeats a recorded run from its prompt ids.
 
-    Messages are not rendered again: a chat template may write today's date.
-
     Args:
         trace: the run.
         model: a LoadedModel in place of the one the trace names.
         assistant: a LoadedModel in place of the draft model.
 
     Raises:
-        EngineError: its image or sound is not in memory any more.
+        EngineError: a server decoded it, or its image or sound is not in memory any more.
     """
     require_local_run(trace)
-    named = trace.assistant.id if trace.assistant else None
     return DecodeRequest(
         trace.strategy,
         trace.model.id if model is None else model,
+        # A chat template may write today's date, so messages are not rendered again.
         input_ids=list(trace.prompt_ids),
         params={name: value for name, value in trace.config.items() if value is not None},
         seed=trace.seed,
-        assistant=named if assistant is None else assistant,
+        assistant=(trace.assistant and trace.assistant.id) if assistant is None else assistant,
         top_candidates=1,
         weights=drop_loaded_weights(weights_from_trace(trace), model, assistant),
         **load_media_fields(trace),
