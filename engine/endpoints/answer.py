@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from engine.trace.value_types import JsonObject
+
 
 @dataclass(frozen=True, slots=True)
 class ReportedToken:
@@ -59,7 +61,7 @@ class Answer:
     prompt_tokens: int | None = None
     total_s: float = 0.0
     first_token_s: float | None = None
-    settings: dict[str, object] = field(default_factory=dict)
+    settings: JsonObject = field(default_factory=dict)
     """Settings that the answer itself contains."""
 
     def choice(self, index: int) -> AnswerText:
