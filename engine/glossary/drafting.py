@@ -14,8 +14,8 @@ TERMS = (
     ),
     Term(
         "main model",
-        "The model whose text you want: it judges every drafted token. It also writes a token "
-        "itself where nothing was drafted. Papers call it the target model.",
+        "The model whose text you want: it judges every drafted token, and writes one itself where "
+        "nothing was drafted. Papers call it the target model.",
         codes=("target", "model"),
     ),
     Term(

@@ -19,7 +19,7 @@ TERMS = (
     ),
     Term(
         "allowed probability",
-        "The probability Z that the model gives to all tokens that a grammar allows at a place of the text. The "
+        "The probability Z that the model gives to all tokens that a grammar allows at a place of the text: the "
         "smaller it is, the more the grammar has to push. Where it removed the most probable token, the record "
         "says which part of that fits and what was expected after it.",
         "The sum of ln Z over a text says how much the grammar pushed in all.",

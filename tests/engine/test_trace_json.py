@@ -67,7 +67,7 @@ CHANGES = [
     (_set(["steps", 3, "keep"], -1), "Step 3 keeps -1"),
     (_set(["steps", 1, "emit"], [96]), "outputs[0] is not what its steps replay to"),
     (_set(["steps", 1, "emit"], [5000]), "token id 5000 has no entry"),
-    (_set(["steps", 1, "entropy"], None), "steps[1].entropy must be a number"),
+    (_set(["steps", 1, "entropy"], None), "Step 1 lacks its entropy or logsumexp"),
     (_set(["steps", 1, "entropy"], -3.0), "negative entropy"),
     (_set(["steps", 1, "elapsed_s"], -3.0), "negative"),
     (_set(["steps", 1, "candidates", 0, "raw_logprob"], 2.0), "probability above 1"),

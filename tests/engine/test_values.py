@@ -65,7 +65,7 @@ def test_null_stands_for_an_impossible_token_and_for_nothing_else():
     read = json_io.trace_from_dict(data).steps[0].candidates[-1]
     assert list(iter_values(read, LOGPROB))[1] == ("processed_logprob", -math.inf)
     data["steps"][0]["entropy"] = None
-    with pytest.raises(TraceError, match="entropy must be a number"):
+    with pytest.raises(TraceError, match="Step 0 lacks its entropy or logsumexp"):
         json_io.trace_from_dict(data)
 
 

@@ -3,6 +3,7 @@
 import { el } from "../shared/dom.mjs";
 import { findSelectedOffset, findWord } from "../shared/record.mjs";
 import { StepView } from "../shared/step_view.mjs";
+import { renderTerms } from "../shared/terms.mjs";
 import { formatPercent, makeVisible, toCssLength, tokenText } from "../shared/text.mjs";
 import { tr } from "../shared/tr.mjs";
 import { placeTexts, pushText, sumText, wantedText } from "./words.mjs";
@@ -123,7 +124,7 @@ function createMicroscope(run, step, ctx) {
     selected < 0
       ? null
       : el("div", { class: "gr-token" }, createTokenNote(run, text.tokens[selected])),
-    text.known ? el("p", { class: "dp-note" }, sumText(text)) : null,
+    text.known ? el("p", { class: "dp-note" }, renderTerms(sumText(text))) : null,
   ].filter((part) => part !== null);
 }
 

@@ -35,7 +35,7 @@ export function pushText(run, { tokens, hardest }, ids) {
  */
 export const sumText = ({ tokens, known, log_allowed: sum }) =>
   tr(
-    "Sum of ln Z: {sum}, from {known} of {n} tokens. Z is the probability of all allowed tokens.",
+    "Sum of ln Z: {sum}, from {known} of {n} tokens. Z is the [allowed probability|probability of all allowed tokens].",
     {
       sum: formatFixed(sum, 1),
       known,

@@ -57,6 +57,7 @@ const ALL_SEEN = 1e-5;
 export const unseenText = (seen) =>
   1 - seen < ALL_SEEN
     ? tr("The server reported every token that could follow.")
-    : tr("{unseen} of the probability is unseen: it is on tokens that the server did not list.", {
-        unseen: formatPercent(1 - seen),
-      });
+    : tr(
+        "{unseen} of the probability is [unseen probability|unseen]: it is on tokens that the server did not list.",
+        { unseen: formatPercent(1 - seen) },
+      );
