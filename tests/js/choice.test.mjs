@@ -88,6 +88,20 @@ test("tokens that differ only in the space before them are told apart", async ()
   assert.deepEqual(given.texts(".cb-name").slice(0, 2), ["·play", "play"]);
 });
 
+test("the row of what a server did not report says so only while no reported token is in it", async () => {
+  for (const [listed, name] of [
+    [3, "unseen"],
+    [9, "all others"],
+  ]) {
+    const given = await drawn("greedy-1", "candidates");
+    const step = given.run.steps[4];
+    step.detail = { kind: "served" };
+    step.candidates = step.candidates.slice(0, listed);
+    await given.select(4);
+    assert.equal(given.texts(".cb-row.rest .cb-name").at(-1), name);
+  }
+});
+
 const row = (token_id, own, used, removed = null) => ({ token_id, own, used, removed });
 
 /** A preview of step 4, at which a filter removed the third most likely word. */

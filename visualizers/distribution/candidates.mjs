@@ -46,6 +46,8 @@ const tellApart = (rows) =>
  */
 const addHidden = (rest, hidden) => ({
   ...rest,
+  // A row of what a server did not report has that name only while nothing else is in it.
+  name: rest.reported && hidden.length ? tr("all others") : rest.name,
   raw: rest.raw === null ? null : hidden.reduce((sum, { raw }) => sum + (raw ?? 0), rest.raw),
   processed: hidden.reduce((sum, row) => sum + usedShare(row), rest.processed),
 });
