@@ -64,6 +64,11 @@ class Answer:
     settings: JsonObject = field(default_factory=dict)
     """Settings that the answer itself contains."""
 
+    def set_durations(self, prompt_s: float, new_tokens_s: float) -> None:
+        """Set the times of the answer, if the server reported that of the new tokens."""
+        if new_tokens_s:
+            self.total_s, self.first_token_s = prompt_s + new_tokens_s, prompt_s
+
     def choice(self, index: int) -> AnswerText:
         """Return the choice with this index, which may be new."""
         return self.choices.setdefault(index, AnswerText())

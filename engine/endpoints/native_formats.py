@@ -15,7 +15,7 @@ from engine.endpoints.fields import (
     read_seconds,
     read_text,
 )
-from engine.endpoints.openai_format import check_unfinished, read_steps
+from engine.endpoints.openai_format import check_unfinished, read_steps, read_timings
 from engine.errors import TraceError
 from engine.trace.value_types import JsonObject, JsonValue
 
@@ -59,10 +59,7 @@ def read_llamacpp_event(answer: Answer, event: JsonObject) -> None:
     if isinstance(event.get("prompt"), str):
         answer.prompt = read_text(event["prompt"], "prompt")
     answer.settings |= read_object(event.get("generation_settings"), "generation_settings")
-    timings = read_object(event.get("timings"), "timings")
-    before, after = (read_seconds(timings.get(n), 1000) for n in ("prompt_ms", "predicted_ms"))
-    if after:
-        answer.total_s, answer.first_token_s = before + after, before
+    read_timings(answer, event)
     if event.get("stop"):
         kind = read_text(event.get("stop_type"), "stop_type")
         choice.finish = _LLAMACPP_FINISH.get(kind, "stop")
@@ -94,12 +91,8 @@ def read_ollama_event(answer: Answer, event: JsonObject) -> None:
         choice.finish = _OLLAMA_FINISH.get(reason, "stop")
         answer.completion_tokens = read_count(event.get("eval_count"), "eval_count")
         answer.prompt_tokens = read_count(event.get("prompt_eval_count"), "prompt_eval_count")
-        before, after = (
-            read_seconds(event.get(name), _NANOSECONDS)
-            for name in ("prompt_eval_duration", "eval_duration")
-        )
-        if after:
-            answer.total_s, answer.first_token_s = before + after, before
+        durations = ("prompt_eval_duration", "eval_duration")
+        answer.set_durations(*(read_seconds(event.get(n), _NANOSECONDS) for n in durations))
 
 
 def is_tgi(event: JsonObject) -> bool:

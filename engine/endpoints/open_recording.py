@@ -9,9 +9,8 @@ from engine.endpoints.fields import read_text
 from engine.endpoints.read_answer import is_from_server
 from engine.endpoints.request import Request
 from engine.endpoints.to_trace import import_answer, trace_from_json
-from engine.errors import TraceError
 from engine.settings import SETTINGS
-from engine.trace.json_io import trace_from_dict
+from engine.trace.json_io import read_trace_file, trace_from_dict
 from engine.trace.records import Trace
 from engine.trace.value_types import JsonObject
 
@@ -24,12 +23,7 @@ def open_recording(path: str | Path) -> Trace:
     Raises:
         TraceError: the file cannot be read, or is neither.
     """
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(SETTINGS.max_trace_bytes + 1)
-    except OSError as error:
-        raise TraceError("The trace file cannot be read: {why}.", why=error.strerror) from None
-    value, streamed = read_document(data, SETTINGS.max_trace_bytes)
+    value, streamed = read_document(read_trace_file(path), SETTINGS.max_trace_bytes)
     if isinstance(value, dict) and _PASTED_ANSWER in value:
         return _open_pasted(value)
     # Anything else is refused as a trace.

@@ -43,7 +43,7 @@ def read_event(answer: Answer, event: JsonObject) -> None:
     _find_server(answer, event)
     answer.model = read_text(event.get("model"), "model") or answer.model
     _read_usage(answer, read_object(event.get("usage"), "usage"))
-    _read_timings(answer, read_object(event.get("timings"), "timings"))
+    read_timings(answer, event)
     for choice in iter_objects(event.get("choices"), "choices"):
         _read_choice(answer, choice)
         _read_prompt(answer, choice)
@@ -80,11 +80,12 @@ def _read_usage(answer: Answer, usage: JsonObject) -> None:
             setattr(answer, name, found)
 
 
-def _read_timings(answer: Answer, timings: JsonObject) -> None:
-    before = read_seconds(timings.get("prompt_ms"), 1000)
-    after = read_seconds(timings.get("predicted_ms"), 1000)
-    if after:
-        answer.total_s, answer.first_token_s = before + after, before
+def read_timings(answer: Answer, event: JsonObject) -> None:
+    """Add the times that llama.cpp reports in both of its interfaces."""
+    timings = read_object(event.get("timings"), "timings")
+    answer.set_durations(
+        *(read_seconds(timings.get(n), 1000) for n in ("prompt_ms", "predicted_ms"))
+    )
 
 
 def _read_choice(answer: Answer, fields: JsonObject) -> None:
@@ -145,7 +146,7 @@ def read_steps(answer: Answer, items: JsonValue, name: str) -> Iterator[Reported
     for item in iter_objects(items, name):
         top = item.get("top_logprobs", item.get("top_probs"))
         chosen = _read_token(item)
-        # llama.cpp, which has ids of its own, also gives the bytes of tokens before this one.
+        # The bytes that llama.cpp gives with its ids may include those of earlier tokens.
         if "id" not in item and chosen.id is not None and chosen.raw is not None:
             answer.names.setdefault(chosen.id, chosen.raw)
         if "prob" in item:

@@ -19,13 +19,10 @@ _FORMATS: tuple[tuple[Callable[[JsonObject], bool], Reader], ...] = (
     (native_formats.is_ollama, native_formats.read_ollama_event),
     (native_formats.is_tgi, native_formats.read_tgi_event),
 )
+_TOKEN_LIST = "This is a list of tokens from a server's tokenizer; open the answer of a completion."
 _OTHER_CALLS: Mapping[frozenset[str], str] = {
-    frozenset(
-        ("tokens",)
-    ): "This is a list of tokens from a server's tokenizer; open the answer of a completion.",
-    frozenset(
-        ("tokens", "count", "max_model_len", "token_strs")
-    ): "This is a list of tokens from a server's tokenizer; open the answer of a completion.",
+    frozenset(("tokens",)): _TOKEN_LIST,
+    frozenset(("tokens", "count", "max_model_len", "token_strs")): _TOKEN_LIST,
     frozenset(
         ("content",)
     ): "This is a text from a server's tokenizer; open the answer of a completion.",

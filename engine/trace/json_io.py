@@ -118,12 +118,20 @@ def load(path: str | Path) -> Trace:
     Raises:
         TraceError: the file cannot be read or is no valid trace; the message names the place.
     """
+    return loads(read_trace_file(path))
+
+
+def read_trace_file(path: str | Path) -> bytes:
+    """Return the content of a file, at most one byte more than a trace may have.
+
+    Raises:
+        TraceError: the file cannot be read.
+    """
     try:
         with Path(path).open("rb") as file:
-            data = file.read(SETTINGS.max_trace_bytes + 1)
+            return file.read(SETTINGS.max_trace_bytes + 1)
     except OSError as error:
         raise TraceError("The trace file cannot be read: {why}.", why=error.strerror) from None
-    return loads(data)
 
 
 def loads(data: bytes | str) -> Trace:
